@@ -1,0 +1,82 @@
+// Files and folders that appear whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::io {
+
+// A file written to a temporary sibling (".<name>.tmp-<pid>-<n>") and renamed into place by commit().
+// Until commit() returns, `path` holds what it held before; an uncommitted object leaves no trace.
+// A link at `path` stays a link: the file it points to is replaced. An existing file's mode is kept.
+// Large files are written by a second thread, past the page cache. One thread at a time may use it.
+class AtomicFile {
+ public:
+  // `expected_size`, when known, reserves the room, so that a full disk is noticed at once.
+  explicit AtomicFile(std::string path, FileSystem& files = posix_file_system(), std::uint64_t expected_size = 0);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void append(std::span<const std::byte> bytes);
+  void append(std::string_view text) { append(as_bytes(text)); }
+  // Writes over bytes that were appended before. Throws InvalidArgument outside them.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  std::uint64_t size() const;
+
+  // Syncs, renames, syncs the folder. After an error the object is abandoned.
+  void commit();
+  // commit() in two steps, for artifacts of several files: sync_data() for each, then publish() for each.
+  void sync_data();
+  void publish();
+
+  const std::string& path() const;
+  const std::string& temporary_path() const;
+
+ private:
+  class Stream;
+  std::unique_ptr<Stream> stream_;
+};
+
+// A small file at once.
+void write_atomically(const std::string& path, std::string_view text, FileSystem& files = posix_file_system());
+
+// A folder built as a temporary sibling and swapped into place by commit(). Until then the old folder
+// stays whole. Below staging_path() files are written plainly: commit() syncs them all.
+class AtomicDirectory {
+ public:
+  // `owned` are the names directly in the folder that belong to the artifact: an old one of these
+  // is gone after commit(). Any other entry of an old folder is moved into the new one, since it is
+  // not ours to delete. Throws AlreadyExists where `path` is something else than a folder.
+  AtomicDirectory(std::string path, std::vector<std::string> owned, FileSystem& files = posix_file_system());
+  ~AtomicDirectory();
+  AtomicDirectory(const AtomicDirectory&) = delete;
+  AtomicDirectory& operator=(const AtomicDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::string& staging_path() const { return staging_; }
+  void commit();
+
+ private:
+  void sync_tree(const std::string& directory);
+  void carry_over(const std::string& old_directory);
+  void abandon() noexcept;
+
+  std::string path_;
+  std::string staging_;
+  std::vector<std::string> owned_;
+  FileSystem& files_;
+  bool finished_ = false;
+};
+
+// ".<name>.tmp-<pid>-<n>" beside `path`, different at each call; long names are cut to stay legal.
+std::string temporary_sibling(const std::string& path);
+
+}  // namespace lockstep::io

@@ -1,0 +1,261 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::io {
+namespace {
+
+// Below this size the page cache is faster than the device.
+constexpr std::size_t kDirectMinimum = std::size_t{1} << 20;
+constexpr std::uintptr_t kDirectAlignment = 4096;
+
+Code code_of(int error) {
+  switch (error) {
+    case ENOENT: return Code::kNotFound;
+    case EEXIST:
+    case ENOTEMPTY: return Code::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS: return Code::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE: return Code::kResourceExhausted;
+    case ENOTDIR:
+    case EISDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+    case EINVAL: return Code::kInvalidArgument;
+    case EIO: return Code::kDataLoss;
+    default: return Code::kUnknown;
+  }
+}
+
+[[noreturn]] void throw_errno(int error, const std::string& what, const std::string& path) {
+  throw Error(code_of(error), fmt::format("{}: cannot {}: {}", path, what, std::strerror(error)));
+}
+
+// Paths from files may hold NUL, which would silently cut them short.
+const char* c_path(const std::string& path) {
+  if (path.find('\0') != std::string::npos) throw_invalid_argument("a file name must not contain a NUL byte");
+  if (path.empty()) throw_invalid_argument("a file name must not be empty");
+  return path.c_str();
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() { reset(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int reset(int fd = -1) {
+    const int old = std::exchange(fd_, fd);
+    return old >= 0 ? ::close(old) : 0;
+  }
+
+ private:
+  int fd_;
+};
+
+int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
+  for (;;) {
+    const int fd = ::open(c_path(path), flags | O_CLOEXEC, mode);
+    if (fd >= 0 || errno != EINTR) return fd;
+  }
+}
+
+bool fits_direct(std::uint64_t offset, std::span<const std::byte> bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  return bytes.size() >= kDirectMinimum && ((address | offset | bytes.size()) % kDirectAlignment) == 0;
+}
+
+// One file, opened twice: through the page cache, and past it for large aligned writes, which
+// saves a copy and the wait for write-back.
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {
+    direct_.reset(open_retrying(path_, O_WRONLY | O_DIRECT));
+  }
+
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    bool direct = direct_ && fits_direct(offset, bytes);
+    while (!bytes.empty()) {
+      const std::size_t part = std::min<std::size_t>(bytes.size(), std::size_t{1} << 30);
+      const int fd = direct ? direct_.get() : fd_.get();
+      const ssize_t written = ::pwrite(fd, bytes.data(), part, static_cast<off_t>(offset));
+      if (written < 0) {
+        if (errno == EINTR) continue;
+        if (direct && errno == EINVAL) {  // the device wants another alignment
+          direct = false;
+          continue;
+        }
+        throw_errno(errno, fmt::format("write {} bytes at offset {}", part, offset), path_);
+      }
+      if (written == 0) throw_errno(ENOSPC, fmt::format("write {} bytes at offset {}", part, offset), path_);
+      offset += static_cast<std::uint64_t>(written);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+      if (direct && !fits_direct(offset, bytes)) direct = false;
+    }
+  }
+
+  void reserve(std::uint64_t size) override {
+    if (size == 0 || ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size)) == 0) return;
+    if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
+      throw_errno(errno, fmt::format("reserve {} bytes", size), path_);
+    }
+  }
+
+  void sync() override {
+    while (::fsync(fd_.get()) != 0) {
+      if (errno != EINTR) throw_errno(errno, "sync", path_);
+    }
+  }
+
+  void close() override {
+    direct_.reset();
+    if (fd_.reset() != 0 && errno != EINTR) throw_errno(errno, "close", path_);
+  }
+
+ private:
+  std::string path_;
+  Descriptor fd_;
+  Descriptor direct_;
+};
+
+class MappedBytes final : public FileBytes {
+ public:
+  MappedBytes(void* address, std::size_t size) {
+    bytes_ = {static_cast<const std::byte*>(address), size};
+  }
+  ~MappedBytes() override {
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  std::unique_ptr<WritableFile> create(const std::string& path, std::uint32_t mode) override {
+    const int fd = open_retrying(path, O_RDWR | O_CREAT | O_EXCL, mode);
+    if (fd < 0) throw_errno(errno, "create", path);
+    return std::make_unique<PosixWritableFile>(path, fd);
+  }
+
+  std::shared_ptr<const FileBytes> map(const std::string& path) override {
+    // Not blocking, so that a pipe in the place of a file does not hang us.
+    Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
+    if (!fd) throw_errno(errno, "open", path);
+    struct stat info {};
+    if (::fstat(fd.get(), &info) != 0) throw_errno(errno, "examine", path);
+    if (S_ISDIR(info.st_mode)) throw_errno(EISDIR, "read", path);
+    if (!S_ISREG(info.st_mode)) throw_invalid_argument(fmt::format("{}: not a regular file", path));
+    if (info.st_size == 0) return std::make_shared<MappedBytes>(nullptr, 0);
+    const auto size = static_cast<std::size_t>(info.st_size);
+    void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+    if (address == MAP_FAILED) throw_errno(errno, "map", path);
+    ::madvise(address, size, MADV_WILLNEED);
+    return std::make_shared<MappedBytes>(address, size);
+  }
+
+  std::optional<FileStat> stat(const std::string& path) override {
+    struct stat info {};
+    if (::stat(c_path(path), &info) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      throw_errno(errno, "examine", path);
+    }
+    FileStat result;
+    result.kind = S_ISREG(info.st_mode)   ? FileStat::Kind::kFile
+                  : S_ISDIR(info.st_mode) ? FileStat::Kind::kDirectory
+                                          : FileStat::Kind::kOther;
+    result.size = static_cast<std::uint64_t>(info.st_size);
+    result.mode = info.st_mode & 07777;
+    return result;
+  }
+
+  std::vector<std::string> list(const std::string& directory) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> handle(::opendir(c_path(directory)), ::closedir);
+    if (!handle) throw_errno(errno, "list", directory);
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(handle.get())) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) throw_errno(errno, "list", directory);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    if (::rename(c_path(from), c_path(to)) != 0) throw_errno(errno, "rename to " + to, from);
+  }
+
+  bool exchange(const std::string& a, const std::string& b) override {
+    if (::syscall(SYS_renameat2, AT_FDCWD, c_path(a), AT_FDCWD, c_path(b), RENAME_EXCHANGE) == 0) return true;
+    if (errno == EINVAL || errno == ENOSYS) return false;
+    throw_errno(errno, "exchange with " + b, a);
+  }
+
+  void remove_file(const std::string& path) override {
+    if (::unlink(c_path(path)) != 0) throw_errno(errno, "remove", path);
+  }
+
+  void remove_directory(const std::string& path) override {
+    if (::rmdir(c_path(path)) != 0) throw_errno(errno, "remove", path);
+  }
+
+  void make_directory(const std::string& path) override {
+    if (::mkdir(c_path(path), 0777) != 0) throw_errno(errno, "create folder", path);
+  }
+
+  void sync_path(const std::string& path) override {
+    Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
+    if (!fd) throw_errno(errno, "open", path);
+    while (::fsync(fd.get()) != 0) {
+      if (errno == EINVAL) return;  // a file system without folders to sync
+      if (errno != EINTR) throw_errno(errno, "sync", path);
+    }
+  }
+
+  bool is_link(const std::string& path) override {
+    struct stat info {};
+    return ::lstat(c_path(path), &info) == 0 && S_ISLNK(info.st_mode);
+  }
+
+  std::string resolve(const std::string& path) override {
+    const std::unique_ptr<char, void (*)(void*)> resolved(::realpath(c_path(path), nullptr), std::free);
+    if (!resolved) throw_errno(errno, "resolve", path);
+    return resolved.get();
+  }
+};
+
+}  // namespace
+
+FileSystem& posix_file_system() {
+  static PosixFileSystem files;
+  return files;
+}
+
+}  // namespace lockstep::io
