@@ -1,0 +1,38 @@
+# What a builder may choose, and the compiler flags that follow from it.
+set(LOCKSTEP_ARCH x86-64-v3 CACHE STRING "Oldest CPU the build runs on, as for -march (x86-64-v3: Haswell, Zen and later)")
+set(LOCKSTEP_SANITIZE "" CACHE STRING "address, thread or undefined (several with commas); empty for none")
+option(LOCKSTEP_EXAMPLES "Build the examples" ON)
+option(LOCKSTEP_BENCH "Build the benchmarks" OFF)
+option(LOCKSTEP_FUZZ "Build the fuzz targets" OFF)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -march=${LOCKSTEP_ARCH}
+                    -fno-semantic-interposition -fvisibility-inlines-hidden)
+add_link_options(-Wl,--as-needed -Wl,-z,lazy)
+if(NOT LOCKSTEP_SANITIZE STREQUAL "")
+  # The sanitizers' own instrumentation makes GCC see uninitialised values where there are none.
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1 -O1 -Wno-maybe-uninitialized)
+  add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+
+# Objects are shared between build folders: paths are hashed relative to the folder ninja runs in.
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  add_compile_options(-fpch-preprocess)
+endif()
+
+# Sources say "lockstep/<folder>/<file>.h".
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
+file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/include/lockstep SYMBOLIC)

@@ -1,0 +1,169 @@
+# The libraries, the tool, and the small functions by which a folder lists what it has.
+#
+#   lockstep_sources(<folder> [ATEN] FILES a.cpp b.cpp)   ATEN: the folder sees LibTorch's headers
+#   lockstep_tests(<folder> FILES a_test.cpp)             one binary a folder, each test a ctest case
+#   lockstep_protos(<folder> FILES proto/a.proto)         #include "lockstep/<folder>/proto/a.pb.h"
+#   lockstep_lines(<folder> FILE a.tsv NAMESPACE ns LINES array COUNT number)
+#                                                         a text file as an array of std::string_view
+#   lockstep_tool(FILES main.cpp) / lockstep_engine(FILES fit.cpp)   the two halves of the command line
+
+set(LOCKSTEP_FORMATS_FOLDERS base io formats)
+set(LOCKSTEP_PUBLIC_INCLUDE ${CMAKE_BINARY_DIR}/include)
+set(LOCKSTEP_RPATH "$ORIGIN;$ORIGIN/../lib;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+file(WRITE ${CMAKE_BINARY_DIR}/empty.cpp "")
+
+# lockstep-formats knows no LibTorch and starts in milliseconds; lockstep is all the rest.
+add_library(lockstep_formats SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
+set_target_properties(lockstep_formats PROPERTIES OUTPUT_NAME lockstep-formats EXPORT_NAME formats SOVERSION 0)
+target_include_directories(lockstep_formats PUBLIC $<BUILD_INTERFACE:${LOCKSTEP_PUBLIC_INCLUDE}>
+                           $<INSTALL_INTERFACE:include>)
+target_link_libraries(lockstep_formats PUBLIC fmt::fmt nlohmann_json::nlohmann_json
+                      PRIVATE spdlog::spdlog PkgConfig::libzip PkgConfig::isal PkgConfig::hdf5 ZLIB::ZLIB
+                              protobuf::libprotobuf Threads::Threads)
+add_library(lockstep SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
+set_target_properties(lockstep PROPERTIES SOVERSION 0)
+target_link_libraries(lockstep PUBLIC lockstep_formats PRIVATE lockstep_torch spdlog::spdlog protobuf::libprotobuf
+                      Threads::Threads)
+# Users link lockstep, not LibTorch: it is found next to lockstep by this path.
+set_target_properties(lockstep PROPERTIES BUILD_RPATH "$ORIGIN;${torch_lib}"
+                      INSTALL_RPATH "$ORIGIN;${torch_lib}")
+set_target_properties(lockstep_formats PROPERTIES INSTALL_RPATH "$ORIGIN")
+
+# What each kind of object library is compiled with; all of a kind share one precompiled header.
+add_library(lockstep_compile_plain INTERFACE)
+target_include_directories(lockstep_compile_plain INTERFACE ${LOCKSTEP_PUBLIC_INCLUDE})
+target_link_libraries(lockstep_compile_plain INTERFACE fmt::fmt nlohmann_json::nlohmann_json)
+add_library(lockstep_compile_aten INTERFACE)
+target_link_libraries(lockstep_compile_aten INTERFACE lockstep_compile_plain lockstep_torch)
+target_compile_options(lockstep_compile_aten INTERFACE -fopenmp)
+foreach(kind plain aten)
+  add_library(lockstep_pch_${kind} OBJECT ${CMAKE_BINARY_DIR}/empty.cpp)
+  target_link_libraries(lockstep_pch_${kind} PRIVATE lockstep_compile_${kind})
+  target_precompile_headers(lockstep_pch_${kind} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/pch_${kind}.h)
+endforeach()
+
+# The object library of a folder, made when first asked for and put into its library.
+function(lockstep_folder folder kind out)
+  set(target lockstep_${folder}_${kind})
+  set(${out} ${target} PARENT_SCOPE)
+  if(TARGET ${target})
+    return()
+  endif()
+  add_library(${target} OBJECT)
+  target_link_libraries(${target} PRIVATE lockstep_compile_${kind})
+  target_link_libraries(${target} PRIVATE PkgConfig::libzip PkgConfig::isal PkgConfig::hdf5 ZLIB::ZLIB
+                        spdlog::spdlog protobuf::libprotobuf)
+  if(folder IN_LIST LOCKSTEP_FORMATS_FOLDERS)
+    target_sources(lockstep_formats PRIVATE $<TARGET_OBJECTS:${target}>)
+  else()
+    target_sources(lockstep PRIVATE $<TARGET_OBJECTS:${target}>)
+  endif()
+endfunction()
+
+function(lockstep_sources folder)
+  cmake_parse_arguments(ARG ATEN "" FILES ${ARGN})
+  set(kind plain)
+  if(ARG_ATEN)
+    set(kind aten)
+  endif()
+  lockstep_folder(${folder} ${kind} target)
+  target_sources(${target} PRIVATE ${ARG_FILES})
+  target_precompile_headers(${target} REUSE_FROM lockstep_pch_${kind})
+endfunction()
+
+function(lockstep_tests folder)
+  cmake_parse_arguments(ARG ATEN "" FILES ${ARGN})
+  set(target ${folder}_tests)
+  if(NOT TARGET ${target})
+    add_executable(${target})
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    target_link_libraries(${target} PRIVATE GTest::gtest_main GTest::gmock Threads::Threads lockstep_compile_plain)
+    if(ARG_ATEN)
+      target_link_libraries(${target} PRIVATE lockstep_compile_aten)
+    endif()
+    set_property(GLOBAL APPEND PROPERTY LOCKSTEP_TEST_FOLDERS ${folder})
+    target_precompile_headers(${target} PRIVATE <gtest/gtest.h> <fmt/format.h> <nlohmann/json.hpp>)
+  endif()
+  target_sources(${target} PRIVATE ${ARG_FILES})
+endfunction()
+
+# Called once all folders are known: what each test binary is linked to.
+function(lockstep_link_tests)
+  include(GoogleTest)
+  get_property(folders GLOBAL PROPERTY LOCKSTEP_TEST_FOLDERS)
+  foreach(folder ${folders})
+    if(folder IN_LIST LOCKSTEP_FORMATS_FOLDERS)
+      target_link_libraries(${folder}_tests PRIVATE lockstep_formats)
+    else()
+      target_link_libraries(${folder}_tests PRIVATE lockstep lockstep_formats)
+    endif()
+    target_compile_definitions(${folder}_tests PRIVATE LOCKSTEP_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+                               LOCKSTEP_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    target_link_libraries(${folder}_tests PRIVATE protobuf::libprotobuf PkgConfig::hdf5 PkgConfig::libzip)
+    gtest_discover_tests(${folder}_tests TEST_PREFIX ${folder}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  endforeach()
+endfunction()
+
+# Generated code is compiled apart: our warnings are not its.
+function(lockstep_protos folder)
+  cmake_parse_arguments(ARG "" "" FILES ${ARGN})
+  set(target lockstep_${folder}_protos)
+  set(root ${CMAKE_BINARY_DIR}/proto_include)
+  foreach(file ${ARG_FILES})
+    get_filename_component(stem ${file} NAME_WLE)
+    get_filename_component(sub ${file} DIRECTORY)
+    set(out ${root}/lockstep/${folder}/${sub}/${stem}.pb)
+    list(APPEND sources ${out}.cc)
+    list(APPEND headers ${out}.h)
+    list(APPEND inputs ${CMAKE_BINARY_DIR}/include/lockstep/${folder}/${file})
+  endforeach()
+  file(MAKE_DIRECTORY ${root})
+  add_custom_command(
+    OUTPUT ${sources} ${headers}
+    COMMAND protobuf::protoc --cpp_out=${root} -I${CMAKE_BINARY_DIR}/include ${inputs}
+    DEPENDS ${ARG_FILES} COMMENT "protoc ${folder}" VERBATIM)
+  add_library(${target} OBJECT ${sources})
+  target_include_directories(${target} PRIVATE ${root})
+  target_link_libraries(${target} PRIVATE protobuf::libprotobuf)
+  target_compile_options(${target} PRIVATE -w -O2)
+  # Whoever includes the generated headers waits for them.
+  add_custom_target(${target}_headers DEPENDS ${headers})
+  add_dependencies(lockstep_pch_plain ${target}_headers)
+  target_sources(lockstep_formats PRIVATE $<TARGET_OBJECTS:${target}>)
+  target_include_directories(lockstep_compile_plain SYSTEM INTERFACE ${root})
+endfunction()
+
+function(lockstep_lines folder)
+  cmake_parse_arguments(ARG ATEN "FILE;NAMESPACE;LINES;COUNT" "" ${ARGN})
+  get_filename_component(stem ${ARG_FILE} NAME_WLE)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${stem}_lines.cpp)
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_CURRENT_SOURCE_DIR}/${ARG_FILE} -DOUT=${out} -DNAMESPACE=${ARG_NAMESPACE}
+            -DLINES=${ARG_LINES} -DCOUNT=${ARG_COUNT} -P ${CMAKE_SOURCE_DIR}/cmake/embed_lines.cmake
+    DEPENDS ${ARG_FILE} ${CMAKE_SOURCE_DIR}/cmake/embed_lines.cmake VERBATIM)
+  add_library(lockstep_${folder}_${stem} OBJECT ${out})
+  if(folder IN_LIST LOCKSTEP_FORMATS_FOLDERS)
+    target_sources(lockstep_formats PRIVATE $<TARGET_OBJECTS:lockstep_${folder}_${stem}>)
+  else()
+    target_sources(lockstep PRIVATE $<TARGET_OBJECTS:lockstep_${folder}_${stem}>)
+  endif()
+endfunction()
+
+# build/bin/lockstep links lockstep-formats alone. Commands that compute live in a module that it loads when one of them is
+# asked for, so that the others start without LibTorch.
+function(lockstep_tool)
+  cmake_parse_arguments(ARG "" "" FILES ${ARGN})
+  add_executable(lockstep_tool ${ARG_FILES})
+  set_target_properties(lockstep_tool PROPERTIES OUTPUT_NAME lockstep INSTALL_RPATH "$ORIGIN/../lib")
+  target_link_libraries(lockstep_tool PRIVATE lockstep_compile_plain lockstep_formats CLI11::CLI11 ${CMAKE_DL_LIBS})
+  target_precompile_headers(lockstep_tool REUSE_FROM lockstep_pch_plain)
+endfunction()
+
+function(lockstep_engine)
+  cmake_parse_arguments(ARG "" "" FILES ${ARGN})
+  add_library(lockstep_engine MODULE ${ARG_FILES})
+  set_target_properties(lockstep_engine PROPERTIES OUTPUT_NAME lockstep-engine PREFIX "" INSTALL_RPATH "$ORIGIN")
+  target_link_libraries(lockstep_engine PRIVATE lockstep_compile_plain lockstep CLI11::CLI11)
+  target_precompile_headers(lockstep_engine REUSE_FROM lockstep_pch_plain)
+endfunction()

@@ -1,0 +1,42 @@
+#include "lockstep/base/shape.h"
+
+namespace lockstep {
+
+bool Shape::fully_known() const {
+  if (!known_rank_) return false;
+  for (std::int64_t dim : dims_) {
+    if (dim < 0) return false;
+  }
+  return true;
+}
+
+std::optional<std::int64_t> Shape::num_elements() const {
+  if (!fully_known()) return std::nullopt;
+  std::int64_t count = 1;
+  for (std::int64_t dim : dims_) {
+    if (__builtin_mul_overflow(count, dim, &count)) return std::nullopt;
+  }
+  return count;
+}
+
+bool Shape::compatible_with(const Shape& other) const {
+  if (!known_rank_ || !other.known_rank_) return true;
+  if (dims_.size() != other.dims_.size()) return false;
+  for (std::size_t i = 0; i < dims_.size(); ++i) {
+    if (dims_[i] >= 0 && other.dims_[i] >= 0 && dims_[i] != other.dims_[i]) return false;
+  }
+  return true;
+}
+
+std::string Shape::to_string() const {
+  if (!known_rank_) return "<unknown>";
+  std::string text = "(";
+  for (std::size_t i = 0; i < dims_.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += dims_[i] < 0 ? "None" : std::to_string(dims_[i]);
+  }
+  if (dims_.size() == 1) text += ",";
+  return text + ")";
+}
+
+}  // namespace lockstep

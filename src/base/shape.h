@@ -1,0 +1,51 @@
+// Static shapes: dimensions that may be unknown, or an unknown rank.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// The extent of a dimension that is not known before run time (Keras writes None).
+inline constexpr std::int64_t kUnknownDim = -1;
+
+// Dimensions, outermost first; kUnknownDim for an unknown one. A default Shape is a scalar's.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> dims) : dims_(dims) {}
+  explicit Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {}
+  static Shape unknown_rank() {
+    Shape shape;
+    shape.known_rank_ = false;
+    return shape;
+  }
+
+  bool known_rank() const { return known_rank_; }
+  bool fully_known() const;
+  int rank() const { return static_cast<int>(dims_.size()); }  // 0 when the rank is unknown
+  const std::vector<std::int64_t>& dims() const { return dims_; }
+  std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
+  std::int64_t& operator[](int axis) { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
+  void push_back(std::int64_t dim) { dims_.push_back(dim); }
+
+  // Product of the dimensions; empty when one is unknown or the product does not fit 63 bits.
+  std::optional<std::int64_t> num_elements() const;
+
+  // True when some tensor could have both shapes.
+  bool compatible_with(const Shape& other) const;
+
+  // "(None, 28, 28, 1)", "(3,)", "()", "<unknown>": as Python prints it.
+  std::string to_string() const;
+
+  friend bool operator==(const Shape& a, const Shape& b) = default;
+
+ private:
+  std::vector<std::int64_t> dims_;
+  bool known_rank_ = true;
+};
+
+}  // namespace lockstep
