@@ -1,0 +1,128 @@
+#include "lockstep/distribute/replica_context.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/ops/call.h"
+
+namespace lockstep::distribute {
+namespace {
+
+thread_local ReplicaContext* t_context = nullptr;
+
+Tensor combine_tensors(ReduceOp op, const Tensors& values) {
+  for (const Tensor& value : values) {
+    if (!(value.shape() == values[0].shape()) || value.dtype() != values[0].dtype()) {
+      throw_invalid_argument(fmt::format("all_reduce: replicas gave {}{} and {}{}; shapes and dtypes must be equal",
+                                         dtype_name(values[0].dtype()), values[0].shape().to_string(),
+                                         dtype_name(value.dtype()), value.shape().to_string()));
+    }
+  }
+  return reduce_values(op, values);
+}
+
+}  // namespace
+
+std::any ReplicaGroup::meet(int replica, std::any value,
+                            const std::function<std::any(std::vector<std::any>&)>& combine) {
+  std::unique_lock lock(mutex_);
+  const auto check = [&] {
+    if (failed_) throw Error(Code::kAborted, fmt::format("replica {}: another replica failed", replica));
+    if (left_ > 0) {
+      throw_failed_precondition(fmt::format(
+          "replica {}: the replicas made different numbers of collective calls ({} of {} replicas have ended)", replica,
+          left_, size_));
+    }
+  };
+  check();
+  const std::uint64_t round = round_;
+  inputs_[static_cast<std::size_t>(replica)] = std::move(value);
+  if (++waiting_ == size_) {
+    error_ = nullptr;
+    try {
+      output_ = combine(inputs_);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    for (std::any& input : inputs_) input.reset();
+    waiting_ = 0;
+    ++round_;
+    arrived_.notify_all();
+  } else {
+    arrived_.wait(lock, [&] { return round_ != round || left_ > 0; });
+    if (round_ == round) {
+      --waiting_;
+      check();
+    }
+  }
+  if (error_) std::rethrow_exception(error_);
+  return output_;
+}
+
+void ReplicaGroup::leave(bool failed) {
+  const std::lock_guard lock(mutex_);
+  ++left_;
+  failed_ = failed_ || failed;
+  arrived_.notify_all();
+}
+
+Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) {
+  return all_reduce(op, Tensors{value}).front();
+}
+
+Tensors ReplicaContext::all_reduce(ReduceOp op, const Tensors& values) {
+  if (!group_ || num_replicas_ == 1) return values;
+  const std::any result = group_->meet(replica_id_, values, [op](std::vector<std::any>& inputs) -> std::any {
+    std::vector<const Tensors*> lists;
+    for (const std::any& input : inputs) lists.push_back(std::any_cast<Tensors>(&input));
+    Tensors reduced;
+    for (std::size_t i = 0; i < lists[0]->size(); ++i) {
+      Tensors parts;
+      for (const Tensors* list : lists) {
+        if (list->size() != lists[0]->size()) throw_invalid_argument("all_reduce: replicas gave different numbers of tensors");
+        parts.push_back((*list)[i]);
+      }
+      reduced.push_back(combine_tensors(op, parts));
+    }
+    return reduced;
+  });
+  return std::any_cast<Tensors>(result);
+}
+
+Tensor ReplicaContext::all_gather(const Tensor& value, int axis) {
+  if (!group_ || num_replicas_ == 1) return value;
+  const std::any result = group_->meet(replica_id_, value, [axis](std::vector<std::any>& inputs) -> std::any {
+    Tensors parts;
+    for (const std::any& input : inputs) parts.push_back(std::any_cast<Tensor>(input));
+    return concat_values(parts, axis);
+  });
+  return std::any_cast<Tensor>(result);
+}
+
+std::any ReplicaContext::merge_call(const std::function<std::any(std::vector<std::any>&)>& fn, std::any argument) {
+  const auto across = [&](std::vector<std::any>& arguments) {
+    const ScopedReplicaContext cross(nullptr);
+    return fn(arguments);
+  };
+  if (!group_) {
+    std::vector<std::any> arguments{std::move(argument)};
+    return across(arguments);
+  }
+  return group_->meet(replica_id_, std::move(argument), across);
+}
+
+ReplicaContext* get_replica_context() {
+  static thread_local ReplicaContext default_context(nullptr, nullptr, 0, 1);
+  if (t_context) return t_context;
+  return Strategy::current() ? nullptr : &default_context;
+}
+
+bool in_cross_replica_context() { return get_replica_context() == nullptr; }
+
+int current_replica_id() { return t_context ? t_context->replica_id_in_sync_group() : 0; }
+
+ScopedReplicaContext::ScopedReplicaContext(ReplicaContext* context) : previous_(t_context) { t_context = context; }
+ScopedReplicaContext::~ScopedReplicaContext() { t_context = previous_; }
+
+}  // namespace lockstep::distribute

@@ -1,0 +1,140 @@
+// Strategies: where variables lie and how computations are spread over replicas.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/distribute/replica_context.h"
+#include "lockstep/distribute/variable.h"
+
+namespace lockstep::distribute {
+
+// One value for each replica, in replica order (TensorFlow's PerReplica).
+template <typename T>
+class PerReplica {
+ public:
+  explicit PerReplica(std::vector<T> values) : values_(std::move(values)) {}
+  const std::vector<T>& values() const { return values_; }
+  const T& operator[](int replica) const { return values_[static_cast<std::size_t>(replica)]; }
+  int size() const { return static_cast<int>(values_.size()); }
+
+ private:
+  std::vector<T> values_;
+};
+
+// Which rows of a global batch a replica gets.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+// Cuts `rows` rows into `parts` consecutive ranges whose sizes differ by one at most, larger ones first
+// (10 over 3: 4, 3, 3). TensorFlow cuts chunks of ceil(rows / parts), which can leave replicas idle.
+std::vector<RowRange> split_rows(std::int64_t rows, int parts);
+
+// tf.distribute.Strategy. The base class is the default strategy: one replica on the CPU.
+class Strategy {
+ public:
+  Strategy() : Strategy(std::vector<std::string>{"/cpu:0"}) {}
+  virtual ~Strategy();
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+
+  virtual std::string name() const { return "DefaultStrategy"; }
+  int num_replicas_in_sync() const { return static_cast<int>(devices_.size()); }
+  const std::vector<std::string>& worker_devices() const { return devices_; }
+
+  // Variables made while the returned guard lives belong to this strategy. Scopes nest only with
+  // themselves: throws FailedPrecondition inside another strategy's scope or inside run().
+  class Scope {
+   public:
+    explicit Scope(Strategy* strategy);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Strategy* previous_;
+  };
+  Scope scope() { return Scope(this); }
+
+  // The strategy whose scope or run() this thread is in; null outside.
+  static Strategy* current();
+
+  // Calls fn once for each replica, each on its own thread with its own ReplicaContext, and returns the
+  // results in replica order. The first error of a replica is rethrown here after all have ended.
+  // Throws FailedPrecondition when called inside a replica.
+  template <typename Fn>
+  auto run(Fn fn) -> PerReplica<decltype(fn())> {
+    using R = decltype(fn());
+    std::vector<std::optional<R>> slots(devices_.size());
+    run_replicas([&](int replica) { slots[static_cast<std::size_t>(replica)].emplace(fn()); });
+    std::vector<R> values;
+    for (auto& slot : slots) values.push_back(std::move(*slot));
+    return PerReplica<R>(std::move(values));
+  }
+  // The same with one argument for each replica.
+  template <typename Fn, typename A>
+  auto run(Fn fn, const PerReplica<A>& args) -> PerReplica<decltype(fn(args[0]))> {
+    return run([&] { return fn(args[current_replica_id()]); });
+  }
+  template <typename Fn, typename A>
+  auto run(Fn fn, const A& arg) -> PerReplica<decltype(fn(arg))> {
+    return run([&] { return fn(arg); });
+  }
+  // What run() is made of: fn(replica) on the threads of replicas 0 … count-1 (-1: all). A training step
+  // whose batch has fewer rows than replicas leaves the last ones out, so they take no part in anything.
+  virtual void run_replicas(const std::function<void(int)>& fn, int count = -1);
+
+  // Combines the replicas' values over `axis` and replicas; axis empty: elementwise over replicas only.
+  // MEAN over an axis divides by the number of elements on it over all replicas, so unequal shares
+  // count as one tensor would. Integer means are float64, as in TensorFlow.
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis);
+  // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
+  Tensor gather(const PerReplica<Tensor>& values, int axis);
+  template <typename T>
+  const std::vector<T>& experimental_local_results(const PerReplica<T>& values) {
+    return values.values();
+  }
+
+ protected:
+  explicit Strategy(std::vector<std::string> devices);
+
+ private:
+  std::vector<std::string> devices_;
+  struct Pool;
+  std::unique_ptr<Pool> pool_;  // replica threads, started by the first run with several replicas
+};
+
+// Everything on one device, one replica.
+class OneDeviceStrategy : public Strategy {
+ public:
+  // "/cpu:0". Throws NotFound for a device this machine lacks, InvalidArgument for a malformed name.
+  explicit OneDeviceStrategy(const std::string& device);
+  std::string name() const override { return "OneDeviceStrategy"; }
+};
+
+// One replica for each device of this process. CPU devices are logical: any number may be named, each
+// replica is a thread, and the machine's cores are divided among them.
+class MirroredStrategy : public Strategy {
+ public:
+  // Default: all local devices ("/cpu:0"). Throws InvalidArgument for duplicates.
+  explicit MirroredStrategy(std::vector<std::string> devices = {"/cpu:0"});
+  std::string name() const override { return "MirroredStrategy"; }
+};
+
+// Makes the strategy of a command-line SPEC: "default", "one_device:cpu", "mirrored:N".
+// Throws InvalidArgument for anything else.
+std::unique_ptr<Strategy> parse_strategy(const std::string& spec);
+
+// "/cpu:0", "CPU:0", "/device:CPU:0", "/job:localhost/…/device:CPU:0" -> "/cpu:0".
+std::string canonical_device(const std::string& device);
+
+// Elementwise sum or mean in the order given; the mean of integers is float64.
+Tensor reduce_values(ReduceOp op, const Tensors& values);
+Tensor concat_values(const Tensors& values, int axis);
+
+}  // namespace lockstep::distribute

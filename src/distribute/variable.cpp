@@ -1,0 +1,186 @@
+#include "lockstep/distribute/variable.h"
+
+#include <any>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/replica_context.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/ops/autograd.h"
+#include "lockstep/ops/call.h"
+
+namespace lockstep::distribute {
+namespace {
+
+ReduceOp reduce_op(VariableAggregation aggregation) {
+  return aggregation == VariableAggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
+}
+
+Tensor keep_dtype(const Tensor& value, DType dtype) {
+  return value.dtype() == dtype ? value : ops::call1("Cast", {value}, {{"DstT", dtype}});
+}
+
+Tensor apply(const char* op, const Tensor& value, const Tensor& argument) {
+  return op ? ops::call1(op, {value, argument}) : argument;
+}
+
+}  // namespace
+
+VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
+  if (!initial_value.is_value()) throw_invalid_argument(fmt::format("variable '{}': the initial value must be known", options.name));
+  Strategy* const strategy = Strategy::current();
+  if (strategy && strategy->num_replicas_in_sync() > 1 && options.synchronization == VariableSynchronization::kNone) {
+    throw_invalid_argument(fmt::format("variable '{}': synchronization NONE is not supported under a strategy", options.name));
+  }
+  if (options.aggregation == VariableAggregation::kMean && !is_floating(initial_value.dtype()) &&
+      !is_complex(initial_value.dtype())) {
+    throw_invalid_argument(fmt::format("variable '{}': aggregation MEAN needs a floating dtype, found {}", options.name,
+                                       dtype_name(initial_value.dtype())));
+  }
+  VariablePtr variable(new Variable());
+  variable->name_ = std::move(options.name);
+  variable->dtype_ = initial_value.dtype();
+  variable->shape_ = initial_value.shape();
+  variable->synchronization_ = options.synchronization;
+  if (strategy && options.synchronization == VariableSynchronization::kAuto) {
+    variable->synchronization_ = VariableSynchronization::kOnWrite;
+  }
+  variable->aggregation_ = options.aggregation;
+  variable->trainable_ = options.trainable.value_or(options.synchronization != VariableSynchronization::kOnRead);
+  variable->num_copies_ = strategy ? strategy->num_replicas_in_sync() : 1;
+  variable->copies_ = {std::move(initial_value)};
+  return variable;
+}
+
+Tensor Variable::handle() {
+  if (!handle_.defined()) handle_ = Tensor::resource(std::shared_ptr<Resource>(std::shared_ptr<Resource>(), this));
+  return handle_;
+}
+
+Tensor Variable::read() {
+  if (ops::ScopedRecorder::active()) return ops::call1("ReadVariableOp", {handle()}, {{"dtype", dtype_}});
+  if (num_copies_ > 1 && in_cross_replica_context()) return numpy();
+  const Tensor value = copy(num_copies_ > 1 ? current_replica_id() : 0);
+  if (trainable_ && ops::grad_enabled()) {
+    const Tensor leaf = GradientTape::leaf_of(*this, value);
+    if (leaf.defined()) return leaf;
+  }
+  return value;
+}
+
+Tensor Variable::numpy() const {
+  if (synchronization_ != VariableSynchronization::kOnRead || num_copies_ == 1) return copies_[0];
+  switch (aggregation_) {
+    case VariableAggregation::kOnlyFirstReplica: return copies_[0];
+    case VariableAggregation::kNone:
+      throw_failed_precondition(fmt::format(
+          "variable '{}' (ON_READ) has aggregation NONE: its {} copies cannot be combined into one value", path(), num_copies_));
+    default: break;
+  }
+  Tensors all;
+  for (int i = 0; i < num_copies_; ++i) all.push_back(copy(i));
+  return keep_dtype(reduce_values(reduce_op(aggregation_), all), dtype_);
+}
+
+void Variable::check(const Tensor& value, const char* what) const {
+  if (value.dtype() != dtype_ || !(value.shape() == shape_)) {
+    throw_invalid_argument(fmt::format("{} of variable '{}': found {}{}, expected {}{}", what, path(), dtype_name(value.dtype()),
+                                       value.shape().to_string(), dtype_name(dtype_), shape_.to_string()));
+  }
+}
+
+void Variable::assign(const Tensor& value) {
+  if (ops::ScopedRecorder::active()) {
+    ops::call("AssignVariableOp", {handle(), value});
+    return;
+  }
+  check(value, "assign");
+  update(ops::grad_enabled() ? ops::detach(value) : value, nullptr);
+}
+
+void Variable::assign_add(const Tensor& delta) {
+  if (ops::ScopedRecorder::active()) {
+    ops::call("AssignAddVariableOp", {handle(), delta});
+    return;
+  }
+  check(delta, "assign_add");
+  update(ops::grad_enabled() ? ops::detach(delta) : delta, "AddV2");
+}
+
+void Variable::assign_sub(const Tensor& delta) {
+  if (ops::ScopedRecorder::active()) {
+    ops::call("AssignSubVariableOp", {handle(), delta});
+    return;
+  }
+  check(delta, "assign_sub");
+  update(ops::grad_enabled() ? ops::detach(delta) : delta, "Sub");
+}
+
+void Variable::set_copy(int replica, Tensor value) {
+  check(value, "set_copy");
+  if (copies_.size() == 1 && num_copies_ > 1) copies_.resize(static_cast<std::size_t>(num_copies_), copies_[0]);
+  copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = std::move(value);
+}
+
+void Variable::write_everywhere(const Tensor& value) { copies_ = {value}; }
+
+void Variable::update(const Tensor& argument, const char* op) {
+  ReplicaContext* const context = get_replica_context();
+  const bool on_read = synchronization_ == VariableSynchronization::kOnRead;
+  if (num_copies_ == 1) {
+    write_everywhere(apply(op, copies_[0], argument));
+    return;
+  }
+  if (context) {
+    const int replica = context->replica_id_in_sync_group();
+    if (on_read || aggregation_ == VariableAggregation::kNone) {
+      // Each replica writes its own copy; the first write makes room for all, by one replica at a time.
+      static std::mutex mutex;
+      const std::lock_guard lock(mutex);
+      set_copy(replica, apply(op, copy(replica), argument));
+      return;
+    }
+    context->merge_call(
+        [&](std::vector<std::any>& arguments) -> std::any {
+          Tensors values;
+          for (const std::any& item : arguments) values.push_back(std::any_cast<Tensor>(item));
+          Tensor combined = aggregation_ == VariableAggregation::kOnlyFirstReplica
+                                ? values[0]
+                                : keep_dtype(reduce_values(reduce_op(aggregation_), values), dtype_);
+          write_everywhere(apply(op, copies_[0], combined));
+          return {};
+        },
+        argument);
+    return;
+  }
+  if (!on_read) {
+    Tensors updated;
+    for (const Tensor& value : copies_) updated.push_back(apply(op, value, argument));
+    copies_ = std::move(updated);
+    return;
+  }
+  if (aggregation_ != VariableAggregation::kSum) {
+    Tensors updated;
+    for (const Tensor& value : copies_) updated.push_back(apply(op, value, argument));
+    copies_ = std::move(updated);
+    return;
+  }
+  // SUM: equal shares; of an integer the first copy takes the remainder, so the total is exact.
+  const Tensor total = apply(op, numpy(), argument);
+  const Tensor count = Tensor::scalar(static_cast<double>(num_copies_), dtype_);
+  const Tensor share = ops::call1(is_integer(dtype_) ? "FloorDiv" : "RealDiv", {total, count});
+  copies_.assign(static_cast<std::size_t>(num_copies_), share);
+  if (is_integer(dtype_)) {
+    const Tensor others = ops::call1("Mul", {share, Tensor::scalar(static_cast<double>(num_copies_ - 1), dtype_)});
+    copies_[0] = ops::call1("Sub", {total, others});
+  }
+}
+
+Tensor& Variable::shared_value() {
+  if (copies_.size() != 1) copies_.resize(1);
+  return copies_[0];
+}
+
+}  // namespace lockstep::distribute

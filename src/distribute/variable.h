@@ -1,0 +1,102 @@
+// Variables: one logical value with one copy for each local replica.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::distribute {
+
+// How copies are kept in step; numbers as in tensorflow.VariableSynchronization.
+enum class VariableSynchronization { kAuto = 0, kNone = 1, kOnWrite = 2, kOnRead = 3 };
+// How different values of replicas become one; numbers as in tensorflow.VariableAggregationV2.
+enum class VariableAggregation { kNone = 0, kSum = 1, kMean = 2, kOnlyFirstReplica = 3 };
+
+struct VariableOptions {
+  std::string name = "Variable";
+  std::optional<bool> trainable;  // default: true, but false for kOnRead
+  VariableSynchronization synchronization = VariableSynchronization::kAuto;
+  VariableAggregation aggregation = VariableAggregation::kNone;
+};
+
+class Variable;
+using VariablePtr = std::shared_ptr<Variable>;
+
+// What tf.Variable is under a strategy. Created inside strategy.scope() it has num_replicas copies,
+// elsewhere one. kAuto and kOnWrite variables are mirrored: every copy is the same after each write.
+// kOnRead variables are written by each replica on its own and combined when read across replicas.
+//
+// Reads and writes follow tf.distribute (TensorFlow 2.21):
+//   in a replica:   read gives the replica's copy. A write to a mirrored variable combines the
+//                   replicas' arguments by the aggregation (SUM, MEAN, ONLY_FIRST_REPLICA) and must be
+//                   made by all replicas; with NONE each replica writes its own copy, as kOnRead does.
+//   across replicas: a mirrored read gives the first copy; a kOnRead read combines the copies
+//                   (FailedPrecondition with aggregation NONE). A write sets every copy; for kOnRead
+//                   SUM it is split over the copies so that the total is the value.
+// Values are immutable, so copies that are equal share memory.
+class Variable : public VariableResource, public std::enable_shared_from_this<Variable> {
+ public:
+  // Throws InvalidArgument for kNone synchronization under a strategy and for MEAN with a dtype that is
+  // not floating.
+  static VariablePtr create(Tensor initial_value, VariableOptions options = {});
+
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  // The name within its owner's scopes ("sequential/dense/kernel"); the name until set.
+  const std::string& path() const { return path_.empty() ? name_ : path_; }
+  void set_path(std::string path) { path_ = std::move(path); }
+
+  std::string resource_name() const override { return path(); }
+  DType dtype() const override { return dtype_; }
+  Shape shape() const override { return shape_; }
+  bool is_initialized() const override { return true; }
+  bool trainable() const { return trainable_; }
+  void set_trainable(bool trainable) { trainable_ = trainable; }
+  VariableSynchronization synchronization() const { return synchronization_; }
+  VariableAggregation aggregation() const { return aggregation_; }
+
+  // While a graph is traced on this thread this is a ReadVariableOp on handle(); under a GradientTape
+  // a trainable variable's value is tied to the tape.
+  Tensor read() override;
+  Tensor value() { return read(); }
+  Tensor numpy() const;  // the value across replicas as a plain tensor, outside tapes and traces
+
+  // Throw InvalidArgument when the shape or the dtype differs. Inside a trace they are recorded.
+  void assign(const Tensor& value) override;
+  void assign_add(const Tensor& delta);
+  void assign_sub(const Tensor& delta);
+
+  // The resource tensor that stands for this variable in graphs.
+  Tensor handle();
+
+  int num_copies() const { return num_copies_; }
+  // The value of each replica's copy (TensorFlow's `.values`).
+  Tensor copy(int replica) const { return copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)]; }
+  // Writes one copy and leaves the others alone.
+  void set_copy(int replica, Tensor value);
+
+  // For optimizers' in-place updates across replicas of a mirrored variable: the value all copies share
+  // from now on. What is written to it becomes the variable's value.
+  Tensor& shared_value();
+
+ private:
+  Variable() = default;
+  void check(const Tensor& value, const char* what) const;
+  void update(const Tensor& argument, const char* op);
+  void write_everywhere(const Tensor& value);
+
+  std::string name_, path_;
+  DType dtype_ = DType::kInvalid;
+  Shape shape_;
+  bool trainable_ = true;
+  VariableSynchronization synchronization_ = VariableSynchronization::kAuto;
+  VariableAggregation aggregation_ = VariableAggregation::kNone;
+  int num_copies_ = 1;
+  Tensors copies_;  // one entry while all copies are equal
+  Tensor handle_;
+};
+
+}  // namespace lockstep::distribute

@@ -1,0 +1,79 @@
+#include "lockstep/ops/autograd.h"
+
+#include <malloc.h>
+
+#include <mutex>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones_like.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/tensor/aten.h"
+
+namespace lockstep::ops {
+
+bool grad_enabled() { return at::GradMode::is_enabled(); }
+void set_grad_enabled(bool enabled) { at::GradMode::set_enabled(enabled); }
+
+Tensor make_leaf(const Tensor& value) {
+  at::Tensor leaf = aten(value).detach();
+  leaf.requires_grad_(true);
+  return wrap(std::move(leaf));
+}
+
+Tensor detach(const Tensor& value) { return wrap(aten(value).detach()); }
+
+bool requires_grad(const Tensor& value) { return value.is_value() && value.dtype() != DType::kString && aten(value).requires_grad(); }
+
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& output_gradients, bool retain_graph,
+             bool create_graph) {
+  std::vector<at::Tensor> out, in, seeds;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const at::Tensor& output = aten(outputs[i]);
+    if (!output.requires_grad()) continue;
+    out.push_back(output);
+    const bool given = i < output_gradients.size() && output_gradients[i].defined();
+    seeds.push_back(given ? aten(output_gradients[i]) : at::ones_like(output));
+  }
+  for (const Tensor& input : inputs) in.push_back(aten(input));
+  Tensors gradients(inputs.size());
+  if (out.empty() || in.empty()) return gradients;
+  std::vector<at::Tensor> found;
+  try {
+    found = torch::autograd::grad(out, in, seeds, retain_graph, create_graph, /*allow_unused=*/true);
+  } catch (const c10::Error& error) {
+    const std::string_view text = error.msg();
+    throw_invalid_argument(fmt::format("gradient: {}", text.substr(0, text.find('\n'))));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i].defined()) gradients[i] = wrap(std::move(found[i]));
+  }
+  return gradients;
+}
+
+void make_writable(Tensor& value) {
+  const bool alone = value.impl().use_count() == 1 && aten(value).use_count() == 1 &&
+                     aten(value).storage().use_count() == 1 && aten(value).is_contiguous() &&
+                     !aten(value).requires_grad();
+  if (!alone) value = wrap(aten(value).detach().clone(at::MemoryFormat::Contiguous));
+}
+
+void set_intra_op_threads(int threads) { at::set_num_threads(threads); }
+int intra_op_threads() { return at::get_num_threads(); }
+
+void initialize_engine() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Blocks of a training step are freed and allocated again every step: keep them in the process.
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 64 << 20);
+  });
+  set_grad_enabled(false);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,108 @@
+// The one tensor type: a value in memory, an edge of a graph being built, or a handle.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/dtype.h"
+#include "lockstep/base/shape.h"
+#include "lockstep/formats/tensor_data.h"
+
+namespace lockstep {
+
+struct TensorImpl;
+class Symbol;
+class Resource;
+class Tensor;
+
+using Tensors = std::vector<Tensor>;
+
+// A cheap handle; copies share the same memory. What it holds is one of
+//   - a dense value (a LibTorch tensor; data layout is TensorFlow's, e.g. NHWC),
+//   - byte strings (dtype kString),
+//   - a resource handle (dtype kResource: a variable, a table),
+//   - a variant value (dtype kVariant: a TensorList, which is a plain list of tensors),
+//   - a symbol (any dtype): the output of a node of a graph or of a functional model being built.
+// Values are immutable to users; a Variable holds what changes.
+class Tensor {
+ public:
+  Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
+
+  // Dense values. Throw InvalidArgument when the number of elements does not fit the shape.
+  template <typename T>
+  static Tensor scalar(T value);  // T: float, double, bool, [u]int8..64
+  static Tensor scalar(double value, DType dtype);
+  template <typename T>
+  static Tensor from_vector(const std::vector<T>& values, const Shape& shape);
+  template <typename T>
+  static Tensor from_vector(const std::vector<T>& values) {
+    return from_vector(values, Shape{static_cast<std::int64_t>(values.size())});
+  }
+  // Shares the bytes (no copy); string data becomes a string tensor.
+  static Tensor from_data(const formats::TensorData& data);
+  static Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32);
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::kFloat32);
+
+  static Tensor strings(std::vector<std::string> values, Shape shape);
+  static Tensor resource(std::shared_ptr<Resource> resource);
+  static Tensor list(Tensors elements, Shape element_shape, DType element_dtype);
+  static Tensor symbol(std::shared_ptr<const Symbol> symbol);
+
+  bool defined() const { return impl_ != nullptr; }
+  bool is_symbolic() const;
+  bool is_value() const;  // dense or strings
+  DType dtype() const;
+  const Shape& shape() const;  // fully known unless symbolic
+  int rank() const { return shape().rank(); }
+  std::int64_t dim(int axis) const { return shape()[axis]; }
+  std::int64_t num_elements() const;  // of a value
+
+  // The elements in row-major order in host memory; copies when the value lies elsewhere or is strided.
+  // T must be the C++ type of the dtype (bool for kBool, std::uint16_t for the 16-bit floats).
+  template <typename T>
+  std::vector<T> to_vector() const;
+  // The single element of a tensor with one element, converted.
+  template <typename T>
+  T item() const;
+  formats::TensorData to_data() const;  // shares memory when contiguous on the host
+
+  const std::vector<std::string>& string_values() const;  // of a string tensor
+  const std::shared_ptr<Resource>& resource_value() const;
+  const Tensors& list_elements() const;
+  const Shape& list_element_shape() const;
+  DType list_element_dtype() const;
+  const std::shared_ptr<const Symbol>& symbol_value() const;
+
+  const std::shared_ptr<const TensorImpl>& impl() const { return impl_; }
+  explicit Tensor(std::shared_ptr<const TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  // Whether both handles are the very same tensor.
+  friend bool same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
+
+ private:
+  std::shared_ptr<const TensorImpl> impl_;
+};
+
+// Something that operations change or look up by reference.
+class Resource {
+ public:
+  virtual ~Resource() = default;
+  virtual std::string resource_name() const = 0;
+};
+
+// A resource that holds one tensor; what VarHandleOp's output refers to.
+class VariableResource : public Resource {
+ public:
+  virtual DType dtype() const = 0;
+  virtual Shape shape() const = 0;
+  virtual bool is_initialized() const = 0;
+  // Inside a GradientTape the value is tied to the tape. Throws FailedPrecondition before initialization.
+  virtual Tensor read() = 0;
+  virtual void assign(const Tensor& value) = 0;
+};
+
+}  // namespace lockstep
