@@ -9,16 +9,7 @@
 # the next run takes up what is left. LOCKSTEP_LIBTORCH=<folder> uses a LibTorch (2.6 or later) of your own.
 set -eu
 
-# The wheel carries LibTorch; the two others carry libraries that libtorch_cpu.so is linked to.
-torch_version=2.15.0
-torch_wheel=torch-2.15.0-cp311-cp311-manylinux_2_28_x86_64.whl
-torch_sha256=48c2d861134c0b5697c7602cb5ffa68f62a2989fdcd1717e593356f67996ca1e
-cudart_version=13.2.86
-cudart_wheel=nvidia_cuda_runtime-13.2.86-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl
-cudart_sha256=3498247680dfddce31bad102af7e3e26fc795342a3cac64722bb0fa95e7f60f0
-cupti_version=13.2.86
-cupti_wheel=nvidia_cuda_cupti-13.2.86-py3-none-manylinux_2_25_x86_64.whl
-cupti_sha256=8fa29f15dd8336181f961764d9d95236fc6b931dd0c8fcf8cd70aab0c310b586
+pins=${LOCKSTEP_PINS:-$(dirname "$0")/libtorch.pins}
 
 packages="build-essential cmake ninja-build ccache pkg-config python3 python3-venv python3-pip
   libzip-dev libhdf5-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
@@ -26,8 +17,8 @@ packages="build-essential cmake ninja-build ccache pkg-config python3 python3-ve
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep
 # The name changes with the pins, so that an older clone's LibTorch is never taken for this one.
-pins=$(printf '%s' "$torch_sha256$cudart_sha256$cupti_sha256-1" | sha256sum | cut -c1-8)
-libtorch=$cache/libtorch-$torch_version-$pins
+version=$(sed -n 's/^torch \([^ ]*\) .*/\1/p' "$pins")
+libtorch=$cache/libtorch-$version-$( { cat "$pins"; echo layout 1; } | sha256sum | cut -c1-8)
 
 say() { printf '%s\n' "setup: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -127,14 +118,17 @@ install_libtorch() {
   exec 9> "$cache/libtorch.lock"
   flock 9
   [ -e "$libtorch/complete" ] && return 0
-  say "LibTorch $torch_version goes to $libtorch (a download of 553 MB, once)"
-  fetch torch "$torch_version" "$torch_wheel" "$torch_sha256" "$cache/download"
-  fetch nvidia-cuda-runtime "$cudart_version" "$cudart_wheel" "$cudart_sha256" "$cache/download"
-  fetch nvidia-cuda-cupti "$cupti_version" "$cupti_wheel" "$cupti_sha256" "$cache/download"
+  say "LibTorch $version goes to $libtorch (a download of 553 MB, once)"
+  set --
+  while read -r name release wheel hash; do
+    case "$name" in "#"* | "") continue ;; esac
+    fetch "$name" "$release" "$wheel" "$hash" "$cache/download" < /dev/null
+    set -- "$@" "$cache/download/$wheel"
+  done < "$pins"
   say "unpacking"
   rm -rf "$libtorch" "$libtorch.part"
   mkdir -p "$libtorch.part"
-  unpack "$libtorch.part" "$cache/download/$torch_wheel" "$cache/download/$cudart_wheel" "$cache/download/$cupti_wheel"
+  unpack "$libtorch.part" "$@"
   sync -f "$libtorch.part"
   mv "$libtorch.part" "$libtorch"
   : > "$libtorch/complete"
