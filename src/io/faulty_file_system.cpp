@@ -71,6 +71,11 @@ bool FaultyFileSystem::exchange(const std::string& a, const std::string& b) {
   return base_.exchange(a, b);
 }
 
+bool FaultyFileSystem::link(const std::string& existing, const std::string& name) {
+  step("link " + existing + " as " + name);
+  return base_.link(existing, name);
+}
+
 void FaultyFileSystem::remove_file(const std::string& path) {
   step("remove " + path);
   base_.remove_file(path);

@@ -13,7 +13,7 @@
 namespace lockstep::io {
 
 // Passes every call on to `base`, and counts those that change something: create, write_at, reserve,
-// sync, close, rename, exchange, remove_*, make_directory, sync_path.
+// sync, close, rename, exchange, link, remove_*, make_directory, sync_path.
 class FaultyFileSystem final : public FileSystem {
  public:
   enum class Fault {
@@ -36,6 +36,7 @@ class FaultyFileSystem final : public FileSystem {
   std::vector<std::string> list(const std::string& directory) override { return base_.list(directory); }
   void rename(const std::string& from, const std::string& to) override;
   bool exchange(const std::string& a, const std::string& b) override;
+  bool link(const std::string& existing, const std::string& name) override;
   void remove_file(const std::string& path) override;
   void remove_directory(const std::string& path) override;
   void make_directory(const std::string& path) override;

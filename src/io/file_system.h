@@ -60,6 +60,8 @@ class FileSystem {
   virtual void rename(const std::string& from, const std::string& to) = 0;
   // Swaps two existing entries atomically. False where the file system cannot.
   virtual bool exchange(const std::string& a, const std::string& b) = 0;
+  // A second name for a file. False where the file system cannot.
+  virtual bool link(const std::string& existing, const std::string& name) = 0;
   virtual void remove_file(const std::string& path) = 0;
   virtual void remove_directory(const std::string& path) = 0;  // an empty one
   virtual void make_directory(const std::string& path) = 0;    // its parent exists

@@ -218,6 +218,12 @@ class PosixFileSystem final : public FileSystem {
     throw_errno(errno, "exchange with " + b, a);
   }
 
+  bool link(const std::string& existing, const std::string& name) override {
+    if (::link(c_path(existing), c_path(name)) == 0) return true;
+    if (errno == EPERM || errno == ENOSYS || errno == EOPNOTSUPP || errno == EMLINK) return false;
+    throw_errno(errno, "link as " + name, existing);
+  }
+
   void remove_file(const std::string& path) override {
     if (::unlink(c_path(path)) != 0) throw_errno(errno, "remove", path);
   }

@@ -1,0 +1,22 @@
+// Parsing and printing protobuf messages with our errors. Internal: it pulls protobuf in, so no
+// public header includes it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <google/protobuf/message_lite.h>
+
+namespace lockstep::formats {
+
+// Replaces `message` by what `bytes` say. `what` names them in errors ("saved_model.pb of /models/1").
+// Throws DataLoss for malformed bytes, text that is not UTF-8 in a string field, and nesting deeper than 100 messages;
+// ResourceExhausted above 2 GiB, protobuf's own limit. Memory stays within a small multiple of the size.
+void parse_proto(google::protobuf::MessageLite& message, std::span<const std::byte> bytes, std::string_view what);
+
+// The same bytes for the same message: fields by number, map entries by key. Throws ResourceExhausted above 2 GiB.
+std::string serialize_proto(const google::protobuf::MessageLite& message, std::string_view what);
+
+}  // namespace lockstep::formats

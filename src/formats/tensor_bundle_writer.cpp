@@ -1,0 +1,228 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/proto_io.h"
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/formats/tensor_bundle_layout.h"
+#include "lockstep/formats/tensor_table.h"
+#include "lockstep/formats/varint.h"
+#include "lockstep/io/bytes.h"
+#include "lockstep/io/checksum.h"
+#include "lockstep/formats/proto/tensor_bundle.pb.h"
+
+namespace lockstep::formats {
+namespace {
+
+constexpr std::size_t kBlock = 256u << 10;  // checksummed and copied while in the cache
+
+void set_shape(const Shape& shape, tensorflow::TensorShapeProto* proto) {
+  for (const std::int64_t dim : shape.dims()) proto->add_dim()->set_size(dim);
+}
+
+// n bytes hold [-2^(7n-1), 2^(7n-1)): big-endian two's complement under a header of n one bits.
+std::string encode_signed(std::int64_t value) {
+  static constexpr unsigned char kHeaders[11][2] = {{0, 0},    {0x80, 0}, {0xC0, 0}, {0xE0, 0},    {0xF0, 0},   {0xF8, 0},
+                                                    {0xFC, 0}, {0xFE, 0}, {0xFF, 0}, {0xFF, 0x80}, {0xFF, 0xC0}};
+  int n = 1;
+  while (n < 10 && 7 * n - 1 < 63 &&
+         (value < -(std::int64_t{1} << (7 * n - 1)) || value >= (std::int64_t{1} << (7 * n - 1)))) {
+    ++n;
+  }
+  std::string out(static_cast<std::size_t>(n), '\0');
+  for (int i = 0; i < n; ++i) {
+    const int shift = 8 * (n - 1 - i);
+    out[static_cast<std::size_t>(i)] = static_cast<char>(shift >= 64 ? (value < 0 ? 0xFF : 0) : value >> shift);
+  }
+  out[0] = static_cast<char>(out[0] ^ kHeaders[n][0]);
+  if (n > 1) out[1] = static_cast<char>(out[1] ^ kHeaders[n][1]);
+  return out;
+}
+
+std::string encode_unsigned(std::uint64_t value) {
+  std::string digits;
+  for (; value != 0; value >>= 8) digits.insert(digits.begin(), static_cast<char>(value));
+  return static_cast<char>(digits.size()) + digits;
+}
+
+}  // namespace
+
+std::string slice_key(const std::string& name, const std::vector<std::pair<std::int64_t, std::int64_t>>& extents) {
+  std::string key = encode_unsigned(0);
+  for (const char c : name) {
+    key.push_back(c);
+    if (c == '\x00') key.push_back('\xff');
+    if (c == '\xff') key.push_back('\x00');
+  }
+  key += std::string("\x00\x01", 2);
+  key += encode_unsigned(extents.size());
+  for (const auto& [start, length] : extents) key += encode_signed(start) + encode_signed(length);
+  return key;
+}
+
+std::string bundle_index_path(const std::string& prefix) { return prefix + ".index"; }
+
+std::string bundle_data_path(const std::string& prefix, int shard, int num_shards) {
+  return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, num_shards);
+}
+
+struct BundleWriter::Partition {
+  tensorflow::BundleEntryProto entry;
+};
+
+// A new prefix gets its final name at once. Over an old bundle the data is first written as shard 0 of
+// 2, a name that an index of ours never uses, see replace_old_bundle.
+BundleWriter::BundleWriter(std::string prefix, io::FileSystem& files, std::uint64_t expected_size)
+    : prefix_(std::move(prefix)), files_(files), replaces_(io::is_file(files, bundle_index_path(prefix_))) {
+  if (io::base_name(prefix_).empty() || prefix_.back() == '/') {
+    throw_invalid_argument(fmt::format("{}: a checkpoint's prefix must end in a name", prefix_));
+  }
+  io::make_directories(files_, io::parent_directory(prefix_));
+  data_ = std::make_unique<io::AtomicFile>(bundle_data_path(prefix_, 0, replaces_ ? 2 : 1), files_, expected_size);
+}
+
+BundleWriter::~BundleWriter() = default;
+
+void BundleWriter::add(const std::string& name, const TensorData& tensor) {
+  if (name.empty()) throw_invalid_argument(fmt::format("{}: a tensor's name must not be empty", prefix_));
+  if (partitions_.contains(name)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, name));
+  add_bytes(name, tensor);
+}
+
+void BundleWriter::add_bytes(const std::string& key, const TensorData& tensor) {
+  if (!data_) throw_failed_precondition(fmt::format("{}: written to after it was finished", prefix_));
+  if (entries_.contains(key)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, key));
+  const auto count = tensor.shape.num_elements();
+  if (!count) throw_invalid_argument(fmt::format("{}: tensor {} has no full shape", prefix_, key));
+  tensorflow::BundleEntryProto entry;
+  entry.set_dtype(static_cast<tensorflow::DataType>(tensor.dtype));
+  set_shape(tensor.shape, entry.mutable_shape());
+  const std::uint64_t offset = data_->size();
+  std::uint32_t crc = 0;
+  if (tensor.dtype == DType::kString) {
+    if (tensor.strings.size() != static_cast<std::size_t>(*count)) {
+      throw_invalid_argument(fmt::format("{}: tensor {} has {} strings, its shape {}", prefix_, key, tensor.strings.size(), *count));
+    }
+    std::string lengths;
+    for (const auto& text : tensor.strings) {
+      append_varint(lengths, text.size());
+      std::string fixed;  // the checksum sees the lengths as fixed-size numbers
+      if (text.size() <= 0xFFFFFFFFu) {
+        io::append_le(fixed, static_cast<std::uint32_t>(text.size()));
+      } else {
+        io::append_le(fixed, static_cast<std::uint64_t>(text.size()));
+      }
+      crc = io::crc32c(io::as_bytes(fixed), crc);
+    }
+    std::string masked;
+    io::append_le(masked, io::mask_crc(crc));
+    crc = io::crc32c(io::as_bytes(masked), crc);
+    data_->append(lengths + masked);
+    for (const auto& text : tensor.strings) {
+      crc = io::crc32c(io::as_bytes(text), crc);
+      data_->append(text);
+    }
+  } else {
+    const std::size_t width = dtype_size(tensor.dtype);
+    if (width == 0 || tensor.bytes.size() != static_cast<std::size_t>(*count) * width) {
+      throw_invalid_argument(fmt::format("{}: tensor {} of dtype {} and shape {} cannot be written from {} bytes", prefix_, key,
+                                         dtype_name(tensor.dtype), tensor.shape.to_string(), tensor.bytes.size()));
+    }
+    for (auto rest = tensor.bytes; !rest.empty();) {
+      const auto part = rest.first(std::min(rest.size(), kBlock));
+      crc = io::crc32c(part, crc);
+      data_->append(part);
+      rest = rest.subspan(part.size());
+    }
+  }
+  entry.set_offset(static_cast<std::int64_t>(offset));
+  entry.set_size(static_cast<std::int64_t>(data_->size() - offset));
+  entry.set_crc32c(io::mask_crc(crc));
+  entries_[key] = serialize_proto(entry, prefix_);
+}
+
+void BundleWriter::add_slice(const std::string& name, const Shape& full_shape, const std::vector<std::int64_t>& start,
+                             const TensorData& slice) {
+  if (slice.shape == full_shape) return add(name, slice);
+  const bool fits = static_cast<int>(start.size()) == full_shape.rank() && slice.shape.rank() == full_shape.rank();
+  std::vector<std::pair<std::int64_t, std::int64_t>> extents;
+  for (int axis = 0; fits && axis < full_shape.rank(); ++axis) {
+    const std::int64_t at = start[static_cast<std::size_t>(axis)];
+    if (at < 0 || slice.shape[axis] < 0 || at > full_shape[axis] || slice.shape[axis] > full_shape[axis] - at) break;
+    extents.emplace_back(at, slice.shape[axis]);
+  }
+  if (!fits || static_cast<int>(extents.size()) != full_shape.rank()) {
+    throw_invalid_argument(fmt::format("{}: slice {} of tensor {} lies outside its shape {}", prefix_, slice.shape.to_string(),
+                                       name, full_shape.to_string()));
+  }
+  if (name.empty()) throw_invalid_argument(fmt::format("{}: a tensor's name must not be empty", prefix_));
+  if (entries_.contains(name)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, name));
+  add_bytes(slice_key(name, extents), slice);
+  auto& directory = partitions_[name].entry;
+  if (directory.slices_size() == 0) {
+    directory.set_dtype(static_cast<tensorflow::DataType>(slice.dtype));
+    set_shape(full_shape, directory.mutable_shape());
+  }
+  auto* proto = directory.add_slices();
+  for (const auto& [at, length] : extents) {
+    auto* extent = proto->add_extent();
+    extent->set_start(at);
+    extent->set_length(length);
+  }
+}
+
+std::string BundleWriter::index_bytes(int num_shards) const {
+  tensorflow::BundleHeaderProto header;
+  header.set_num_shards(num_shards);
+  header.mutable_version()->set_producer(1);
+  TableBuilder table;
+  table.add("", serialize_proto(header, prefix_));
+  auto all = entries_;
+  for (const auto& [name, partition] : partitions_) all[name] = serialize_proto(partition.entry, prefix_);
+  for (const auto& [key, value] : all) table.add(key, value);
+  return table.finish();
+}
+
+void BundleWriter::finish() {
+  if (!data_) throw_failed_precondition(fmt::format("{}: finished twice", prefix_));
+  data_->commit();
+  data_.reset();
+  io::write_atomically(bundle_index_path(prefix_), index_bytes(replaces_ ? 2 : 1), files_);
+  if (replaces_) replace_old_bundle();
+  remove_other_shards(io::base_name(bundle_data_path(prefix_, 0, 1)));
+}
+
+// An index and its data cannot be replaced in one step, so there are two commits. The first index
+// names the data "0 of 2", which is a whole checkpoint already. Then the data gets its usual name
+// as well, over the old bundle's, and a second index says so. At each moment the index in place names
+// whole data, and in the end the bytes and names are those of a fresh save.
+void BundleWriter::replace_old_bundle() {
+  const std::string staged = bundle_data_path(prefix_, 0, 2);
+  const std::string usual = bundle_data_path(prefix_, 0, 1);
+  const std::string linked = io::temporary_sibling(usual);
+  if (!files_.link(staged, linked)) {
+    io::AtomicFile copy(usual, files_);
+    copy.append(files_.map(staged)->bytes());
+    copy.commit();
+  } else {
+    files_.rename(linked, usual);
+    files_.sync_path(io::parent_directory(prefix_));
+  }
+  io::write_atomically(bundle_index_path(prefix_), index_bytes(1), files_);
+}
+
+void BundleWriter::remove_other_shards(const std::string& kept) {
+  const std::string directory = io::parent_directory(prefix_);
+  const std::string start = io::base_name(prefix_) + ".data-";
+  for (const auto& name : files_.list(directory)) {
+    if (name == kept || !name.starts_with(start) || name.size() != kept.size()) continue;
+    const std::string_view tail = std::string_view(name).substr(start.size());
+    const auto digits = [](std::string_view text) { return text.find_first_not_of("0123456789") == std::string_view::npos; };
+    if (digits(tail.substr(0, 5)) && tail.substr(5, 4) == "-of-" && digits(tail.substr(9))) {
+      files_.remove_file(io::join_path(directory, name));
+    }
+  }
+}
+
+}  // namespace lockstep::formats
