@@ -1,0 +1,85 @@
+// Keras 3's weights: `.weights.h5`, the same image inside `.keras`, and shards under a `.weights.json`.
+// A listing of "layers/dense/vars/0" -> tensor, where the path below the root is the object's and the last part
+// counts its variables (or is a word such as "idf_weights").
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/formats/hdf5_reader.h"
+#include "lockstep/formats/hdf5_writer.h"
+#include "lockstep/formats/tensor_data.h"
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::formats {
+
+// One variable to be written. `data` is called once, when its bytes are due.
+struct WeightEntry {
+  std::string path;  // "layers/dense/vars/0", "optimizer/vars/3"
+  DType dtype = DType::kInvalid;
+  Shape shape;
+  TensorSource data;
+};
+
+// What a weights file holds. Entries may come in any order: the file is sorted by path.
+struct WeightsPlan {
+  std::vector<WeightEntry> entries;
+  // Groups to exist even when empty, with the text of their attribute `name`: {"layers/dense/vars", "dense"}.
+  std::vector<std::pair<std::string, std::string>> groups;
+
+  void add(std::string path, TensorData tensor);
+  void add(std::string path, DType dtype, Shape shape, TensorSource source);
+};
+
+// Puts the plan into a writer of HDF5 files.
+void add_weights(Hdf5Writer& writer, const WeightsPlan& plan);
+
+// Writes `path` (".weights.h5") as one transaction.
+void write_keras_weights(const std::string& path, const WeightsPlan& plan,
+                         io::FileSystem& files = io::posix_file_system());
+
+class KerasWeights final : public TensorReader {
+ public:
+  // An HDF5 image, for instance of an archive. `what` names it in errors.
+  static KerasWeights from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string what);
+  // ".weights.h5", or ".weights.json" with its shards. Throws InvalidArgument for a legacy `.h5` file.
+  static KerasWeights open(const std::string& path, io::FileSystem& files = io::posix_file_system());
+
+  const std::vector<TensorInfo>& list() const override { return infos_; }  // sorted by path, numbers by value
+  TensorData read(const std::string& name) const override;
+  // Into memory of the caller's, of exactly the tensor's size: loads without a second copy.
+  void read_into(const std::string& name, std::span<std::byte> target) const;
+  const TensorInfo* find(std::string_view name) const;
+
+  // The variables of the object at `inner_path` ("layers/dense", "" for the root): those of "<inner_path>/vars",
+  // in order. Empty when there are none. Files of tf.keras 2.13 ("_layer_checkpoint_dependencies" for "layers") are
+  // understood. Throws DataLoss when the keys are numbers but not 0..n-1.
+  std::vector<TensorInfo> variables(std::string_view inner_path) const;
+  // True when the file has a group at `inner_path`.
+  bool has_object(std::string_view inner_path) const;
+  // The attribute `name` of "<inner_path>/vars"; empty without one.
+  std::string object_name(std::string_view inner_path) const;
+
+ private:
+  struct Place {
+    std::size_t file = 0;
+    const Hdf5Node* node = nullptr;
+    std::size_t info = 0;
+  };
+  void add_file(Hdf5File file);
+  void collect(std::size_t file, const Hdf5Node& node, const std::string& path);
+  void finish();
+  const Place& place(std::string_view name) const;
+
+  std::vector<std::unique_ptr<Hdf5File>> files_;
+  std::vector<TensorInfo> infos_;
+  std::map<std::string, Place, std::less<>> places_;
+  bool old_layer_group_ = false;
+};
+
+}  // namespace lockstep::formats
