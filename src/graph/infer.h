@@ -16,13 +16,14 @@ struct Inferred {
   std::optional<Shape> as_shape;  // of an integer vector (or scalar: one entry) whose entries are partly known
 };
 
-// Small integer and boolean results that follow from constants or static shapes are computed at once:
-// the outputs as values, or nothing where the operation must be recorded.
-std::optional<Tensors> fold(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs);
-
 // Shapes by the op table; shapes behind variable handles; partial values of shape arithmetic
 // (Shape, StridedSlice, Pack, ConcatV2, Cast, Identity, Mul, Add, Sub, FloorDiv, …).
 std::vector<Inferred> infer(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs);
+
+// Small integer and boolean results that follow from constants or static shapes are computed at once:
+// the outputs as values, or nothing where the operation must be recorded.
+std::optional<Tensors> fold(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs,
+                            std::span<const Inferred> inferred);
 
 // The variable behind a handle: of a resource value, or of a symbol that stands for a captured one; null if unknown.
 VariableResource* variable_of(const Tensor& handle);

@@ -56,16 +56,18 @@ class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer>
     Tensors captures;                          // resources, or tensors of the enclosing tracer
     FunctionLibrary library;                   // functions it calls
   };
+  // A name for an inner function, different at each call and the same for the same trace.
+  std::string inner_name(std::string_view kind);
   // Ends the trace: drops nodes that nothing needs. `names` of results may be empty.
   Finished finish(const Tensors& results, const std::vector<std::string>& names = {});
 
  private:
   friend class TraceScope;
   explicit Tracer(std::string name) { function_->name = std::move(name); }
-  int capture(const Tensor& tensor);
-  Tensor edge(Output output, DType dtype, Shape shape);
+  Output import_output(const Tensor& tensor);
+  int capture(const Tensor& tensor, const void* identity, std::shared_ptr<Resource> resource, std::string name);
   Output constant(const Tensor& value);
-  void order_effects(int node, const ops::Op& op, std::span<const Tensor> inputs);
+  void order_effects(Node& node, int id, const ops::Op& op, std::span<const Tensor> inputs);
   bool encloses(const Tracer* inner) const;
 
   std::shared_ptr<Function> function_ = std::make_shared<Function>();
@@ -78,7 +80,9 @@ class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer>
   Tensors kept_;                                         // keeps identities alive
   std::unordered_map<const Resource*, int> last_write_;
   std::unordered_map<const Resource*, std::vector<int>> reads_since_;
+  std::unordered_map<int, std::shared_ptr<Resource>> resource_of_;  // by _Arg node
   int last_effect_ = -1;
+  int inner_functions_ = 0;
   Tracer* parent_ = nullptr;
   bool finished_ = false;
 };
