@@ -1,0 +1,35 @@
+// What kind of artifact lies at a path, told from its content.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::formats {
+
+enum class Kind {
+  kKeras,         // a .keras zip, or its unzipped folder
+  kKerasH5,       // a whole model in HDF5
+  kWeightsH5,     // weights in HDF5, of Keras 3 or 2
+  kSavedModel,    // a folder with saved_model.pb
+  kFrozenGraph,   // a GraphDef in a file
+  kTfCheckpoint,  // a prefix, its .index file, or a folder with a state file
+  kSafetensors,
+  kNpy,
+  kNpz,
+};
+
+// "keras", "h5", "weights_h5", "saved_model", "graph_def", "tf_checkpoint", "safetensors", "npy", "npz".
+std::string_view kind_name(Kind kind) noexcept;
+
+struct Detected {
+  Kind kind;
+  std::string path;  // what to open: for a checkpoint its prefix, else the path that was given
+};
+
+// Throws NotFound when nothing is there, InvalidArgument with the known kinds when it is nothing
+// lockstep knows, DataLoss for a zip archive that cannot be read.
+Detected detect(const std::string& path, io::FileSystem& files = io::posix_file_system());
+
+}  // namespace lockstep::formats
