@@ -11,12 +11,12 @@ endif()
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -march=${LOCKSTEP_ARCH}
+# Position-independent code for programs too: they share precompiled headers with the libraries.
+add_compile_options(-fPIC -Wall -Wextra -Werror -Wno-missing-field-initializers -march=${LOCKSTEP_ARCH}
                     -fno-semantic-interposition -fvisibility-inlines-hidden)
 add_link_options(-Wl,--as-needed -Wl,-z,lazy)
 if(NOT LOCKSTEP_SANITIZE STREQUAL "")

@@ -1,0 +1,5 @@
+// Precompiled for tests.
+#pragma once
+#include "pch_aten.h"
+
+#include <gtest/gtest.h>
