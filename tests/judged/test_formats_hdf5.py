@@ -1,0 +1,117 @@
+"""h5py and Keras beside our HDF5 reader and writer, through build/bin/h5_probe."""
+import os
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROBE = os.environ.get("H5_PROBE", os.path.join(ROOT, "build", "bin", "h5_probe"))
+pytestmark = pytest.mark.skipif(not os.path.exists(PROBE), reason="h5_probe is not built")
+
+
+def copied(source, target):
+    subprocess.run([PROBE, "copy", str(source), str(target)], check=True)
+    return h5py.File(target, "r")
+
+
+def datasets(file):
+    names = []
+    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    return names
+
+
+def assert_same(source, target):
+    with h5py.File(source, "r") as old, copied(source, target) as new:
+        names = [name for name in datasets(old) if old[name].dtype.kind != "O"]
+        assert names
+        for name in names:
+            assert new[name].dtype == old[name].dtype.newbyteorder("="), name
+            assert np.array_equal(old[name][()], new[name][()]), name
+        groups = [""]
+        old.visititems(lambda name, item: groups.append(name) if isinstance(item, h5py.Group) else None)
+        for name in groups:
+            for key, value in old[name or "/"].attrs.items():
+                again = new[name or "/"].attrs[key]
+                assert np.array_equal(np.asarray(value).astype(str), np.asarray(again).astype(str)), (name, key)
+
+
+def fill(file):
+    rng = np.random.default_rng(7)
+    layer = file.create_group("layers/dense/vars")
+    layer.attrs["name"] = "dense"
+    layer["0"] = rng.random((3, 4), dtype="f4")
+    layer["1"] = np.float64(3)
+    layer["2"] = np.array([True, False])
+    layer["3"] = np.arange(5, dtype=">i4")
+    layer["4"] = np.arange(5, dtype="f2")
+    for i in range(300):
+        file[f"optimizer/vars/{i}"] = np.full((3,), i, "f4")
+    values = rng.random((100, 37), dtype="f4")
+    file.create_dataset("gzip", data=values, chunks=(13, 7), compression="gzip", shuffle=True, fletcher32=True)
+    file.create_dataset("single", data=values, chunks=(100, 37))
+    file.create_dataset("lzf", data=values, chunks=(7, 5), compression="lzf")
+    file.create_dataset("paged", data=rng.random(5000, dtype="f4"), chunks=(3,))
+    file.attrs["layer_names"] = [b"dense", b"conv"]
+    file.attrs["empty"] = []
+    file.attrs["fixed"] = np.array([b"ab", b"c"])
+    file.attrs["long"] = "x" * 70000
+    for i in range(20):
+        layer.attrs[f"a{i}"] = f"v{i}"
+
+
+@pytest.mark.parametrize("options", [{}, {"libver": "latest"}, {"libver": "v108"}, {"userblock_size": 512},
+                                     {"track_order": True}], ids=str)
+def test_h5py_files(tmp_path, options):
+    source = tmp_path / "in.h5"
+    with h5py.File(source, "w", **options) as file:
+        fill(file)
+    assert_same(source, tmp_path / "out.h5")
+
+
+def model_of(keras):
+    model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(4, 3), keras.layers.BatchNormalization(),
+                              keras.layers.Flatten(), keras.layers.Dense(3)])
+    model.compile("adam", "mean_squared_error")
+    model.fit(np.ones((4, 8, 8, 1)), np.ones((4, 3)), verbose=0)
+    return model
+
+
+@pytest.mark.parametrize("name", ["m.weights.h5", "m.h5"])
+def test_keras_reads_our_copy(tmp_path, name):
+    keras = pytest.importorskip("keras")
+    model = model_of(keras)
+    source, target = tmp_path / name, tmp_path / ("copy_" + name)
+    model.save_weights(source) if "weights" in name else model.save(source)
+    assert_same(source, target)
+    if "weights" in name:
+        again = keras.models.clone_model(model)
+        again.load_weights(target)
+    else:
+        again = keras.models.load_model(target)
+    for old, new in zip(model.get_weights(), again.get_weights()):
+        assert np.array_equal(old, new)
+
+
+def test_tf_keras_files(tmp_path):
+    keras = pytest.importorskip("tf_keras")
+    model_of(keras).save(tmp_path / "m.h5")
+    assert_same(tmp_path / "m.h5", tmp_path / "out.h5")
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_damaged_files_are_refused_or_read(tmp_path, libver):
+    """Truncation at many lengths and flipped bytes: an error or data, never a signal."""
+    source = tmp_path / "in.h5"
+    with h5py.File(source, "w", libver=libver) as file:
+        fill(file)
+    whole = source.read_bytes()
+    bad = tmp_path / "bad.h5"
+    rng = np.random.default_rng(11)
+    for at in rng.integers(0, len(whole), 60):
+        bad.write_bytes(whole[:at])
+        assert subprocess.run([PROBE, "list", bad], capture_output=True).returncode == 1
+    for at in rng.integers(0, len(whole), 200):
+        bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1:])
+        assert subprocess.run([PROBE, "list", bad], capture_output=True).returncode in (0, 1)
