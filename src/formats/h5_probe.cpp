@@ -2,6 +2,8 @@
 //   h5_probe list FILE          one line a group, dataset and attribute
 //   h5_probe dump FILE PATH     the raw little-endian values of a dataset on stdout
 //   h5_probe copy FILE TARGET   all groups, readable datasets and text attributes, written anew
+//   h5_probe archive FILE TARGET  a .keras archive, written anew from its config, weights and assets
+//   h5_probe legacy FILE TARGET   a whole-model .h5, written anew from its configs and weights
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -12,6 +14,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/hdf5_writer.h"
+#include "lockstep/formats/keras_archive.h"
+#include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::formats {
@@ -56,8 +60,38 @@ void copy(const Hdf5File& file, const Hdf5Node& node, const std::string& path, H
   for (const auto& child : node.children) copy(file, child, path.empty() ? child.name : path + "/" + child.name, writer);
 }
 
+void copy_archive(const std::string& from, const std::string& to) {
+  const auto archive = KerasArchive::open(from);
+  KerasArchivePlan plan;
+  plan.config = archive.config();
+  for (const auto& info : archive.weights().list()) {
+    plan.weights.add(info.name, info.dtype, info.shape, [&archive, &info] { return archive.weights().read(info.name); });
+  }
+  for (const auto& path : archive.assets()) plan.assets.push_back({path, archive.asset(path)});
+  write_keras_archive(to, plan);
+}
+
+void copy_legacy(const std::string& from, const std::string& to) {
+  const auto model = LegacyH5::open(from);
+  auto entry = [&](const TensorInfo& info, std::size_t cut) {
+    return WeightEntry{info.name.substr(cut), info.dtype, info.shape, [&model, &info] { return model.read(info.name); }};
+  };
+  LegacyH5Plan plan;
+  plan.model_config = model.model_config();
+  plan.training_config = model.training_config();
+  const std::string root = plan.model_config.is_null() ? "" : "model_weights/";
+  for (const auto& layer : model.layers()) {
+    plan.layers.push_back({layer.name, {}});
+    for (const auto& info : layer.weights) plan.layers.back().weights.push_back(entry(info, root.size() + layer.name.size() + 1));
+  }
+  for (const auto& info : model.optimizer_weights()) plan.optimizer_weights.push_back(entry(info, std::string("optimizer_weights/").size()));
+  write_legacy_h5(to, plan);
+}
+
 int run(const std::vector<std::string>& args) {
-  if (args.size() < 2) throw_invalid_argument("usage: h5_probe list|dump|copy FILE [PATH|TARGET]");
+  if (args.size() < 2) throw_invalid_argument("usage: h5_probe list|dump|copy|archive|legacy FILE [PATH|TARGET]");
+  if (args[0] == "archive" && args.size() == 3) return copy_archive(args[1], args[2]), 0;
+  if (args[0] == "legacy" && args.size() == 3) return copy_legacy(args[1], args[2]), 0;
   auto mapped = io::posix_file_system().map(args[1]);
   const Hdf5File file(mapped->bytes(), mapped, args[1]);
   if (args[0] == "list") {
@@ -75,7 +109,7 @@ int run(const std::vector<std::string>& args) {
       out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     });
   } else {
-    throw_invalid_argument("usage: h5_probe list|dump|copy FILE [PATH|TARGET]");
+    throw_invalid_argument("usage: h5_probe list|dump|copy|archive|legacy FILE [PATH|TARGET]");
   }
   return 0;
 }

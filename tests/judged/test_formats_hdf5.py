@@ -94,6 +94,24 @@ def test_keras_reads_our_copy(tmp_path, name):
         assert np.array_equal(old, new)
 
 
+@pytest.mark.parametrize("name", ["m.keras", "m.h5"])
+def test_keras_loads_our_models(tmp_path, name):
+    """Config, weights and optimizer state through our archives; training goes on as if nothing had happened."""
+    keras = pytest.importorskip("keras")
+    model = model_of(keras)
+    source, target = tmp_path / name, tmp_path / ("ours_" + name)
+    model.save(source)
+    subprocess.run([PROBE, "archive" if name.endswith(".keras") else "legacy", source, target], check=True)
+    again = keras.models.load_model(target)
+    for old, new in zip(model.get_weights(), again.get_weights()):
+        assert np.array_equal(old, new)
+    if name.endswith(".keras"):
+        for each in (model := keras.models.load_model(source)), again:
+            each.fit(np.ones((4, 8, 8, 1)), np.ones((4, 3)), verbose=0)
+        for old, new in zip(model.optimizer.variables, again.optimizer.variables):
+            assert np.array_equal(old.numpy(), new.numpy())
+
+
 def test_tf_keras_files(tmp_path):
     keras = pytest.importorskip("tf_keras")
     model_of(keras).save(tmp_path / "m.h5")
