@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kMostHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
 
+// In the order in which the format's own writer ranks them: it writes the last ones first.
 constexpr std::pair<std::string_view, DType> kTypes[] = {
     {"BOOL", DType::kBool},   {"U8", DType::kUInt8},    {"I8", DType::kInt8},       {"F8_E5M2", DType::kFloat8E5M2},
     {"F8_E4M3", DType::kFloat8E4M3FN}, {"I16", DType::kInt16}, {"U16", DType::kUInt16}, {"F16", DType::kFloat16},
@@ -25,8 +26,13 @@ constexpr std::pair<std::string_view, DType> kTypes[] = {
     {"F64", DType::kFloat64}, {"I64", DType::kInt64},   {"U64", DType::kUInt64},
 };
 
+const std::pair<std::string_view, DType>* find_type(DType dtype) {
+  return std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& row) { return row.second == dtype; });
+}
+
 std::size_t non_negative(const Json& value, const std::string& where) {
-  if (!value.is_number_unsigned()) throw_data_loss(fmt::format("{}: expected a number that is not negative", where));
+  const bool good = value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+  if (!good) throw_data_loss(fmt::format("{}: expected a whole number that is not negative", where));
   return value.get<std::size_t>();
 }
 
@@ -112,8 +118,7 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::map<std::string, std
     : path_(std::move(path)), metadata_(std::move(metadata)), files_(files) {}
 
 void SafetensorsWriter::add(const std::string& name, const TensorData& tensor) {
-  const bool known = std::any_of(std::begin(kTypes), std::end(kTypes), [&](const auto& row) { return row.second == tensor.dtype; });
-  if (!known) {
+  if (find_type(tensor.dtype) == std::end(kTypes)) {
     throw_invalid_argument(fmt::format("{}: tensor {} has dtype {}, which safetensors files cannot hold", path_, name,
                                        dtype_name(tensor.dtype)));
   }
@@ -130,16 +135,15 @@ void SafetensorsWriter::finish() {
   std::vector<const std::pair<const std::string, TensorData>*> order;
   for (const auto& entry : tensors_) order.push_back(&entry);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return dtype_size(a->second.dtype) > dtype_size(b->second.dtype);
+    return find_type(a->second.dtype) > find_type(b->second.dtype);
   });
   Json header = Json::object();
   if (!metadata_.empty()) header[std::string(kMetadata)] = metadata_;
   std::size_t offset = 0;
   for (const auto* entry : order) {
     const TensorData& tensor = entry->second;
-    const auto* row = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& r) { return r.second == tensor.dtype; });
     Json item = Json::object();
-    item["dtype"] = std::string(row->first);
+    item["dtype"] = std::string(find_type(tensor.dtype)->first);
     item["shape"] = tensor.shape.dims();
     item["data_offsets"] = {offset, offset + tensor.bytes.size()};
     header[entry->first] = std::move(item);

@@ -35,8 +35,8 @@ class SafetensorsReader final : public TensorReader {
   std::map<std::string, std::string> metadata_;
 };
 
-// Same tensors and metadata, same bytes, whatever the order of add(): widest elements first, then by
-// name, as the format's own writer. Holds a reference to each tensor's bytes until finish().
+// Same tensors and metadata, same bytes, whatever the order of add(): by dtype, then by name, laid out
+// as the format's own writer does. Holds a reference to each tensor's bytes until finish().
 // Throws InvalidArgument for strings and complex numbers, which the format has not.
 class SafetensorsWriter final : public TensorWriter {
  public:

@@ -24,8 +24,7 @@ struct FileStat {
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
-  // Writes all of `bytes` at `offset`. Large writes that are aligned to 4096 bytes in memory, offset
-  // and size may go past the page cache. Calls for disjoint ranges may run at the same time.
+  // Writes all of `bytes` at `offset`. Calls for disjoint ranges may run at the same time.
   virtual void write_at(std::uint64_t offset, std::span<const std::byte> bytes) = 0;
   // Reserves room without changing the size, so that a full disk is noticed early; a hint elsewhere.
   virtual void reserve(std::uint64_t size) = 0;

@@ -23,10 +23,6 @@
 namespace lockstep::io {
 namespace {
 
-// Below this size the page cache is faster than the device.
-constexpr std::size_t kDirectMinimum = std::size_t{1} << 20;
-constexpr std::uintptr_t kDirectAlignment = 4096;
-
 Code code_of(int error) {
   switch (error) {
     case ENOENT: return Code::kNotFound;
@@ -87,37 +83,23 @@ int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
   }
 }
 
-bool fits_direct(std::uint64_t offset, std::span<const std::byte> bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  return bytes.size() >= kDirectMinimum && ((address | offset | bytes.size()) % kDirectAlignment) == 0;
-}
-
-// One file, opened twice: through the page cache, and past it for large aligned writes, which
-// saves a copy and the wait for write-back.
+// Through the page cache: past it, writing is a little faster, but the next reader of the file, often
+// the same process, would wait for the device instead of finding the bytes in memory.
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {
-    direct_.reset(open_retrying(path_, O_WRONLY | O_DIRECT));
-  }
+  PosixWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    bool direct = direct_ && fits_direct(offset, bytes);
     while (!bytes.empty()) {
       const std::size_t part = std::min<std::size_t>(bytes.size(), std::size_t{1} << 30);
-      const int fd = direct ? direct_.get() : fd_.get();
-      const ssize_t written = ::pwrite(fd, bytes.data(), part, static_cast<off_t>(offset));
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        if (direct && errno == EINVAL) {  // the device wants another alignment
-          direct = false;
-          continue;
-        }
-        throw_errno(errno, fmt::format("write {} bytes at offset {}", part, offset), path_);
+      const ssize_t written = ::pwrite(fd_.get(), bytes.data(), part, static_cast<off_t>(offset));
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) {
+        throw_errno(written < 0 ? errno : ENOSPC, fmt::format("write {} bytes at offset {}", part, offset), path_);
       }
-      if (written == 0) throw_errno(ENOSPC, fmt::format("write {} bytes at offset {}", part, offset), path_);
-      offset += static_cast<std::uint64_t>(written);
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-      if (direct && !fits_direct(offset, bytes)) direct = false;
+      const auto size = static_cast<std::size_t>(written);
+      offset += size;
+      bytes = bytes.subspan(size);
     }
   }
 
@@ -135,14 +117,12 @@ class PosixWritableFile final : public WritableFile {
   }
 
   void close() override {
-    direct_.reset();
     if (fd_.reset() != 0 && errno != EINTR) throw_errno(errno, "close", path_);
   }
 
  private:
   std::string path_;
   Descriptor fd_;
-  Descriptor direct_;
 };
 
 class MappedBytes final : public FileBytes {
