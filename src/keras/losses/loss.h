@@ -1,0 +1,80 @@
+// keras.losses.Loss: from per-sample values to one number.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/keras/object_config.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::losses {
+
+enum class Reduction { kNone, kSum, kSumOverBatchSize, kMean, kMeanWithSampleWeight };
+// "sum_over_batch_size", "mean", "sum", "none" (also ""), "mean_with_sample_weight", Keras 2's "auto".
+// Throws InvalidArgument for another word.
+Reduction parse_reduction(std::string_view text);
+std::string_view reduction_name(Reduction reduction);
+
+// A loss before its division, so that replicas can add both parts up and get exactly what one replica
+// computes for the whole batch.
+struct Reduced {
+  Tensor weighted_sum;  // differentiable; for kNone the weighted values themselves
+  Tensor denominator;   // undefined for kNone and kSum, which divide by nothing
+};
+
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  virtual std::string class_name() const = 0;
+  const std::string& name() const { return name_; }
+  Reduction reduction() const { return reduction_; }
+
+  // Per-sample values, (batch, …) without the axis the loss averages itself, or a scalar.
+  virtual Tensor call(const Tensor& y_true, const Tensor& y_pred) const = 0;
+
+  // Values × sample_weight × mask, reduced. sample_weight may have one trailing axis more or less than the
+  // values. mask is what y_pred's layers computed. Differentiable with respect to y_pred; y_true takes
+  // its dtype. Throws InvalidArgument for shapes that do not fit.
+  Tensor operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
+                    const Tensor& mask = {}) const;
+  Reduced reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
+                 const Tensor& mask = {}) const;
+  // weighted_sum / denominator, 0 where the denominator is 0.
+  static Tensor finish(const Reduced& parts);
+
+  // {"name", "reduction", …} as Keras 3.15 writes it.
+  virtual Json config() const;
+
+ protected:
+  Loss(std::string name, std::string_view reduction) : name_(std::move(name)), reduction_(parse_reduction(reduction)) {}
+  // Which values count, beside the mask of y_pred (ignore_class); undefined: all.
+  virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred) const;
+
+ private:
+  std::string name_;
+  Reduction reduction_;
+};
+
+using LossPtr = std::shared_ptr<Loss>;
+using LossArg = keras::ObjectArg<Loss>;
+// Per-sample values of (y_true, y_pred).
+using LossFunction = std::function<Tensor(const Tensor&, const Tensor&)>;
+
+// From "mse", "sparse_categorical_crossentropy", "MeanSquaredError", …, a config, or an object; null for
+// nothing. A function's name gives that function with the default reduction.
+LossPtr get(const LossArg& identifier);
+LossPtr deserialize(const Json& config);
+Json serialize(const LossPtr& loss);
+// A loss of one's own from a function.
+LossPtr from_function(LossFunction function, std::string name, std::string_view reduction = "sum_over_batch_size");
+// The loss function of that name with its default arguments; empty for an unknown name.
+LossFunction find_function(std::string_view name);
+
+// Keras's rule for two tensors whose ranks differ by one: a trailing axis of 1 is removed, or added to the
+// one of rank 1.
+std::pair<Tensor, Tensor> squeeze_or_expand_to_same_rank(Tensor a, Tensor b, bool expand_rank_1 = true);
+
+}  // namespace lockstep::losses

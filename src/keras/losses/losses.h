@@ -1,0 +1,141 @@
+// keras.losses: the losses themselves, and the functions that give per-sample values.
+//
+// Options carry Keras's keyword names and defaults. y_true and y_pred are (batch, …); what is averaged is
+// the last axis unless `axis` says else. Probabilities are clipped to [1e-7, 1 - 1e-7].
+#pragma once
+
+#include "lockstep/keras/losses/loss.h"
+
+namespace lockstep::losses {
+
+#define LOCKSTEP_REDUCTION std::string reduction = "sum_over_batch_size"
+
+struct LossOptions {
+  LOCKSTEP_REDUCTION;
+  std::string name = {};  // default: the class's own name
+};
+struct BinaryCrossentropyOptions {
+  bool from_logits = false;
+  double label_smoothing = 0.0;
+  int axis = -1;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+};
+using CategoricalCrossentropyOptions = BinaryCrossentropyOptions;
+struct SparseCategoricalCrossentropyOptions {
+  bool from_logits = false;
+  std::optional<std::int64_t> ignore_class = std::nullopt;
+  LOCKSTEP_REDUCTION;
+  int axis = -1;
+  std::string name = {};
+};
+struct BinaryFocalCrossentropyOptions {
+  bool apply_class_balancing = false;
+  double alpha = 0.25;
+  double gamma = 2.0;
+  bool from_logits = false;
+  double label_smoothing = 0.0;
+  int axis = -1;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+};
+struct CategoricalFocalCrossentropyOptions {
+  double alpha = 0.25;
+  double gamma = 2.0;
+  bool from_logits = false;
+  double label_smoothing = 0.0;
+  int axis = -1;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+};
+struct HuberOptions {
+  double delta = 1.0;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+};
+struct CosineSimilarityOptions {
+  int axis = -1;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+};
+struct DiceOptions {
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+  std::optional<std::vector<std::int64_t>> axis = std::nullopt;  // none: all axes, one scalar
+};
+struct TverskyOptions {
+  double alpha = 0.5;
+  double beta = 0.5;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+  std::optional<std::vector<std::int64_t>> axis = std::nullopt;
+};
+struct CategoricalGeneralizedCrossEntropyOptions {
+  double q = 0.5;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+};
+struct CircleOptions {
+  double gamma = 80.0;
+  double margin = 0.4;
+  bool remove_diagonal = true;
+  LOCKSTEP_REDUCTION;
+  std::string name = {};
+};
+#undef LOCKSTEP_REDUCTION
+
+LossPtr MeanSquaredError(LossOptions options = {});
+LossPtr MeanAbsoluteError(LossOptions options = {});
+LossPtr MeanAbsolutePercentageError(LossOptions options = {});
+LossPtr MeanSquaredLogarithmicError(LossOptions options = {});
+LossPtr CosineSimilarity(CosineSimilarityOptions options = {});
+LossPtr Huber(HuberOptions options = {});
+LossPtr LogCosh(LossOptions options = {});
+LossPtr Hinge(LossOptions options = {});
+LossPtr SquaredHinge(LossOptions options = {});
+LossPtr CategoricalHinge(LossOptions options = {});
+LossPtr KLDivergence(LossOptions options = {});
+LossPtr Poisson(LossOptions options = {});
+LossPtr BinaryCrossentropy(BinaryCrossentropyOptions options = {});
+LossPtr BinaryFocalCrossentropy(BinaryFocalCrossentropyOptions options = {});
+LossPtr CategoricalCrossentropy(CategoricalCrossentropyOptions options = {});
+LossPtr CategoricalFocalCrossentropy(CategoricalFocalCrossentropyOptions options = {});
+LossPtr CategoricalGeneralizedCrossEntropy(CategoricalGeneralizedCrossEntropyOptions options = {});
+LossPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions options = {});
+LossPtr Dice(DiceOptions options = {});
+LossPtr Tversky(TverskyOptions options = {});
+LossPtr Circle(CircleOptions options = {});
+
+Tensor mean_squared_error(const Tensor& y_true, const Tensor& y_pred);
+Tensor mean_absolute_error(const Tensor& y_true, const Tensor& y_pred);
+Tensor mean_absolute_percentage_error(const Tensor& y_true, const Tensor& y_pred);
+Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred);
+Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, int axis = -1);
+Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta = 1.0);
+Tensor log_cosh(const Tensor& y_true, const Tensor& y_pred);
+Tensor hinge(const Tensor& y_true, const Tensor& y_pred);
+Tensor squared_hinge(const Tensor& y_true, const Tensor& y_pred);
+Tensor categorical_hinge(const Tensor& y_true, const Tensor& y_pred);
+Tensor kl_divergence(const Tensor& y_true, const Tensor& y_pred);
+Tensor poisson(const Tensor& y_true, const Tensor& y_pred);
+Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
+                           double label_smoothing = 0.0, int axis = -1);
+Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool apply_class_balancing = false,
+                                 double alpha = 0.25, double gamma = 2.0, bool from_logits = false,
+                                 double label_smoothing = 0.0, int axis = -1);
+Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
+                                double label_smoothing = 0.0, int axis = -1);
+Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, double alpha = 0.25,
+                                      double gamma = 2.0, bool from_logits = false, double label_smoothing = 0.0,
+                                      int axis = -1);
+Tensor categorical_generalized_cross_entropy(const Tensor& y_true, const Tensor& y_pred, double q);
+// Labels are integers (any dtype); entries equal to ignore_class give 0.
+Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
+                                       std::optional<std::int64_t> ignore_class = std::nullopt, int axis = -1);
+Tensor dice(const Tensor& y_true, const Tensor& y_pred, const std::optional<std::vector<std::int64_t>>& axis = {});
+Tensor tversky(const Tensor& y_true, const Tensor& y_pred, double alpha = 0.5, double beta = 0.5,
+               const std::optional<std::vector<std::int64_t>>& axis = {});
+Tensor circle(const Tensor& y_true, const Tensor& y_pred, bool remove_diagonal = true, double gamma = 80.0,
+              double margin = 0.4);
+
+}  // namespace lockstep::losses

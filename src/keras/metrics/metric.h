@@ -1,0 +1,69 @@
+// keras.metrics.Metric: numbers gathered over batches.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/distribute/variable.h"
+#include "lockstep/keras/object_config.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::metrics {
+
+using distribute::VariablePtr;
+
+// State lies in float32 variables that each replica adds to on its own and that are summed over replicas
+// when read across them (synchronization kOnRead, aggregation kSum).
+class Metric {
+ public:
+  virtual ~Metric() = default;
+  Metric(const Metric&) = delete;
+  Metric& operator=(const Metric&) = delete;
+
+  virtual std::string class_name() const = 0;
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  // Takes a batch in: (y_true, y_pred, sample_weight); Mean and Sum take (values, sample_weight). `mask`
+  // of y_pred counts as a weight. Never part of a tape. Throws InvalidArgument for shapes that do not fit.
+  virtual void update_state(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {},
+                            const Tensor& mask = {}) = 0;
+  // Over all replicas' state when called across replicas. A float32 scalar unless the class says else.
+  virtual Tensor result() const = 0;
+  virtual void reset_state();
+  // update_state, then result.
+  Tensor operator()(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {});
+
+  const std::vector<VariablePtr>& variables() const { return variables_; }
+  // Which direction is better, for callbacks with mode "auto".
+  enum class Direction { kUnknown, kUp, kDown };
+  virtual Direction direction() const { return Direction::kUnknown; }
+  // {"name", "dtype", …} as Keras 3.15 writes it.
+  virtual Json config() const;
+
+ protected:
+  explicit Metric(std::string name, std::string dtype = {}) : name_(std::move(name)), dtype_(std::move(dtype)) {}
+  VariablePtr add_variable(const Shape& shape, std::string_view name, DType dtype = DType::kFloat32);
+  const std::string& dtype() const { return dtype_; }  // empty: floatx
+
+ private:
+  std::string name_, dtype_;
+  std::vector<VariablePtr> variables_;
+};
+
+using MetricPtr = std::shared_ptr<Metric>;
+using MetricArg = keras::ObjectArg<Metric>;
+
+// From a class name, snake-case name, function name ("mse", "mean_squared_error"), a config or an object;
+// null for nothing. "accuracy" gives Accuracy; compile's rule is get_for_compile. Throws InvalidArgument
+// for an unknown name, with the nearest known one.
+MetricPtr get(const MetricArg& identifier);
+// As compile resolves strings: "accuracy" / "acc" become BinaryAccuracy, SparseCategoricalAccuracy or
+// CategoricalAccuracy by the shapes of targets and predictions (and "crossentropy" / "ce" likewise). The
+// metric's name is the string that was given.
+MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred);
+MetricPtr deserialize(const Json& config);
+Json serialize(const MetricPtr& metric);
+
+}  // namespace lockstep::metrics

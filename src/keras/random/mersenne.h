@@ -1,0 +1,46 @@
+// The MT19937 generators of Python's `random` and NumPy's legacy RandomState, bit for bit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace lockstep::random {
+
+class MersenneTwister {
+ public:
+  MersenneTwister() { init(5489); }
+  void init(std::uint32_t seed);
+  void init_by_array(std::span<const std::uint32_t> key);
+  std::uint32_t next();
+
+ private:
+  void refill();
+  std::array<std::uint32_t, 624> words_{};
+  int used_ = 624;
+};
+
+// random.Random(seed): the words of abs(seed) seed the generator.
+class PythonRandom {
+ public:
+  explicit PythonRandom(std::int64_t seed) { this->seed(seed); }
+  void seed(std::int64_t seed);
+  // Uniform in [low, high], both included; high - low + 1 must fit 64 bits.
+  std::int64_t randint(std::int64_t low, std::int64_t high);
+
+ private:
+  MersenneTwister words_;
+};
+
+// numpy.random.RandomState(seed) with 0 <= seed < 2^32.
+class NumpyRandom {
+ public:
+  explicit NumpyRandom(std::uint32_t seed) { words_.init(seed); }
+  std::uint32_t bounded(std::uint32_t max);  // uniform in [0, max] by masked rejection
+  void shuffle(std::span<std::int64_t> items);
+
+ private:
+  MersenneTwister words_;
+};
+
+}  // namespace lockstep::random

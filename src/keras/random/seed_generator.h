@@ -1,0 +1,58 @@
+// keras.random.SeedGenerator: a seed and a counter that advances by one a draw.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "lockstep/base/json.h"
+#include "lockstep/distribute/variable.h"
+
+namespace lockstep::random {
+
+// A pair of seeds as stateless operations take it.
+using SeedPair = std::pair<std::int64_t, std::int64_t>;
+
+class SeedGenerator {
+ public:
+  // Without a seed one is drawn from Python's generator, as Keras does.
+  explicit SeedGenerator(std::optional<std::int64_t> seed = std::nullopt, std::string name = "seed_generator");
+
+  // The state [seed, counter]; then counter + 1. Replicas draw the same pairs.
+  SeedPair next();
+
+  // What the constructor was given, for configs; empty when the seed was drawn.
+  std::optional<std::int64_t> initial_seed() const { return initial_seed_; }
+  // The seed in use.
+  std::int64_t seed() const { return seed_; }
+  const std::string& name() const { return name_; }
+
+  // "seed_generator_state", int64, shape (2,), not trainable, the same on all replicas.
+  const distribute::VariablePtr& state() const { return state_; }
+
+  Json config() const;
+
+ private:
+  std::optional<std::int64_t> initial_seed_;
+  std::int64_t seed_ = 0;
+  std::string name_;
+  distribute::VariablePtr state_;
+};
+
+using SeedGeneratorPtr = std::shared_ptr<SeedGenerator>;
+
+// The `seed` argument of random functions: nothing (the global generator), a number (stateless: the same
+// numbers each time) or a generator.
+using Seed = std::variant<std::monostate, std::int64_t, SeedGeneratorPtr>;
+
+// Takes the next pair of a seed and brings it into the range of TensorFlow's stateless operations:
+// each element modulo 2^31 - 2, never negative.
+SeedPair draw_seed(const Seed& seed);
+
+// Forgets the generator behind seedless draws; the next one makes a new one.
+void drop_global_seed_generator();
+
+}  // namespace lockstep::random

@@ -1,0 +1,106 @@
+#include "lockstep/keras/random/seeds.h"
+
+#include <mutex>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/random/mersenne.h"
+#include "lockstep/keras/random/seed_generator.h"
+
+namespace lockstep::random {
+namespace {
+
+constexpr std::int64_t kModulus = 2147483647;        // 2^31 - 1
+constexpr std::int64_t kDefaultGraphSeed = 87654321;
+
+std::uint32_t entropy() {
+  static std::random_device device;
+  return device();
+}
+
+struct Generators {
+  std::mutex mutex;
+  PythonRandom python{entropy()};
+  NumpyRandom numpy{entropy()};
+  PythonRandom op_seeds{0};
+  std::optional<std::int64_t> global_seed;
+};
+
+Generators& generators() {
+  static Generators* instance = new Generators();
+  return *instance;
+}
+
+std::int64_t floor_mod(std::int64_t value, std::int64_t modulus) {
+  const std::int64_t rest = value % modulus;
+  return rest < 0 ? rest + modulus : rest;
+}
+
+std::pair<std::int64_t, std::int64_t> avoid_zero(std::int64_t seed, std::int64_t seed2) {
+  if (seed == 0 && seed2 == 0) return {0, kModulus};
+  return {seed, seed2};
+}
+
+std::pair<std::int64_t, std::int64_t> random_pair() {
+  return {static_cast<std::int64_t>(entropy()) + 1, static_cast<std::int64_t>(entropy())};
+}
+
+}  // namespace
+
+void set_random_seed(std::int64_t seed) {
+  if (seed < 0 || seed > 0xFFFFFFFFll) {
+    throw_invalid_argument(fmt::format("set_random_seed: the seed is {}, expected 0 to 2^32 - 1", seed));
+  }
+  {
+    Generators& all = generators();
+    const std::lock_guard lock(all.mutex);
+    all.python.seed(seed);
+    all.numpy = NumpyRandom(static_cast<std::uint32_t>(seed));
+  }
+  set_global_seed(seed);
+  drop_global_seed_generator();
+}
+
+void set_global_seed(std::int64_t seed) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  all.global_seed = seed;
+  all.op_seeds.seed(seed);
+}
+
+std::optional<std::int64_t> global_seed() {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  return all.global_seed;
+}
+
+std::int64_t make_default_seed() {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  return all.python.randint(1, 1000000000);
+}
+
+std::int64_t numpy_randint(std::int64_t max) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  return all.numpy.bounded(static_cast<std::uint32_t>(max - 1));
+}
+
+std::pair<std::int64_t, std::int64_t> op_seeds(std::optional<std::int64_t> op_seed) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  if (!all.global_seed) {
+    return op_seed ? avoid_zero(kDefaultGraphSeed, floor_mod(*op_seed, kModulus)) : random_pair();
+  }
+  const std::int64_t own = op_seed ? *op_seed : all.op_seeds.randint(0, kModulus);
+  return avoid_zero(floor_mod(*all.global_seed, kModulus), floor_mod(own, kModulus));
+}
+
+std::pair<std::int64_t, std::int64_t> op_seeds_in_graph(std::optional<std::int64_t> op_seed, std::int64_t number) {
+  if (!op_seed && !global_seed()) return random_pair();
+  return op_seeds(op_seed ? *op_seed : number);
+}
+
+}  // namespace lockstep::random
