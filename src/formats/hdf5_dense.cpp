@@ -5,7 +5,7 @@
 namespace lockstep::formats::hdf5 {
 namespace {
 
-int bytes_for(std::uint64_t value) { return value == 0 ? 1 : (std::bit_width(value) - 1) / 8 + 1; }
+int bytes_for(std::uint64_t value) { return value == 0 ? 1 : (static_cast<int>(std::bit_width(value)) - 1) / 8 + 1; }
 
 void check(const Image& image, std::span<const std::byte> block) {
   if (lookup3(block.first(block.size() - 4)) != Fields(image, block.last(4)).u32()) {
@@ -97,7 +97,7 @@ class FractalHeap {
     fields.skip(1);
     id_size_ = fields.u16();
     const auto filters = fields.u16();
-    checked_blocks_ = (fields.u8() & 2) != 0;
+    fields.skip(1);
     most_managed_ = fields.u32();
     fields.length();
     huge_index_ = fields.address();
@@ -195,7 +195,6 @@ class FractalHeap {
 
   const Image& image_;
   std::uint64_t id_size_ = 0;
-  bool checked_blocks_ = false;
   std::uint64_t most_managed_ = 0;
   std::uint64_t huge_index_ = 0;
   std::uint64_t width_ = 0;
