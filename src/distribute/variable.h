@@ -1,6 +1,7 @@
 // Variables: one logical value with one copy for each local replica.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,10 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   void set_trainable(bool trainable) { trainable_ = trainable; }
   VariableSynchronization synchronization() const { return synchronization_; }
   VariableAggregation aggregation() const { return aggregation_; }
+  // What optimizers bring the value back to after each update (keras.constraints); may be empty.
+  using Constraint = std::function<Tensor(const Tensor&)>;
+  const Constraint& constraint() const { return constraint_; }
+  void set_constraint(Constraint constraint) { constraint_ = std::move(constraint); }
 
   // While a graph is traced on this thread this is a ReadVariableOp on handle(); under a GradientTape
   // a trainable variable's value is tied to the tape.
@@ -92,6 +97,7 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   DType dtype_ = DType::kInvalid;
   Shape shape_;
   bool trainable_ = true;
+  Constraint constraint_;
   VariableSynchronization synchronization_ = VariableSynchronization::kAuto;
   VariableAggregation aggregation_ = VariableAggregation::kNone;
   int num_copies_ = 1;
