@@ -21,6 +21,7 @@ struct TensorImpl {
   std::shared_ptr<Resource> resource;      // kResource
   std::shared_ptr<TensorListValue> list;   // kVariant
   std::shared_ptr<const Symbol> symbol;    // symbolic
+  mutable Tensor mask, logits;             // Keras's notes
 };
 
 // The LibTorch tensor of a dense value. Throws Internal for anything else.

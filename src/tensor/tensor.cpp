@@ -188,6 +188,11 @@ const std::shared_ptr<const Symbol>& Tensor::symbol_value() const {
   return checked(*this, is_symbolic(), "a symbolic tensor").symbol;
 }
 
+Tensor Tensor::mask() const { return impl_ ? impl_->mask : Tensor(); }
+Tensor Tensor::logits() const { return impl_ ? impl_->logits : Tensor(); }
+void Tensor::set_mask(const Tensor& mask) const { checked(*this, defined(), "a tensor").mask = mask; }
+void Tensor::set_logits(const Tensor& logits) const { checked(*this, defined(), "a tensor").logits = logits; }
+
 std::optional<Tensor> constant_value(const Tensor& tensor) {
   if (tensor.is_symbolic()) return tensor.symbol_value()->constant_value();
   if (tensor.is_value()) return tensor;

@@ -77,6 +77,12 @@ class Tensor {
   DType list_element_dtype() const;
   const std::shared_ptr<const Symbol>& symbol_value() const;
 
+  // What Keras notes beside a tensor; undefined where there is none. Operations do not pass them on.
+  Tensor mask() const;    // which elements count, a bool tensor
+  Tensor logits() const;  // what a softmax or sigmoid activation made this tensor of
+  void set_mask(const Tensor& mask) const;
+  void set_logits(const Tensor& logits) const;
+
   const std::shared_ptr<const TensorImpl>& impl() const { return impl_; }
   explicit Tensor(std::shared_ptr<const TensorImpl> impl) : impl_(std::move(impl)) {}
 
