@@ -1,0 +1,99 @@
+// Adam and AdamW.
+#include "lockstep/keras/optimizers/rule.h"
+
+namespace lockstep::optimizers {
+namespace {
+
+class AdamOptimizer : public Optimizer {
+ public:
+  AdamOptimizer(std::string class_name, AdamOptions options)
+      : Optimizer(class_name, common_options(options)), class_name_(std::move(class_name)), options_(std::move(options)) {
+    check_range(class_name_.c_str(), "beta_1", options_.beta_1, 0, 1);
+    check_range(class_name_.c_str(), "beta_2", options_.beta_2, 0, 1);
+  }
+  std::string class_name() const override { return class_name_; }
+
+  Json config() const override {
+    Json config = base_config();
+    config["beta_1"] = options_.beta_1;
+    config["beta_2"] = options_.beta_2;
+    config["epsilon"] = options_.epsilon;
+    config["amsgrad"] = options_.amsgrad;
+    return config;
+  }
+
+ private:
+  void create_slots() override {
+    tops_.resize(trainable_.size());
+    for (std::size_t i = 0; i < trainable_.size(); ++i) {
+      momenta_.push_back(add_slot(i, "momentum"));
+      velocities_.push_back(add_slot(i, "velocity"));
+    }
+    for (std::size_t i = 0; i < trainable_.size() && options_.amsgrad; ++i) tops_[i] = add_slot(i, "velocity_hat");
+  }
+
+  void update(Step& step) override {
+    const auto beta_1 = static_cast<float>(options_.beta_1), beta_2 = static_cast<float>(options_.beta_2);
+    const auto t = static_cast<float>(step.t);
+    const float alpha = step.learning_rate * std::sqrt(1.0f - std::pow(beta_2, t)) / (1.0f - std::pow(beta_1, t));
+    std::vector<ops::FusedUpdate> fused;
+    for (std::size_t i = 0; i < step.indices.size(); ++i) {
+      const std::size_t index = step.indices[i];
+      const VariablePtr& variable = trainable_[index];
+      if (ops::fusable(variable->shared_value(), step.gradients[i])) {
+        fused.push_back(fused_update(variable, step.gradients[i], step.decays[i],
+                                     {&momenta_[index], &velocities_[index], &tops_[index]}));
+      } else {
+        update_one(index, step.gradients[i], step.decays[i], alpha);
+      }
+    }
+    ops::fused_adam(fused, {alpha, static_cast<float>(1.0 - options_.beta_1), static_cast<float>(1.0 - options_.beta_2),
+                            static_cast<float>(options_.epsilon), options_.amsgrad});
+  }
+
+  void update_one(std::size_t index, const Tensor& g, float decay, double alpha) {
+    Tensor& w = trainable_[index]->shared_value();
+    Tensor& m = momenta_[index]->shared_value();
+    Tensor& v = velocities_[index]->shared_value();
+    w = w - w * static_cast<double>(decay);
+    m = m + (g - m) * (1.0 - options_.beta_1);
+    v = v + (ops::square(g) - v) * (1.0 - options_.beta_2);
+    Tensor largest = v;
+    if (options_.amsgrad) {
+      Tensor& top = tops_[index]->shared_value();
+      largest = top = ops::maximum(top, v);
+    }
+    w = w - (m * alpha) / (ops::sqrt(largest) + options_.epsilon);
+  }
+
+  std::string class_name_;
+  AdamOptions options_;
+  Variables momenta_, velocities_, tops_;
+};
+
+}  // namespace
+
+OptimizerPtr Adam(AdamOptions options) { return std::make_shared<AdamOptimizer>("Adam", std::move(options)); }
+
+OptimizerPtr AdamW(AdamWOptions o) {
+  AdamOptions options;
+  options.learning_rate = o.learning_rate;
+  options.beta_1 = o.beta_1;
+  options.beta_2 = o.beta_2;
+  options.epsilon = o.epsilon;
+  options.amsgrad = o.amsgrad;
+  const CommonOptions common = common_options(o);
+  options.weight_decay = common.weight_decay;
+  options.clipnorm = common.clipnorm;
+  options.clipvalue = common.clipvalue;
+  options.global_clipnorm = common.global_clipnorm;
+  options.use_ema = common.use_ema;
+  options.ema_momentum = common.ema_momentum;
+  options.ema_overwrite_frequency = common.ema_overwrite_frequency;
+  options.loss_scale_factor = common.loss_scale_factor;
+  options.gradient_accumulation_steps = common.gradient_accumulation_steps;
+  options.name = common.name;
+  return std::make_shared<AdamOptimizer>("AdamW", std::move(options));
+}
+
+}  // namespace lockstep::optimizers
