@@ -1,7 +1,7 @@
 // Running graphs and functions through the op table.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +11,9 @@
 
 namespace lockstep::graph {
 
-// What a running graph owns: variables and tables by name, prepared functions. Shared by all runs.
+class Plan;
+
+// What running graphs share: variables and tables by name, prepared functions. Thread-safe.
 class Resources {
  public:
   Resources();
@@ -19,16 +21,23 @@ class Resources {
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
 
-  // What VarHandleOp, VariableV2, HashTableV2, … find under container and shared_name.
+  // What VarHandleOp and VariableV2 (kind "variable"), HashTableV2 … (kind "table") find under
+  // container/shared_name. put() replaces. Null when there is none.
   std::shared_ptr<Resource> find(const std::string& kind, const std::string& name) const;
   void put(const std::string& kind, const std::string& name, std::shared_ptr<Resource> resource);
+  std::shared_ptr<Resource> find_or_put(const std::string& kind, const std::string& name,
+                                        const std::function<std::shared_ptr<Resource>()>& make);
+
+  // The only folder whose files a graph may read (vocabularies); "" for none.
+  std::string asset_directory;
+
+  // The prepared body of a function, made when first asked for.
+  const Plan& plan_of(const Function& function, const FunctionLibrary& library);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-
-class Plan;
 
 // A graph prepared once for running some of its outputs: pruned, ordered, constants ready, buffers
 // freed after their last use. Thread-safe; differentiable through the active GradientTape.
@@ -37,22 +46,27 @@ class Plan;
 // Switch, Merge, Enter, Exit, NextIteration, LoopCond.
 class Executable {
  public:
-  // The library and the resources are shared and outlive the executable.
-  // Throws Unimplemented naming every operation without a kernel that would run.
+  // Throws Unimplemented naming every operation without a kernel that would run. Functions that the graph
+  // calls are prepared when they are first called.
   static std::shared_ptr<Executable> prepare(const Graph& graph, std::shared_ptr<const FunctionLibrary> library,
                                              std::shared_ptr<Resources> resources, const std::vector<Output>& feeds,
-                                             const std::vector<Output>& fetches, const std::vector<int>& targets);
-  static std::shared_ptr<Executable> prepare(const Function& function, std::shared_ptr<const FunctionLibrary> library,
+                                             const std::vector<Output>& fetches, const std::vector<int>& targets = {});
+  static std::shared_ptr<Executable> prepare(std::shared_ptr<const Function> function,
+                                             std::shared_ptr<const FunctionLibrary> library,
                                              std::shared_ptr<Resources> resources);
   ~Executable();
 
-  // feeds in the order given to prepare (a function: its arguments). With symbolic feeds the operations are
-  // recorded one by one where the symbols come from, so a loaded function can be traced into another graph.
+  // Feeds in the order given to prepare (a function: its arguments). With symbolic feeds, or while a trace is
+  // active, the operations are recorded one by one, so a loaded function can be traced into another graph.
   Tensors run(const Tensors& feeds) const;
 
  private:
-  explicit Executable(std::unique_ptr<Plan> plan);
-  std::unique_ptr<Plan> plan_;
+  Executable();
+  std::shared_ptr<const Function> function_;  // or null
+  std::unique_ptr<Plan> own_plan_;            // or null for a function
+  const Plan* plan_ = nullptr;
+  std::shared_ptr<const FunctionLibrary> library_;
+  std::shared_ptr<Resources> resources_;
 };
 
 // Runs a traced function on values.

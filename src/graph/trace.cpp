@@ -37,17 +37,18 @@ std::string argument_name(std::string_view text) {
   return name;
 }
 
-std::string unique_argument(const std::vector<Argument>& taken, const std::string& base) {
+// `base`, `base_0`, `base_1`, … whichever none of `taken` has.
+template <typename Named>
+std::string unique_name(const std::vector<Named>& taken, const std::string& base) {
   const auto is_taken = [&](const std::string& name) {
-    return std::any_of(taken.begin(), taken.end(), [&](const Argument& argument) { return argument.name == name; });
+    return std::any_of(taken.begin(), taken.end(), [&](const Named& item) { return item.name == name; });
   };
   if (!is_taken(base)) return base;
   for (int i = 0;; ++i) {
-    const std::string name = fmt::format("{}_{}", base, i);
+    std::string name = fmt::format("{}_{}", base, i);
     if (!is_taken(name)) return name;
   }
 }
-
 
 }  // namespace
 
@@ -63,7 +64,7 @@ Tensor Tracer::input(const TensorSpec& spec) {
   argument.user_name = label;
   argument.dtype = spec.dtype;
   argument.shape = spec.shape;
-  argument.name = unique_argument(function_->arguments, argument_name(label));
+  argument.name = unique_name(function_->arguments, argument_name(label));
   Node node;
   node.name = function_->body.unique_name(argument.name);
   node.op = "_Arg";
@@ -236,7 +237,7 @@ Tracer::Finished Tracer::finish(const Tensors& results, const std::vector<std::s
     const int id = captured_[i];
     if (!needed[static_cast<std::size_t>(id)]) continue;
     Argument argument;
-    argument.name = unique_argument(function_->arguments, body.node(id).name);
+    argument.name = unique_name(function_->arguments, body.node(id).name);
     argument.dtype = captures_[i].dtype();
     argument.shape = captures_[i].shape();
     if (VariableResource* variable = variable_of(captures_[i])) {
@@ -260,7 +261,8 @@ Tracer::Finished Tracer::finish(const Tensors& results, const std::vector<std::s
   }
   for (int& effect : function_->effects) effect = place[static_cast<std::size_t>(effect)];
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::string name = i < names.size() && !names[i].empty() ? names[i] : fmt::format("output_{}", i);
+    const bool named = i < names.size() && !names[i].empty();
+    const std::string name = unique_name(function_->results, argument_name(named ? names[i] : fmt::format("output_{}", i)));
     const Output value{place[static_cast<std::size_t>(values[i].node)], values[i].output};
     function_->results.push_back({name, results[i].dtype(), value});
   }
