@@ -43,6 +43,7 @@ void ConfigReader::fail(std::string_view key, std::string_view expected) const {
   throw_invalid_argument(fmt::format("{}: '{}' is {}, expected {}", class_name_, key, dump_json(raw(key)), expected));
 }
 
+bool ConfigReader::contains(std::string_view key) const { return config_.contains(std::string(key)); }
 bool ConfigReader::has(std::string_view key) const { return !raw(key).is_null(); }
 
 const Json& ConfigReader::raw(std::string_view key) const {

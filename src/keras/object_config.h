@@ -32,6 +32,7 @@ class ConfigReader {
   // Throws InvalidArgument when `config` is no JSON object (null counts as an empty one).
   ConfigReader(std::string class_name, const Json& config);
 
+  bool contains(std::string_view key) const;
   bool has(std::string_view key) const;  // present and not null
   const Json& raw(std::string_view key) const;  // null when absent
   double number(std::string_view key, double otherwise) const;

@@ -103,6 +103,8 @@ class Optimizer {
   virtual float learning_rate() const;
   // Throws FailedPrecondition when the rate is a schedule or a function.
   virtual void set_learning_rate(double value);
+  // What a LossScaleOptimizer wraps; null for others.
+  virtual std::shared_ptr<Optimizer> inner_optimizer() const { return nullptr; }
   virtual bool has_fixed_learning_rate() const { return learning_rate_variable_ != nullptr; }
 
   // iteration, learning_rate (unless scheduled), averages, accumulators, slots: what files hold as
@@ -139,9 +141,9 @@ class Optimizer {
 
   Variables trainable_;
   Variables slots_;
+  bool built_ = false;
 
  private:
-  friend class LossScaleOptimizer;
   std::size_t index_of(const VariablePtr& variable) const;
   bool accumulate(std::vector<std::size_t>& indices, Tensors& gradients);
   void clip(Tensors& gradients) const;
@@ -150,7 +152,6 @@ class Optimizer {
 
   CommonOptions options_;
   std::string name_;
-  bool built_ = false;
   VariablePtr iterations_, learning_rate_variable_;
   Variables averages_, accumulators_;
   std::unordered_map<const distribute::Variable*, std::size_t> index_;

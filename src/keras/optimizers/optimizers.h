@@ -143,6 +143,8 @@ OptimizerPtr Muon(MuonOptions options = {});
 // Multiplies losses by a scale that grows after good steps and halves when a gradient is not finite, in
 // which case the step is left out.
 OptimizerPtr LossScaleOptimizer(OptimizerPtr inner_optimizer, LossScaleOptions options = {});
+// What a LossScaleOptimizer wraps; any other optimizer itself. compile configs hold the inner one.
+OptimizerPtr inner_optimizer(const OptimizerPtr& optimizer);
 
 // The learning rate alone, first.
 #define LOCKSTEP_OPTIMIZER_BY_RATE(Name, Options)              \
