@@ -10,7 +10,14 @@
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/variable.h"
 
+namespace lockstep::data {
+class Dataset;
+}
+
 namespace lockstep::distribute {
+
+class DistributedDataset;
+struct InputContext;
 
 // One value for each replica, in replica order (TensorFlow's PerReplica).
 template <typename T>
@@ -95,6 +102,11 @@ class Strategy {
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis);
   // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
   Tensor gather(const PerReplica<Tensor>& values, int axis);
+  // Each batch of the dataset cut into rows for the replicas (split_rows). A replica without rows gets a batch
+  // of none. Include lockstep/data/distributed_dataset.h to use it.
+  DistributedDataset experimental_distribute_dataset(const data::Dataset& dataset);
+  // Whole elements of fn's dataset to one replica after the other: fn batches for a replica itself.
+  DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn);
   template <typename T>
   const std::vector<T>& experimental_local_results(const PerReplica<T>& values) {
     return values.values();

@@ -1,0 +1,171 @@
+// Save and load a model using a distribution strategy.
+//
+// Trains a small convolutional network on Fashion-MNIST under MirroredStrategy, saves it in three ways, and loads
+// each under another strategy, or under none. Run it with no arguments:
+//
+//   build/bin/examples/save_and_load [folder for what it writes; default: a temporary one]
+//
+// Every step prints what it does and what came out; the program ends with an error when a result is not what it
+// should be.
+#include <cstdio>
+#include <filesystem>
+
+#include <lockstep/lockstep.h>
+
+namespace ls = lockstep;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kBatchSizePerReplica = 64;
+constexpr int kBufferSize = 10'000;
+
+struct Data {
+  ls::data::Dataset train;
+  ls::data::Dataset eval;
+};
+
+// Images as floats between 0 and 1, shuffled, in global batches: each replica gets its share of every batch.
+Data get_data(const ls::distribute::Strategy& strategy) {
+  const auto [train, test] = ls::datasets::fashion_mnist();
+  const int batch_size = kBatchSizePerReplica * strategy.num_replicas_in_sync();
+  const auto scale = [](const ls::data::Element& element) {
+    return ls::data::Element{ls::ops::cast(element[0], ls::DType::kFloat32) / 255.0, element[1]};
+  };
+  return {
+      ls::data::Dataset::from_tensor_slices({train.images, train.labels}).map(scale).cache().shuffle(kBufferSize).batch(batch_size),
+      ls::data::Dataset::from_tensor_slices({test.images, test.labels}).map(scale).batch(batch_size),
+  };
+}
+
+// Variables made inside the scope have one copy on each device.
+ls::keras::Model get_model(ls::distribute::Strategy& strategy) {
+  auto scope = strategy.scope();
+  ls::keras::Sequential model({
+      ls::layers::Input({28, 28, 1}),
+      ls::layers::Conv2D(32, 3, {.activation = "relu"}),
+      ls::layers::MaxPooling2D(),
+      ls::layers::Flatten(),
+      ls::layers::Dense(64, {.activation = "relu"}),
+      ls::layers::Dense(10),
+  });
+  model.compile({.optimizer = ls::optimizers::Adam(),
+                 .loss = ls::losses::SparseCategoricalCrossentropy({.from_logits = true}),
+                 .metrics = {ls::metrics::SparseCategoricalAccuracy({.name = "accuracy"})}});
+  return model;
+}
+
+void title(const char* text) { std::printf("\n== %s\n", text); }
+
+void expect(bool ok, const char* what) {
+  std::printf("   %s: %s\n", what, ok ? "yes" : "NO");
+  if (!ok) throw ls::Error(ls::Code::kInternal, std::string("not as it should be: ") + what);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const fs::path folder = argc > 1 ? fs::path(argv[1]) : fs::temp_directory_path() / "lockstep-save-and-load";
+  fs::create_directories(folder);
+  ls::keras::set_random_seed(42);
+
+  title("Train under MirroredStrategy");
+  ls::distribute::MirroredStrategy mirrored({"/cpu:0", "/cpu:1"});
+  std::printf("   number of replicas: %d\n", mirrored.num_replicas_in_sync());
+  auto [train, eval] = get_data(mirrored);
+  auto model = get_model(mirrored);
+  model.summary();
+  model.fit(train, {.epochs = 2});
+  const auto trained = model.evaluate(eval);
+
+  title("Save it with Keras's API, load it without a strategy");
+  const std::string keras_path = folder / "my_model.keras";
+  model.save(keras_path);
+  auto restored = ls::keras::load_model(keras_path);
+  expect(restored.evaluate(eval, {.verbose = 0}) == trained, "the restored model evaluates to the same loss and accuracy");
+  std::printf("   it is still compiled: training goes on\n");
+  restored.fit(train, {.epochs = 1});
+
+  title("Load it under OneDeviceStrategy");
+  ls::distribute::OneDeviceStrategy one_device("/cpu:0");
+  {
+    auto scope = one_device.scope();
+    auto on_one_device = ls::keras::load_model(keras_path);
+    on_one_device.fit(train, {.epochs = 1});
+  }
+
+  title("Save it as a SavedModel, load it with the low-level API");
+  const std::string saved_model_path = folder / "tf_save";
+  ls::saved_model::save(model, saved_model_path);
+  const auto predict_dataset = eval.map([](const ls::data::Element& element) { return ls::data::Element{element[0]}; });
+  {
+    auto loaded = ls::saved_model::load(saved_model_path);
+    auto inference = loaded.signatures("serving_default");
+    const std::string input = inference.input_names().front();
+    const auto batch = *predict_dataset.begin();
+    const auto scores = inference({{input, batch[0]}}).begin()->second;
+    std::printf("   signature 'serving_default', first batch: scores of shape %s\n", scores.shape().to_string().c_str());
+    expect(ls::all_close(scores, model.predict_on_batch(batch[0]), 1e-5), "the signature gives the model's own predictions");
+  }
+
+  title("Inference with the loaded model under another MirroredStrategy");
+  {
+    ls::distribute::MirroredStrategy another({"/cpu:0", "/cpu:1"});
+    auto scope = another.scope();
+    auto loaded = ls::saved_model::load(saved_model_path);
+    auto inference = loaded.signatures("serving_default");
+    const std::string input = inference.input_names().front();
+    std::int64_t images = 0;
+    for (const auto& batch : another.experimental_distribute_dataset(predict_dataset)) {
+      const auto scores = another.run(
+          [&](const ls::data::Element& element) { return inference({{input, element[0]}}).begin()->second; }, batch);
+      for (const auto& part : another.experimental_local_results(scores)) images += part.dim(0);
+    }
+    std::printf("   images scored by two replicas: %lld\n", static_cast<long long>(images));
+    expect(images == 10'000, "every image was scored once");
+  }
+
+  title("Use the loaded model as a layer of another, and train that");
+  {
+    ls::distribute::MirroredStrategy another({"/cpu:0", "/cpu:1"});
+    auto scope = another.scope();
+    auto loaded = ls::saved_model::load(saved_model_path);
+    auto x = ls::layers::Input({28, 28, 1}, {.name = "input_x"});
+    auto hub = ls::saved_model::KerasLayer(loaded, {.trainable = true});
+    ls::keras::Model wrapped(x, hub(x));
+    wrapped.compile({.optimizer = ls::optimizers::Adam(),
+                     .loss = ls::losses::SparseCategoricalCrossentropy({.from_logits = true}),
+                     .metrics = {ls::metrics::SparseCategoricalAccuracy({.name = "accuracy"})}});
+    wrapped.fit(train, {.epochs = 1});
+  }
+
+  title("Mix: saved by Keras's API as a SavedModel, loaded by the low-level one, from this machine's disk");
+  {
+    const std::string path = folder / "mixed";
+    ls::saved_model::save(restored, path, {.experimental_io_device = "/job:localhost"});
+    auto scope = mirrored.scope();
+    auto loaded = ls::saved_model::load(path, {.experimental_io_device = "/job:localhost"});
+    expect(!loaded.trainable_variables().empty(), "the loaded model has variables to train");
+  }
+
+  title("A subclassed model");
+  struct SubclassedModel : ls::keras::Model {
+    SubclassedModel() : Model(ls::keras::Subclass{"my_model"}) { dense = track("dense", ls::layers::Dense(10)); }
+    ls::keras::Structure call(const ls::keras::Structure& inputs, const ls::keras::CallContext&) override { return dense(inputs); }
+    ls::layers::LayerHandle dense;
+  };
+  SubclassedModel subclassed;
+  try {
+    ls::saved_model::save(subclassed, folder / "subclassed");
+    expect(false, "saving before the first call is refused");
+  } catch (const ls::Error& error) {
+    expect(error.code() == ls::Code::kFailedPrecondition, "saving before the first call is refused");
+    std::printf("   %s\n", error.what());
+  }
+
+  std::printf("\nAll as it should be. What was written lies in %s\n", folder.c_str());
+  return 0;
+} catch (const ls::Error& error) {
+  std::fprintf(stderr, "error: %s\n", error.what());
+  return 1;
+}

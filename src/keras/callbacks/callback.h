@@ -1,0 +1,124 @@
+// Callbacks: what watches and steers fit, evaluate and predict (keras.callbacks).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/keras/callbacks/progress_bar.h"
+
+namespace lockstep::keras {
+
+class Trainer;
+
+// Names and values so far, sorted by name as Keras passes them.
+using Logs = std::map<std::string, double>;
+
+// What fit() is about to do.
+struct CallbackParams {
+  int verbose = 0;
+  int epochs = 1;
+  std::optional<std::int64_t> steps;  // absent while the length of the data is unknown
+};
+
+// Base of all callbacks; every hook does nothing by default. Epochs and batches count from 0.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  void set_params(const CallbackParams& params) { params_ = params; }
+  // Whose loop this takes part in: model(), optimizer(), stop_training.
+  void set_trainer(Trainer* trainer) { trainer_ = trainer; }
+
+  virtual void on_train_begin(const Logs&) {}
+  virtual void on_train_end(const Logs&) {}
+  virtual void on_epoch_begin(int, const Logs&) {}
+  // May add to the logs ("learning_rate"): later callbacks and the history see it.
+  virtual void on_epoch_end(int, Logs&) {}
+  virtual void on_train_batch_begin(std::int64_t, const Logs&) {}
+  virtual void on_train_batch_end(std::int64_t, const Logs&) {}
+  virtual void on_test_begin(const Logs&) {}
+  virtual void on_test_end(const Logs&) {}
+  virtual void on_test_batch_begin(std::int64_t, const Logs&) {}
+  virtual void on_test_batch_end(std::int64_t, const Logs&) {}
+  virtual void on_predict_begin(const Logs&) {}
+  virtual void on_predict_end(const Logs&) {}
+  virtual void on_predict_batch_begin(std::int64_t, const Logs&) {}
+  virtual void on_predict_batch_end(std::int64_t, const Logs&) {}
+
+ protected:
+  CallbackParams params_;
+  Trainer* trainer_ = nullptr;
+};
+
+using CallbackPtr = std::shared_ptr<Callback>;
+
+// What fit() returns: Keras's History. `history` keeps the order in which names first came.
+class History : public Callback {
+ public:
+  void on_train_begin(const Logs&) override;
+  void on_epoch_end(int epoch, Logs& logs) override;
+
+  std::vector<int> epoch;
+  std::vector<std::pair<std::string, std::vector<double>>> history;
+
+  // The values of one name. Throws NotFound, naming what there is.
+  const std::vector<double>& operator[](const std::string& name) const;
+};
+
+// Draws the bars; fit() adds one by itself unless verbose is 0.
+class ProgbarLogger : public Callback {
+ public:
+  // Bars go to `out`, standard output by default.
+  explicit ProgbarLogger(std::ostream* out = nullptr);
+  void on_train_begin(const Logs&) override;
+  void on_epoch_begin(int epoch, const Logs&) override;
+  void on_epoch_end(int epoch, Logs& logs) override;
+  void on_train_batch_end(std::int64_t batch, const Logs& logs) override;
+  void on_test_begin(const Logs&) override;
+  void on_test_end(const Logs& logs) override;
+  void on_test_batch_end(std::int64_t batch, const Logs& logs) override;
+  void on_predict_begin(const Logs&) override;
+  void on_predict_end(const Logs&) override;
+  void on_predict_batch_end(std::int64_t batch, const Logs& logs) override;
+
+ private:
+  void reset();
+  void update(std::int64_t batch, const Logs& logs);
+  void finalize(const Logs& logs);
+
+  std::ostream* out_;
+  std::unique_ptr<ProgressBar> bar_;
+  std::int64_t seen_ = 0;
+  bool in_fit_ = false;
+};
+
+// Hooks from functions.
+struct LambdaCallbackOptions {
+  std::function<void(int, const Logs&)> on_epoch_begin;
+  std::function<void(int, const Logs&)> on_epoch_end;
+  std::function<void(const Logs&)> on_train_begin;
+  std::function<void(const Logs&)> on_train_end;
+  std::function<void(std::int64_t, const Logs&)> on_train_batch_begin;
+  std::function<void(std::int64_t, const Logs&)> on_train_batch_end;
+};
+CallbackPtr LambdaCallback(LambdaCallbackOptions options);
+
+// Calls the hooks of all callbacks in order.
+class CallbackList {
+ public:
+  CallbackList(std::vector<CallbackPtr> callbacks, Trainer* trainer, CallbackParams params);
+  template <typename... Args, typename... Given>
+  void each(void (Callback::*hook)(Args...), Given&&... args) {
+    for (const CallbackPtr& callback : callbacks_) ((*callback).*hook)(args...);
+  }
+  void set_steps(std::int64_t steps);
+
+ private:
+  std::vector<CallbackPtr> callbacks_;
+  CallbackParams params_;
+};
+
+}  // namespace lockstep::keras

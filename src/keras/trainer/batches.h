@@ -1,0 +1,59 @@
+// Batches of training data, from arrays or from a dataset.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "lockstep/keras/nested.h"
+
+namespace lockstep::keras {
+
+// Inputs, targets and weights of some samples; y and sample_weight may be undefined leaves.
+struct Batch {
+  Structure x;
+  Structure y;
+  Structure sample_weight;
+};
+
+// Rows of the first leaf that is defined. Throws InvalidArgument when leaves differ in length or are scalars.
+std::int64_t batch_rows(const Batch& batch);
+// Rows begin … end-1 of every defined leaf, sharing memory.
+Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end);
+
+// How fit() orders the samples of arrays.
+enum class Shuffle {
+  kNone,
+  kSamples,  // one permutation of all samples an epoch
+  kBatch,    // each batch is permuted in itself
+};
+
+// Where a loop takes its batches from.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Batches of one pass; empty when unknown before the pass has ended.
+  virtual std::optional<std::int64_t> num_batches() const = 0;
+  // Starts a pass.
+  virtual void reset() = 0;
+  // The next batch; empty at the end of the pass.
+  virtual std::optional<Batch> next() = 0;
+};
+
+// Batches of arrays. Every leaf must have the same number of rows; throws InvalidArgument naming what
+// differs. The permutation is Keras's: a function of the global seed alone (each epoch repeats it), or a
+// new one each epoch when no seed was set. class_weight multiplies sample weights by the class of y
+// (argmax for one-hot targets); classes that are not in it weigh 1.
+struct ArrayOptions {
+  std::int64_t batch_size = 32;
+  Shuffle shuffle = Shuffle::kNone;
+  std::map<std::int64_t, double> class_weight;
+};
+std::unique_ptr<BatchSource> array_batches(Batch data, ArrayOptions options);
+
+// sample_weight times the weight of each sample's class.
+Structure apply_class_weight(const Structure& y, const Structure& sample_weight,
+                             const std::map<std::int64_t, double>& class_weight);
+
+}  // namespace lockstep::keras

@@ -1,0 +1,216 @@
+#include "lockstep/keras/trainer/compiled.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+
+namespace lockstep::keras {
+namespace {
+
+// The item of each output in an argument of compile: one leaf serves all outputs when `repeat` is set.
+template <typename Tree>
+std::vector<const Tree*> per_output(const Tree& tree, const std::vector<std::string>& names, const char* what, bool repeat) {
+  std::vector<const Tree*> items(names.size(), nullptr);
+  if (tree.is_leaf()) {
+    if (names.size() == 1 || repeat) {
+      std::fill(items.begin(), items.end(), &tree);
+    } else if (!tree.empty()) {
+      throw_invalid_argument(fmt::format("compile: {} is one value, but the model has {} outputs ({})", what, names.size(),
+                                         fmt::join(names, ", ")));
+    }
+    return items;
+  }
+  if (tree.is_list()) {
+    if (tree.items().size() != names.size()) {
+      throw_invalid_argument(fmt::format("compile: {} has {} entries, but the model has {} outputs ({})", what,
+                                         tree.items().size(), names.size(), fmt::join(names, ", ")));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) items[i] = &tree.items()[i];
+    return items;
+  }
+  for (std::size_t i = 0; i < tree.names().size(); ++i) {
+    const auto name = std::find(names.begin(), names.end(), tree.names()[i]);
+    if (name == names.end()) {
+      throw_invalid_argument(fmt::format("compile: {} names '{}', which is no output of the model; its outputs are {}", what,
+                                         tree.names()[i], fmt::join(names, ", ")));
+    }
+    items[static_cast<std::size_t>(name - names.begin())] = &tree.items()[i];
+  }
+  return items;
+}
+
+double weight_of(const Json& weights, std::size_t output, const std::vector<std::string>& names) {
+  if (weights.is_null()) return 1.0;
+  if (weights.is_number()) {
+    if (names.size() != 1) {
+      throw_invalid_argument(fmt::format("compile: loss_weights is one number, but the model has {} outputs; give a list or a dict",
+                                         names.size()));
+    }
+    return weights.get<double>();
+  }
+  if (weights.is_array()) {
+    if (weights.size() != names.size()) {
+      throw_invalid_argument(fmt::format("compile: loss_weights has {} entries, but the model has {} outputs", weights.size(),
+                                         names.size()));
+    }
+    return weights[output].is_null() ? 1.0 : weights[output].get<double>();
+  }
+  for (const auto& [name, value] : weights.items()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw_invalid_argument(fmt::format("compile: loss_weights names '{}', which is no output of the model; its outputs are {}",
+                                         name, fmt::join(names, ", ")));
+    }
+  }
+  return weights.contains(names[output]) ? weights[names[output]].get<double>() : 1.0;
+}
+
+// The leaf of `leaves` that belongs to an output; one leaf serves all.
+Tensor leaf_for(const Tensors& leaves, std::size_t output) {
+  if (leaves.empty()) return {};
+  return leaves.size() == 1 ? leaves[0] : output < leaves.size() ? leaves[output] : Tensor();
+}
+
+}  // namespace
+
+void Compiled::resolve_losses(const std::vector<std::string>& names) {
+  if (options_.loss.empty()) return;
+  if (options_.loss.is_dict()) {
+    for (const std::string& name : names) {
+      if (!options_.loss.find(name)) {
+        throw_invalid_argument(fmt::format("compile: loss is a dict without the output '{}'; give it a loss or null", name));
+      }
+    }
+  }
+  const auto items = per_output(options_.loss, names, "loss", true);
+  losses::LossPtr shared;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!items[i] || items[i]->empty()) continue;
+    losses::LossPtr loss;
+    if (items[i]->is_leaf()) {
+      loss = losses::get(items[i]->leaf());
+    } else if (items[i]->items().size() == 1) {
+      loss = losses::get(items[i]->items()[0].leaf());
+    } else {
+      throw_invalid_argument(fmt::format("compile: output '{}' has several losses; one is expected", names[i]));
+    }
+    losses_.push_back({i, std::move(loss), weight_of(options_.loss_weights, i, names)});
+  }
+}
+
+void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weighted, const std::vector<std::string>& names,
+                          const Tensors& y, const Tensors& y_pred) {
+  if (item.empty()) return;
+  if (!item.is_leaf()) {
+    for (const MetricTree& each : item.items()) add_metric(each, output, weighted, names, y, y_pred);
+    return;
+  }
+  const Tensor target = leaf_for(y, output);
+  metrics::MetricPtr metric = metrics::get_for_compile(item.leaf(), target.shape(), y_pred[output].shape());
+  std::string name = metric->name();
+  if (names.size() > 1) name = names[output] + "_" + name;
+  const auto taken = [&](const std::string& candidate) {
+    return std::any_of(metrics_.begin(), metrics_.end(), [&](const OutputMetric& m) { return m.log_name == candidate; });
+  };
+  if (weighted && taken(name)) name = names.size() > 1 ? names[output] + "_weighted_" + metric->name() : "weighted_" + name;
+  const std::string base = name;
+  for (int i = 1; taken(name); ++i) name = fmt::format("{}_{}", base, i);
+  metrics_.push_back({output, std::move(metric), std::move(name), weighted});
+}
+
+void Compiled::resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
+                               const Tensors& y_pred) {
+  if (tree.empty()) return;
+  if (names.size() == 1 && !tree.is_dict()) {
+    add_metric(tree, 0, weighted, names, y, y_pred);
+    return;
+  }
+  const auto items = per_output(tree, names, weighted ? "weighted_metrics" : "metrics", false);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (items[i]) add_metric(*items[i], i, weighted, names, y, y_pred);
+  }
+}
+
+void Compiled::resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred) {
+  if (resolved_) return;
+  const Tensors outputs = y_pred.flatten();
+  output_names_ = output_names;
+  if (output_names_.size() != outputs.size()) {
+    output_names_.clear();
+    for (std::size_t i = 0; i < outputs.size(); ++i) output_names_.push_back(fmt::format("output_{}", i));
+  }
+  losses_.clear();
+  metrics_.clear();
+  resolve_losses(output_names_);
+  resolve_metrics(options_.metrics, false, output_names_, y.flatten(), outputs);
+  resolve_metrics(options_.weighted_metrics, true, output_names_, y.flatten(), outputs);
+  output_trackers_.assign(losses_.size(), {});
+  resolved_ = true;
+}
+
+std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight) const {
+  const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
+  std::vector<LossPart> parts;
+  for (const OutputLoss& item : losses_) {
+    const Tensor target = leaf_for(targets, item.output);
+    if (!target.defined()) {
+      throw_invalid_argument(fmt::format("output '{}' has a loss but no target: give y for it", output_names_[item.output]));
+    }
+    const Tensor& output = outputs[item.output];
+    parts.push_back({item.loss->reduce(target, output, leaf_for(weights, item.output), output.mask()), item.weight});
+  }
+  return parts;
+}
+
+void Compiled::update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
+                      const std::vector<double>& output_losses, std::int64_t rows) {
+  const double n = static_cast<double>(rows);
+  loss_tracker_.total += loss * n;
+  loss_tracker_.count += n;
+  for (std::size_t i = 0; i < output_losses.size(); ++i) {
+    output_trackers_[i].total += output_losses[i] * n;
+    output_trackers_[i].count += n;
+  }
+  const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
+  for (const OutputMetric& item : metrics_) {
+    const Tensor target = leaf_for(targets, item.output);
+    if (!target.defined()) continue;
+    item.metric->update_state(target, outputs[item.output], item.weighted ? leaf_for(weights, item.output) : Tensor(),
+                              outputs[item.output].mask());
+  }
+}
+
+Results Compiled::results() const {
+  Results results{{"loss", loss_tracker_.result()}};
+  if (losses_.size() > 1) {
+    for (std::size_t i = 0; i < losses_.size(); ++i) {
+      results.emplace_back(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
+    }
+  }
+  const std::size_t first_metric = results.size();
+  for (const OutputMetric& item : metrics_) {
+    const Tensor value = item.metric->result();
+    if (value.num_elements() != 1) continue;
+    results.emplace_back(item.log_name, value.item<double>());
+  }
+  if (output_names_.size() > 1) std::sort(results.begin() + static_cast<std::ptrdiff_t>(first_metric), results.end());
+  return results;
+}
+
+void Compiled::reset() {
+  loss_tracker_ = {};
+  for (Tracker& tracker : output_trackers_) tracker = {};
+  for (const OutputMetric& item : metrics_) item.metric->reset_state();
+}
+
+std::vector<metrics::MetricPtr> Compiled::metrics() const {
+  std::vector<metrics::MetricPtr> all;
+  for (const OutputMetric& item : metrics_) all.push_back(item.metric);
+  return all;
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,79 @@
+// Losses and metrics of a compiled model, matched to its outputs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/keras/nested.h"
+#include "lockstep/keras/trainer/compile.h"
+
+namespace lockstep::keras {
+
+using Results = std::vector<std::pair<std::string, double>>;
+
+// One output's part of a loss before its division.
+struct LossPart {
+  losses::Reduced reduced;
+  double weight = 1.0;
+};
+
+// Resolved once the first batch shows how many outputs there are and of which shapes.
+class Compiled {
+ public:
+  explicit Compiled(CompileOptions options) : options_(std::move(options)) {}
+
+  // Matches losses and metrics to outputs; does nothing when done before. Throws InvalidArgument when a list
+  // has another length than the outputs or a dict names no output, saying which outputs there are.
+  void resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred);
+  bool resolved() const { return resolved_; }
+
+  // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order; one
+  // sample_weight serves all.
+  std::vector<LossPart> loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight) const;
+
+  // Takes one batch into the metrics. `loss` is the batch's total, `output_losses` each output's own.
+  void update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
+              const std::vector<double>& output_losses, std::int64_t rows);
+  // loss, <output>_loss when several have one, then metrics, in Keras's order of results.
+  Results results() const;
+  void reset();
+
+  std::vector<metrics::MetricPtr> metrics() const;
+  std::size_t num_losses() const { return losses_.size(); }
+
+ private:
+  struct OutputLoss {
+    std::size_t output;
+    losses::LossPtr loss;
+    double weight;
+  };
+  struct OutputMetric {
+    std::size_t output;
+    metrics::MetricPtr metric;
+    std::string log_name;
+    bool weighted;
+  };
+  // A mean weighted by samples, in double.
+  struct Tracker {
+    double total = 0;
+    double count = 0;
+    double result() const { return count > 0 ? total / count : 0; }
+  };
+  void resolve_losses(const std::vector<std::string>& names);
+  void resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
+                       const Tensors& y_pred);
+  void add_metric(const MetricTree& item, std::size_t output, bool weighted, const std::vector<std::string>& names,
+                  const Tensors& y, const Tensors& y_pred);
+
+  CompileOptions options_;
+  bool resolved_ = false;
+  std::vector<std::string> output_names_;
+  std::vector<OutputLoss> losses_;
+  std::vector<OutputMetric> metrics_;
+  Tracker loss_tracker_;
+  std::vector<Tracker> output_trackers_;
+};
+
+}  // namespace lockstep::keras

@@ -1,0 +1,69 @@
+// The keyword arguments of fit, evaluate and predict.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/keras/callbacks/callback.h"
+#include "lockstep/keras/nested.h"
+#include "lockstep/keras/trainer/batches.h"
+
+namespace lockstep::keras {
+
+// Arrays to validate on; sample_weight may stay empty.
+struct ValidationArrays {
+  Structure x;
+  Structure y;
+  Structure sample_weight = {};
+};
+using ValidationData = std::variant<std::monostate, ValidationArrays, data::Dataset>;
+
+// fit's shuffle: true, false or "batch".
+struct ShuffleArg {
+  ShuffleArg(bool on = true) : mode(on ? Shuffle::kSamples : Shuffle::kNone) {}
+  ShuffleArg(const char* text);  // "batch"; throws InvalidArgument for another word
+  Shuffle mode;
+};
+
+// Keras's keyword arguments with its defaults. verbose -1 is "auto": a bar.
+struct FitOptions {
+  std::optional<std::int64_t> batch_size = {};  // 32 for arrays; not for datasets
+  int epochs = 1;                               // index of the last epoch + 1
+  int verbose = -1;
+  std::vector<CallbackPtr> callbacks = {};
+  double validation_split = 0.0;  // arrays: the last samples, before shuffling
+  ValidationData validation_data = {};
+  ShuffleArg shuffle = true;
+  std::map<std::int64_t, double> class_weight = {};
+  Structure sample_weight = {};
+  int initial_epoch = 0;
+  std::optional<std::int64_t> steps_per_epoch = {};
+  std::optional<std::int64_t> validation_steps = {};
+  std::optional<std::int64_t> validation_batch_size = {};
+  int validation_freq = 1;
+};
+
+struct EvaluateOptions {
+  std::optional<std::int64_t> batch_size = {};
+  int verbose = -1;
+  Structure sample_weight = {};
+  std::optional<std::int64_t> steps = {};
+  std::vector<CallbackPtr> callbacks = {};
+};
+
+struct PredictOptions {
+  std::optional<std::int64_t> batch_size = {};
+  int verbose = -1;
+  std::optional<std::int64_t> steps = {};
+  std::vector<CallbackPtr> callbacks = {};
+};
+
+// Names and values in Keras's order of results: loss, then metrics as declared.
+using Results = std::vector<std::pair<std::string, double>>;
+
+}  // namespace lockstep::keras

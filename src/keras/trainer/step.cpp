@@ -1,0 +1,216 @@
+// One step of training or evaluation, spread over the replicas of a strategy.
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/random/batch_slice.h"
+#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/ops/autograd.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+
+// What one replica's forward pass gives.
+struct Trainer::StepOutput {
+  Structure y_pred;
+  Tensor loss;                       // this replica's share of the batch's loss
+  std::vector<double> output_losses;  // the share of each output's own loss
+};
+
+namespace {
+
+Tensor sum_over_replicas(const Tensor& value) {
+  distribute::ReplicaContext* const context = distribute::get_replica_context();
+  if (!context || context->num_replicas_in_sync() == 1) return value;
+  return context->all_reduce(distribute::ReduceOp::kSum, value);
+}
+
+// The structure of the first part with the rows of all parts.
+Structure concat_rows(const std::vector<const Structure*>& parts) {
+  if (parts.size() == 1) return *parts[0];
+  std::vector<Tensors> leaves;
+  for (const Structure* part : parts) leaves.push_back(part->flatten());
+  Tensors joined;
+  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
+    Tensors rows, masks;
+    for (const Tensors& part : leaves) {
+      rows.push_back(part[i]);
+      masks.push_back(part[i].mask());
+    }
+    Tensor whole = ops::concat(rows, 0);
+    if (masks[0].defined()) whole.set_mask(ops::concat(masks, 0));
+    joined.push_back(std::move(whole));
+  }
+  return parts[0]->pack(joined);
+}
+
+Structure detached(const Structure& structure) {
+  return structure.map([](const Tensor& leaf) {
+    if (!leaf.defined() || !ops::requires_grad(leaf)) return leaf;
+    Tensor cut = ops::detach(leaf);
+    const Tensor mask = leaf.mask();
+    if (mask.defined()) cut.set_mask(mask);
+    return cut;
+  });
+}
+
+}  // namespace
+
+int Trainer::active_replicas(std::int64_t rows) const {
+  if (!strategy_) return 1;
+  return static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), strategy_->num_replicas_in_sync()));
+}
+
+// The model's losses of `part`, which is rows offset … of `whole`. Each loss is divided by the denominator of the
+// whole batch, and terms that belong to no sample (weight penalties, add_loss) count by the part's share of the
+// rows, so the replicas' losses and gradients add up to those of one replica.
+Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole, std::int64_t offset, bool training) {
+  ModelImpl& model = model_;
+  const std::int64_t rows = batch_rows(part), all_rows = batch_rows(whole);
+  const random::BatchSlice slice(offset, rows, all_rows);
+  model.clear_losses();
+  StepOutput out;
+  out.y_pred = model(part.x, {.training = training});
+  compiled_->resolve(output_names(), part.y, out.y_pred);
+  for (const LossPart& item : compiled_->loss_parts(part.y, out.y_pred, part.sample_weight)) {
+    losses::Reduced reduced = item.reduced;
+    if (reduced.denominator.defined()) reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
+    Tensor value = losses::Loss::finish(reduced);
+    if (value.rank() > 0) value = ops::reduce_sum(value);
+    out.output_losses.push_back(ops::detach(value).item<double>());
+    if (item.weight != 1.0) value = value * item.weight;
+    out.loss = out.loss.defined() ? out.loss + value : value;
+  }
+  const double share = all_rows > 0 ? static_cast<double>(rows) / static_cast<double>(all_rows) : 1.0;
+  for (const Tensor& extra : model.losses()) {
+    const Tensor term = share == 1.0 ? extra : extra * share;
+    out.loss = out.loss.defined() ? out.loss + ops::cast(term, out.loss.dtype()) : term;
+  }
+  return out;
+}
+
+Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
+  const std::int64_t rows = batch_rows(batch);
+  const int replicas = active_replicas(rows);
+  const auto variables = model_.trainable_weights();
+  const auto ranges = distribute::split_rows(rows, replicas);
+  outputs.resize(static_cast<std::size_t>(replicas));
+  std::vector<Tensors> gradients(static_cast<std::size_t>(replicas));
+  const auto replica_step = [&](int replica) {
+    const auto index = static_cast<std::size_t>(replica);
+    const Batch part = batch_slice(batch, ranges[index].begin, ranges[index].end);
+    GradientTape tape;
+    StepOutput& out = outputs[index];
+    out = forward_loss(part, batch, ranges[index].begin, true);
+    if (!out.loss.defined()) {
+      throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
+    }
+    if (!variables.empty()) gradients[index] = tape.gradient(optimizer_->scale_loss(out.loss), variables);
+    tape.stop_recording();
+    out.loss = ops::detach(out.loss);
+    out.y_pred = detached(out.y_pred);
+  };
+  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
+    strategy_->run_replicas(replica_step, replicas);
+  } else {
+    replica_step(0);
+  }
+  if (replicas == 1) return std::move(gradients[0]);
+  Tensors sums(variables.size());
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    Tensors parts;
+    for (Tensors& list : gradients) {
+      if (list[i].defined()) parts.push_back(std::move(list[i]));
+    }
+    if (!parts.empty()) sums[i] = distribute::reduce_values(distribute::ReduceOp::kSum, parts);
+  }
+  return sums;
+}
+
+void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
+  const std::int64_t rows = batch_rows(batch);
+  const int replicas = active_replicas(rows);
+  const auto ranges = distribute::split_rows(rows, replicas);
+  outputs.resize(static_cast<std::size_t>(replicas));
+  const auto replica_step = [&](int replica) {
+    const auto index = static_cast<std::size_t>(replica);
+    outputs[index] = forward_loss(batch_slice(batch, ranges[index].begin, ranges[index].end), batch, ranges[index].begin, false);
+  };
+  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
+    strategy_->run_replicas(replica_step, replicas);
+  } else {
+    replica_step(0);
+  }
+}
+
+Results Trainer::finish_step(const Batch& batch, std::vector<StepOutput>& outputs) {
+  double loss = 0;
+  std::vector<double> output_losses(outputs[0].output_losses.size(), 0.0);
+  std::vector<const Structure*> predictions;
+  for (const StepOutput& out : outputs) {
+    if (out.loss.defined()) loss += out.loss.item<double>();
+    for (std::size_t i = 0; i < output_losses.size(); ++i) output_losses[i] += out.output_losses[i];
+    predictions.push_back(&out.y_pred);
+  }
+  const Structure y_pred = concat_rows(predictions);
+  const auto update = [&] {
+    compiled_->update(batch.y, y_pred, batch.sample_weight, loss, output_losses, batch_rows(batch));
+  };
+  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
+    // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
+    strategy_->run_replicas([&](int) { update(); }, 1);
+  } else {
+    update();
+  }
+  return compiled_->results();
+}
+
+Results Trainer::train_step(const Batch& batch) {
+  require_compiled("train");
+  std::vector<StepOutput> outputs;
+  Tensors gradients = train_replicas(batch, outputs);
+  if (!gradients.empty()) optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
+  return finish_step(batch, outputs);
+}
+
+Results Trainer::test_step(const Batch& batch) {
+  require_compiled("evaluate");
+  std::vector<StepOutput> outputs;
+  test_replicas(batch, outputs);
+  return finish_step(batch, outputs);
+}
+
+Structure Trainer::predict_step(const Batch& batch) {
+  const std::int64_t rows = batch_rows(batch);
+  const int replicas = active_replicas(rows);
+  if (replicas == 1 || !strategy_) return model_(batch.x, {.training = false});
+  const auto ranges = distribute::split_rows(rows, replicas);
+  std::vector<Structure> parts(static_cast<std::size_t>(replicas));
+  strategy_->run_replicas(
+      [&](int replica) {
+        const auto index = static_cast<std::size_t>(replica);
+        parts[index] = model_(batch_slice(batch, ranges[index].begin, ranges[index].end).x, {.training = false});
+      },
+      replicas);
+  std::vector<const Structure*> pointers;
+  for (const Structure& part : parts) pointers.push_back(&part);
+  return concat_rows(pointers);
+}
+
+Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+  require_compiled("compute_loss");
+  compiled_->resolve(output_names(), y, y_pred);
+  Tensor loss;
+  for (const LossPart& item : compiled_->loss_parts(y, y_pred, sample_weight)) {
+    losses::Reduced reduced = item.reduced;
+    if (reduced.denominator.defined()) reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
+    Tensor value = losses::Loss::finish(reduced);
+    if (item.weight != 1.0) value = value * item.weight;
+    loss = loss.defined() ? loss + value : value;
+  }
+  for (const Tensor& extra : model_.losses()) loss = loss.defined() ? loss + extra : extra;
+  return loss;
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,346 @@
+#include "lockstep/keras/trainer/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/models/model.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/trainer/dataset_batches.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+Logs to_logs(const Results& results) { return Logs(results.begin(), results.end()); }
+
+Logs with_prefix(const Results& results) {
+  Logs logs;
+  for (const auto& [name, value] : results) logs["val_" + name] = value;
+  return logs;
+}
+
+// The callbacks of a loop in Keras's order: the user's, the history, the bar.
+std::vector<CallbackPtr> complete(std::vector<CallbackPtr> callbacks, int verbose, const CallbackPtr& history) {
+  const auto has = [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    return std::any_of(callbacks.begin(), callbacks.end(), [](const CallbackPtr& c) { return dynamic_cast<T*>(c.get()); });
+  };
+  const bool bar = verbose != 0 && !has(static_cast<ProgbarLogger*>(nullptr));
+  if (history && !has(static_cast<History*>(nullptr))) callbacks.push_back(history);
+  if (bar) callbacks.push_back(std::make_shared<ProgbarLogger>());
+  return callbacks;
+}
+
+int resolve_verbose(int verbose) { return verbose < 0 ? 1 : verbose; }
+
+// How many samples stay for training: the last floor part goes to validation.
+std::int64_t training_rows(std::int64_t rows, double split) {
+  if (!(split > 0 && split < 1)) throw_invalid_argument(fmt::format("validation_split is {}, expected between 0 and 1", split));
+  const auto kept = static_cast<std::int64_t>(std::floor(static_cast<double>(rows) * (1.0 - split)));
+  if (kept == 0 || kept == rows) {
+    throw_invalid_argument(fmt::format("validation_split {} of {} samples leaves {} for training and {} for validation; give more data "
+                                       "or another split", split, rows, kept, rows - kept));
+  }
+  return kept;
+}
+
+std::int64_t batch_size_for(const std::optional<std::int64_t>& given, const std::optional<std::int64_t>& steps, std::int64_t rows) {
+  if (given) return *given;
+  return steps && *steps > 0 ? (rows + *steps - 1) / *steps : 32;
+}
+
+}  // namespace
+
+Trainer& Trainer::of(ModelImpl& model) {
+  if (!model.trainer_state().has_value()) model.trainer_state() = std::make_shared<Trainer>(model);
+  return *std::any_cast<std::shared_ptr<Trainer>&>(model.trainer_state());
+}
+
+std::vector<std::string> Trainer::output_names() const {
+  std::vector<std::string> names;
+  if (model_.is_subclassed()) return names;
+  const Structure& outputs = model_.outputs();
+  if (outputs.is_dict()) {
+    for (const auto& [name, value] : outputs.entries()) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  outputs.visit([&](const Tensor& output) {
+    const KerasTensor* symbol = as_keras_tensor(output);
+    names.push_back(symbol ? symbol->operation()->name() : "output");
+  });
+  return names;
+}
+
+// A model without known inputs makes its variables at its first call, under the strategy it trains with.
+void Trainer::build_for(const Batch& batch) {
+  if (model_.built()) return;
+  const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
+  if (strategy_) {
+    auto scope = strategy_->scope();
+    model_(one.x, {.training = false});
+  } else {
+    model_(one.x, {.training = false});
+  }
+}
+
+Results Trainer::call_train_step(const Batch& batch) {
+  build_for(batch);
+  auto* const own = dynamic_cast<SubclassedImpl*>(&model_);
+  return own && own->owner() ? own->owner()->train_step(batch) : train_step(batch);
+}
+
+Results Trainer::call_test_step(const Batch& batch) {
+  build_for(batch);
+  auto* const own = dynamic_cast<SubclassedImpl*>(&model_);
+  return own && own->owner() ? own->owner()->test_step(batch) : test_step(batch);
+}
+
+Structure Trainer::call_predict_step(const Batch& batch) {
+  build_for(batch);
+  auto* const own = dynamic_cast<SubclassedImpl*>(&model_);
+  return own && own->owner() ? own->owner()->predict_step(batch) : predict_step(batch);
+}
+
+ShuffleArg::ShuffleArg(const char* text) : mode(Shuffle::kBatch) {
+  if (std::string_view(text) != "batch") throw_invalid_argument(fmt::format("shuffle is '{}', expected true, false or \"batch\"", text));
+}
+
+void Trainer::compile(CompileOptions options) {
+  if (compiled_ && options.metrics.empty() && options.weighted_metrics.empty()) {
+    options.metrics = compile_options_.metrics;
+    options.weighted_metrics = compile_options_.weighted_metrics;
+  }
+  optimizers::OptimizerPtr optimizer = optimizers::get(options.optimizer);
+  if (!optimizer) throw_invalid_argument("compile: an optimizer is needed");
+  if (options.auto_scale_loss && model_.dtype_policy().name() == "mixed_float16" &&
+      optimizer->class_name() != "LossScaleOptimizer") {
+    optimizer = optimizers::LossScaleOptimizer(optimizer);
+  }
+  optimizer_ = std::move(optimizer);
+  if (!strategy_ || distribute::Strategy::current()) strategy_ = distribute::Strategy::current();
+  compile_options_ = std::move(options);
+  compiled_ = std::make_shared<Compiled>(compile_options_);
+}
+
+Json Trainer::get_compile_config() const {
+  if (!compiled_) return Json::object();
+  const optimizers::OptimizerPtr inner = optimizer_->inner_optimizer();  // what compile was given
+  return compile_config(compile_options_, inner ? inner : optimizer_);
+}
+
+void Trainer::compile_from_config(const Json& config) {
+  if (config.is_null() || config.empty()) return;
+  compile(parse_compile_config(config));
+}
+
+void Trainer::build_optimizer() {
+  if (optimizer_ && !optimizer_->built()) optimizer_->build(model_.trainable_weights());
+}
+
+void Trainer::require_compiled(const char* what) const {
+  if (!compiled_) throw_failed_precondition(fmt::format("cannot {}: call compile() before using the model", what));
+}
+
+std::vector<metrics::MetricPtr> Trainer::metrics() const { return compiled_ ? compiled_->metrics() : std::vector<metrics::MetricPtr>{}; }
+
+std::vector<std::string> Trainer::metrics_names() const {
+  std::vector<std::string> names{"loss"};
+  if (!metrics().empty()) names.push_back("compile_metrics");
+  return names;
+}
+
+void Trainer::reset_metrics() {
+  if (!compiled_) return;
+  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
+    auto scope = strategy_->scope();
+    compiled_->reset();
+  } else {
+    compiled_->reset();
+  }
+}
+
+Results Trainer::metric_results() const { return compiled_ ? compiled_->results() : Results{}; }
+
+std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, FitOptions options) {
+  require_compiled("fit");
+  Batch data{x, y, options.sample_weight};
+  std::unique_ptr<BatchSource> validation;
+  const auto* arrays = std::get_if<ValidationArrays>(&options.validation_data);
+  const auto* dataset = std::get_if<data::Dataset>(&options.validation_data);
+  const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps_per_epoch, batch_rows(data));
+  const std::int64_t validation_batch = options.validation_batch_size.value_or(batch_size);
+  if (arrays) {
+    validation = array_batches({arrays->x, arrays->y, arrays->sample_weight}, {.batch_size = validation_batch});
+  } else if (dataset) {
+    validation = dataset_batches(*dataset);
+  } else if (options.validation_split != 0.0) {
+    const std::int64_t rows = batch_rows(data), kept = training_rows(rows, options.validation_split);
+    validation = array_batches(batch_slice(data, kept, rows), {.batch_size = validation_batch});
+    data = batch_slice(data, 0, kept);
+  }
+  const auto source = array_batches(std::move(data), {batch_size, options.shuffle.mode, options.class_weight});
+  return run_fit(*source, std::move(options), validation.get());
+}
+
+std::shared_ptr<History> Trainer::fit(const data::Dataset& dataset, FitOptions options) {
+  require_compiled("fit");
+  if (options.batch_size) throw_invalid_argument("batch_size cannot be given with a dataset: it gives batches itself");
+  if (options.validation_split != 0.0) throw_invalid_argument("validation_split is for arrays only; give validation_data");
+  std::unique_ptr<BatchSource> validation;
+  if (const auto* arrays = std::get_if<ValidationArrays>(&options.validation_data)) {
+    validation = array_batches({arrays->x, arrays->y, arrays->sample_weight}, {.batch_size = options.validation_batch_size.value_or(32)});
+  } else if (const auto* other = std::get_if<data::Dataset>(&options.validation_data)) {
+    validation = dataset_batches(*other, options.validation_steps.has_value());
+  }
+  const auto source = dataset_batches(dataset, options.steps_per_epoch.has_value(), options.class_weight);
+  return run_fit(*source, std::move(options), validation.get());
+}
+
+// One epoch of training; `exhausted` tells whether the source must start again before the next batch.
+Results Trainer::run_epoch(BatchSource& source, const FitOptions& options, CallbackList& callbacks, bool& exhausted) {
+  const std::int64_t group = std::max<std::int64_t>(1, compile_options_.steps_per_execution);
+  std::int64_t step = 0;
+  Results results = metric_results();
+  while (!stop_training && (!options.steps_per_epoch || step < *options.steps_per_epoch)) {
+    bool began = false;
+    std::int64_t in_group = 0;
+    for (; in_group < group && (!options.steps_per_epoch || step + in_group < *options.steps_per_epoch); ++in_group) {
+      std::optional<Batch> batch = source.next();
+      if (!batch) {
+        exhausted = true;
+        break;
+      }
+      if (!began) callbacks.each(&Callback::on_train_batch_begin, step, Logs{});
+      began = true;
+      results = call_train_step(*batch);
+    }
+    if (!began) break;
+    step += in_group;
+    callbacks.each(&Callback::on_train_batch_end, exhausted ? step - in_group + group - 1 : step - 1, to_logs(results));
+    if (exhausted) break;
+  }
+  if (options.steps_per_epoch && step < *options.steps_per_epoch && !stop_training) {
+    spdlog::warn("the data ran out after {} of {} steps of this epoch; the next epoch starts it again", step, *options.steps_per_epoch);
+  }
+  return results;
+}
+
+std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions options, BatchSource* validation) {
+  const int verbose = resolve_verbose(options.verbose);
+  history_ = std::make_shared<History>();
+  std::optional<std::int64_t> steps = options.steps_per_epoch ? options.steps_per_epoch : source.num_batches();
+  CallbackList callbacks(complete(options.callbacks, verbose, history_), this, {verbose, options.epochs, steps});
+  stop_training = false;
+  Logs logs;
+  bool exhausted = true;
+  callbacks.each(&Callback::on_train_begin, Logs{});
+  for (int epoch = options.initial_epoch; epoch < options.epochs && !stop_training; ++epoch) {
+    reset_metrics();
+    callbacks.each(&Callback::on_epoch_begin, epoch, Logs{});
+    if (exhausted || !options.steps_per_epoch) source.reset();
+    exhausted = false;
+    logs = to_logs(run_epoch(source, options, callbacks, exhausted));
+    if (validation && (epoch + 1) % std::max(1, options.validation_freq) == 0) {
+      validation->reset();
+      logs.merge(with_prefix(run_evaluate(*validation, options.validation_steps, callbacks)));
+    }
+    callbacks.each(&Callback::on_epoch_end, epoch, logs);
+  }
+  if (optimizer_) optimizer_->finalize_variable_values(model_.trainable_weights());
+  callbacks.each(&Callback::on_train_end, logs);
+  return history_;
+}
+
+Results Trainer::run_evaluate(BatchSource& source, std::optional<std::int64_t> steps, CallbackList& callbacks) {
+  stop_evaluating = false;
+  reset_metrics();
+  callbacks.each(&Callback::on_test_begin, Logs{});
+  Results results;
+  for (std::int64_t step = 0; !stop_evaluating && (!steps || step < *steps); ++step) {
+    const std::optional<Batch> batch = source.next();
+    if (!batch) break;
+    callbacks.each(&Callback::on_test_batch_begin, step, Logs{});
+    results = call_test_step(*batch);
+    callbacks.each(&Callback::on_test_batch_end, step, to_logs(results));
+  }
+  if (results.empty()) results = metric_results();
+  callbacks.each(&Callback::on_test_end, to_logs(results));
+  return results;
+}
+
+Results Trainer::evaluate(const Structure& x, const Structure& y, EvaluateOptions options) {
+  require_compiled("evaluate");
+  Batch data{x, y, options.sample_weight};
+  const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps, batch_rows(data));
+  const auto source = array_batches(std::move(data), {.batch_size = batch_size});
+  source->reset();
+  const int verbose = resolve_verbose(options.verbose);
+  CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this,
+                         {verbose, 1, options.steps ? options.steps : source->num_batches()});
+  return run_evaluate(*source, options.steps, callbacks);
+}
+
+Results Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions options) {
+  require_compiled("evaluate");
+  const auto source = dataset_batches(dataset, options.steps.has_value());
+  source->reset();
+  const int verbose = resolve_verbose(options.verbose);
+  CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this,
+                         {verbose, 1, options.steps ? options.steps : source->num_batches()});
+  return run_evaluate(*source, options.steps, callbacks);
+}
+
+Structure Trainer::run_predict(BatchSource& source, const PredictOptions& options) {
+  const int verbose = resolve_verbose(options.verbose);
+  CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this,
+                         {verbose, 1, options.steps ? options.steps : source.num_batches()});
+  source.reset();
+  stop_predicting = false;
+  callbacks.each(&Callback::on_predict_begin, Logs{});
+  std::vector<Structure> parts;
+  for (std::int64_t step = 0; !stop_predicting && (!options.steps || step < *options.steps); ++step) {
+    const std::optional<Batch> batch = source.next();
+    if (!batch) break;
+    callbacks.each(&Callback::on_predict_batch_begin, step, Logs{});
+    parts.push_back(call_predict_step(*batch));
+    callbacks.each(&Callback::on_predict_batch_end, step, Logs{});
+  }
+  callbacks.each(&Callback::on_predict_end, Logs{});
+  if (parts.empty()) throw_invalid_argument("predict: the data has no batches");
+  std::vector<Tensors> leaves;
+  for (const Structure& part : parts) leaves.push_back(part.flatten());
+  Tensors joined;
+  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
+    Tensors rows;
+    for (const Tensors& part : leaves) rows.push_back(part[i]);
+    joined.push_back(rows.size() == 1 ? rows[0] : ops::concat(rows, 0));
+  }
+  return parts[0].pack(joined);
+}
+
+Structure Trainer::predict(const Structure& x, PredictOptions options) {
+  Batch data{x, {}, {}};
+  const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps, batch_rows(data));
+  return run_predict(*array_batches(std::move(data), {.batch_size = batch_size}), options);
+}
+
+Structure Trainer::predict(const data::Dataset& dataset, PredictOptions options) {
+  return run_predict(*dataset_batches(dataset, options.steps.has_value()), options);
+}
+
+Results Trainer::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) {
+  return call_train_step({x, y, sample_weight});
+}
+Results Trainer::test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) {
+  return call_test_step({x, y, sample_weight});
+}
+Structure Trainer::predict_on_batch(const Structure& x) { return call_predict_step({x, {}, {}}); }
+
+}  // namespace lockstep::keras

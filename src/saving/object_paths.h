@@ -1,0 +1,25 @@
+// Where the objects of a model lie in Keras 3's weights files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/keras/models/model_impl.h"
+
+namespace lockstep::saving {
+
+// One saved object: its inner path ("layers/dense", "optimizer", "" for the model), its name, and its variables in
+// the order of vars/0, vars/1, …
+struct SavedObject {
+  std::string path;
+  std::string name;
+  std::vector<distribute::VariablePtr> variables;
+  bool is_optimizer = false;
+};
+
+// Walks a model as keras.saving does (rules: each object once, under the first path that reaches it; the layers of
+// Sequential and Functional models first, then attributes sorted by name, private ones last; items of containers are
+// named by class). The optimizer comes in its place among the attributes when the model is compiled.
+std::vector<SavedObject> saved_objects(keras::ModelImpl& model);
+
+}  // namespace lockstep::saving

@@ -1,0 +1,29 @@
+// StructuredValue: nests of tensor specifications and Python values. Internal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/formats/proto/saved_object_graph.pb.h"
+#include "lockstep/formats/proto/struct.pb.h"
+#include "lockstep/saving/saved_model.h"
+
+namespace lockstep::saved_model {
+
+void write_spec(const graph::TensorSpec& spec, tensorflow::StructuredValue* value);
+// Lists stay lists, dicts dicts.
+void write_specs(const Specs& specs, tensorflow::StructuredValue* value);
+// tuple(tuple(positional…, training), dict()).
+void write_input_signature(const std::vector<ExportFunction::Argument>& arguments, std::optional<bool> training,
+                           tensorflow::StructuredValue* value);
+// fullargspec of a function with these parameters.
+void write_function_spec(const std::vector<std::string>& parameters, bool takes_training,
+                         tensorflow::FunctionSpec* spec);
+
+graph::TensorSpec read_spec(const tensorflow::TensorSpecProto& proto);
+// The tensor leaves in Python's order of flattening; None and constants have none.
+void collect_specs(const tensorflow::StructuredValue& value, std::vector<graph::TensorSpec>* specs);
+// Puts flat results into the structure; `next` counts those used.
+Structure pack_results(const tensorflow::StructuredValue& value, const Tensors& flat, std::size_t* next);
+
+}  // namespace lockstep::saved_model
