@@ -28,7 +28,9 @@ if [ ! -e "$venv/complete" ]; then
     progress=--progress-bar=on
     [ -t 2 ] || progress=--progress-bar=off
     # The list is complete, and tf-keras asks for the package tensorflow where tensorflow-cpu is the same and smaller.
-    "$venv/bin/python" -m pip --disable-pip-version-check install $progress --quiet --no-deps -r "$requirements" >&2 || {
+    mkdir "$venv/tmp"
+    TMPDIR=$venv/tmp "$venv/bin/python" -m pip --disable-pip-version-check install $progress --quiet --no-deps \
+      -r "$requirements" >&2 || {
       say "the installation failed; check the network and start again, nothing is lost"
       exit 1
     }
@@ -38,6 +40,7 @@ if [ ! -e "$venv/complete" ]; then
       say "what was installed into $venv cannot be imported"
       exit 1
     }
+    rm -rf "$venv/tmp"
     : > "$venv/complete"
   fi
   exec 9>&-

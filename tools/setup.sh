@@ -58,8 +58,10 @@ fetch() {
   quiet=--progress-bar=on
   [ -t 2 ] || quiet=--progress-bar=off
   printf '%s==%s --hash=sha256:%s\n' "$1" "$2" "$4" > "$5/$1.txt"
-  "$python" -m pip --disable-pip-version-check download $quiet --no-deps --only-binary=:all: --require-hashes \
-    --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none \
+  # Half a gigabyte does not fit into every /tmp, and needs no second copy in pip's cache.
+  TMPDIR=$5 "$python" -m pip --disable-pip-version-check --no-cache-dir download $quiet \
+    --no-deps --only-binary=:all: --require-hashes --python-version 3.11 --implementation cp \
+    --abi cp311 --abi abi3 --abi none \
     --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_17_x86_64 \
     --platform manylinux2014_x86_64 --dest "$5" -r "$5/$1.txt" >&2 ||
     die "$1 $2 could not be downloaded; check the network and start again, nothing is lost"
