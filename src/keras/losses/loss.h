@@ -50,8 +50,8 @@ class Loss {
 
  protected:
   Loss(std::string name, std::string_view reduction) : name_(std::move(name)), reduction_(parse_reduction(reduction)) {}
-  // Which values count, beside the mask of y_pred (ignore_class); undefined: all.
-  virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred) const;
+  // Which of the values count, beside the mask of y_pred (ignore_class); undefined: all.
+  virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const;
 
  private:
   std::string name_;
