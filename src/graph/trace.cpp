@@ -26,17 +26,6 @@ bool only_reads(const std::string& op) { return std::find(kReads.begin(), kReads
 
 bool draws(const std::string& op) { return op.starts_with("Random") || op == "Multinomial" || op == "TruncatedNormal"; }
 
-// "Dense 1/Kernel" -> "dense_1_kernel".
-std::string argument_name(std::string_view text) {
-  std::string name;
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    name.push_back(std::isalnum(byte) ? static_cast<char>(std::tolower(byte)) : '_');
-  }
-  if (name.empty() || !std::isalpha(static_cast<unsigned char>(name[0]))) name.insert(0, "a");
-  return name;
-}
-
 // `base`, `base_0`, `base_1`, … whichever none of `taken` has.
 template <typename Named>
 std::string unique_name(const std::vector<Named>& taken, const std::string& base) {
@@ -51,6 +40,16 @@ std::string unique_name(const std::vector<Named>& taken, const std::string& base
 }
 
 }  // namespace
+
+std::string argument_name(std::string_view text) {
+  std::string name;
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    name.push_back(std::isalnum(byte) ? static_cast<char>(std::tolower(byte)) : '_');
+  }
+  if (name.empty() || !std::isalpha(static_cast<unsigned char>(name[0]))) name.insert(0, "a");
+  return name;
+}
 
 ops::Recorder& Edge::recorder() const { return *tracer_; }
 
@@ -313,6 +312,20 @@ TracedFunction trace(const std::string& name, const std::function<Tensors(const 
   traced.captures = std::move(finished.captures);
   traced.library = std::move(finished.library);
   return traced;
+}
+
+Tensors record_call(const TracedFunction& function, const Tensors& inputs) {
+  Tracer* tracer = TraceScope::current();
+  if (!tracer) throw_failed_precondition(fmt::format("'{}' can be recorded only inside a trace", function.function->name));
+  tracer->add_function(function.function, function.library);
+  Tensors arguments = inputs;
+  arguments.insert(arguments.end(), function.captures.begin(), function.captures.end());
+  std::vector<DType> types;
+  for (const Result& result : function.function->results) types.push_back(result.dtype);
+  const ops::Op* op = ops::Table::instance().find(function.function->stateful ? "StatefulPartitionedCall" : "PartitionedCall");
+  return tracer->record(*op, arguments,
+                        ops::complete_attrs(*op->signature, arguments,
+                                            {{"f", ops::FunctionName{function.function->name, nullptr}}, {"Tout", types}}));
 }
 
 }  // namespace lockstep::graph

@@ -129,6 +129,13 @@ struct TracedFunction {
 TracedFunction trace(const std::string& name, const std::function<Tensors(const Tensors&)>& fn,
                      const std::vector<TensorSpec>& inputs, const std::vector<std::string>& output_names = {});
 
+// A legal argument name near `text`: "Dense 1/Kernel" gives "dense_1_kernel".
+std::string argument_name(std::string_view text);
+
+// Records a call of `function` (whose captures are filled in) where the symbols in `inputs` come from, as a
+// PartitionedCall or StatefulPartitionedCall node.
+Tensors record_call(const TracedFunction& function, const Tensors& inputs);
+
 // Control flow that works on values (a plain C++ loop), while inferring shapes, and while tracing (a
 // While or If node). Variables and outer tensors may be used freely inside. `shapes`, when given, are
 // the loop variables' static shapes where they change from one iteration to the next.
