@@ -39,10 +39,7 @@ class ArrayBatches : public BatchSource {
   void reset() override {
     next_ = 0;
     if (options_.shuffle == Shuffle::kSamples) order_ = data::fit_order(rows_);
-    if (options_.shuffle == Shuffle::kBatch) {
-      order_.clear();
-      for (const auto& batch : data::batch_order(rows_, options_.batch_size)) order_.insert(order_.end(), batch.begin(), batch.end());
-    }
+    if (options_.shuffle == Shuffle::kBatch) order_ = data::batch_order(rows_, options_.batch_size);
   }
   std::optional<Batch> next() override {
     if (next_ >= rows_) return std::nullopt;

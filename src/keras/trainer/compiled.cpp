@@ -136,6 +136,7 @@ void Compiled::resolve_metrics(const MetricTree& tree, bool weighted, const std:
 }
 
 void Compiled::resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred) {
+  const std::lock_guard lock(mutex_);
   if (resolved_) return;
   const Tensors outputs = y_pred.flatten();
   output_names_ = output_names;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ class Compiled {
  public:
   explicit Compiled(CompileOptions options) : options_(std::move(options)) {}
 
-  // Matches losses and metrics to outputs; does nothing when done before. Throws InvalidArgument when a list
+  // Matches losses and metrics to outputs; does nothing when done before. Replicas may call it at once. Throws InvalidArgument when a list
   // has another length than the outputs or a dict names no output, saying which outputs there are.
   void resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred);
   bool resolved() const { return resolved_; }
@@ -68,6 +69,7 @@ class Compiled {
                   const Tensors& y, const Tensors& y_pred);
 
   CompileOptions options_;
+  std::mutex mutex_;
   bool resolved_ = false;
   std::vector<std::string> output_names_;
   std::vector<OutputLoss> losses_;

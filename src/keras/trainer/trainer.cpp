@@ -82,27 +82,29 @@ std::vector<std::string> Trainer::output_names() const {
 void Trainer::build_for(const Batch& batch) {
   if (model_.built()) return;
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
-  if (strategy_) {
-    auto scope = strategy_->scope();
-    model_(one.x, {.training = false});
-  } else {
-    model_(one.x, {.training = false});
-  }
+  model_(one.x, {.training = false});
+}
+
+std::unique_ptr<distribute::Strategy::Scope> Trainer::enter_strategy() const {
+  return strategy_ ? std::make_unique<distribute::Strategy::Scope>(strategy_) : nullptr;
 }
 
 Results Trainer::call_train_step(const Batch& batch) {
+  const auto scope = enter_strategy();
   build_for(batch);
   auto* const own = dynamic_cast<SubclassedImpl*>(&model_);
   return own && own->owner() ? own->owner()->train_step(batch) : train_step(batch);
 }
 
 Results Trainer::call_test_step(const Batch& batch) {
+  const auto scope = enter_strategy();
   build_for(batch);
   auto* const own = dynamic_cast<SubclassedImpl*>(&model_);
   return own && own->owner() ? own->owner()->test_step(batch) : test_step(batch);
 }
 
 Structure Trainer::call_predict_step(const Batch& batch) {
+  const auto scope = enter_strategy();
   build_for(batch);
   auto* const own = dynamic_cast<SubclassedImpl*>(&model_);
   return own && own->owner() ? own->owner()->predict_step(batch) : predict_step(batch);
@@ -141,6 +143,7 @@ void Trainer::compile_from_config(const Json& config) {
 }
 
 void Trainer::build_optimizer() {
+  const auto scope = enter_strategy();
   if (optimizer_ && !optimizer_->built()) optimizer_->build(model_.trainable_weights());
 }
 
@@ -158,15 +161,15 @@ std::vector<std::string> Trainer::metrics_names() const {
 
 void Trainer::reset_metrics() {
   if (!compiled_) return;
-  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
-    auto scope = strategy_->scope();
-    compiled_->reset();
-  } else {
-    compiled_->reset();
-  }
+  const auto scope = enter_strategy();
+  compiled_->reset();
 }
 
-Results Trainer::metric_results() const { return compiled_ ? compiled_->results() : Results{}; }
+Results Trainer::metric_results() const {
+  if (!compiled_) return {};
+  const auto scope = enter_strategy();
+  return compiled_->results();
+}
 
 std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, FitOptions options) {
   require_compiled("fit");
@@ -253,7 +256,10 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
     }
     callbacks.each(&Callback::on_epoch_end, epoch, logs);
   }
-  if (optimizer_) optimizer_->finalize_variable_values(model_.trainable_weights());
+  {
+    const auto scope = enter_strategy();
+    optimizer_->finalize_variable_values(model_.trainable_weights());
+  }
   callbacks.each(&Callback::on_train_end, logs);
   return history_;
 }

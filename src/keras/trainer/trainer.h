@@ -6,14 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/compile.h"
 #include "lockstep/keras/trainer/compiled.h"
 #include "lockstep/keras/trainer/options.h"
-
-namespace lockstep::distribute {
-class Strategy;
-}
 
 namespace lockstep::keras {
 
@@ -92,6 +89,8 @@ class Trainer {
   int active_replicas(std::int64_t rows) const;
   std::vector<std::string> output_names() const;
   void build_for(const Batch& batch);
+  // Steps run across the replicas of the strategy, whether or not the caller is in its scope.
+  std::unique_ptr<distribute::Strategy::Scope> enter_strategy() const;
   // The model's own step where its class has one, else the one above.
   Results call_train_step(const Batch& batch);
   Results call_test_step(const Batch& batch);
