@@ -28,6 +28,8 @@ bool Shape::compatible_with(const Shape& other) const {
   return true;
 }
 
+void Shape::push_back(std::int64_t dim) { dims_.push_back(dim); }
+
 std::string Shape::to_string() const {
   if (!known_rank_) return "<unknown>";
   std::string text = "(";

@@ -30,7 +30,7 @@ class Shape {
   const std::vector<std::int64_t>& dims() const { return dims_; }
   std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
   std::int64_t& operator[](int axis) { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
-  void push_back(std::int64_t dim) { dims_.push_back(dim); }
+  void push_back(std::int64_t dim);
 
   // Product of the dimensions; empty when one is unknown or the product does not fit 63 bits.
   std::optional<std::int64_t> num_elements() const;
