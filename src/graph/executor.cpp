@@ -39,6 +39,15 @@ std::shared_ptr<Resource> Resources::find_or_put(const std::string& kind, const 
   return entry;
 }
 
+std::vector<std::pair<std::string, std::shared_ptr<Resource>>> Resources::all(const std::string& kind) const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::pair<std::string, std::shared_ptr<Resource>>> found;
+  for (const auto& [key, resource] : state_->resources) {
+    if (key.first == kind) found.emplace_back(key.second, resource);
+  }
+  return found;
+}
+
 const Plan& Resources::plan_of(const Function& function, const FunctionLibrary& library) {
   const std::lock_guard lock(state_->plans_mutex);
   std::unique_ptr<Plan>& plan = state_->plans[&function];

@@ -31,6 +31,13 @@ class Resources {
   // The only folder whose files a graph may read (vocabularies); "" for none.
   std::string asset_directory;
 
+  // The only checkpoint a graph may restore from, and how one tensor of it is read; `slice` is TensorFlow's
+  // "full shape, then start,length for each dimension", or "" for the whole. Unset: RestoreV2 is refused.
+  std::string checkpoint_prefix;
+  std::function<Tensor(const std::string& name, const std::string& slice)> read_checkpoint;
+  // All resources of a kind by name.
+  std::vector<std::pair<std::string, std::shared_ptr<Resource>>> all(const std::string& kind) const;
+
   // The prepared body of a function, made when first asked for.
   const Plan& plan_of(const Function& function, const FunctionLibrary& library);
 

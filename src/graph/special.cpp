@@ -183,6 +183,28 @@ Tensors check_assertion(const Step& step, const Tensors& inputs, RunContext& con
   throw_invalid_argument(fmt::format("assertion failed:{}", data));
 }
 
+Tensors restore(const Step& step, const Tensors& inputs, RunContext& context) {
+  const std::string& prefix = inputs[0].string_values().at(0);
+  if (!context.resources.read_checkpoint || prefix != context.resources.checkpoint_prefix) {
+    throw_invalid_argument(fmt::format("a graph wants to read the checkpoint '{}', which is not its own", prefix));
+  }
+  const std::vector<std::string>& names = inputs[1].string_values();
+  const std::vector<std::string>& slices = inputs[2].string_values();
+  const auto& dtypes = step.attr<std::vector<DType>>("dtypes");
+  if (names.size() != dtypes.size() || slices.size() != dtypes.size()) {
+    throw_invalid_argument(fmt::format("{} names, {} slices and {} dtypes are given", names.size(), slices.size(), dtypes.size()));
+  }
+  Tensors values;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    values.push_back(context.resources.read_checkpoint(names[i], slices[i]));
+    if (values[i].dtype() != dtypes[i]) {
+      throw_invalid_argument(fmt::format("'{}' is {} in the checkpoint, expected {}", names[i], dtype_name(values[i].dtype()),
+                                         dtype_name(dtypes[i])));
+    }
+  }
+  return values;
+}
+
 Tensors print(const Step&, const Tensors& inputs, RunContext&) { return {inputs[0]}; }
 
 }  // namespace
@@ -216,6 +238,7 @@ Special find_special(std::string_view op) {
       {"Case", run_case},
       {"StatelessCase", run_case},
       {"Assert", check_assertion},
+      {"RestoreV2", restore},
   };
   const auto found = table.find(op);
   return found != table.end() ? found->second : find_table_operation(op);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/distribute/strategy.h"
 #include "lockstep/formats/checkpoint_graph.h"
 #include "lockstep/formats/proto/fingerprint.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
@@ -12,6 +11,7 @@
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/saving/fingerprint.h"
 #include "lockstep/saving/saved_model_export.h"
+#include "lockstep/saving/saved_model_state.h"
 
 namespace lockstep::saved_model {
 namespace {
@@ -91,11 +91,6 @@ std::string fingerprint_of(const tensorflow::SavedModel& model, const std::strin
 }
 
 }  // namespace
-
-void check_io_device(const std::string& device) {
-  if (device.empty() || device == "/job:localhost") return;
-  distribute::canonical_device(device);
-}
 
 void save(const Exportable& model, const std::string& path, const SaveOptions& options) {
   check_io_device(options.experimental_io_device);
