@@ -1,0 +1,17 @@
+// Composites of several operations that have one kernel on values. Empty results mean: run the plain
+// operations (an input is symbolic, or the case has no kernel of its own).
+#pragma once
+
+#include <optional>
+
+#include "lockstep/ops/op.h"
+
+namespace lockstep::ops {
+
+// Conv2D, then BiasAdd (undefined bias: none), then Relu if asked. `attrs` are Conv2D's.
+std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu,
+                                          const Attrs& attrs);
+// x [..., in] times kernel [in, out], plus bias, then Relu if asked.
+std::optional<Tensor> try_dense_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu);
+
+}  // namespace lockstep::ops

@@ -1,0 +1,106 @@
+#include "lockstep/ops/gradients.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/ops/kernels.h"
+
+namespace lockstep::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct SqrtNode : torch::autograd::Function<SqrtNode> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
+    at::Tensor y = at::sqrt(x);
+    context->save_for_backward({y});
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list dy) {
+    const at::Tensor y = context->get_saved_variables()[0];
+    return {at::where(dy[0] == 0, at::zeros({}, y.options()), dy[0] * 0.5 / y)};
+  }
+};
+
+struct LogitsLossNode : torch::autograd::Function<LogitsLossNode> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels,
+                               const at::Tensor& loss, const at::Tensor& backprop) {
+    context->save_for_backward({backprop, logits, labels});
+    at::Tensor second = backprop.alias();
+    context->mark_non_differentiable({second});
+    return {loss, second};
+  }
+  static variable_list backward(AutogradContext* context, variable_list dy) {
+    const auto saved = context->get_saved_variables();
+    at::Tensor to_logits, to_labels;
+    if (dy[0].defined()) {
+      const at::Tensor weight = dy[0].unsqueeze(-1);
+      if (at::GradMode::is_enabled()) {
+        // A gradient of the gradient needs the softmax as a function of the logits.
+        const at::Tensor y = saved[2].dim() == 2 ? saved[2] : at::one_hot(saved[2].to(at::kLong), saved[1].size(1));
+        to_logits = weight * (at::softmax(saved[1], -1) - y.to(saved[1].scalar_type()));
+      } else {
+        to_logits = weight * saved[0];
+      }
+      if (context->needs_input_grad(1)) to_labels = -weight * at::log_softmax(saved[1], -1);
+    }
+    return {to_logits, to_labels, at::Tensor(), at::Tensor()};
+  }
+};
+
+CrossEntropy tie(const at::Tensor& logits, const at::Tensor& labels, CrossEntropy values) {
+  if (!at::GradMode::is_enabled() || !(logits.requires_grad() || labels.requires_grad())) return values;
+  const auto out = LogitsLossNode::apply(logits, labels, values.loss, values.backprop);
+  return {out[0], out[1]};
+}
+
+}  // namespace
+
+at::Tensor sqrt_like_tf(const at::Tensor& x) {
+  return x.requires_grad() && at::GradMode::is_enabled() ? SqrtNode::apply(x) : at::sqrt(x);
+}
+
+at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  if (!at::GradMode::is_enabled() || !(a.requires_grad() || b.requires_grad())) return at::maximum(a, b);
+  return at::where(at::logical_or(a >= b, at::isnan(a)), a, b);
+}
+at::Tensor minimum_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  if (!at::GradMode::is_enabled() || !(a.requires_grad() || b.requires_grad())) return at::minimum(a, b);
+  return at::where(at::logical_or(a <= b, at::isnan(a)), a, b);
+}
+
+CrossEntropy softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
+  const auto y_and_x = at::broadcast_tensors({labels, logits});
+  at::Tensor loss, backprop;
+  {
+    at::NoGradGuard guard;
+    const at::Tensor log_p = at::log_softmax(y_and_x[1], -1);
+    loss = -(y_and_x[0] * log_p).sum(-1);
+    backprop = log_p.exp() - y_and_x[0];
+  }
+  return tie(y_and_x[1], y_and_x[0], {loss, backprop});
+}
+
+CrossEntropy sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels) {
+  const std::int64_t classes = logits.size(-1);
+  at::Tensor loss, backprop;
+  {
+    at::NoGradGuard guard;
+    const at::Tensor index = labels.to(at::kLong).contiguous();
+    const auto* data = index.const_data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < index.numel(); ++i) {
+      if (data[i] < 0 || data[i] >= classes) {
+        throw_invalid_argument(
+            fmt::format("label {} at row {} is outside the {} classes: valid labels are [0, {})", data[i], i, classes, classes));
+      }
+    }
+    const at::Tensor log_p = at::log_softmax(logits, -1);
+    loss = -log_p.gather(1, index.unsqueeze(1)).squeeze(1);
+    backprop = log_p.exp();
+    backprop.scatter_add_(1, index.unsqueeze(1), at::full({index.size(0), 1}, -1.0, backprop.options()));
+  }
+  return tie(logits, labels, {loss, backprop});
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,20 @@
+// Kernels whose gradient LibTorch would take differently than TensorFlow, written as one node of autograd.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace lockstep::ops {
+
+at::Tensor sqrt_like_tf(const at::Tensor& x);                             // 0, not NaN, where dy is 0
+at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b);     // ties: all to a
+at::Tensor minimum_like_tf(const at::Tensor& a, const at::Tensor& b);
+
+struct CrossEntropy {
+  at::Tensor loss, backprop;
+};
+// logits and labels [n, classes]; the gradient to logits is softmax - labels.
+CrossEntropy softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
+// labels [n] of int32 or int64, checked to be in range.
+CrossEntropy sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
+
+}  // namespace lockstep::ops
