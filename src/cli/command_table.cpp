@@ -1,0 +1,128 @@
+#include "lockstep/cli/command_table.h"
+
+#include "lockstep/cli/commands.h"
+
+namespace lockstep::cli {
+namespace {
+
+const OptionRow kModel{"MODEL", "", "a .keras or .h5 file, a SavedModel folder, or a frozen GraphDef .pb"};
+const OptionRow kStrategy{"--strategy", "SPEC", "where and on how many replicas: default, one_device:cpu, mirrored:N", "default"};
+const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255"};
+const OptionRow kOptimizer{"--optimizer", "O", "instead of the model's own: a name (adam), or JSON as in Keras's config"};
+const OptionRow kLoss{"--loss", "L", "instead of the model's own: a name (mse), or JSON as in Keras's config"};
+const OptionRow kMetrics{"--metrics", "M,...", "instead of the model's own: names, or a JSON list"};
+
+constexpr const char* kData =
+    "a .npz with x, y and perhaps sample_weight (several inputs: x_<name>, outputs: y_<name>), or fashion-mnist, "
+    "fashion-mnist:test";
+
+Command predict_command() {
+  return {"predict", "run a model on inputs",
+          "Runs MODEL on the arrays of --input in batches and writes its outputs to --output. In a .npz of inputs the names are "
+          "those of the model's inputs, or arr_0, arr_1, ... in their order. A .npz of outputs has the names of the model's "
+          "outputs; a .npy takes a single one.",
+          {kModel,
+           {"--input", "X", "a .npy (one input) or .npz; may be left out where a graph has none"},
+           {"--output", "Y", "the .npy or .npz to write", "", true},
+           {"--batch-size", "N", "examples at a time", "32"},
+           {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
+           {"--outputs", "A,B", "tensors of a frozen graph"},
+           kRescale},
+          {"lockstep predict model.keras --input x.npy --output y.npy",
+           "lockstep predict frozen.pb --input feeds.npz --outputs probabilities:0 --output y.npy"},
+          ""};
+}
+
+Command evaluate_command() {
+  return {"evaluate", "loss and metrics of a model on data",
+          "Evaluates MODEL, compiled as it was saved, on --data, and prints what Keras's evaluate returns.",
+          {kModel,
+           {"--data", "D", kData, "", true},
+           {"--batch-size", "N", "examples at a time", "32"},
+           {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
+           kRescale, kStrategy, kOptimizer, kLoss, kMetrics},
+          {"lockstep evaluate fashion.keras --data fashion-mnist --rescale 1/255 --json"},
+          ""};
+}
+
+Command fit_command() {
+  return {"fit", "train a model",
+          "Trains MODEL with the optimizer, loss and metrics it was compiled with, and goes on from the optimizer's state. With "
+          "--checkpoint-dir the state is kept after each epoch, and a later call goes on from there up to --epochs.",
+          {kModel,
+           {"--data", "D", kData, "", true},
+           {"--validation-data", "D2", "evaluated after each epoch; same forms as --data"},
+           {"--validation-split", "F", "keep the last part of the data for validation (0.2: a fifth)"},
+           {"--epochs", "N", "the total number of epochs, those of an earlier run counted", "1"},
+           {"--batch-size", "B", "the global batch, over all replicas", "32"},
+           {"--no-shuffle", "", "keep the order of the data"},
+           {"--seed", "S", "as keras.utils.set_random_seed: initial weights, dropout and order of the data"},
+           kStrategy,
+           {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; classes left out weigh 1"},
+           {"--steps-per-epoch", "N", "batches an epoch; default: all"},
+           {"--checkpoint-dir", "DIR", "keep checkpoints here, and resume what is there"},
+           {"--save", "OUT", "write the trained model: .keras, .h5 or .weights.h5"},
+           {"--export", "DIR", "write the trained model as a SavedModel"},
+           {"--history", "F.json", "write Keras's History.history"},
+           kRescale, kOptimizer, kLoss, kMetrics},
+          {"lockstep fit model.keras --data train.npz --epochs 5 --batch-size 128 --strategy mirrored:2 --save trained.keras",
+           "lockstep fit model.keras --data fashion-mnist --rescale 1/255 --epochs 10 --checkpoint-dir run1 --save out.keras"},
+          ""};
+}
+
+Command convert_command() {
+  return {"convert", "write a model or its weights in another format",
+          "Writes IN as OUT. The kind of OUT follows from its extension (.keras, .h5, .weights.h5, .safetensors, .ckpt; a name "
+          "without extension is a SavedModel) or from --to. The optimizer's state travels where OUT can hold it; what stays "
+          "behind is said.",
+          {{"IN", "", "any model or file of weights"},
+           {"OUT", "", "what to write; replaced when it is there"},
+           {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"}},
+          {"lockstep convert model.keras served/1", "lockstep convert model.h5 model.keras",
+           "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
+          "",
+          convert};
+}
+
+std::vector<Command> make_table() {
+  return {
+      fit_command(),
+      evaluate_command(),
+      predict_command(),
+      {"summary", "Keras's table of a model's layers", "Prints MODEL's layers, shapes and parameters as Keras's summary() does.",
+       {kModel,
+        {"--expand-nested", "", "show the layers of models inside the model"},
+        {"--show-trainable", "", "add a column that tells whether a layer is trained"}},
+       {"lockstep summary model.keras"},
+       ""},
+      convert_command(),
+      {"inspect", "what lies at a path: kind, version, tensors, signatures",
+       "Tells what PATH is and what it holds. Starts no engine and reads no values, so it is quick however large the file.",
+       {{"PATH", "", "a .keras, .h5, .weights.h5, .safetensors, .npy, .npz or .pb file, a SavedModel, or a checkpoint's prefix"},
+        {"--json", "", "one JSON object: kind, tensors (name, dtype, shape), signatures, ..."}},
+       {"lockstep inspect model.keras", "lockstep inspect ckpt/model-1 --json"},
+       "",
+       inspect},
+      {"verify", "is a file or folder whole?",
+       "Reads all of PATH and checks what can be checked: structure, sizes, checksums, missing shards.",
+       {{"PATH", "", "as for inspect"}},
+       {"lockstep verify model.keras"},
+       ", 3 damaged",
+       verify},
+      {"diff", "what differs between two artifacts",
+       "Compares structure, tensors (how many elements, max and mean deviation), the optimizer's state and the configs.",
+       {{"A", "", "as for inspect"}, {"B", "", "as for inspect"}},
+       {"lockstep diff before.keras after.keras"},
+       "; 1 too when something differs",
+       diff},
+  };
+}
+
+}  // namespace
+
+const std::vector<Command>& command_table() {
+  static const std::vector<Command> table = make_table();
+  return table;
+}
+
+}  // namespace lockstep::cli

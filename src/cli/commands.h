@@ -1,0 +1,14 @@
+// The commands that need no engine: they look into files and compute nothing.
+#pragma once
+
+#include "lockstep/cli/options.h"
+
+namespace lockstep::cli {
+
+int inspect(const Arguments& arguments);
+int verify(const Arguments& arguments);
+int diff(const Arguments& arguments);
+// Between files of weights; whole models go to the engine.
+int convert(const Arguments& arguments);
+
+}  // namespace lockstep::cli

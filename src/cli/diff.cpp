@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/artifact.h"
+#include "lockstep/cli/commands.h"
+#include "lockstep/cli/elements.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Tally {
+  int structure = 0;
+  int tensors = 0;
+  int optimizer = 0;
+  int config = 0;
+  int total() const { return structure + tensors + optimizer + config; }
+};
+
+std::string shown(const Json& value) {
+  std::string text = dump_json(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+// Prints each leaf that differs, with the way to it.
+void compare_json(const Json& a, const Json& b, const std::string& where, int& count) {
+  if (a == b) return;
+  if (a.is_object() && b.is_object()) {
+    std::set<std::string> keys;
+    for (const auto& item : a.items()) keys.insert(item.key());
+    for (const auto& item : b.items()) keys.insert(item.key());
+    for (const std::string& key : keys) {
+      if (a.contains(key) && b.contains(key)) {
+        compare_json(a[key], b[key], where + "." + key, count);
+      } else {
+        ++count;
+        fmt::print("{}.{}: {} -> {}\n", where, key, a.contains(key) ? shown(a[key]) : "(none)",
+                   b.contains(key) ? shown(b[key]) : "(none)");
+      }
+    }
+    return;
+  }
+  if (a.is_array() && b.is_array() && a.size() == b.size()) {
+    for (std::size_t i = 0; i < a.size(); ++i) compare_json(a[i], b[i], fmt::format("{}[{}]", where, i), count);
+    return;
+  }
+  ++count;
+  fmt::print("{}: {} -> {}\n", where, shown(a), shown(b));
+}
+
+// What differs between two tensors of one name; empty when nothing does.
+std::string compare_tensor(const formats::TensorData& a, const formats::TensorData& b) {
+  if (a.dtype == DType::kString) {
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < a.strings.size(); ++i) different += a.strings[i] != b.strings[i];
+    return different == 0 ? "" : fmt::format("{} of {} strings differ", different, a.strings.size());
+  }
+  if (std::ranges::equal(a.bytes, b.bytes)) return "";
+  const Deviation found = deviation(a, b);
+  if (found.count == 0) return "";
+  return fmt::format("{} of {} elements differ, max deviation {:.6g}, mean deviation {:.6g}", found.count, found.total, found.max,
+                     found.mean);
+}
+
+void compare_tensors(const Artifact& a, const Artifact& b, Tally& tally) {
+  std::map<std::string, formats::TensorInfo> theirs;
+  for (const auto& info : b.tensors->list()) theirs.emplace(info.name, info);
+  for (const auto& info : a.tensors->list()) {
+    const bool optimizer = is_optimizer_tensor(info.name);
+    const char* label = optimizer ? "optimizer" : "tensor";
+    const auto found = theirs.find(info.name);
+    if (found == theirs.end()) {
+      ++(optimizer ? tally.optimizer : tally.structure);
+      fmt::print("{} {}: only in {}\n", label, info.name, a.path);
+      continue;
+    }
+    const formats::TensorInfo other = found->second;
+    theirs.erase(found);
+    std::string what;
+    if (info.dtype != other.dtype || info.shape != other.shape) {
+      what = fmt::format("{} {} -> {} {}", dtype_name(info.dtype), info.shape.to_string(), dtype_name(other.dtype),
+                         other.shape.to_string());
+      ++(optimizer ? tally.optimizer : tally.structure);
+    } else if (!a.graph) {
+      what = compare_tensor(a.tensors->read(info.name), b.tensors->read(info.name));
+      if (!what.empty()) ++(optimizer ? tally.optimizer : tally.tensors);
+    }
+    if (!what.empty()) fmt::print("{} {}: {}\n", label, info.name, what);
+  }
+  for (const auto& [name, info] : theirs) {
+    const bool optimizer = is_optimizer_tensor(name);
+    ++(optimizer ? tally.optimizer : tally.structure);
+    fmt::print("{} {}: only in {}\n", optimizer ? "optimizer" : "tensor", name, b.path);
+  }
+}
+
+Json signatures_json(const Artifact& artifact) {
+  Json out = Json::object();
+  if (!artifact.saved_model) return out;
+  for (const auto& signature : artifact.saved_model->signatures) {
+    Json& entry = out[signature.name];
+    for (const auto& t : signature.inputs) entry["inputs"][t.key] = fmt::format("{} {}", dtype_name(t.dtype), t.shape.to_string());
+    for (const auto& t : signature.outputs) entry["outputs"][t.key] = fmt::format("{} {}", dtype_name(t.dtype), t.shape.to_string());
+  }
+  return out;
+}
+
+}  // namespace
+
+int diff(const Arguments& arguments) {
+  const Artifact a = open_artifact(arguments.text("A"));
+  const Artifact b = open_artifact(arguments.text("B"));
+  Tally tally;
+  if (a.kind != b.kind) {
+    ++tally.structure;
+    fmt::print("kind: {} -> {}\n", formats::kind_name(a.kind), formats::kind_name(b.kind));
+  }
+  compare_tensors(a, b, tally);
+  compare_json(a.config, b.config, "config", tally.config);
+  compare_json(a.training, b.training, "compile_config", tally.config);
+  compare_json(signatures_json(a), signatures_json(b), "signatures", tally.structure);
+  if (tally.total() == 0) {
+    fmt::print("no difference\n");
+    return 0;
+  }
+  std::fflush(stdout);
+  fmt::print(stderr, "lockstep: {} and {} differ: structure {}, tensors {}, optimizer {}, config {}\n", a.path, b.path,
+             tally.structure, tally.tensors, tally.optimizer, tally.config);
+  return 1;
+}
+
+}  // namespace lockstep::cli

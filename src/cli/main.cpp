@@ -1,0 +1,102 @@
+// The command line: parse, call the library, print. Exit codes: 0 success, 1 failure (diff: something differs), 2 wrong usage,
+// 3 verify found damage.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings.h"
+#include "lockstep/cli/command_table.h"
+#include "lockstep/cli/engine_loader.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+const Command* find_command(const std::vector<Command>& commands, const std::string& name) {
+  for (const Command& command : commands) {
+    if (command.name == name) return &command;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  throw_invalid_argument(fmt::format("unknown command '{}'{}; see lockstep --help", name, did_you_mean(name, names)));
+}
+
+bool asks_for_help(const std::vector<std::string>& given) {
+  for (const std::string& argument : given) {
+    if (argument == "--help" || argument == "-h") return true;
+  }
+  return false;
+}
+
+// One line, whatever a message holds.
+void report(std::string message) {
+  for (char& c : message) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  std::fflush(stdout);
+  fmt::print(stderr, "lockstep: {}\n", message);
+}
+
+int run(std::vector<std::string> given) {
+  const std::vector<Command>& commands = command_table();
+  if (given.empty()) {
+    fmt::print(stderr, "lockstep: no command given; see lockstep --help\n");
+    return kUsage;
+  }
+  const std::string name = given.front();
+  given.erase(given.begin());
+  if (name == "--help" || name == "-h" || (name == "help" && given.empty())) {
+    fmt::print("{}", overview(commands));
+    return 0;
+  }
+  if (name == "--version") {
+    fmt::print("lockstep {}\n", LOCKSTEP_VERSION);
+    return 0;
+  }
+  const Command* command = nullptr;
+  Arguments arguments;
+  try {
+    command = find_command(commands, name == "help" ? given.front() : name);
+    if (name == "help" || asks_for_help(given)) {
+      fmt::print("{}", command_help(*command));
+      return 0;
+    }
+    arguments = parse_arguments(*command, given);
+  } catch (const Error& e) {
+    report(e.message());
+    return kUsage;
+  }
+  return command->run ? command->run(arguments) : run_in_engine(command->name, arguments);
+}
+
+}  // namespace
+}  // namespace lockstep::cli
+
+int main(int argc, char** argv) {
+  // A file that may grow no further, or a reader that went away, is an error like others.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    const int code = lockstep::cli::run({argv + 1, argv + argc});
+    if (std::fflush(stdout) != 0) {
+      fmt::print(stderr, "lockstep: standard output cannot be written\n");
+      return lockstep::cli::kFailure;
+    }
+    return code;
+  } catch (const lockstep::Error& e) {
+    lockstep::cli::report(e.message());
+  } catch (const std::bad_alloc&) {
+    lockstep::cli::report("out of memory");
+  } catch (const std::exception& e) {
+    lockstep::cli::report(fmt::format("internal error: {}", e.what()));
+  }
+  return lockstep::cli::kFailure;
+}
