@@ -91,13 +91,6 @@ MetricPtr read_binary_iou(const ConfigReader& c) {
   return BinaryIoU(std::move(o));
 }
 
-IoUOptions read_one_hot(const ConfigReader& c) {
-  IoUOptions o = read<IoUOptions>(c);
-  o.sparse_y_true = false;
-  o.sparse_y_pred = c.boolean("sparse_y_pred", false);
-  return o;
-}
-
 MetricPtr read_r2(const ConfigReader& c) {
   R2Options o = read<R2Options>(c);
   if (c.contains("class_aggregation")) o.class_aggregation = c.string("class_aggregation", "");
@@ -169,11 +162,11 @@ const std::vector<Row>& rows() {
       {"OneHotIoU", nullptr, {},
        [](const ConfigReader& c) {
          return OneHotIoU(static_cast<std::int64_t>(required(c, "num_classes")), integers(c, "target_class_ids"),
-                          read_one_hot(c));
+                          read<OneHotIoUOptions>(c));
        }},
       {"OneHotMeanIoU", nullptr, {},
        [](const ConfigReader& c) {
-         return OneHotMeanIoU(static_cast<std::int64_t>(required(c, "num_classes")), read_one_hot(c));
+         return OneHotMeanIoU(static_cast<std::int64_t>(required(c, "num_classes")), read<OneHotIoUOptions>(c));
        }},
       LOCKSTEP_METRIC(PearsonCorrelation, AxisOptions),
       LOCKSTEP_METRIC(Poisson, MetricOptions),

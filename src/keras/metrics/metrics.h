@@ -152,8 +152,16 @@ struct IoUOptions {
 };
 MetricPtr IoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids, IoUOptions options = {});
 MetricPtr MeanIoU(std::int64_t num_classes, IoUOptions options = {});
-MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids, IoUOptions options = {});
-MetricPtr OneHotMeanIoU(std::int64_t num_classes, IoUOptions options = {});
+struct OneHotIoUOptions {
+  std::string name = {};
+  std::string dtype = {};
+  std::optional<std::int64_t> ignore_class = std::nullopt;
+  bool sparse_y_pred = false;
+  int axis = -1;
+};
+MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids,
+                    OneHotIoUOptions options = {});
+MetricPtr OneHotMeanIoU(std::int64_t num_classes, OneHotIoUOptions options = {});
 struct BinaryIoUOptions {
   std::vector<std::int64_t> target_class_ids = {0, 1};
   std::optional<double> threshold = 0.5;

@@ -204,6 +204,10 @@ class IoUMetric : public Metric {
   VariablePtr matrix_;
 };
 
+IoUOptions one_hot(OneHotIoUOptions o) {
+  return {std::move(o.name), std::move(o.dtype), o.ignore_class, false, o.sparse_y_pred, o.axis};
+}
+
 class R2Metric : public Metric {
  public:
   explicit R2Metric(R2Options o) : Metric(or_else(o.name, "r2_score"), o.dtype), options_(std::move(o)) {
@@ -335,24 +339,22 @@ MetricPtr MeanIoU(std::int64_t num_classes, IoUOptions o) {
                 {"axis", o.axis}};
   return std::make_shared<IoUMetric>("MeanIoU", num_classes, std::move(all), std::move(o), std::move(extra));
 }
-MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> ids, IoUOptions o) {
-  o.sparse_y_true = false;
+MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> ids, OneHotIoUOptions o) {
   Json extra = {{"num_classes", num_classes},
                 {"target_class_ids", ids},
                 {"ignore_class", o.ignore_class ? Json(*o.ignore_class) : Json(nullptr)},
                 {"sparse_y_pred", o.sparse_y_pred},
                 {"axis", o.axis}};
-  return std::make_shared<IoUMetric>("OneHotIoU", num_classes, std::move(ids), std::move(o), std::move(extra));
+  return std::make_shared<IoUMetric>("OneHotIoU", num_classes, std::move(ids), one_hot(std::move(o)), std::move(extra));
 }
-MetricPtr OneHotMeanIoU(std::int64_t num_classes, IoUOptions o) {
-  o.sparse_y_true = false;
+MetricPtr OneHotMeanIoU(std::int64_t num_classes, OneHotIoUOptions o) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < num_classes; ++i) all.push_back(i);
   Json extra = {{"num_classes", num_classes},
                 {"ignore_class", o.ignore_class ? Json(*o.ignore_class) : Json(nullptr)},
                 {"sparse_y_pred", o.sparse_y_pred},
                 {"axis", o.axis}};
-  return std::make_shared<IoUMetric>("OneHotMeanIoU", num_classes, std::move(all), std::move(o), std::move(extra));
+  return std::make_shared<IoUMetric>("OneHotMeanIoU", num_classes, std::move(all), one_hot(std::move(o)), std::move(extra));
 }
 MetricPtr BinaryIoU(BinaryIoUOptions o) {
   Json extra = {{"target_class_ids", o.target_class_ids}, {"threshold", o.threshold ? Json(*o.threshold) : Json(nullptr)}};
