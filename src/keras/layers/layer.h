@@ -39,6 +39,12 @@ struct CallContext {
   Json value(std::string_view keyword) const;
 };
 
+// What the shape of an input must be; absent entries are free.
+struct InputSpec {
+  std::optional<int> ndim, min_ndim, max_ndim;
+  std::vector<std::pair<int, std::int64_t>> axes = {};  // extents of axes
+};
+
 struct WeightOptions {
   std::string name;
   Shape shape;
@@ -66,21 +72,24 @@ struct CallOptions {
   Structure mask = {};
 };
 
+// What every layer's constructor takes.
+struct LayerOptions {
+  std::string name = {};  // default: the snake-case class name, numbered per process
+  bool trainable = true;
+  DTypePolicy dtype = {};
+  regularizers::RegularizerArg activity_regularizer = {};
+};
+
 // A layer: configuration, variables, and a computation written with ops only, so that the same call()
 // runs on values, builds functional models and is traced into graphs. A class derives from it and
 // overrides build() and call(); sublayers are announced with track(), variables with add_weight().
 class Layer : public Operation {
  public:
-  struct Options {
-    std::string name = {};  // default: the snake-case class name, numbered per process
-    bool trainable = true;
-    DTypePolicy dtype = {};
-    regularizers::RegularizerArg activity_regularizer = {};
-  };
-  Layer() = default;
+  using Options = LayerOptions;
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
+  std::string class_name() const override { return class_name_; }
   Json module() const override { return nullptr; }
   Json registered_name() const override;
   // name, trainable, dtype and, when set, activity_regularizer; classes add their own keys.
@@ -90,6 +99,8 @@ class Layer : public Operation {
   virtual void build_from_config(const Json& config);
 
   // ---- to override ----
+  // What each input must look like; checked before every call. Empty: anything.
+  virtual std::vector<InputSpec> input_spec() const { return {}; }
   // Makes the variables. `shapes` has the structure of the inputs.
   virtual void build(const Nested<Shape>& shapes);
   // The computation. A mask of the inputs comes in `context`.
@@ -165,14 +176,14 @@ class Layer : public Operation {
   // Forgets the terms of earlier calls; the trainer does this before each step.
   void clear_losses();
 
+  // What track() does, for several layers in one attribute.
+  void track_tree(const std::string& attribute, LayerTree layers);
+
   const regularizers::RegularizerPtr& activity_regularizer() const { return activity_regularizer_; }
 
-  // For from_config and constructors of layers.
-  void set_options(Options options);
-
  protected:
-  // To be called first in a derived constructor.
-  explicit Layer(Options options) { set_options(std::move(options)); }
+  // `class_name` names the class in files and, in snake case, its objects.
+  explicit Layer(std::string class_name, Options options = {});
   VariablePtr add_weight(WeightOptions options);
   // The variable's value as call() uses it: cast to the compute dtype where autocast is on.
   Tensor value(const VariablePtr& variable) const;
@@ -182,25 +193,30 @@ class Layer : public Operation {
     track_tree(attribute, LayerTree(LayerPtr(layer)));
     return layer;
   }
-  void track_tree(const std::string& attribute, LayerTree layers);
   // Makes and announces the generator of a layer that draws random numbers.
   random::SeedGeneratorPtr add_seed_generator(std::optional<std::int64_t> seed);
   random::SeedGeneratorPtr track(random::SeedGeneratorPtr generator);
   void set_built_in_constructor() { built_ = built_in_constructor_ = true; }
-  void untrack_all() { children_.clear(); }
+  void set_unbuilt() {
+    built_ = false;
+    build_shapes_.reset();
+  }
 
  private:
   friend class LayerHandle;
-  Structure prepare_inputs(const Structure& inputs) const;
-  Structure gather_inputs(const CallArguments& arguments) const;
+  Structure first_arguments(const CallArguments& arguments) const;
+  CallArguments cast_arguments(const CallArguments& arguments) const;
   void fill_masks(CallArguments& arguments) const;
+  Structure mask_of_call(const CallArguments& arguments, const Structure& inputs) const;
+  void check_inputs(const Structure& inputs) const;
   CallContext make_context(const CallArguments& arguments, const Structure& inputs, bool training) const;
-  Structure call_symbolically(CallArguments arguments, std::optional<bool> training);
-  Structure call_now(const CallArguments& arguments, bool training);
+  Structure call_symbolically(const CallArguments& full, CallArguments given, const Structure& inputs);
+  Structure call_now(const CallArguments& arguments, const Structure& inputs, bool training);
   void attach_masks(const Structure& inputs, const Structure& mask, const Structure& outputs);
   void add_activity_losses(const Structure& outputs);
   void collect_weights(std::vector<VariablePtr>& out, bool with_seeds, std::vector<const Layer*>& seen) const;
 
+  std::string class_name_;
   bool trainable_ = true;
   DTypePolicy policy_;
   regularizers::RegularizerPtr activity_regularizer_;
@@ -230,6 +246,12 @@ class LayerHandle {
  private:
   LayerPtr layer_;
 };
+
+// Shapes as JSON: null for an unknown entry. The readers throw InvalidArgument, naming `what`.
+Json shape_to_json(const Shape& shape);
+Json shapes_to_json(const Nested<Shape>& shapes);
+Shape shape_from_json(const Json& json, std::string_view what);
+Nested<Shape> shapes_from_json(const Json& json, std::string_view what);
 
 // A layer class of the user's: make_layer<MyLayer>(args…).
 template <typename L, typename... Args>

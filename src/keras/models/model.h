@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::keras {
 
 struct SummaryOptions {
-  int line_length = 0;  // 0: Keras's default width
+  int line_length = 0;  // 0: Keras's default width, 88 or 108 columns, but no more than the terminal has
   bool expand_nested = false;
   bool show_trainable = false;
 };
@@ -27,7 +28,7 @@ struct SummaryOptions {
 //
 //   class Classifier : public keras::Model {
 //    public:
-//     Classifier() : hidden(track("hidden", layers::Dense(64))), out(track("out", layers::Dense(10))) {}
+//     Classifier() : Model("Classifier"), hidden(track("hidden", layers::Dense(64))), out(track("out", layers::Dense(10))) {}
 //     Structure call(const Structure& x, const CallContext&) override { return out(hidden(x)); }
 //     keras::LayerHandle hidden, out;
 //   };
@@ -48,7 +49,6 @@ class Model {
   virtual void build(const Nested<Shape>& shapes);
   // Constructor arguments, for classes registered with register_model(). Throws Unimplemented by default.
   virtual Json get_config() const;
-  virtual std::string class_name() const;
 
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
 
@@ -77,13 +77,37 @@ class Model {
   std::string summary_text(const SummaryOptions& options = {}) const;
   void summary(const SummaryOptions& options = {}) const;
 
+  // ---- saving; see saving/keras_saving.h for formats and errors ----
+  void save(const std::string& path, bool overwrite = true) const;
+  void save_weights(const std::string& path, bool overwrite = true) const;
+  void load_weights(const std::string& path, bool skip_mismatch = false) const;
+
+  // ---- training; see keras/trainer/trainer.h for what each promises and throws ----
+  void compile(CompileOptions options = {}) const;
+  bool compiled() const;
+  std::shared_ptr<History> fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
+  std::shared_ptr<History> fit(const data::Dataset& dataset, FitOptions options = {}) const;
+  Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
+  Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {}) const;
+  Structure predict(const Structure& x, PredictOptions options = {}) const;
+  Structure predict(const data::Dataset& dataset, PredictOptions options = {}) const;
+  Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
+  Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
+  Structure predict_on_batch(const Structure& x) const;
+  const optimizers::OptimizerPtr& optimizer() const;
+  Trainer& trainer() const;
+  // Override points of derived classes, given the global batch across replicas.
+  virtual Results train_step(const Batch& batch);
+  virtual Results test_step(const Batch& batch);
+  virtual Structure predict_step(const Batch& batch);
+
   // The shared implementation, which is a layer: a model is called inside other models through it.
   const ModelPtr& impl() const;
   operator LayerPtr() const { return impl(); }
 
  protected:
   // For derived classes.
-  explicit Model(Layer::Options options = {});
+  explicit Model(std::string class_name, Layer::Options options = {});
   LayerHandle track(const std::string& attribute, LayerHandle layer);
   // Several layers in one attribute.
   LayerTree track(const std::string& attribute, LayerTree layers);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <any>
+#include <unordered_map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 namespace lockstep::keras {
 
+class GraphWalk;
 class Model;
 class ModelImpl;
 using ModelPtr = std::shared_ptr<ModelImpl>;
@@ -19,7 +21,7 @@ using ModelPtr = std::shared_ptr<ModelImpl>;
 // A layer made of layers that can be trained and saved.
 class ModelImpl : public Layer {
  public:
-  ModelImpl();
+  ModelImpl(std::string class_name, Layer::Options options);
   ~ModelImpl() override;
 
   // Keras's model.layers, in its order. InputLayers are among a functional model's, not a Sequential's.
@@ -30,7 +32,6 @@ class ModelImpl : public Layer {
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
-  bool casts_inputs() const override { return false; }
 
   // Of functional models and built Sequentials: their symbolic inputs and outputs. Throws
   // FailedPrecondition for others.
@@ -40,8 +41,17 @@ class ModelImpl : public Layer {
   virtual bool is_sequential() const { return false; }
   virtual bool is_subclassed() const { return false; }
 
+  // What Keras writes beside the config of a compiled model; {} when it is not compiled.
+  Json get_compile_config() const;
+  // The trainer's part of it: called with the model by get_compile_config().
+  static void set_compile_config_writer(Json (*writer)(const ModelImpl&));
+  // The variables of a compiled model's built optimizer, empty without one; the trainer says how.
+  std::vector<VariablePtr> optimizer_variables() const;
+  static void set_optimizer_variables_reader(std::vector<VariablePtr> (*reader)(const ModelImpl&));
+
   // What the trainer keeps with a model (compile arguments, metrics, …).
   std::any& trainer_state() { return trainer_state_; }
+  const std::any& trainer_state() const { return trainer_state_; }
 
  private:
   std::any trainer_state_;
@@ -53,8 +63,8 @@ class FunctionalImpl : public ModelImpl {
   // Throws InvalidArgument when an output cannot be traced to the inputs, for duplicate names, and for
   // inputs that are no KerasTensors.
   FunctionalImpl(Structure inputs, Structure outputs, Layer::Options options = {});
+  ~FunctionalImpl() override;
 
-  std::string class_name() const override { return "Functional"; }
   Json module() const override { return "keras.src.models.functional"; }
   Json registered_name() const override { return "Functional"; }
   Json get_config() const override;
@@ -68,6 +78,7 @@ class FunctionalImpl : public ModelImpl {
   const Structure& inputs() const override { return inputs_; }
   const Structure& outputs() const override { return outputs_; }
   bool is_functional() const override { return true; }
+  bool casts_inputs() const override { return false; }
 
   // The calls of this model in the order of execution, and one depth after the other as Keras counts.
   const std::vector<std::shared_ptr<Node>>& nodes() const { return nodes_; }
@@ -77,14 +88,19 @@ class FunctionalImpl : public ModelImpl {
   int node_number(const Node* node) const;
 
  private:
-  friend class GraphWalk;
+  void build_graph();
+  void order_operations(GraphWalk& walk, const std::unordered_map<const Operation*, int>& depths);
+  void count_uses();
   Structure adjust_inputs(const Structure& inputs) const;
   Tensor adjust_input(const Tensor& given, const KerasTensor& expected) const;
+  Json serialize_argument(const Argument& argument) const;
 
   Structure inputs_, outputs_;
   std::vector<std::shared_ptr<Node>> nodes_;
   std::vector<std::vector<std::shared_ptr<Node>>> nodes_by_depth_;
   std::vector<OperationPtr> operations_;
+  std::unordered_map<const Node*, int> node_ids_;  // position in nodes_
+  std::vector<int> uses_;                          // of each node's results
 };
 
 // A stack of layers. With an Input it is built at once, else by its first call.
@@ -92,7 +108,6 @@ class SequentialImpl : public ModelImpl {
  public:
   explicit SequentialImpl(std::vector<LayerPtr> layers, Layer::Options options = {});
 
-  std::string class_name() const override { return "Sequential"; }
   Json module() const override { return "keras"; }
   Json registered_name() const override { return nullptr; }
   Json get_config() const override;
@@ -114,7 +129,9 @@ class SequentialImpl : public ModelImpl {
   const std::shared_ptr<FunctionalImpl>& functional() const { return functional_; }
 
  private:
+  void check_addable(const Layer& layer) const;
   void rebuild();
+  bool input_fixed_ = false;  // the batch size of a recorded build shape is kept
   std::vector<LayerPtr> layers_;  // the InputLayer first when there is one
   std::shared_ptr<FunctionalImpl> functional_;
 };
@@ -122,9 +139,8 @@ class SequentialImpl : public ModelImpl {
 // A class of the user's that derives from Model: forwards to its virtual functions.
 class SubclassedImpl : public ModelImpl {
  public:
-  explicit SubclassedImpl(Model* owner, Layer::Options options);
+  SubclassedImpl(Model* owner, std::string class_name, Layer::Options options);
 
-  std::string class_name() const override;
   Json get_config() const override;
   void build(const Nested<Shape>& shapes) override;
   Structure call(const Structure& inputs, const CallContext& context) override;

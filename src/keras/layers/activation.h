@@ -1,0 +1,63 @@
+// keras.layers: activations as layers.
+#pragma once
+
+#include "lockstep/keras/layers/core.h"
+
+namespace lockstep::layers {
+
+struct ActivationOptions {
+  ActivationArg activation = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle Activation(ActivationArg activation, ActivationOptions options = {});
+
+struct ReLUOptions {
+  std::optional<keras::Number> max_value = std::nullopt;
+  keras::Number negative_slope = 0.0;
+  keras::Number threshold = 0.0;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle ReLU(ReLUOptions options = {});
+
+struct LeakyReLUOptions {
+  keras::Number negative_slope = 0.3;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle LeakyReLU(LeakyReLUOptions options = {});
+
+struct PReLUOptions {
+  InitializerArg alpha_initializer = "Zeros";
+  RegularizerArg alpha_regularizer = {};
+  ConstraintArg alpha_constraint = {};
+  std::optional<std::vector<std::int64_t>> shared_axes = std::nullopt;  // counted with the batch as axis 0
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// relu(x) - alpha · relu(-x), alpha learned.
+LayerHandle PReLU(PReLUOptions options = {});
+
+struct ELUOptions {
+  keras::Number alpha = 1.0;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle ELU(ELUOptions options = {});
+
+struct SoftmaxOptions {
+  std::vector<std::int64_t> axis = {-1};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Over one axis or jointly over several. Masked elements come out as exactly 0.
+LayerHandle Softmax(SoftmaxOptions options = {});
+
+}  // namespace lockstep::layers

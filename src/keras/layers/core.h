@@ -1,0 +1,90 @@
+// keras.layers: core layers. Options carry Keras's keyword names and defaults.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/keras/activations.h"
+#include "lockstep/keras/layers/fields.h"
+#include "lockstep/keras/layers/input_layer.h"
+#include "lockstep/keras/layers/layer.h"
+
+namespace lockstep::layers {
+
+using activations::ActivationArg;
+using constraints::ConstraintArg;
+using initializers::InitializerArg;
+using keras::DTypePolicy;
+using keras::LayerHandle;
+using regularizers::RegularizerArg;
+
+struct DenseOptions {
+  std::int64_t units = 0;
+  ActivationArg activation = {};
+  bool use_bias = true;
+  InitializerArg kernel_initializer = "glorot_uniform";
+  InitializerArg bias_initializer = "zeros";
+  RegularizerArg kernel_regularizer = {};
+  RegularizerArg bias_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg kernel_constraint = {};
+  ConstraintArg bias_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// activation(x · kernel + bias) over the last axis; kernel (in, units), bias (units).
+LayerHandle Dense(std::int64_t units, DenseOptions options = {});
+
+struct EinsumDenseOptions {
+  Json output_shape = nullptr;
+  std::string equation = {};
+  ActivationArg activation = {};
+  std::optional<std::string> bias_axes = std::nullopt;
+  InitializerArg kernel_initializer = "glorot_uniform";
+  InitializerArg bias_initializer = "zeros";
+  RegularizerArg kernel_regularizer = {};
+  RegularizerArg bias_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg kernel_constraint = {};
+  ConstraintArg bias_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// einsum(equation, x, kernel) + bias. `output_shape` is without the batch, kUnknownDim where inferred.
+LayerHandle EinsumDense(std::string equation, std::vector<std::int64_t> output_shape, EinsumDenseOptions options = {});
+
+struct EmbeddingOptions {
+  std::int64_t input_dim = 0;
+  std::int64_t output_dim = 0;
+  InitializerArg embeddings_initializer = "uniform";
+  RegularizerArg embeddings_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg embeddings_constraint = {};
+  bool mask_zero = false;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Rows of a table (input_dim, output_dim); with mask_zero, index 0 is masked. An index out of range is an
+// InvalidArgument error.
+LayerHandle Embedding(std::int64_t input_dim, std::int64_t output_dim, EmbeddingOptions options = {});
+
+struct MaskingOptions {
+  keras::Number mask_value = 0.0;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Masks the time steps whose values all equal mask_value, and sets them to zero.
+LayerHandle Masking(MaskingOptions options = {});
+
+struct NamedOptions {
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle Identity(NamedOptions options = {});
+
+}  // namespace lockstep::layers

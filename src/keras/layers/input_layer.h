@@ -1,0 +1,54 @@
+// Where values enter a model.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/keras/layers/layer.h"
+
+namespace lockstep::keras {
+
+struct InputOptions {
+  std::optional<std::int64_t> batch_size = std::nullopt;
+  std::string dtype = {};  // default: the policy's compute dtype
+  bool sparse = false;
+  bool ragged = false;
+  std::string name = {};
+  bool optional = false;
+};
+
+// The placeholder layer of a functional model; its one call's output is the input tensor.
+class InputLayer : public Layer {
+ public:
+  // `batch_shape` includes the batch axis. Throws InvalidArgument for negative extents and unknown dtypes.
+  static std::shared_ptr<InputLayer> create(Shape batch_shape, const InputOptions& options = {});
+  static std::shared_ptr<InputLayer> from_config(const Json& config);
+
+  Json module() const override { return "keras.layers"; }
+  Json get_config() const override;
+  Structure call(const Structure& inputs, const CallContext& context) override;
+  bool supports_masking() const override { return true; }
+  const Shape& batch_shape() const { return batch_shape_; }
+  DType input_dtype() const { return dtype_; }
+  bool optional() const { return options_.optional; }
+  Tensor output() { return outputs_of(0).leaf(); }
+
+ private:
+  InputLayer(Shape batch_shape, const InputOptions& options);
+  Shape batch_shape_;
+  InputOptions options_;
+  DType dtype_ = DType::kFloat32;
+};
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+using InputOptions = keras::InputOptions;
+
+// keras.Input: a symbolic tensor. `shape` is without the batch axis, kUnknownDim for None.
+Tensor Input(const Shape& shape, const InputOptions& options = {});
+// The same from a shape with its batch axis.
+Tensor InputWithBatchShape(const Shape& batch_shape, const InputOptions& options = {});
+
+}  // namespace lockstep::layers
