@@ -1,0 +1,20 @@
+// The half of the tool that computes: a module that the tool loads.
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/engine_commands.h"
+
+// Exported by name; the tool looks it up. Errors leave as exceptions.
+extern "C" int lockstep_engine_run(const std::string& command, const lockstep::cli::Arguments& arguments) {
+  using namespace lockstep;
+  static const std::map<std::string, int (*)(const cli::Arguments&)> kCommands = {
+      {"predict", cli::predict}, {"evaluate", cli::evaluate},     {"fit", cli::fit},
+      {"summary", cli::summary}, {"convert", cli::convert_model},
+  };
+  const auto found = kCommands.find(command);
+  if (found == kCommands.end()) throw_internal(fmt::format("the engine has no command '{}'", command));
+  return found->second(arguments);
+}

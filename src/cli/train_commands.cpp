@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/engine_commands.h"
+#include "lockstep/cli/feed.h"
+#include "lockstep/cli/target_kind.h"
+#include "lockstep/io/atomic_file.h"
+#include "lockstep/keras/random/seeds.h"
+#include "lockstep/train/checkpoint_manager.h"
+
+namespace lockstep::cli {
+namespace {
+
+// "0:1.0,1:2.5".
+std::map<std::int64_t, double> class_weights(const Arguments& arguments) {
+  std::map<std::int64_t, double> weights;
+  for (const std::string& item : arguments.list("--class-weight")) {
+    try {
+      const std::size_t colon = item.find(':');
+      if (colon == std::string::npos) throw std::invalid_argument(item);
+      std::size_t used_class = 0;
+      std::size_t used_weight = 0;
+      const std::string label = item.substr(0, colon);
+      const std::string weight = item.substr(colon + 1);
+      const std::int64_t number = std::stoll(label, &used_class);
+      const double value = std::stod(weight, &used_weight);
+      if (used_class != label.size() || used_weight != weight.size()) throw std::invalid_argument(item);
+      weights[number] = value;
+    } catch (const std::logic_error&) {
+      throw_invalid_argument(fmt::format("--class-weight takes CLASS:WEIGHT pairs such as 0:1.0,1:2.5, found '{}'", item));
+    }
+  }
+  return weights;
+}
+
+double fraction(const Arguments& arguments, const std::string& name) {
+  const auto text = arguments.maybe(name);
+  if (!text) return 0;
+  try {
+    std::size_t used = 0;
+    const double value = std::stod(*text, &used);
+    if (used == text->size() && value >= 0 && value < 1) return value;
+  } catch (const std::logic_error&) {
+  }
+  throw_invalid_argument(fmt::format("{} takes a fraction from 0 to 1, found '{}'", name, *text));
+}
+
+// A checkpoint of model and optimizer after each epoch; save_counter counts the epochs.
+class EpochCheckpoints : public keras::Callback {
+ public:
+  EpochCheckpoints(const keras::Model& model, const std::string& directory)
+      : checkpoint_(model, model.optimizer()), manager_(checkpoint_, directory, {.max_to_keep = kKept}) {}
+
+  // Restores what is there, and returns the number of epochs it had.
+  int resume() {
+    const auto restored = manager_.restore_or_initialize();
+    if (!restored) return 0;
+    const int epochs = static_cast<int>(checkpoint_.save_counter()->read().item<std::int64_t>());
+    fmt::print("resumed after epoch {} from {}\n", epochs, *restored);
+    return epochs;
+  }
+  void on_epoch_end(int, keras::Logs&) override { manager_.save(); }
+
+ private:
+  static constexpr std::int64_t kKept = 5;
+  train::Checkpoint checkpoint_;
+  train::CheckpointManager manager_;
+};
+
+void write_history(const keras::History& history, const std::string& path) {
+  Json out = Json::object();
+  for (const auto& [name, values] : history.history) out[name] = values;
+  io::write_atomically(path, dump_json(out) + "\n");
+}
+
+// The kinds of everything that is to be written, found out before the work begins.
+struct Targets {
+  std::optional<std::string> save;
+  formats::Kind save_kind = formats::Kind::kKeras;
+  std::optional<std::string> saved_model;
+  std::optional<std::string> history;
+};
+
+Targets targets_of(const Arguments& arguments) {
+  Targets targets{arguments.maybe("--save"), formats::Kind::kKeras, arguments.maybe("--export"), arguments.maybe("--history")};
+  if (targets.save) {
+    targets.save_kind = target_kind(*targets.save, std::nullopt);
+    if (targets.save_kind == formats::Kind::kSafetensors) {
+      throw_invalid_argument(fmt::format("--save {}: a model is saved as .keras, .h5, .weights.h5, .ckpt or a SavedModel folder",
+                                         *targets.save));
+    }
+  }
+  for (const auto& path : {targets.save, targets.saved_model, targets.history}) {
+    if (path && !io::is_directory(io::posix_file_system(), io::parent_directory(*path))) {
+      throw_not_found(fmt::format("{}: its folder is not there; make it first", *path));
+    }
+  }
+  return targets;
+}
+
+}  // namespace
+
+int fit(const Arguments& arguments) {
+  const Targets targets = targets_of(arguments);
+  const int epochs = static_cast<int>(arguments.integer("--epochs", 0));
+  if (const auto seed = arguments.maybe_integer("--seed", 0)) random::set_random_seed(*seed);
+  const auto strategy = distribute::parse_strategy(arguments.text("--strategy"));
+  auto scope = strategy->scope();
+  const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  apply_compile_overrides(model, arguments);
+  if (!model.compiled()) {
+    throw_failed_precondition(fmt::format("{} is not compiled: give --optimizer and --loss, or compile it before saving",
+                                          arguments.text("MODEL")));
+  }
+  const auto rescale = rescale_of(arguments);
+  const Examples data = read_examples(arguments.text("--data"), model, false, rescale);
+  keras::FitOptions options;
+  options.batch_size = arguments.integer("--batch-size", 1);
+  options.epochs = epochs;
+  options.verbose = verbosity();
+  options.shuffle = !arguments.has("--no-shuffle");
+  options.class_weight = class_weights(arguments);
+  options.sample_weight = data.sample_weight;
+  options.validation_split = fraction(arguments, "--validation-split");
+  options.steps_per_epoch = arguments.maybe_integer("--steps-per-epoch", 1);
+  if (const auto validation = arguments.maybe("--validation-data")) {
+    const Examples held = read_examples(*validation, model, true, rescale);
+    options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};
+  }
+  if (const auto directory = arguments.maybe("--checkpoint-dir")) {
+    const auto checkpoints = std::make_shared<EpochCheckpoints>(model, *directory);
+    options.initial_epoch = checkpoints->resume();
+    options.callbacks.push_back(checkpoints);
+  }
+  keras::History untrained;
+  std::shared_ptr<keras::History> history;
+  if (options.initial_epoch < epochs) history = model.fit(data.x, data.y, options);
+  if (targets.save) write_model(model, *targets.save, targets.save_kind);
+  if (targets.saved_model) write_model(model, *targets.saved_model, formats::Kind::kSavedModel);
+  if (targets.history) write_history(history ? *history : untrained, *targets.history);
+  return 0;
+}
+
+int evaluate(const Arguments& arguments) {
+  const auto strategy = distribute::parse_strategy(arguments.text("--strategy"));
+  auto scope = strategy->scope();
+  const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  apply_compile_overrides(model, arguments);
+  if (!model.compiled()) {
+    throw_failed_precondition(fmt::format("{} is not compiled: give --loss (and --metrics)", arguments.text("MODEL")));
+  }
+  const Examples data = read_examples(arguments.text("--data"), model, true, rescale_of(arguments));
+  const bool json = arguments.has("--json");
+  const keras::Results results = model.evaluate(data.x, data.y, {.batch_size = arguments.integer("--batch-size", 1),
+                                                                 .verbose = json ? 0 : verbosity(),
+                                                                 .sample_weight = data.sample_weight});
+  if (json) {
+    Json out = Json::object();
+    for (const auto& [name, value] : results) out[name] = value;
+    fmt::print("{}\n", dump_json(out));
+  } else {
+    for (const auto& [name, value] : results) fmt::print("{}: {}\n", name, python_float(value));
+  }
+  return 0;
+}
+
+}  // namespace lockstep::cli
