@@ -1,0 +1,9 @@
+namespace {
+constexpr int kWidth = 16;
+}
+#include "lockstep/ops/direct_loops.inc"
+
+extern const DirectKernels kDirect_avx512;
+const DirectKernels kDirect_avx512 = {conv_forward, conv_filter_gradient, relu_bias_gradient, max_pool_forward, max_pool_backward};
+
+}  // namespace lockstep::ops
