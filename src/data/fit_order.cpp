@@ -1,0 +1,39 @@
+#include "lockstep/data/fit_order.h"
+
+#include <algorithm>
+#include <span>
+
+#include "lockstep/keras/random/seeds.h"
+#include "lockstep/ops/philox.h"
+
+namespace lockstep::data {
+namespace {
+
+// The state of the first seedless random operation of a dataset function.
+ops::PhiloxState first_op_state() {
+  const auto [seed, seed2] = random::op_seeds_in_graph(std::nullopt, 0);
+  return ops::philox_from_seeds(seed, seed2);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> fit_order(std::int64_t n) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  ops::philox_shuffle(first_op_state(), order);
+  return order;
+}
+
+std::vector<std::int64_t> batch_order(std::int64_t n, std::int64_t batch_size) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  ops::PhiloxState state = first_op_state();
+  for (std::int64_t begin = 0; begin < n; begin += batch_size) {
+    const std::int64_t size = std::min(batch_size, n - begin);
+    const std::span batch(order.data() + begin, static_cast<std::size_t>(size));
+    ops::philox_shuffle(state, batch);
+    for (std::int64_t& row : batch) row += begin;
+    state = state.skipped(static_cast<std::uint64_t>(size + 2) / 4);  // ceil((size - 1) / 4)
+  }
+  return order;
+}
+
+}  // namespace lockstep::data
