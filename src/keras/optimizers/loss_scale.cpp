@@ -50,6 +50,7 @@ class LossScaler final : public Optimizer {
   Tensor scale_loss(const Tensor& loss) const override {
     return inner_->scale_loss(loss * static_cast<double>(dynamic_scale_->numpy().item<float>()));
   }
+  OptimizerPtr inner_optimizer() const override { return inner_; }
   void finalize_variable_values(const Variables& variables) override { inner_->finalize_variable_values(variables); }
   void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names) override {
     inner_->exclude_from_weight_decay(variables, names);
