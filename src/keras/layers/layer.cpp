@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/build_hook.h"
 #include "lockstep/graph/scratch.h"
 #include "lockstep/graph/trace.h"
 #include "lockstep/keras/layers/call_scope.h"
@@ -147,6 +148,7 @@ void Layer::ensure_built(const Nested<Shape>& shapes) {
   build(shapes);
   built_ = true;
   if (!build_shapes_) build_shapes_ = shapes;
+  notify_built();
 }
 
 VariablePtr Layer::add_weight(WeightOptions options) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/build_hook.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/naming.h"
 #include "lockstep/ops/autograd.h"
@@ -95,6 +96,7 @@ void Optimizer::build(const Variables& variables) {
   slots_.clear();
   create_slots();
   built_ = true;
+  keras::notify_built();
 }
 
 std::size_t Optimizer::index_of(const VariablePtr& variable) const {

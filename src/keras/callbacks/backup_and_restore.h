@@ -1,0 +1,25 @@
+// BackupAndRestore: fit goes on where an interrupted one stopped.
+#pragma once
+
+#include <string>
+
+#include "lockstep/keras/callbacks/callback.h"
+#include "lockstep/keras/callbacks/model_checkpoint.h"
+
+namespace lockstep::callbacks {
+
+struct BackupAndRestoreOptions {
+  SaveFrequency save_freq = "epoch";
+  bool double_checkpoint = false;  // keep the backup before the last as well
+  bool delete_checkpoint = true;   // remove the folder when training has ended
+};
+
+// Keeps latest.weights.h5 (weights, optimizer and random states) and training_metadata.json (the epoch to
+// begin with) in `backup_dir`, as Keras does; both change in one step, so weights and epoch belong
+// together whenever the process dies. At the beginning of fit they are taken up: a built, compiled model goes
+// on exactly where the backup was made. A damaged backup is named in a warning and, with
+// double_checkpoint, the one before is used; without one DataLoss is thrown.
+// Throws InvalidArgument for an empty backup_dir, FailedPrecondition in fit for a model that is not built.
+keras::CallbackPtr BackupAndRestore(const std::string& backup_dir, BackupAndRestoreOptions options = {});
+
+}  // namespace lockstep::callbacks

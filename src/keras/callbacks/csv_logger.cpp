@@ -1,0 +1,94 @@
+#include "lockstep/keras/callbacks/csv_logger.h"
+
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/keras/callbacks/monitors.h"
+
+namespace lockstep::callbacks {
+namespace {
+
+class CsvWriter final : public Callback {
+ public:
+  CsvWriter(std::string filename, CSVLoggerOptions options) : filename_(std::move(filename)), options_(std::move(options)) {
+    if (options_.separator.size() != 1) {
+      throw_invalid_argument(fmt::format("CSVLogger: the separator must be one character, not '{}'", options_.separator));
+    }
+  }
+
+  void on_train_begin(const Logs&) override {
+    columns_.clear();
+    header_ = true;
+    if (options_.append) {
+      const auto found = io::posix_file_system().stat(filename_);
+      header_ = !found || found->size == 0;
+    }
+    out_.close();
+    out_.clear();
+    out_.open(filename_, std::ios::binary | (options_.append ? std::ios::app : std::ios::trunc));
+    check("opened");
+  }
+
+  void on_epoch_end(int epoch, Logs& logs) override {
+    if (columns_.empty()) choose_columns(logs);
+    if (header_) {
+      std::vector<std::string> names{"epoch"};
+      names.insert(names.end(), columns_.begin(), columns_.end());
+      row(names);
+      header_ = false;
+    }
+    std::vector<std::string> fields{std::to_string(epoch)};
+    for (const std::string& name : columns_) {
+      const auto value = logs.find(name);
+      fields.push_back(value == logs.end() ? "NA" : python_repr(value->second));
+    }
+    row(fields);
+    out_.flush();
+    check("written");
+  }
+
+  void on_train_end(const Logs&) override { out_.close(); }
+
+ private:
+  void choose_columns(const Logs& logs) {
+    bool validated = false;
+    for (const auto& [name, value] : logs) {
+      columns_.push_back(name);
+      validated = validated || name.starts_with("val_");
+    }
+    if (validated) return;
+    for (const auto& [name, value] : logs) columns_.push_back("val_" + name);
+  }
+
+  void row(const std::vector<std::string>& fields) {
+    std::string line;
+    for (const std::string& field : fields) line += (line.empty() ? "" : options_.separator) + quoted(field);
+    out_ << line << "\r\n";
+  }
+  std::string quoted(const std::string& field) const {
+    if (field.find_first_of(options_.separator + "\"\r\n") == std::string::npos) return field;
+    std::string out = "\"";
+    for (const char c : field) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return out + "\"";
+  }
+  void check(const char* what) const {
+    if (!out_) throw Error(Code::kUnavailable, fmt::format("CSVLogger: {} cannot be {}", filename_, what));
+  }
+
+  std::string filename_;
+  CSVLoggerOptions options_;
+  std::vector<std::string> columns_;
+  bool header_ = true;
+  std::ofstream out_;
+};
+
+}  // namespace
+
+keras::CallbackPtr CSVLogger(const std::string& filename, CSVLoggerOptions options) {
+  return std::make_shared<CsvWriter>(filename, std::move(options));
+}
+
+}  // namespace lockstep::callbacks

@@ -1,0 +1,21 @@
+// CSVLogger: one row an epoch.
+#pragma once
+
+#include <string>
+
+#include "lockstep/keras/callbacks/callback.h"
+
+namespace lockstep::callbacks {
+
+struct CSVLoggerOptions {
+  std::string separator = ",";
+  bool append = false;
+};
+
+// Rows of epoch (from 0) and the logs sorted by name, as Python's csv module writes them. The columns are
+// those of the first epoch; when it had no val_ values there is a val_ column for each, filled with NA
+// until there are. With append the header is left out when the file has content. Each row is on disk
+// when the epoch ends. Throws InvalidArgument for a separator that is not one character.
+keras::CallbackPtr CSVLogger(const std::string& filename, CSVLoggerOptions options = {});
+
+}  // namespace lockstep::callbacks

@@ -1,0 +1,47 @@
+// ModelCheckpoint: saves the model, or its weights, while it trains.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lockstep/keras/callbacks/callback.h"
+
+namespace lockstep::callbacks {
+
+// When to save: "epoch", or every so many batches, counted across epochs.
+struct SaveFrequency {
+  // Throws InvalidArgument for another word than "epoch".
+  SaveFrequency(const char* word = "epoch");
+  SaveFrequency(int batches);
+  std::optional<std::int64_t> batches;
+
+  // Counts a batch in; true when it is time. Batches may come in groups (steps_per_execution).
+  bool due(std::int64_t batch);
+
+ private:
+  std::int64_t seen_since_saving_ = 0;
+  std::int64_t last_batch_ = -1;
+};
+
+struct ModelCheckpointOptions {
+  std::string monitor = "val_loss";
+  int verbose = 0;
+  bool save_best_only = false;
+  bool save_weights_only = false;
+  std::string mode = "auto";
+  SaveFrequency save_freq = "epoch";
+  std::optional<double> initial_value_threshold = {};
+};
+
+// `filepath` ends in ".keras" or ".h5", with save_weights_only in ".weights.h5"; it is a template in
+// Python's format: "{epoch:02d}-{val_loss:.2f}.keras" (epoch and batch count from 1, other names are those
+// of the logs). Missing folders are made. Throws InvalidArgument for another suffix and for names the
+// template uses that the logs lack.
+keras::CallbackPtr ModelCheckpoint(const std::string& filepath, ModelCheckpointOptions options = {});
+
+// Fills a template as Python's str.format does.
+std::string format_filepath(const std::string& filepath, int epoch, std::optional<std::int64_t> batch,
+                            const keras::Logs& logs);
+
+}  // namespace lockstep::callbacks

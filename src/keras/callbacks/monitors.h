@@ -1,0 +1,100 @@
+// Callbacks that watch a number: EarlyStopping, ReduceLROnPlateau, LearningRateScheduler, TerminateOnNaN.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "lockstep/keras/callbacks/callback.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::callbacks {
+
+using keras::Callback;
+using keras::CallbackPtr;
+using keras::Logs;
+
+// Whether a value of a log is better than the best so far. `mode` "min", "max" or "auto": the loss is to
+// be small, a compiled metric decides by its direction; anything else is taken for "auto" with a warning.
+class Monitor {
+ public:
+  Monitor(std::string owner, std::string monitor, std::string mode, double min_delta);
+
+  // To be called once the metrics are there. Throws InvalidArgument when "auto" finds no direction.
+  void resolve(keras::Trainer& trainer);
+  bool is_improvement(double value, std::optional<double> reference) const;
+  // The monitored value in the logs, if it is there.
+  std::optional<double> value(const Logs& logs) const;
+  const std::string& name() const { return monitor_; }
+
+ private:
+  std::string owner_, monitor_, mode_;
+  double min_delta_;
+  int direction_ = 0;  // -1: smaller is better, 1: larger, 0: not known yet
+};
+
+// "loss,val_loss": what warnings about a missing value list.
+std::string log_names(const Logs& logs);
+// A double as Python prints it: 1.0, 1e-05.
+std::string python_repr(double value);
+// A line on standard output, as Keras's callbacks print.
+void print_message(const std::string& message);
+
+struct EarlyStoppingOptions {
+  std::string monitor = "val_loss";
+  double min_delta = 0;
+  int patience = 0;
+  int verbose = 0;
+  std::string mode = "auto";
+  std::optional<double> baseline = {};
+  bool restore_best_weights = false;
+  int start_from_epoch = 0;
+};
+
+// Stops fit when the value has not improved for `patience` epochs. With restore_best_weights the best
+// epoch's weights are put back at the end of training, stopped early or not.
+class EarlyStoppingCallback : public Callback {
+ public:
+  explicit EarlyStoppingCallback(EarlyStoppingOptions options);
+  void on_train_begin(const Logs&) override;
+  void on_epoch_end(int epoch, Logs& logs) override;
+  void on_train_end(const Logs&) override;
+
+  int stopped_epoch() const { return stopped_epoch_; }  // 0: was not stopped
+  int best_epoch() const { return best_epoch_; }
+  std::optional<double> best() const { return best_; }
+
+ private:
+  EarlyStoppingOptions options_;
+  Monitor monitor_;
+  int wait_ = 0, stopped_epoch_ = 0, best_epoch_ = 0;
+  std::optional<double> best_;
+  std::optional<Tensors> best_weights_;
+};
+std::shared_ptr<EarlyStoppingCallback> EarlyStopping(EarlyStoppingOptions options = {});
+
+struct ReduceLROnPlateauOptions {
+  std::string monitor = "val_loss";
+  double factor = 0.1;
+  int patience = 10;
+  int verbose = 0;
+  std::string mode = "auto";
+  double min_delta = 1e-4;
+  int cooldown = 0;
+  double min_lr = 0.0;
+};
+// Multiplies the learning rate by `factor` when the value has not improved for `patience` epochs. Adds
+// learning_rate to the logs. Throws InvalidArgument for factor >= 1, FailedPrecondition in training when
+// the rate is a schedule.
+CallbackPtr ReduceLROnPlateau(ReduceLROnPlateauOptions options = {});
+
+// Sets the learning rate at the beginning of each epoch to schedule(epoch, rate).
+CallbackPtr LearningRateScheduler(std::function<double(int epoch, double rate)> schedule, int verbose = 0);
+
+struct TerminateOnNaNOptions {
+  bool raise_error = false;  // throw OutOfRange instead of ending training
+};
+// Ends training when a batch's loss is NaN or infinite.
+CallbackPtr TerminateOnNaN(TerminateOnNaNOptions options = {});
+
+}  // namespace lockstep::callbacks

@@ -1,0 +1,194 @@
+#include "lockstep/train/checkpoint.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/checkpoint_state.h"
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/train/live_graph.h"
+#include "lockstep/train/restoration.h"
+
+namespace lockstep::train {
+namespace {
+
+// The checkpoint object itself, or with a given root that object with more edges.
+class RootNode final : public TrackedNode {
+ public:
+  RootNode(Children objects, NodePtr root) : objects_(std::move(objects)), root_(std::move(root)) {
+    std::sort(objects_.begin(), objects_.end(), [](const Child& a, const Child& b) { return a.first < b.first; });
+  }
+  Identity identity() const override { return root_ ? root_->identity() : Identity{this, {}}; }
+  Children edges() const override {
+    Children all = root_ ? root_->edges() : Children{};
+    all.insert(all.end(), objects_.begin(), objects_.end());
+    if (save_counter) all.emplace_back("save_counter", save_counter);
+    return all;
+  }
+  Children aliases(const formats::CheckpointNode& saved) const override {
+    return root_ ? root_->aliases(saved) : Children{};
+  }
+  bool hides(const formats::CheckpointNode& saved, std::string_view name) const override {
+    return root_ && root_->hides(saved, name);
+  }
+  Children hidden() const override { return root_ ? root_->hidden() : Children{}; }
+  distribute::VariablePtr variable() const override { return root_ ? root_->variable() : nullptr; }
+  std::optional<std::string> python_state() const override { return root_ ? root_->python_state() : std::nullopt; }
+  void set_python_state(const std::string& state) const override { root_->set_python_state(state); }
+  bool unbuilt_optimizer() const override { return root_ && root_->unbuilt_optimizer(); }
+  void build(const std::vector<distribute::VariablePtr>& variables) const override { root_->build(variables); }
+  distribute::VariablePtr slot(std::string_view name, const distribute::VariablePtr& of) const override {
+    return root_ ? root_->slot(name, of) : nullptr;
+  }
+
+  distribute::VariablePtr save_counter;
+
+ private:
+  Children objects_;
+  NodePtr root_;
+};
+
+}  // namespace
+
+// The root's own edge "root", which leads back to it, is left out: it holds nothing.
+struct Checkpoint::State {
+  std::shared_ptr<RootNode> node;
+  Tracked root;
+  std::shared_ptr<Restoration> restoration;  // kept for objects that are built later
+
+  State(Children objects, NodePtr from) : node(std::make_shared<RootNode>(std::move(objects), std::move(from))), root(NodePtr(node)) {}
+  void make_counter() {
+    if (node->save_counter) return;
+    distribute::VariableOptions options{.name = "save_counter", .trainable = false};
+    options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
+    node->save_counter = distribute::Variable::create(Tensor::scalar<std::int64_t>(0), options);
+  }
+};
+
+Checkpoint::Checkpoint(std::initializer_list<Child> objects) : Checkpoint(Children(objects)) {}
+Checkpoint::Checkpoint(Children objects) : state_(std::make_shared<State>(std::move(objects), nullptr)) {}
+Checkpoint::Checkpoint(const keras::Model& model, const optimizers::OptimizerPtr& optimizer)
+    : Checkpoint(Children{{"model", model}, {"optimizer", optimizer}}) {}
+Checkpoint::Checkpoint(const Tracked& root, Children objects)
+    : state_(std::make_shared<State>(std::move(objects), root.ptr())) {}
+
+distribute::VariablePtr Checkpoint::save_counter() const {
+  state_->make_counter();
+  return state_->node->save_counter;
+}
+const Tracked& Checkpoint::root() const { return state_->root; }
+
+std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions& options) const {
+  if (prefix.empty()) throw_invalid_argument("Checkpoint: the prefix of the files to write is empty");
+  io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
+  write_live_graph(build_live_graph(state_->root.ptr()), prefix);
+  for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
+  return prefix;
+}
+
+std::string Checkpoint::save(const std::string& prefix, const CheckpointOptions& options) const {
+  const auto counter = save_counter();
+  const std::int64_t before = counter->numpy().item<std::int64_t>();
+  counter->assign(Tensor::scalar<std::int64_t>(before + 1));
+  std::string path;
+  try {
+    path = write(fmt::format("{}-{}", prefix, before + 1), options);
+  } catch (...) {
+    counter->assign(Tensor::scalar<std::int64_t>(before));
+    throw;
+  }
+  formats::write_checkpoint_state(io::parent_directory(path), {path, {path}, {}, 0});
+  return path;
+}
+
+struct LoadStatus::Shared {
+  std::shared_ptr<Restoration> restoration;  // null: nothing was restored
+  bool partial = false;
+
+  ~Shared() {
+    if (!restoration || partial) return;
+    for (const std::string& path : restoration->unrestored()) {
+      spdlog::warn("{}: value in checkpoint could not be found in the restored object: {}", restoration->prefix(), path);
+    }
+  }
+};
+
+LoadStatus Checkpoint::load(const std::string& prefix, const CheckpointOptions& options) const {
+  if (!io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) {
+    throw_not_found(fmt::format("Error when restoring from checkpoint or SavedModel at {}: there is no file {}. Please "
+                                "double-check that the path is correct; you may be missing the checkpoint suffix (e.g. the "
+                                "'-1' in 'path/to/ckpt-1')", prefix, formats::bundle_index_path(prefix)));
+  }
+  auto restoration = std::make_shared<Restoration>(
+      state_->root.ptr(), prefix, Restoration::Options{.skip_slot_variables = options.experimental_skip_slot_variables});
+  restoration->bind();
+  if (!restoration->complete()) Restoration::watch(restoration);
+  state_->restoration = restoration;
+  return LoadStatus(std::make_shared<LoadStatus::Shared>(restoration));
+}
+
+LoadStatus Checkpoint::read(const std::string& prefix, const CheckpointOptions& options) const {
+  return load(prefix, options);
+}
+
+LoadStatus Checkpoint::restore(const std::optional<std::string>& path, const CheckpointOptions& options) const {
+  if (!path) return LoadStatus(std::make_shared<LoadStatus::Shared>());
+  const bool fresh = !state_->node->save_counter;
+  state_->make_counter();
+  try {
+    return load(saved_model_variables(*path), options);
+  } catch (...) {
+    if (fresh) state_->node->save_counter = nullptr;
+    throw;
+  }
+}
+
+void LoadStatus::require() const {
+  if (!shared_->restoration) {
+    throw_failed_precondition("No checkpoint specified (save_path=None); nothing is being restored.");
+  }
+  shared_->restoration->bind();
+}
+
+const LoadStatus& LoadStatus::assert_existing_objects_matched() const {
+  require();
+  const std::string missing = shared_->restoration->unmatched_live_object();
+  if (!missing.empty()) {
+    throw_failed_precondition(fmt::format("{}: an object was not bound to checkpointed values: {}",
+                                          shared_->restoration->prefix(), missing));
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_consumed() const {
+  assert_existing_objects_matched();
+  const std::string missing = shared_->restoration->unconsumed_saved_object();
+  if (!missing.empty()) {
+    throw_failed_precondition(fmt::format("{}: unresolved object in checkpoint {}: no object here takes its value",
+                                          shared_->restoration->prefix(), missing));
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_nontrivial_match() const {
+  require();
+  if (shared_->restoration->only_root_matched()) {
+    throw_failed_precondition(fmt::format("{}: nothing except the root object matched a checkpointed value",
+                                          shared_->restoration->prefix()));
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::expect_partial() const {
+  shared_->partial = true;
+  return *this;
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& directory) {
+  return formats::latest_checkpoint(directory);
+}
+
+}  // namespace lockstep::train

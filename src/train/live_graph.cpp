@@ -1,0 +1,99 @@
+#include "lockstep/train/live_graph.h"
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::train {
+namespace {
+
+void collect_hidden(const TrackedNode& node, const std::string& key, std::set<Identity>& seen,
+                    std::vector<StoredVariable>& out) {
+  if (!seen.insert(node.identity()).second) return;
+  if (auto variable = node.variable()) out.push_back({key, variable});
+  for (const Children& children : {node.edges(), node.hidden()}) {
+    for (const auto& [name, child] : children) collect_hidden(child.node(), key + "/" + name, seen, out);
+  }
+}
+
+std::uint64_t stored_bytes(const LiveGraph& live) {
+  std::uint64_t bytes = 0;
+  const auto add = [&](const distribute::VariablePtr& variable) {
+    if (variable) bytes += static_cast<std::uint64_t>(variable->shape().num_elements().value_or(0)) * dtype_size(variable->dtype());
+  };
+  for (const NodePtr& node : live.nodes) add(node->variable());
+  for (const StoredVariable& stored : live.beside) add(stored.variable);
+  return bytes;
+}
+
+formats::TensorData string_tensor(std::string text) {
+  formats::TensorData data;
+  data.dtype = DType::kString;
+  data.shape = Shape{};
+  data.strings.push_back(std::move(text));
+  return data;
+}
+
+}  // namespace
+
+std::string beside_key(const std::string& path, const std::string& name) {
+  return fmt::format("{}{}{}", path, kBesideMark, name);
+}
+
+std::vector<StoredVariable> hidden_variables(const TrackedNode& node, const std::string& path) {
+  std::vector<StoredVariable> out;
+  std::set<Identity> seen{node.identity()};
+  for (const auto& [name, child] : node.hidden()) collect_hidden(child.node(), beside_key(path, name), seen, out);
+  return out;
+}
+
+LiveGraph build_live_graph(const NodePtr& root) {
+  LiveGraph live;
+  std::map<Identity, int> numbers{{root->identity(), 0}};
+  live.nodes.push_back(root);
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    const NodePtr node = live.nodes[i];
+    const int number = static_cast<int>(i);
+    if (const auto variable = node->variable()) live.graph.set_variable(number, variable->path());
+    if (node->python_state()) live.graph.nodes[i].attributes.push_back({"py_state", "", ""});
+    for (const auto& [name, child] : node->edges()) {
+      const auto [known, fresh] = numbers.emplace(child.node().identity(), static_cast<int>(live.nodes.size()));
+      if (fresh) {
+        live.nodes.push_back(child.ptr());
+        live.graph.add_child(number, name);
+      } else {
+        live.graph.add_edge(number, name, known->second);
+      }
+    }
+  }
+  live.graph.assign_keys();
+  const auto paths = live.graph.paths();
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    for (auto& stored : hidden_variables(*live.nodes[i], paths[i])) {
+      if (numbers.contains({stored.variable.get(), {}}) || !keys.insert(stored.key).second) continue;
+      live.beside.push_back(std::move(stored));
+    }
+  }
+  return live;
+}
+
+void write_live_graph(const LiveGraph& live, const std::string& prefix) {
+  formats::BundleWriter writer(prefix, io::posix_file_system(), stored_bytes(live));
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    const auto* value = live.graph.nodes[i].attribute(formats::kVariableValue);
+    if (value) writer.add(value->key, live.nodes[i]->variable()->numpy().to_data());
+  }
+  for (const StoredVariable& stored : live.beside) writer.add(stored.key, stored.variable->numpy().to_data());
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    const auto* state = live.graph.nodes[i].attribute("py_state");
+    if (state) writer.add(state->key, string_tensor(live.nodes[i]->python_state().value_or("")));
+  }
+  writer.add(std::string(formats::kObjectGraphKey), string_tensor(live.graph.serialize()));
+  writer.finish();
+}
+
+}  // namespace lockstep::train
