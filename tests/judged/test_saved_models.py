@@ -1,0 +1,298 @@
+"""SavedModels: real TensorFlow writes and lockstep runs; lockstep writes and every loader of TensorFlow runs, and trains."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
+
+F32 = tf.float32
+X34 = tf.TensorSpec([None, 4], F32, name="x")
+
+
+class Affine(tf.Module):
+    def __init__(self):
+        super().__init__()
+        rng = tool.generator("affine")
+        self.w = tf.Variable(rng.normal(size=(4, 3)).astype("f"), name="w")
+        self.b = tf.Variable(rng.normal(size=(3,)).astype("f"), name="w")  # the same name on purpose
+
+    @tf.function(input_signature=[X34])
+    def __call__(self, x):
+        return tf.nn.relu(x @ self.w + self.b)
+
+
+class Loops(tf.Module):
+    """while, if, TensorArray and case, as autograph writes them."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], F32, name="x"), tf.TensorSpec([], tf.int32, name="n")])
+    def __call__(self, x, n):
+        total = tf.zeros_like(x)
+        parts = tf.TensorArray(F32, size=n)
+        for i in tf.range(n):
+            if tf.reduce_sum(total) > 10.0:
+                total = total - x
+            else:
+                total = total + x * tf.cast(i, F32)
+            parts = parts.write(i, total)
+        picked = tf.switch_case(n % 3, [lambda: total, lambda: -total, lambda: total * 2])
+        return {"total": picked, "steps": parts.stack()}
+
+
+class Words(tf.Module):
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.table = tf.lookup.StaticVocabularyTable(
+            tf.lookup.TextFileInitializer(vocabulary, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64,
+                                          tf.lookup.TextFileIndex.LINE_NUMBER), 1)
+        self.counts = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -7)
+        self.counts.insert(tf.constant(["red", "green"]), tf.constant([5, 6], tf.int64))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="words")])
+    def __call__(self, words):
+        return {"index": self.table.lookup(words), "count": self.counts.lookup(words)}
+
+
+def run(path, tmp_path, inputs, *options):
+    return dict(tool.predict(path, inputs, tmp_path, *options))
+
+
+def compare(path, tmp_path, inputs, *options):
+    """The signature serving_default in TensorFlow and here."""
+    theirs = tf.saved_model.load(str(path)).signatures["serving_default"](**{k: tf.constant(v) for k, v in inputs.items()})
+    ours = run(path, tmp_path, inputs, *options)
+    assert sorted(ours) == sorted(theirs)
+    for name, value in theirs.items():
+        tool.assert_close(ours[name], value.numpy(), what=name)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 17])
+def test_module(tmp_path, rows):
+    tf.saved_model.save(Affine(), str(tmp_path / "m"))
+    compare(tmp_path / "m", tmp_path, {"x": tool.generator("module", rows).normal(size=(rows, 4)).astype("f")}, "--batch-size", "32")
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 6, 7])
+def test_control_flow(tmp_path, n):
+    module = Loops()
+    tf.saved_model.save(module, str(tmp_path / "m"))
+    compare(tmp_path / "m", tmp_path, {"x": np.array([1, -2, 5], "f"), "n": np.array(n, "i4")})
+
+
+def test_tables(tmp_path):
+    vocabulary = tmp_path / "words.txt"
+    vocabulary.write_text("red\ngreen\nblue\n")
+    tf.saved_model.save(Words(str(vocabulary)), str(tmp_path / "m"))
+    vocabulary.unlink()
+    compare(tmp_path / "m", tmp_path, {"words": np.array([b"blue", b"red", b"??", b"green"])})
+
+
+def cnn():
+    return keras.Sequential([
+        keras.Input((12, 12, 1), name="image"), keras.layers.Conv2D(4, 3, activation="relu"), keras.layers.BatchNormalization(),
+        keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dense(8, activation="relu"),
+        keras.layers.Dropout(0.5), keras.layers.Dense(5)])
+
+
+def two_inputs():
+    a, b = keras.Input((4,), name="a"), keras.Input((6, 3), name="b")
+    h = keras.layers.Concatenate()([keras.layers.Dense(3)(a), keras.layers.LSTM(4)(b)])
+    return keras.Model([a, b], [keras.layers.Dense(2)(h), keras.layers.Softmax()(h)])
+
+
+def words_in():
+    return keras.Sequential([keras.Input((5,), dtype="int32", name="ids"), keras.layers.Embedding(11, 4, mask_zero=True),
+                             keras.layers.LSTM(3), keras.layers.Dense(2)])
+
+
+def dict_out():
+    x = keras.Input((4,), name="x")
+    return keras.Model(x, {"b": keras.layers.Dense(2)(x), "a": keras.layers.Dense(3)(x)})
+
+
+MODELS = {"cnn": cnn, "two_inputs": two_inputs, "words": words_in, "dict_out": dict_out}
+
+
+def inputs_of(model, rows):
+    rng = tool.generator("inputs", rows)
+    feeds = {}
+    for tensor in model.inputs:
+        shape = (rows, *tensor.shape[1:])
+        feeds[tensor.name] = (rng.integers(0, 11, shape).astype("i4") if "int" in tensor.dtype else rng.normal(size=shape).astype("f"))
+    return feeds
+
+
+def call(model, feeds):
+    values = [feeds[t.name] for t in model.inputs]
+    result = model(values if len(values) > 1 else values[0], training=False)
+    if isinstance(result, dict):
+        return {k: v.numpy() for k, v in result.items()}
+    result = result if isinstance(result, (list, tuple)) else [result]
+    return {f"output_{i}": v.numpy() for i, v in enumerate(result)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_keras_export_is_run(tmp_path, name):
+    model = MODELS[name]()
+    model.export(str(tmp_path / "m"), verbose=False)
+    feeds = inputs_of(model, 3)
+    ours = run(tmp_path / "m", tmp_path, feeds)
+    for key, value in call(model, feeds).items():
+        tool.assert_close(ours[key], value, what=key)
+
+
+def test_tf_keras_save_is_run(tmp_path):
+    import tf_keras
+    model = tf_keras.Sequential([tf_keras.layers.InputLayer((6, 3)), tf_keras.layers.LSTM(4, return_sequences=True),
+                                 tf_keras.layers.GRU(3), tf_keras.layers.Dense(2)])
+    model.compile("adam", "mse")
+    rng = tool.generator("tf_keras")
+    x = rng.normal(size=(5, 6, 3)).astype("f")
+    model.fit(x, np.zeros((5, 2), "f"), verbose=0)
+    model.save(str(tmp_path / "m"), save_format="tf")
+    ours = tool.predict(tmp_path / "m", x, tmp_path)
+    tool.assert_close(ours[0][1], model(x).numpy())
+
+
+def v1_model(path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(F32, [None, 3], name="x")
+        w = v1.get_variable("w", initializer=np.arange(6, dtype="f").reshape(3, 2), use_resource=False)
+        b = v1.get_variable("b", initializer=np.array([1, -1], "f"), use_resource=True)
+        y = tf.identity(tf.cond(tf.reduce_sum(x) > 0, lambda: x @ w + b, lambda: x @ w - b), name="y")
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, path, {"x": x}, {"y": y})
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_v1_saved_model(tmp_path, sign):
+    v1_model(str(tmp_path / "m"))
+    x = sign * np.abs(tool.generator("v1").normal(size=(4, 3))).astype("f")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        meta = tf.compat.v1.saved_model.load(session, ["serve"], str(tmp_path / "m"))
+        signature = meta.signature_def["serving_default"]
+        theirs = session.run(signature.outputs["y"].name, {signature.inputs["x"].name: x})
+    ours = tool.predict(tmp_path / "m", x, tmp_path, "--batch-size", "32")
+    tool.assert_close(ours[0][1], theirs)
+
+
+def test_frozen_graph(tmp_path):
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    model = two_inputs()
+    fn = tf.function(lambda a, b: model([a, b])).get_concrete_function(
+        tf.TensorSpec([None, 4], F32, name="a"), tf.TensorSpec([None, 6, 3], F32, name="b"))
+    frozen = convert_variables_to_constants_v2(fn)  # lowers While to Switch, Merge, …
+    tf.io.write_graph(frozen.graph.as_graph_def(), str(tmp_path), "g.pb", as_text=False)
+    feeds = inputs_of(model, 2)
+    names = [t.name for t in frozen.outputs]
+    ours = tool.predict(tmp_path / "g.pb", feeds, tmp_path, "--outputs", ",".join(names))
+    for (_, value), theirs in zip(ours, call(model, feeds).values()):
+        tool.assert_close(value, theirs)
+
+
+# ---- lockstep writes ----------------------------------------------------------------------------------------
+
+@pytest.fixture(params=MODELS)
+def written(request, tmp_path):
+    model = MODELS[request.param]()
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm", "--to", "saved_model")
+    return model, tmp_path / "sm", inputs_of(model, 3)
+
+
+def same(ours, theirs):
+    assert sorted(ours) == sorted(theirs)
+    for key in theirs:
+        tool.assert_close(np.asarray(ours[key]), theirs[key], what=key)
+
+
+def test_loads_in_tensorflow_2(written):
+    model, path, feeds = written
+    loaded = tf.saved_model.load(str(path))
+    for key in ("serving_default", "serve"):
+        same(loaded.signatures[key](**{k: tf.constant(v) for k, v in feeds.items()}), call(model, feeds))
+    for rows in (1, 17):
+        more = inputs_of(model, rows)
+        same(loaded.signatures["serving_default"](**{k: tf.constant(v) for k, v in more.items()}), call(model, more))
+
+
+def test_loads_in_tensorflow_1(written):
+    model, path, feeds = written
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        meta = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
+        signature = meta.signature_def["serving_default"]
+        out = session.run({k: v.name for k, v in signature.outputs.items()}, {signature.inputs[k].name: v for k, v in feeds.items()})
+    same(out, call(model, feeds))
+
+
+def test_loads_as_tfsm_layer(written):
+    model, path, feeds = written
+    layer = keras.layers.TFSMLayer(str(path), call_endpoint="serving_default")
+    if len(feeds) == 1:
+        same(layer(next(iter(feeds.values()))), call(model, feeds))
+    assert len(layer.trainable_weights) == len(model.trainable_weights)
+
+
+def test_gradients_are_tensorflows(written):
+    model, path, feeds = written
+    loaded = tf.saved_model.load(str(path))
+    values = [tf.constant(feeds[t.name]) for t in model.inputs]
+    argument = values if len(values) > 1 else values[0]
+    total = lambda out: tf.add_n([tf.reduce_sum(t**2) for t in tf.nest.flatten(out)])
+    with tf.GradientTape() as tape:
+        ours = total(loaded(argument))
+    ours = tape.gradient(ours, loaded.trainable_variables)
+    with tf.GradientTape() as tape:
+        theirs = total(model(argument, training=False))
+    theirs = tape.gradient(theirs, [v.value for v in model.trainable_variables])
+    for a, b in zip(ours, theirs):
+        tool.assert_close(tf.convert_to_tensor(a).numpy(), tf.convert_to_tensor(b).numpy(), rtol=1e-4)
+
+
+def test_trains_as_hub_layer(tmp_path):
+    import tensorflow_hub as hub
+    import tf_keras
+    model = cnn()
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm", "--to", "saved_model")
+    layer = hub.KerasLayer(str(tmp_path / "sm"), trainable=True, input_shape=(12, 12, 1))
+    top = tf_keras.Sequential([layer, tf_keras.layers.Dense(2)])
+    top.compile(tf_keras.optimizers.SGD(0.01), "mse")
+    rng = tool.generator("hub")
+    x, y = rng.normal(size=(16, 12, 12, 1)).astype("f"), rng.normal(size=(16, 2)).astype("f")
+    assert len(layer.trainable_weights) == len(model.trainable_weights)
+    history = top.fit(x, y, epochs=5, batch_size=16, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+
+
+def test_bytes_depend_on_the_state_alone(tmp_path):
+    model = cnn()
+    model.save(tmp_path / "m.keras")
+    for name in ("one", "two"):
+        tool.ok("convert", tmp_path / "m.keras", tmp_path / name, "--to", "saved_model")
+    for file in ("saved_model.pb", "fingerprint.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
+
+
+@pytest.mark.parametrize("damage", ["truncated", "no_index", "no_pb", "flipped"])
+def test_damage_is_told(tmp_path, damage):
+    tf.saved_model.save(Affine(), str(tmp_path / "m"))
+    x = tmp_path / "x.npy"
+    np.save(x, np.zeros((2, 4), "f"))
+    pb = tmp_path / "m" / "saved_model.pb"
+    if damage == "truncated":
+        pb.write_bytes(pb.read_bytes()[:-700])
+    elif damage == "no_index":
+        (tmp_path / "m" / "variables" / "variables.index").unlink()
+    elif damage == "no_pb":
+        pb.unlink()
+    else:
+        data = tmp_path / "m" / "variables" / "variables.data-00000-of-00001"
+        raw = bytearray(data.read_bytes())
+        raw[3] ^= 0x40
+        data.write_bytes(bytes(raw))
+    tool.refused("predict", tmp_path / "m", "--input", x, "--output", tmp_path / "y.npy")
