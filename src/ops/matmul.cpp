@@ -146,10 +146,11 @@ Tensors einsum(const Call& call) {
   Equation equation = parse_equation(call.attr<std::string>("equation"), call.num_inputs());
   std::string known, text;
   for (const auto& labels : equation.inputs) known += labels;
-  const auto spell = [](const std::string& labels) {
-    std::string spelled;
-    for (char label : labels) spelled += label == '.' ? std::string("...") : std::string(1, label);
-    return spelled;
+  const auto spell = [&text](const std::string& labels) {
+    for (char label : labels) {
+      if (label == '.') text += "..";
+      text.push_back(label);
+    }
   };
   std::string plain, repeated;  // an output label that is repeated makes a diagonal
   for (char label : equation.output) {
@@ -157,10 +158,15 @@ Tensors einsum(const Call& call) {
     (plain.find(label) == std::string::npos ? plain : repeated) += label;
   }
   if (!repeated.empty() && equation.output.size() != 2) throw_unimplemented("einsum with a repeated label in a longer output");
-  for (const auto& labels : equation.inputs) text += (text.empty() ? "" : ",") + spell(labels);
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    if (i > 0) text.push_back(',');
+    spell(equation.inputs[i]);
+  }
+  text += "->";
+  spell(plain);
   std::vector<at::Tensor> operands;
   for (int i = 0; i < call.num_inputs(); ++i) operands.push_back(in(call, i));
-  at::Tensor out = at::einsum(text + "->" + spell(plain), operands);
+  at::Tensor out = at::einsum(text, operands);
   if (!repeated.empty()) out = at::diag_embed(out);
   return one(out);
 }

@@ -1,4 +1,5 @@
 // Pooling. Float32 images in NHWC have loops of their own (direct.h); the rest goes through LibTorch.
+#include <algorithm>
 #include <limits>
 
 #include <ATen/Parallel.h>
@@ -206,7 +207,8 @@ Tensors avg_pool(const Call& call) {
   if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
   const auto type = x.scalar_type(), as = type == at::kDouble ? at::kDouble : at::kFloat;
   at::Tensor images = to_channels_first(x.to(as), w.channels_first);
-  const bool padded = w.before != Ints(w.before.size(), 0) || w.after != Ints(w.after.size(), 0);
+  const auto positive = [](std::int64_t amount) { return amount > 0; };
+  const bool padded = std::any_of(w.before.begin(), w.before.end(), positive) || std::any_of(w.after.begin(), w.after.end(), positive);
   if (padded) images = at::constant_pad_nd(images, pad_list(w));
   const std::optional<std::int64_t> divisor = padded ? std::optional<std::int64_t>(1) : std::nullopt;
   at::Tensor y = w.spatial == 2 ? at::avg_pool2d(images, w.size, w.strides, Ints{0, 0}, false, true, divisor)

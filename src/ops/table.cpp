@@ -1,6 +1,7 @@
 #include "lockstep/ops/table.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -30,6 +31,12 @@ std::string_view find_line(std::string_view name) {
 // Signatures are parsed when first asked for and live as long as the process.
 const Signature* load_signature(std::string_view line) { return new Signature(parse_signature(line)); }
 
+std::vector<void (*)(Table&)>& contributions() {
+  static std::vector<void (*)(Table&)> list;
+  return list;
+}
+std::atomic<bool> table_built = false;
+
 std::mutex& rows_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -49,6 +56,13 @@ Table::Table() {
   register_variables(*this);
   register_strings(*this);
   register_lists(*this);
+  table_built = true;
+  for (auto rows : contributions()) rows(*this);
+}
+
+void Table::contribute(void (*rows)(Table&)) {
+  if (table_built) throw_failed_precondition("op table: rows were contributed after the table was built");
+  contributions().push_back(rows);
 }
 
 const Table& Table::instance() {
