@@ -13,6 +13,9 @@
 
 namespace lockstep {
 
+// Throws InvalidArgument: "<found> was given where <wanted> is needed".
+[[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
+
 // A leaf, a list of structures, or a dict of structures that keeps the order of insertion. flatten()
 // visits lists in order and dicts by sorted key, as Keras does. A default one is a default leaf.
 template <typename T>
@@ -122,8 +125,7 @@ class Nested {
   template <typename U>
   const U& get(const char* wanted) const {
     if (const U* value = std::get_if<U>(&value_)) return *value;
-    throw_invalid_argument(std::string(is_leaf() ? "one value" : is_list() ? "a list" : "a dict") +
-                           " was given where " + wanted + " is needed");
+    throw_wrong_structure(is_leaf() ? "one value" : is_list() ? "a list" : "a dict", wanted);
   }
   std::vector<const std::pair<std::string, Nested>*> sorted_entries() const {
     std::vector<const std::pair<std::string, Nested>*> sorted;
