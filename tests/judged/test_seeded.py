@@ -1,0 +1,58 @@
+"""Whole seeded runs: after keras.utils.set_random_seed the order of the data and the dropout masks are Keras's."""
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+import train_table as table
+from test_train import compare
+
+
+@pytest.mark.parametrize("name, batch_size, rows, seed", [
+    ("dense", 8, 29, 1), ("dropout", 8, 29, 42), ("cnn", 16, 50, 7), ("dropout", 5, 5, 0), ("lstm", 4, 18, 123456),
+    ("dense", 10, 1000, 99)])
+def test_seeded_run(name, batch_size, rows, seed, tmp_path, request):
+    rng = tool.generator(request.node.name)
+    keras.utils.set_random_seed(seed)
+    start = table.MODELS[name](None)
+    start.compile(optimizer="adam", loss="mse", metrics=["mae"])
+    start.save(tmp_path / "start.keras")
+    x, y = table.inputs(rng, start, rows), table.targets(rng, "real", rows)
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", batch_size, "--seed", seed,
+            "--save", tmp_path / "ours.keras", "--history", tmp_path / "h.json")
+    keras.utils.set_random_seed(seed)
+    model = keras.models.load_model(tmp_path / "start.keras")
+    theirs = model.fit(x, y, epochs=2, batch_size=batch_size, verbose=0)
+    compare(keras.models.load_model(tmp_path / "ours.keras"), model)
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), theirs.history)
+
+
+def test_seedless_dropout(tmp_path):
+    """A layer without a seed takes one from the global seed when the model is loaded, in Keras's order."""
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8), keras.layers.Dropout(0.4), keras.layers.Dense(4)])
+    model.compile(optimizer="sgd", loss="mse")
+    model.save(tmp_path / "start.keras")
+    rng = tool.generator("seedless")
+    x, y = rng.normal(0, 1, (20, 6)).astype("float32"), rng.normal(0, 1, (20, 4)).astype("float32")
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8, "--seed", 5,
+            "--save", tmp_path / "ours.keras")
+    keras.utils.set_random_seed(5)
+    model = keras.models.load_model(tmp_path / "start.keras")
+    model.fit(x, y, epochs=2, batch_size=8, verbose=0)
+    compare(keras.models.load_model(tmp_path / "ours.keras"), model)
+
+
+def test_same_run_twice(tmp_path):
+    model = table.dropout_model()
+    model.compile(optimizer="adam", loss="mse")
+    model.save(tmp_path / "start.keras")
+    rng = tool.generator("twice")
+    np.savez(tmp_path / "d.npz", x=table.inputs(rng, model, 40), y=table.targets(rng, "real", 40))
+    for out in ("a.keras", "b.keras"):
+        tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8, "--seed", 3,
+                "--save", tmp_path / out)
+    if not tool.CONTROL:
+        assert (tmp_path / "a.keras").read_bytes() == (tmp_path / "b.keras").read_bytes()

@@ -1,0 +1,78 @@
+"""N replicas give what one gives, and a saved model does not show what trained it."""
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+import train_table as table
+from test_train import compare
+
+STRATEGIES = ["one_device:cpu", "mirrored:2", "mirrored:4"]
+
+
+def start_model(tmp, name, optimizer, rng, rows):
+    loss, activation, kind, metrics = table.loss_of("scce")
+    model = table.MODELS[name](activation)
+    tool.randomise(model, rng, 0.3)
+    model.compile(optimizer=table.OPTIMIZERS[optimizer](), loss=loss, metrics=metrics)
+    model.save(tmp / "start.keras")
+    np.savez(tmp / "d.npz", x=table.inputs(rng, model, rows), y=table.targets(rng, kind, rows),
+             sample_weight=rng.uniform(0.5, 2, rows).astype("float32"))
+    return model
+
+
+def fit(tmp, strategy, out, batch_size=8, epochs=2, *options):
+    tool.ok("fit", tmp / "start.keras", "--data", tmp / "d.npz", "--epochs", epochs, "--batch-size", batch_size, "--no-shuffle",
+            "--strategy", strategy, "--save", tmp / out, "--history", tmp / (out + ".json"), *options)
+    return tool.load_history(tmp / (out + ".json"))
+
+
+# Rows and batches that divide evenly, that do not, and that leave replicas without a row.
+SIZES = [(32, 8), (29, 8), (17, 4), (9, 8), (5, 4)]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name, optimizer", [("dense", "sgd-global-clipnorm"), ("dropout", "adam"), ("regularized", "adamw"),
+                                             ("lstm", "rmsprop-centered")])
+def test_replicas_compute_what_one_does(strategy, name, optimizer, tmp_path, request):
+    rng = tool.generator(request.node.name)
+    rows, batch = SIZES[rng.integers(len(SIZES))] if not tool.CONFORMANCE else (29, 8)
+    start_model(tmp_path, name, optimizer, rng, rows)
+    one = fit(tmp_path, "default", "one.keras", batch)
+    many = fit(tmp_path, strategy, "many.keras", batch)
+    compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, strategy)
+    tool.assert_history(many, one, 1e-5)
+
+
+@pytest.mark.parametrize("rows, batch", SIZES)
+def test_uneven_batches(rows, batch, tmp_path, request):
+    start_model(tmp_path, "dense", "sgd-momentum", tool.generator(request.node.name), rows)
+    one = fit(tmp_path, "default", "one.keras", batch)
+    for strategy in ("mirrored:2", "mirrored:4"):
+        many = fit(tmp_path, strategy, "many.keras", batch)
+        compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, strategy)
+        tool.assert_history(many, one, 1e-5)
+
+
+@pytest.mark.parametrize("extension", [".keras", ".h5", ".weights.h5"])
+@pytest.mark.parametrize("name", ["cnn", "dropout"])
+def test_same_state_same_bytes(name, extension, tmp_path, request):
+    """Nothing is trained: what was loaded is saved again under each strategy."""
+    model = start_model(tmp_path, name, "adam", tool.generator(request.node.name), 16)
+    data = np.load(tmp_path / "d.npz")
+    model.fit(data["x"], data["y"], verbose=0)
+    model.save(tmp_path / "start.keras")
+    if tool.CONTROL:
+        pytest.skip("Keras writes the time into its files")
+    fit(tmp_path, "default", "one" + extension, 8, 0)
+    expected = (tmp_path / ("one" + extension)).read_bytes()
+    for strategy in STRATEGIES:
+        fit(tmp_path, strategy, "many" + extension, 8, 0)
+        assert (tmp_path / ("many" + extension)).read_bytes() == expected, f"other bytes under {strategy}"
+
+
+def test_strategy_that_is_none(tmp_path, request):
+    start_model(tmp_path, "dense", "sgd", tool.generator(request.node.name), 8)
+    line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "miror:2")
+    assert "miror:2" in line or tool.CONTROL
