@@ -1,0 +1,183 @@
+"""Bad input is refused with one clear line, and nothing that was there is lost."""
+
+import json
+import shutil
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+import train_table as table
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own manners")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """tmp_path/m.keras, m.h5, d.npz, x.npy."""
+    built = table.dense_model()
+    built.compile(optimizer="adam", loss="mse")
+    rng = tool.generator("bad")
+    x, y = table.inputs(rng, built, 12), table.targets(rng, "real", 12)
+    built.fit(x, y, verbose=0)
+    built.save(tmp_path / "m.keras")
+    built.save(tmp_path / "m.h5")
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    np.save(tmp_path / "x.npy", x)
+    return built
+
+
+def edited_config(tmp_path, edit):
+    """m.keras with another config.json."""
+    with zipfile.ZipFile(tmp_path / "m.keras") as source, zipfile.ZipFile(tmp_path / "bad.keras", "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name == "config.json":
+                config = json.loads(data)
+                edit(config)
+                data = json.dumps(config).encode()
+            target.writestr(name, data)
+    return tmp_path / "bad.keras"
+
+
+def predict(tmp_path, path, x="x.npy"):
+    return ["predict", path, "--input", tmp_path / x, "--output", tmp_path / "y.npy"]
+
+
+def test_missing_files(model, tmp_path):
+    assert "nowhere.keras" in tool.refused(*predict(tmp_path, tmp_path / "nowhere.keras"))
+    assert "none.npy" in tool.refused(*predict(tmp_path, tmp_path / "m.keras", "none.npy"))
+    for command in ("inspect", "summary"):
+        assert "nowhere" in tool.refused(command, tmp_path / "nowhere")
+    tool.refused("fit", tmp_path / "m.keras", "--data", tmp_path / "none.npz")
+
+
+def test_usage(model, tmp_path):
+    assert "--epochs" in tool.refused("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--ephocs", 3, code=2)
+    assert "predict" in tool.refused("predikt", code=2)
+    tool.refused("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--batch-size", "many")
+    tool.refused("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--batch-size", 0)
+    for command in ("fit", "evaluate", "predict", "summary", "convert", "inspect", "verify", "diff"):
+        assert "usage:" in tool.ok(command, "--help")
+        assert command in tool.ok("--help")
+
+
+@pytest.mark.parametrize("name", ["m.keras", "m.h5"])
+def test_truncated(model, name, tmp_path):
+    data = (tmp_path / name).read_bytes()
+    rng = tool.generator("cut", name)
+    for size in [0, 1, len(data) // 2, len(data) - 1, *rng.integers(2, len(data) - 1, 12)]:
+        (tmp_path / ("cut" + name[1:])).write_bytes(data[:size])
+        tool.refused(*predict(tmp_path, tmp_path / ("cut" + name[1:])))
+        tool.refused("verify", tmp_path / ("cut" + name[1:]), code=3)
+
+
+def test_flipped_bytes(model, tmp_path):
+    """A .keras archive has checksums: every flip is found."""
+    data = bytearray((tmp_path / "m.keras").read_bytes())
+    rng = tool.generator("flip")
+    with zipfile.ZipFile(tmp_path / "m.keras") as archive:
+        info = archive.getinfo("model.weights.h5")
+        spans = [(i.header_offset + 64, i.header_offset + i.compress_size) for i in (info, archive.getinfo("config.json"))]
+    for begin, end in spans:
+        for at in rng.integers(begin, end, 6):
+            bad = bytearray(data)
+            bad[at] ^= 1 << rng.integers(8)
+            (tmp_path / "bad.keras").write_bytes(bad)
+            tool.refused("verify", tmp_path / "bad.keras", code=3)
+            tool.refused(*predict(tmp_path, tmp_path / "bad.keras"))
+
+
+def test_flipped_bytes_never_crash(model, tmp_path):
+    for name in ("m.h5", "m.keras"):
+        data = (tmp_path / name).read_bytes()
+        rng = tool.generator("anywhere", name)
+        for at in rng.integers(0, len(data), 200 if tool.CONFORMANCE else 25):
+            bad = bytearray(data)
+            bad[at] ^= 0xFF
+            (tmp_path / ("bad" + name[1:])).write_bytes(bad)
+            for command in (["verify", tmp_path / ("bad" + name[1:])], ["inspect", tmp_path / ("bad" + name[1:])]):
+                result = tool.run(*command)
+                assert result.code in (0, 1, 3), str(result)
+
+
+def test_wrong_data(model, tmp_path):
+    rng = tool.generator("wrong")
+    np.save(tmp_path / "rank.npy", rng.normal(size=(4, 2, 6)).astype("float32"))
+    np.save(tmp_path / "width.npy", rng.normal(size=(4, 5)).astype("float32"))
+    np.save(tmp_path / "text.npy", np.array([b"a", b"b"]))
+    np.save(tmp_path / "object.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+    (tmp_path / "junk.npy").write_bytes(b"\x93NUMPY junk")
+    for name in ("width.npy", "text.npy", "object.npy", "junk.npy"):
+        tool.refused(*predict(tmp_path, tmp_path / "m.keras", name))
+    assert not (tmp_path / "y.npy").exists()
+    x = np.load(tmp_path / "x.npy")
+    for arrays in ({"x": x}, {"y": x}, {"x": x, "y": x[:5, :4]}, {"x": x[:, :3], "y": x[:, :4]}, {"z": x}):
+        np.savez(tmp_path / "bad.npz", **arrays)
+        tool.refused("fit", tmp_path / "m.keras", "--data", tmp_path / "bad.npz", "--save", tmp_path / "out.keras")
+    assert not (tmp_path / "out.keras").exists()
+
+
+def test_unknown_layer(model, tmp_path):
+    def edit(config):
+        config["config"]["layers"][1]["class_name"] = "Dens"
+    line = tool.refused("summary", edited_config(tmp_path, edit))
+    assert "Dens" in line and "Dense" in line
+
+
+def test_lambda_is_refused(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda t: t + 1)])
+    model.save(tmp_path / "lambda.keras")
+    assert "Lambda" in tool.refused("summary", tmp_path / "lambda.keras")
+    model.save(tmp_path / "lambda.h5")
+    assert "Lambda" in tool.refused("summary", tmp_path / "lambda.h5")
+
+
+def test_weights_of_another_shape(model, tmp_path):
+    def edit(config):
+        config["config"]["layers"][1]["config"]["units"] = 9
+    line = tool.refused("summary", edited_config(tmp_path, edit))
+    assert "(6, 9)" in line or "(6, 8)" in line
+
+
+@pytest.mark.parametrize("units", [-1, 0, 10**12, 10**18, "many", None, 1.5])
+def test_absurd_config(model, units, tmp_path):
+    def edit(config):
+        config["config"]["layers"][1]["config"]["units"] = units
+    tool.refused("summary", edited_config(tmp_path, edit))
+
+
+def test_missing_shard(model, tmp_path):
+    model.export(tmp_path / "sm", verbose=False)
+    for name in ("variables/variables.data-00000-of-00001", "variables/variables.index", "saved_model.pb"):
+        shutil.copytree(tmp_path / "sm", tmp_path / "bad")
+        (tmp_path / "bad" / name).unlink()
+        tool.refused("verify", tmp_path / "bad", code=3)
+        tool.refused(*predict(tmp_path, tmp_path / "bad"))
+        shutil.rmtree(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("name", ["out.keras", "out.h5", "out.weights.h5"])
+def test_full_disk_loses_nothing(model, name, tmp_path):
+    fit = ["fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--save", tmp_path / name]
+    tool.ok(*fit)
+    before = (tmp_path / name).read_bytes()
+    for limit in (0, 100, 4096, len(before) - 1):
+        tool.refused(*fit, "--epochs", 2, file_size_limit=limit)
+        assert (tmp_path / name).read_bytes() == before
+        assert not [p for p in tmp_path.iterdir() if ".tmp" in p.name], "a temporary file was left"
+    tool.ok("verify", tmp_path / name)
+
+
+def test_diff(model, tmp_path):
+    assert tool.run("diff", tmp_path / "m.keras", tmp_path / "m.keras").code == 0
+    model.layers[0].kernel.assign_add(np.full((6, 8), 0.25, "float32"))
+    model.save(tmp_path / "n.keras")
+    result = tool.run("diff", tmp_path / "m.keras", tmp_path / "n.keras")
+    assert result.code == 1 and "0.25" in result.out and "layers/dense/vars/0" in result.out
+    model.compile(optimizer="sgd", loss="mae")
+    model.save(tmp_path / "o.keras")
+    result = tool.run("diff", tmp_path / "n.keras", tmp_path / "o.keras")
+    assert result.code == 1 and "optimizer" in result.out and "compile_config" in result.out

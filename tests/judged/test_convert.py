@@ -1,0 +1,194 @@
+"""Models between formats, judged by whoever reads the target: Keras, TensorFlow, safetensors."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lockstep_tool as tool
+import train_table as table
+from test_train import compare
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras has no such command")
+MODELS = ["dense", "cnn", "functional", "lstm", "embedding"]
+
+
+@pytest.fixture(params=MODELS if tool.CONFORMANCE else MODELS[1:4])
+def trained(request, tmp_path):
+    """(model, x, y): compiled, with the optimizer's state, in tmp_path/m.keras."""
+    rng = tool.generator("convert", request.param)
+    model = table.MODELS[request.param](None)
+    tool.randomise(model, rng, 0.3)
+    model.compile(optimizer=keras.optimizers.Adam(0.01), loss=keras.losses.MeanSquaredError(),
+                  metrics=[keras.metrics.MeanAbsoluteError()])
+    x, y = table.inputs(rng, model, 17), table.targets(rng, "real", 17)
+    model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+    model.save(tmp_path / "m.keras")
+    return model, x, y
+
+
+def goes_on(ours, model, x, y):
+    compare(ours, model, 1e-6)
+    ours.fit(x, y, batch_size=8, shuffle=False, verbose=0)
+    model.fit(x, y, batch_size=8, shuffle=False, verbose=0)
+    compare(ours, model, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["out.keras", "out.h5"])
+def test_to_keras_files(trained, name, tmp_path):
+    model, x, y = trained
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / name)
+    if name.endswith(".h5"):
+        model.save(tmp_path / "theirs.h5")
+        model = keras.models.load_model(tmp_path / "theirs.h5")
+    goes_on(keras.models.load_model(tmp_path / name), model, x, y)
+
+
+def test_from_h5(trained, tmp_path):
+    model, x, y = trained
+    model.save(tmp_path / "m.h5")
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.keras")
+    goes_on(keras.models.load_model(tmp_path / "out.keras"), keras.models.load_model(tmp_path / "m.h5"), x, y)
+
+
+def test_to_weights(trained, tmp_path):
+    model, x, _ = trained
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.weights.h5")
+    other = keras.models.clone_model(model)
+    other.load_weights(tmp_path / "out.weights.h5")
+    tool.assert_close(other.predict(x, verbose=0), model.predict(x, verbose=0), 1e-6)
+
+
+def test_to_safetensors(trained, tmp_path):
+    from safetensors.numpy import load_file
+    model, _, _ = trained
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.safetensors")
+    arrays = list(load_file(tmp_path / "out.safetensors").values())
+    for weight in model.get_weights():
+        assert any(a.shape == weight.shape and (a == weight).all() for a in arrays)
+
+
+def test_to_checkpoint(trained, tmp_path):
+    model, x, _ = trained
+    prefix = tmp_path / "ckpt" / "model"
+    prefix.parent.mkdir()
+    tool.ok("convert", tmp_path / "m.keras", prefix, "--to", "tf_checkpoint")
+    other = keras.models.clone_model(model)
+    optimizer = keras.optimizers.Adam(0.5)
+    optimizer.build(other.trainable_variables)
+    tool.randomise(other, tool.generator("other"))
+    tf.train.Checkpoint(model=other, optimizer=optimizer).restore(str(prefix)).assert_existing_objects_matched()
+    for ours, theirs in zip(other.weights, model.weights):
+        assert (np.asarray(ours) == np.asarray(theirs)).all()
+    for ours, theirs in zip(optimizer.variables, model.optimizer.variables):
+        assert (np.asarray(ours) == np.asarray(theirs)).all(), ours.path
+
+
+def saved_model(tmp_path):
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm", "--to", "saved_model")
+    return str(tmp_path / "sm")
+
+
+def test_saved_model_in_tensorflow_2(trained, tmp_path):
+    model, x, _ = trained
+    loaded = tf.saved_model.load(saved_model(tmp_path))
+    serve = loaded.signatures["serving_default"]
+    key = list(serve.structured_input_signature[1])[0]
+    for n in (1, 3, 17):
+        expected = model.predict(x[:n], verbose=0)
+        out = serve(**{key: tf.constant(x[:n])})
+        tool.assert_close(list(out.values())[0].numpy(), expected, 1e-5)
+    assert len(loaded.variables) == len(model.weights)
+    assert len(loaded.trainable_variables) == len(model.trainable_weights)
+
+
+def test_saved_model_in_tensorflow_1(trained, tmp_path):
+    model, x, _ = trained
+    path = saved_model(tmp_path)
+    with tf.compat.v1.Session(graph=tf.Graph()) as session:
+        meta = tf.compat.v1.saved_model.loader.load(session, ["serve"], path)
+        signature = meta.signature_def["serving_default"]
+        feed = list(signature.inputs.values())[0].name
+        fetch = list(signature.outputs.values())[0].name
+        for n in (1, 3, 17):
+            tool.assert_close(session.run(fetch, {feed: x[:n]}), model.predict(x[:n], verbose=0), 1e-5)
+
+
+def test_saved_model_as_layer(trained, tmp_path):
+    model, x, _ = trained
+    layer = keras.layers.TFSMLayer(saved_model(tmp_path), call_endpoint="serving_default")
+    for n in (1, 3, 17):
+        tool.assert_close(list(layer(x[:n]).values())[0].numpy(), model.predict(x[:n], verbose=0), 1e-5)
+
+
+def test_saved_model_in_hub_with_gradients(trained, tmp_path):
+    import tensorflow_hub as hub
+    model, x, _ = trained
+    layer = hub.KerasLayer(saved_model(tmp_path), trainable=True)
+    for n in (1, 3, 17):
+        tool.assert_close(layer(tf.constant(x[:n]), training=False).numpy(), model.predict(x[:n], verbose=0), 1e-5)
+    assert len(layer.trainable_variables) == len(model.trainable_weights)
+    with tf.GradientTape() as tape:
+        ours = tf.reduce_sum(layer(tf.constant(x), training=True) ** 2)
+    gradients = tape.gradient(ours, layer.trainable_variables)
+    with tf.GradientTape() as tape:
+        theirs = tf.reduce_sum(model(x, training=True) ** 2)
+    expected = tape.gradient(theirs, model.trainable_weights)
+    for a, b in zip(sorted(gradients, key=lambda g: (g.shape, float(tf.reduce_sum(tf.abs(g))))),
+                    sorted(map(tf.convert_to_tensor, expected), key=lambda g: (g.shape, float(tf.reduce_sum(tf.abs(g)))))):
+        tool.assert_close(a.numpy(), b.numpy(), 1e-4, atol=1e-5)
+
+
+def test_predict_of_keras_export(trained, tmp_path):
+    model, x, _ = trained
+    model.export(tmp_path / "sm", verbose=False)
+    for n in (1, 3, 17):
+        outputs = tool.predict(tmp_path / "sm", x[:n], tmp_path, "--batch-size", 5, single=True)
+        tool.assert_close(outputs[0][1], model.predict(x[:n], verbose=0), 1e-5)
+
+
+def test_predict_of_tf_keras(tmp_path):
+    import tf_keras
+    rng = tool.generator("tf-keras")
+    L = tf_keras.layers
+    model = tf_keras.Sequential([L.InputLayer((8, 8, 2)), L.Conv2D(4, 3, activation="relu"), L.MaxPooling2D(),
+                                 L.BatchNormalization(), L.Flatten(), L.Dense(3, activation="softmax")])
+    model.save(tmp_path / "sm", save_format="tf")
+    x = rng.normal(0, 1, (7, 8, 8, 2)).astype("float32")
+    outputs = tool.predict(tmp_path / "sm", x, tmp_path, single=True)
+    tool.assert_close(outputs[0][1], model.predict(x, verbose=0), 1e-5)
+
+
+def test_predict_of_frozen_graph(tmp_path):
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    rng = tool.generator("frozen")
+    model = table.cnn_model("softmax")
+    tool.randomise(model, rng)
+    function = tf.function(lambda images: model(images, training=False)).get_concrete_function(
+        tf.TensorSpec([None, 8, 8, 2], name="images"))
+    graph = convert_variables_to_constants_v2(function).graph
+    tf.io.write_graph(graph, str(tmp_path), "frozen.pb", as_text=False)
+    x = rng.normal(0, 1, (5, 8, 8, 2)).astype("float32")
+    output = function.outputs[0].name
+    for options in (["--outputs", output], ["--outputs", output.split(":")[0]]):
+        outputs = tool.predict(tmp_path / "frozen.pb", {"images": x}, tmp_path, *options, single=True)
+        tool.assert_close(outputs[0][1], model.predict(x, verbose=0), 1e-5)
+
+
+def test_inspect_names_what_tensorflow_names(trained, tmp_path):
+    model, _, _ = trained
+    tf.train.Checkpoint(model=model).save(str(tmp_path / "c" / "ckpt"))
+    found = tool.json.loads(tool.ok("inspect", tmp_path / "c" / "ckpt-1", "--json"))
+    assert found["kind"] == "tf_checkpoint"
+    assert {t["name"] for t in found["tensors"]} == {name for name, _ in tf.train.list_variables(str(tmp_path / "c" / "ckpt-1"))}
+    found = tool.json.loads(tool.ok("inspect", tmp_path / "m.keras", "--json"))
+    assert found["kind"] == "keras"
+    assert len(found["tensors"]) == len(model.weights) + len(model.optimizer.variables)
+
+
+def test_summary(trained, tmp_path):
+    model, _, _ = trained
+    lines = []
+    keras.models.load_model(tmp_path / "m.keras").summary(print_fn=lines.append)
+    expected = "\n".join(lines).replace("\r", "")
+    assert tool.ok("summary", tmp_path / "m.keras").rstrip() == expected.rstrip()
