@@ -241,10 +241,11 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
   std::optional<std::int64_t> steps = options.steps_per_epoch ? options.steps_per_epoch : source.num_batches();
   CallbackList callbacks(complete(options.callbacks, verbose, history_), this, {verbose, options.epochs, steps});
   stop_training = false;
+  restored_epoch.reset();
   Logs logs;
   bool exhausted = true;
   callbacks.each(&Callback::on_train_begin, Logs{});
-  for (int epoch = options.initial_epoch; epoch < options.epochs && !stop_training; ++epoch) {
+  for (int epoch = restored_epoch.value_or(options.initial_epoch); epoch < options.epochs && !stop_training; ++epoch) {
     reset_metrics();
     callbacks.each(&Callback::on_epoch_begin, epoch, Logs{});
     if (exhausted || !options.steps_per_epoch) source.reset();

@@ -72,6 +72,8 @@ class Trainer {
 
   // Set by callbacks to end a loop after the batch or epoch at hand.
   bool stop_training = false;
+  // Set by a callback's on_train_begin: the epoch this fit begins with, in place of FitOptions::initial_epoch.
+  std::optional<int> restored_epoch;
   bool stop_evaluating = false;
   bool stop_predicting = false;
 

@@ -1,0 +1,22 @@
+// All of lockstep: train Keras models natively under any tf.distribute strategy, save them once, load them anywhere.
+#pragma once
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/distributed_dataset.h"
+#include "lockstep/data/fashion_mnist.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/layers/layers.h"
+#include "lockstep/keras/losses/losses.h"
+#include "lockstep/keras/metrics/metrics.h"
+#include "lockstep/keras/models/model.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/random/seeds.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/saving/keras_export.h"
+#include "lockstep/saving/keras_saving.h"
+#include "lockstep/saving/saved_model.h"
+#include "lockstep/tensor/tensor.h"
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/checkpoint_manager.h"

@@ -1,0 +1,30 @@
+// Keras models as SavedModels, and SavedModels as layers.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/keras/models/model.h"
+#include "lockstep/saving/saved_model.h"
+
+namespace lockstep::saved_model {
+
+// A model as Keras's export() gives it: the endpoint `serve` (also the signature "serving_default"), `__call__` with a
+// training argument for reuse as a layer, and the variables. The batch axis is open. Inputs are named after their
+// Input layers ("keras_tensor" where those have automatic names).
+// Throws FailedPrecondition for a subclassed model that was never called: its inputs are not known.
+Exportable exportable(const keras::Model& model);
+
+void save(const keras::Model& model, const std::string& path, const SaveOptions& options = {});
+
+struct KerasLayerOptions {
+  bool trainable = false;
+  std::string name = {};
+  std::string signature = "serving_default";  // called where the SavedModel has no __call__
+};
+// hub.KerasLayer: a loaded SavedModel as a layer of a model, its variables trained when `trainable`.
+keras::LayerHandle KerasLayer(const LoadedModel& loaded, KerasLayerOptions options = {});
+// The same from a folder.
+keras::LayerHandle KerasLayer(const std::string& path, KerasLayerOptions options = {});
+
+}  // namespace lockstep::saved_model
