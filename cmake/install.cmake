@@ -1,0 +1,33 @@
+# cmake --install: the tool, the libraries, the public headers, and a package for find_package(lockstep).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
+
+install(TARGETS lockstep_formats lockstep EXPORT lockstep LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET lockstep_tool)
+  install(TARGETS lockstep_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS lockstep_engine LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+# The public headers are those that lockstep.h and formats/formats.h include, directly or not; no other is installed.
+install(CODE "set(LOCKSTEP_SOURCES \"${CMAKE_SOURCE_DIR}/src\")
+set(LOCKSTEP_HEADERS \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/lockstep\")")
+install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/install_headers.cmake)
+
+# find_package(lockstep) gives lockstep::lockstep (all) and lockstep::formats (files only, without LibTorch).
+install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake DESTINATION ${package_folder})
+file(WRITE ${CMAKE_BINARY_DIR}/lockstepConfig.cmake
+"include(CMakeFindDependencyMacro)
+find_dependency(nlohmann_json 3.11)
+include(\${CMAKE_CURRENT_LIST_DIR}/lockstepTargets.cmake)
+")
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/lockstepConfig.cmake ${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake
+        DESTINATION ${package_folder})
+
+if(BUILD_TESTING)
+  add_test(NAME install.consumer
+           COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -DCOMPILER=${CMAKE_CXX_COMPILER}
+                   -DLAUNCHER=${CCACHE} -DFLAGS=${LOCKSTEP_SANITIZE} -P ${CMAKE_SOURCE_DIR}/tests/consumer/run.cmake)
+  set_tests_properties(install.consumer PROPERTIES TIMEOUT 600)
+endif()

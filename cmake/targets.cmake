@@ -17,8 +17,8 @@ add_library(lockstep_formats SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
 set_target_properties(lockstep_formats PROPERTIES OUTPUT_NAME lockstep-formats EXPORT_NAME formats SOVERSION 0)
 target_include_directories(lockstep_formats PUBLIC $<BUILD_INTERFACE:${LOCKSTEP_PUBLIC_INCLUDE}>
                            $<INSTALL_INTERFACE:include>)
-target_link_libraries(lockstep_formats PUBLIC fmt::fmt nlohmann_json::nlohmann_json
-                      PRIVATE spdlog::spdlog PkgConfig::libzip PkgConfig::isal PkgConfig::hdf5 ZLIB::ZLIB
+target_link_libraries(lockstep_formats PUBLIC nlohmann_json::nlohmann_json
+                      PRIVATE fmt::fmt spdlog::spdlog PkgConfig::libzip PkgConfig::isal PkgConfig::hdf5 ZLIB::ZLIB
                               protobuf::libprotobuf Threads::Threads)
 add_library(lockstep SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
 set_target_properties(lockstep PROPERTIES SOVERSION 0)

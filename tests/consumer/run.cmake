@@ -1,0 +1,31 @@
+# Installs the build folder BUILD, builds the project beside this file against it, and runs what came out.
+set(prefix ${BUILD}/consumer/prefix)
+set(work ${BUILD}/consumer/build)
+file(REMOVE_RECURSE ${BUILD}/consumer)
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGN " " line)
+    message(FATAL_ERROR "${line}: ${result}")
+  endif()
+endfunction()
+
+if(FLAGS)
+  set(flags -DCMAKE_CXX_FLAGS=-fsanitize=${FLAGS})
+endif()
+if(LAUNCHER)
+  set(launcher -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+endif()
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work} -G Ninja -DCMAKE_BUILD_TYPE=Release ${flags} ${launcher}
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${prefix})
+run(${CMAKE_COMMAND} --build ${work})
+run(${work}/files ${work}/weights.npy)
+run(${work}/train ${work}/model.keras)
+if(EXISTS ${prefix}/bin/lockstep)
+  # The installed tool finds its libraries and its engine by itself.
+  run(${prefix}/bin/lockstep inspect ${work}/weights.npy)
+  run(${prefix}/bin/lockstep inspect ${work}/model.keras)
+  run(${prefix}/bin/lockstep summary ${work}/model.keras)
+endif()
