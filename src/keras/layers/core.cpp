@@ -179,7 +179,7 @@ class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOpt
     v("bias_constraint", o.bias_constraint);
   }
   explicit EinsumDenseLayer(EinsumDenseOptions options) : ConfiguredLayer(std::move(options)) {
-    if (options_.output_shape.is_number_integer()) options_.output_shape = Json::array({options_.output_shape});
+    if (options_.output_shape.is_number_integer()) options_.output_shape = std::vector<std::int64_t>{options_.output_shape.get<std::int64_t>()};
     output_ = shape_from_json(options_.output_shape, fmt::format("EinsumDense '{}': output_shape", name())).dims();
   }
   Json get_config() const override {

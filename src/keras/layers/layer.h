@@ -185,6 +185,10 @@ class Layer : public Operation {
   // `class_name` names the class in files and, in snake case, its objects.
   explicit Layer(std::string class_name, Options options = {});
   VariablePtr add_weight(WeightOptions options);
+  // Takes a variable that exists already as one of this layer's own.
+  void adopt_weight(VariablePtr variable, bool trainable) {
+    own_weights_.push_back({std::move(variable), nullptr, nullptr, trainable, true});
+  }
   // The variable's value as call() uses it: cast to the compute dtype where autocast is on.
   Tensor value(const VariablePtr& variable) const;
   // Announces a sublayer (or several) under an attribute name, which decides where it is saved.

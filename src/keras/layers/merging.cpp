@@ -4,189 +4,229 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families.h"
-#include "lockstep/keras/layers/fields.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 namespace {
 
-using layers::ConcatenateOptions;
-using layers::DotOptions;
-using layers::MergeOptions;
+using namespace layers;
 
-Tensors list_of_inputs(const Structure& inputs, const Layer& layer, std::size_t least) {
-  const Tensors list = inputs.flatten();
-  if (inputs.is_leaf() || list.size() < least) {
-    throw_invalid_argument(fmt::format("{} '{}': it takes a list of at least {} inputs, found {}", layer.class_name(), layer.name(),
-                                       least, inputs.is_leaf() ? 1 : list.size()));
+// Inputs of a merge with axes of extent 1 inserted after the batch, so that all have the same rank.
+Tensors same_rank(const std::vector<Tensor>& inputs) {
+  int rank = 0;
+  for (const Tensor& x : inputs) rank = std::max(rank, x.rank());
+  Tensors out;
+  for (Tensor x : inputs) {
+    while (x.rank() < rank && x.rank() > 0) x = ops::expand_dims(x, 1);
+    out.push_back(std::move(x));
   }
-  return list;
+  return out;
 }
 
-Structure any_mask(const Structure& mask) {
-  Tensor joined;
-  for (const Tensor& each : mask.flatten()) {
-    if (!each.defined()) return Tensor();
-    joined = joined.defined() ? ops::logical_or(joined, each) : each;
-  }
-  return joined;
-}
-
-// All elementwise merges: `Rule` names the class and joins two tensors.
-template <typename Rule>
-class Merge : public ConfiguredLayer<Merge<Rule>, MergeOptions> {
+template <typename Derived>
+class MergeLayer : public ConfiguredLayer<Derived, NamedOptions> {
  public:
-  static constexpr const char* kClass = Rule::kClass;
-  explicit Merge(MergeOptions options) : ConfiguredLayer<Merge<Rule>, MergeOptions>(std::move(options)) {}
   template <typename V>
-  static void fields(V&, MergeOptions&) {}
-  std::string class_name() const override { return kClass; }
+  static void fields(V&, NamedOptions&) {}
+  explicit MergeLayer(NamedOptions options) : ConfiguredLayer<Derived, NamedOptions>(std::move(options)) {}
   bool supports_masking() const override { return true; }
 
-  Structure call(const Structure& inputs, const CallContext&) override {
-    Tensors list = list_of_inputs(inputs, *this, 2);
-    if (Rule::kExactlyTwo && list.size() != 2) {
-      throw_invalid_argument(fmt::format("{} '{}': it takes exactly 2 inputs, found {}", kClass, this->name(), list.size()));
+  void build(const Nested<Shape>& shapes) override {
+    const std::string who = fmt::format("{} '{}'", Derived::kClass, this->name());
+    if (!shapes.is_list() || shapes.items().size() < 2) {
+      throw_invalid_argument(fmt::format("{} takes a list of at least 2 inputs", who));
     }
-    int rank = 0;
-    for (const Tensor& tensor : list) rank = std::max(rank, tensor.rank());
-    for (Tensor& tensor : list) {
-      while (tensor.rank() < rank) tensor = ops::expand_dims(tensor, 1);
+    if (Derived::kExactlyTwo && shapes.items().size() != 2) {
+      throw_invalid_argument(fmt::format("{} takes exactly 2 inputs, {} were given", who, shapes.items().size()));
     }
-    Tensor out = list[0];
-    for (std::size_t i = 1; i < list.size(); ++i) out = Rule::join(out, list[i]);
-    return Rule::finish(out, list.size());
+    std::optional<std::int64_t> batch;
+    for (const Shape& shape : shapes.flatten()) {
+      if (!shape.known_rank() || shape.rank() == 0 || shape[0] == kUnknownDim) continue;
+      if (batch && *batch != shape[0]) {
+        throw_invalid_argument(fmt::format("{}: its inputs have batch sizes {} and {}", who, *batch, shape[0]));
+      }
+      batch = shape[0];
+    }
   }
-  Structure compute_mask(const Structure&, const Structure& mask, const Structure&) override { return any_mask(mask); }
+  Structure call(const Structure& inputs, const CallContext&) override { return Derived::merge(same_rank(inputs.flatten())); }
+
+  // Elements that count in any input; nothing unless every input has a mask.
+  Structure compute_mask(const Structure&, const Structure& mask, const Structure&) override {
+    Tensor all;
+    for (const Tensor& m : mask.flatten()) {
+      if (!m.defined()) return Tensor();
+      all = all.defined() ? ops::logical_or(all, m) : m;
+    }
+    return all;
+  }
 };
 
-struct AnyRule {
-  static constexpr bool kExactlyTwo = false;
-  static Tensor finish(const Tensor& out, std::size_t) { return out; }
-};
-struct AddRule : AnyRule {
+template <Tensor (*kCombine)(const Tensor&, const Tensor&)>
+Tensor fold(const Tensors& inputs) {
+  Tensor out = inputs[0];
+  for (std::size_t i = 1; i < inputs.size(); ++i) out = kCombine(out, inputs[i]);
+  return out;
+}
+
+struct AddLayer : MergeLayer<AddLayer> {
   static constexpr const char* kClass = "Add";
-  static Tensor join(const Tensor& a, const Tensor& b) { return a + b; }
+  static constexpr bool kExactlyTwo = false;
+  using MergeLayer::MergeLayer;
+  static Tensor merge(const Tensors& inputs) { return fold<ops::add>(inputs); }
 };
-struct SubtractRule : AnyRule {
+struct SubtractLayer : MergeLayer<SubtractLayer> {
   static constexpr const char* kClass = "Subtract";
   static constexpr bool kExactlyTwo = true;
-  static Tensor join(const Tensor& a, const Tensor& b) { return a - b; }
+  using MergeLayer::MergeLayer;
+  static Tensor merge(const Tensors& inputs) { return ops::sub(inputs[0], inputs[1]); }
 };
-struct MultiplyRule : AnyRule {
+struct MultiplyLayer : MergeLayer<MultiplyLayer> {
   static constexpr const char* kClass = "Multiply";
-  static Tensor join(const Tensor& a, const Tensor& b) { return a * b; }
+  static constexpr bool kExactlyTwo = false;
+  using MergeLayer::MergeLayer;
+  static Tensor merge(const Tensors& inputs) { return fold<ops::mul>(inputs); }
 };
-struct AverageRule : AnyRule {
+struct AverageLayer : MergeLayer<AverageLayer> {
   static constexpr const char* kClass = "Average";
-  static Tensor join(const Tensor& a, const Tensor& b) { return a + b; }
-  static Tensor finish(const Tensor& out, std::size_t count) { return out / static_cast<double>(count); }
+  static constexpr bool kExactlyTwo = false;
+  using MergeLayer::MergeLayer;
+  static Tensor merge(const Tensors& inputs) { return fold<ops::add>(inputs) / static_cast<double>(inputs.size()); }
 };
-struct MaximumRule : AnyRule {
+struct MaximumLayer : MergeLayer<MaximumLayer> {
   static constexpr const char* kClass = "Maximum";
-  static Tensor join(const Tensor& a, const Tensor& b) { return ops::maximum(a, b); }
+  static constexpr bool kExactlyTwo = false;
+  using MergeLayer::MergeLayer;
+  static Tensor merge(const Tensors& inputs) { return fold<ops::maximum>(inputs); }
 };
-struct MinimumRule : AnyRule {
+struct MinimumLayer : MergeLayer<MinimumLayer> {
   static constexpr const char* kClass = "Minimum";
-  static Tensor join(const Tensor& a, const Tensor& b) { return ops::minimum(a, b); }
+  static constexpr bool kExactlyTwo = false;
+  using MergeLayer::MergeLayer;
+  static Tensor merge(const Tensors& inputs) { return fold<ops::minimum>(inputs); }
 };
 
 class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOptions> {
  public:
   static constexpr const char* kClass = "Concatenate";
-  explicit ConcatenateLayer(ConcatenateOptions options) : ConfiguredLayer(std::move(options)) {}
   template <typename V>
   static void fields(V& v, ConcatenateOptions& o) {
     v("axis", o.axis);
   }
-  std::string class_name() const override { return kClass; }
+  explicit ConcatenateLayer(ConcatenateOptions options) : ConfiguredLayer(std::move(options)) {}
   bool supports_masking() const override { return true; }
 
+  void build(const Nested<Shape>& shapes) override {
+    const std::string who = fmt::format("Concatenate '{}'", name());
+    if (!shapes.is_list() || shapes.items().empty()) throw_invalid_argument(who + " takes a list of inputs");
+    const std::vector<Shape> all = shapes.flatten();
+    const Shape& first = all[0];
+    if (options_.axis < -first.rank() || options_.axis >= first.rank()) {
+      throw_invalid_argument(fmt::format("{}: axis {} is not among the axes of {}", who, options_.axis, first.to_string()));
+    }
+    const int axis = axis_of(first.rank());
+    for (const Shape& shape : all) {
+      bool fits = shape.rank() == first.rank();
+      for (int i = 0; fits && i < shape.rank(); ++i) {
+        fits = i == axis || i == 0 || shape[i] == first[i] || shape[i] == kUnknownDim || first[i] == kUnknownDim;
+      }
+      if (!fits) {
+        throw_invalid_argument(fmt::format("{}: inputs of shapes {} and {} do not match except on axis {}", who,
+                                           first.to_string(), shape.to_string(), options_.axis));
+      }
+    }
+  }
   Structure call(const Structure& inputs, const CallContext&) override {
-    return ops::concat(list_of_inputs(inputs, *this, 1), static_cast<int>(options_.axis));
+    const std::vector<Tensor> all = inputs.flatten();
+    return all.size() == 1 ? all[0] : ops::concat(all, static_cast<int>(options_.axis));
+  }
+  Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure&) override {
+    const std::vector<Tensor> values = inputs.flatten(), masks = mask.flatten();
+    if (std::none_of(masks.begin(), masks.end(), [](const Tensor& m) { return m.defined(); })) return Tensor();
+    Tensors full;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      Tensor all = ops::cast(ops::ones_like(values[i]), DType::kBool);
+      if (i < masks.size() && masks[i].defined()) {
+        Tensor m = ops::cast(masks[i], DType::kBool);
+        while (m.rank() < values[i].rank()) m = ops::expand_dims(m, -1);
+        all = ops::logical_and(all, m);
+      }
+      full.push_back(std::move(all));
+    }
+    return ops::reduce_all(ops::concat(full, static_cast<int>(options_.axis)), ops::Ints{-1});
   }
 
-  // Masks of all inputs (ones where an input has none), joined as the inputs are, true where the whole last axis is.
-  Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure&) override {
-    const Tensors masks = mask.flatten(), values = inputs.flatten();
-    if (std::none_of(masks.begin(), masks.end(), [](const Tensor& m) { return m.defined(); })) return Tensor();
-    Tensors spread;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const Tensor ones = ops::cast(ops::ones_like(values[i]), DType::kBool);
-      if (i >= masks.size() || !masks[i].defined()) {
-        spread.push_back(ones);
-        continue;
-      }
-      Tensor own = masks[i];
-      while (own.rank() < values[i].rank()) own = ops::expand_dims(own, -1);
-      spread.push_back(ops::logical_and(own, ones));
-    }
-    return ops::reduce_all(ops::concat(spread, static_cast<int>(options_.axis)), ops::Ints{-1});
-  }
+ private:
+  int axis_of(int rank) const { return static_cast<int>(options_.axis < 0 ? options_.axis + rank : options_.axis); }
 };
 
 class DotLayer : public ConfiguredLayer<DotLayer, DotOptions> {
  public:
   static constexpr const char* kClass = "Dot";
-  explicit DotLayer(DotOptions options) : ConfiguredLayer(std::move(options)) {}
   template <typename V>
   static void fields(V& v, DotOptions& o) {
-    v("axes", o.axes);
+    if constexpr (std::is_same_v<V, FieldWriter>) {
+      v("axes", o.axes.size() == 1 ? Json(o.axes[0]) : Json(o.axes));
+    } else {
+      v("axes", o.axes);
+    }
     v("normalize", o.normalize);
   }
-  std::string class_name() const override { return kClass; }
+  explicit DotLayer(DotOptions options) : ConfiguredLayer(std::move(options)) {
+    if (options_.axes.empty() || options_.axes.size() > 2) {
+      throw_invalid_argument(fmt::format("Dot '{}': axes must be one number or two", name()));
+    }
+  }
+  bool supports_masking() const override { return true; }
+  Structure compute_mask(const Structure&, const Structure&, const Structure&) override { return Tensor(); }
+
+  void build(const Nested<Shape>& shapes) override {
+    const std::vector<Shape> all = shapes.flatten();
+    if (!shapes.is_list() || all.size() != 2) throw_invalid_argument(fmt::format("Dot '{}' takes a list of 2 inputs", name()));
+    const auto [a, b] = axes_for(all[0].rank(), all[1].rank());
+    if (all[0][a] != all[1][b] && all[0][a] != kUnknownDim && all[1][b] != kUnknownDim) {
+      throw_invalid_argument(fmt::format("Dot '{}': axis {} of {} and axis {} of {} differ", name(), a, all[0].to_string(), b,
+                                         all[1].to_string()));
+    }
+  }
 
   Structure call(const Structure& inputs, const CallContext&) override {
-    const Tensors list = list_of_inputs(inputs, *this, 2);
-    Tensor a = list[0], b = list[1];
-    int axis_a = axis(0), axis_b = axis(1);
-    if (axis_a < 0) axis_a += a.rank();
-    if (axis_b < 0) axis_b += b.rank();
-    if (axis_a < 1 || axis_a >= a.rank() || axis_b < 1 || axis_b >= b.rank()) {
-      throw_invalid_argument(fmt::format("Dot '{}': axes {} do not fit inputs of shapes {} and {}", name(), dump_json(options_.axes),
-                                         a.shape().to_string(), b.shape().to_string()));
-    }
+    Tensor x = inputs[0].leaf(), y = inputs[1].leaf();
+    const auto [a, b] = axes_for(x.rank(), y.rank());
     if (options_.normalize) {
-      a = ops::l2_normalize(a, ops::Ints{axis_a});
-      b = ops::l2_normalize(b, ops::Ints{axis_b});
+      x = ops::l2_normalize(x, ops::Ints{a});
+      y = ops::l2_normalize(y, ops::Ints{b});
     }
-    return contract(a, b, axis_a, axis_b);
+    // batch, the rest of x, the rest of y; a scalar for each sample keeps an axis of extent 1.
+    std::string left = "n", right = "n", out = "n";
+    char next = 'a';
+    for (int i = 1; i < x.rank(); ++i) left += i == a ? 'k' : (out += next == 'k' ? ++next : next, next++);
+    for (int i = 1; i < y.rank(); ++i) right += i == b ? 'k' : (out += next == 'k' ? ++next : next, next++);
+    Tensor result = ops::einsum(left + "," + right + "->" + out, {x, y});
+    return result.rank() == 1 ? ops::expand_dims(result, 1) : result;
   }
 
  private:
-  int axis(std::size_t input) const {
-    const Json& value = options_.axes.is_array() ? options_.axes.at(input) : options_.axes;
-    return value.get<int>();
-  }
-  // Batched contraction as an einsum: output axes are a's others, then b's others; (batch, 1) when none is left.
-  static Tensor contract(const Tensor& a, const Tensor& b, int axis_a, int axis_b) {
-    std::string left = "z", right = "z", out = "z";
-    char next = 'a';
-    for (int i = 1; i < a.rank(); ++i) {
-      const char letter = i == axis_a ? 'y' : next++;
-      left += letter;
-      if (letter != 'y') out += letter;
-    }
-    for (int i = 1; i < b.rank(); ++i) {
-      const char letter = i == axis_b ? 'y' : next++;
-      right += letter;
-      if (letter != 'y') out += letter;
-    }
-    const Tensor result = ops::einsum(left + "," + right + "->" + out, {a, b});
-    return out.size() == 1 ? ops::expand_dims(result, 1) : result;
+  std::pair<int, int> axes_for(int rank_a, int rank_b) const {
+    const auto resolve = [&](std::int64_t axis, int rank) {
+      const std::int64_t at = axis < 0 ? axis + rank : axis;
+      if (at < 1 || at >= rank) throw_invalid_argument(fmt::format("Dot '{}': axis {} does not fit rank {}", name(), axis, rank));
+      return static_cast<int>(at);
+    };
+    return {resolve(options_.axes[0], rank_a), resolve(options_.axes.back(), rank_b)};
   }
 };
 
 }  // namespace
 
 void register_merging_layers(LayerRegistry& registry) {
-  registry.add(layer_row<Merge<AddRule>>());
-  registry.add(layer_row<Merge<SubtractRule>>());
-  registry.add(layer_row<Merge<MultiplyRule>>());
-  registry.add(layer_row<Merge<AverageRule>>());
-  registry.add(layer_row<Merge<MaximumRule>>());
-  registry.add(layer_row<Merge<MinimumRule>>());
+  registry.add(layer_row<AddLayer>());
+  registry.add(layer_row<SubtractLayer>());
+  registry.add(layer_row<MultiplyLayer>());
+  registry.add(layer_row<AverageLayer>());
+  registry.add(layer_row<MaximumLayer>());
+  registry.add(layer_row<MinimumLayer>());
   registry.add(layer_row<ConcatenateLayer>());
   registry.add(layer_row<DotLayer>());
 }
@@ -195,15 +235,16 @@ void register_merging_layers(LayerRegistry& registry) {
 
 namespace lockstep::layers {
 
-using keras::LayerHandle;
-
-LayerHandle Add(MergeOptions options) { return keras::make_layer<keras::Merge<keras::AddRule>>(std::move(options)); }
-LayerHandle Subtract(MergeOptions options) { return keras::make_layer<keras::Merge<keras::SubtractRule>>(std::move(options)); }
-LayerHandle Multiply(MergeOptions options) { return keras::make_layer<keras::Merge<keras::MultiplyRule>>(std::move(options)); }
-LayerHandle Average(MergeOptions options) { return keras::make_layer<keras::Merge<keras::AverageRule>>(std::move(options)); }
-LayerHandle Maximum(MergeOptions options) { return keras::make_layer<keras::Merge<keras::MaximumRule>>(std::move(options)); }
-LayerHandle Minimum(MergeOptions options) { return keras::make_layer<keras::Merge<keras::MinimumRule>>(std::move(options)); }
-LayerHandle Concatenate(ConcatenateOptions options) { return keras::make_layer<keras::ConcatenateLayer>(std::move(options)); }
-LayerHandle Dot(DotOptions options) { return keras::make_layer<keras::DotLayer>(std::move(options)); }
+LayerHandle Add(NamedOptions options) { return std::make_shared<keras::AddLayer>(std::move(options)); }
+LayerHandle Subtract(NamedOptions options) { return std::make_shared<keras::SubtractLayer>(std::move(options)); }
+LayerHandle Multiply(NamedOptions options) { return std::make_shared<keras::MultiplyLayer>(std::move(options)); }
+LayerHandle Average(NamedOptions options) { return std::make_shared<keras::AverageLayer>(std::move(options)); }
+LayerHandle Maximum(NamedOptions options) { return std::make_shared<keras::MaximumLayer>(std::move(options)); }
+LayerHandle Minimum(NamedOptions options) { return std::make_shared<keras::MinimumLayer>(std::move(options)); }
+LayerHandle Concatenate(ConcatenateOptions options) { return std::make_shared<keras::ConcatenateLayer>(std::move(options)); }
+LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options) {
+  options.axes = std::move(axes);
+  return std::make_shared<keras::DotLayer>(std::move(options));
+}
 
 }  // namespace lockstep::layers

@@ -1,42 +1,34 @@
-// Layers that join several inputs: Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate, Dot.
+// keras.layers: layers with several inputs, called on a list.
 #pragma once
 
-#include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/layers/core.h"
 
 namespace lockstep::layers {
 
-struct MergeOptions {
-  std::string name = {};
-  bool trainable = true;
-  keras::DTypePolicy dtype = {};
-};
-
-// Element by element over a list of at least two inputs (Subtract: exactly two, the first minus the second). An input
-// of lower rank gets axes of extent 1 after the batch axis; extents of 1 broadcast.
-keras::LayerHandle Add(MergeOptions options = {});
-keras::LayerHandle Subtract(MergeOptions options = {});
-keras::LayerHandle Multiply(MergeOptions options = {});
-keras::LayerHandle Average(MergeOptions options = {});
-keras::LayerHandle Maximum(MergeOptions options = {});
-keras::LayerHandle Minimum(MergeOptions options = {});
+// Elementwise; inputs of lower rank get axes after the batch.
+LayerHandle Add(NamedOptions options = {});
+LayerHandle Subtract(NamedOptions options = {});  // two inputs
+LayerHandle Multiply(NamedOptions options = {});
+LayerHandle Average(NamedOptions options = {});
+LayerHandle Maximum(NamedOptions options = {});
+LayerHandle Minimum(NamedOptions options = {});
 
 struct ConcatenateOptions {
   std::int64_t axis = -1;
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-// Joined along `axis`; all other extents must be equal.
-keras::LayerHandle Concatenate(ConcatenateOptions options = {});
+LayerHandle Concatenate(ConcatenateOptions options = {});
 
 struct DotOptions {
-  Json axes = -1;          // one axis for both inputs, or a pair
-  bool normalize = false;  // each input scaled to length 1 along its axis first
+  std::vector<std::int64_t> axes = {};
+  bool normalize = false;  // to unit length first
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-// Sums of products along an axis of each of two inputs, sample by sample.
-keras::LayerHandle Dot(DotOptions options);
+// Products over one axis of each input, for each sample.
+LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options = {});
 
 }  // namespace lockstep::layers

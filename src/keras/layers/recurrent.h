@@ -1,68 +1,89 @@
-// Recurrent layers: SimpleRNN, LSTM, GRU, and the wrappers Bidirectional and TimeDistributed.
-//
-// Inputs are (batch, time, features), outputs (batch, units), or (batch, time, units) with return_sequences;
-// return_state adds the final states. A mask (batch, time) makes masked steps repeat the last output and states.
-// An initial state comes as the keyword `initial_state` or as further inputs: lstm({x, h, c}).
+// keras.layers: recurrent layers, called on (batch, time, features).
 #pragma once
 
-#include "lockstep/keras/activations.h"
-#include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/layers/core.h"
 
 namespace lockstep::layers {
 
-// The keywords shared by all three, in Keras's order of config; each class leaves some out of its own.
-struct RecurrentOptions {
+// Of LSTM, GRU, SimpleRNN and their cells; keywords that a class lacks are ignored by it. Of cells, those
+// from return_sequences to zero_output_for_mask mean nothing.
+struct RNNOptions {
   bool return_sequences = false;
   bool return_state = false;
-  bool go_backwards = false;  // time runs backwards; outputs stay in reversed order
-  bool stateful = false;      // a batch starts from the states the last one left
-  bool unroll = false;        // no effect on results
+  bool go_backwards = false;
+  bool stateful = false;
+  bool unroll = false;
   bool zero_output_for_mask = false;
-  activations::ActivationArg activation = "tanh";
-  activations::ActivationArg recurrent_activation = "sigmoid";  // not of SimpleRNN
+  std::int64_t units = 0;
+  ActivationArg activation = "tanh";
+  ActivationArg recurrent_activation = "sigmoid";  // not SimpleRNN
   bool use_bias = true;
-  initializers::InitializerArg kernel_initializer = "glorot_uniform";
-  initializers::InitializerArg recurrent_initializer = "orthogonal";
-  initializers::InitializerArg bias_initializer = "zeros";
+  InitializerArg kernel_initializer = "glorot_uniform";
+  InitializerArg recurrent_initializer = "orthogonal";
+  InitializerArg bias_initializer = "zeros";
   bool unit_forget_bias = true;  // LSTM: the forget gate's bias starts at 1
-  regularizers::RegularizerArg kernel_regularizer = {};
-  regularizers::RegularizerArg recurrent_regularizer = {};
-  regularizers::RegularizerArg bias_regularizer = {};
-  regularizers::RegularizerArg activity_regularizer = {};
-  constraints::ConstraintArg kernel_constraint = {};
-  constraints::ConstraintArg recurrent_constraint = {};
-  constraints::ConstraintArg bias_constraint = {};
-  double dropout = 0.0;            // of the inputs
-  double recurrent_dropout = 0.0;  // of the states
-  bool reset_after = true;         // GRU
+  RegularizerArg kernel_regularizer = {};
+  RegularizerArg recurrent_regularizer = {};
+  RegularizerArg bias_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg kernel_constraint = {};
+  ConstraintArg recurrent_constraint = {};
+  ConstraintArg bias_constraint = {};
+  keras::Number dropout = 0.0;
+  keras::Number recurrent_dropout = 0.0;
+  bool reset_after = true;  // GRU
   std::optional<std::int64_t> seed = std::nullopt;
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
-  std::int64_t units = 0;  // set by the functions below
+  DTypePolicy dtype = {};
 };
+using LSTMOptions = RNNOptions;
+using GRUOptions = RNNOptions;
+using SimpleRNNOptions = RNNOptions;
 
-keras::LayerHandle SimpleRNN(std::int64_t units, RecurrentOptions options = {});
-keras::LayerHandle LSTM(std::int64_t units, RecurrentOptions options = {});
-keras::LayerHandle GRU(std::int64_t units, RecurrentOptions options = {});
+// Masked steps repeat the output and state before them. Output: the last step's, or all with
+// return_sequences; with return_state also the states.
+LayerHandle LSTM(std::int64_t units, RNNOptions options = {});
+LayerHandle GRU(std::int64_t units, RNNOptions options = {});
+LayerHandle SimpleRNN(std::int64_t units, RNNOptions options = {});
+LayerHandle LSTMCell(std::int64_t units, RNNOptions options = {});
+LayerHandle GRUCell(std::int64_t units, RNNOptions options = {});
+LayerHandle SimpleRNNCell(std::int64_t units, RNNOptions options = {});
+LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options = {});
+
+struct GenericRNNOptions {
+  bool return_sequences = false;
+  bool return_state = false;
+  bool go_backwards = false;
+  bool stateful = false;
+  bool unroll = false;
+  bool zero_output_for_mask = false;
+  LayerHandle cell = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Runs a cell over the time steps.
+LayerHandle RNN(LayerHandle cell, GenericRNNOptions options = {});
 
 struct BidirectionalOptions {
-  std::optional<std::string> merge_mode = "concat";  // concat, sum, mul, ave, or nothing: both outputs
-  keras::LayerHandle layer = {};
-  keras::LayerHandle backward_layer = {};  // default: a copy of the layer that runs backwards
+  std::optional<std::string> merge_mode = "concat";  // "sum", "mul", "ave", or nothing: two outputs
+  LayerHandle layer = {};
+  LayerHandle backward_layer = {};
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-keras::LayerHandle Bidirectional(keras::LayerHandle layer, BidirectionalOptions options = {});
+// Two copies of a recurrent layer, one from each end.
+LayerHandle Bidirectional(LayerHandle layer, BidirectionalOptions options = {});
 
 struct TimeDistributedOptions {
-  keras::LayerHandle layer = {};
+  LayerHandle layer = {};
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-// The layer applied at each index of axis 1.
-keras::LayerHandle TimeDistributed(keras::LayerHandle layer, TimeDistributedOptions options = {});
+// Applies a layer to each time step.
+LayerHandle TimeDistributed(LayerHandle layer, TimeDistributedOptions options = {});
 
 }  // namespace lockstep::layers

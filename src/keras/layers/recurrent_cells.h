@@ -1,57 +1,71 @@
-// One step of each recurrent layer.
+// One step of a recurrent layer.
 #pragma once
 
-#include <memory>
-#include <string>
-
+#include "lockstep/keras/layers/fields.h"
 #include "lockstep/keras/layers/recurrent.h"
 
 namespace lockstep::keras {
 
-// Factors of dropout for a whole sequence: none, one for all gates, or one for each gate.
-struct RecurrentDrops {
-  Tensors input;
-  Tensors recurrent;
-};
-
-// The weights kernel, recurrent_kernel and bias, and how one step uses them. The part of a step that does not
-// depend on the states is computed for all time steps at once.
-class RecurrentCell : public Layer {
+// A cell computes in two halves, so that the part without states runs for all time steps at once:
+// project(x) of (batch, features) or (batch, time, features), then step(projected, states) of one step.
+class RnnCell : public Layer {
  public:
-  RecurrentCell(std::string class_name, std::string name, const layers::RecurrentOptions& options, int gates, int states);
+  // Sizes of the states; the first is also the output's unless output_size() says otherwise.
+  virtual Ints state_sizes() const = 0;
+  virtual std::int64_t output_size() const { return state_sizes()[0]; }
+  // Draws the dropout masks of one call of the layer, for inputs like x (batch, features).
+  virtual void draw_masks(const Tensor& x) = 0;
+  virtual void drop_masks() = 0;
+  virtual Tensor project(const Tensor& x, bool training) = 0;
+  struct Result {
+    Tensor output;
+    Tensors states;
+  };
+  virtual Result step(const Tensor& projected, const Tensors& states, bool training) = 0;
 
-  void build(const Nested<Shape>& shapes) override;
-  Json module() const override { return "keras.layers"; }
-  // One step on {input, states…}: output and new states.
+  std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
+  // Called by itself: on {inputs, state, …}; gives {output, state, …}.
   Structure call(const Structure& inputs, const CallContext& context) override;
 
-  int gates() const { return gates_; }
-  int num_states() const { return states_; }
-  std::int64_t units() const { return options_.units; }
-
-  // Draws in Keras's order: the inputs' masks, then the states'.
-  RecurrentDrops draw_drops(const Tensor& x, const random::SeedGeneratorPtr& seeds) const;
-  // x (…, features) -> (…, gates · units), bias included. With one dropped input for each gate: per gate.
-  Tensor project(const Tensor& x, const RecurrentDrops& drops) const;
-  // One step from the projected input (batch, gates · units): new states, the output first.
-  virtual Tensors step(const Tensor& projected, const Tensors& states, const RecurrentDrops& drops) const = 0;
-
  protected:
-  // The gates of h · recurrent_kernel, per gate when the states are dropped gate by gate.
-  Tensor recur(const Tensor& h, const RecurrentDrops& drops) const;
-  Tensor activate(const Tensor& x) const { return (*options_.activation.object())(x); }
-  Tensor gate(const Tensor& x) const { return (*options_.recurrent_activation.object())(x); }
-  virtual Tensor initial_bias() const;
-  virtual Shape bias_shape() const { return Shape{gates_ * options_.units}; }
-  virtual Tensor input_bias() const { return value(bias_); }
-
-  layers::RecurrentOptions options_;
-  int gates_, states_;
-  VariablePtr kernel_, recurrent_kernel_, bias_;
+  using Layer::Layer;
 };
 
-std::shared_ptr<RecurrentCell> simple_rnn_cell(const layers::RecurrentOptions& options);
-std::shared_ptr<RecurrentCell> lstm_cell(const layers::RecurrentOptions& options);
-std::shared_ptr<RecurrentCell> gru_cell(const layers::RecurrentOptions& options);
+std::shared_ptr<RnnCell> make_lstm_cell(layers::RNNOptions options);
+std::shared_ptr<RnnCell> make_gru_cell(layers::RNNOptions options);
+std::shared_ptr<RnnCell> make_simple_rnn_cell(layers::RNNOptions options);
+std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, layers::NamedOptions options = {});
+
+// The keywords of a family of cells in the order of Keras's configs.
+enum class CellKind { kLstm, kGru, kSimple };
+template <CellKind kKind, bool kOfCell, typename V>
+void cell_fields(V& v, layers::RNNOptions& o) {
+  v("units", o.units);
+  v("activation", o.activation);
+  if constexpr (kKind != CellKind::kSimple) v("recurrent_activation", o.recurrent_activation);
+  v("use_bias", o.use_bias);
+  if constexpr (kKind == CellKind::kLstm && kOfCell) v("unit_forget_bias", o.unit_forget_bias);
+  v("kernel_initializer", o.kernel_initializer);
+  v("recurrent_initializer", o.recurrent_initializer);
+  v("bias_initializer", o.bias_initializer);
+  if constexpr (kKind == CellKind::kLstm && !kOfCell) v("unit_forget_bias", o.unit_forget_bias);
+  v("kernel_regularizer", o.kernel_regularizer);
+  v("recurrent_regularizer", o.recurrent_regularizer);
+  v("bias_regularizer", o.bias_regularizer);
+  if constexpr (!kOfCell) v("activity_regularizer", o.activity_regularizer);
+  v("kernel_constraint", o.kernel_constraint);
+  v("recurrent_constraint", o.recurrent_constraint);
+  v("bias_constraint", o.bias_constraint);
+  v("dropout", o.dropout);
+  v("recurrent_dropout", o.recurrent_dropout);
+  if constexpr (kKind == CellKind::kGru) v("reset_after", o.reset_after);
+  if constexpr (kKind != CellKind::kSimple || kOfCell) v("seed", o.seed);
+}
+// Keywords of older Keras versions.
+void read_legacy_rnn(FieldReader& reader, layers::RNNOptions& options);
+
+void register_recurrent_cells(LayerRegistry& registry);
+void register_wrappers(LayerRegistry& registry);
 
 }  // namespace lockstep::keras

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
+#include "lockstep/graph/trace.h"
 #include "lockstep/keras/layers/families.h"
-#include "lockstep/keras/layers/fields.h"
+#include "lockstep/keras/layers/windows.h"
 #include "lockstep/keras/random/random.h"
 #include "lockstep/ops/functions.h"
 
@@ -14,170 +16,225 @@ namespace {
 
 using namespace layers;
 
-void check_rate(double rate, bool one_allowed, const char* layer) {
-  if (!(rate >= 0 && (one_allowed ? rate <= 1 : rate < 1))) {
-    throw_invalid_argument(fmt::format("{}: rate is {}, expected between 0 and 1", layer, rate));
-  }
-}
-
-// The shape of a mask: the layer's noise_shape, null entries filled in from the input.
-Shape mask_shape(const Json& noise_shape, const Tensor& x, const char* layer) {
-  if (noise_shape.is_null()) return x.shape();
-  if (!noise_shape.is_array() || noise_shape.size() != static_cast<std::size_t>(x.rank())) {
-    throw_invalid_argument(fmt::format("{}: noise_shape {} does not fit an input of shape {}", layer, dump_json(noise_shape),
-                                       x.shape().to_string()));
-  }
-  Shape shape;
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const Json& dim = noise_shape[static_cast<std::size_t>(axis)];
-    shape.push_back(dim.is_null() ? x.dim(axis) : dim.get<std::int64_t>());
-  }
-  return shape;
-}
-
-// Base of layers that change values only while training, on values (a graph being built keeps the input).
-template <typename Derived, typename OptionsT>
-class TrainingOnly : public ConfiguredLayer<Derived, OptionsT> {
+// A layer that changes its input at random in training and passes it on otherwise.
+template <typename Derived, typename Options>
+class NoiseLayer : public ConfiguredLayer<Derived, Options> {
  public:
-  std::string class_name() const override { return Derived::kClass; }
+  using Base = ConfiguredLayer<Derived, Options>;
   bool supports_masking() const override { return true; }
   Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kDefaultFalse; }
+
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& x = inputs.leaf();
-    if (!context.training || !seeds_ || x.is_symbolic()) return inputs;
-    return static_cast<Derived*>(this)->draw(x);
+    if (!context.training || !active()) return x;
+    if (x.is_symbolic()) {
+      if (graph::TraceScope::current()) {
+        throw_unimplemented(fmt::format("{} '{}' cannot be traced in training mode: random draws are not recorded in graphs",
+                                        Derived::kClass, this->name()));
+      }
+      return x;  // only shapes are inferred
+    }
+    return disturb(x);
   }
 
  protected:
-  TrainingOnly(OptionsT options, bool draws) : ConfiguredLayer<Derived, OptionsT>(std::move(options)) {
-    if (draws) seeds_ = this->add_seed_generator(this->options_.seed);
-    this->set_built_in_constructor();
+  explicit NoiseLayer(Options options) : Base(std::move(options)) { this->set_built_in_constructor(); }
+  virtual bool active() const = 0;
+  virtual Tensor disturb(const Tensor& x) = 0;
+  // A rate in [0, 1]; draws the seed of the generator unless nothing will ever be drawn.
+  void set_rate(double rate, std::optional<std::int64_t> seed) {
+    if (!(rate >= 0 && rate <= 1)) {
+      throw_invalid_argument(fmt::format("{} '{}': rate is {}, expected a number from 0 to 1", Derived::kClass, this->name(), rate));
+    }
+    if (rate > 0) generator_ = this->add_seed_generator(seed);
   }
-  random::SeedGeneratorPtr seeds_;
+  random::SeedGeneratorPtr generator_;
 };
 
-class DropoutLayer : public TrainingOnly<DropoutLayer, DropoutOptions> {
+// The noise shape with the input's extents where it leaves them open.
+Shape fill_noise_shape(const std::optional<std::vector<std::int64_t>>& noise_shape, const Tensor& x, const std::string& who) {
+  if (!noise_shape) return x.shape();
+  if (static_cast<int>(noise_shape->size()) != x.rank()) {
+    throw_invalid_argument(fmt::format("{}: noise_shape has {} entries, its input {} axes", who, noise_shape->size(), x.rank()));
+  }
+  Shape out(*noise_shape);
+  for (int i = 0; i < out.rank(); ++i) {
+    if (out[i] == kUnknownDim) out[i] = x.dim(i);
+  }
+  return out;
+}
+
+template <typename Derived>
+class DropoutBase : public NoiseLayer<Derived, DropoutOptions> {
+ public:
+  template <typename V>
+  static void fields(V& v, DropoutOptions& o) {
+    v("rate", o.rate);
+    v("seed", o.seed);
+    if constexpr (std::is_same_v<V, FieldReader>) {
+      if (const Json* shape = v.take("noise_shape"); shape && !shape->is_null()) {
+        Ints dims;
+        for (const Json& dim : shape_entries(*shape)) dims.push_back(dim.is_null() ? kUnknownDim : dim.template get<std::int64_t>());
+        o.noise_shape = dims;
+      }
+    } else if constexpr (std::is_same_v<V, FieldWriter>) {
+      v("noise_shape", o.noise_shape ? shape_to_json(Shape(*o.noise_shape)) : Json(nullptr));
+    }
+  }
+  // Keras 1's name of the rate.
+  static void read_legacy(FieldReader& reader, DropoutOptions& o) { reader("p", o.rate); }
+  explicit DropoutBase(DropoutOptions options) : NoiseLayer<Derived, DropoutOptions>(std::move(options)) {
+    this->set_rate(this->options_.rate, this->options_.seed);
+  }
+
+ protected:
+  static const Json& shape_entries(const Json& shape) {
+    return shape.is_object() && shape.contains("items") ? shape["items"] : shape;
+  }
+  bool active() const override { return this->options_.rate > 0; }
+};
+
+class DropoutLayer : public DropoutBase<DropoutLayer> {
  public:
   static constexpr const char* kClass = "Dropout";
-  explicit DropoutLayer(DropoutOptions options) : TrainingOnly(options, options.rate > 0) { check_rate(options_.rate, true, kClass); }
-  template <typename V>
-  static void fields(V& v, DropoutOptions& o) {
-    v("rate", o.rate);
-    v("seed", o.seed);
-    v("noise_shape", o.noise_shape);
-  }
-  Tensor draw(const Tensor& x) {
-    if (options_.rate >= 1) return ops::zeros_like(x);
-    return random::dropout(x, options_.rate, mask_shape(options_.noise_shape, x, kClass), seeds_);
+  using DropoutBase::DropoutBase;
+
+ protected:
+  Tensor disturb(const Tensor& x) override {
+    std::optional<Shape> noise_shape;
+    if (options_.noise_shape) noise_shape = fill_noise_shape(options_.noise_shape, x, fmt::format("Dropout '{}'", name()));
+    return random::dropout(x, options_.rate, noise_shape, generator_);
   }
 };
 
-class AlphaDropoutLayer : public TrainingOnly<AlphaDropoutLayer, DropoutOptions> {
+class AlphaDropoutLayer : public DropoutBase<AlphaDropoutLayer> {
  public:
   static constexpr const char* kClass = "AlphaDropout";
-  explicit AlphaDropoutLayer(DropoutOptions options) : TrainingOnly(options, options.rate > 0) { check_rate(options_.rate, false, kClass); }
-  template <typename V>
-  static void fields(V& v, DropoutOptions& o) {
-    v("rate", o.rate);
-    v("seed", o.seed);
-    v("noise_shape", o.noise_shape);
-  }
-  // Klambauer et al., "Self-Normalizing Neural Networks", appendix L.
-  Tensor draw(const Tensor& x) {
-    constexpr double kAlpha = -1.6732632423543772 * 1.0507009873554805;
-    const double rate = options_.rate;
-    const Tensor u = random::uniform(mask_shape(options_.noise_shape, x, kClass), 0.0, 1.0, DType::kFloat32, seeds_);
-    const Tensor kept = ops::cast(ops::greater_equal(u, ops::constant(rate, u.dtype())), x.dtype());
-    const double a = 1 / std::sqrt((1 - rate) * (1 + rate * kAlpha * kAlpha));
-    const double b = -a * kAlpha * rate;
-    return (x * kept + (1.0 - kept) * kAlpha) * a + b;
+  using DropoutBase::DropoutBase;
+
+ protected:
+  Tensor disturb(const Tensor& x) override {
+    const double r = options_.rate, alpha = -1.6732632423543772 * 1.0507009873554805;
+    const Shape shape = fill_noise_shape(options_.noise_shape, x, fmt::format("AlphaDropout '{}'", name()));
+    const Tensor draw = random::uniform(shape, 0.0, 1.0, DType::kFloat32, generator_);
+    const Tensor kept = ops::cast(ops::greater_equal(draw, r), x.dtype());
+    const double a = std::pow((1 - r) * (1 + r * alpha * alpha), -0.5), b = -a * alpha * r;
+    return (x * kept + (1.0 - kept) * alpha) * a + b;
   }
 };
 
-template <int kSpatial>
-class SpatialDropoutLayer : public TrainingOnly<SpatialDropoutLayer<kSpatial>, SpatialDropoutOptions> {
+template <typename Derived, int kRank>
+class SpatialDropoutLayer : public NoiseLayer<Derived, SpatialDropoutOptions> {
  public:
-  using Base = TrainingOnly<SpatialDropoutLayer<kSpatial>, SpatialDropoutOptions>;
-  static constexpr const char* kClass = kSpatial == 1 ? "SpatialDropout1D" : "SpatialDropout2D";
-  explicit SpatialDropoutLayer(SpatialDropoutOptions options) : Base(options, options.rate > 0) {
-    check_rate(this->options_.rate, true, kClass);
-    if (kSpatial == 2 && !this->options_.data_format) this->options_.data_format = "channels_last";
-  }
   template <typename V>
   static void fields(V& v, SpatialDropoutOptions& o) {
     v("rate", o.rate);
     v("seed", o.seed);
-    if (kSpatial == 2) v("data_format", o.data_format);
+    if constexpr (kRank > 1) v("data_format", o.data_format);
   }
-  // Only these keys: no `trainable`, and dtype as a plain string.
+  static void read_legacy(FieldReader& reader, SpatialDropoutOptions& o) {
+    reader("p", o.rate);
+    reader.drop("noise_shape");
+  }
+  explicit SpatialDropoutLayer(SpatialDropoutOptions options) : NoiseLayer<Derived, SpatialDropoutOptions>(std::move(options)) {
+    this->set_rate(this->options_.rate, this->options_.seed);
+    normalize_data_format(this->options_.data_format, fmt::format("{} '{}': data_format", Derived::kClass, this->name()));
+  }
+  // Keras writes fewer keys than other layers have, and the dtype as a string.
   Json get_config() const override {
-    Json config = {{"rate", this->options_.rate}, {"seed", nullptr}, {"name", this->name()}, {"dtype", this->dtype_policy().name()}};
-    if (this->options_.seed) config["seed"] = *this->options_.seed;
-    if (kSpatial == 2) config["data_format"] = *this->options_.data_format;
+    Json config = {{"rate", this->options_.rate.integer ? Json(static_cast<std::int64_t>(this->options_.rate)) : Json(this->options_.rate.value)},
+                   {"seed", this->options_.seed ? Json(*this->options_.seed) : Json(nullptr)},
+                   {"name", this->name()},
+                   {"dtype", std::string(dtype_name(this->compute_dtype()))}};
+    if (kRank > 1) config["data_format"] = this->options_.data_format;
     return config;
   }
-  Tensor draw(const Tensor& x) {
-    const int rank = kSpatial + 2;
-    if (x.rank() != rank) {
-      throw_invalid_argument(fmt::format("{}: it takes inputs of rank {}, found shape {}", kClass, rank, x.shape().to_string()));
-    }
-    if (this->options_.rate >= 1) return ops::zeros_like(x);
-    const bool first = kSpatial == 2 && *this->options_.data_format == "channels_first";
-    Shape shape = x.shape();
-    for (int axis = 1; axis < rank; ++axis) {
-      if (axis != (first ? 1 : rank - 1)) shape[axis] = 1;
-    }
-    return random::dropout(x, this->options_.rate, shape, this->seeds_);
+  std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = kRank + 2}}; }
+
+ protected:
+  bool active() const override { return this->options_.rate > 0; }
+  Tensor disturb(const Tensor& x) override {
+    Shape noise(Ints(kRank + 2, 1));
+    noise[0] = x.dim(0);
+    const int channels = this->options_.data_format == "channels_first" ? 1 : kRank + 1;
+    noise[channels] = x.dim(channels);
+    return random::dropout(x, this->options_.rate, noise, this->generator_);
   }
 };
 
-class GaussianNoiseLayer : public TrainingOnly<GaussianNoiseLayer, NoiseOptions> {
- public:
-  static constexpr const char* kClass = "GaussianNoise";
-  explicit GaussianNoiseLayer(NoiseOptions options) : TrainingOnly(options, options.amount > 0) {
-    if (!(options_.amount >= 0)) throw_invalid_argument(fmt::format("GaussianNoise: stddev is {}, expected at least 0", options_.amount));
-  }
-  template <typename V>
-  static void fields(V& v, NoiseOptions& o) {
-    v("stddev", o.amount);
-    v("seed", o.seed);
-  }
-  Tensor draw(const Tensor& x) { return x + random::normal(x.shape(), 0.0, options_.amount, x.dtype(), seeds_); }
+struct SpatialDropout1DLayer : SpatialDropoutLayer<SpatialDropout1DLayer, 1> {
+  static constexpr const char* kClass = "SpatialDropout1D";
+  using SpatialDropoutLayer::SpatialDropoutLayer;
+};
+struct SpatialDropout2DLayer : SpatialDropoutLayer<SpatialDropout2DLayer, 2> {
+  static constexpr const char* kClass = "SpatialDropout2D";
+  using SpatialDropoutLayer::SpatialDropoutLayer;
+};
+struct SpatialDropout3DLayer : SpatialDropoutLayer<SpatialDropout3DLayer, 3> {
+  static constexpr const char* kClass = "SpatialDropout3D";
+  using SpatialDropoutLayer::SpatialDropoutLayer;
 };
 
-class GaussianDropoutLayer : public TrainingOnly<GaussianDropoutLayer, NoiseOptions> {
+class GaussianDropoutLayer : public NoiseLayer<GaussianDropoutLayer, GaussianDropoutOptions> {
  public:
   static constexpr const char* kClass = "GaussianDropout";
-  explicit GaussianDropoutLayer(NoiseOptions options) : TrainingOnly(options, options.amount > 0) { check_rate(options_.amount, false, kClass); }
   template <typename V>
-  static void fields(V& v, NoiseOptions& o) {
-    v("rate", o.amount);
+  static void fields(V& v, GaussianDropoutOptions& o) {
+    v("rate", o.rate);
     v("seed", o.seed);
   }
-  Tensor draw(const Tensor& x) {
-    const double stddev = std::sqrt(options_.amount / (1 - options_.amount));
-    return x * random::normal(x.shape(), 1.0, stddev, x.dtype(), seeds_);
+  explicit GaussianDropoutLayer(GaussianDropoutOptions options) : NoiseLayer(std::move(options)) {
+    set_rate(options_.rate, options_.seed);
+    if (options_.rate >= 1) throw_invalid_argument(fmt::format("GaussianDropout '{}': rate must be below 1", name()));
+  }
+
+ protected:
+  bool active() const override { return options_.rate > 0; }
+  Tensor disturb(const Tensor& x) override {
+    const double rate = options_.rate;
+    return x * random::normal(x.shape(), 1.0, std::sqrt(rate / (1.0 - rate)), x.dtype(), generator_);
+  }
+};
+
+class GaussianNoiseLayer : public NoiseLayer<GaussianNoiseLayer, GaussianNoiseOptions> {
+ public:
+  static constexpr const char* kClass = "GaussianNoise";
+  template <typename V>
+  static void fields(V& v, GaussianNoiseOptions& o) {
+    v("stddev", o.stddev);
+    v("seed", o.seed);
+  }
+  static void read_legacy(FieldReader& reader, GaussianNoiseOptions& o) { reader("sigma", o.stddev); }
+  explicit GaussianNoiseLayer(GaussianNoiseOptions options) : NoiseLayer(std::move(options)) {
+    if (!(options_.stddev >= 0)) throw_invalid_argument(fmt::format("GaussianNoise '{}': stddev must not be negative", name()));
+    if (options_.stddev > 0) generator_ = add_seed_generator(options_.seed);
+  }
+
+ protected:
+  bool active() const override { return options_.stddev > 0; }
+  Tensor disturb(const Tensor& x) override {
+    return x + random::normal(x.shape(), 0.0, options_.stddev, x.dtype(), generator_);
   }
 };
 
 class ActivityRegularizationLayer : public ConfiguredLayer<ActivityRegularizationLayer, ActivityRegularizationOptions> {
  public:
   static constexpr const char* kClass = "ActivityRegularization";
-  explicit ActivityRegularizationLayer(ActivityRegularizationOptions options)
-      : ConfiguredLayer(options, Layer::Options{.activity_regularizer = regularizers::L1L2({options.l1, options.l2})}) {
-    set_built_in_constructor();
-  }
   template <typename V>
   static void fields(V& v, ActivityRegularizationOptions& o) {
     v("l1", o.l1);
     v("l2", o.l2);
   }
+  explicit ActivityRegularizationLayer(ActivityRegularizationOptions options)
+      : ConfiguredLayer(options, Layer::Options{.activity_regularizer = regularizers::L1L2(options.l1, options.l2)}) {
+    set_built_in_constructor();
+  }
+  // The regularizer is not a keyword of this class: l1 and l2 tell it.
   Json get_config() const override {
     Json config = ConfiguredLayer::get_config();
     config.erase("activity_regularizer");
     return config;
   }
-  std::string class_name() const override { return kClass; }
   bool supports_masking() const override { return true; }
   Structure call(const Structure& inputs, const CallContext&) override { return inputs; }
 };
@@ -187,10 +244,11 @@ class ActivityRegularizationLayer : public ConfiguredLayer<ActivityRegularizatio
 void register_regularization_layers(LayerRegistry& registry) {
   registry.add(layer_row<DropoutLayer>());
   registry.add(layer_row<AlphaDropoutLayer>());
-  registry.add(layer_row<SpatialDropoutLayer<1>>());
-  registry.add(layer_row<SpatialDropoutLayer<2>>());
-  registry.add(layer_row<GaussianNoiseLayer>());
+  registry.add(layer_row<SpatialDropout1DLayer>());
+  registry.add(layer_row<SpatialDropout2DLayer>());
+  registry.add(layer_row<SpatialDropout3DLayer>());
   registry.add(layer_row<GaussianDropoutLayer>());
+  registry.add(layer_row<GaussianNoiseLayer>());
   registry.add(layer_row<ActivityRegularizationLayer>());
 }
 
@@ -198,35 +256,36 @@ void register_regularization_layers(LayerRegistry& registry) {
 
 namespace lockstep::layers {
 
-using keras::LayerHandle;
-using keras::make_layer;
-
 LayerHandle Dropout(double rate, DropoutOptions options) {
   options.rate = rate;
-  return make_layer<keras::DropoutLayer>(std::move(options));
+  return std::make_shared<keras::DropoutLayer>(std::move(options));
 }
 LayerHandle AlphaDropout(double rate, DropoutOptions options) {
   options.rate = rate;
-  return make_layer<keras::AlphaDropoutLayer>(std::move(options));
+  return std::make_shared<keras::AlphaDropoutLayer>(std::move(options));
 }
 LayerHandle SpatialDropout1D(double rate, SpatialDropoutOptions options) {
   options.rate = rate;
-  return make_layer<keras::SpatialDropoutLayer<1>>(std::move(options));
+  return std::make_shared<keras::SpatialDropout1DLayer>(std::move(options));
 }
 LayerHandle SpatialDropout2D(double rate, SpatialDropoutOptions options) {
   options.rate = rate;
-  return make_layer<keras::SpatialDropoutLayer<2>>(std::move(options));
+  return std::make_shared<keras::SpatialDropout2DLayer>(std::move(options));
 }
-LayerHandle GaussianNoise(double stddev, NoiseOptions options) {
-  options.amount = stddev;
-  return make_layer<keras::GaussianNoiseLayer>(std::move(options));
+LayerHandle SpatialDropout3D(double rate, SpatialDropoutOptions options) {
+  options.rate = rate;
+  return std::make_shared<keras::SpatialDropout3DLayer>(std::move(options));
 }
-LayerHandle GaussianDropout(double rate, NoiseOptions options) {
-  options.amount = rate;
-  return make_layer<keras::GaussianDropoutLayer>(std::move(options));
+LayerHandle GaussianDropout(double rate, GaussianDropoutOptions options) {
+  options.rate = rate;
+  return std::make_shared<keras::GaussianDropoutLayer>(std::move(options));
+}
+LayerHandle GaussianNoise(double stddev, GaussianNoiseOptions options) {
+  options.stddev = stddev;
+  return std::make_shared<keras::GaussianNoiseLayer>(std::move(options));
 }
 LayerHandle ActivityRegularization(ActivityRegularizationOptions options) {
-  return make_layer<keras::ActivityRegularizationLayer>(std::move(options));
+  return std::make_shared<keras::ActivityRegularizationLayer>(std::move(options));
 }
 
 }  // namespace lockstep::layers

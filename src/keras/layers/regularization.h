@@ -1,56 +1,61 @@
-// Layers that draw random numbers while training: the Dropout family and noise. At inference they pass their input on.
-//
-// A layer draws from its own SeedGenerator, one draw a call, so a seeded run has Keras's masks; replicas draw their rows
-// of the one mask of the global batch.
+// keras.layers: noise and penalties, active in training only. Random numbers are Keras's (keras/random).
 #pragma once
 
-#include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/layers/core.h"
 
 namespace lockstep::layers {
 
 struct DropoutOptions {
-  double rate = 0.5;  // share of elements set to 0; the others are scaled by 1 / (1 - rate)
+  keras::Number rate = 0.5;
   std::optional<std::int64_t> seed = std::nullopt;
-  Json noise_shape = nullptr;  // shape of the mask, null entries take the input's; it broadcasts
+  std::optional<std::vector<std::int64_t>> noise_shape = std::nullopt;  // kUnknownDim: the input's extent
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-keras::LayerHandle Dropout(double rate, DropoutOptions options = {});
-// Keeps mean and variance of SELU's outputs: dropped elements become its negative saturation value.
-keras::LayerHandle AlphaDropout(double rate, DropoutOptions options = {});
+LayerHandle Dropout(double rate, DropoutOptions options = {});
+LayerHandle AlphaDropout(double rate, DropoutOptions options = {});
 
 struct SpatialDropoutOptions {
-  double rate = 0.5;
+  keras::Number rate = 0.5;
   std::optional<std::int64_t> seed = std::nullopt;
+  std::string data_format = {};
   std::string name = {};
-  keras::DTypePolicy dtype = {};
-  std::optional<std::string> data_format = std::nullopt;  // 2D
+  bool trainable = true;
+  DTypePolicy dtype = {};
 };
-// Drops whole channels.
-keras::LayerHandle SpatialDropout1D(double rate, SpatialDropoutOptions options = {});
-keras::LayerHandle SpatialDropout2D(double rate, SpatialDropoutOptions options = {});
+// Whole channels are dropped.
+LayerHandle SpatialDropout1D(double rate, SpatialDropoutOptions options = {});
+LayerHandle SpatialDropout2D(double rate, SpatialDropoutOptions options = {});
+LayerHandle SpatialDropout3D(double rate, SpatialDropoutOptions options = {});
 
-struct NoiseOptions {
-  double amount = 0;  // the class's own argument
+struct GaussianDropoutOptions {
+  keras::Number rate = 0.5;
   std::optional<std::int64_t> seed = std::nullopt;
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-// Adds normal noise of this standard deviation.
-keras::LayerHandle GaussianNoise(double stddev, NoiseOptions options = {});
-// Multiplies by normal noise around 1 with standard deviation sqrt(rate / (1 - rate)).
-keras::LayerHandle GaussianDropout(double rate, NoiseOptions options = {});
+// x · N(1, √(rate / (1 - rate))).
+LayerHandle GaussianDropout(double rate, GaussianDropoutOptions options = {});
+
+struct GaussianNoiseOptions {
+  keras::Number stddev = 1.0;
+  std::optional<std::int64_t> seed = std::nullopt;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle GaussianNoise(double stddev, GaussianNoiseOptions options = {});
 
 struct ActivityRegularizationOptions {
-  double l1 = 0.0;
-  double l2 = 0.0;
+  keras::Number l1 = 0.0;
+  keras::Number l2 = 0.0;
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-// Passes its input on and adds (l1 Σ|x| + l2 Σx²) / batch size to the losses.
-keras::LayerHandle ActivityRegularization(ActivityRegularizationOptions options = {});
+// Passes its input on and adds l1 · Σ|x| + l2 · Σx², divided by the batch size, to the loss.
+LayerHandle ActivityRegularization(ActivityRegularizationOptions options = {});
 
 }  // namespace lockstep::layers

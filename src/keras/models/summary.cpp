@@ -135,7 +135,7 @@ class Table {
       out += border;
       for (std::size_t i = 0; i < row.size(); ++i) {
         const std::string piece = y < wrapped[i].size() ? wrapped[i][y] : "";
-        out += " " + aligned(piece, static_cast<std::size_t>(widths_[i] - 2), align_[i]) + " " + border;
+        out += fmt::format(" {} {}", aligned(piece, static_cast<std::size_t>(widths_[i] - 2), align_[i]), border);
       }
       out += "\n";
     }
@@ -149,9 +149,13 @@ class Table {
 };
 
 std::string with_commas(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(static_cast<std::size_t>(i), ",");
-  return digits;
+  const std::string digits = std::to_string(number);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out.push_back(',');
+    out.push_back(digits[i]);
+  }
+  return out;
 }
 
 std::string shape_text(const Shape& shape) {

@@ -1,0 +1,113 @@
+// keras.layers: convolutions. Windows take one number for all axes or one for each; data_format is
+// "channels_last" by default. Kernels lie as TensorFlow keeps them whatever the data format.
+#pragma once
+
+#include "lockstep/keras/layers/core.h"
+
+namespace lockstep::layers {
+
+using keras::Window;
+
+struct ConvOptions {
+  std::int64_t filters = 0;
+  Window kernel_size = {};
+  Window strides = 1;
+  std::string padding = "valid";  // "valid", "same"; Conv1D also "causal"
+  std::string data_format = {};
+  Window dilation_rate = 1;
+  std::int64_t groups = 1;
+  ActivationArg activation = {};
+  bool use_bias = true;
+  InitializerArg kernel_initializer = "glorot_uniform";
+  InitializerArg bias_initializer = "zeros";
+  RegularizerArg kernel_regularizer = {};
+  RegularizerArg bias_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg kernel_constraint = {};
+  ConstraintArg bias_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+using Conv1DOptions = ConvOptions;
+using Conv2DOptions = ConvOptions;
+using Conv3DOptions = ConvOptions;
+LayerHandle Conv1D(std::int64_t filters, Window kernel_size, ConvOptions options = {});
+LayerHandle Conv2D(std::int64_t filters, Window kernel_size, ConvOptions options = {});
+LayerHandle Conv3D(std::int64_t filters, Window kernel_size, ConvOptions options = {});
+
+struct ConvTransposeOptions {
+  std::int64_t filters = 0;
+  Window kernel_size = {};
+  Window strides = 1;
+  std::string padding = "valid";
+  std::optional<Window> output_padding = std::nullopt;
+  std::string data_format = {};
+  Window dilation_rate = 1;
+  ActivationArg activation = {};
+  bool use_bias = true;
+  InitializerArg kernel_initializer = "glorot_uniform";
+  InitializerArg bias_initializer = "zeros";
+  RegularizerArg kernel_regularizer = {};
+  RegularizerArg bias_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg kernel_constraint = {};
+  ConstraintArg bias_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle Conv1DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
+LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
+
+struct DepthwiseConvOptions {
+  Window kernel_size = {};
+  Window strides = 1;
+  std::string padding = "valid";
+  std::int64_t depth_multiplier = 1;
+  std::string data_format = {};
+  Window dilation_rate = 1;
+  ActivationArg activation = {};
+  bool use_bias = true;
+  InitializerArg depthwise_initializer = "glorot_uniform";
+  InitializerArg bias_initializer = "zeros";
+  RegularizerArg depthwise_regularizer = {};
+  RegularizerArg bias_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg depthwise_constraint = {};
+  ConstraintArg bias_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle DepthwiseConv1D(Window kernel_size, DepthwiseConvOptions options = {});
+LayerHandle DepthwiseConv2D(Window kernel_size, DepthwiseConvOptions options = {});
+
+struct SeparableConvOptions {
+  std::int64_t filters = 0;
+  Window kernel_size = {};
+  Window strides = 1;
+  std::string padding = "valid";
+  std::string data_format = {};
+  Window dilation_rate = 1;
+  std::int64_t depth_multiplier = 1;
+  ActivationArg activation = {};
+  bool use_bias = true;
+  InitializerArg depthwise_initializer = "glorot_uniform";
+  InitializerArg pointwise_initializer = "glorot_uniform";
+  InitializerArg bias_initializer = "zeros";
+  RegularizerArg depthwise_regularizer = {};
+  RegularizerArg pointwise_regularizer = {};
+  RegularizerArg bias_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg depthwise_constraint = {};
+  ConstraintArg pointwise_constraint = {};
+  ConstraintArg bias_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle SeparableConv1D(std::int64_t filters, Window kernel_size, SeparableConvOptions options = {});
+LayerHandle SeparableConv2D(std::int64_t filters, Window kernel_size, SeparableConvOptions options = {});
+
+}  // namespace lockstep::layers

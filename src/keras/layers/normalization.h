@@ -1,0 +1,85 @@
+// keras.layers: normalization.
+#pragma once
+
+#include "lockstep/keras/layers/core.h"
+
+namespace lockstep::layers {
+
+struct BatchNormalizationOptions {
+  std::int64_t axis = -1;
+  keras::Number momentum = 0.99;
+  keras::Number epsilon = 0.001;
+  bool center = true;
+  bool scale = true;
+  InitializerArg beta_initializer = "zeros";
+  InitializerArg gamma_initializer = "ones";
+  InitializerArg moving_mean_initializer = "zeros";
+  InitializerArg moving_variance_initializer = "ones";
+  RegularizerArg beta_regularizer = {};
+  RegularizerArg gamma_regularizer = {};
+  ConstraintArg beta_constraint = {};
+  ConstraintArg gamma_constraint = {};
+  bool synchronized = false;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// In training: with the batch's mean and biased variance over all axes but `axis`, of each replica's part
+// or, if synchronized, of the whole batch; moving ← moving · momentum + batch · (1 - momentum), averaged
+// over replicas. In inference, and where trainable is false: with the moving statistics.
+LayerHandle BatchNormalization(BatchNormalizationOptions options = {});
+
+struct LayerNormalizationOptions {
+  std::vector<std::int64_t> axis = {-1};
+  keras::Number epsilon = 0.001;
+  bool center = true;
+  bool scale = true;
+  bool rms_scaling = false;
+  InitializerArg beta_initializer = "zeros";
+  InitializerArg gamma_initializer = "ones";
+  RegularizerArg beta_regularizer = {};
+  RegularizerArg gamma_regularizer = {};
+  ConstraintArg beta_constraint = {};
+  ConstraintArg gamma_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle LayerNormalization(LayerNormalizationOptions options = {});
+
+struct GroupNormalizationOptions {
+  std::int64_t groups = 32;  // -1: one for each channel
+  std::int64_t axis = -1;
+  keras::Number epsilon = 0.001;
+  bool center = true;
+  bool scale = true;
+  InitializerArg beta_initializer = "zeros";
+  InitializerArg gamma_initializer = "ones";
+  RegularizerArg beta_regularizer = {};
+  RegularizerArg gamma_regularizer = {};
+  ConstraintArg beta_constraint = {};
+  ConstraintArg gamma_constraint = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle GroupNormalization(GroupNormalizationOptions options = {});
+
+struct UnitNormalizationOptions {
+  std::vector<std::int64_t> axis = {-1};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle UnitNormalization(UnitNormalizationOptions options = {});
+
+struct RMSNormalizationOptions {
+  std::vector<std::int64_t> axis = {-1};
+  keras::Number epsilon = 1e-6;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RMSNormalization(RMSNormalizationOptions options = {});
+
+}  // namespace lockstep::layers

@@ -1,0 +1,26 @@
+// What layers with windows over spatial axes share.
+#pragma once
+
+#include <string>
+
+#include "lockstep/keras/layers/fields.h"
+
+namespace lockstep::keras {
+
+// One entry for each of `rank` axes. Throws InvalidArgument, naming `who`, unless all are at least `least`.
+void normalize_window(Window& window, int rank, std::int64_t least, const std::string& who);
+
+// "channels_last" for empty; throws InvalidArgument for anything but the two formats.
+void normalize_data_format(std::string& data_format, const std::string& who);
+
+// Throws InvalidArgument unless `value` is one of `allowed`; lower-cases it first.
+void normalize_choice(std::string& value, std::initializer_list<const char*> allowed, const std::string& who);
+
+// (batch, channels, spatial…) to (batch, spatial…, channels) and back.
+Tensor to_channels_last(const Tensor& x);
+Tensor to_channels_first(const Tensor& x);
+
+// [batch of x, sizes…] as a shape vector; sizes are known numbers or int32 scalars.
+Tensor shape_with_batch_of(const Tensor& x, const Tensors& sizes);
+
+}  // namespace lockstep::keras
