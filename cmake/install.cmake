@@ -24,10 +24,3 @@ include(\${CMAKE_CURRENT_LIST_DIR}/lockstepTargets.cmake)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lockstepConfig.cmake ${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake
         DESTINATION ${package_folder})
-
-if(BUILD_TESTING)
-  add_test(NAME install.consumer
-           COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR} -DCOMPILER=${CMAKE_CXX_COMPILER}
-                   -DLAUNCHER=${CCACHE} -DFLAGS=${LOCKSTEP_SANITIZE} -P ${CMAKE_SOURCE_DIR}/tests/consumer/run.cmake)
-  set_tests_properties(install.consumer PROPERTIES TIMEOUT 600)
-endif()
