@@ -5,6 +5,7 @@
 #include "lockstep/cli/engine_commands.h"
 #include "lockstep/cli/feed.h"
 #include "lockstep/cli/target_kind.h"
+#include "lockstep/saving/keras_export.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/model_io.h"
 

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""lockstep and TensorFlow/Keras side by side, in turns in one run, and the table of docs/performance.md.
+
+    bench/compare.py [--build build] [--rounds 5] [--threads 2] [--only train,io,command] [--write]
+
+Needs a build with -DLOCKSTEP_BENCH=ON. Answers are compared before a time counts. Best and median of the rounds; the ratio
+is best to best.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BEGIN, END = "<!-- compare.py begins -->", "<!-- compare.py ends -->"
+
+# Name, model, batch, strategy, times as fast as TensorFlow it has to be.
+TRAINING = [
+    ("tutorial's CNN, batch 64", "tutorial", 64, "default", 1.5),
+    ("tutorial's CNN, batch 128", "tutorial", 128, "default", 1.5),
+    ("CIFAR CNN, batch 128", "cifar", 128, "default", 1.05),
+    ("MLP 784-512-512-10, batch 128", "mlp", 128, "default", 1.2),
+    ("tutorial's CNN, 2 CPU replicas, batch 128", "tutorial", 128, "mirrored:2", 2.5),
+]
+ROWS = {"tutorial": 128 * 60, "cifar": 128 * 8, "mlp": 128 * 60, "big": 32}
+EPOCHS = 4  # the first one warms up
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.bin = pathlib.Path(options.build).resolve() / "bin"
+        self.env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow",
+                    "OMP_NUM_THREADS": str(options.threads), "BENCH_THREADS": str(options.threads)}
+        self.rows = []
+
+    def run(self, command):
+        """What a command printed as JSON on its last line; with the wall clock and peak memory of the whole command."""
+        begin = time.perf_counter()
+        done = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, text=True)
+        out, err = done.communicate()
+        wall = time.perf_counter() - begin
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(map(str, command))}: {err.strip().splitlines()[-1:] or done.returncode}")
+        lines = [line for line in out.splitlines() if line.startswith("{")]
+        return {**(json.loads(lines[-1]) if lines else {}), "wall": wall}
+
+    def peer(self, *arguments):
+        return self.run([sys.executable, ROOT / "bench" / "peer.py", *arguments])
+
+    def row(self, name, ours, theirs, unit, target, note=""):
+        """Times of the rounds, smaller is better."""
+        best, peer = min(ours), min(theirs)
+        ratio = peer / best
+        self.rows.append((name, best, statistics.median(ours), peer, statistics.median(theirs), unit, ratio, target, note))
+        mark = "" if target is None or ratio >= target else "  BELOW TARGET"
+        print(f"{name:48} {best:9.2f} {peer:9.2f} {unit:3} x{ratio:.2f} (target {target}){mark}", flush=True)
+
+    def training(self):
+        for name in ("tutorial", "cifar", "mlp"):
+            self.peer("make", name, self.folder, ROWS[name])
+        one_replica = None
+        for title, name, batch, strategy, target in TRAINING:
+            arguments = [f"{self.folder}/{name}.keras", f"{self.folder}/{name}.npz", batch, EPOCHS, strategy]
+            steps = ROWS[name] / batch
+            ours, theirs = [], []
+            for _ in range(self.options.rounds):
+                a = self.run([self.bin / "train_bench", *arguments])
+                b = self.peer("train", *arguments)
+                worst = max(abs(x - y) / max(abs(y), 1e-3) for x, y in zip(a["loss"], b["loss"]))
+                if worst > 0.02:
+                    raise RuntimeError(f"{title}: losses {a['loss']}, TensorFlow's are {b['loss']}")
+                ours += [ms / steps for ms in a["epoch_ms"][1:]]
+                theirs += [ms / steps for ms in b["epoch_ms"][1:]]
+            self.row(title, ours, theirs, "ms", target)
+            if title.endswith("CNN, batch 128") and name == "tutorial":
+                one_replica = min(ours)
+            if strategy != "default" and one_replica:
+                self.row("  the same against our one replica", ours, [one_replica], "ms", 1.0)
+
+    def files(self):
+        self.peer("make", "big", self.folder, ROWS["big"])
+        source = f"{self.folder}/big.keras"
+        state = os.path.getsize(source) / 2**20
+        works = [("save", [source, f"{self.folder}/out.keras"]), ("load", [source]), ("checkpoint", [source, f"{self.folder}/ckpt"]),
+                 ("predict", [f"{self.folder}/big_saved_model", f"{self.folder}/big.npy"])]
+        for work, arguments in works:
+            ours, theirs = [], []
+            for _ in range(self.options.rounds):
+                ours.append(self.run([self.bin / "io_bench", work, *arguments]))
+                theirs.append(self.peer(work, *arguments))
+            seconds = lambda results, key="seconds": [1000 * r[key] for r in results]
+            if work == "save":
+                self.row(f".keras save, durable, {state:.0f} MiB", seconds(ours), seconds(theirs), "ms", 2.5)
+            elif work == "load":
+                grown = max(r["grown_mib"] for r in ours) / state
+                self.row(f".keras load, {state:.0f} MiB", seconds(ours), seconds(theirs), "ms", 8, f"memory {grown:.2f} x the state")
+            elif work == "checkpoint":
+                self.row("TF checkpoint save, durable", seconds(ours), seconds(theirs), "ms", 1.5)
+                self.row("TF checkpoint restore", seconds(ours, "restore_seconds"), seconds(theirs, "restore_seconds"), "ms", 1)
+            else:
+                if abs(ours[0]["sum"] - theirs[0]["sum"]) > 1e-3 * max(1, abs(theirs[0]["sum"])):
+                    raise RuntimeError(f"SavedModel: sum {ours[0]['sum']}, TensorFlow's is {theirs[0]['sum']}")
+                self.row("SavedModel load + first predict", seconds(ours), seconds(theirs), "ms", 2.5)
+
+    def commands(self):
+        self.peer("make", "tutorial", self.folder, 128)
+        model, x, y = (f"{self.folder}/{n}" for n in ("tutorial.keras", "tutorial.npy", "y.npy"))
+        script = (f"import keras, numpy as np; m = keras.models.load_model({model!r}); "
+                  f"np.save({self.folder + '/z.npy'!r}, m.predict(np.load({x!r}), verbose=0))")
+        tool = self.bin / "lockstep"
+        ours, theirs, looks, python_looks = [], [], [], []
+        for _ in range(self.options.rounds):
+            ours.append(self.run([tool, "predict", model, "--input", x, "--output", y])["wall"] * 1000)
+            theirs.append(self.run([sys.executable, "-c", script])["wall"] * 1000)
+            looks.append(self.run([tool, "inspect", model])["wall"] * 1000)
+            python_looks.append(self.run([sys.executable, "-c", f"import keras; keras.models.load_model({model!r})"])["wall"] * 1000)
+        import numpy as np
+        if np.abs(np.load(y) - np.load(f"{self.folder}/z.npy")).max() > 1e-4:
+            raise RuntimeError("predict: other numbers than Keras's")
+        memory = subprocess.run(["/bin/sh", "-c", f"{sys.executable} -c \"import resource,subprocess; subprocess.run(['{tool}','predict',"
+                                 f"'{model}','--input','{x}','--output','{y}']); "
+                                 "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)\""],
+                                capture_output=True, text=True, env=self.env).stdout.strip()
+        self.row("lockstep predict, whole command", ours, theirs, "ms", None, f"target 250 ms, 170 MB; {memory} MiB here")
+        self.row("lockstep inspect, whole command", looks, python_looks, "ms", None, "target 30 ms")
+
+    def table(self):
+        lines = ["| work | lockstep best (median) | TensorFlow best (median) | ratio | target | |", "|---|---|---|---|---|---|"]
+        for name, best, median, peer, peer_median, unit, ratio, target, note in self.rows:
+            wanted = "" if target is None else f"{target}"
+            lines.append(f"| {name.strip()} | {best:.2f} ({median:.2f}) {unit} | {peer:.2f} ({peer_median:.2f}) {unit} | {ratio:.2f} | "
+                         f"{wanted} | {note} |")
+        return "\n".join(lines)
+
+
+def write_table(table):
+    path = ROOT / "docs" / "performance.md"
+    text = path.read_text() if path.exists() else "# Performance\n\n" + BEGIN + "\n" + END + "\n"
+    if BEGIN not in text:
+        text += f"\n{BEGIN}\n{END}\n"
+    before, rest = text.split(BEGIN, 1)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END, 1)[1]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="train,io,command")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    options = parser.parse_args()
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, folder)
+        for name, part in (("command", bench.commands), ("train", bench.training), ("io", bench.files)):
+            if name in options.only.split(","):
+                try:
+                    part()
+                except RuntimeError as e:
+                    print(f"{name}: {e}", file=sys.stderr)
+                    failed = True
+    table = f"{options.threads} threads, {options.rounds} rounds in turns.\n\n{bench.table()}"
+    print("\n" + table)
+    if options.write:
+        write_table(table)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

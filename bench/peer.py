@@ -1,0 +1,128 @@
+"""TensorFlow's and Keras's side of compare.py: the works of train_bench and io_bench, and the making of their inputs."""
+
+import json
+import os
+import resource
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+THREADS = int(os.environ.get("BENCH_THREADS", "2"))
+tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+tf.config.threading.set_inter_op_parallelism_threads(THREADS)
+L = keras.layers
+
+
+def tutorial():
+    return [keras.Input((28, 28, 1)), L.Conv2D(32, 3, activation="relu"), L.MaxPooling2D(), L.Flatten(),
+            L.Dense(64, activation="relu"), L.Dense(10)]
+
+
+def cifar():
+    return [keras.Input((32, 32, 3)), L.Conv2D(32, 3, padding="same", activation="relu"), L.Conv2D(32, 3, activation="relu"),
+            L.MaxPooling2D(), L.Dropout(0.25, seed=1), L.Conv2D(64, 3, padding="same", activation="relu"),
+            L.Conv2D(64, 3, activation="relu"), L.MaxPooling2D(), L.Dropout(0.25, seed=2), L.Flatten(),
+            L.Dense(512, activation="relu"), L.Dropout(0.5, seed=3), L.Dense(10)]
+
+
+def mlp():
+    return [keras.Input((784,)), L.Dense(512, activation="relu"), L.Dense(512, activation="relu"), L.Dense(10)]
+
+
+def big():  # 46 M parameters: 0.55 GB with Adam's state
+    return [keras.Input((1024,)), L.Dense(5000, activation="relu"), L.Dense(5000, activation="relu"), L.Dense(3000), L.Dense(10)]
+
+
+MODELS = {"tutorial": tutorial, "cifar": cifar, "mlp": mlp, "big": big}
+
+
+def make(name, folder, rows):
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(MODELS[name]())
+    model.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    rng = np.random.default_rng(1)
+    x = rng.normal(0, 1, (int(rows), *model.input_shape[1:])).astype("float32")
+    if name == "big":
+        model.optimizer.build(model.trainable_variables)
+        model.export(f"{folder}/{name}_saved_model", verbose=False)
+    model.save(f"{folder}/{name}.keras")
+    np.savez(f"{folder}/{name}.npz", x=x, y=rng.integers(0, 10, int(rows)).astype("int64"))
+    np.save(f"{folder}/{name}.npy", x[:32])
+    return {}
+
+
+def train(path, data, batch, epochs, spec):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]) if spec == "mirrored:2" else tf.distribute.get_strategy()
+    with strategy.scope():
+        model = keras.models.load_model(path)
+    times = []
+
+    class Times(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.begin = time.perf_counter()
+
+        def on_epoch_end(self, epoch, logs=None):
+            times.append((time.perf_counter() - self.begin) * 1000)
+
+    data = np.load(data)
+    history = model.fit(data["x"], data["y"], batch_size=int(batch), epochs=int(epochs), shuffle=False, verbose=0,
+                        callbacks=[Times()])
+    return {"epoch_ms": times, "loss": history.history["loss"]}
+
+
+def sync(path):
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+
+def timed(work):
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def save(path, out):
+    model = keras.models.load_model(path)
+    return {"seconds": timed(lambda: (model.save(out), sync(out)))}
+
+
+def load(path):
+    before = peak()
+    seconds = timed(lambda: keras.models.load_model(path))
+    return {"seconds": seconds, "grown_mib": peak() - before}
+
+
+def checkpoint(path, prefix):
+    model = keras.models.load_model(path)
+    saver = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+    files = [prefix + ".data-00000-of-00001", prefix + ".index"]
+    write = timed(lambda: (saver.write(prefix), [sync(f) for f in files]))
+    return {"seconds": write, "restore_seconds": timed(lambda: saver.read(prefix))}
+
+
+def predict(folder, source):
+    x = np.load(source)
+    out = {}
+
+    def work():
+        serve = tf.saved_model.load(folder).signatures["serving_default"]
+        out["y"] = list(serve(tf.constant(x)).values())[0].numpy()
+
+    return {"seconds": timed(work), "sum": float(out["y"].astype("float64").sum())}
+
+
+if __name__ == "__main__":
+    if "mirrored:2" in sys.argv:
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
+                                                   [tf.config.LogicalDeviceConfiguration()] * 2)
+    result = globals()[sys.argv[1]](*sys.argv[2:])
+    result["peak_mib"] = peak()
+    print(json.dumps(result))
