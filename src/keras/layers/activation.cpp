@@ -141,7 +141,7 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions> {
   template <typename V>
   static void fields(V& v, SoftmaxOptions& o) {
     if constexpr (std::is_same_v<V, FieldWriter>) {
-      v("axis", o.axis.size() == 1 ? Json(o.axis[0]) : Json(o.axis));
+      v("axis", one_or_list(o.axis));
     } else {
       v("axis", o.axis);
     }

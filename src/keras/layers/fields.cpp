@@ -8,6 +8,13 @@
 
 namespace lockstep::keras {
 
+Json one_or_list(const Ints& values) {
+  if (values.size() == 1) return values[0];
+  Json out = Json::array();
+  for (std::int64_t value : values) out.push_back(value);
+  return out;
+}
+
 FieldReader::FieldReader(std::string class_name, const Json& config)
     : class_name_(std::move(class_name)), config_(config.is_null() ? Json::object() : config) {
   if (!config_.is_object()) {

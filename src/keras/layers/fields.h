@@ -41,6 +41,9 @@ struct Window {
   Ints values;
 };
 
+// The number itself when there is one, else the list.
+Json one_or_list(const Ints& values);
+
 // Turns names and configs into objects, in the order of the constructor, so that seeds are drawn as Keras
 // draws them.
 class FieldResolver {

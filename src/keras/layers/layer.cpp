@@ -269,6 +269,13 @@ void Layer::fill_masks(CallArguments& arguments) const {
   const auto names = argument_names();
   if (names.size() == 1) {
     const Argument* given = arguments.find("mask");
+    // A call with other tensors besides the inputs gets no mask by itself (Keras pairs masks by name then).
+    if (arguments.args.size() > 1 && arguments.args[1].num_leaves() > 0) return;
+    for (const auto& [keyword, value] : arguments.kwargs) {
+      bool tensors = false;
+      value.visit([&](const ArgValue& v) { tensors = tensors || v.is_tensor(); });
+      if (tensors && keyword != "mask" && keyword != names[0]) return;
+    }
     if (!uses_mask() || (given && given->num_leaves() > 0 && !(given->is_leaf() && !given->leaf().is_tensor()))) return;
     arguments.set("mask", mask_argument(first_arguments(arguments)));
     return;

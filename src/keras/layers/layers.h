@@ -1,7 +1,8 @@
-// All built-in layers.
+// All of keras.layers.
 #pragma once
 
 #include "lockstep/keras/layers/activation.h"
+#include "lockstep/keras/layers/attention.h"
 #include "lockstep/keras/layers/convolution.h"
 #include "lockstep/keras/layers/core.h"
 #include "lockstep/keras/layers/input_layer.h"
@@ -10,5 +11,6 @@
 #include "lockstep/keras/layers/pooling.h"
 #include "lockstep/keras/layers/preprocessing.h"
 #include "lockstep/keras/layers/recurrent.h"
+#include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/regularization.h"
 #include "lockstep/keras/layers/reshaping.h"

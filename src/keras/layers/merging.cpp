@@ -167,7 +167,7 @@ class DotLayer : public ConfiguredLayer<DotLayer, DotOptions> {
   template <typename V>
   static void fields(V& v, DotOptions& o) {
     if constexpr (std::is_same_v<V, FieldWriter>) {
-      v("axes", o.axes.size() == 1 ? Json(o.axes[0]) : Json(o.axes));
+      v("axes", one_or_list(o.axes));
     } else {
       v("axes", o.axes);
     }

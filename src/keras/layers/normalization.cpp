@@ -174,7 +174,11 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
 template <typename V>
 void axis_field(V& v, std::vector<std::int64_t>& axis, bool built) {
   if constexpr (std::is_same_v<V, FieldWriter>) {
-    v("axis", axis.size() == 1 && !built ? Json(axis[0]) : Json(axis));
+    if (built) {
+      v("axis", axis);
+    } else {
+      v("axis", one_or_list(axis));
+    }
   } else {
     v("axis", axis);
   }

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families.h"
-#include "lockstep/keras/layers/fields.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -13,53 +13,53 @@ namespace {
 
 using namespace layers;
 
-void flatten_numbers(const Json& json, std::vector<double>& out, const char* layer) {
-  if (json.is_array()) {
-    for (const Json& item : json) flatten_numbers(item, out, layer);
-  } else if (json.is_number()) {
-    out.push_back(json.get<double>());
-  } else if (json.is_object() && json.contains("config") && json["config"].contains("value")) {
-    flatten_numbers(json["config"]["value"], out, layer);  // __numpy__ and __tensor__
-  } else {
-    throw_invalid_argument(fmt::format("{}: {} is no number or list of numbers", layer, dump_json(json)));
-  }
-}
-
-// A number or a vector of them.
-Tensor numbers(const Json& json, DType dtype, const char* layer) {
+// A number, or nested lists of numbers, as a tensor.
+Tensor numbers(const Json& json, DType dtype, const std::string& who) {
   std::vector<double> values;
-  flatten_numbers(json, values, layer);
-  if (json.is_number()) return ops::constant(values[0], dtype);
-  return ops::cast(Tensor::from_vector(values), dtype);
+  Shape shape;
+  const std::function<void(const Json&, int)> walk = [&](const Json& item, int depth) {
+    if (item.is_number()) {
+      values.push_back(item.get<double>());
+      return;
+    }
+    if (item.is_object() && item.contains("config") && item["config"].is_object() && item["config"].contains("value")) {
+      walk(item["config"]["value"], depth);
+      return;
+    }
+    if (!item.is_array() || depth > 8) throw_invalid_argument(fmt::format("{} is {}, expected numbers", who, dump_json(json).substr(0, 60)));
+    if (depth == shape.rank()) shape.push_back(static_cast<std::int64_t>(item.size()));
+    if (shape[depth] != static_cast<std::int64_t>(item.size())) throw_invalid_argument(fmt::format("{} has rows of different lengths", who));
+    for (const Json& inner : item) walk(inner, depth + 1);
+  };
+  walk(json, 0);
+  return ops::cast(Tensor::from_vector(values, shape), dtype);
 }
 
 class RescalingLayer : public ConfiguredLayer<RescalingLayer, RescalingOptions> {
  public:
   static constexpr const char* kClass = "Rescaling";
-  explicit RescalingLayer(RescalingOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
   template <typename V>
   static void fields(V& v, RescalingOptions& o) {
     v("scale", o.scale);
     v("offset", o.offset);
   }
-  std::string class_name() const override { return kClass; }
+  explicit RescalingLayer(RescalingOptions options) : ConfiguredLayer(std::move(options)) {
+    scale_ = numbers(options_.scale, compute_dtype(), fmt::format("Rescaling '{}': scale", name()));
+    offset_ = numbers(options_.offset, compute_dtype(), fmt::format("Rescaling '{}': offset", name()));
+    set_built_in_constructor();
+  }
   bool supports_masking() const override { return true; }
   Structure call(const Structure& inputs, const CallContext&) override {
-    const Tensor x = ops::cast(inputs.leaf(), compute_dtype());
-    return x * numbers(options_.scale, x.dtype(), kClass) + numbers(options_.offset, x.dtype(), kClass);
+    return ops::cast(inputs, compute_dtype()) * scale_ + offset_;
   }
+
+ private:
+  Tensor scale_, offset_;
 };
 
 class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, NormalizationOptions> {
  public:
   static constexpr const char* kClass = "Normalization";
-  explicit NormalizationLayer(NormalizationOptions options) : ConfiguredLayer(std::move(options)) {
-    if (options_.axis.is_number_integer()) options_.axis = Json::array({options_.axis});
-    if (options_.axis.is_null()) options_.axis = Json::array();
-    if (options_.mean.is_null() != options_.variance.is_null()) {
-      throw_invalid_argument("Normalization: mean and variance must be given together, or neither");
-    }
-  }
   template <typename V>
   static void fields(V& v, NormalizationOptions& o) {
     v("axis", o.axis);
@@ -67,60 +67,55 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
     v("mean", o.mean);
     v("variance", o.variance);
   }
-  std::string class_name() const override { return kClass; }
-
-  void build(const Nested<Shape>& shapes) override {
-    const Shape& input = shapes.leaf();
-    kept_.clear();
-    Shape kept_shape;
-    for (const Json& item : options_.axis) {
-      int axis = item.get<int>();
-      if (axis < 0) axis += input.rank();
-      if (axis < 0 || axis >= input.rank() || input[axis] == kUnknownDim) {
-        throw_invalid_argument(fmt::format("Normalization '{}': axis {} of an input of shape {} has no known extent", name(),
-                                           item.get<int>(), input.to_string()));
-      }
-      kept_.push_back(axis);
+  explicit NormalizationLayer(NormalizationOptions options) : ConfiguredLayer(std::move(options)) {
+    if (options_.mean.is_null() != options_.variance.is_null()) {
+      throw_invalid_argument(fmt::format("Normalization '{}': mean and variance must be given together", name()));
     }
-    std::sort(kept_.begin(), kept_.end());
-    for (int axis : kept_) kept_shape.push_back(input[axis]);
-    broadcast_ = ops::Ints(static_cast<std::size_t>(input.rank()), 1);
-    for (int axis : kept_) broadcast_[static_cast<std::size_t>(axis)] = input[axis];
-    if (!options_.mean.is_null()) return;
-    mean_ = add_weight({.name = "mean", .shape = kept_shape, .initializer = initializers::Zeros(), .trainable = false});
-    variance_ = add_weight({.name = "variance", .shape = kept_shape, .initializer = initializers::Ones(), .trainable = false});
-    count_ = add_weight({.name = "count", .shape = {}, .initializer = initializers::Zeros(), .dtype = DType::kInt32, .trainable = false});
   }
-
+  void build(const Nested<Shape>& shapes) override {
+    const Shape& shape = shapes.leaf();
+    rank_ = shape.rank();
+    std::vector<std::int64_t> kept;
+    broadcast_.assign(static_cast<std::size_t>(std::max(rank_, 1)), 1);
+    std::vector<std::int64_t> axes = options_.axis.value_or(Ints{});
+    for (std::int64_t& axis : axes) {
+      if (axis < -rank_ || axis >= rank_) throw_invalid_argument(fmt::format("Normalization '{}': axis {} is not among the axes of {}", name(), axis, shape.to_string()));
+      if (axis < 0) axis += rank_;
+    }
+    std::sort(axes.begin(), axes.end());
+    for (std::int64_t axis : axes) {
+      if (shape[static_cast<int>(axis)] == kUnknownDim) {
+        throw_invalid_argument(fmt::format("Normalization '{}': axis {} of its input must be known, found shape {}", name(), axis, shape.to_string()));
+      }
+      kept.push_back(shape[static_cast<int>(axis)]);
+      broadcast_[static_cast<std::size_t>(axis)] = shape[static_cast<int>(axis)];
+    }
+    const Shape kept_shape{std::vector<std::int64_t>(kept)};
+    if (options_.mean.is_null()) {
+      const auto add = [&](const char* weight, initializers::InitializerPtr initializer) {
+        return add_weight({.name = weight, .shape = kept_shape, .initializer = std::move(initializer), .trainable = false});
+      };
+      mean_ = add("mean", initializers::Zeros());
+      variance_ = add("variance", initializers::Ones());
+      add_weight({.name = "count", .shape = {}, .initializer = initializers::Zeros(), .dtype = DType::kInt32, .trainable = false});
+      return;
+    }
+    const std::string who = fmt::format("Normalization '{}'", name());
+    given_mean_ = ops::broadcast_to(numbers(options_.mean, compute_dtype(), who + ": mean"), kept_shape.dims());
+    given_variance_ = ops::broadcast_to(numbers(options_.variance, compute_dtype(), who + ": variance"), kept_shape.dims());
+  }
   Structure call(const Structure& inputs, const CallContext&) override {
-    const Tensor x = ops::cast(inputs.leaf(), compute_dtype());
-    const auto spread = [&](const Json& given, const VariablePtr& variable) {
-      const Tensor value = given.is_null() ? Layer::value(variable) : numbers(given, x.dtype(), kClass);
-      return value.rank() == 0 ? value : ops::reshape(value, broadcast_);
-    };
-    const Tensor mean = spread(options_.mean, mean_);
-    const Tensor deviation = ops::maximum(ops::sqrt(spread(options_.variance, variance_)), 1e-7);
+    const Tensor x = ops::cast(inputs, compute_dtype());
+    const Tensor mean = ops::reshape(mean_ ? value(mean_) : given_mean_, broadcast_);
+    const Tensor deviation = ops::maximum(ops::sqrt(ops::reshape(variance_ ? value(variance_) : given_variance_, broadcast_)), 1e-7);
     return options_.invert ? mean + x * deviation : (x - mean) / deviation;
   }
 
-  void adapt(const Tensor& data) {
-    if (!options_.mean.is_null()) {
-      throw_invalid_argument(fmt::format("Normalization '{}': mean and variance were given, so it cannot adapt", name()));
-    }
-    ensure_built(Nested<Shape>(data.shape()));
-    ops::Ints reduced;
-    for (int axis = 0; axis < data.rank(); ++axis) {
-      if (std::find(kept_.begin(), kept_.end(), axis) == kept_.end()) reduced.push_back(axis);
-    }
-    const ops::Moments moments = ops::moments(ops::cast(data, DType::kFloat32), reduced);
-    mean_->assign(ops::cast(moments.mean, mean_->dtype()));
-    variance_->assign(ops::cast(moments.variance, variance_->dtype()));
-  }
-
  private:
-  std::vector<int> kept_;
+  int rank_ = 0;
   ops::Ints broadcast_;
-  VariablePtr mean_, variance_, count_;
+  VariablePtr mean_, variance_;
+  Tensor given_mean_, given_variance_;
 };
 
 }  // namespace
@@ -134,18 +129,10 @@ void register_preprocessing_layers(LayerRegistry& registry) {
 
 namespace lockstep::layers {
 
-keras::LayerHandle Rescaling(Json scale, Json offset, RescalingOptions options) {
+LayerHandle Rescaling(Json scale, RescalingOptions options) {
   options.scale = std::move(scale);
-  options.offset = std::move(offset);
-  return keras::make_layer<keras::RescalingLayer>(std::move(options));
+  return std::make_shared<keras::RescalingLayer>(std::move(options));
 }
-keras::LayerHandle Normalization(NormalizationOptions options) {
-  return keras::make_layer<keras::NormalizationLayer>(std::move(options));
-}
-void adapt(const keras::LayerHandle& normalization, const Tensor& data) {
-  auto layer = std::dynamic_pointer_cast<keras::NormalizationLayer>(normalization.ptr());
-  if (!layer) throw_invalid_argument(fmt::format("adapt: '{}' is no Normalization layer", normalization->name()));
-  layer->adapt(data);
-}
+LayerHandle Normalization(NormalizationOptions options) { return std::make_shared<keras::NormalizationLayer>(std::move(options)); }
 
 }  // namespace lockstep::layers

@@ -1,7 +1,7 @@
-// Layers that prepare numbers: Rescaling and Normalization.
+// keras.layers: preprocessing that needs no vocabulary.
 #pragma once
 
-#include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/layers/core.h"
 
 namespace lockstep::layers {
 
@@ -10,24 +10,20 @@ struct RescalingOptions {
   Json offset = 0.0;
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-// x · scale + offset in the compute dtype.
-keras::LayerHandle Rescaling(Json scale, Json offset = 0.0, RescalingOptions options = {});
+LayerHandle Rescaling(Json scale, RescalingOptions options = {});
 
 struct NormalizationOptions {
-  Json axis = -1;          // axes that keep statistics of their own: a number, a list, or null for none
-  bool invert = false;     // back from normalized values
-  Json mean = nullptr;     // given together: no variables
+  std::optional<std::vector<std::int64_t>> axis = std::vector<std::int64_t>{-1};  // nothing: one mean for all
+  Json mean = nullptr;
   Json variance = nullptr;
+  bool invert = false;
   std::string name = {};
   bool trainable = true;
-  keras::DTypePolicy dtype = {};
+  DTypePolicy dtype = {};
 };
-// (x - mean) / max(sqrt(variance), 1e-7).
-keras::LayerHandle Normalization(NormalizationOptions options = {});
-// Computes the statistics of a Normalization layer from all of `data` (population variance).
-// Throws InvalidArgument for another layer, or one whose statistics were given.
-void adapt(const keras::LayerHandle& normalization, const Tensor& data);
+// (x - mean) / max(√variance, 1e-7), with statistics given here, or kept as weights.
+LayerHandle Normalization(NormalizationOptions options = {});
 
 }  // namespace lockstep::layers

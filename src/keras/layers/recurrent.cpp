@@ -1,398 +1,349 @@
 #include "lockstep/keras/layers/recurrent.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/trace.h"
 #include "lockstep/keras/layers/families.h"
-#include "lockstep/keras/layers/fields.h"
 #include "lockstep/keras/layers/recurrent_cells.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 namespace {
 
-using layers::BidirectionalOptions;
-using layers::RecurrentOptions;
-using layers::TimeDistributedOptions;
+using namespace layers;
 
-// Runs a cell over axis 1. `Kind` names the class, lists its keywords and makes the cell.
-template <typename Kind>
-class Recurrent : public ConfiguredLayer<Recurrent<Kind>, RecurrentOptions> {
+// How a cell is run over time.
+struct Unroll {
+  bool return_sequences = false;
+  bool go_backwards = false;
+  bool zero_output_for_mask = false;
+};
+struct Outcome {
+  Tensor last, all;  // `all` only when asked for
+  Tensors states;
+};
+
+// The new value where the step counts, else the old one. `mask` is (batch).
+Tensor keep(const Tensor& mask, const Tensor& now, const Tensor& before) {
+  Tensor wide = mask;
+  while (wide.rank() < now.rank()) wide = ops::expand_dims(wide, -1);
+  return ops::where(wide, now, before);
+}
+
+RnnCell::Result masked_step(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Tensor& previous,
+                            bool zero_output, bool training) {
+  RnnCell::Result result = cell.step(x, states, training);
+  if (!mask.defined()) return result;
+  const Tensor other = zero_output || !previous.defined() ? ops::zeros_like(result.output) : previous;
+  result.output = keep(mask, result.output, other);
+  for (std::size_t i = 0; i < states.size(); ++i) result.states[i] = keep(mask, result.states[i], states[i]);
+  return result;
+}
+
+Tensor at_time(const Tensor& x, std::int64_t t) {
+  return ops::strided_slice(x, {ops::SliceSpec::all(), ops::SliceSpec::at(t)});
+}
+
+// Steps written out one after the other.
+Outcome run_unrolled(RnnCell& cell, const Tensor& projected, const Tensor& mask, Tensors states, const Unroll& how, bool training) {
+  const std::int64_t steps = projected.dim(1);
+  Tensors outputs;
+  Tensor previous;
+  const Tensors inputs = ops::unstack(projected, 1);
+  const Tensors masks = mask.defined() ? ops::unstack(mask, 1) : Tensors();
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const auto t = static_cast<std::size_t>(how.go_backwards ? steps - 1 - i : i);
+    RnnCell::Result one = masked_step(cell, inputs[t], mask.defined() ? masks[t] : Tensor(), states, previous,
+                                      how.zero_output_for_mask, training);
+    previous = one.output;
+    states = std::move(one.states);
+    if (how.return_sequences) outputs.push_back(previous);
+  }
+  return {previous, how.return_sequences ? ops::stack(outputs, 1) : Tensor(), std::move(states)};
+}
+
+// A loop in the graph, for traces with a number of steps that is unknown or large.
+Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, const Tensors& states, const Unroll& how, bool training) {
+  const Tensor one = Tensor::scalar(std::int32_t{1}), steps = ops::dim_of(projected, 1);
+  const Tensor first = ops::slice_axis(projected, 1, 0, 1);
+  const Tensor blank = ops::zeros_like(cell.step(ops::squeeze(first, {1}), states, training).output);
+  Shape element = {kUnknownDim, cell.output_size()};
+  const Tensor element_shape = ops::constant_ints({-1, cell.output_size()});
+  Tensor list = ops::call1("TensorListReserve", {element_shape, steps}, {{"element_dtype", blank.dtype()}});
+  Tensors loop = {Tensor::scalar(std::int32_t{0}), blank, list};
+  loop.insert(loop.end(), states.begin(), states.end());
+  const auto body = [&](const Tensors& v) -> Tensors {
+    const Tensor t = how.go_backwards ? ops::sub(ops::sub(steps, one), v[0]) : v[0];
+    const Tensor x = ops::gather(projected, t, 1);
+    const Tensor m = mask.defined() ? ops::gather(mask, t, 1) : Tensor();
+    RnnCell::Result next = masked_step(cell, x, m, Tensors(v.begin() + 3, v.end()), v[1], how.zero_output_for_mask, training);
+    Tensors out = {ops::add(v[0], one), next.output,
+                   how.return_sequences ? ops::call1("TensorListSetItem", {v[2], v[0], next.output}) : v[2]};
+    out.insert(out.end(), next.states.begin(), next.states.end());
+    return out;
+  };
+  const Tensors end = graph::while_loop([&](const Tensors& v) { return ops::less(v[0], steps); }, body, loop);
+  Outcome outcome{end[1], Tensor(), Tensors(end.begin() + 3, end.end())};
+  if (how.return_sequences) {
+    const Tensor all = ops::call1("TensorListStack", {end[2], element_shape}, {{"element_dtype", blank.dtype()}});
+    outcome.all = ops::transpose(all, {1, 0, 2});
+  }
+  return outcome;
+}
+
+// Only shapes: one step tells them all.
+Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& states, const Unroll& how, bool training) {
+  RnnCell::Result one = cell.step(at_time(projected, 0), states, training);
+  Outcome outcome{one.output, Tensor(), one.states};
+  if (how.return_sequences) {
+    const Tensor along = ops::slice_axis(projected, 2, 0, 1) * 0.0;
+    outcome.all = ops::expand_dims(one.output, 1) + ops::cast(along, one.output.dtype());
+  }
+  return outcome;
+}
+
+Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how, bool training) {
+  constexpr std::int64_t kMostUnrolled = 32;
+  const Tensor projected = cell.project(x, training);
+  if (!x.is_symbolic()) {
+    if (x.dim(1) == 0) throw_invalid_argument(fmt::format("'{}' was given a sequence without time steps", cell.name()));
+    return run_unrolled(cell, projected, mask, states, how, training);
+  }
+  if (!graph::TraceScope::current()) return run_for_shapes(cell, projected, states, how, training);
+  if (x.dim(1) != kUnknownDim && x.dim(1) <= kMostUnrolled) return run_unrolled(cell, projected, mask, states, how, training);
+  return run_loop(cell, projected, mask, states, how, training);
+}
+
+// LSTM, GRU, SimpleRNN and RNN.
+class RecurrentLayer : public Layer {
  public:
-  using Base = ConfiguredLayer<Recurrent<Kind>, RecurrentOptions>;
-  static constexpr const char* kClass = Kind::kClass;
-  // SimpleRNN draws the seed of its dropout before those of its initializers, the others after.
-  explicit Recurrent(RecurrentOptions options)
-      : Recurrent(options, Kind::kSeedFirst ? std::make_shared<random::SeedGenerator>(options.seed) : nullptr) {}
-
+  RecurrentLayer(std::string class_name, Layer::Options base, RNNOptions& flags, std::shared_ptr<RnnCell> cell)
+      : Layer(std::move(class_name), std::move(base)), flags_(flags), cell_(std::move(cell)) {
+    track("cell", cell_);
+  }
+  Json module() const override { return "keras.layers"; }
+  Json get_config() const override {
+    Json config = Layer::get_config();
+    FieldWriter writer(config);
+    flag_fields(writer, const_cast<RNNOptions&>(flags_));
+    if (class_name() == "LSTM") cell_fields<CellKind::kLstm, false>(writer, const_cast<RNNOptions&>(flags_));
+    if (class_name() == "GRU") cell_fields<CellKind::kGru, false>(writer, const_cast<RNNOptions&>(flags_));
+    if (class_name() == "SimpleRNN") cell_fields<CellKind::kSimple, false>(writer, const_cast<RNNOptions&>(flags_));
+    if (class_name() == "RNN") config["cell"] = serialize_operation(*cell_);
+    return config;
+  }
   template <typename V>
-  static void fields(V& v, RecurrentOptions& o) {
+  static void flag_fields(V& v, RNNOptions& o) {
     v("return_sequences", o.return_sequences);
     v("return_state", o.return_state);
     v("go_backwards", o.go_backwards);
     v("stateful", o.stateful);
     v("unroll", o.unroll);
     v("zero_output_for_mask", o.zero_output_for_mask);
-    v("units", o.units);
-    v("activation", o.activation);
-    if (Kind::kGated) v("recurrent_activation", o.recurrent_activation);
-    v("use_bias", o.use_bias);
-    v("kernel_initializer", o.kernel_initializer);
-    v("recurrent_initializer", o.recurrent_initializer);
-    v("bias_initializer", o.bias_initializer);
-    if (Kind::kForgets) v("unit_forget_bias", o.unit_forget_bias);
-    v("kernel_regularizer", o.kernel_regularizer);
-    v("recurrent_regularizer", o.recurrent_regularizer);
-    v("bias_regularizer", o.bias_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("kernel_constraint", o.kernel_constraint);
-    v("recurrent_constraint", o.recurrent_constraint);
-    v("bias_constraint", o.bias_constraint);
-    v("dropout", o.dropout);
-    v("recurrent_dropout", o.recurrent_dropout);
-    if (Kind::kResets) v("reset_after", o.reset_after);
-    if (Kind::kGated) v("seed", o.seed);
-  }
-  static void read_legacy(FieldReader& reader, RecurrentOptions& o) {
-    for (const char* key : {"implementation", "use_cudnn"}) reader.drop(key);
-    reader.drop("time_major", false);
-    if (!Kind::kGated) reader("seed", o.seed);
   }
 
-  std::string class_name() const override { return kClass; }
+  bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
-  Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kDefaultFalse; }
-  void reset_states() override { carried_.clear(); }
+  TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
+  std::vector<std::string> argument_names() const override { return {"sequences"}; }
+  std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = 3}}; }
+  Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
+    const std::vector<Tensor> masks = mask.flatten();
+    const Tensor kept = flags_.return_sequences && !masks.empty() ? masks[0] : Tensor();
+    if (!flags_.return_state) return kept;
+    Structure::List all(outputs.num_leaves());
+    all[0] = kept;
+    return Structure::list(std::move(all));
+  }
 
   void build(const Nested<Shape>& shapes) override {
-    const Shape& input = shapes.is_leaf() ? shapes.leaf() : shapes[0].leaf();
-    if (input.rank() != 3) {
-      throw_invalid_argument(fmt::format("{} '{}': it takes inputs of shape (batch, time, features), found {}", kClass, this->name(),
-                                         input.to_string()));
+    const Shape& shape = shapes.leaf();
+    cell_->ensure_built(Shape{shape[0], shape[-1]});
+    if (!flags_.stateful) return;
+    if (shape[0] == kUnknownDim) {
+      throw_invalid_argument(fmt::format("{} '{}' is stateful: the batch size of its input must be known (give Input a batch_size)",
+                                         class_name(), name()));
     }
-    cell_->ensure_built(Shape{input[0], input[2]});
+    for (std::int64_t size : cell_->state_sizes()) {
+      kept_.push_back(Variable::create(Tensor::zeros({shape[0], size}, compute_dtype()), {.name = "rnn_state", .trainable = false}));
+    }
   }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
-    Tensors given = inputs.flatten();
-    Tensor x = given[0], mask = first_mask(context.mask);
-    given.erase(given.begin());
-    const Tensors initial = initial_states(x, given, context);
-    if (this->options_.go_backwards) {
-      x = ops::reverse(x, {1});
-      if (mask.defined()) mask = ops::reverse(mask, {1});
+    const Tensor& x = inputs.leaf();
+    if (flags_.unroll && x.dim(1) == kUnknownDim) {
+      throw_invalid_argument(fmt::format("{} '{}' cannot unroll: the number of time steps is not known", class_name(), name()));
     }
-    const RecurrentDrops drops = context.training ? cell_->draw_drops(x, seeds_) : RecurrentDrops{};
-    const Tensor projected = cell_->project(x, drops);
-    Tensors states = initial;
-    const Tensor output = x.dim(1) == kUnknownDim ? loop(projected, mask, drops, states) : unrolled(projected, mask, drops, states);
-    if (this->options_.stateful && !states[0].is_symbolic()) {
-      carried_.clear();
-      for (const Tensor& state : states) carried_.push_back(ops::stop_gradient(state));
+    Tensors states = initial_states(x, context);
+    const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
+    cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
+    const Unroll how{flags_.return_sequences, flags_.go_backwards, flags_.zero_output_for_mask};
+    Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how, context.training);
+    cell_->drop_masks();
+    if (flags_.stateful && !x.is_symbolic()) {
+      for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i]->assign(ops::stop_gradient(outcome.states[i]));
     }
-    if (!this->options_.return_state) return output;
-    Structure::List list{Structure(output)};
-    for (const Tensor& state : states) list.push_back(Structure(state));
-    return Structure::list(std::move(list));
+    const Tensor output = flags_.return_sequences ? outcome.all : outcome.last;
+    if (!flags_.return_state) return output;
+    Structure::List all = {output};
+    for (Tensor& state : outcome.states) all.push_back(std::move(state));
+    return Structure::list(std::move(all));
   }
 
-  Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
-    const Tensor own = this->options_.return_sequences ? first_mask(mask) : Tensor();
-    if (!this->options_.return_state) return own;
-    Tensors masks(outputs.num_leaves());
-    masks[0] = own;
-    return outputs.pack(masks);
+  void reset_states() override {
+    for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));
   }
+  const RNNOptions& flags() const { return flags_; }
+  void set_zero_output_for_mask(bool zero) { flags_.zero_output_for_mask = zero; }
 
  private:
-  Recurrent(RecurrentOptions options, random::SeedGeneratorPtr seeds) : Base(std::move(options)) {
-    seeds_ = seeds ? this->track(std::move(seeds)) : this->add_seed_generator(this->options_.seed);
-    cell_ = this->track("cell", Kind::cell(this->options_));
-  }
-
-  static Tensor first_mask(const Structure& mask) {
-    const Tensors masks = mask.flatten();
-    return masks.empty() ? Tensor() : masks[0];
-  }
-
-  Tensors initial_states(const Tensor& x, const Tensors& given, const CallContext& context) const {
-    Tensors states = given;
-    if (states.empty() && context.arguments) {
-      if (const Argument* keyword = context.arguments->find("initial_state")) {
-        for (const Tensor& state : to_structure(*keyword).flatten()) {
-          if (state.defined()) states.push_back(state);
-        }
+  Tensors initial_states(const Tensor& x, const CallContext& context) const {
+    const Argument* given = context.arguments->find("initial_state");
+    if (!given && context.arguments->args.size() > 1) given = &context.arguments->args[1];
+    Tensors states;
+    if (given) {
+      for (const ArgValue& value : given->flatten()) {
+        if (value.is_tensor()) states.push_back(ops::cast(value.tensor, compute_dtype()));
       }
     }
-    if (!states.empty() && states.size() != static_cast<std::size_t>(cell_->num_states())) {
-      throw_invalid_argument(fmt::format("{} '{}': {} initial states were given, it has {}", kClass, this->name(), states.size(),
-                                         cell_->num_states()));
+    const Ints sizes = cell_->state_sizes();
+    if (!states.empty()) {
+      if (states.size() != sizes.size()) {
+        throw_invalid_argument(fmt::format("{} '{}' has {} states, initial_state has {}", class_name(), name(), sizes.size(), states.size()));
+      }
+      return states;
     }
-    if (states.empty() && this->options_.stateful && !carried_.empty() && !x.is_symbolic()) return carried_;
-    while (states.size() < static_cast<std::size_t>(cell_->num_states())) {
-      const Tensor dims = ops::stack({ops::dim_of(x, 0), Tensor::scalar(static_cast<std::int32_t>(cell_->units()))});
-      states.push_back(ops::fill(dims, ops::constant(0.0, x.dtype())));
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (flags_.stateful) {
+        states.push_back(kept_.at(i)->read());
+      } else {
+        const Tensor shape = shape_with_batch(x, sizes[i]);
+        states.push_back(ops::fill(shape, Tensor::scalar(0.0, compute_dtype())));
+      }
     }
     return states;
   }
-
-  // One step; where `mask` (batch, 1) is false the states and the output stay as they were.
-  Tensor advance(const Tensor& projected, const Tensor& mask, const RecurrentDrops& drops, const Tensor& last, Tensors& states) const {
-    Tensors next = cell_->step(projected, states, drops);
-    Tensor output = next[0];
-    if (mask.defined()) {
-      for (std::size_t i = 0; i < next.size(); ++i) next[i] = ops::where(mask, next[i], states[i]);
-      output = ops::where(mask, output, this->options_.zero_output_for_mask || !last.defined() ? ops::zeros_like(output) : last);
-    }
-    states = std::move(next);
-    return output;
+  static Tensor shape_with_batch(const Tensor& x, std::int64_t size) {
+    if (x.dim(0) != kUnknownDim) return ops::constant_ints({x.dim(0), size});
+    return ops::stack({ops::dim_of(x, 0), Tensor::scalar(static_cast<std::int32_t>(size))});
   }
 
-  Tensor unrolled(const Tensor& projected, const Tensor& mask, const RecurrentDrops& drops, Tensors& states) const {
-    const Tensors steps = ops::unstack(projected, 1);
-    const Tensors masks = mask.defined() ? ops::unstack(mask, 1) : Tensors();
-    Tensors outputs;
-    Tensor last;
-    for (std::size_t t = 0; t < steps.size(); ++t) {
-      const Tensor step_mask = masks.empty() ? Tensor() : ops::expand_dims(masks[t], 1);
-      last = advance(steps[t], step_mask, drops, last, states);
-      if (this->options_.return_sequences) outputs.push_back(last);
-    }
-    if (!this->options_.return_sequences) return last.defined() ? last : states[0];
-    return outputs.empty() ? ops::slice_axis(projected, 2, 0, cell_->units()) : ops::stack(outputs, 1);
-  }
-
-  // The same for a number of steps that is not known while a graph is built.
-  Tensor loop(const Tensor& projected, const Tensor& mask, const RecurrentDrops& drops, Tensors& states) const {
-    const Tensor steps = ops::transpose(projected, {1, 0, 2});
-    const Tensor masks = mask.defined() ? ops::expand_dims(ops::transpose(mask, {1, 0}), 2) : Tensor();
-    const Tensor count = ops::dim_of(steps, 0);
-    const Tensor element = ops::constant_ints({-1, cell_->units()});
-    const bool sequences = this->options_.return_sequences;
-    Tensors variables{Tensor::scalar(std::int32_t{0}), ops::zeros_like(states[0])};
-    variables.insert(variables.end(), states.begin(), states.end());
-    if (sequences) variables.push_back(ops::call1("TensorListReserve", {element, count}, {{"element_dtype", projected.dtype()}}));
-    const std::size_t num_states = states.size();
-    const Tensors final = graph::while_loop(
-        [&](const Tensors& v) { return ops::less(v[0], count); },
-        [&](const Tensors& v) {
-          Tensors now(v.begin() + 2, v.begin() + 2 + static_cast<std::ptrdiff_t>(num_states));
-          const Tensor output = advance(ops::gather(steps, v[0]), masks.defined() ? ops::gather(masks, v[0]) : Tensor(), drops, v[1], now);
-          Tensors next{ops::add(v[0], Tensor::scalar(std::int32_t{1})), output};
-          next.insert(next.end(), now.begin(), now.end());
-          if (sequences) next.push_back(ops::call1("TensorListSetItem", {v.back(), v[0], output}));
-          return next;
-        },
-        variables);
-    states.assign(final.begin() + 2, final.begin() + 2 + static_cast<std::ptrdiff_t>(num_states));
-    if (!sequences) return final[1];
-    const Tensor stacked = ops::call1("TensorListStack", {final.back(), element}, {{"element_dtype", projected.dtype()}});
-    return ops::transpose(stacked, {1, 0, 2});
-  }
-
-  std::shared_ptr<RecurrentCell> cell_;
-  random::SeedGeneratorPtr seeds_;
-  Tensors carried_;  // of a stateful layer
+  RNNOptions flags_;  // as given, with initializers and the like resolved
+  std::shared_ptr<RnnCell> cell_;
+  std::vector<VariablePtr> kept_;
 };
 
-struct SimpleRnnKind {
-  static constexpr const char* kClass = "SimpleRNN";
-  static constexpr bool kSeedFirst = true, kGated = false, kForgets = false, kResets = false;
-  static std::shared_ptr<RecurrentCell> cell(const RecurrentOptions& o) { return simple_rnn_cell(o); }
-};
-struct LstmKind {
-  static constexpr const char* kClass = "LSTM";
-  static constexpr bool kSeedFirst = false, kGated = true, kForgets = true, kResets = false;
-  static std::shared_ptr<RecurrentCell> cell(const RecurrentOptions& o) { return lstm_cell(o); }
-};
-struct GruKind {
-  static constexpr const char* kClass = "GRU";
-  static constexpr bool kSeedFirst = false, kGated = true, kForgets = false, kResets = true;
-  static std::shared_ptr<RecurrentCell> cell(const RecurrentOptions& o) { return gru_cell(o); }
-};
-
-// A copy of a layer from its config, under another name and with keywords changed.
-LayerPtr copy_layer(const Layer& layer, const std::string& name, const std::vector<std::pair<std::string, Json>>& changes) {
-  Json object = serialize_operation(layer);
-  object["config"]["name"] = name;
-  for (const auto& [key, value] : changes) {
-    if (object["config"].contains(key)) object["config"][key] = value;
-  }
-  object.erase("build_config");
-  return deserialize_layer(object);
+template <CellKind kKind>
+std::shared_ptr<RnnCell> cell_for(RNNOptions& o) {
+  RNNOptions cell = o;
+  cell.trainable = o.trainable;
+  constexpr const char* kNames[] = {"lstm_cell", "gru_cell", "simple_rnn_cell"};
+  cell.name = kNames[static_cast<int>(kKind)];
+  // The generator and the initializers draw their seeds in the constructor of the cell; the layer writes
+  // the same objects into its config.
+  if constexpr (kKind == CellKind::kLstm) return make_lstm_cell(std::move(cell));
+  if constexpr (kKind == CellKind::kGru) return make_gru_cell(std::move(cell));
+  return make_simple_rnn_cell(std::move(cell));
 }
 
-std::string without_prefix(const std::string& name, const std::string& prefix) {
-  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+constexpr const char* class_of(CellKind kind) {
+  return kind == CellKind::kLstm ? "LSTM" : kind == CellKind::kGru ? "GRU" : "SimpleRNN";
 }
 
-class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, BidirectionalOptions> {
- public:
-  static constexpr const char* kClass = "Bidirectional";
-  explicit BidirectionalLayer(BidirectionalOptions options) : ConfiguredLayer(std::move(options)) {
-    if (!options_.layer) throw_invalid_argument("Bidirectional: the layer is missing");
-    const auto mode = options_.merge_mode;
-    if (mode && *mode != "concat" && *mode != "sum" && *mode != "mul" && *mode != "ave") {
-      throw_invalid_argument(fmt::format("Bidirectional: merge_mode is '{}', expected concat, sum, mul, ave or null", *mode));
-    }
-    const Json config = options_.layer->get_config();
-    const bool backwards = config.value("go_backwards", false);
-    sequences_ = config.value("return_sequences", false);
-    states_ = config.value("return_state", false);
-    const std::string name = without_prefix(options_.layer->name(), "forward_");
-    forward_ = track("forward_layer", copy_layer(*options_.layer, "forward_" + name, {{"zero_output_for_mask", sequences_}}));
-    LayerPtr backward = options_.backward_layer ? options_.backward_layer.ptr()
-                                                : copy_layer(*options_.layer, "backward_" + name,
-                                                             {{"go_backwards", !backwards}, {"zero_output_for_mask", sequences_}});
-    backward_ = track("backward_layer", std::move(backward));
-    options_.layer = LayerHandle(forward_);
-    options_.backward_layer = LayerHandle(backward_);
-  }
-  template <typename V>
-  static void fields(V& v, BidirectionalOptions& o) {
-    v("merge_mode", o.merge_mode);
-    v("layer", o.layer);
-    v("backward_layer", o.backward_layer);
-  }
-  std::string class_name() const override { return kClass; }
-  bool supports_masking() const override { return true; }
-  bool uses_mask() const override { return true; }
-  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
-  void reset_states() override {
-    forward_->reset_states();
-    backward_->reset_states();
-  }
+template <CellKind kKind>
+LayerPtr make_recurrent(RNNOptions o, Layer::Options base) {
+  // Resolve once: SimpleRNN's generator draws before its initializers, so the cell must be the first to
+  // resolve; its objects are then taken over.
+  std::shared_ptr<RnnCell> cell = cell_for<kKind>(o);
+  take_objects(*cell, o);
+  return std::make_shared<RecurrentLayer>(class_of(kKind), std::move(base), o, std::move(cell));
+}
 
-  void build(const Nested<Shape>& shapes) override {
-    forward_->ensure_built(shapes);
-    backward_->ensure_built(shapes);
-  }
+template <CellKind kKind>
+LayerPtr recurrent_from_config(const Json& config) {
+  FieldReader reader(class_of(kKind), config);
+  RNNOptions o;
+  read_legacy_rnn(reader, o);
+  RecurrentLayer::flag_fields(reader, o);
+  cell_fields<kKind, false>(reader, o);
+  if (kKind == CellKind::kSimple) reader.drop("seed");
+  Layer::Options base = read_layer_options(reader);
+  o.trainable = base.trainable;
+  o.dtype = base.dtype;
+  base.activity_regularizer = o.activity_regularizer;
+  // Keras 1 and early Keras 2 had no reset_after: the bias then has one row.
+  if (kKind == CellKind::kGru && config.contains("implementation") && !config.contains("reset_after")) o.reset_after = false;
+  reader.finish();
+  return make_recurrent<kKind>(std::move(o), std::move(base));
+}
 
-  Structure call(const Structure& inputs, const CallContext& context) override {
-    const CallOptions options{context.training, context.mask};
-    Structure from = inputs, to = inputs;
-    if (inputs.is_list() && inputs.items().size() > 1) {
-      const std::size_t half = (inputs.items().size() - 1) / 2;
-      Structure::List first{inputs[0]}, second{inputs[0]};
-      for (std::size_t i = 0; i < half; ++i) {
-        first.push_back(inputs[1 + i]);
-        second.push_back(inputs[1 + half + i]);
-      }
-      from = Structure::list(std::move(first));
-      to = Structure::list(std::move(second));
-    }
-    const Structure a = (*forward_)(from, options), b = (*backward_)(to, options);
-    const Tensors ahead = a.flatten(), back = b.flatten();
-    const Tensor reversed = sequences_ ? ops::reverse(back[0], {1}) : back[0];
-    Structure::List out = merge(ahead[0], reversed);
-    if (states_) {
-      for (std::size_t i = 1; i < ahead.size(); ++i) out.push_back(Structure(ahead[i]));
-      for (std::size_t i = 1; i < back.size(); ++i) out.push_back(Structure(back[i]));
-    }
-    return out.size() == 1 ? out[0] : Structure::list(std::move(out));
-  }
+LayerPtr rnn_from_config(const Json& config) {
+  FieldReader reader("RNN", config);
+  RNNOptions o;
+  RecurrentLayer::flag_fields(reader, o);
+  LayerHandle handle;
+  reader("cell", handle);
+  for (const char* key : {"num_constants", "time_major"}) reader.drop(key);
+  Layer::Options base = read_layer_options(reader);
+  reader.finish();
+  auto cell = std::dynamic_pointer_cast<RnnCell>(handle.ptr());
+  if (!cell) throw_invalid_argument(fmt::format("RNN '{}': it has no cell, or one that is no RNN cell", base.name));
+  return std::make_shared<RecurrentLayer>("RNN", std::move(base), o, std::move(cell));
+}
 
-  Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
-    const Tensors masks = mask.flatten();
-    Tensors out(outputs.num_leaves());
-    if (sequences_ && !masks.empty()) {
-      out[0] = masks[0];
-      if (!options_.merge_mode && out.size() > 1) out[1] = masks[0];
-    }
-    return outputs.pack(out);
-  }
-
- private:
-  Structure::List merge(const Tensor& a, const Tensor& b) const {
-    if (!options_.merge_mode) return {Structure(a), Structure(b)};
-    if (*options_.merge_mode == "concat") return {Structure(ops::concat({a, b}, -1))};
-    if (*options_.merge_mode == "sum") return {Structure(a + b)};
-    if (*options_.merge_mode == "ave") return {Structure((a + b) / 2.0)};
-    return {Structure(a * b)};
-  }
-
-  LayerPtr forward_, backward_;
-  bool sequences_ = false, states_ = false;
-};
-
-class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions> {
- public:
-  static constexpr const char* kClass = "TimeDistributed";
-  explicit TimeDistributedLayer(TimeDistributedOptions options) : ConfiguredLayer(std::move(options)) {
-    if (!options_.layer) throw_invalid_argument("TimeDistributed: the layer is missing");
-    track("layer", options_.layer.ptr());
-  }
-  template <typename V>
-  static void fields(V& v, TimeDistributedOptions& o) {
-    v("layer", o.layer);
-  }
-  std::string class_name() const override { return kClass; }
-  bool supports_masking() const override { return true; }
-  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
-
-  void build(const Nested<Shape>& shapes) override {
-    const Shape& input = shapes.leaf();
-    if (input.rank() < 3) {
-      throw_invalid_argument(fmt::format("TimeDistributed '{}': it takes inputs of rank 3 or more, found shape {}", name(), input.to_string()));
-    }
-    Shape inner{input[0]};
-    for (int axis = 2; axis < input.rank(); ++axis) inner.push_back(input[axis]);
-    options_.layer->ensure_built(inner);
-  }
-
-  // Time and batch become one axis: every step is computed at once.
-  Structure call(const Structure& inputs, const CallContext& context) override {
-    const Tensor& x = inputs.leaf();
-    ops::Ints inner{-1};
-    for (int axis = 2; axis < x.rank(); ++axis) inner.push_back(x.dim(axis));
-    const Tensor out = options_.layer(ops::reshape(x, inner), {.training = context.training}).leaf();
-    Tensors dims{ops::dim_of(x, 0), ops::dim_of(x, 1)};
-    for (int axis = 1; axis < out.rank(); ++axis) dims.push_back(ops::dim_of(out, axis));
-    return ops::reshape(out, ops::stack(dims));
-  }
-};
+Layer::Options base_options(const RNNOptions& o) {
+  return {.name = o.name, .trainable = o.trainable, .dtype = o.dtype, .activity_regularizer = o.activity_regularizer};
+}
 
 }  // namespace
 
 void register_recurrent_layers(LayerRegistry& registry) {
-  registry.add(layer_row<Recurrent<SimpleRnnKind>>());
-  registry.add(layer_row<Recurrent<LstmKind>>());
-  registry.add(layer_row<Recurrent<GruKind>>());
-  registry.add(layer_row<BidirectionalLayer>());
-  registry.add(layer_row<TimeDistributedLayer>());
+  registry.add({"LSTM", {"CuDNNLSTM"}, "keras.layers", recurrent_from_config<CellKind::kLstm>});
+  registry.add({"GRU", {}, "keras.layers", recurrent_from_config<CellKind::kGru>});
+  registry.add({"SimpleRNN", {}, "keras.layers", recurrent_from_config<CellKind::kSimple>});
+  registry.add({"RNN", {}, "keras.layers", rnn_from_config});
+  register_recurrent_cells(registry);
+  register_wrappers(registry);
+}
+
+bool recurrent_flags(const Layer& layer, layers::RNNOptions& out) {
+  const auto* recurrent = dynamic_cast<const RecurrentLayer*>(&layer);
+  if (recurrent) out = recurrent->flags();
+  return recurrent != nullptr;
+}
+
+void set_zero_output_for_mask(Layer& layer, bool zero) {
+  if (auto* recurrent = dynamic_cast<RecurrentLayer*>(&layer)) recurrent->set_zero_output_for_mask(zero);
 }
 
 }  // namespace lockstep::keras
 
 namespace lockstep::layers {
 
-using keras::LayerHandle;
-
-namespace {
-
-template <typename Kind>
-LayerHandle recurrent(std::int64_t units, RecurrentOptions options) {
+LayerHandle LSTM(std::int64_t units, RNNOptions options) {
   options.units = units;
-  return keras::make_layer<keras::Recurrent<Kind>>(std::move(options));
+  keras::Layer::Options base = keras::base_options(options);
+  return LayerHandle(keras::make_recurrent<keras::CellKind::kLstm>(std::move(options), std::move(base)));
 }
-
-}  // namespace
-
-LayerHandle SimpleRNN(std::int64_t units, RecurrentOptions options) { return recurrent<keras::SimpleRnnKind>(units, std::move(options)); }
-LayerHandle LSTM(std::int64_t units, RecurrentOptions options) { return recurrent<keras::LstmKind>(units, std::move(options)); }
-LayerHandle GRU(std::int64_t units, RecurrentOptions options) { return recurrent<keras::GruKind>(units, std::move(options)); }
-
-LayerHandle Bidirectional(LayerHandle layer, BidirectionalOptions options) {
-  options.layer = std::move(layer);
-  return keras::make_layer<keras::BidirectionalLayer>(std::move(options));
+LayerHandle GRU(std::int64_t units, RNNOptions options) {
+  options.units = units;
+  keras::Layer::Options base = keras::base_options(options);
+  return LayerHandle(keras::make_recurrent<keras::CellKind::kGru>(std::move(options), std::move(base)));
 }
-
-LayerHandle TimeDistributed(LayerHandle layer, TimeDistributedOptions options) {
-  options.layer = std::move(layer);
-  return keras::make_layer<keras::TimeDistributedLayer>(std::move(options));
+LayerHandle SimpleRNN(std::int64_t units, RNNOptions options) {
+  options.units = units;
+  keras::Layer::Options base = keras::base_options(options);
+  return LayerHandle(keras::make_recurrent<keras::CellKind::kSimple>(std::move(options), std::move(base)));
+}
+LayerHandle RNN(LayerHandle cell, GenericRNNOptions options) {
+  auto rnn_cell = std::dynamic_pointer_cast<keras::RnnCell>(cell.ptr());
+  if (!rnn_cell) throw_invalid_argument("RNN needs an RNN cell");
+  RNNOptions flags{.return_sequences = options.return_sequences, .return_state = options.return_state,
+                   .go_backwards = options.go_backwards, .stateful = options.stateful, .unroll = options.unroll,
+                   .zero_output_for_mask = options.zero_output_for_mask};
+  keras::Layer::Options base{.name = options.name, .trainable = options.trainable, .dtype = options.dtype};
+  return std::make_shared<keras::RecurrentLayer>("RNN", std::move(base), flags, std::move(rnn_cell));
 }
 
 }  // namespace lockstep::layers

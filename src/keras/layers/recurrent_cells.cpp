@@ -45,6 +45,7 @@ class GatedCell : public RnnCell {
     return config;
   }
 
+  const RNNOptions* cell_options() const override { return &options_; }
   Ints state_sizes() const override { return Ints(kKind == CellKind::kLstm ? 2 : 1, options_.units); }
   void draw_masks(const Tensor& x) override {
     if (x.is_symbolic()) return;
@@ -303,6 +304,22 @@ void read_legacy_rnn(FieldReader& reader, RNNOptions& o) {
   reader("output_dim", o.units);
   reader.drop("consume_less");
   reader.drop("use_cudnn");
+}
+
+void take_objects(const RnnCell& cell, RNNOptions& options) {
+  const RNNOptions& resolved = *cell.cell_options();
+  options.activation = resolved.activation;
+  options.recurrent_activation = resolved.recurrent_activation;
+  options.kernel_initializer = resolved.kernel_initializer;
+  options.recurrent_initializer = resolved.recurrent_initializer;
+  options.bias_initializer = resolved.bias_initializer;
+  options.kernel_regularizer = resolved.kernel_regularizer;
+  options.recurrent_regularizer = resolved.recurrent_regularizer;
+  options.bias_regularizer = resolved.bias_regularizer;
+  options.activity_regularizer = regularizers::get(options.activity_regularizer);
+  options.kernel_constraint = resolved.kernel_constraint;
+  options.recurrent_constraint = resolved.recurrent_constraint;
+  options.bias_constraint = resolved.bias_constraint;
 }
 
 std::shared_ptr<RnnCell> make_lstm_cell(RNNOptions options) { return std::make_shared<LstmCell>(std::move(options)); }

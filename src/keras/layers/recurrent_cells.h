@@ -25,6 +25,7 @@ class RnnCell : public Layer {
 
   std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
   TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
+  virtual const layers::RNNOptions* cell_options() const { return nullptr; }
   // Called by itself: on {inputs, state, …}; gives {output, state, …}.
   Structure call(const Structure& inputs, const CallContext& context) override;
 
@@ -64,6 +65,13 @@ void cell_fields(V& v, layers::RNNOptions& o) {
 }
 // Keywords of older Keras versions.
 void read_legacy_rnn(FieldReader& reader, layers::RNNOptions& options);
+
+// The resolved options of an LSTM, GRU or SimpleRNN cell put into `options`: the layer around the cell writes
+// the same objects into its config.
+void take_objects(const RnnCell& cell, layers::RNNOptions& options);
+// The keywords of a recurrent layer; false for other layers.
+bool recurrent_flags(const Layer& layer, layers::RNNOptions& out);
+void set_zero_output_for_mask(Layer& layer, bool zero);
 
 void register_recurrent_cells(LayerRegistry& registry);
 void register_wrappers(LayerRegistry& registry);
