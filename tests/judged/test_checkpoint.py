@@ -1,0 +1,232 @@
+"""TensorFlow checkpoints of models and optimizers: ours restored by tf.train.Checkpoint, TensorFlow's restored by us."""
+
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+PROBE = pathlib.Path(__file__).resolve().parents[2] / "build" / "bin" / "checkpoint_probe"
+STRATEGIES = ["default", "mirrored:2"]
+
+
+def probe(*args, check=True):
+    done = subprocess.run([str(PROBE), *map(str, args)], capture_output=True, text=True)
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout.strip() if check else done
+
+
+def sequential():
+    return keras.Sequential([keras.Input((8,)), keras.layers.Dense(6, activation="relu"), keras.layers.BatchNormalization(),
+                             keras.layers.Dropout(0.5), keras.layers.Dense(3)])
+
+
+def functional():
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
+    shared = keras.layers.Dense(4, name="shared")
+    inner = keras.Sequential([keras.Input((8,)), keras.layers.Dense(5), keras.layers.LayerNormalization()], name="inner")
+    x = keras.layers.Concatenate()([shared(a), shared(b)])
+    return keras.Model([a, b], keras.layers.Dense(2)(inner(x)))
+
+
+def image():
+    return keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(3, 3), keras.layers.MaxPooling2D(),
+                             keras.layers.Flatten(), keras.layers.Dense(4)])
+
+
+def recurrent():
+    return keras.Sequential([keras.Input((5,), dtype="int32"), keras.layers.Embedding(10, 3), keras.layers.LSTM(4),
+                             keras.layers.Dense(1)])
+
+
+MODELS = {f.__name__: f for f in (sequential, functional, image, recurrent)}
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.1),
+    "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+    "adam": lambda: keras.optimizers.Adam(0.01),
+    "amsgrad": lambda: keras.optimizers.Adam(0.01, amsgrad=True),
+    "adamw": lambda: keras.optimizers.AdamW(0.01),
+    "rmsprop": lambda: keras.optimizers.RMSprop(0.01, momentum=0.5, centered=True),
+    "schedule": lambda: keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.5)),
+    "ema": lambda: keras.optimizers.Adam(0.01, use_ema=True),
+    "accumulation": lambda: keras.optimizers.SGD(0.1, momentum=0.9, gradient_accumulation_steps=2),
+    "adagrad": lambda: keras.optimizers.Adagrad(0.1),
+    "adadelta": lambda: keras.optimizers.Adadelta(0.1),
+    "adamax": lambda: keras.optimizers.Adamax(0.1),
+    "nadam": lambda: keras.optimizers.Nadam(0.1),
+    "ftrl": lambda: keras.optimizers.Ftrl(0.1),
+    "lion": lambda: keras.optimizers.Lion(0.1),
+    "adafactor": lambda: keras.optimizers.Adafactor(0.1),
+    "loss_scale": lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)),
+}
+
+
+def randomize(model, seed):
+    rng = np.random.default_rng(seed)
+    for v in [*model.variables, *model.optimizer.variables]:
+        if "float" in v.dtype:
+            v.assign(rng.random(v.shape) + 0.1)
+    model.optimizer.iterations.assign(17)
+
+
+def made(kind, optimizer, seed):
+    model = MODELS[kind]()
+    model.compile(OPTIMIZERS[optimizer](), "mse")
+    model.optimizer.build(model.trainable_variables)
+    randomize(model, seed)
+    return model
+
+
+def state(model):
+    return [np.asarray(v) for v in [*model.weights, *model.optimizer.variables]]
+
+
+def assert_same(a, b):
+    assert len(a) == len(b)
+    for x, y in zip(a, b):
+        np.testing.assert_array_equal(x, y)
+
+
+CASES = [("sequential", o) for o in OPTIMIZERS] + [(m, "adam") for m in MODELS if m != "sequential"]
+
+
+@pytest.mark.parametrize("kind,optimizer", CASES)
+def test_ours_restored_by_tensorflow(tmp_path, kind, optimizer):
+    model = made(kind, optimizer, 1)
+    model.save(tmp_path / "m.keras")
+    files = []
+    for strategy in STRATEGIES:
+        path = probe("save", tmp_path / "m.keras", tmp_path / strategy / "ckpt", strategy)
+        assert path == str(tmp_path / strategy / "ckpt-1") == tf.train.latest_checkpoint(str(tmp_path / strategy))
+        other = made(kind, optimizer, 2)
+        status = tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
+        status.assert_existing_objects_matched()
+        status.assert_consumed()
+        assert_same(state(model), state(other))
+        files.append([pathlib.Path(path + end).read_bytes() for end in (".index", ".data-00000-of-00001")])
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("kind,optimizer", CASES)
+def test_tensorflows_restored_by_us(tmp_path, kind, optimizer, strategy):
+    model = made(kind, optimizer, 3)
+    path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(tmp_path / "ckpt"))
+    made(kind, optimizer, 4).save(tmp_path / "m.keras")
+    probe("restore", tmp_path / "m.keras", path, tmp_path / "out.keras", strategy, "consumed")
+    assert_same(state(model), state(keras.models.load_model(tmp_path / "out.keras")))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_an_optimizer_that_is_not_built_yet(tmp_path, kind):
+    model = made(kind, "adam", 5)
+    path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(tmp_path / "ckpt"))
+    made(kind, "adam", 6).save(tmp_path / "m.keras")
+    probe("restore_unbuilt", tmp_path / "m.keras", path, tmp_path / "out.keras", "default", "matched")
+    assert_same(state(model), state(keras.models.load_model(tmp_path / "out.keras")))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_as_root(tmp_path, kind):
+    model = made(kind, "adam", 7)
+    model.save(tmp_path / "m.keras")
+    path = probe("root", tmp_path / "m.keras", tmp_path / "ours", "default")
+    other = made(kind, "adam", 8)
+    tf.train.Checkpoint(other).restore(path).assert_consumed()
+    assert_same(state(model), state(other))
+    path = tf.train.Checkpoint(model).save(str(tmp_path / "theirs"))
+    other.save(tmp_path / "other.keras")
+    made(kind, "adam", 9).save(tmp_path / "m.keras")
+    probe("restore_root", tmp_path / "m.keras", path, tmp_path / "out.keras", "default", "consumed")
+    assert_same(state(model), state(keras.models.load_model(tmp_path / "out.keras")))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_one_file_for_every_reader(tmp_path, kind):
+    model = made(kind, "adam", 10)
+    model.save(tmp_path / "m.keras")
+    path = probe("write", tmp_path / "m.keras", tmp_path / "all", "default")
+    a, b = made(kind, "adam", 11), made(kind, "adam", 12)
+    tf.train.Checkpoint(model=a, optimizer=a.optimizer).restore(path).assert_consumed()
+    tf.train.Checkpoint(b).restore(path).assert_consumed()
+    assert_same(state(model), state(a))
+    assert_same(state(model), state(b))
+    made(kind, "adam", 13).save(tmp_path / "n.keras")
+    said = probe("read", tmp_path / "n.keras", path, tmp_path / "out.keras", "default", "consumed")
+    assert said == "optimizer=true missing=0 unused=0"
+    assert_same(state(model), state(keras.models.load_model(tmp_path / "out.keras")))
+
+
+def keras2_model(legacy):
+    tfk = pytest.importorskip("tf_keras")
+    model = tfk.Sequential([tfk.Input((8,)), tfk.layers.Dense(6, activation="relu"), tfk.layers.BatchNormalization(),
+                            tfk.layers.Dropout(0.5), tfk.layers.Dense(3)])
+    model.compile((tfk.optimizers.legacy if legacy else tfk.optimizers).Adam(0.01), "mse")
+    rng = np.random.default_rng(14)
+    model.fit(rng.random((16, 8)), rng.random((16, 3)), epochs=2, verbose=0)
+    return model
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_checkpoints_of_keras2(tmp_path, legacy):
+    model = keras2_model(legacy)
+    model.save_weights(str(tmp_path / "weights"), save_format="tf")
+    path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(str(tmp_path / "ckpt"))
+    made("sequential", "adam", 15).save(tmp_path / "m.keras")
+    for command, prefix in [("read", tmp_path / "weights"), ("read", path), ("restore", path)]:
+        probe(command, tmp_path / "m.keras", prefix, tmp_path / "out.keras", "default", "partial")
+        out = keras.models.load_model(tmp_path / "out.keras")
+        assert_same([np.asarray(v) for v in model.weights], [np.asarray(v) for v in out.weights])
+        assert int(out.optimizer.iterations) == int(model.optimizer.iterations)
+        theirs = {tuple(np.ravel(v)) for v in model.optimizer.variables() if len(v.shape)} if legacy else \
+                 {tuple(np.ravel(v)) for v in model.optimizer.variables if len(v.shape)}
+        ours = {tuple(np.ravel(v)) for v in out.optimizer.variables if len(v.shape)}
+        assert theirs == ours
+
+
+def test_keras2_loads_our_weights(tmp_path):
+    made("sequential", "adam", 16).save(tmp_path / "m.keras")
+    path = probe("write", tmp_path / "m.keras", tmp_path / "all", "default")
+    tfk = pytest.importorskip("tf_keras")
+    model = tfk.Sequential([tfk.Input((8,)), tfk.layers.Dense(6, activation="relu"), tfk.layers.BatchNormalization(),
+                            tfk.layers.Dropout(0.5), tfk.layers.Dense(3)])
+    model.load_weights(path)
+    expected = keras.models.load_model(tmp_path / "m.keras")
+    assert_same([np.asarray(v) for v in expected.weights], [np.asarray(v) for v in model.weights])
+
+
+def test_managers_take_turns(tmp_path):
+    step = tf.Variable(0, dtype=tf.int64)
+    theirs = tf.train.CheckpointManager(tf.train.Checkpoint(step=step), str(tmp_path), max_to_keep=3)
+    for _ in range(2):
+        step.assign_add(1)
+        theirs.save()
+    kept = probe("manage", tmp_path, 2, 3).splitlines()
+    assert kept == [str(tmp_path / f"ckpt-{i}") for i in (2, 3, 4)]
+    again = tf.train.CheckpointManager(tf.train.Checkpoint(step=step), str(tmp_path), max_to_keep=3)
+    assert again.checkpoints == kept
+    assert again.restore_or_initialize() == kept[-1]
+    assert int(step) == 4
+    assert not (tmp_path / "ckpt-1.index").exists()
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path):
+    probe("manage", tmp_path, 3, 3)
+    data = tmp_path / "ckpt-3.data-00000-of-00001"
+    data.write_bytes(bytes(b ^ 255 for b in data.read_bytes()))
+    done = subprocess.run([str(PROBE), "resume", str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-2:] == [str(tmp_path / "ckpt-2"), "2"]
+    assert "ckpt-3" in done.stdout + done.stderr
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    model = made("sequential", "adam", 17)
+    path = tf.train.Checkpoint(model=model).save(str(tmp_path / "ckpt"))
+    made("image", "adam", 18).save(tmp_path / "m.keras")
+    done = probe("restore", tmp_path / "m.keras", path, tmp_path / "out.keras", "default", "consumed", check=False)
+    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) >= 1
+    done = probe("restore", tmp_path / "m.keras", tmp_path / "none", tmp_path / "out.keras", "default", "consumed", check=False)
+    assert done.returncode == 1 and done.stderr.startswith("NotFound: ")
