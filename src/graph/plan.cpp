@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,6 +35,24 @@ Tensor dereferenced(const Tensor& tensor) {
 bool has_resource_inputs(const ops::Signature& signature) {
   return std::any_of(signature.inputs.begin(), signature.inputs.end(),
                      [](const ops::ArgDef& arg) { return arg.dtype == DType::kResource || !arg.type_list_attr.empty(); });
+}
+
+// How many tensors an argument of the signature stands for.
+std::int64_t width_of(const Step& step, const ops::ArgDef& arg) {
+  if (!arg.type_list_attr.empty()) return static_cast<std::int64_t>(step.attr<std::vector<DType>>(arg.type_list_attr).size());
+  const std::int64_t width = arg.number_attr.empty() ? 1 : step.attr<std::int64_t>(arg.number_attr);
+  if (width < 0 || width > kMaxOutputs) {
+    throw_invalid_argument(fmt::format("node '{}': '{}' stands for {} tensors", step.node->name, arg.name, width));
+  }
+  return width;
+}
+
+void check_inputs(const Step& step) {
+  std::int64_t expected = 0;
+  for (const ops::ArgDef& arg : step.op->signature->inputs) expected += width_of(step, arg);
+  if (static_cast<std::int64_t>(step.node->inputs.size()) == expected) return;
+  throw_invalid_argument(fmt::format("node '{}' ({}) has {} inputs, expected {}", step.node->name, step.node->op,
+                                     step.node->inputs.size(), expected));
 }
 
 struct DepthGuard {
@@ -114,6 +133,7 @@ void Plan::build_steps() {
       for (const ops::AttrDef& def : step.op->signature->attrs) {
         if (def.default_value && !step.attrs.find(def.name)) step.attrs.set(def.name, *def.default_value);
       }
+      check_inputs(step);
       step.takes_references = !step.special && !has_resource_inputs(*step.op->signature);
     }
     const bool runs = step.special || (step.op && step.op->kernel) || library_.find(node.op) || node.op == "Const" ||
@@ -134,15 +154,7 @@ int Plan::outputs_of(const Node& node) const {
   }
   const Step& step = steps_[static_cast<std::size_t>(&node - graph_.nodes().data())];
   std::int64_t count = 0;
-  for (const ops::ArgDef& arg : op->signature->outputs) {
-    if (!arg.type_list_attr.empty()) {
-      count += static_cast<std::int64_t>(step.attr<std::vector<DType>>(arg.type_list_attr).size());
-    } else {
-      const std::int64_t width = arg.number_attr.empty() ? 1 : step.attr<std::int64_t>(arg.number_attr);
-      if (width < 0 || width > kMaxOutputs) throw_invalid_argument(fmt::format("node '{}' has {} outputs", node.name, width));
-      count += width;
-    }
-  }
+  for (const ops::ArgDef& arg : op->signature->outputs) count += width_of(step, arg);
   return static_cast<int>(count);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
