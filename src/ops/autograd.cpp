@@ -69,7 +69,10 @@ void initialize_engine() {
   static std::once_flag once;
   std::call_once(once, [] {
     // Blocks of a training step are freed and allocated again every step: keep them in the process.
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    // glibc refuses a larger threshold than 32 MiB. Arenas of other threads are made of 64 MiB heaps that
+    // are given back whenever one is empty, so all threads share the main one.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_ARENA_MAX, 1);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 64 << 20);
   });

@@ -74,7 +74,7 @@ void sgd_momentum(float* __restrict w, const float* __restrict g, float* __restr
   if (rule.nesterov) {
     for (std::int64_t i = 0; i < n; ++i) {
       m[i] = m[i] * momentum - g[i] * rate;
-      w[i] = (w[i] - w[i] * decay) + m[i] * momentum - g[i] * rate;
+      w[i] = (w[i] - w[i] * decay) + (m[i] * momentum - g[i] * rate);
     }
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
