@@ -55,7 +55,7 @@ class SGDOptimizer : public Optimizer {
     }
     Tensor& m = slot->shared_value();
     m = m * options_.momentum - g * rate;
-    w = options_.nesterov ? w + m * options_.momentum - g * rate : w + m;
+    w = options_.nesterov ? w + (m * options_.momentum - g * rate) : w + m;
   }
 
   SGDOptions options_;
