@@ -106,9 +106,7 @@ Dataset Dataset::shuffle(std::int64_t buffer_size, std::optional<std::int64_t> s
   return Dataset(shuffle_node(node_, buffer_size, random::op_seeds(seed), reshuffle_each_iteration));
 }
 
-Dataset Dataset::repeat(std::int64_t count) const {
-  return count == 0 ? take(0) : Dataset(repeat_node(node_, count));
-}
+Dataset Dataset::repeat(std::int64_t count) const { return Dataset(repeat_node(node_, count)); }
 Dataset Dataset::take(std::int64_t count) const { return count < 0 ? *this : Dataset(take_node(node_, count)); }
 Dataset Dataset::skip(std::int64_t count) const { return count < 0 ? take(0) : Dataset(skip_node(node_, count)); }
 

@@ -244,8 +244,10 @@ TEST_F(DatasetTest, PrefetchKeepsOrderAndPassesErrorsOn) {
 }
 
 // A pipeline stopped after any number of elements and restored into a fresh copy goes on alike, into the
-// next iterators too.
-void expect_resumes(const char* name, const std::function<Dataset()>& make, std::int64_t limit = 60) {
+// next iterators too. Seeds come with the state, so the copy may have been made under another global seed,
+// unless its functions make datasets.
+void expect_resumes(const char* name, const std::function<Dataset()>& make, std::int64_t other_seed = 7) {
+  constexpr std::int64_t limit = 60;
   SCOPED_TRACE(name);
   for (int stop = 0; stop < 14; ++stop) {
     SCOPED_TRACE(stop);
@@ -258,7 +260,7 @@ void expect_resumes(const char* name, const std::function<Dataset()>& make, std:
     const Ints expected = rest(iterator, limit);
     const Ints expected_later = flat(dataset.take(limit));
 
-    random::set_global_seed(7);
+    random::set_global_seed(other_seed);
     const Dataset fresh = make();
     DatasetIterator resumed = fresh.make_iterator();
     resumed.next();
@@ -281,7 +283,7 @@ TEST_F(DatasetTest, ResumesExactly) {
   expect_resumes("map cache shuffle", [&] { return Dataset::range(12).map(twice).cache().shuffle(5).batch(2); });
   expect_resumes("shuffle cache", [&] { return Dataset::range(12).shuffle(5).map(twice).cache().repeat(2); });
   expect_resumes("prefetch", [&] { return Dataset::range(12).shuffle(5).batch(2).prefetch(2); });
-  expect_resumes("interleave", [&] { return Dataset::range(7).shuffle(3).interleave(ranges, 3, 2).shuffle(3); });
+  expect_resumes("interleave", [&] { return Dataset::range(7).shuffle(3).interleave(ranges, 3, 2).shuffle(3); }, 42);
   expect_resumes("filter", [&] {
     return Dataset::range(30).shuffle(5).filter([](const Tensor& x) { return x.item<std::int64_t>() % 3 != 0; }).take(15);
   });

@@ -56,10 +56,13 @@ class RepeatIterator : public NodeIterator {
 class RepeatNode : public PassingNode {
  public:
   RepeatNode(NodePtr input, std::int64_t count) : PassingNode("repeat", {std::move(input)}), count_(count) {}
-  IteratorPtr make_iterator() const override { return std::make_unique<RepeatIterator>(input(), count_); }
+  IteratorPtr make_iterator() const override {
+    if (count_ == 0) return empty_node()->make_iterator();
+    return std::make_unique<RepeatIterator>(input(), count_);
+  }
   std::int64_t cardinality() const override {
     const std::int64_t n = input()->cardinality();
-    if (n == 0) return 0;
+    if (n == 0 || count_ == 0) return 0;
     if (count_ < 0) return kInfiniteCardinality;
     std::int64_t product = 0;
     return n < 0 ? n : __builtin_mul_overflow(n, count_, &product) ? kUnknownCardinality : product;

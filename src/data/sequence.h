@@ -8,7 +8,7 @@
 namespace lockstep::data {
 
 // Arguments have been checked by Dataset's functions.
-NodePtr repeat_node(NodePtr input, std::int64_t count);  // count != 0; negative: for ever
+NodePtr repeat_node(NodePtr input, std::int64_t count);  // negative: for ever
 NodePtr take_node(NodePtr input, std::int64_t count);    // count >= 0
 NodePtr skip_node(NodePtr input, std::int64_t count);    // count >= 0
 NodePtr shard_node(NodePtr input, std::int64_t num_shards, std::int64_t index);
