@@ -150,35 +150,49 @@ std::vector<TensorSpec> loop_specs(const Tensors& initial, const std::vector<Sha
   return specs;
 }
 
+// TensorFlow's gradient of While expects two loop variables before all others: how many iterations are done, and at
+// most how many there may be (-1: any number).
+constexpr std::size_t kLeading = 2;
+
+Tensors without_leading(const Tensors& variables) { return Tensors(variables.begin() + kLeading, variables.end()); }
+
 Tensors traced_while(Tracer& outer, const std::function<Tensor(const Tensors&)>& cond,
                      const std::function<Tensors(const Tensors&)>& body, const Tensors& initial,
                      const std::vector<Shape>& given) {
-  std::vector<TensorSpec> specs = loop_specs(initial, given);
+  Tensors variables{Tensor::scalar(std::int32_t{0}), Tensor::scalar(std::int32_t{-1})};
+  variables.insert(variables.end(), initial.begin(), initial.end());
+  std::vector<Shape> shapes_given(given);
+  if (!given.empty()) shapes_given.insert(shapes_given.begin(), kLeading, Shape{});
+  const auto counted_body = [&](const Tensors& inputs) {
+    Tensors results = body(without_leading(inputs));
+    results.insert(results.begin(), {ops::call1("AddV2", {inputs[0], Tensor::scalar(std::int32_t{1})}), inputs[1]});
+    return results;
+  };
+  std::vector<TensorSpec> specs = loop_specs(variables, shapes_given);
   Traced traced_body;
   for (int round = 0;; ++round) {
-    traced_body = trace_inner(outer, "while_body", body, specs);
+    traced_body = trace_inner(outer, "while_body", counted_body, specs);
     if (!relax(specs, traced_body.results)) break;
     if (round == kMaxShapeRounds) throw_internal("while_loop: the shapes of the loop variables do not settle");
   }
-  const auto test = [&](const Tensors& variables) { return Tensors{cond(variables)}; };
+  const auto test = [&](const Tensors& inputs) { return Tensors{cond(without_leading(inputs))}; };
   const Traced traced_cond = trace_inner(outer, "while_cond", test, specs);
   const Tensors captures = union_of({&traced_cond.finished, &traced_body.finished});
-  const auto cond_function = with_captures(traced_cond.finished, initial.size(), captures, false);
-  const auto body_function = with_captures(traced_body.finished, initial.size(), captures, true);
+  const auto cond_function = with_captures(traced_cond.finished, variables.size(), captures, false);
+  const auto body_function = with_captures(traced_body.finished, variables.size(), captures, true);
   outer.add_function(cond_function, traced_cond.finished.library);
   outer.add_function(body_function, traced_body.finished.library);
-  Tensors inputs = initial;
-  inputs.insert(inputs.end(), captures.begin(), captures.end());
+  variables.insert(variables.end(), captures.begin(), captures.end());
   std::vector<Shape> shapes;
   for (const TensorSpec& spec : specs) shapes.push_back(spec.shape);
   for (const Tensor& capture : captures) shapes.push_back(capture.shape());
   const bool stateful = cond_function->stateful || body_function->stateful;
-  Tensors results = record_call(outer, stateful ? "While" : "StatelessWhile", inputs,
+  Tensors results = record_call(outer, stateful ? "While" : "StatelessWhile", variables,
                                 {{"cond", ops::FunctionName{cond_function->name, nullptr}},
                                  {"body", ops::FunctionName{body_function->name, nullptr}},
                                  {"output_shapes", shapes}});
-  results.resize(initial.size());
-  return results;
+  results.resize(kLeading + initial.size());
+  return without_leading(results);
 }
 
 // While only shapes are asked for: one round of the body tells which dimensions last.
