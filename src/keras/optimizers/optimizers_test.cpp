@@ -1,12 +1,14 @@
 #include "lockstep/keras/optimizers/optimizers.h"
 
 #include <cmath>
+#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/ops/autograd.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -81,6 +83,39 @@ TEST(Optimizers, DoublesGiveWhatTheFusedPassGives) {
     const std::vector<double> found = w->numpy().to_vector<double>();
     EXPECT_NEAR(found[0], c.after[2][0], 5e-7) << c.optimizer->class_name();
     EXPECT_NEAR(found[1], c.after[2][1], 5e-7) << c.optimizer->class_name();
+  }
+}
+
+// Long variables run eight elements at a time and on several threads: neither may show.
+TEST(Optimizers, LongVariablesGiveWhatShortOnesGive) {
+  const std::vector<std::function<OptimizerPtr()>> makers = {
+      [] { return SGD({.momentum = 0.9, .nesterov = true, .weight_decay = 0.1}); }, [] { return Adam({.weight_decay = 0.1}); },
+      [] { return Adam({.amsgrad = true}); }, [] { return RMSprop({.momentum = 0.9, .centered = true}); }};
+  const std::int64_t n = 100003;
+  Values start(n), g(n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    start[static_cast<std::size_t>(i)] = static_cast<float>(i % 97) / 7.0f - 5.0f;
+    g[static_cast<std::size_t>(i)] = static_cast<float>(i % 89) / 11.0f - 4.0f;
+  }
+  const int threads = ops::intra_op_threads();
+  for (const auto& make : makers) {
+    std::vector<Values> results;
+    for (int count : {1, 2, 3}) {
+      ops::set_intra_op_threads(count);
+      const VariablePtr w = variable(start, {n});
+      const OptimizerPtr optimizer = make();
+      for (int step = 0; step < 3; ++step) optimizer->apply({Tensor::from_vector(g)}, {w});
+      results.push_back(values_of(w));
+    }
+    ops::set_intra_op_threads(threads);
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+    for (std::size_t i : {0u, 1u, 7u, 8u, 50000u, 100002u}) {
+      const VariablePtr one = variable({start[i]}, {1});
+      const OptimizerPtr optimizer = make();
+      for (int step = 0; step < 3; ++step) optimizer->apply({Tensor::from_vector(Values{g[i]})}, {one});
+      EXPECT_EQ(values_of(one)[0], results[0][i]) << make()->class_name() << " element " << i;
+    }
   }
 }
 
