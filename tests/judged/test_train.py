@@ -23,7 +23,8 @@ def prepare(tmp, model_name, loss_name, optimizer, rng, rows=ROWS, objects=False
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **compile_options)
     x, y = table.inputs(rng, model, rows), table.targets(rng, kind, rows)
     model.save(tmp / "start.keras")
-    return model, x, y
+    # What Keras reads back is the judge: its config of Huber, for one, forgets delta.
+    return keras.models.load_model(tmp / "start.keras"), x, y
 
 
 def variables(model):
@@ -159,11 +160,11 @@ def test_keras_goes_on(optimizer, extension, tmp_path, request):
                           objects=extension == ".h5")
     fit_ours(tmp_path, "start.keras", x, y, save="ours" + extension)
     model.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0)
-    if extension == ".h5":  # Keras's own round trip, because .h5 does not hold all of an optimizer
-        model.save(tmp_path / "theirs.h5")
-        model = keras.models.load_model(tmp_path / "theirs.h5")
     ours = keras.models.load_model(tmp_path / ("ours" + extension))
     assert ours.compiled and ours.optimizer is not None
+    if extension == ".h5":  # Keras reads the state, but its optimizer then knows none of the variables and cannot go on
+        model.save(tmp_path / "theirs.h5")
+        return compare(ours, keras.models.load_model(tmp_path / "theirs.h5"))
     a = ours.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0)
     b = model.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0)
     compare(ours, model, 2e-4, "going on:")
@@ -179,7 +180,8 @@ def test_lockstep_goes_on(optimizer, extension, tmp_path, request):
     model.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0)
     start = "trained" + extension
     model.save(tmp_path / start)
-    model = keras.models.load_model(tmp_path / start)
+    if extension == ".keras":
+        model = keras.models.load_model(tmp_path / start)
     history = fit_ours(tmp_path, start, x, y)
     theirs = model.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0)
     compare(keras.models.load_model(tmp_path / "ours.keras"), model, 2e-4, "going on:")
