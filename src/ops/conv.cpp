@@ -2,7 +2,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "lockstep/ops/direct.h"
+#include "lockstep/ops/conv_pool.h"
 #include "lockstep/ops/fused.h"
 #include "lockstep/ops/kernels.h"
 
@@ -194,23 +194,50 @@ at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const a
 // Images are summed in fixed groups, so the result does not depend on the number of threads.
 constexpr std::int64_t kChunk = 8;
 
-at::Tensor direct_filter_gradient(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& dz, const Window& w) {
+// A max-pool that was computed together with the convolution before it.
+struct Pooled {
+  WindowGeometry window;
+  at::Tensor which;
+};
+
+struct KernelAndBias {
+  at::Tensor kernel, bias;
+};
+
+// Image by image: the gradient through the pool and relu lives only in a scratch image that stays in the
+// cache. `y` is undefined without relu; with a pool y and dy are the pool's.
+KernelAndBias direct_gradient(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y, const at::Tensor& gradient,
+                              const Window& w, const Pooled* pooled) {
   const WindowGeometry g = geometry(x, kernel, w);
-  const at::Tensor images = padded_images(x, g);
+  const at::Tensor images = padded_images(x, g), dy = gradient.contiguous();
   const std::int64_t count = x.size(0), chunks = (count + kChunk - 1) / kChunk;
   at::Tensor parts = at::zeros({chunks, g.window_h, g.window_w, g.channels, g.out_channels}, x.options());
-  const float *from = images.const_data_ptr<float>(), *d = dz.const_data_ptr<float>();
-  float* to = parts.mutable_data_ptr<float>();
+  at::Tensor bias_parts = at::zeros({chunks, g.out_channels}, x.options());
+  const float *from = images.const_data_ptr<float>(), *d = dy.const_data_ptr<float>();
+  const float* output = y.defined() ? y.const_data_ptr<float>() : nullptr;
+  const std::uint8_t* marks = pooled ? pooled->which.const_data_ptr<std::uint8_t>() : nullptr;
+  float *to = parts.mutable_data_ptr<float>(), *to_bias = bias_parts.mutable_data_ptr<float>();
   const std::int64_t in_size = g.padded_h() * g.padded_w() * g.channels, out_size = g.out_h * g.out_w * g.out_channels;
-  const std::int64_t kernel_size = g.taps() * g.out_channels;
+  const std::int64_t dy_size = dy.size(1) * dy.size(2) * dy.size(3), kernel_size = g.taps() * g.out_channels;
+  const DirectKernels& loops = direct_kernels();
   at::parallel_for(0, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> scratch(static_cast<std::size_t>(out_size)), masked(static_cast<std::size_t>(pooled ? dy_size : 0));
     for (std::int64_t chunk = begin; chunk < end; ++chunk) {
       for (std::int64_t n = chunk * kChunk; n < std::min(count, (chunk + 1) * kChunk); ++n) {
-        direct_kernels().conv_filter_gradient(g, from + n * in_size, d + n * out_size, to + chunk * kernel_size);
+        const float* dz = d + n * dy_size;
+        float* target = pooled ? masked.data() : scratch.data();
+        loops.relu_bias_gradient(dy_size / g.out_channels, g.out_channels, output ? output + n * dy_size : nullptr, dz, target,
+                                 to_bias + chunk * g.out_channels);
+        if (output) dz = target;
+        if (pooled) {
+          loops.max_pool_backward(pooled->window, dz, marks + n * dy_size, scratch.data());
+          dz = scratch.data();
+        }
+        loops.conv_filter_gradient(g, from + n * in_size, dz, to + chunk * kernel_size);
       }
     }
   });
-  return parts.sum(0);
+  return {parts.sum(0), bias_parts.sum(0)};
 }
 
 // dz = dy where y > 0 (y undefined: dy itself), db = its sum over rows.
@@ -241,6 +268,19 @@ at::Tensor plain_forward(const at::Tensor& x, const at::Tensor& kernel, const at
   return y.requires_grad() ? at::relu(y) : at::relu_(y);
 }
 
+void save_window(torch::autograd::AutogradContext& context, const Window& w) {
+  const auto save = [&](const char* name, const Ints& values) { context.saved_data[name] = c10::IValue(values); };
+  save("strides", w.strides), save("dilations", w.dilations), save("before", w.before), save("after", w.after), save("output", w.output);
+  context.saved_data["groups"] = w.groups;
+}
+Window saved_window(const torch::autograd::AutogradContext& context) {
+  Window w;
+  const auto get = [&](const char* name) { return context.saved_data.at(name).toIntVector(); };
+  w.strides = get("strides"), w.dilations = get("dilations"), w.before = get("before"), w.after = get("after"), w.output = get("output");
+  w.groups = context.saved_data.at("groups").toInt();
+  return w;
+}
+
 struct ConvNode : torch::autograd::Function<ConvNode> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& kernel,
                             const at::Tensor& bias, bool relu, const std::shared_ptr<const Window>& window) {
@@ -249,29 +289,26 @@ struct ConvNode : torch::autograd::Function<ConvNode> {
     context->save_for_backward({x, kernel, bias, relu ? y : at::Tensor()});
     context->saved_data["direct"] = direct;
     context->saved_data["relu"] = relu;
-    const auto save = [&](const char* name, const Ints& values) { context->saved_data[name] = c10::IValue(values); };
-    save("strides", window->strides), save("dilations", window->dilations), save("before", window->before);
-    save("after", window->after), save("output", window->output);
-    context->saved_data["groups"] = window->groups;
+    save_window(*context, *window);
     return y;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list dy) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &kernel = saved[1], &bias = saved[2], &y = saved[3];
-    Window w;
-    const auto get = [&](const char* name) { return context->saved_data[name].toIntVector(); };
-    w.strides = get("strides"), w.dilations = get("dilations"), w.before = get("before"), w.after = get("after"), w.output = get("output");
-    w.groups = context->saved_data["groups"].toInt();
+    const Window w = saved_window(*context);
     const bool wants_x = context->needs_input_grad(0), wants_kernel = context->needs_input_grad(1);
     const bool wants_bias = bias.defined() && context->needs_input_grad(2);
     at::Tensor dz, db, dx, dk;
     if (at::GradMode::is_enabled()) {
       dz = y.defined() ? dy[0] * (y > 0).to(dy[0].scalar_type()) : dy[0];
       if (wants_bias) db = dz.sum({0, 1, 2});
+    } else if (wants_kernel && context->saved_data["direct"].toBool()) {
+      KernelAndBias direct = direct_gradient(x, kernel, y, dy[0], w, nullptr);
+      dk = std::move(direct.kernel), db = std::move(direct.bias);
+      if (wants_x) dz = relu_bias_gradient(y, dy[0], false).first;
     } else {
       std::tie(dz, db) = relu_bias_gradient(y, dy[0], wants_bias);
-      if (wants_kernel && context->saved_data["direct"].toBool()) dk = direct_filter_gradient(x, kernel, dz, w);
     }
     const bool rest_kernel = wants_kernel && !dk.defined();
     if (wants_x || rest_kernel) std::tie(dx, dk) = general(x, kernel, dz, w, wants_x, rest_kernel, dk);
@@ -296,6 +333,44 @@ struct ConvNode : torch::autograd::Function<ConvNode> {
   }
 };
 
+// relu(conv) and the max-pool after it as one node of autograd; the images themselves need no gradient.
+struct ConvPoolNode : torch::autograd::Function<ConvPoolNode> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias,
+                            const at::Tensor& pooled, const at::Tensor& which, const std::shared_ptr<const Window>& window, const WindowGeometry& pool) {
+    context->save_for_backward({x, kernel, pooled, which});
+    context->saved_data["bias"] = bias.defined();
+    context->saved_data["pool"] = c10::IValue(pack_geometry(pool));
+    save_window(*context, *window);
+    return pooled;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list dy) {
+    if (at::GradMode::is_enabled()) throw_unimplemented("a second gradient through a fused convolution and pool; make the steps without ScopedPoolFusion");
+    const auto saved = context->get_saved_variables();
+    const Pooled pooled{unpack_geometry(context->saved_data["pool"].toIntVector()), saved[3]};
+    KernelAndBias out = direct_gradient(saved[0], saved[1], saved[2], dy[0], saved_window(*context), &pooled);
+    if (!context->saved_data["bias"].toBool()) out.bias = at::Tensor();
+    return {at::Tensor(), out.kernel, out.bias, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+// What the last convolution on this thread was made of, held weakly.
+struct LastConv {
+  c10::weak_intrusive_ptr<c10::TensorImpl> output{c10::intrusive_ptr<c10::TensorImpl>()}, x{c10::intrusive_ptr<c10::TensorImpl>()},
+      kernel{c10::intrusive_ptr<c10::TensorImpl>()}, bias{c10::intrusive_ptr<c10::TensorImpl>()};
+  bool has_bias = false;
+  std::shared_ptr<const Window> window;
+};
+thread_local bool t_fuse_pools = false;
+thread_local LastConv t_last_conv;
+
+void remember_conv(const at::Tensor& y, const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, const std::shared_ptr<const Window>& w) {
+  const auto weak = [](const at::Tensor& t) { return c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()); };
+  t_last_conv.output = weak(y), t_last_conv.x = weak(x), t_last_conv.kernel = weak(kernel);
+  t_last_conv.has_bias = bias.defined();
+  if (bias.defined()) t_last_conv.bias = weak(bias);
+  t_last_conv.window = w;
+}
+
 // Zero-size results and other types take the plain path.
 bool can_fuse(const at::Tensor& x, const at::Tensor& kernel, const Window& w) {
   if (x.scalar_type() != at::kFloat || kernel.scalar_type() != at::kFloat || w.channels_first || x.numel() == 0 || kernel.numel() == 0) return false;
@@ -309,7 +384,10 @@ at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::T
     if (w.groups == 1 && is_direct(kernel)) return direct_forward(x, kernel, bias, relu, w);
     return plain_forward(x, kernel, bias, relu, w);
   }
-  return ConvNode::apply(x, kernel, bias, relu, std::make_shared<const Window>(std::move(w)));
+  const auto window = std::make_shared<const Window>(std::move(w));
+  at::Tensor y = ConvNode::apply(x, kernel, bias, relu, window);
+  if (t_fuse_pools && relu && window->groups == 1 && is_direct(kernel) && !x.requires_grad()) remember_conv(y, x, kernel, bias, window);
+  return y;
 }
 
 Tensors conv2d(const Call& call) {
@@ -405,6 +483,29 @@ Tensors backprop_filter(const Call& call) {
 }
 
 }  // namespace
+
+ScopedPoolFusion::ScopedPoolFusion() : previous_(t_fuse_pools) { t_fuse_pools = true; }
+ScopedPoolFusion::~ScopedPoolFusion() {
+  t_fuse_pools = previous_;
+  t_last_conv = LastConv();
+}
+
+std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const WindowGeometry& pool, const at::Tensor& pooled, const at::Tensor& which) {
+  if (!t_fuse_pools || !t_last_conv.window) return std::nullopt;
+  const auto output = t_last_conv.output.lock();
+  if (!output || output.get() != conv_output.unsafeGetTensorImpl()) return std::nullopt;
+  const auto x = t_last_conv.x.lock(), kernel = t_last_conv.kernel.lock(), bias = t_last_conv.bias.lock();
+  if (!x || !kernel || (t_last_conv.has_bias && !bias)) return std::nullopt;
+  return ConvPoolNode::apply(at::Tensor(x), at::Tensor(kernel), t_last_conv.has_bias ? at::Tensor(bias) : at::Tensor(), pooled, which,
+                             t_last_conv.window, pool);
+}
+
+std::vector<std::int64_t> pack_geometry(const WindowGeometry& g) {
+  return {g.height, g.width, g.channels, g.window_h, g.window_w, g.stride_h, g.stride_w, g.pad_top, g.pad_left, g.pad_bottom, g.pad_right, g.out_h, g.out_w};
+}
+WindowGeometry unpack_geometry(const std::vector<std::int64_t>& v) {
+  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], 1, 1, v[7], v[8], v[9], v[10], v[11], v[12], v[2]};
+}
 
 std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu, const Attrs& attrs) {
   if (!x.is_value() || !kernel.is_value() || (bias.defined() && !bias.is_value())) return std::nullopt;

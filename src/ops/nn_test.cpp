@@ -9,6 +9,7 @@
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused.h"
 
 namespace lockstep::ops {
 namespace {
@@ -103,6 +104,26 @@ TEST(MaxPool, GradientGoesToTheFirst) {
   const Tensor y = max_pool(x, {.size = {1, 2}, .strides = {1, 1}});
   EXPECT_EQ(grad({y}, {x}, {}, false, false)[0].to_vector<float>(), (F{1, 1, 0}));
   set_grad_enabled(false);
+}
+// Joined to the convolution before it, the pool gives the same values and gradients.
+TEST(MaxPool, FusedWithConvolution) {
+  set_grad_enabled(true);
+  const Tensor x = noise(Shape{9, 10, 11, 1}, 4), k = noise(Shape{3, 3, 1, 32}, 5), b = noise(Shape{32}, 6);
+  const auto run = [&] {
+    const Tensor fk = make_leaf(k), fb = make_leaf(b);
+    const Tensor y = max_pool(conv2d_bias_act(x, fk, fb, "relu"));
+    Tensors out = grad({reduce_sum(square(y))}, {fk, fb}, {}, false, false);
+    out.push_back(detach(y));
+    return out;
+  };
+  const Tensors plain = run();
+  const ScopedPoolFusion fusion;
+  const Tensors fused = run();
+  set_grad_enabled(false);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto a = fused[i].to_vector<float>(), e = plain[i].to_vector<float>();
+    for (std::size_t n = 0; n < e.size(); ++n) ASSERT_NEAR(a[n], e[n], 1e-4 * (1 + std::fabs(e[n]))) << i;
+  }
 }
 TEST(AvgPool, CountsCellsInside) {
   const auto pool = [](std::int64_t k, std::int64_t s) {

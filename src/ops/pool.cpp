@@ -5,7 +5,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "lockstep/ops/direct.h"
+#include "lockstep/ops/conv_pool.h"
 #include "lockstep/ops/kernels.h"
 
 namespace lockstep::ops {
@@ -100,19 +100,17 @@ at::Tensor run_forward(const at::Tensor& x, const WindowGeometry& g, at::Tensor*
 }
 
 struct MaxPoolNode : torch::autograd::Function<MaxPoolNode> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const std::shared_ptr<const WindowGeometry>& g) {
-    at::Tensor which;
-    at::Tensor y = run_forward(x, *g, &which);
+  // `y` and `which` are already computed from x.
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor&, const at::Tensor& y, const at::Tensor& which,
+                            const WindowGeometry& g) {
     context->save_for_backward({which});
-    context->saved_data["geometry"] = c10::IValue(Ints{g->height, g->width, g->channels, g->window_h, g->window_w, g->stride_h, g->stride_w,
-                                                       g->pad_top, g->pad_left, g->pad_bottom, g->pad_right, g->out_h, g->out_w});
+    context->saved_data["geometry"] = c10::IValue(pack_geometry(g));
     return y;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list dys) {
     const at::Tensor which = context->get_saved_variables()[0];
-    const Ints v = context->saved_data["geometry"].toIntVector();
-    const WindowGeometry g{v[0], v[1], v[2], v[3], v[4], v[5], v[6], 1, 1, v[7], v[8], v[9], v[10], v[11], v[12], v[2]};
-    if (at::GradMode::is_enabled()) return {differentiable(dys[0], which, g), at::Tensor()};
+    const WindowGeometry g = unpack_geometry(context->saved_data["geometry"].toIntVector());
+    if (at::GradMode::is_enabled()) return {differentiable(dys[0], which, g), at::Tensor(), at::Tensor(), at::Tensor()};
     const at::Tensor dy = dys[0].contiguous();
     at::Tensor dx = at::empty({dy.size(0), g.height, g.width, g.channels}, dy.options());
     const float* from = dy.const_data_ptr<float>();
@@ -122,7 +120,7 @@ struct MaxPoolNode : torch::autograd::Function<MaxPoolNode> {
     at::parallel_for(0, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) direct_kernels().max_pool_backward(g, from + n * out_size, marks + n * out_size, to + n * in_size);
     });
-    return {dx, at::Tensor()};
+    return {dx, at::Tensor(), at::Tensor(), at::Tensor()};
   }
   // The same as a scatter that autograd knows, for gradients of gradients.
   static at::Tensor differentiable(const at::Tensor& dy, const at::Tensor& which, const WindowGeometry& g) {
@@ -168,7 +166,10 @@ Tensors max_pool(const Call& call) {
   if (w.spatial != 2 || x.scalar_type() != at::kFloat || w.channels_first || w.size[0] * w.size[1] > 255) return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
   if (!x.requires_grad() || !at::GradMode::is_enabled()) return one(run_forward(x, g, nullptr));
-  return one(MaxPoolNode::apply(x, std::make_shared<const WindowGeometry>(g)));
+  at::Tensor which;
+  const at::Tensor y = run_forward(x, g, &which);
+  if (auto joined = try_join_pool(x, g, y, which)) return one(*joined);
+  return one(MaxPoolNode::apply(x, y, which, g));
 }
 
 Tensors max_pool_with_argmax(const Call& call) {

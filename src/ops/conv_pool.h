@@ -1,0 +1,22 @@
+// What pool.cpp and conv.cpp share: a max-pool joined to the convolution it follows.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/ops/direct.h"
+
+namespace lockstep::ops {
+
+// `pooled` and `which` are the pool's results on `conv_output`. When that tensor is the latest relu
+// convolution of this thread and a ScopedPoolFusion lives: `pooled` tied to the convolution's inputs, so
+// that the backward pass goes image by image through both at once. Else nothing.
+std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const WindowGeometry& pool, const at::Tensor& pooled,
+                                        const at::Tensor& which);
+
+std::vector<std::int64_t> pack_geometry(const WindowGeometry& g);
+WindowGeometry unpack_geometry(const std::vector<std::int64_t>& values);
+
+}  // namespace lockstep::ops
