@@ -125,10 +125,12 @@ class ELULayer : public ConfiguredLayer<ELULayer, ELUOptions> {
   explicit ELULayer(ELUOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
   // Keras writes it without a get_config of its own, in the constructor's order.
   Json get_config() const override {
-    Json config = {{"name", name()}};
+    Json config = Json::object();
+    config["name"] = name();
     FieldWriter writer(config);
     fields(writer, const_cast<ELUOptions&>(options_));
-    for (const auto& [key, value] : Layer::get_config().items()) config[key] = value;
+    const Json base = Layer::get_config();
+    for (const auto& [key, value] : base.items()) config[key] = value;
     return config;
   }
   bool supports_masking() const override { return true; }

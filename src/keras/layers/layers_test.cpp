@@ -44,7 +44,8 @@ TEST_P(ClassConfig, RoundTrips) {
 
 std::vector<std::string> class_names() {
   std::vector<std::string> names;
-  for (const auto& [name, object] : read_config("classes.json").items()) names.push_back(name);
+  const Json classes = read_config("classes.json");
+  for (const auto& [name, object] : classes.items()) names.push_back(name);
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Layers, ClassConfig, testing::ValuesIn(class_names()),

@@ -24,7 +24,11 @@ constexpr std::size_t kMostCalls = 1'000'000;
 
 std::string text_of(const Json& json) {
   std::string text = dump_json(json);
-  return text.size() > 100 ? text.substr(0, 100) + "…" : text;
+  if (text.size() > 100) {
+    text.resize(100);
+    text.append("…");
+  }
+  return text;
 }
 
 // Where a tensor comes from: [name, call, output].
