@@ -93,5 +93,20 @@ TEST(Strings, FingerprintAndSplit) {
   EXPECT_EQ(parts[1].string_values(), (std::vector<std::string>{"a", "b"}));
 }
 
+TEST(Strings, RegexReplace) {
+  const auto replace = [](const char* text, const char* pattern, const char* rewrite, bool global = true) {
+    return call1("StaticRegexReplace", {Tensor::strings({text}, Shape{})},
+                 {{"pattern", std::string(pattern)}, {"rewrite", std::string(rewrite)}, {"replace_global", global}}).string_values()[0];
+  };
+  EXPECT_EQ(replace("abc", "x*", "-"), "-a-b-c-");
+  EXPECT_EQ(replace("a\nb", ".", "x"), "x\nx");
+  EXPECT_EQ(replace("Hi, you!", "[!\"#$%&()\\*\\+,-\\./:;<=>?@\\[\\\\\\]^_`{|}~\\']", ""), "Hi you");
+  EXPECT_EQ(replace("aab", "a+|b", "<\\0>"), "<aa><b>");
+  EXPECT_EQ(replace("aa", "a", "b", false), "ba");
+  const Tensor path = Tensor::strings({"s3://x", "/tmp/s3://"}, Shape{2});
+  EXPECT_EQ(call1("StaticRegexFullMatch", {path}, {{"pattern", std::string("^s3://.*")}}).to_vector<bool>(), (std::vector<bool>{true, false}));
+  EXPECT_THROW(replace("a", "(?=a)", ""), Error);
+}
+
 }  // namespace
 }  // namespace lockstep::ops

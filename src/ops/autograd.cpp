@@ -58,6 +58,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
 void make_writable(Tensor& value) {
   const bool alone = value.impl().use_count() == 1 && aten(value).use_count() == 1 &&
                      aten(value).storage().use_count() == 1 && aten(value).is_contiguous() &&
+                     aten(value).storage().resizable() &&  // else the memory is a file's or a caller's
                      !aten(value).requires_grad();
   if (!alone) value = wrap(aten(value).detach().clone(at::MemoryFormat::Contiguous));
 }

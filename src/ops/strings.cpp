@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/farmhash.h"
 #include "lockstep/ops/kernels.h"
+#include "lockstep/ops/regex.h"
 
 namespace lockstep::ops {
 namespace {
@@ -283,6 +284,18 @@ Tensors hash_bucket_fast(const Call& call) {
   return {Tensor::from_vector(out, call.input(0).shape())};
 }
 
+Tensors full_match(const Call& call, const std::string& pattern) {
+  const Regex regex(pattern);
+  at::Tensor out = at::empty(call.input(0).shape().dims(), at::kBool);
+  for (std::size_t i = 0; i < strings_in(call, 0).size(); ++i) out.mutable_data_ptr<bool>()[i] = regex.full_match(strings_in(call, 0)[i]);
+  return one(out);
+}
+Tensors regex_replace(const Call& call, const std::string& pattern, const std::string& rewrite) {
+  const Regex regex(pattern);
+  const bool global = call.attr<bool>("replace_global");
+  return map_strings(call, [&](const std::string& text) { return regex.replace(text, rewrite, global); });
+}
+
 Tensors sharded_filename(const Call& call) {
   return {Tensor::strings({fmt::format("{}-{:05d}-of-{:05d}", strings_in(call, 0).at(0), int_in(call, 1), int_in(call, 2))}, Shape{})};
 }
@@ -302,6 +315,14 @@ void register_strings(Table& table) {
   table.add("StringToNumber", same_shape, to_number);
   table.add("AsString", same_shape, as_string);
   table.add("StringToHashBucketFast", same_shape, hash_bucket_fast);
+  table.add("StaticRegexFullMatch", same_shape, [](const Call& call) { return full_match(call, call.attr<std::string>("pattern")); });
+  table.add("RegexFullMatch", same_shape, [](const Call& call) { return full_match(call, strings_in(call, 1).at(0)); });
+  table.add("StaticRegexReplace", same_shape, [](const Call& call) {
+    return regex_replace(call, call.attr<std::string>("pattern"), call.attr<std::string>("rewrite"));
+  });
+  table.add("RegexReplace", same_shape, [](const Call& call) {
+    return regex_replace(call, strings_in(call, 1).at(0), strings_in(call, 2).at(0));
+  });
   table.add("ShardedFilename", scalar_rule, sharded_filename);
 }
 
