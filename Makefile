@@ -1,5 +1,5 @@
 # Front door for those who have make; every target is a thin wrapper. ./quickstart and ./test need no make.
-.PHONY: build test asan tsan format
+.PHONY: build test conformance bench fuzz asan tsan format
 
 build:
 	tools/setup.sh && tools/build.sh
@@ -7,10 +7,26 @@ build:
 test:
 	./test
 
-# The C++ tests under a sanitizer, each in a build folder of its own.
+# Every judged case instead of the quick selection.
+conformance:
+	LOCKSTEP_CONFORMANCE=1 ./test
+
+# lockstep and TensorFlow in turns; writes the table of docs/performance.md.
+bench:
+	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-bench LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_BENCH=ON tools/build.sh
+	"$$(tools/judges_venv.sh)/bin/python" bench/compare.py --build build-bench --write
+
+# Every reader of a file format under random bytes, FUZZ_SECONDS each.
+FUZZ_SECONDS = 60
+fuzz:
+	tools/fuzz.sh $(FUZZ_SECONDS)
+
+# The C++ tests under a sanitizer, each in a build folder of its own. Leaks are looked for where LibTorch, which keeps its
+# singletons, is not linked.
 asan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-asan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=address,undefined tools/build.sh
-	ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure
+	ctest --test-dir build-asan --output-on-failure -R '^(base|io|formats)\.'
+	ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -E '^(base|io|formats)\.'
 
 tsan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-tsan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=thread tools/build.sh

@@ -21,7 +21,10 @@ add_compile_options(-fPIC -Wall -Wextra -Werror -Wno-missing-field-initializers 
 add_link_options(-Wl,--as-needed -Wl,-z,lazy)
 if(NOT LOCKSTEP_SANITIZE STREQUAL "")
   # The sanitizers' own instrumentation makes GCC see uninitialised values where there are none.
-  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1 -O1 -Wno-maybe-uninitialized)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(-Wno-maybe-uninitialized)
+  endif()
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 
@@ -30,7 +33,9 @@ find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
-  add_compile_options(-fpch-preprocess)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(-fpch-preprocess)
+  endif()
 endif()
 
 # Sources say "lockstep/<folder>/<file>.h".
