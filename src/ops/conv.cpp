@@ -283,7 +283,8 @@ Window saved_window(const torch::autograd::AutogradContext& context) {
 
 struct ConvNode : torch::autograd::Function<ConvNode> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& kernel,
-                            const at::Tensor& bias, bool relu, const std::shared_ptr<const Window>& window) {
+                            const std::optional<at::Tensor>& offset, bool relu, const std::shared_ptr<const Window>& window) {
+    const at::Tensor bias = offset.value_or(at::Tensor());
     const bool direct = window->groups == 1 && is_direct(kernel);
     at::Tensor y = direct ? direct_forward(x, kernel, bias, relu, *window) : plain_forward(x, kernel, bias, relu, *window);
     context->save_for_backward({x, kernel, bias, relu ? y : at::Tensor()});
@@ -310,6 +311,7 @@ struct ConvNode : torch::autograd::Function<ConvNode> {
     } else {
       std::tie(dz, db) = relu_bias_gradient(y, dy[0], wants_bias);
     }
+    if (!wants_bias) db = at::Tensor();
     const bool rest_kernel = wants_kernel && !dk.defined();
     if (wants_x || rest_kernel) std::tie(dx, dk) = general(x, kernel, dz, w, wants_x, rest_kernel, dk);
     return {dx, dk, db, at::Tensor(), at::Tensor()};
@@ -385,7 +387,9 @@ at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::T
     return plain_forward(x, kernel, bias, relu, w);
   }
   const auto window = std::make_shared<const Window>(std::move(w));
-  at::Tensor y = ConvNode::apply(x, kernel, bias, relu, window);
+  // An undefined tensor among the inputs of a node is an error in LibTorch; an empty optional is not.
+  const auto offset = bias.defined() ? std::optional(bias) : std::nullopt;
+  at::Tensor y = ConvNode::apply(x, kernel, offset, relu, window);
   if (t_fuse_pools && relu && window->groups == 1 && is_direct(kernel) && !x.requires_grad()) remember_conv(y, x, kernel, bias, window);
   return y;
 }

@@ -142,6 +142,18 @@ TEST(BatchNorm, TrainingStatistics) {
   EXPECT_NEAR(out.variance.item<float>(), 4.666667f, 1e-5);
 }
 
+TEST(Image, Resize) {
+  const Tensor x = row({0, 10, 20, 30});
+  const auto near = [](const F& got, const F& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5);
+  };
+  near(resize_bilinear(x, 1, 6).to_vector<float>(), {0, 5, 11.666668f, 18.333336f, 25, 30});
+  near(resize_bilinear(x, 1, 2).to_vector<float>(), {5, 25});
+  EXPECT_EQ(resize_nearest(x, 1, 6).to_vector<float>(), (F{0, 10, 10, 20, 20, 30}));
+  near(call1("ResizeBilinear", {x, constant_ints({1, 6})}).to_vector<float>(), {0, 6.666667f, 13.333334f, 20, 26.666668f, 30});
+}
+
 TEST(Losses, SparseCrossEntropy) {
   const Tensor x = Tensor::from_vector(F{1, 2, 3}, Shape{1, 3});
   EXPECT_NEAR(sparse_softmax_cross_entropy_with_logits(x, constant_ints({0})).item<float>(), 2.407606f, 1e-6);

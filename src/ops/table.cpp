@@ -56,6 +56,7 @@ Table::Table() {
   register_variables(*this);
   register_strings(*this);
   register_lists(*this);
+  register_image(*this);
   table_built = true;
   for (auto rows : contributions()) rows(*this);
 }

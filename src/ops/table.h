@@ -49,6 +49,7 @@ void register_random(Table& table);       // stateless and stateful random numbe
 void register_variables(Table& table);    // resource variables
 void register_strings(Table& table);      // string operations
 void register_lists(Table& table);        // TensorList
+void register_image(Table& table);        // resizing
 
 // Parses one line of signatures.tsv; throws Internal for a malformed one.
 Signature parse_signature(std::string_view line);
