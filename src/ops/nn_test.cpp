@@ -150,7 +150,7 @@ TEST(Image, Resize) {
   };
   near(resize_bilinear(x, 1, 6).to_vector<float>(), {0, 5, 11.666668f, 18.333336f, 25, 30});
   near(resize_bilinear(x, 1, 2).to_vector<float>(), {5, 25});
-  EXPECT_EQ(resize_nearest(x, 1, 6).to_vector<float>(), (F{0, 10, 10, 20, 20, 30}));
+  EXPECT_EQ(resize_nearest(x, 1, 6).to_vector<float>(), (F{0, 10, 10, 20, 30, 30}));
   near(call1("ResizeBilinear", {x, constant_ints({1, 6})}).to_vector<float>(), {0, 6.666667f, 13.333334f, 20, 26.666668f, 30});
 }
 
