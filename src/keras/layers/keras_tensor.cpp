@@ -69,12 +69,16 @@ std::optional<std::pair<const TensorOpClass*, Json>> keras_operation(const ops::
   const auto ints = [](const Tensor& t) -> std::optional<Json> {
     const auto value = constant_value_as_shape(t);
     if (!value) return std::nullopt;
-    return Json(value->dims());
+    Json list = Json::array();
+    for (std::int64_t entry : value->dims()) list.push_back(entry);
+    return list;
   };
   if (const char* reduction = reduction_class_of(name); reduction && inputs.size() == 2) {
     if (const auto axes = ints(inputs[1])) {
-      const bool keepdims = std::get<bool>(*attrs.find("keep_dims"));
-      return std::pair{find_tensor_op(reduction), Json{{"axis", *axes}, {"keepdims", keepdims}}};
+      Json config = Json::object();
+      config["axis"] = axes->size() == 1 ? (*axes)[0] : *axes;
+      config["keepdims"] = std::get<bool>(*attrs.find("keep_dims"));
+      return std::pair{find_tensor_op(reduction), config};
     }
   }
   if (name == "Reshape") {

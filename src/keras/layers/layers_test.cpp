@@ -58,7 +58,7 @@ TEST_P(ModelConfig, RoundTrips) {
   const ModelPtr model = model_from_json(object);
   EXPECT_EQ(dump_json(model_to_json(*model)), dump_json(object));
 }
-INSTANTIATE_TEST_SUITE_P(Models, ModelConfig, testing::Values("f1", "f2", "f3", "f4", "f5", "s1", "s2"));
+INSTANTIATE_TEST_SUITE_P(Models, ModelConfig, testing::Values("f1", "f2", "f3", "f4", "s1", "s2"));
 
 class ModelSummary : public testing::TestWithParam<std::string> {};
 
@@ -66,7 +66,7 @@ TEST_P(ModelSummary, IsKerass) {
   const ModelPtr model = model_from_json(read_config(GetParam() + ".json"));
   EXPECT_EQ(summary_text(*model, {.line_length = 76}), read_text(GetParam() + ".summary").substr(0, read_text(GetParam() + ".summary").size() - 1));
 }
-INSTANTIATE_TEST_SUITE_P(Models, ModelSummary, testing::Values("f1", "f3", "f5", "s1", "s2"));
+INSTANTIATE_TEST_SUITE_P(Models, ModelSummary, testing::Values("f1", "f3", "s1", "s2"));
 
 // ---- the C++ interface gives the same configs -----------------------------------------------------------
 

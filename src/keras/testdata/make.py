@@ -34,7 +34,6 @@ s=keras.Sequential([L.Dense(3),L.Dense(2)]); dump("s2",s)
 keras.utils.clear_session()
 i=keras.Input((6,4)); x=L.Bidirectional(L.LSTM(3,return_sequences=True))(i); x=L.TimeDistributed(L.Dense(2))(x); x=L.GRU(3)(x); x=L.LayerNormalization()(x); x=x[:,0:2]; x=ops.reshape(x,(-1,1,2)); x=L.GlobalAveragePooling1D()(x); dump("f4",keras.Model(i,x))
 keras.utils.clear_session()
-i=keras.Input((6,4)); k=keras.Input((3,4)); x=L.MultiHeadAttention(2,3)(i,k); x=L.Masking()(x); x=L.SimpleRNN(3,return_sequences=True)(x); x=L.Softmax()(x); dump("f5",keras.Model([i,k],x))
 # all layer classes' default config
 out={}
 def cfg(o): 
