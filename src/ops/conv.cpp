@@ -337,10 +337,10 @@ struct ConvNode : torch::autograd::Function<ConvNode> {
 
 // relu(conv) and the max-pool after it as one node of autograd; the images themselves need no gradient.
 struct ConvPoolNode : torch::autograd::Function<ConvPoolNode> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias,
-                            const at::Tensor& pooled, const at::Tensor& which, const std::shared_ptr<const Window>& window, const WindowGeometry& pool) {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& kernel,
+                            const std::optional<at::Tensor>& bias, const at::Tensor& pooled, const at::Tensor& which, const std::shared_ptr<const Window>& window, const WindowGeometry& pool) {
     context->save_for_backward({x, kernel, pooled, which});
-    context->saved_data["bias"] = bias.defined();
+    context->saved_data["bias"] = bias.has_value();
     context->saved_data["pool"] = c10::IValue(pack_geometry(pool));
     save_window(*context, *window);
     return pooled;
@@ -500,8 +500,8 @@ std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const Win
   if (!output || output.get() != conv_output.unsafeGetTensorImpl()) return std::nullopt;
   const auto x = t_last_conv.x.lock(), kernel = t_last_conv.kernel.lock(), bias = t_last_conv.bias.lock();
   if (!x || !kernel || (t_last_conv.has_bias && !bias)) return std::nullopt;
-  return ConvPoolNode::apply(at::Tensor(x), at::Tensor(kernel), t_last_conv.has_bias ? at::Tensor(bias) : at::Tensor(), pooled, which,
-                             t_last_conv.window, pool);
+  const auto offset = t_last_conv.has_bias ? std::optional(at::Tensor(bias)) : std::nullopt;
+  return ConvPoolNode::apply(at::Tensor(x), at::Tensor(kernel), offset, pooled, which, t_last_conv.window, pool);
 }
 
 std::vector<std::int64_t> pack_geometry(const WindowGeometry& g) {
