@@ -7,6 +7,7 @@
 
 #include "lockstep/formats/hdf5_dense.h"
 #include "lockstep/formats/hdf5_image.h"
+#include "lockstep/io/file_system.h"
 
 namespace lockstep::formats {
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 constexpr int kMaxDepth = 64;
+constexpr std::size_t kCopyBlock = std::size_t{4} << 20;
 
 struct Message {
   int type = 0;
@@ -684,7 +686,12 @@ void Hdf5File::read_into(const Hdf5Node& dataset, std::span<std::byte> target) c
   } else if (storage.layout == Storage::Layout::kCompact) {
     std::memcpy(target.data(), storage.compact.data(), size);
   } else if (storage.address != kUndefinedAddress) {
-    std::memcpy(target.data(), image.block(storage.address, size).data(), size);
+    const auto source = image.block(storage.address, size);
+    for (std::size_t at = 0; at < size; at += kCopyBlock) {
+      const auto part = source.subspan(at, std::min<std::size_t>(kCopyBlock, size - at));
+      std::memcpy(target.data() + at, part.data(), part.size());
+      if (part.size() == kCopyBlock) io::release(part);
+    }
   } else {
     hdf5::check_claim(image, storage, size);
     if (!storage.plain_fill) image.unsupported("a dataset that was never written and has a fill value");

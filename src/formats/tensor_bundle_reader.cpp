@@ -22,11 +22,14 @@ constexpr int kVersion = 1;          // of bundles that this reader understands
 constexpr int kMostShards = 99999;
 constexpr int kMostRank = 254;       // TensorFlow's
 constexpr std::size_t kBlock = 256u << 10;
+constexpr std::size_t kReleaseBlocks = 16;
 constexpr std::size_t kTwoThreads = std::size_t{8} << 20;
 
 // Copies (where there is a target) and checksums block by block, while the block is in the cache.
 std::uint32_t copy_and_sum(std::span<const std::byte> source, std::byte* target) {
   std::uint32_t crc = 0;
+  std::size_t blocks = 0;
+  auto done = source;  // its front has been read, and is let go in larger pieces
   while (!source.empty()) {
     const auto part = source.first(std::min(source.size(), kBlock));
     if (target != nullptr) {
@@ -37,6 +40,7 @@ std::uint32_t copy_and_sum(std::span<const std::byte> source, std::byte* target)
       crc = io::crc32c(part, crc);
     }
     source = source.subspan(part.size());
+    if (++blocks % kReleaseBlocks == 0) io::release(done.first(done.size() - source.size())), done = source;
   }
   return crc;
 }

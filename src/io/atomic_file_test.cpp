@@ -156,6 +156,24 @@ TEST_F(ZipTest, RoundTripAndDeterminism) {
 }
 
 // Any damage is an error or harmless: what is read is what was written.
+TEST_F(ZipTest, LargeMembersAreAlignedAndTheirMemoryMayGo) {
+  const std::string large(std::size_t{9} << 20, 'x');
+  for (const char* name : {"a", "seven77", "name of sixteen.", "a name that is somewhat longer than the others"}) {
+    ZipWriter writer(at("z"));
+    writer.add("small", "text");
+    writer.add(name, large);
+    writer.finish();
+    const ZipReader zip(at("z"));
+    EXPECT_EQ(zip.find(name)->data_offset % 64, 0u);
+    const SharedBytes bytes = zip.read(name);
+    release(bytes.bytes);
+    EXPECT_EQ(as_text(bytes.bytes), large);
+    std::string own = large;
+    release(as_bytes(own));  // not a file's: left alone
+    EXPECT_EQ(own, large);
+  }
+}
+
 TEST_F(ZipTest, TruncatedAndFlipped) {
   ZipWriter writer(at("z"));
   writer.add("one", "first");

@@ -43,6 +43,10 @@ class FileBytes {
   std::span<const std::byte> bytes_;
 };
 
+// Lets the memory behind a piece of a mapped file go; the file's bytes come back when they are touched again.
+// For bytes that were copied or checksummed and are not needed soon. Bytes of anything else are left alone.
+void release(std::span<const std::byte> bytes) noexcept;
+
 // All calls throw lockstep::Error with the path in it: NotFound, AlreadyExists, PermissionDenied,
 // ResourceExhausted (disk, quota, handles, memory), InvalidArgument (not a folder, name too long), DataLoss (device).
 class FileSystem {

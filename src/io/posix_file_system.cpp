@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -125,13 +127,32 @@ class PosixWritableFile final : public WritableFile {
   Descriptor fd_;
 };
 
+// The mappings that are alive, so that release() can tell them from other memory.
+struct Mappings {
+  std::mutex mutex;
+  std::map<const std::byte*, std::size_t> sizes;
+
+  static Mappings& instance() {
+    static Mappings* mappings = new Mappings();
+    return *mappings;
+  }
+};
+
 class MappedBytes final : public FileBytes {
  public:
   MappedBytes(void* address, std::size_t size) {
     bytes_ = {static_cast<const std::byte*>(address), size};
+    if (bytes_.empty()) return;
+    Mappings& all = Mappings::instance();
+    const std::lock_guard lock(all.mutex);
+    all.sizes.emplace(bytes_.data(), bytes_.size());
   }
   ~MappedBytes() override {
-    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    if (bytes_.empty()) return;
+    Mappings& all = Mappings::instance();
+    const std::lock_guard lock(all.mutex);
+    all.sizes.erase(bytes_.data());
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 };
 
@@ -238,6 +259,20 @@ class PosixFileSystem final : public FileSystem {
 };
 
 }  // namespace
+
+void release(std::span<const std::byte> bytes) noexcept {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin >= end) return;
+  Mappings& all = Mappings::instance();
+  const std::lock_guard lock(all.mutex);
+  auto found = all.sizes.upper_bound(bytes.data());
+  if (found == all.sizes.begin()) return;
+  --found;
+  if (bytes.data() + bytes.size() > found->first + found->second) return;
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 FileSystem& posix_file_system() {
   static PosixFileSystem files;

@@ -69,7 +69,7 @@ class ZipReader {
 bool looks_like_zip(std::span<const std::byte> bytes);
 
 // Writes stored members dated 1980-01-01 with mode 0600: same members, same bytes. Streams: memory
-// does not grow with the members. The archive appears at `path` when finish() returns.
+// does not grow with the members. The data of members of 1 MiB and more lies on a multiple of 64 bytes. The archive appears at `path` when finish() returns.
 class ZipWriter {
  public:
   explicit ZipWriter(std::string path, FileSystem& files = posix_file_system(), std::uint64_t expected_size = 0);
@@ -93,6 +93,7 @@ class ZipWriter {
     std::uint64_t size = 0;
     std::uint64_t offset = 0;
     bool wide = false;  // 64-bit sizes
+    std::size_t padding = 0;  // bytes of extra field that align the data
   };
   void append_directory_entry(std::string& out, const Entry& entry) const;
 

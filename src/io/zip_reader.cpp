@@ -19,6 +19,7 @@ using namespace zip;
 
 constexpr std::uint64_t kInflateFloor = std::uint64_t{256} << 20;
 constexpr std::uint64_t kInflateRatio = 100;
+constexpr std::size_t kReleaseBlock = std::size_t{4} << 20;
 
 // Like load_le for offsets that were checked already.
 template <typename T>
@@ -198,7 +199,12 @@ SharedBytes ZipReader::read(const ZipMember& member) const {
   } else if (member.size != member.compressed_size) {
     damaged(fmt::format("member {}: stored with two different sizes", member.name));
   }
-  const std::uint32_t crc = crc32(result.bytes);
+  std::uint32_t crc = 0;
+  for (std::size_t at = 0; at < result.bytes.size(); at += kReleaseBlock) {
+    const auto part = result.bytes.subspan(at, std::min(kReleaseBlock, result.bytes.size() - at));
+    crc = crc32(part, crc);
+    if (part.size() == kReleaseBlock) release(part);  // of a large member one block at a time is in memory
+  }
   if (crc != member.crc) {
     damaged(fmt::format("member {}: checksum {:08x}, expected {:08x}", member.name, crc, member.crc));
   }

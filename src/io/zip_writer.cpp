@@ -16,6 +16,9 @@ constexpr std::uint16_t kVersionWide = 45;
 constexpr std::uint16_t kMadeOnUnix = 3 << 8;
 constexpr std::uint16_t kDate = (0 << 9) | (1 << 5) | 1;  // 1980-01-01
 constexpr std::uint32_t kExternal = 0600u << 16;
+constexpr std::uint16_t kAlignExtra = 0xD935;  // zipalign's extra field
+constexpr std::uint16_t kAlignment = 64;
+constexpr std::uint64_t kAlignedSize = 1u << 20;  // members from this size on are aligned, so that readers may map them
 constexpr std::size_t kCrcOffset = 14;       // in a local header
 constexpr std::size_t kBlock = 256u << 10;   // checksummed and copied while in the cache
 
@@ -39,11 +42,12 @@ void append_common(std::string& out, const std::string& name, std::uint32_t crc,
   append_le<std::uint16_t>(out, static_cast<std::uint16_t>(name.size()));
 }
 
-std::string local_header(const std::string& name, std::uint32_t crc, std::uint64_t size, bool wide) {
+// `padding` bytes of extra field come before the data: zipalign's field, of at least 6 bytes.
+std::string local_header(const std::string& name, std::uint32_t crc, std::uint64_t size, bool wide, std::size_t padding) {
   std::string out;
   append_le(out, kLocalSignature);
   append_common(out, name, crc, wide ? kWide32 : static_cast<std::uint32_t>(size), wide);
-  append_le<std::uint16_t>(out, wide ? 20 : 0);
+  append_le<std::uint16_t>(out, static_cast<std::uint16_t>((wide ? 20 : 0) + padding));
   out += name;
   if (wide) {
     append_le(out, kWideExtra);
@@ -51,7 +55,20 @@ std::string local_header(const std::string& name, std::uint32_t crc, std::uint64
     append_le<std::uint64_t>(out, size);
     append_le<std::uint64_t>(out, size);
   }
+  if (padding > 0) {
+    append_le(out, kAlignExtra);
+    append_le<std::uint16_t>(out, static_cast<std::uint16_t>(padding - 4));
+    append_le<std::uint16_t>(out, kAlignment);
+    out.append(padding - 6, '\0');
+  }
   return out;
+}
+
+// What puts the data of a member whose header begins at `offset` on a multiple of kAlignment.
+std::size_t padding_for(std::uint64_t offset, const std::string& name, bool wide) {
+  const std::uint64_t data = offset + kLocalSize + name.size() + (wide ? 20 : 0);
+  const std::size_t padding = (kAlignment - data % kAlignment) % kAlignment;
+  return padding == 0 || padding >= 6 ? padding : padding + kAlignment;
 }
 
 }  // namespace
@@ -77,7 +94,8 @@ void ZipWriter::begin(std::string_view name, std::uint64_t most_size) {
   entry.name = name;
   entry.offset = file_.size();
   entry.wide = most_size >= kWide32;
-  file_.append(local_header(entry.name, 0, 0, entry.wide));
+  if (most_size >= kAlignedSize) entry.padding = padding_for(entry.offset, entry.name, entry.wide);
+  file_.append(local_header(entry.name, 0, 0, entry.wide, entry.padding));
   entries_.push_back(std::move(entry));
   open_ = true;
 }
@@ -100,7 +118,7 @@ void ZipWriter::append(std::span<const std::byte> bytes) {
 void ZipWriter::end() {
   if (!open_) throw_failed_precondition(fmt::format("{}: no member was begun", path()));
   const Entry& entry = entries_.back();
-  const std::string header = local_header(entry.name, entry.crc, entry.size, entry.wide);
+  const std::string header = local_header(entry.name, entry.crc, entry.size, entry.wide, entry.padding);
   file_.write_at(entry.offset + kCrcOffset, as_bytes(header).subspan(kCrcOffset));
   open_ = false;
 }
