@@ -63,8 +63,8 @@ void restore(const std::string& command, const Arguments& args) {
     check(train::Checkpoint(model).restore(args.at(1)), args.at(4));
   } else if (command == "restore_unbuilt") {
     const auto optimizer = optimizers::deserialize(optimizers::serialize(model.optimizer()));
-    check(train::Checkpoint(model, optimizer).restore(args.at(1)), args.at(4));
     model.trainer().set_optimizer(optimizer);
+    check(train::Checkpoint(model, optimizer).restore(args.at(1)), args.at(4));
   } else {
     check(checkpoint_of(model).restore(args.at(1)), args.at(4));
   }

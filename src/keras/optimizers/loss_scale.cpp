@@ -14,7 +14,7 @@ class LossScaler final : public Optimizer {
     if (dynamic_cast<LossScaler*>(inner_.get())) {
       throw_invalid_argument("LossScaleOptimizer: the inner optimizer is a LossScaleOptimizer already");
     }
-    step_counter_ = add_variable(Shape{}, DType::kInt32, name() + "/step_counter", 0);
+    step_counter_ = add_variable(Shape{}, DType::kInt64, name() + "/step_counter", 0);
     dynamic_scale_ = add_variable(Shape{}, DType::kFloat32, name() + "/dynamic_scale", options_.initial_scale);
   }
   std::string class_name() const override { return "LossScaleOptimizer"; }
@@ -34,7 +34,7 @@ class LossScaler final : public Optimizer {
       finite = finite && ops::reduce_all(ops::is_finite(gradient)).item<bool>();
     }
     if (!built_) build(variables);
-    const std::int32_t good_steps = step_counter_->numpy().item<std::int32_t>() + 1;
+    const std::int64_t good_steps = step_counter_->numpy().item<std::int64_t>() + 1;
     if (!finite) {
       set_state(0, scale * 0.5f);
       return;
@@ -86,8 +86,8 @@ class LossScaler final : public Optimizer {
   }
   void create_slots() override {}
   void update(Step&) override {}
-  void set_state(std::int32_t good_steps, float scale) {
-    step_counter_->assign(Tensor::scalar<std::int32_t>(good_steps));
+  void set_state(std::int64_t good_steps, float scale) {
+    step_counter_->assign(Tensor::scalar<std::int64_t>(good_steps));
     dynamic_scale_->assign(Tensor::scalar(scale));
   }
 
