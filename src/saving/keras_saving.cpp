@@ -61,7 +61,8 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     const auto stored = weights.variables(object.path);
     if (object.is_optimizer) {
       if (stored.size() != object.variables.size()) {
-        spdlog::warn("{}: the optimizer '{}' has {} variables, but the file holds {}; its state is not loaded", path, object.name,
+        // An optimizer that was never built has its step and rate only.
+        if (stored.size() > 2) spdlog::warn("{}: the optimizer '{}' has {} variables, but the file holds {}; its state is not loaded", path, object.name,
                      object.variables.size(), stored.size());
         continue;
       }

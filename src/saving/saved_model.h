@@ -91,6 +91,12 @@ class Signature {
   const std::vector<graph::TensorSpec>& inputs() const { return inputs_; }
   const std::vector<graph::TensorSpec>& outputs() const { return outputs_; }
 
+  std::vector<std::string> input_names() const {
+    std::vector<std::string> names;
+    for (const graph::TensorSpec& spec : inputs_) names.push_back(spec.name);
+    return names;
+  }
+
   // Throws InvalidArgument for missing or unknown names, dtypes and shapes that do not fit.
   std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs) const;
 

@@ -8,6 +8,7 @@
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused.h"
 
 namespace lockstep::keras {
 
@@ -33,13 +34,15 @@ Structure concat_rows(const std::vector<const Structure*>& parts) {
   for (const Structure* part : parts) leaves.push_back(part->flatten());
   Tensors joined;
   for (std::size_t i = 0; i < leaves[0].size(); ++i) {
-    Tensors rows, masks;
+    Tensors rows, masks, logits;
     for (const Tensors& part : leaves) {
       rows.push_back(part[i]);
       masks.push_back(part[i].mask());
+      logits.push_back(part[i].logits());
     }
     Tensor whole = ops::concat(rows, 0);
     if (masks[0].defined()) whole.set_mask(ops::concat(masks, 0));
+    if (logits[0].defined()) whole.set_logits(ops::concat(logits, 0));
     joined.push_back(std::move(whole));
   }
   return parts[0]->pack(joined);
@@ -49,8 +52,8 @@ Structure detached(const Structure& structure) {
   return structure.map([](const Tensor& leaf) {
     if (!leaf.defined() || !ops::requires_grad(leaf)) return leaf;
     Tensor cut = ops::detach(leaf);
-    const Tensor mask = leaf.mask();
-    if (mask.defined()) cut.set_mask(mask);
+    if (const Tensor mask = leaf.mask(); mask.defined()) cut.set_mask(mask);
+    if (const Tensor logits = leaf.logits(); logits.defined()) cut.set_logits(ops::detach(logits));
     return cut;
   });
 }
@@ -100,6 +103,7 @@ Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& out
   const auto replica_step = [&](int replica) {
     const auto index = static_cast<std::size_t>(replica);
     const Batch part = batch_slice(batch, ranges[index].begin, ranges[index].end);
+    const ops::ScopedPoolFusion fused;  // only variables' gradients are asked for
     GradientTape tape;
     StepOutput& out = outputs[index];
     out = forward_loss(part, batch, ranges[index].begin, true);
