@@ -1,5 +1,6 @@
 # Installs src/lockstep.h, src/formats/formats.h and every header of ours that they include, directly or not, from LOCKSTEP_SOURCES into
 # LOCKSTEP_HEADERS. Ends with an error at one that is missing, or that would pull a library into the user's build.
+cmake_policy(VERSION 3.25)
 file(REMOVE_RECURSE ${LOCKSTEP_HEADERS})
 set(waiting lockstep.h formats/formats.h)
 set(done "")
