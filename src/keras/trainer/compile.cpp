@@ -29,9 +29,9 @@ template class ArgTree<metrics::MetricArg>;
 Json compile_config(const CompileOptions& options, const optimizers::OptimizerPtr& optimizer) {
   Json config = Json::object();
   config["optimizer"] = optimizers::serialize(optimizer);
-  config["loss"] = options.loss.to_config([](const losses::LossPtr& loss) { return losses::serialize(loss); });
+  config["loss"] = options.loss.to_config([](const losses::LossArg& loss) { return losses::serialize(losses::get(loss)); });
   config["loss_weights"] = options.loss_weights;
-  const auto metric = [](const metrics::MetricPtr& object) { return metrics::serialize(object); };
+  const auto metric = [](const metrics::MetricArg& arg) { return metrics::serialize(metrics::get(arg)); };
   config["metrics"] = options.metrics.to_config(metric);
   config["weighted_metrics"] = options.weighted_metrics.to_config(metric);
   config["run_eagerly"] = options.run_eagerly;

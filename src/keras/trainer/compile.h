@@ -50,13 +50,13 @@ class ArgTree {
     }
     return nullptr;
   }
-  // Strings stay strings, configs configs, objects become configs by `serialize`.
+  // Strings stay strings, Keras 3's configs configs; objects, and configs of Keras 1 and 2, are written by `serialize`.
   template <typename Serialize>
   Json to_config(Serialize serialize) const {
     if (is_leaf()) {
       if (leaf_.empty()) return nullptr;
       if (leaf_.name()) return *leaf_.name();
-      return leaf_.config() ? *leaf_.config() : serialize(leaf_.object());
+      return leaf_.config() && leaf_.config()->contains("module") ? *leaf_.config() : serialize(leaf_);
     }
     Json out = is_list() ? Json::array() : Json::object();
     for (std::size_t i = 0; i < items_.size(); ++i) {
