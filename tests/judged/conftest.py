@@ -1,4 +1,5 @@
 import os
+import pathlib
 import sys
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -29,3 +30,20 @@ def fresh_keras():
     if keras is not None:
         keras.utils.clear_session()
     yield
+
+
+def known_failures():
+    """Case name prefix -> reason, from known_failures.txt."""
+    path = pathlib.Path(__file__).with_name("known_failures.txt")
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    pairs = [line.split("|", 1) for line in lines if line and not line.startswith("#")]
+    return [(name.strip(), reason.strip()) for name, reason in pairs]
+
+
+def pytest_collection_modifyitems(items):
+    known = known_failures()
+    for item in items:
+        name = item.nodeid.rsplit("/", 1)[-1]
+        for prefix, reason in known:
+            if name.startswith(prefix):
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
