@@ -184,6 +184,9 @@ VariablePtr Layer::add_weight(WeightOptions options) {
   VariablePtr made = Variable::create(std::move(initial), std::move(variable));
   const std::string scope = NameScope::current();
   made->set_path(scope.empty() ? options.name : scope + "/" + options.name);
+  if (options.constraint) {
+    made->set_constraint([constraint = options.constraint](const Tensor& value) { return (*constraint)(value); });
+  }
   own_weights_.push_back({made, options.regularizer, options.constraint, options.trainable, options.autocast});
   return made;
 }

@@ -173,8 +173,8 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
   loss_tracker_.total += loss * n;
   loss_tracker_.count += n;
   for (std::size_t i = 0; i < output_losses.size(); ++i) {
-    output_trackers_[i].total += output_losses[i] * n;
-    output_trackers_[i].count += n;
+    output_trackers_[i].total += output_losses[i];  // a mean of batches, as Keras keeps it
+    output_trackers_[i].count += 1;
   }
   const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
   for (const OutputMetric& item : metrics_) {

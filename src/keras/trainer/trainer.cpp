@@ -57,7 +57,22 @@ std::int64_t batch_size_for(const std::optional<std::int64_t>& given, const std:
 
 }  // namespace
 
+namespace {
+
+// What a summary counts: the variables of a built optimizer.
+std::vector<distribute::VariablePtr> built_optimizer_variables(const ModelImpl& model) {
+  const optimizers::OptimizerPtr& optimizer = Trainer::of(const_cast<ModelImpl&>(model)).optimizer();
+  return optimizer && optimizer->built() ? optimizer->variables() : std::vector<distribute::VariablePtr>{};
+}
+
+}  // namespace
+
 Trainer& Trainer::of(ModelImpl& model) {
+  static const bool hooked = [] {
+    ModelImpl::set_optimizer_variables_reader(built_optimizer_variables);
+    return true;
+  }();
+  static_cast<void>(hooked);
   if (!model.trainer_state().has_value()) model.trainer_state() = std::make_shared<Trainer>(model);
   return *std::any_cast<std::shared_ptr<Trainer>&>(model.trainer_state());
 }
