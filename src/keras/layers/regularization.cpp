@@ -9,6 +9,7 @@
 #include "lockstep/keras/layers/families.h"
 #include "lockstep/keras/layers/windows.h"
 #include "lockstep/keras/random/random.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -29,8 +30,7 @@ class NoiseLayer : public ConfiguredLayer<Derived, Options> {
     if (!context.training || !active()) return x;
     if (x.is_symbolic()) {
       if (graph::TraceScope::current()) {
-        throw_unimplemented(fmt::format("{} '{}' cannot be traced in training mode: random draws are not recorded in graphs",
-                                        Derived::kClass, this->name()));
+        return record(x);
       }
       return x;  // only shapes are inferred
     }
@@ -40,6 +40,11 @@ class NoiseLayer : public ConfiguredLayer<Derived, Options> {
  protected:
   explicit NoiseLayer(Options options) : Base(std::move(options)) { this->set_built_in_constructor(); }
   virtual bool active() const = 0;
+  // What a training graph holds in place of disturb().
+  virtual Tensor record(const Tensor&) {
+    throw_unimplemented(fmt::format("{} '{}' cannot be traced in training mode: random draws are not recorded in graphs",
+                                    Derived::kClass, this->name()));
+  }
   virtual Tensor disturb(const Tensor& x) = 0;
   // A rate in [0, 1]; draws the seed of the generator unless nothing will ever be drawn.
   void set_rate(double rate, std::optional<std::int64_t> seed) {
@@ -100,6 +105,12 @@ class DropoutLayer : public DropoutBase<DropoutLayer> {
   using DropoutBase::DropoutBase;
 
  protected:
+  // In a graph the mask is drawn by the program that runs it.
+  Tensor record(const Tensor& x) override {
+    const Tensor u = ops::call1("RandomUniform", {ops::shape_of(x)}, {{"dtype", x.dtype()}});
+    const Tensor kept = ops::cast(ops::greater_equal(u, ops::constant(options_.rate, x.dtype())), x.dtype());
+    return x * kept * (1.0 / (1.0 - options_.rate));
+  }
   Tensor disturb(const Tensor& x) override {
     std::optional<Shape> noise_shape;
     if (options_.noise_shape) noise_shape = fill_noise_shape(options_.noise_shape, x, fmt::format("Dropout '{}'", name()));
