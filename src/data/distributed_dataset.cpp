@@ -10,11 +10,7 @@ namespace {
 
 data::Element rows(const data::Element& element, const RowRange& range) {
   return element.map([&](const Tensor& leaf) {
-    if (!leaf.defined()) return leaf;
-    ops::Ints begin(static_cast<std::size_t>(leaf.rank()), 0), size(static_cast<std::size_t>(leaf.rank()), -1);
-    begin[0] = range.begin;
-    size[0] = range.end - range.begin;
-    return ops::slice(leaf, begin, size);
+    return leaf.defined() ? ops::slice_axis(leaf, 0, range.begin, range.end) : leaf;
   });
 }
 

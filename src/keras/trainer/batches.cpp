@@ -16,13 +16,6 @@ Structure map_defined(const Structure& structure, const std::function<Tensor(con
   return structure.map([&](const Tensor& leaf) { return leaf.defined() ? fn(leaf) : leaf; });
 }
 
-Tensor rows_of(const Tensor& value, std::int64_t begin, std::int64_t end) {
-  ops::Ints from(static_cast<std::size_t>(value.rank()), 0), size(static_cast<std::size_t>(value.rank()), -1);
-  from[0] = begin;
-  size[0] = end - begin;
-  return ops::slice(value, from, size);
-}
-
 class ArrayBatches : public BatchSource {
  public:
   ArrayBatches(Batch data, ArrayOptions options) : data_(std::move(data)), options_(std::move(options)) {
@@ -82,7 +75,7 @@ std::int64_t batch_rows(const Batch& batch) {
 
 Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
   const auto cut = [&](const Tensor& leaf) {
-    return begin == 0 && end == leaf.dim(0) ? leaf : rows_of(leaf, begin, end);
+    return begin == 0 && end == leaf.dim(0) ? leaf : ops::slice_axis(leaf, 0, begin, end);
   };
   return {map_defined(batch.x, cut), map_defined(batch.y, cut), map_defined(batch.sample_weight, cut)};
 }

@@ -7,8 +7,8 @@
 #include "lockstep/keras/random/batch_slice.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/autograd.h"
-#include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 
@@ -25,6 +25,12 @@ Tensor sum_over_replicas(const Tensor& value) {
   distribute::ReplicaContext* const context = distribute::get_replica_context();
   if (!context || context->num_replicas_in_sync() == 1) return value;
   return context->all_reduce(distribute::ReduceOp::kSum, value);
+}
+
+// A loss of a replica's rows, divided by what the whole batch divides by.
+Tensor share_of_loss(losses::Reduced reduced) {
+  if (reduced.denominator.defined()) reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
+  return losses::Loss::finish(reduced);
 }
 
 // The structure of the first part with the rows of all parts.
@@ -60,9 +66,25 @@ Structure detached(const Structure& structure) {
 
 }  // namespace
 
-int Trainer::active_replicas(std::int64_t rows) const {
-  if (!strategy_) return 1;
-  return static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), strategy_->num_replicas_in_sync()));
+// Calls step(replica, its rows) for each replica that gets rows of the batch, and returns how many there are. The
+// last replicas are left out of a batch with fewer rows than replicas.
+int Trainer::spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
+                    const std::function<void(std::size_t)>& prepare) {
+  const std::int64_t rows = batch_rows(batch);
+  const int all = strategy_ ? strategy_->num_replicas_in_sync() : 1;
+  const int replicas = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), all));
+  const auto ranges = distribute::split_rows(rows, replicas);
+  prepare(ranges.size());
+  const auto replica_step = [&](int replica) {
+    const auto index = static_cast<std::size_t>(replica);
+    step(index, batch_slice(batch, ranges[index].begin, ranges[index].end), ranges[index].begin);
+  };
+  if (all > 1) {
+    strategy_->run_replicas(replica_step, replicas);
+  } else {
+    replica_step(0);
+  }
+  return replicas;
 }
 
 // The model's losses of `part`, which is rows offset … of `whole`. Each loss is divided by the denominator of the
@@ -77,9 +99,7 @@ Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole,
   out.y_pred = model(part.x, {.training = training});
   compiled_->resolve(output_names(), part.y, out.y_pred);
   for (const LossPart& item : compiled_->loss_parts(part.y, out.y_pred, part.sample_weight)) {
-    losses::Reduced reduced = item.reduced;
-    if (reduced.denominator.defined()) reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
-    Tensor value = losses::Loss::finish(reduced);
+    Tensor value = share_of_loss(item.reduced);
     if (value.rank() > 0) value = ops::reduce_sum(value);
     out.output_losses.push_back(ops::detach(value).item<double>());
     if (item.weight != 1.0) value = value * item.weight;
@@ -94,32 +114,25 @@ Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole,
 }
 
 Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
-  const std::int64_t rows = batch_rows(batch);
-  const int replicas = active_replicas(rows);
   const auto variables = model_.trainable_weights();
-  const auto ranges = distribute::split_rows(rows, replicas);
-  outputs.resize(static_cast<std::size_t>(replicas));
-  std::vector<Tensors> gradients(static_cast<std::size_t>(replicas));
-  const auto replica_step = [&](int replica) {
-    const auto index = static_cast<std::size_t>(replica);
-    const Batch part = batch_slice(batch, ranges[index].begin, ranges[index].end);
+  std::vector<Tensors> gradients;
+  const auto replica_step = [&](std::size_t replica, const Batch& part, std::int64_t offset) {
     const ops::ScopedPoolFusion fused;  // only variables' gradients are asked for
     GradientTape tape;
-    StepOutput& out = outputs[index];
-    out = forward_loss(part, batch, ranges[index].begin, true);
+    StepOutput& out = outputs[replica];
+    out = forward_loss(part, batch, offset, true);
     if (!out.loss.defined()) {
       throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
     }
-    if (!variables.empty()) gradients[index] = tape.gradient(optimizer_->scale_loss(out.loss), variables);
+    if (!variables.empty()) gradients[replica] = tape.gradient(optimizer_->scale_loss(out.loss), variables);
     tape.stop_recording();
     out.loss = ops::detach(out.loss);
     out.y_pred = detached(out.y_pred);
   };
-  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
-    strategy_->run_replicas(replica_step, replicas);
-  } else {
-    replica_step(0);
-  }
+  const int replicas = spread(batch, replica_step, [&](std::size_t count) {
+    outputs.resize(count);
+    gradients.resize(count);
+  });
   if (replicas == 1) return std::move(gradients[0]);
   Tensors sums(variables.size());
   for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -133,19 +146,12 @@ Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& out
 }
 
 void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
-  const std::int64_t rows = batch_rows(batch);
-  const int replicas = active_replicas(rows);
-  const auto ranges = distribute::split_rows(rows, replicas);
-  outputs.resize(static_cast<std::size_t>(replicas));
-  const auto replica_step = [&](int replica) {
-    const auto index = static_cast<std::size_t>(replica);
-    outputs[index] = forward_loss(batch_slice(batch, ranges[index].begin, ranges[index].end), batch, ranges[index].begin, false);
-  };
-  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
-    strategy_->run_replicas(replica_step, replicas);
-  } else {
-    replica_step(0);
-  }
+  spread(
+      batch,
+      [&](std::size_t replica, const Batch& part, std::int64_t offset) {
+        outputs[replica] = forward_loss(part, batch, offset, false);
+      },
+      [&](std::size_t count) { outputs.resize(count); });
 }
 
 Results Trainer::finish_step(const Batch& batch, std::vector<StepOutput>& outputs) {
@@ -186,17 +192,10 @@ Results Trainer::test_step(const Batch& batch) {
 }
 
 Structure Trainer::predict_step(const Batch& batch) {
-  const std::int64_t rows = batch_rows(batch);
-  const int replicas = active_replicas(rows);
-  if (replicas == 1 || !strategy_) return model_(batch.x, {.training = false});
-  const auto ranges = distribute::split_rows(rows, replicas);
-  std::vector<Structure> parts(static_cast<std::size_t>(replicas));
-  strategy_->run_replicas(
-      [&](int replica) {
-        const auto index = static_cast<std::size_t>(replica);
-        parts[index] = model_(batch_slice(batch, ranges[index].begin, ranges[index].end).x, {.training = false});
-      },
-      replicas);
+  std::vector<Structure> parts;
+  spread(
+      batch, [&](std::size_t replica, const Batch& part, std::int64_t) { parts[replica] = model_(part.x, {.training = false}); },
+      [&](std::size_t count) { parts.resize(count); });
   std::vector<const Structure*> pointers;
   for (const Structure& part : parts) pointers.push_back(&part);
   return concat_rows(pointers);
@@ -207,9 +206,7 @@ Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structu
   compiled_->resolve(output_names(), y, y_pred);
   Tensor loss;
   for (const LossPart& item : compiled_->loss_parts(y, y_pred, sample_weight)) {
-    losses::Reduced reduced = item.reduced;
-    if (reduced.denominator.defined()) reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
-    Tensor value = losses::Loss::finish(reduced);
+    Tensor value = share_of_loss(item.reduced);
     if (item.weight != 1.0) value = value * item.weight;
     loss = loss.defined() ? loss + value : value;
   }

@@ -1,6 +1,7 @@
 // The training loop behind keras.Model's compile, fit, evaluate and predict.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,7 +89,8 @@ class Trainer {
   Tensors train_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
   void test_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
   Results finish_step(const Batch& batch, std::vector<StepOutput>& outputs);
-  int active_replicas(std::int64_t rows) const;
+  int spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
+             const std::function<void(std::size_t)>& prepare);
   std::vector<std::string> output_names() const;
   void build_for(const Batch& batch);
   // Steps run across the replicas of the strategy, whether or not the caller is in its scope.
