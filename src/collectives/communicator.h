@@ -1,0 +1,62 @@
+// What workers of a job say to each other: collectives over a fixed group of ranks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::collectives {
+
+// A collective under way. Dropping it without wait() leaves the tensor it works on in an unknown state.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  // Returns when the result is there; throws what the collective would have thrown.
+  virtual void wait() = 0;
+};
+
+// A group of workers, ranks 0 … size-1. Every rank makes the same calls in the same order, each from one thread at a
+// time. Ranks may be processes (GlooCommunicator) or threads of one process (ThreadGroup, for tests).
+//
+// A worker that is lost, stopped or stuck never makes the others wait for ever: calls throw Unavailable (a worker is
+// gone, or has said that it failed) or DeadlineExceeded (it lives but does not arrive in time), naming the worker. A
+// group that has thrown one of these is broken: every later call throws the same at once.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // "worker 1 (10.0.0.2:2222)".
+  virtual std::string member_name(int rank) const = 0;
+
+  // Adds the ranks' tensors elementwise, in place and in an order that is the same in every run. Floating and integer
+  // dtypes; shapes must be equal on all ranks.
+  virtual std::unique_ptr<Pending> all_reduce_async(const Tensor& value) = 0;
+  void all_reduce(const Tensor& value) { all_reduce_async(value)->wait(); }
+  // Each rank's bytes, by rank; sizes may differ.
+  virtual std::vector<std::string> all_gather(const std::string& bytes) = 0;
+  // Rank root's bytes, on every rank.
+  virtual std::string broadcast(const std::string& bytes, int root) = 0;
+  // Rank root's values into every rank's tensor, in place.
+  virtual void broadcast(const Tensor& value, int root) = 0;
+  // Returns when every rank has arrived.
+  virtual void barrier() = 0;
+
+  // Tells the others that this rank cannot go on, so that they throw Unavailable with `reason` instead of waiting.
+  virtual void fail(const std::string& reason) noexcept = 0;
+  // A group of the same ranks that may be used from another thread. Every rank calls it, with equal names.
+  virtual std::shared_ptr<Communicator> duplicate(const std::string& name) = 0;
+};
+
+using CommunicatorPtr = std::shared_ptr<Communicator>;
+
+// Makes sure that all ranks hold the same facts ("version", "seed", …). Throws InvalidArgument on every rank where one
+// differs from rank 0's, naming the fact, the worker and both values.
+void require_equal(Communicator& group, const std::map<std::string, std::string>& facts);
+
+}  // namespace lockstep::collectives
