@@ -1,0 +1,249 @@
+// Collectives by LibTorch's Gloo.
+#include <condition_variable>
+#include <future>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/c10d.h"
+#include "lockstep/collectives/health.h"
+#include "lockstep/collectives/rendezvous.h"
+#include "lockstep/tensor/aten.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+constexpr milliseconds kLook{100};       // how often a waiting worker looks whether the others are well
+constexpr std::size_t kSmall = 8192;     // bytes that an all_gather carries in its first round
+constexpr milliseconds kGlooGrace{60000};  // Gloo's own time is longer than ours, which can say more
+
+// What the communicators of one job share.
+struct Job {
+  JobOptions options;
+  Meeting meeting;
+  std::unique_ptr<HealthMonitor> health;
+
+  const std::string& name() const { return options.names[static_cast<std::size_t>(options.rank)]; }
+  [[noreturn]] void raise(const Fault& fault) const { throw Error(fault.code, fmt::format("{}: {}", name(), fault.message)); }
+  void check() const {
+    if (const auto fault = health->fault()) raise(*fault);
+  }
+};
+using JobPtr = std::shared_ptr<Job>;
+
+// Completion of some work in another thread.
+struct Signal {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::string problem;
+
+  void finish(std::string text) {
+    const std::lock_guard lock(mutex);
+    done = true;
+    problem = std::move(text);
+    changed.notify_all();
+  }
+};
+
+// Waits for the signal while the others are well.
+void await(const Job& job, Signal& signal, std::uint64_t number, milliseconds timeout) {
+  const Clock::time_point begin = Clock::now();
+  std::unique_lock lock(signal.mutex);
+  while (!signal.changed.wait_for(lock, kLook, [&] { return signal.done; })) {
+    job.check();
+    const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+    if (waited > timeout) job.raise(job.health->overdue(number, waited));
+  }
+  if (signal.problem.empty()) return;
+  const std::string problem = signal.problem;
+  lock.unlock();
+  job.raise(job.health->diagnose(problem));
+}
+
+class GlooPending final : public Pending {
+ public:
+  GlooPending(JobPtr job, c10::intrusive_ptr<c10d::Work> work, std::uint64_t number)
+      : job_(std::move(job)), work_(std::move(work)), number_(number), signal_(std::make_shared<Signal>()) {
+    work_->getFuture()->addCallback([signal = signal_](c10::ivalue::Future& future) {
+      signal->finish(future.hasError() ? problem_of(future) : std::string());
+    });
+  }
+  void wait() override { await(*job_, *signal_, number_, job_->options.timeout); }
+
+ private:
+  static std::string problem_of(c10::ivalue::Future& future) {
+    try {
+      std::rethrow_exception(future.exception_ptr());
+    } catch (const std::exception& error) {
+      return plain_reason(error);
+    }
+  }
+
+  JobPtr job_;
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::uint64_t number_;
+  std::shared_ptr<Signal> signal_;
+};
+
+at::Tensor bytes_tensor(std::size_t size) { return at::zeros({static_cast<std::int64_t>(size)}, at::kByte); }
+
+class GlooCommunicator final : public Communicator {
+ public:
+  // Connects the ranks under a name that is new in the job.
+  GlooCommunicator(JobPtr job, const std::string& name) : job_(std::move(job)), name_(name), group_(new Group(connect(name))) {}
+  ~GlooCommunicator() override {
+    // Work that never ends keeps its threads; the group of a broken job is left to the end of the process.
+    if (!job_->health->fault()) delete group_;
+  }
+
+  int rank() const override { return job_->options.rank; }
+  int size() const override { return static_cast<int>(job_->options.names.size()); }
+  std::string member_name(int rank) const override { return job_->options.names.at(static_cast<std::size_t>(rank)); }
+
+  std::unique_ptr<Pending> all_reduce_async(const Tensor& value) override {
+    return submit([&](c10d::ProcessGroupGloo& group) {
+      std::vector<at::Tensor> tensors{contiguous(value)};
+      return group.allreduce(tensors);
+    });
+  }
+
+  std::vector<std::string> all_gather(const std::string& bytes) override {
+    std::vector<std::string> first = gather_blocks(bytes, kSmall);
+    std::size_t longest = 0;
+    for (const std::string& block : first) longest = std::max(longest, length_of(block));
+    std::vector<std::string> blocks = longest + sizeof(std::uint64_t) <= kSmall ? std::move(first) : gather_blocks(bytes, longest + sizeof(std::uint64_t));
+    for (std::string& block : blocks) block = block.substr(sizeof(std::uint64_t), length_of(block));
+    return blocks;
+  }
+
+  std::string broadcast(const std::string& bytes, int root) override {
+    at::Tensor size = at::full({1}, static_cast<std::int64_t>(bytes.size()), at::kLong);
+    run_broadcast(size, root);
+    const auto length = static_cast<std::size_t>(size.item<std::int64_t>());
+    at::Tensor data = bytes_tensor(length);
+    if (rank() == root) std::memcpy(data.data_ptr(), bytes.data(), bytes.size());
+    if (length > 0) run_broadcast(data, root);
+    return std::string(static_cast<const char*>(data.data_ptr()), length);
+  }
+
+  void broadcast(const Tensor& value, int root) override {
+    at::Tensor data = contiguous(value);
+    if (data.numel() > 0) run_broadcast(data, root);
+  }
+
+  void barrier() override {
+    at::Tensor one = at::zeros({1}, at::kInt);
+    all_reduce(wrap(one));
+  }
+
+  void fail(const std::string& reason) noexcept override {
+    try {
+      job_->health->publish({Code::kUnavailable, fmt::format("{} failed: {}", job_->name(), reason)});
+    } catch (...) {  // the others will notice that this worker is gone
+    }
+  }
+
+  CommunicatorPtr duplicate(const std::string& name) override {
+    return std::make_shared<GlooCommunicator>(job_, name_ + "/" + name);
+  }
+
+ private:
+  // Gloo's constructor connects all pairs; done aside, so that a worker that dies meanwhile is noticed.
+  Group connect(const std::string& name) {
+    struct Result {
+      Signal signal;
+      Group group;
+    };
+    auto result = std::make_shared<Result>();
+    auto store = c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, c10d_store(*job_->meeting.store->clone()));
+    std::thread([result, store, job = job_] {
+      try {
+        auto options = c10d::ProcessGroupGloo::Options::create(job->options.timeout + kGlooGrace);
+        options->devices.push_back(job->meeting.local_address.empty()
+                                       ? c10d::ProcessGroupGloo::createDefaultDevice()
+                                       : c10d::ProcessGroupGloo::createDeviceForHostname(job->meeting.local_address));
+        options->threads = 2;
+        result->group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, job->options.rank, static_cast<int>(job->options.names.size()), options);
+        result->signal.finish({});
+      } catch (const std::exception& error) {
+        result->signal.finish(plain_reason(error));
+      }
+    }).detach();
+    await(*job_, result->signal, job_->health->next_collective(), job_->options.startup_timeout);
+    return result->group;
+  }
+
+  template <typename Fn>
+  std::unique_ptr<Pending> submit(Fn fn) {
+    job_->check();
+    const std::uint64_t number = job_->health->next_collective();
+    try {
+      return std::make_unique<GlooPending>(job_, fn(**group_), number);
+    } catch (const std::exception& error) {
+      job_->raise(job_->health->diagnose(plain_reason(error)));
+    }
+  }
+
+  void run_broadcast(at::Tensor& data, int root) {
+    submit([&](c10d::ProcessGroupGloo& group) {
+      std::vector<at::Tensor> tensors{data};
+      c10d::BroadcastOptions options;
+      options.rootRank = root;
+      return group.broadcast(tensors, options);
+    })->wait();
+  }
+
+  static at::Tensor contiguous(const Tensor& value) {
+    const at::Tensor& tensor = aten(value);
+    if (!tensor.is_contiguous()) throw_internal("a collective needs a contiguous tensor, as it works in place");
+    return tensor.detach();
+  }
+
+  static std::size_t length_of(const std::string& block) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, block.data(), sizeof length);
+    return static_cast<std::size_t>(length);
+  }
+
+  // Blocks of equal size: the length, then as many of the bytes as fit.
+  std::vector<std::string> gather_blocks(const std::string& bytes, std::size_t block) {
+    at::Tensor mine = bytes_tensor(block);
+    auto* const data = static_cast<char*>(mine.data_ptr());
+    const std::uint64_t length = bytes.size();
+    std::memcpy(data, &length, sizeof length);
+    std::memcpy(data + sizeof length, bytes.data(), std::min(bytes.size(), block - sizeof length));
+    std::vector<std::vector<at::Tensor>> outputs(1);
+    for (int i = 0; i < size(); ++i) outputs[0].push_back(bytes_tensor(block));
+    submit([&](c10d::ProcessGroupGloo& group) {
+      std::vector<at::Tensor> inputs{mine};
+      return group.allgather(outputs, inputs);
+    })->wait();
+    std::vector<std::string> out;
+    for (const at::Tensor& tensor : outputs[0]) out.emplace_back(static_cast<const char*>(tensor.data_ptr()), block);
+    return out;
+  }
+
+  JobPtr job_;
+  std::string name_;
+  Group* group_;
+};
+
+}  // namespace
+
+CommunicatorPtr join_job(JobOptions options) {
+  auto job = std::make_shared<Job>();
+  job->options = std::move(options);
+  job->meeting = meet(job->options);
+  job->health = std::make_unique<HealthMonitor>(
+      job->meeting.store->clone(), HealthMonitor::Options{job->options.rank, job->options.names, job->options.timeout});
+  job->health->start();
+  return std::make_shared<GlooCommunicator>(job, "main");
+}
+
+}  // namespace lockstep::collectives

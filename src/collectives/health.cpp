@@ -1,0 +1,218 @@
+#include "lockstep/collectives/health.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace lockstep::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr const char* kFaultKey = "fault";
+constexpr const char* kLeft = "left";
+constexpr int kSilentBeats = 4;  // so many missed beats tell who broke a connection
+
+std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
+
+double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000.0; }
+
+std::uint64_t leading_number(const std::string& text, std::size_t begin) {
+  std::uint64_t number = 0;
+  if (begin < text.size()) std::from_chars(text.data() + begin, text.data() + text.size(), number);
+  return number;
+}
+
+std::string fault_text(const Fault& fault) { return fmt::format("{} {}", static_cast<int>(fault.code), fault.message); }
+
+Fault parse_fault(const std::string& text) {
+  const std::size_t space = std::min(text.find(' '), text.size());
+  const auto code = static_cast<Code>(leading_number(text, 0));
+  return {code == Code::kDeadlineExceeded ? code : Code::kUnavailable, text.substr(std::min(space + 1, text.size()))};
+}
+
+}  // namespace
+
+// Outlives the monitor while the thread is inside the store, which may be for ever.
+struct HealthMonitor::Shared {
+  Options options;
+  std::unique_ptr<JobStore> store;
+  std::vector<std::string> keys;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stop = false;
+  std::atomic<std::uint64_t> collective{0};
+  std::optional<Fault> fault;
+  bool fault_published = false;
+  bool store_lost = false;
+  struct Peer {
+    std::string beat;
+    Clock::time_point heard;
+    std::uint64_t collective = 0;
+    bool left = false;
+  };
+  std::vector<Peer> peers;
+  Clock::time_point last_round = Clock::now();
+
+  explicit Shared(Options given) : options(std::move(given)), peers(options.names.size()) {
+    for (std::size_t i = 0; i < peers.size(); ++i) keys.push_back(beat_key(static_cast<int>(i)));
+    keys.push_back(kFaultKey);
+  }
+  void run();
+  void round(std::uint64_t number);
+  void note(const std::vector<std::string>& values);
+  Fault lost(std::size_t rank, milliseconds silent) const;
+  void set_fault(Fault found);
+};
+
+Fault HealthMonitor::Shared::lost(std::size_t rank, milliseconds silent) const {
+  return {Code::kUnavailable, fmt::format("{} is lost: nothing was heard of it for {:.1f} s (killed, stopped, or cut off)",
+                                          options.names[rank], seconds(silent))};
+}
+
+void HealthMonitor::Shared::set_fault(Fault found) {
+  if (!fault) fault = std::move(found);
+  changed.notify_all();
+}
+
+// With the mutex held.
+void HealthMonitor::Shared::note(const std::vector<std::string>& values) {
+  const Clock::time_point now = Clock::now();
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    Peer& peer = peers[i];
+    if (values[i] != peer.beat) {
+      peer.beat = values[i];
+      peer.heard = now;
+      peer.left = peer.beat == kLeft;
+      if (!peer.left) peer.collective = leading_number(peer.beat, peer.beat.find(' ') + 1);
+    }
+    const auto silent = std::chrono::duration_cast<milliseconds>(now - peer.heard);
+    if (static_cast<int>(i) != options.rank && !peer.left && silent > options.timeout) set_fault(lost(i, silent));
+  }
+  if (!values.back().empty()) set_fault(parse_fault(values.back()));
+  last_round = now;
+}
+
+void HealthMonitor::Shared::round(std::uint64_t number) {
+  std::optional<Fault> own;
+  {
+    const std::lock_guard lock(mutex);
+    if (fault && !fault_published) own = fault;
+  }
+  if (own) store->set_once(kFaultKey, fault_text(*own));
+  store->set(beat_key(options.rank), fmt::format("{} {}", number, collective.load()));
+  const std::vector<std::string> values = store->get_all(keys);
+  const std::lock_guard lock(mutex);
+  if (own) fault_published = true;
+  note(values);
+  changed.notify_all();
+}
+
+void HealthMonitor::Shared::run() {
+  std::uint64_t number = 1;
+  std::unique_lock lock(mutex);
+  while (!stop && !store_lost) {
+    lock.unlock();
+    try {
+      round(number++);
+      lock.lock();
+    } catch (const std::exception&) {
+      lock.lock();
+      store_lost = true;
+      changed.notify_all();
+      return;
+    }
+    changed.wait_for(lock, options.interval, [&] { return stop || (fault && !fault_published); });
+  }
+  lock.unlock();
+  try {
+    store->set(beat_key(options.rank), kLeft);
+  } catch (const std::exception&) {  // the job's end is not waited for
+  }
+}
+
+HealthMonitor::HealthMonitor(std::unique_ptr<JobStore> store, Options options)
+    : shared_(std::make_shared<Shared>(std::move(options))) {
+  shared_->store = std::move(store);
+}
+
+HealthMonitor::~HealthMonitor() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->stop = true;
+  shared_->changed.notify_all();
+}
+
+void HealthMonitor::announce(JobStore& store, int rank) {
+  if (rank == 0) store.set(kFaultKey, "");
+  store.set(beat_key(rank), "0 0");
+}
+
+void HealthMonitor::start() {
+  for (auto& peer : shared_->peers) peer.heard = Clock::now();
+  shared_->last_round = Clock::now();
+  std::thread([shared = shared_] { shared->run(); }).detach();
+}
+
+std::uint64_t HealthMonitor::next_collective() { return ++shared_->collective; }
+
+std::optional<Fault> HealthMonitor::fault() const {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->fault) return shared_->fault;
+  const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - shared_->last_round);
+  if (shared_->store_lost) {
+    shared_->fault = Fault{Code::kUnavailable, fmt::format("{} is lost: its connection is closed (it was killed or has ended)", shared_->options.names[0])};
+  } else if (silent > shared_->options.timeout) {
+    shared_->fault = shared_->lost(0, silent);
+  }
+  return shared_->fault;
+}
+
+Fault HealthMonitor::diagnose(const std::string& reason) {
+  const auto window = kSilentBeats * shared_->options.interval;
+  const Clock::time_point end = Clock::now() + 2 * window;
+  while (Clock::now() < end) {
+    if (const auto known = fault()) return *known;
+    std::unique_lock lock(shared_->mutex);
+    for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
+      const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - shared_->peers[i].heard);
+      if (static_cast<int>(i) == shared_->options.rank) continue;
+      if (shared_->peers[i].left) {
+        shared_->set_fault({Code::kUnavailable, fmt::format("{} has ended its program while others still work", shared_->options.names[i])});
+        return *shared_->fault;
+      }
+      if (silent > window) {
+        shared_->set_fault(shared_->lost(i, silent));
+        return *shared_->fault;
+      }
+    }
+    shared_->changed.wait_for(lock, milliseconds(100));
+  }
+  return {Code::kUnavailable, fmt::format("a connection between workers broke: {}", reason)};
+}
+
+Fault HealthMonitor::overdue(std::uint64_t number, milliseconds waited) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->fault) return *shared_->fault;
+  std::string late;
+  for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
+    if (static_cast<int>(i) == shared_->options.rank || shared_->peers[i].collective >= number) continue;
+    late += (late.empty() ? "" : ", ") + shared_->options.names[i];
+  }
+  if (late.empty()) late = "the network between the workers";
+  shared_->set_fault({Code::kDeadlineExceeded,
+                      fmt::format("{} did not arrive at the step the others are at within {:.1f} s; it is too slow, stuck, or runs another "
+                                  "program (a longer time can be set)", late, seconds(waited))});
+  return *shared_->fault;
+}
+
+void HealthMonitor::publish(const Fault& fault) {
+  std::unique_lock lock(shared_->mutex);
+  if (shared_->fault) return;
+  shared_->set_fault(fault);
+  shared_->changed.wait_for(lock, milliseconds(1000), [&] { return shared_->fault_published || shared_->store_lost; });
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,95 @@
+#include "lockstep/collectives/job_store.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/c10d.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+Bytes to_bytes(const std::string& text) { return Bytes(text.begin(), text.end()); }
+std::string to_text(const Bytes& bytes) { return std::string(bytes.begin(), bytes.end()); }
+
+// LibTorch's exceptions become Unavailable.
+template <typename Fn>
+auto guarded(const char* what, Fn fn) -> decltype(fn()) {
+  try {
+    return fn();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw_unavailable(fmt::format("the job's store cannot {}: {}", what, plain_reason(error)));
+  }
+}
+
+class TcpJobStore final : public JobStore {
+ public:
+  explicit TcpJobStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+
+  void set(const std::string& key, const std::string& value) override {
+    guarded("write", [&] { store_->set(key, to_bytes(value)); });
+  }
+  std::string get(const std::string& key) override {
+    return guarded("read", [&] { return to_text(store_->get(key)); });
+  }
+  std::vector<std::string> get_all(const std::vector<std::string>& keys) override {
+    return guarded("read", [&] {
+      std::vector<std::string> out;
+      for (const Bytes& value : store_->multiGet(keys)) out.push_back(to_text(value));
+      return out;
+    });
+  }
+  bool has(const std::string& key) override {
+    return guarded("read", [&] { return store_->check({key}); });
+  }
+  bool set_once(const std::string& key, const std::string& value) override {
+    return guarded("write", [&] { return to_text(store_->compareSet(key, {}, to_bytes(value))) == value; });
+  }
+  std::unique_ptr<JobStore> clone() override {
+    return guarded("connect", [&] { return std::make_unique<TcpJobStore>(store_->clone()); });
+  }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> c10d_store(JobStore& store) { return dynamic_cast<TcpJobStore&>(store).store(); }
+
+std::string plain_reason(const std::exception& error) {
+  std::string text = error.what();
+  text = text.substr(0, text.find('\n'));
+  // "[…/pair.cc:534] Connection closed by peer [127.0.0.1]:4711"
+  if (text.starts_with("[") && text.find("] ") != std::string::npos) text = text.substr(text.find("] ") + 2);
+  for (const char* tail : {" Exception raised from", ". This may indicate"}) text = text.substr(0, text.find(tail));
+  return text;
+}
+
+std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listener& listener, std::chrono::milliseconds timeout) {
+  return guarded("start", [&] {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(port);
+    options.isServer = true;
+    options.waitWorkers = false;
+    options.timeout = timeout;
+    options.masterListenFd = listener.release();
+    return std::make_unique<TcpJobStore>(c10::make_intrusive<c10d::TCPStore>(host, options));
+  });
+}
+
+std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout) {
+  return guarded("connect", [&] {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(address.port);
+    options.waitWorkers = false;
+    options.timeout = timeout;
+    return std::make_unique<TcpJobStore>(c10::make_intrusive<c10d::TCPStore>(address.host, options));
+  });
+}
+
+}  // namespace lockstep::collectives

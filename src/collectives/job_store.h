@@ -1,0 +1,33 @@
+// The key-value store that the workers of a job share: LibTorch's TCPStore, which lives in rank 0.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/tcp.h"
+
+namespace lockstep::collectives {
+
+// One connection to the store. Calls may come from several threads, one waiting for the other. Throws Unavailable with
+// what LibTorch says when the connection is lost.
+class JobStore {
+ public:
+  virtual ~JobStore() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  // Waits for the key up to the store's timeout.
+  virtual std::string get(const std::string& key) = 0;
+  virtual std::vector<std::string> get_all(const std::vector<std::string>& keys) = 0;
+  virtual bool has(const std::string& key) = 0;
+  // Sets a key that is not there yet; false when it is.
+  virtual bool set_once(const std::string& key, const std::string& value) = 0;
+  // Another connection.
+  virtual std::unique_ptr<JobStore> clone() = 0;
+};
+
+// Opens the store on `listener` and serves it until the connection made here is dropped.
+std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listener& listener, std::chrono::milliseconds timeout);
+std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout);
+
+}  // namespace lockstep::collectives

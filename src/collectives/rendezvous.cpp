@@ -1,0 +1,175 @@
+#include "lockstep/collectives/rendezvous.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/collectives/health.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr const char* kGo = "go";
+constexpr const char* kWaiting = "waiting";
+constexpr milliseconds kPoll{50};
+constexpr milliseconds kReportEvery{5000};
+constexpr milliseconds kProbe{1000};
+constexpr milliseconds kLinger{300};  // so that the others read why the job did not start
+
+double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000.0; }
+
+// Time that runs out, with a word to the user now and then.
+class Patience {
+ public:
+  explicit Patience(const JobOptions& options) : options_(options), end_(Clock::now() + options.startup_timeout) {}
+  bool over() const { return Clock::now() >= end_; }
+  milliseconds left() const { return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end_ - Clock::now())); }
+  void pause(const std::function<std::string()>& waiting_for) {
+    if (Clock::now() >= next_report_) {
+      next_report_ = Clock::now() + kReportEvery;
+      const std::string text = waiting_for();
+      if (options_.report && !text.empty()) {
+        options_.report(fmt::format("{} waits for {} ({:.0f} s left)", options_.names[static_cast<std::size_t>(options_.rank)], text, seconds(left())));
+      }
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+
+ private:
+  const JobOptions& options_;
+  Clock::time_point end_;
+  Clock::time_point next_report_ = Clock::now() + milliseconds(2000);
+};
+
+std::string hello_key(int rank) { return "hello/" + std::to_string(rank); }
+
+Json hello_of(const JobOptions& options) {
+  return {{"version", LOCKSTEP_VERSION}, {"members", options.names}};
+}
+
+// What differs between a worker's hello and rank 0's; empty when nothing does.
+std::string difference(const JobOptions& options, const Json& own, const std::string& text, int rank) {
+  const std::string& name = options.names[static_cast<std::size_t>(rank)];
+  const Json other = Json::parse(text, nullptr, false);
+  if (!other.is_object() || !other.contains("version") || !other.contains("members")) {
+    return fmt::format("{} does not speak lockstep's protocol", name);
+  }
+  if (other["version"] != own["version"]) {
+    return fmt::format("{} runs lockstep {}, {} runs {}; run the same version everywhere", name, other["version"].dump(),
+                       options.names[0], own["version"].dump());
+  }
+  if (other["members"] != own["members"]) {
+    return fmt::format("{} was started for the cluster {}, {} for {}; give all workers the same cluster", name,
+                       other["members"].dump(), options.names[0], own["members"].dump());
+  }
+  return {};
+}
+
+std::string join_names(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+// Rank 0's part: waits for all hellos, compares them, and says go, or why not.
+void welcome(JobStore& store, const JobOptions& options, Patience& patience) {
+  const int size = static_cast<int>(options.names.size());
+  const Json own = hello_of(options);
+  std::string trouble;
+  Code code = Code::kInvalidArgument;
+  std::vector<bool> here(options.names.size(), false);
+  std::vector<std::string> missing;
+  for (here[0] = true; trouble.empty();) {
+    missing.clear();
+    for (int rank = 1; rank < size; ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      if (!here[at] && store.has(hello_key(rank))) {
+        here[at] = true;
+        trouble = difference(options, own, store.get(hello_key(rank)), rank);
+        if (!trouble.empty()) break;
+      }
+      if (!here[at]) missing.push_back(options.names[at]);
+    }
+    if (!trouble.empty() || missing.empty()) break;
+    if (patience.over()) {
+      code = Code::kDeadlineExceeded;
+      trouble = fmt::format("{} did not start within {:.0f} s; start every worker of the cluster, and see that {} can be reached "
+                            "from there", join_names(missing), seconds(options.startup_timeout), options.addresses[0]);
+      break;
+    }
+    patience.pause([&] {
+      store.set(kWaiting, join_names(missing));
+      return join_names(missing);
+    });
+  }
+  store.set(kGo, trouble.empty() ? "" : fmt::format("{} {}", static_cast<int>(code), trouble));
+  if (trouble.empty()) return;
+  std::this_thread::sleep_for(kLinger);
+  throw Error(code, trouble);
+}
+
+// Another rank's part.
+void introduce(JobStore& store, const JobOptions& options, Patience& patience) {
+  if (!store.set_once(hello_key(options.rank), dump_json(hello_of(options)))) {
+    const std::string text = fmt::format("a second {} wants to join the running job", options.names[static_cast<std::size_t>(options.rank)]);
+    throw_unavailable(fmt::format("{}; end the job that is running at {}, or wait until it has ended", text, options.addresses[0]));
+  }
+  while (!store.has(kGo)) {
+    if (patience.over()) {
+      throw_deadline_exceeded(fmt::format("{} did not start the job within {:.0f} s", options.names[0], seconds(options.startup_timeout)));
+    }
+    patience.pause([&] { return store.has(kWaiting) ? store.get(kWaiting) : std::string(); });
+  }
+  const std::string go = store.get(kGo);
+  if (go.empty()) return;
+  const std::size_t space = go.find(' ');
+  throw Error(static_cast<Code>(std::stoi(go.substr(0, space))), go.substr(space + 1));
+}
+
+// The connection to rank 0, tried until it is there.
+std::unique_ptr<JobStore> reach_leader(const JobOptions& options, Patience& patience, std::string& local_address) {
+  const HostPort leader = parse_address(options.addresses[0]);
+  std::string problem;
+  for (;;) {
+    if (const auto local = probe(leader, std::min(kProbe, patience.left()), problem)) {
+      local_address = *local;
+      return join_store(leader, patience.left());
+    }
+    if (patience.over()) {
+      throw_deadline_exceeded(fmt::format("{} cannot be reached within {:.0f} s ({}); start it, and see that its address is right",
+                                          options.names[0], seconds(options.startup_timeout), problem));
+    }
+    patience.pause([&] { return fmt::format("{}: {}", options.names[0], problem); });
+  }
+}
+
+}  // namespace
+
+Meeting meet(const JobOptions& options) {
+  Patience patience(options);
+  Meeting meeting;
+  const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
+  const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
+  if (!address.empty()) meeting.place = std::make_unique<Listener>(name, parse_address(address).port);
+  if (options.rank == 0) {
+    const HostPort own = parse_address(address);
+    meeting.store = serve_store("localhost", own.port, *meeting.place, options.startup_timeout);
+    meeting.place.reset();
+    meeting.local_address = local_address_of(own.host).value_or("");
+    HealthMonitor::announce(*meeting.store, 0);
+    welcome(*meeting.store, options, patience);
+  } else {
+    meeting.store = reach_leader(options, patience, meeting.local_address);
+    HealthMonitor::announce(*meeting.store, options.rank);
+    introduce(*meeting.store, options, patience);
+  }
+  return meeting;
+}
+
+}  // namespace lockstep::collectives

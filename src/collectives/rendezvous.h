@@ -1,0 +1,22 @@
+// How workers find each other before the first collective.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/collectives/job_store.h"
+#include "lockstep/collectives/workers.h"
+
+namespace lockstep::collectives {
+
+// What a worker has once all are there.
+struct Meeting {
+  std::unique_ptr<JobStore> store;
+  std::unique_ptr<Listener> place;  // holds this worker's own port; null for rank 0, whose store listens
+  std::string local_address;        // the interface by which the others are reached
+};
+
+// Returns when every rank has said hello, all alike. Throws as join_job.
+Meeting meet(const JobOptions& options);
+
+}  // namespace lockstep::collectives
