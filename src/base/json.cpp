@@ -39,8 +39,23 @@ class Parser {
       column = text_[i] == '\n' ? 1 : column + 1;
       if (text_[i] == '\n') ++line;
     }
-    throw_data_loss(fmt::format("{} is not valid JSON: {} at line {}, column {} (byte {})", what_, problem, line,
-                                column, at_));
+    throw_data_loss(fmt::format("{} is not valid JSON: {} at line {}, column {} (byte {}){}", what_, problem, line,
+                                column, at_, surroundings()));
+  }
+
+  // ", found '…' after '…'": what stands around the fault, printable ASCII alone.
+  std::string surroundings() const {
+    constexpr std::size_t kShown = 20;
+    const std::size_t at = std::min(at_, text_.size());
+    const auto printable = [](std::string_view part) {
+      std::string out(part);
+      for (char& c : out) c = c < ' ' || c > '~' ? '?' : c;
+      return out;
+    };
+    const std::size_t begin = at < kShown ? 0 : at - kShown;
+    const std::string after = at == begin ? "" : fmt::format(" after '{}'", printable(text_.substr(begin, at - begin)));
+    if (at == text_.size()) return fmt::format(", found the end{}", after);
+    return fmt::format(", found '{}'{}", printable(text_.substr(at, kShown)), after);
   }
 
   void skip_space() {
