@@ -6,7 +6,8 @@ namespace lockstep::cli {
 namespace {
 
 const OptionRow kModel{"MODEL", "", "a .keras or .h5 file, a SavedModel folder, or a frozen GraphDef .pb"};
-const OptionRow kStrategy{"--strategy", "SPEC", "where and on how many replicas: default, one_device:cpu, mirrored:N", "default"};
+const OptionRow kStrategy{"--strategy", "SPEC", "where and on how many replicas: default, one_device:cpu, mirrored:N, or multi_worker "
+                            "(the workers that TF_CONFIG, torchrun, mpirun or srun tell of)", "default"};
 const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255"};
 const OptionRow kOptimizer{"--optimizer", "O", "instead of the model's own: a name (adam), or JSON as in Keras's config"};
 const OptionRow kLoss{"--loss", "L", "instead of the model's own: a name (mse), or JSON as in Keras's config"};
@@ -84,11 +85,31 @@ Command convert_command() {
           convert};
 }
 
+Command launch_command() {
+  return {"launch", "several workers on this machine",
+          "Starts N workers of fit or evaluate as processes of this machine, each with its place in TF_CONFIG and --strategy "
+          "multi_worker; or N processes of a program of one's own, given with its path. The first worker is the chief: it has "
+          "the terminal. What others say comes with their name before it. SIGINT and SIGTERM reach all of them. When a worker "
+          "fails, the others end too.",
+          {{"-n", "N", "how many workers", "", true},
+           {"--port", "P", "the workers' addresses are 127.0.0.1:P, P+1, ...; default: free ports"},
+           {"--log-dir", "DIR", "keep what each worker writes, in worker-0.log, worker-1.log, ..."},
+           {"--restarts", "K", "after a failure start all workers again, K times at most; fit goes on from --checkpoint-dir", "0"},
+           {"--grace", "S", "seconds that the other workers have to end by themselves when one has failed", "10"}},
+          {"lockstep launch -n 4 -- fit model.keras --data train.npz --epochs 5 --batch-size 128 --save trained.keras",
+           "lockstep launch -n 2 --restarts 3 -- fit model.keras --data train.npz --epochs 50 --checkpoint-dir run1",
+           "lockstep launch -n 2 -- ./my_training"},
+          "; else that of the first worker that failed, 128 + n for signal n",
+          launch,
+          "COMMAND ..."};
+}
+
 std::vector<Command> make_table() {
   return {
       fit_command(),
       evaluate_command(),
       predict_command(),
+      launch_command(),
       {"summary", "Keras's table of a model's layers", "Prints MODEL's layers, shapes and parameters as Keras's summary() does.",
        {kModel,
         {"--expand-nested", "", "show the layers of models inside the model"},

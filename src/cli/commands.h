@@ -10,5 +10,7 @@ int verify(const Arguments& arguments);
 int diff(const Arguments& arguments);
 // Between files of weights; whole models go to the engine.
 int convert(const Arguments& arguments);
+// Workers on this machine, each of them this program again.
+int launch(const Arguments& arguments);
 
 }  // namespace lockstep::cli

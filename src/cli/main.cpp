@@ -65,7 +65,7 @@ int run(std::vector<std::string> given) {
   Arguments arguments;
   try {
     command = find_command(commands, name == "help" ? given.front() : name);
-    if (name == "help" || asks_for_help(given)) {
+    if (name == "help" || asks_for_help(own_words(*command, given))) {
       fmt::print("{}", command_help(*command));
       return 0;
     }

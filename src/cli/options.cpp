@@ -51,6 +51,7 @@ std::string usage(const Command& command) {
     const bool needed = positional(row) || row.required;
     line += needed ? " " + spelled(row) : " [" + spelled(row) + "]";
   }
+  if (!command.rest.empty()) line += " -- " + command.rest;
   return line;
 }
 
@@ -102,7 +103,13 @@ std::string overview(const std::vector<Command>& commands) {
   return out + "\nlockstep COMMAND --help tells more; lockstep --version tells the version.\n";
 }
 
-Arguments parse_arguments(const Command& command, const std::vector<std::string>& given) {
+std::vector<std::string> own_words(const Command& command, const std::vector<std::string>& given) {
+  const auto end = command.rest.empty() ? given.end() : std::find(given.begin(), given.end(), "--");
+  return {given.begin(), end};
+}
+
+Arguments parse_arguments(const Command& command, const std::vector<std::string>& all) {
+  const std::vector<std::string> given = own_words(command, all);
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
@@ -132,6 +139,7 @@ Arguments parse_arguments(const Command& command, const std::vector<std::string>
       arguments.set(row.name, row.default_value);
     }
   }
+  if (given.size() < all.size()) arguments.set_rest({all.begin() + static_cast<std::ptrdiff_t>(given.size()) + 1, all.end()});
   check_missing(command, arguments);
   return arguments;
 }

@@ -30,9 +30,13 @@ class Arguments {
   std::optional<std::int64_t> maybe_integer(const std::string& name, std::int64_t least) const;
   // "a,b,c" as its parts; empty when the option was not given.
   std::vector<std::string> list(const std::string& name) const;
+  // The words after "--", for commands that take them.
+  const std::vector<std::string>& rest() const { return rest_; }
+  void set_rest(std::vector<std::string> rest) { rest_ = std::move(rest); }
 
  private:
   std::map<std::string, std::string> values_;
+  std::vector<std::string> rest_;
 };
 
 struct Command {
@@ -44,12 +48,17 @@ struct Command {
   std::string exit_codes;         // what it adds to 0 success, 1 failure, 2 wrong usage
   // The exit code. Empty: the command computes, and the engine has it.
   int (*run)(const Arguments&) = nullptr;
+  // What stands after "--" in its usage ("COMMAND ..."): words that are not its own; empty: it takes none.
+  std::string rest;
 };
 
 // "lockstep <command> --help".
 std::string command_help(const Command& command);
 // "lockstep --help".
 std::string overview(const std::vector<Command>& commands);
+
+// The words before "--", where the command takes others after it; else all.
+std::vector<std::string> own_words(const Command& command, const std::vector<std::string>& given);
 
 // The arguments after the command's name; defaults filled in. Throws InvalidArgument for what the rows do not know,
 // naming the nearest option.

@@ -1,0 +1,17 @@
+#!/bin/sh
+# A worker for launch_test.sh: tells its place, then does what DO says for its number.
+index=$(printf %s "$TF_CONFIG" | sed 's/.*"index": \([0-9]*\).*/\1/')
+echo "out $index threads=$OMP_NUM_THREADS args=$*"
+echo "$TF_CONFIG" >"$RECORD/config-$index"
+printf 'err %s' "$index" >&2
+trap 'echo "term" >>"$RECORD/signals-$index"; exit 42' TERM
+trap 'echo "int" >>"$RECORD/signals-$index"; exit 0' INT
+echo started >>"$RECORD/starts-$index"
+eval "action=\$DO_$index"
+case $action in
+  fail) exit 7 ;;
+  fail-once) [ "$(wc -l <"$RECORD/starts-$index")" -gt 1 ] || exit 7 ;;
+  die) kill -9 $$ ;;
+  wait) while :; do sleep 0.05; done ;;
+  deaf) trap '' TERM; while :; do sleep 0.05; done ;;
+esac
