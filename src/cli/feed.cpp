@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings.h"
 #include "lockstep/data/fashion_mnist.h"
+#include "lockstep/distribute/cluster_resolver.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/npy.h"
 #include "lockstep/keras/layers/keras_tensor.h"
@@ -201,6 +202,10 @@ std::optional<double> rescale_of(const Arguments& arguments) {
   return number(std::string_view(*text).substr(0, slash)) / number(std::string_view(*text).substr(slash + 1));
 }
 
-int verbosity() { return keras::stdout_is_terminal() ? 1 : 0; }
+bool speaks(const Arguments& arguments) {
+  return !arguments.text("--strategy").starts_with("multi_worker") || distribute::resolve_cluster().is_chief();
+}
+
+int verbosity(const Arguments& arguments) { return speaks(arguments) && keras::stdout_is_terminal() ? 1 : 0; }
 
 }  // namespace lockstep::cli

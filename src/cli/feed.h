@@ -44,7 +44,9 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
 // "1/255" or "0.5"; empty when the option was not given. Throws InvalidArgument.
 std::optional<double> rescale_of(const Arguments& arguments);
 
-// 1 (a bar) on a terminal, else 0.
-int verbosity();
+// Whether this process tells the person about the work: of several workers the chief alone does.
+bool speaks(const Arguments& arguments);
+// 1 (a bar) for a process that speaks to a terminal, else 0.
+int verbosity(const Arguments& arguments);
 
 }  // namespace lockstep::cli

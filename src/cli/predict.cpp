@@ -38,7 +38,7 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
   const keras::Structure result = model.predict(
-      input_structure(model, leaves), {.batch_size = arguments.integer("--batch-size", 1), .verbose = verbosity()});
+      input_structure(model, leaves), {.batch_size = arguments.integer("--batch-size", 1), .verbose = verbosity(arguments)});
   const std::vector<Tensor> values = result.flatten();
   std::vector<std::string> outputs = output_names(model);
   NamedTensors named;

@@ -48,21 +48,22 @@ double fraction(const Arguments& arguments, const std::string& name) {
 // A checkpoint of model and optimizer after each epoch; save_counter counts the epochs.
 class EpochCheckpoints : public keras::Callback {
  public:
-  EpochCheckpoints(const keras::Model& model, const std::string& directory)
-      : checkpoint_(model, model.optimizer()), manager_(checkpoint_, directory, {.max_to_keep = kKept}) {}
+  EpochCheckpoints(const keras::Model& model, const std::string& directory, bool speaks)
+      : speaks_(speaks), checkpoint_(model, model.optimizer()), manager_(checkpoint_, directory, {.max_to_keep = kKept}) {}
 
   // Restores what is there, and returns the number of epochs it had.
   int resume() {
     const auto restored = manager_.restore_or_initialize();
     if (!restored) return 0;
     const int epochs = static_cast<int>(checkpoint_.save_counter()->read().item<std::int64_t>());
-    fmt::print("resumed after epoch {} from {}\n", epochs, *restored);
+    if (speaks_) fmt::print("resumed after epoch {} from {}\n", epochs, *restored);
     return epochs;
   }
   void on_epoch_end(int, keras::Logs&) override { manager_.save(); }
 
  private:
   static constexpr std::int64_t kKept = 5;
+  bool speaks_;
   train::Checkpoint checkpoint_;
   train::CheckpointManager manager_;
 };
@@ -117,7 +118,7 @@ int fit(const Arguments& arguments) {
   keras::FitOptions options;
   options.batch_size = arguments.integer("--batch-size", 1);
   options.epochs = epochs;
-  options.verbose = verbosity();
+  options.verbose = verbosity(arguments);
   options.shuffle = !arguments.has("--no-shuffle");
   options.class_weight = class_weights(arguments);
   options.sample_weight = data.sample_weight;
@@ -128,7 +129,7 @@ int fit(const Arguments& arguments) {
     options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};
   }
   if (const auto directory = arguments.maybe("--checkpoint-dir")) {
-    const auto checkpoints = std::make_shared<EpochCheckpoints>(model, *directory);
+    const auto checkpoints = std::make_shared<EpochCheckpoints>(model, *directory, speaks(arguments));
     options.initial_epoch = checkpoints->resume();
     options.callbacks.push_back(checkpoints);
   }
@@ -152,8 +153,9 @@ int evaluate(const Arguments& arguments) {
   const Examples data = read_examples(arguments.text("--data"), model, true, rescale_of(arguments));
   const bool json = arguments.has("--json");
   const keras::Results results = model.evaluate(data.x, data.y, {.batch_size = arguments.integer("--batch-size", 1),
-                                                                 .verbose = json ? 0 : verbosity(),
+                                                                 .verbose = json ? 0 : verbosity(arguments),
                                                                  .sample_weight = data.sample_weight});
+  if (!speaks(arguments)) return 0;
   if (json) {
     Json out = Json::object();
     for (const auto& [name, value] : results) out[name] = value;
