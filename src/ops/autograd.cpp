@@ -1,6 +1,7 @@
 #include "lockstep/ops/autograd.h"
 
 #include <malloc.h>
+#include <omp.h>
 
 #include <mutex>
 
@@ -12,9 +13,29 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/library_threads.h"
+#include "lockstep/ops/parallel.h"
 #include "lockstep/tensor/aten.h"
 
 namespace lockstep::ops {
+namespace {
+
+// Whether an operation on this thread was large since gradients were last asked for.
+thread_local bool t_large_work = false;
+
+}  // namespace
+
+LibraryThreads::LibraryThreads(std::int64_t elements) {
+  if (elements < kLargeWork) return;
+  t_large_work = true;
+  const int threads = parallel_threads();
+  if (threads == 1) return;
+  previous_ = omp_get_max_threads();
+  omp_set_num_threads(threads);
+}
+LibraryThreads::~LibraryThreads() {
+  if (previous_ > 0) omp_set_num_threads(previous_);
+}
 
 bool grad_enabled() { return at::GradMode::is_enabled(); }
 void set_grad_enabled(bool enabled) { at::GradMode::set_enabled(enabled); }
@@ -43,6 +64,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
   Tensors gradients(inputs.size());
   if (out.empty() || in.empty()) return gradients;
   std::vector<at::Tensor> found;
+  const LibraryThreads threads(t_large_work ? kLargeWork : 0);
+  t_large_work = false;
   try {
     found = torch::autograd::grad(out, in, seeds, retain_graph, create_graph, /*allow_unused=*/true);
   } catch (const c10::Error& error) {
@@ -63,8 +86,8 @@ void make_writable(Tensor& value) {
   if (!alone) value = wrap(aten(value).detach().clone(at::MemoryFormat::Contiguous));
 }
 
-void set_intra_op_threads(int threads) { at::set_num_threads(threads); }
-int intra_op_threads() { return at::get_num_threads(); }
+void set_intra_op_threads(int threads) { set_parallel_threads(threads); }
+int intra_op_threads() { return parallel_threads(); }
 
 void initialize_engine() {
   static std::once_flag once;
@@ -76,6 +99,7 @@ void initialize_engine() {
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 64 << 20);
+    at::set_num_threads(1);  // LibraryThreads gives it more where the work is worth it
   });
   set_grad_enabled(false);
 }

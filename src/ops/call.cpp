@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/library_threads.h"
 #include "lockstep/ops/table.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -71,6 +72,14 @@ std::size_t input_width(const Signature& signature, const ArgDef& arg, const Att
   std::size_t sharing = 0;  // lists of the same number attribute share what is left
   for (const ArgDef& other : signature.inputs) sharing += !arg.number_attr.empty() && other.number_attr == arg.number_attr;
   return given < others ? 0 : (given - others) / std::max<std::size_t>(sharing, 1);
+}
+
+std::int64_t largest_size(std::span<const Tensor> inputs) {
+  std::int64_t largest = 0;
+  for (const Tensor& input : inputs) {
+    if (input.defined() && input.is_value()) largest = std::max(largest, input.num_elements());
+  }
+  return largest;
 }
 
 }  // namespace
@@ -175,6 +184,7 @@ std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inpu
 }
 
 Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const LibraryThreads threads(largest_size(inputs));
   try {
     return op.kernel(Call(*op.signature, inputs, attrs));
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 
 #include "lockstep/ops/fused.h"
 #include "lockstep/ops/kernels.h"
+#include "lockstep/ops/product.h"
 
 namespace lockstep::ops {
 namespace {
@@ -21,7 +22,7 @@ Shapes matmul_shape(const Call& call) {
 }
 
 // LibTorch has no integer matrix product for odd types; int64 serves them.
-at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+at::Tensor any_product(const at::Tensor& a, const at::Tensor& b) {
   const auto type = a.scalar_type();
   if (at::isIntegralType(type, true)) return at::matmul(a.to(at::kLong), b.to(at::kLong)).to(type);
   return at::matmul(a, b);
@@ -29,9 +30,10 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
 
 Tensors matmul(const Call& call) {
   matmul_shape(call);
-  const at::Tensor a = call.attr<bool>("transpose_a") ? in(call, 0).t() : in(call, 0);
-  const at::Tensor b = call.attr<bool>("transpose_b") ? in(call, 1).t() : in(call, 1);
-  return one(product(a, b));
+  const bool ta = call.attr<bool>("transpose_a"), tb = call.attr<bool>("transpose_b");
+  const at::Tensor &a = in(call, 0), &b = in(call, 1);
+  if (has_product(a, b)) return one(product(a, ta, b, tb));
+  return one(any_product(ta ? a.t() : a, tb ? b.t() : b));
 }
 
 Shapes batch_matmul_shape(const Call& call) {
@@ -58,9 +60,9 @@ Tensors batch_matmul(const Call& call) {
   at::Tensor b = call.attr<bool>("adj_y") ? adjoint(in(call, 1)) : in(call, 1);
   if (const Attr* out = call.attrs().find("Tout")) {
     const auto type = to_scalar_type(std::get<DType>(*out));
-    return one(product(a.to(type), b.to(type)));
+    return one(any_product(a.to(type), b.to(type)));
   }
-  return one(product(a, b));
+  return one(any_product(a, b));
 }
 
 // ---- Einsum --------------------------------------------------------------------------------------------
@@ -180,8 +182,13 @@ std::optional<Tensor> try_dense_bias_act(const Tensor& x, const Tensor& kernel, 
   if (x.dim(-1) != kernel.dim(0) || (bias.defined() && (bias.dtype() != DType::kFloat32 || bias.rank() != 1 || bias.dim(0) != kernel.dim(1)))) return std::nullopt;
   const at::Tensor &a = aten(x), &w = aten(kernel);
   const at::Tensor rows = a.dim() == 2 ? a : a.reshape({-1, a.size(-1)});
-  at::Tensor y = bias.defined() ? at::addmm(aten(bias), rows, w) : at::mm(rows, w);
-  if (relu) y = y.requires_grad() ? at::relu(y) : at::relu_(y);
+  at::Tensor y;
+  if (has_product(rows, w)) {
+    y = product(rows, false, w, false, bias.defined() ? aten(bias) : at::Tensor(), relu);
+  } else {
+    y = bias.defined() ? at::addmm(aten(bias), rows, w) : at::mm(rows, w);
+    if (relu) y = y.requires_grad() ? at::relu(y) : at::relu_(y);
+  }
   if (a.dim() != 2) {
     Ints shape = a.sizes().vec();
     shape.back() = w.size(1);

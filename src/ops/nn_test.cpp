@@ -1,4 +1,5 @@
 // Values that TensorFlow 2.21 gives on a CPU; own loops against the general path.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -86,6 +87,33 @@ TEST(Conv2D, FusedEqualsPlain) {
   compare_fused(3, 16, "SAME", 2);
   compare_fused(2, 48, "SAME", 1);
   compare_fused(8, 12, "SAME", 2);
+  compare_fused(32, 64, "SAME", 1);
+  compare_fused(20, 33, "VALID", 1);
+  compare_fused(5, 6, "VALID", 1);
+}
+
+// Products with their own gradients, and gradients of those, against float64.
+TEST(MatMul, GradientsOfGradients) {
+  for (int transposed = 0; transposed < 4; ++transposed) {
+    const bool ta = transposed & 1, tb = transposed & 2;
+    const Tensor a = noise(ta ? Shape{30, 70} : Shape{70, 30}, 7), b = noise(tb ? Shape{90, 30} : Shape{30, 90}, 8);
+    const auto run = [&](DType dtype) {
+      set_grad_enabled(true);
+      const Tensor la = make_leaf(cast(a, dtype)), lb = make_leaf(cast(b, dtype));
+      Tensors out = {matmul(la, lb, ta, tb)};
+      for (const Tensor& g : grad({reduce_sum(square(out[0]))}, {la, lb}, {}, true, true)) out.push_back(g);
+      for (const Tensor& g : grad({reduce_sum(square(out[1]))}, {la, lb}, {}, false, false)) out.push_back(g);
+      set_grad_enabled(false);
+      for (Tensor& value : out) value = cast(detach(value), DType::kFloat64);
+      return out;
+    };
+    const Tensors got = run(DType::kFloat32), want = run(DType::kFloat64);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      const auto g = got[i].to_vector<double>(), w = want[i].to_vector<double>();
+      const double scale = 1 + std::fabs(*std::max_element(w.begin(), w.end()));
+      for (std::size_t n = 0; n < w.size(); ++n) ASSERT_NEAR(g[n], w[n], 1e-4 * scale) << transposed << ' ' << i << ' ' << n;
+    }
+  }
 }
 
 TEST(MaxPool, NanAndPadding) {
@@ -105,14 +133,14 @@ TEST(MaxPool, GradientGoesToTheFirst) {
   EXPECT_EQ(grad({y}, {x}, {}, false, false)[0].to_vector<float>(), (F{1, 1, 0}));
   set_grad_enabled(false);
 }
-// Joined to the convolution before it, the pool gives the same values and gradients.
+// Joined to the convolution before it, the pool gives the same values and gradients; those of the images too.
 TEST(MaxPool, FusedWithConvolution) {
   set_grad_enabled(true);
-  const Tensor x = noise(Shape{9, 10, 11, 1}, 4), k = noise(Shape{3, 3, 1, 32}, 5), b = noise(Shape{32}, 6);
+  const Tensor x = noise(Shape{9, 10, 11, 4}, 4), k = noise(Shape{3, 3, 4, 40}, 5), b = noise(Shape{40}, 6);
   const auto run = [&] {
-    const Tensor fk = make_leaf(k), fb = make_leaf(b);
-    const Tensor y = max_pool(conv2d_bias_act(x, fk, fb, "relu"));
-    Tensors out = grad({reduce_sum(square(y))}, {fk, fb}, {}, false, false);
+    const Tensor fk = make_leaf(k), fb = make_leaf(b), fx = make_leaf(x);
+    const Tensor y = max_pool(conv2d_bias_act(fx, fk, fb, "relu"));
+    Tensors out = grad({reduce_sum(square(y))}, {fk, fb, fx}, {}, false, false);
     out.push_back(detach(y));
     return out;
   };
@@ -120,7 +148,7 @@ TEST(MaxPool, FusedWithConvolution) {
   const ScopedPoolFusion fusion;
   const Tensors fused = run();
   set_grad_enabled(false);
-  for (std::size_t i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < 4; ++i) {
     const auto a = fused[i].to_vector<float>(), e = plain[i].to_vector<float>();
     for (std::size_t n = 0; n < e.size(); ++n) ASSERT_NEAR(a[n], e[n], 1e-4 * (1 + std::fabs(e[n]))) << i;
   }

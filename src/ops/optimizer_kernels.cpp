@@ -7,9 +7,9 @@
 #include <immintrin.h>
 #endif
 
-#include <ATen/Parallel.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/parallel.h"
 #include "lockstep/tensor/aten.h"
 
 namespace lockstep::ops {
@@ -54,7 +54,7 @@ void for_each_share(const std::vector<Lane>& lanes, const Body& body) {
     starts.push_back(total);
     total += lane.size;
   }
-  at::parallel_for(0, total, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(0, total, kGrain, [&](std::int64_t begin, std::int64_t end) {
     auto index = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin()) - 1;
     for (; index < lanes.size() && starts[index] < end; ++index) {
       const std::int64_t from = std::max(begin - starts[index], std::int64_t{0});

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <limits>
 
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/ops/conv_pool.h"
 #include "lockstep/ops/kernels.h"
+#include "lockstep/ops/parallel.h"
 
 namespace lockstep::ops {
 namespace {
@@ -93,7 +93,7 @@ at::Tensor run_forward(const at::Tensor& x, const WindowGeometry& g, at::Tensor*
   float* to = y.mutable_data_ptr<float>();
   std::uint8_t* marks = which ? which->mutable_data_ptr<std::uint8_t>() : nullptr;
   const std::int64_t in_size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
-  at::parallel_for(0, x.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(0, x.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t n = begin; n < end; ++n) direct_kernels().max_pool_forward(g, from + n * in_size, to + n * out_size, marks ? marks + n * out_size : nullptr);
   });
   return y;
@@ -117,7 +117,7 @@ struct MaxPoolNode : torch::autograd::Function<MaxPoolNode> {
     const std::uint8_t* marks = which.const_data_ptr<std::uint8_t>();
     float* to = dx.mutable_data_ptr<float>();
     const std::int64_t in_size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
-    at::parallel_for(0, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(0, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) direct_kernels().max_pool_backward(g, from + n * out_size, marks + n * out_size, to + n * in_size);
     });
     return {dx, at::Tensor(), at::Tensor(), at::Tensor()};

@@ -5,9 +5,9 @@
 #include <random>
 #include <tuple>
 
-#include <ATen/Parallel.h>
 
 #include "lockstep/ops/kernels.h"
+#include "lockstep/ops/parallel.h"
 #include "lockstep/ops/philox.h"
 
 namespace lockstep::ops {
@@ -29,7 +29,7 @@ std::int64_t count_of(const Ints& shape) {
 template <typename T, typename F>
 void fill_parallel(at::Tensor& out, const F& fill) {
   T* data = static_cast<T*>(out.mutable_data_ptr());
-  at::parallel_for(0, (out.numel() + 255) / 256, 16, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(0, (out.numel() + 255) / 256, 16, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t first = begin * 256, last = std::min(out.numel(), end * 256);
     fill(first, std::span<T>(data + first, static_cast<std::size_t>(last - first)));
   });
