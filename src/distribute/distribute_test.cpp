@@ -44,7 +44,7 @@ TEST(Variable, WritesAsTensorFlowDoes) {
     const auto in_replicas = [&](void (Variable::*write)(const Tensor&), const float (&expected)[2]) {
       const VariablePtr variable = make();
       strategy.run([&] {
-        ((*variable).*write)(Tensor::scalar(current_replica_id() == 0 ? 3.0F : 5.0F));
+        ((*variable).*write)(Tensor::scalar(current_local_replica() == 0 ? 3.0F : 5.0F));
         return 0;
       });
       EXPECT_EQ(value(variable->copy(0)), expected[0]) << int(test.sync) << " " << int(test.aggregation);
@@ -101,7 +101,7 @@ TEST(Strategy, ReducesOverReplicasAndAxes) {
 TEST(Strategy, AllReduceMeetsEveryReplica) {
   MirroredStrategy strategy({"/cpu:0", "/cpu:1", "/cpu:2"});
   const auto sums = strategy.run([] {
-    return get_replica_context()->all_reduce(ReduceOp::kSum, Tensor::scalar(static_cast<float>(1 + current_replica_id())));
+    return get_replica_context()->all_reduce(ReduceOp::kSum, Tensor::scalar(static_cast<float>(1 + current_local_replica())));
   });
   for (const Tensor& sum : sums.values()) EXPECT_EQ(value(sum), 6);
 }
@@ -110,7 +110,7 @@ TEST(Strategy, FailureOfOneReplicaEndsAll) {
   MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
   try {
     strategy.run([]() -> int {
-      if (current_replica_id() == 1) throw_invalid_argument("bad share");
+      if (current_local_replica() == 1) throw_invalid_argument("bad share");
       get_replica_context()->all_reduce(ReduceOp::kSum, Tensor::scalar(1.0F));
       return 0;
     });
@@ -123,7 +123,7 @@ TEST(Strategy, FailureOfOneReplicaEndsAll) {
 TEST(Strategy, UnequalNumbersOfCollectivesAreAnError) {
   MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
   EXPECT_THROW(strategy.run([]() -> int {
-    if (current_replica_id() == 0) get_replica_context()->all_reduce(ReduceOp::kSum, Tensor::scalar(1.0F));
+    if (current_local_replica() == 0) get_replica_context()->all_reduce(ReduceOp::kSum, Tensor::scalar(1.0F));
     return 0;
   }), Error);
 }

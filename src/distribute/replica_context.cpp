@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/ops/call.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 thread_local ReplicaContext* t_context = nullptr;
 
-Tensor combine_tensors(ReduceOp op, const Tensors& values) {
+void check_alike(const Tensors& values) {
   for (const Tensor& value : values) {
     if (!(value.shape() == values[0].shape()) || value.dtype() != values[0].dtype()) {
       throw_invalid_argument(fmt::format("all_reduce: replicas gave {}{} and {}{}; shapes and dtypes must be equal",
@@ -19,7 +20,6 @@ Tensor combine_tensors(ReduceOp op, const Tensors& values) {
                                          dtype_name(value.dtype()), value.shape().to_string()));
     }
   }
-  return reduce_values(op, values);
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) {
 }
 
 Tensors ReplicaContext::all_reduce(ReduceOp op, const Tensors& values) {
-  if (!group_ || num_replicas_ == 1) return values;
-  const std::any result = group_->meet(replica_id_, values, [op](std::vector<std::any>& inputs) -> std::any {
+  if (!run_.group || run_.num_replicas == 1) return values;
+  const std::any result = run_.group->meet(local_replica_, values, [op, this](std::vector<std::any>& inputs) -> std::any {
     std::vector<const Tensors*> lists;
     for (const std::any& input : inputs) lists.push_back(std::any_cast<Tensors>(&input));
     Tensors reduced;
@@ -83,7 +83,8 @@ Tensors ReplicaContext::all_reduce(ReduceOp op, const Tensors& values) {
         if (list->size() != lists[0]->size()) throw_invalid_argument("all_reduce: replicas gave different numbers of tensors");
         parts.push_back((*list)[i]);
       }
-      reduced.push_back(combine_tensors(op, parts));
+      check_alike(parts);
+      reduced.push_back(combine(op, parts));
     }
     return reduced;
   });
@@ -91,11 +92,18 @@ Tensors ReplicaContext::all_reduce(ReduceOp op, const Tensors& values) {
 }
 
 Tensor ReplicaContext::all_gather(const Tensor& value, int axis) {
-  if (!group_ || num_replicas_ == 1) return value;
-  const std::any result = group_->meet(replica_id_, value, [axis](std::vector<std::any>& inputs) -> std::any {
+  if (!run_.group || run_.num_replicas == 1) return value;
+  const std::any result = run_.group->meet(local_replica_, value, [axis, this](std::vector<std::any>& inputs) -> std::any {
     Tensors parts;
     for (const std::any& input : inputs) parts.push_back(std::any_cast<Tensor>(input));
-    return concat_values(parts, axis);
+    const Tensor local = concat_values(parts, axis);
+    collectives::Communicator* const workers = run_.alone ? nullptr : run_.strategy->communicator();
+    if (!workers) return local;
+    Tensors all;
+    for (Tensor& part : collectives::gather(*workers, run_.idle ? Tensor() : local)) {
+      if (part.defined()) all.push_back(std::move(part));
+    }
+    return concat_values(all, axis);
   });
   return std::any_cast<Tensor>(result);
 }
@@ -105,22 +113,45 @@ std::any ReplicaContext::merge_call(const std::function<std::any(std::vector<std
     const ScopedReplicaContext cross(nullptr);
     return fn(arguments);
   };
-  if (!group_) {
+  if (!run_.group) {
     std::vector<std::any> arguments{std::move(argument)};
     return across(arguments);
   }
-  return group_->meet(replica_id_, std::move(argument), across);
+  return run_.group->meet(local_replica_, std::move(argument), across);
+}
+
+Tensor ReplicaContext::combine(ReduceOp op, const Tensors& local) const {
+  collectives::Communicator* const workers = run_.alone || !run_.strategy ? nullptr : run_.strategy->communicator();
+  return reduce_over_job(op, local, workers, run_.active, run_.idle);
+}
+
+Tensors ReplicaContext::sum_lists(const std::vector<const Tensors*>& local) const {
+  Tensors sums;
+  for (std::size_t i = 0; i < local[0]->size(); ++i) {
+    Tensors parts;
+    for (const Tensors* list : local) {
+      if (list->size() != local[0]->size()) {
+        throw_invalid_argument(fmt::format("replicas gave {} and {} tensors to add", local[0]->size(), list->size()));
+      }
+      if ((*list)[i].defined()) parts.push_back((*list)[i]);
+    }
+    sums.push_back(parts.empty() ? Tensor() : reduce_values(ReduceOp::kSum, parts));
+  }
+  collectives::Communicator* const workers = run_.alone || !run_.strategy ? nullptr : run_.strategy->communicator();
+  if (workers) collectives::sum(*workers, sums, run_.idle);
+  return sums;
 }
 
 ReplicaContext* get_replica_context() {
-  static thread_local ReplicaContext default_context(nullptr, nullptr, 0, 1);
+  static const ReplicaRun nothing;
+  static thread_local ReplicaContext default_context(nothing, 0, 0);
   if (t_context) return t_context;
   return Strategy::current() ? nullptr : &default_context;
 }
 
 bool in_cross_replica_context() { return get_replica_context() == nullptr; }
 
-int current_replica_id() { return t_context ? t_context->replica_id_in_sync_group() : 0; }
+int current_local_replica() { return t_context ? t_context->local_replica() : 0; }
 
 ScopedReplicaContext::ScopedReplicaContext(ReplicaContext* context) : previous_(t_context) { t_context = context; }
 ScopedReplicaContext::~ScopedReplicaContext() { t_context = previous_; }

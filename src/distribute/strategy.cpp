@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/call.h"
 
@@ -101,21 +102,35 @@ void Strategy::run_replicas(const std::function<void(int)>& fn, int count) {
   if (t_strategy && get_replica_context()) {
     throw_failed_precondition("run() was called inside a replica; it must be called across replicas");
   }
-  const int n = count < 0 ? num_replicas_in_sync() : std::min(count, num_replicas_in_sync());
+  const int active = count < 0 ? num_replicas_in_sync() : std::min(count, num_replicas_in_sync());
+  const int first = first_local_replica();
+  const int share = std::clamp(active - first, 0, num_local_replicas());
+  const bool idle = share == 0 && active > 0;
+  const int n = idle ? 1 : share;
   ReplicaGroup group(std::max(n, 1));
+  run_threads(fn, {this, &group, num_replicas_in_sync(), active, idle, false}, first, n);
+}
+
+void Strategy::run_alone(const std::function<void()>& fn) {
+  if (t_strategy && get_replica_context()) return fn();
+  ReplicaGroup group(1);
+  run_threads([&](int) { fn(); }, {this, &group, 1, 1, false, true}, first_local_replica(), 1);
+}
+
+void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(n));
-  const auto replica = [&](int id) {
-    ReplicaContext context(this, &group, id, num_replicas_in_sync());
+  const auto replica = [&](int local) {
+    ReplicaContext context(run, first + local, local);
     const ScopedReplicaContext scoped(&context);
     Strategy* const previous = std::exchange(t_strategy, this);
     bool failed = false;
     try {
-      fn(id);
+      fn(first + local);
     } catch (...) {
-      errors[static_cast<std::size_t>(id)] = std::current_exception();
+      errors[static_cast<std::size_t>(local)] = std::current_exception();
       failed = true;
     }
-    group.leave(failed);
+    run.group->leave(failed);
     t_strategy = previous;
   };
   if (n == 1) {
@@ -123,7 +138,7 @@ void Strategy::run_replicas(const std::function<void(int)>& fn, int count) {
   } else if (n > 1) {
     const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     const int threads = std::max(1, cores / n);
-    if (!pool_) pool_ = std::make_unique<Pool>(num_replicas_in_sync() - 1);
+    if (!pool_) pool_ = std::make_unique<Pool>(num_local_replicas() - 1);
     for (int id = 1; id < n; ++id) {
       pool_->start(static_cast<std::size_t>(id - 1), [&, id] {
         if (ops::intra_op_threads() != threads) ops::set_intra_op_threads(threads);
@@ -158,6 +173,18 @@ Tensor reduce_values(ReduceOp op, const Tensors& values) {
   return ops::call1("RealDiv", {sum, Tensor::scalar(static_cast<double>(values.size()), sum.dtype())});
 }
 
+Tensor reduce_over_job(ReduceOp op, const Tensors& local, collectives::Communicator* workers, int count, bool idle) {
+  if (!workers) return reduce_values(op, local);
+  Tensor sum = reduce_values(ReduceOp::kSum, local);
+  if (op == ReduceOp::kMean && (is_integer(sum.dtype()) || sum.dtype() == DType::kBool)) {
+    sum = ops::call1("Cast", {sum}, {{"DstT", DType::kFloat64}});
+  }
+  Tensors sums{sum};
+  collectives::sum(*workers, sums, idle);
+  if (op == ReduceOp::kSum) return sums[0];
+  return ops::call1("RealDiv", {sums[0], Tensor::scalar(static_cast<double>(count), sums[0].dtype())});
+}
+
 Tensor concat_values(const Tensors& values, int axis) {
   if (values.size() == 1) return values[0];
   Tensors inputs = values;
@@ -173,7 +200,7 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::opti
                                            values[0].shape().to_string(), value.shape().to_string()));
       }
     }
-    return reduce_values(op, values.values());
+    return reduce_over_job(op, values.values(), communicator(), num_replicas_in_sync());
   }
   Tensors sums;
   std::int64_t count = 0;
@@ -185,7 +212,9 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::opti
     count += value.dim(at);
     sums.push_back(ops::call1("Sum", {value, Tensor::scalar(static_cast<std::int32_t>(at))}));
   }
-  Tensor total = reduce_values(ReduceOp::kSum, sums);
+  Tensor total = reduce_over_job(ReduceOp::kSum, sums, communicator(), num_replicas_in_sync());
+  const Tensors counts{Tensor::scalar(count)};
+  count = reduce_over_job(ReduceOp::kSum, counts, communicator(), num_replicas_in_sync()).item<std::int64_t>();
   if (op == ReduceOp::kSum) return total;
   if (is_integer(total.dtype())) total = ops::call1("Cast", {total}, {{"DstT", DType::kFloat64}});
   return ops::call1("RealDiv", {total, Tensor::scalar(static_cast<double>(count), total.dtype())});
@@ -193,7 +222,8 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::opti
 
 Tensor Strategy::gather(const PerReplica<Tensor>& values, int axis) {
   if (values[0].rank() == 0) throw_invalid_argument("gather: scalars have no axis to gather along; reshape them to (1,)");
-  return concat_values(values.values(), axis);
+  const Tensor local = concat_values(values.values(), axis);
+  return communicator() ? concat_values(collectives::gather(*communicator(), local), axis) : local;
 }
 
 std::string canonical_device(const std::string& device) {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/variable.h"
 
@@ -51,8 +52,20 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   virtual std::string name() const { return "DefaultStrategy"; }
-  int num_replicas_in_sync() const { return static_cast<int>(devices_.size()); }
+  // Over all workers.
+  int num_replicas_in_sync() const { return num_local_replicas() * num_workers(); }
+  // This worker's.
   const std::vector<std::string>& worker_devices() const { return devices_; }
+
+  // The workers of the job; null when this process is all of it.
+  virtual collectives::CommunicatorPtr workers() const { return nullptr; }
+  collectives::Communicator* communicator() const { return workers().get(); }
+  int num_workers() const { return communicator() ? communicator()->size() : 1; }
+  int worker_index() const { return communicator() ? communicator()->rank() : 0; }
+  bool is_chief() const { return worker_index() == 0; }
+  // Replicas are numbered worker by worker; every worker has equally many.
+  int num_local_replicas() const { return static_cast<int>(devices_.size()); }
+  int first_local_replica() const { return worker_index() * num_local_replicas(); }
 
   // Variables made while the returned guard lives belong to this strategy. Scopes nest only with
   // themselves: throws FailedPrecondition inside another strategy's scope or inside run().
@@ -78,7 +91,7 @@ class Strategy {
   auto run(Fn fn) -> PerReplica<decltype(fn())> {
     using R = decltype(fn());
     std::vector<std::optional<R>> slots(devices_.size());
-    run_replicas([&](int replica) { slots[static_cast<std::size_t>(replica)].emplace(fn()); });
+    run_replicas([&](int) { slots[static_cast<std::size_t>(current_local_replica())].emplace(fn()); });
     std::vector<R> values;
     for (auto& slot : slots) values.push_back(std::move(*slot));
     return PerReplica<R>(std::move(values));
@@ -86,17 +99,21 @@ class Strategy {
   // The same with one argument for each replica.
   template <typename Fn, typename A>
   auto run(Fn fn, const PerReplica<A>& args) -> PerReplica<decltype(fn(args[0]))> {
-    return run([&] { return fn(args[current_replica_id()]); });
+    return run([&] { return fn(args[current_local_replica()]); });
   }
   template <typename Fn, typename A>
   auto run(Fn fn, const A& arg) -> PerReplica<decltype(fn(arg))> {
     return run([&] { return fn(arg); });
   }
-  // What run() is made of: fn(replica) on the threads of replicas 0 … count-1 (-1: all). A training step
-  // whose batch has fewer rows than replicas leaves the last ones out, so they take no part in anything.
-  virtual void run_replicas(const std::function<void(int)>& fn, int count = -1);
+  // What run() is made of: fn(replica) on the threads of this worker's part of the replicas 0 … count-1 (-1: all). A
+  // training step whose batch has fewer rows than replicas leaves the last ones out, so they take no part in anything. A
+  // worker without any part runs fn once for its first replica, >= count, idle (see ReplicaRun).
+  void run_replicas(const std::function<void(int)>& fn, int count = -1);
+  // Calls fn in the context of a single replica, this worker's first, without any other replica or worker: for what every
+  // worker computes whole.
+  void run_alone(const std::function<void()>& fn);
 
-  // Combines the replicas' values over `axis` and replicas; axis empty: elementwise over replicas only.
+  // Combines the replicas' values over `axis` and all replicas of the job (every worker calls it); axis empty: elementwise over replicas only.
   // MEAN over an axis divides by the number of elements on it over all replicas, so unequal shares
   // count as one tensor would. Integer means are float64, as in TensorFlow.
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis);
@@ -116,6 +133,7 @@ class Strategy {
   explicit Strategy(std::vector<std::string> devices);
 
  private:
+  void run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n);
   std::vector<std::string> devices_;
   struct Pool;
   std::unique_ptr<Pool> pool_;  // replica threads, started by the first run with several replicas
@@ -147,6 +165,9 @@ std::string canonical_device(const std::string& device);
 
 // Elementwise sum or mean in the order given; the mean of integers is float64.
 Tensor reduce_values(ReduceOp op, const Tensors& values);
+// The same over the values of all workers' replicas, `count` in all; an idle worker's values count for nothing. Without
+// workers it is reduce_values.
+Tensor reduce_over_job(ReduceOp op, const Tensors& local, collectives::Communicator* workers, int count, bool idle = false);
 Tensor concat_values(const Tensors& values, int axis);
 
 }  // namespace lockstep::distribute

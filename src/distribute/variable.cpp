@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/strategy.h"
@@ -13,6 +14,8 @@
 
 namespace lockstep::distribute {
 namespace {
+
+thread_local bool t_own_initial_values = false;
 
 ReduceOp reduce_op(VariableAggregation aggregation) {
   return aggregation == VariableAggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
@@ -26,7 +29,16 @@ Tensor apply(const char* op, const Tensor& value, const Tensor& argument) {
   return op ? ops::call1(op, {value, argument}) : argument;
 }
 
+// The chief's value, on every worker.
+Tensor from_chief(collectives::Communicator& workers, const Tensor& value) {
+  const bool chief = workers.rank() == 0;
+  return collectives::gather(workers, chief ? value : Tensor())[0];
+}
+
 }  // namespace
+
+Variable::ScopedOwnInitialValues::ScopedOwnInitialValues() : previous_(std::exchange(t_own_initial_values, true)) {}
+Variable::ScopedOwnInitialValues::~ScopedOwnInitialValues() { t_own_initial_values = previous_; }
 
 VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
   if (!initial_value.is_value()) throw_invalid_argument(fmt::format("variable '{}': the initial value must be known", options.name));
@@ -49,7 +61,9 @@ VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
   }
   variable->aggregation_ = options.aggregation;
   variable->trainable_ = options.trainable.value_or(options.synchronization != VariableSynchronization::kOnRead);
-  variable->num_copies_ = strategy ? strategy->num_replicas_in_sync() : 1;
+  variable->num_copies_ = strategy ? strategy->num_local_replicas() : 1;
+  if (strategy) variable->workers_ = strategy->workers();
+  if (variable->workers_ && !t_own_initial_values) initial_value = from_chief(*variable->workers_, initial_value);
   variable->copies_ = {std::move(initial_value)};
   return variable;
 }
@@ -62,7 +76,7 @@ Tensor Variable::handle() {
 Tensor Variable::read() {
   if (ops::ScopedRecorder::active()) return ops::call1("ReadVariableOp", {handle()}, {{"dtype", dtype_}});
   if (num_copies_ > 1 && in_cross_replica_context()) return numpy();
-  const Tensor value = copy(num_copies_ > 1 ? current_replica_id() : 0);
+  const Tensor value = copy(num_copies_ > 1 ? current_local_replica() : 0);
   if (trainable_ && ops::grad_enabled()) {
     const Tensor leaf = GradientTape::leaf_of(*this, value);
     if (leaf.defined()) return leaf;
@@ -71,18 +85,20 @@ Tensor Variable::read() {
 }
 
 Tensor Variable::numpy() const {
-  if (synchronization_ != VariableSynchronization::kOnRead || num_copies_ == 1) return copies_[0];
+  if (synchronization_ != VariableSynchronization::kOnRead || (num_copies_ == 1 && !workers_)) return copies_[0];
   switch (aggregation_) {
-    case VariableAggregation::kOnlyFirstReplica: return copies_[0];
+    case VariableAggregation::kOnlyFirstReplica: return workers_ ? from_chief(*workers_, copies_[0]) : copies_[0];
     case VariableAggregation::kNone:
       throw_failed_precondition(fmt::format(
-          "variable '{}' (ON_READ) has aggregation NONE: its {} copies cannot be combined into one value", path(), num_copies_));
+          "variable '{}' (ON_READ) has aggregation NONE: its {} copies cannot be combined into one value", path(), num_replicas()));
     default: break;
   }
   Tensors all;
   for (int i = 0; i < num_copies_; ++i) all.push_back(copy(i));
-  return keep_dtype(reduce_values(reduce_op(aggregation_), all), dtype_);
+  return keep_dtype(reduce_over_job(reduce_op(aggregation_), all, workers_.get(), num_replicas()), dtype_);
 }
+
+int Variable::num_replicas() const { return num_copies_ * (workers_ ? workers_->size() : 1); }
 
 void Variable::check(const Tensor& value, const char* what) const {
   if (value.dtype() != dtype_ || !(value.shape() == shape_)) {
@@ -129,12 +145,12 @@ void Variable::write_everywhere(const Tensor& value) { copies_ = {value}; }
 void Variable::update(const Tensor& argument, const char* op) {
   ReplicaContext* const context = get_replica_context();
   const bool on_read = synchronization_ == VariableSynchronization::kOnRead;
-  if (num_copies_ == 1) {
+  if (num_copies_ == 1 && !workers_) {
     write_everywhere(apply(op, copies_[0], argument));
     return;
   }
   if (context) {
-    const int replica = context->replica_id_in_sync_group();
+    const int replica = context->local_replica();
     if (on_read || aggregation_ == VariableAggregation::kNone) {
       // Each replica writes its own copy; the first write makes room for all, by one replica at a time.
       static std::mutex mutex;
@@ -146,10 +162,7 @@ void Variable::update(const Tensor& argument, const char* op) {
         [&](std::vector<std::any>& arguments) -> std::any {
           Tensors values;
           for (const std::any& item : arguments) values.push_back(std::any_cast<Tensor>(item));
-          Tensor combined = aggregation_ == VariableAggregation::kOnlyFirstReplica
-                                ? values[0]
-                                : keep_dtype(reduce_values(reduce_op(aggregation_), values), dtype_);
-          write_everywhere(apply(op, copies_[0], combined));
+          write_everywhere(apply(op, copies_[0], combined(*context, values)));
           return {};
         },
         argument);
@@ -169,13 +182,19 @@ void Variable::update(const Tensor& argument, const char* op) {
   }
   // SUM: equal shares; of an integer the first copy takes the remainder, so the total is exact.
   const Tensor total = apply(op, numpy(), argument);
-  const Tensor count = Tensor::scalar(static_cast<double>(num_copies_), dtype_);
+  const Tensor count = Tensor::scalar(static_cast<double>(num_replicas()), dtype_);
   const Tensor share = ops::call1(is_integer(dtype_) ? "FloorDiv" : "RealDiv", {total, count});
   copies_.assign(static_cast<std::size_t>(num_copies_), share);
-  if (is_integer(dtype_)) {
-    const Tensor others = ops::call1("Mul", {share, Tensor::scalar(static_cast<double>(num_copies_ - 1), dtype_)});
+  if (is_integer(dtype_) && (!workers_ || workers_->rank() == 0)) {
+    const Tensor others = ops::call1("Mul", {share, Tensor::scalar(static_cast<double>(num_replicas() - 1), dtype_)});
     copies_[0] = ops::call1("Sub", {total, others});
   }
+}
+
+// What the replicas' arguments of a write to a mirrored variable come to, over all workers.
+Tensor Variable::combined(const ReplicaContext& context, const Tensors& values) const {
+  if (aggregation_ != VariableAggregation::kOnlyFirstReplica) return keep_dtype(context.combine(reduce_op(aggregation_), values), dtype_);
+  return workers_ && !context.alone() ? from_chief(*workers_, values[0]) : values[0];
 }
 
 Tensor& Variable::shared_value() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/collectives/communicator.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::distribute {
@@ -23,6 +24,7 @@ struct VariableOptions {
   VariableAggregation aggregation = VariableAggregation::kNone;
 };
 
+class ReplicaContext;
 class Variable;
 using VariablePtr = std::shared_ptr<Variable>;
 
@@ -38,11 +40,27 @@ using VariablePtr = std::shared_ptr<Variable>;
 //                   (FailedPrecondition with aggregation NONE). A write sets every copy; for kOnRead
 //                   SUM it is split over the copies so that the total is the value.
 // Values are immutable, so copies that are equal share memory.
+//
+// With several workers each holds the copies of its own replicas; combining then goes over all workers, so every worker
+// must make the same call. A mirrored variable starts everywhere with the chief's initial value.
 class Variable : public VariableResource, public std::enable_shared_from_this<Variable> {
  public:
   // Throws InvalidArgument for kNone synchronization under a strategy and for MEAN with a dtype that is
   // not floating.
   static VariablePtr create(Tensor initial_value, VariableOptions options = {});
+
+  // While one lives, variables made on this thread keep the worker's own initial value: it is about to be replaced by what
+  // a file holds.
+  class ScopedOwnInitialValues {
+   public:
+    ScopedOwnInitialValues();
+    ~ScopedOwnInitialValues();
+    ScopedOwnInitialValues(const ScopedOwnInitialValues&) = delete;
+    ScopedOwnInitialValues& operator=(const ScopedOwnInitialValues&) = delete;
+
+   private:
+    bool previous_;
+  };
 
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
@@ -92,6 +110,8 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   void check(const Tensor& value, const char* what) const;
   void update(const Tensor& argument, const char* op);
   void write_everywhere(const Tensor& value);
+  Tensor combined(const ReplicaContext& context, const Tensors& values) const;
+  int num_replicas() const;
 
   std::string name_, path_;
   DType dtype_ = DType::kInvalid;
@@ -101,6 +121,7 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   VariableSynchronization synchronization_ = VariableSynchronization::kAuto;
   VariableAggregation aggregation_ = VariableAggregation::kNone;
   int num_copies_ = 1;
+  collectives::CommunicatorPtr workers_;  // null: this process is all of the job
   Tensors copies_;  // one entry while all copies are equal
   Tensor handle_;
 };

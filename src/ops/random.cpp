@@ -2,7 +2,6 @@
 #include <map>
 #include <mutex>
 #include <numeric>
-#include <random>
 #include <tuple>
 
 
@@ -117,8 +116,9 @@ PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
   auto [at, fresh] = states.try_emplace({call.name(), seed, seed2});
   if (fresh) {
     if (seed == 0 && seed2 == 0) {
-      std::random_device device;
-      at->second = philox_from_seeds(static_cast<std::int64_t>(device()) << 32 | device(), static_cast<std::int64_t>(device()) << 32 | device());
+      const auto draw = [] { return static_cast<std::int64_t>(draw_entropy()) << 32 | draw_entropy(); };
+      const std::int64_t high = draw();
+      at->second = philox_from_seeds(high, draw());
     } else {
       at->second = philox_from_seeds(seed, seed2);
     }

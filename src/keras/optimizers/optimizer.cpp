@@ -142,21 +142,9 @@ void Optimizer::apply(const Tensors& gradients, const Variables& variables) {
   distribute::ReplicaContext* context = distribute::get_replica_context();
   if (!context || context->num_replicas_in_sync() == 1) return apply_aggregated(gradients, variables);
   const auto update_once = [&](std::vector<std::any>& arguments) {
-    Tensors sum = std::any_cast<Tensors>(arguments[0]);
-    for (std::size_t replica = 1; replica < arguments.size(); ++replica) {
-      const auto& other = std::any_cast<const Tensors&>(arguments[replica]);
-      if (other.size() != sum.size()) {
-        throw_invalid_argument(fmt::format("{}: replicas gave {} and {} gradients", name_, sum.size(), other.size()));
-      }
-      for (std::size_t i = 0; i < sum.size(); ++i) {
-        if (!sum[i].defined()) {
-          sum[i] = other[i];
-        } else if (other[i].defined()) {
-          sum[i] = ops::add(sum[i], other[i]);
-        }
-      }
-    }
-    apply_aggregated(std::move(sum), variables);
+    std::vector<const Tensors*> lists;
+    for (const std::any& argument : arguments) lists.push_back(std::any_cast<Tensors>(&argument));
+    apply_aggregated(context->sum_lists(lists), variables);
     return std::any();
   };
   context->merge_call(update_once, gradients);

@@ -1,10 +1,10 @@
 #include "lockstep/keras/random/seeds.h"
 
 #include <mutex>
-#include <random>
 
 #include <fmt/format.h>
 
+#include "lockstep/base/entropy.h"
 #include "lockstep/base/error.h"
 #include "lockstep/keras/random/mersenne.h"
 #include "lockstep/keras/random/seed_generator.h"
@@ -15,17 +15,22 @@ namespace {
 constexpr std::int64_t kModulus = 2147483647;        // 2^31 - 1
 constexpr std::int64_t kDefaultGraphSeed = 87654321;
 
-std::uint32_t entropy() {
-  static std::random_device device;
-  return device();
-}
-
 struct Generators {
   std::mutex mutex;
-  PythonRandom python{entropy()};
-  NumpyRandom numpy{entropy()};
+  PythonRandom python{draw_entropy()};
+  NumpyRandom numpy{draw_entropy()};
   PythonRandom op_seeds{0};
   std::optional<std::int64_t> global_seed;
+  bool seeded = false;  // by set_random_seed
+  int generation = entropy_generation();
+
+  // With the mutex held: seeds anew what nobody seeded when the source has changed since.
+  void refresh() {
+    if (seeded || generation == entropy_generation()) return;
+    generation = entropy_generation();
+    python.seed(draw_entropy());
+    numpy = NumpyRandom(draw_entropy());
+  }
 };
 
 Generators& generators() {
@@ -44,7 +49,7 @@ std::pair<std::int64_t, std::int64_t> avoid_zero(std::int64_t seed, std::int64_t
 }
 
 std::pair<std::int64_t, std::int64_t> random_pair() {
-  return {static_cast<std::int64_t>(entropy()) + 1, static_cast<std::int64_t>(entropy())};
+  return {static_cast<std::int64_t>(draw_entropy()) + 1, static_cast<std::int64_t>(draw_entropy())};
 }
 
 }  // namespace
@@ -56,6 +61,7 @@ void set_random_seed(std::int64_t seed) {
   {
     Generators& all = generators();
     const std::lock_guard lock(all.mutex);
+    all.seeded = true;
     all.python.seed(seed);
     all.numpy = NumpyRandom(static_cast<std::uint32_t>(seed));
   }
@@ -79,12 +85,14 @@ std::optional<std::int64_t> global_seed() {
 std::int64_t make_default_seed() {
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);
+  all.refresh();
   return all.python.randint(1, 1000000000);
 }
 
 std::int64_t numpy_randint(std::int64_t max) {
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);
+  all.refresh();
   return all.numpy.bounded(static_cast<std::uint32_t>(max - 1));
 }
 

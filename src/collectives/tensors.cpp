@@ -1,0 +1,99 @@
+#include "lockstep/collectives/tensors.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/tensor/aten.h"
+
+namespace lockstep::collectives {
+namespace {
+
+// Tensors that travel together.
+struct Pack {
+  std::vector<std::size_t> members;
+  std::int64_t elements = 0;
+  at::ScalarType type = at::kFloat;
+  at::Tensor buffer;
+  std::unique_ptr<Pending> pending;
+};
+
+at::ScalarType travelling_type(at::ScalarType type, Compression compression) {
+  if (type == at::kBool) return at::kByte;
+  if (type != at::kFloat || compression == Compression::kNone) return type;
+  return compression == Compression::kFloat16 ? at::kHalf : at::kBFloat16;
+}
+
+// In order, so that all ranks make the same packs.
+std::vector<Pack> plan(const Tensors& values, std::int64_t bytes_per_pack) {
+  std::vector<Pack> packs;
+  std::map<at::ScalarType, std::size_t> open;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) continue;
+    const at::Tensor& value = aten(values[i]);
+    const std::int64_t room = std::max<std::int64_t>(1, bytes_per_pack / static_cast<std::int64_t>(value.element_size()));
+    const auto known = open.find(value.scalar_type());
+    if (known == open.end() || packs[known->second].elements + value.numel() > room) {
+      open[value.scalar_type()] = packs.size();
+      packs.emplace_back().type = value.scalar_type();
+    }
+    Pack& pack = packs[open[value.scalar_type()]];
+    pack.members.push_back(i);
+    pack.elements += value.numel();
+  }
+  return packs;
+}
+
+}  // namespace
+
+void sum(Communicator& group, Tensors& values, bool idle, std::int64_t bytes_per_pack, Compression compression) {
+  std::vector<Pack> packs = plan(values, bytes_per_pack);
+  for (Pack& pack : packs) {
+    const auto options = at::TensorOptions().dtype(travelling_type(pack.type, compression));
+    pack.buffer = idle ? at::zeros({pack.elements}, options) : at::empty({pack.elements}, options);
+    std::int64_t at = 0;
+    for (const std::size_t i : pack.members) {
+      const at::Tensor& value = aten(values[i]);
+      if (!idle) pack.buffer.narrow(0, at, value.numel()).view(value.sizes()).copy_(value.detach());
+      at += value.numel();
+    }
+    pack.pending = group.all_reduce_async(wrap(pack.buffer));
+  }
+  for (Pack& pack : packs) {
+    pack.pending->wait();
+    const at::Tensor result = pack.buffer.to(pack.type);
+    std::int64_t at = 0;
+    for (const std::size_t i : pack.members) {
+      const auto sizes = aten(values[i]).sizes().vec();
+      const std::int64_t count = aten(values[i]).numel();
+      values[i] = wrap(result.narrow(0, at, count).view(sizes));
+      at += count;
+    }
+  }
+}
+
+Tensors gather(Communicator& group, const Tensor& value) {
+  std::string bytes;
+  if (value.defined()) {
+    const at::Tensor data = aten(value).detach().contiguous();
+    bytes = dump_json(Json{{"type", static_cast<int>(data.scalar_type())}, {"shape", data.sizes().vec()}});
+    bytes += '\n';
+    bytes.append(static_cast<const char*>(data.data_ptr()), data.nbytes());
+  }
+  Tensors out;
+  for (const std::string& text : group.all_gather(bytes)) {
+    if (text.empty()) {
+      out.emplace_back();
+      continue;
+    }
+    const std::size_t line = text.find('\n');
+    const Json head = Json::parse(text.substr(0, line));
+    const at::Tensor data = at::empty(head["shape"].get<std::vector<std::int64_t>>(), static_cast<at::ScalarType>(head["type"].get<int>()));
+    if (data.nbytes() != text.size() - line - 1) throw_internal("a gathered tensor has another size than its shape tells");
+    std::memcpy(data.data_ptr(), text.data() + line + 1, data.nbytes());
+    out.push_back(wrap(data));
+  }
+  return out;
+}
+
+}  // namespace lockstep::collectives
