@@ -4,6 +4,7 @@
 #include "lockstep/cli/engine_commands.h"
 #include "lockstep/cli/feed.h"
 #include "lockstep/cli/target_kind.h"
+#include "lockstep/distribute/strategy_spec.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/random/seeds.h"
 #include "lockstep/train/checkpoint_manager.h"

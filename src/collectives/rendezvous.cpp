@@ -156,8 +156,12 @@ Meeting meet(const JobOptions& options) {
   Meeting meeting;
   const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
   const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
-  if (!address.empty()) meeting.place = std::make_unique<Listener>(name, parse_address(address).port);
-  if (options.rank == 0) {
+  if (!address.empty() && !(options.rank == 0 && options.store_is_served)) meeting.place = std::make_unique<Listener>(name, parse_address(address).port);
+  if (options.rank == 0 && options.store_is_served) {
+    meeting.store = reach_leader(options, patience, meeting.local_address);
+    HealthMonitor::announce(*meeting.store, 0);
+    welcome(*meeting.store, options, patience);
+  } else if (options.rank == 0) {
     const HostPort own = parse_address(address);
     meeting.store = serve_store("localhost", own.port, *meeting.place, options.startup_timeout);
     meeting.place.reset();

@@ -1,5 +1,6 @@
 #include "lockstep/collectives/tensors.h"
 
+#include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"

@@ -17,6 +17,8 @@ struct JobOptions {
   // host:port of each rank. Rank 0's is where all meet; another's may be empty where only its rank is known, else its
   // port is held while the job runs, so that no second process can take its place.
   std::vector<std::string> addresses;
+  // The launcher already serves a TCPStore at rank 0's address: rank 0 joins it as the others do.
+  bool store_is_served = false;
   std::chrono::milliseconds startup_timeout{20000};
   std::chrono::milliseconds timeout{30000};  // of each collective, and of a worker's silence
   // Told of every few seconds while somebody is waited for.

@@ -5,7 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/gradient_tape.h"
-#include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/strategy_spec.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::distribute {

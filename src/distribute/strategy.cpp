@@ -1,7 +1,6 @@
 #include "lockstep/distribute/strategy.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <thread>
 
@@ -261,25 +260,5 @@ std::vector<std::string> checked_devices(std::vector<std::string> devices) {
 }  // namespace
 
 MirroredStrategy::MirroredStrategy(std::vector<std::string> devices) : Strategy(checked_devices(std::move(devices))) {}
-
-std::unique_ptr<Strategy> parse_strategy(const std::string& spec) {
-  const std::size_t colon = spec.find(':');
-  const std::string kind = spec.substr(0, colon);
-  const std::string argument = colon == std::string::npos ? "" : spec.substr(colon + 1);
-  if (kind == "default" && colon == std::string::npos) return std::make_unique<Strategy>();
-  if (kind == "one_device") return std::make_unique<OneDeviceStrategy>(argument.empty() ? "/cpu:0" : argument);
-  if (kind == "mirrored") {
-    int count = argument.empty() ? 1 : 0;
-    std::from_chars(argument.data(), argument.data() + argument.size(), count);
-    const bool plain = argument.empty() || argument == std::to_string(count);
-    if (plain && count >= 1 && count <= 1024) {
-      std::vector<std::string> devices;
-      for (int i = 0; i < count; ++i) devices.push_back("/cpu:" + std::to_string(i));
-      return std::make_unique<MirroredStrategy>(devices);
-    }
-  }
-  throw_invalid_argument(fmt::format(
-      "strategy '{}' is not understood; expected default, one_device:cpu or mirrored:N (N replicas, 1 to 1024)", spec));
-}
 
 }  // namespace lockstep::distribute

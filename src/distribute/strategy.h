@@ -60,6 +60,8 @@ class Strategy {
   // The workers of the job; null when this process is all of it.
   virtual collectives::CommunicatorPtr workers() const { return nullptr; }
   collectives::Communicator* communicator() const { return workers().get(); }
+  // Replaces the sums of this worker's gradients by those of all workers; see collectives::sum.
+  virtual void sum_gradients(Tensors& gradients, bool idle) { static_cast<void>(gradients), static_cast<void>(idle); }
   int num_workers() const { return communicator() ? communicator()->size() : 1; }
   int worker_index() const { return communicator() ? communicator()->rank() : 0; }
   bool is_chief() const { return worker_index() == 0; }
@@ -155,10 +157,6 @@ class MirroredStrategy : public Strategy {
   explicit MirroredStrategy(std::vector<std::string> devices = {"/cpu:0"});
   std::string name() const override { return "MirroredStrategy"; }
 };
-
-// Makes the strategy of a command-line SPEC: "default", "one_device:cpu", "mirrored:N".
-// Throws InvalidArgument for anything else.
-std::unique_ptr<Strategy> parse_strategy(const std::string& spec);
 
 // "/cpu:0", "CPU:0", "/device:CPU:0", "/job:localhost/…/device:CPU:0" -> "/cpu:0".
 std::string canonical_device(const std::string& device);

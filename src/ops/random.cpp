@@ -5,6 +5,7 @@
 #include <tuple>
 
 
+#include "lockstep/base/entropy.h"
 #include "lockstep/ops/kernels.h"
 #include "lockstep/ops/parallel.h"
 #include "lockstep/ops/philox.h"

@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/strategy_spec.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/checkpoint_manager.h"

@@ -291,6 +291,7 @@ class LoadScope {
  private:
   std::int64_t left_;
   LoadScope* previous_;
+  distribute::Variable::ScopedOwnInitialValues own_values_;
 };
 
 }  // namespace lockstep::keras

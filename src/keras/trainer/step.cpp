@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/random/batch_slice.h"
@@ -66,25 +67,68 @@ Structure detached(const Structure& structure) {
 
 }  // namespace
 
-// Calls step(replica, its rows) for each replica that gets rows of the batch, and returns how many there are. The
-// last replicas are left out of a batch with fewer rows than replicas.
-int Trainer::spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
+// Calls step(local replica, its rows, the first row's number) for each of this worker's replicas that gets rows of the
+// batch. The last replicas are left out of a batch with fewer rows than replicas; a worker whose replicas all are runs
+// the first row along, idle.
+void Trainer::spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
                     const std::function<void(std::size_t)>& prepare) {
-  const std::int64_t rows = batch_rows(batch);
-  const int all = strategy_ ? strategy_->num_replicas_in_sync() : 1;
-  const int replicas = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), all));
-  const auto ranges = distribute::split_rows(rows, replicas);
-  prepare(ranges.size());
-  const auto replica_step = [&](int replica) {
-    const auto index = static_cast<std::size_t>(replica);
-    step(index, batch_slice(batch, ranges[index].begin, ranges[index].end), ranges[index].begin);
+  const Share share = share_of(batch);
+  prepare(std::max<std::size_t>(share.ranges.size(), 1));
+  const auto replica_step = [&](std::size_t local) {
+    const distribute::RowRange range = share.idle() ? distribute::RowRange{0, std::min<std::int64_t>(1, batch_rows(batch))} : share.ranges[local];
+    step(local, batch_slice(batch, range.begin, range.end), range.begin);
   };
-  if (all > 1) {
-    strategy_->run_replicas(replica_step, replicas);
+  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
+    strategy_->run_replicas([&](int) { replica_step(static_cast<std::size_t>(distribute::current_local_replica())); }, share.replicas);
   } else {
     replica_step(0);
   }
-  return replicas;
+}
+
+Trainer::Share Trainer::share_of(const Batch& batch) const {
+  const std::int64_t rows = batch_rows(batch);
+  const int all = strategy_ ? strategy_->num_replicas_in_sync() : 1;
+  Share share;
+  share.replicas = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), all));
+  const auto ranges = distribute::split_rows(rows, share.replicas);
+  const int first = strategy_ ? strategy_->first_local_replica() : 0;
+  const int local = strategy_ ? strategy_->num_local_replicas() : 1;
+  for (int id = first; id < std::min(first + local, share.replicas); ++id) share.ranges.push_back(ranges[static_cast<std::size_t>(id)]);
+  return share;
+}
+
+// Puts the workers' parts together: every worker then has the outputs of the whole batch.
+Structure Trainer::join_workers(const Batch& batch, const Structure& local, Tensors extra, Tensors* sums) const {
+  const Share share = share_of(batch);
+  const std::int64_t all_rows = batch_rows(batch);
+  const std::int64_t begin = share.idle() ? 0 : share.ranges.front().begin;
+  const std::int64_t rows = share.idle() ? 1 : share.ranges.back().end - begin;
+  // Each worker's rows in their place, zeros elsewhere: the sum has all.
+  const auto in_place = [&](const Tensor& part) {
+    if (!part.defined() || rows == 0) return part;
+    const std::int64_t each = part.dim(0) / rows;
+    const auto padding = [&](std::int64_t count) {
+      std::vector<std::int64_t> dims(part.shape().dims().begin(), part.shape().dims().end());
+      dims[0] = count * each;
+      return Tensor::zeros(Shape(dims), part.dtype());
+    };
+    return ops::concat({padding(begin), part, padding(all_rows - begin - rows)}, 0);
+  };
+  Tensors values = std::move(extra);
+  const std::size_t first_leaf = values.size();
+  for (const Tensor& leaf : local.flatten()) {
+    for (const Tensor& part : {leaf, leaf.mask(), leaf.logits()}) values.push_back(in_place(part));
+  }
+  collectives::sum(*strategy_->communicator(), values, share.idle());
+  Tensors joined;
+  for (std::size_t i = first_leaf; i < values.size(); i += 3) {
+    Tensor whole = values[i];
+    if (values[i + 1].defined()) whole.set_mask(values[i + 1]);
+    if (values[i + 2].defined()) whole.set_logits(values[i + 2]);
+    joined.push_back(std::move(whole));
+  }
+  if (sums) sums->assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(first_leaf));
+  return local.pack(joined);
 }
 
 // The model's losses of `part`, which is rows offset … of `whole`. Each loss is divided by the denominator of the
@@ -129,13 +173,19 @@ Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& out
     out.loss = ops::detach(out.loss);
     out.y_pred = detached(out.y_pred);
   };
-  const int replicas = spread(batch, replica_step, [&](std::size_t count) {
+  spread(batch, replica_step, [&](std::size_t count) {
     outputs.resize(count);
     gradients.resize(count);
   });
-  if (replicas == 1) return std::move(gradients[0]);
-  Tensors sums(variables.size());
-  for (std::size_t i = 0; i < variables.size(); ++i) {
+  Tensors sums = sum_replicas(gradients);
+  if (strategy_) strategy_->sum_gradients(sums, share_of(batch).idle());
+  return sums;
+}
+
+Tensors Trainer::sum_replicas(std::vector<Tensors>& gradients) {
+  if (gradients.size() == 1) return std::move(gradients[0]);
+  Tensors sums(gradients[0].size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
     Tensors parts;
     for (Tensors& list : gradients) {
       if (list[i].defined()) parts.push_back(std::move(list[i]));
@@ -163,17 +213,29 @@ Results Trainer::finish_step(const Batch& batch, std::vector<StepOutput>& output
     for (std::size_t i = 0; i < output_losses.size(); ++i) output_losses[i] += out.output_losses[i];
     predictions.push_back(&out.y_pred);
   }
-  const Structure y_pred = concat_rows(predictions);
+  Structure y_pred = concat_rows(predictions);
+  if (strategy_ && strategy_->communicator()) {
+    output_losses.push_back(loss);
+    Tensors sums;
+    y_pred = join_workers(batch, y_pred, {Tensor::from_vector(output_losses)}, &sums);
+    output_losses = sums[0].to_vector<double>();
+    loss = output_losses.back();
+    output_losses.pop_back();
+  }
   const auto update = [&] {
     compiled_->update(batch.y, y_pred, batch.sample_weight, loss, output_losses, batch_rows(batch));
   };
+  // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
+  run_alone(update);
+  return metric_results();
+}
+
+void Trainer::run_alone(const std::function<void()>& fn) const {
   if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
-    // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
-    strategy_->run_replicas([&](int) { update(); }, 1);
+    strategy_->run_alone(fn);
   } else {
-    update();
+    fn();
   }
-  return compiled_->results();
 }
 
 Results Trainer::train_step(const Batch& batch) {
@@ -198,7 +260,8 @@ Structure Trainer::predict_step(const Batch& batch) {
       [&](std::size_t count) { parts.resize(count); });
   std::vector<const Structure*> pointers;
   for (const Structure& part : parts) pointers.push_back(&part);
-  return concat_rows(pointers);
+  const Structure local = concat_rows(pointers);
+  return strategy_ && strategy_->communicator() ? join_workers(batch, local) : local;
 }
 
 Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structure& y_pred, const Structure& sample_weight) {

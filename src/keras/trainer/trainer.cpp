@@ -37,7 +37,11 @@ std::vector<CallbackPtr> complete(std::vector<CallbackPtr> callbacks, int verbos
   return callbacks;
 }
 
-int resolve_verbose(int verbose) { return verbose < 0 ? 1 : verbose; }
+// One bar for a job: the chief's.
+int resolve_verbose(int verbose, const distribute::Strategy* strategy) {
+  if (strategy && !strategy->is_chief()) return 0;
+  return verbose < 0 ? 1 : verbose;
+}
 
 // How many samples stay for training: the last floor part goes to validation.
 std::int64_t training_rows(std::int64_t rows, double split) {
@@ -183,7 +187,9 @@ void Trainer::reset_metrics() {
 Results Trainer::metric_results() const {
   if (!compiled_) return {};
   const auto scope = enter_strategy();
-  return compiled_->results();
+  Results results;
+  run_alone([&] { results = compiled_->results(); });
+  return results;
 }
 
 std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, FitOptions options) {
@@ -251,7 +257,7 @@ Results Trainer::run_epoch(BatchSource& source, const FitOptions& options, Callb
 }
 
 std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions options, BatchSource* validation) {
-  const int verbose = resolve_verbose(options.verbose);
+  const int verbose = resolve_verbose(options.verbose, strategy_);
   history_ = std::make_shared<History>();
   std::optional<std::int64_t> steps = options.steps_per_epoch ? options.steps_per_epoch : source.num_batches();
   CallbackList callbacks(complete(options.callbacks, verbose, history_), this, {verbose, options.epochs, steps});
@@ -303,7 +309,7 @@ Results Trainer::evaluate(const Structure& x, const Structure& y, EvaluateOption
   const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps, batch_rows(data));
   const auto source = array_batches(std::move(data), {.batch_size = batch_size});
   source->reset();
-  const int verbose = resolve_verbose(options.verbose);
+  const int verbose = resolve_verbose(options.verbose, strategy_);
   CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this,
                          {verbose, 1, options.steps ? options.steps : source->num_batches()});
   return run_evaluate(*source, options.steps, callbacks);
@@ -313,14 +319,14 @@ Results Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions options)
   require_compiled("evaluate");
   const auto source = dataset_batches(dataset, options.steps.has_value());
   source->reset();
-  const int verbose = resolve_verbose(options.verbose);
+  const int verbose = resolve_verbose(options.verbose, strategy_);
   CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this,
                          {verbose, 1, options.steps ? options.steps : source->num_batches()});
   return run_evaluate(*source, options.steps, callbacks);
 }
 
 Structure Trainer::run_predict(BatchSource& source, const PredictOptions& options) {
-  const int verbose = resolve_verbose(options.verbose);
+  const int verbose = resolve_verbose(options.verbose, strategy_);
   CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this,
                          {verbose, 1, options.steps ? options.steps : source.num_batches()});
   source.reset();

@@ -89,7 +89,17 @@ class Trainer {
   Tensors train_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
   void test_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
   Results finish_step(const Batch& batch, std::vector<StepOutput>& outputs);
-  int spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
+  // This worker's part of a batch.
+  struct Share {
+    int replicas = 1;                          // that take part, over all workers
+    std::vector<distribute::RowRange> ranges;  // of this worker's replicas
+    bool idle() const { return ranges.empty(); }
+  };
+  Share share_of(const Batch& batch) const;
+  Structure join_workers(const Batch& batch, const Structure& local, Tensors extra = {}, Tensors* sums = nullptr) const;
+  static Tensors sum_replicas(std::vector<Tensors>& gradients);
+  void run_alone(const std::function<void()>& fn) const;
+  void spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
              const std::function<void(std::size_t)>& prepare);
   std::vector<std::string> output_names() const;
   void build_for(const Batch& batch);
