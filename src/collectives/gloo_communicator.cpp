@@ -24,6 +24,10 @@ constexpr milliseconds kGlooGrace{60000};  // Gloo's own time is longer than our
 
 // What the communicators of one job share.
 struct Job {
+  ~Job() {
+    if (health) health->leave();  // before the store goes
+  }
+
   JobOptions options;
   Meeting meeting;
   std::unique_ptr<HealthMonitor> health;

@@ -13,6 +13,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kFaultKey = "fault";
 constexpr const char* kLeft = "left";
+constexpr milliseconds kSeeOff{3000};
 constexpr int kSilentBeats = 4;  // so many missed beats tell who broke a connection
 
 std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
@@ -43,11 +44,13 @@ struct HealthMonitor::Shared {
 
   std::mutex mutex;
   std::condition_variable changed;
+  bool started = false;
   bool stop = false;
   std::atomic<std::uint64_t> collective{0};
   std::optional<Fault> fault;
   bool fault_published = false;
   bool store_lost = false;
+  bool gone = false;
   struct Peer {
     std::string beat;
     Clock::time_point heard;
@@ -63,6 +66,7 @@ struct HealthMonitor::Shared {
   }
   void run();
   void round(std::uint64_t number);
+  void see_off();
   void note(const std::vector<std::string>& values);
   Fault lost(std::size_t rank, milliseconds silent) const;
   void set_fault(Fault found);
@@ -130,7 +134,21 @@ void HealthMonitor::Shared::run() {
   lock.unlock();
   try {
     store->set(beat_key(options.rank), kLeft);
-  } catch (const std::exception&) {  // the job's end is not waited for
+    if (options.rank == 0) see_off();
+  } catch (const std::exception&) {  // the job has ended in another way
+  }
+  lock.lock();
+  gone = true;
+  changed.notify_all();
+}
+
+// Until all other ranks have left or are lost.
+void HealthMonitor::Shared::see_off() {
+  for (const Clock::time_point end = Clock::now() + kSeeOff; Clock::now() < end;) {
+    const std::vector<std::string> values = store->get_all(keys);
+    if (!values.back().empty()) return;
+    if (std::all_of(values.begin(), values.end() - 1, [](const std::string& beat) { return beat == kLeft; })) return;
+    std::this_thread::sleep_for(milliseconds(20));
   }
 }
 
@@ -139,10 +157,14 @@ HealthMonitor::HealthMonitor(std::unique_ptr<JobStore> store, Options options)
   shared_->store = std::move(store);
 }
 
-HealthMonitor::~HealthMonitor() {
-  const std::lock_guard lock(shared_->mutex);
+HealthMonitor::~HealthMonitor() { leave(); }
+
+void HealthMonitor::leave() {
+  std::unique_lock lock(shared_->mutex);
   shared_->stop = true;
   shared_->changed.notify_all();
+  if (!shared_->started || shared_->fault) return;
+  shared_->changed.wait_for(lock, kSeeOff + milliseconds(500), [&] { return shared_->gone || shared_->store_lost; });
 }
 
 void HealthMonitor::announce(JobStore& store, int rank) {
@@ -153,6 +175,7 @@ void HealthMonitor::announce(JobStore& store, int rank) {
 void HealthMonitor::start() {
   for (auto& peer : shared_->peers) peer.heard = Clock::now();
   shared_->last_round = Clock::now();
+  shared_->started = true;
   std::thread([shared = shared_] { shared->run(); }).detach();
 }
 

@@ -1,5 +1,8 @@
 #include "lockstep/collectives/job_store.h"
 
+#include <cstdlib>
+
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -12,6 +15,11 @@ using Bytes = std::vector<std::uint8_t>;
 
 Bytes to_bytes(const std::string& text) { return Bytes(text.begin(), text.end()); }
 std::string to_text(const Bytes& bytes) { return std::string(bytes.begin(), bytes.end()); }
+
+// LibTorch logs a trace for each connection that breaks; we tell what matters of it ourselves.
+void quiet_libtorch() {
+  if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = 3;  // fatal errors only
+}
 
 // LibTorch's exceptions become Unavailable.
 template <typename Fn>
@@ -71,6 +79,7 @@ std::string plain_reason(const std::exception& error) {
 }
 
 std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listener& listener, std::chrono::milliseconds timeout) {
+  quiet_libtorch();
   return guarded("start", [&] {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(port);
@@ -83,6 +92,7 @@ std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listene
 }
 
 std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout) {
+  quiet_libtorch();
   return guarded("connect", [&] {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(address.port);

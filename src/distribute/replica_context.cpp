@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/ops/autograd.h"
 #include "lockstep/ops/call.h"
 
 namespace lockstep::distribute {
@@ -73,6 +74,17 @@ Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) {
 
 Tensors ReplicaContext::all_reduce(ReduceOp op, const Tensors& values) {
   if (!run_.group || run_.num_replicas == 1) return values;
+  Tensors cut;
+  for (const Tensor& value : values) cut.push_back(ops::requires_grad(value) ? ops::detach(value) : value);
+  Tensors reduced = reduce_values_of_all(op, cut);
+  if (!ops::grad_enabled()) return reduced;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    reduced[i] = ops::with_adjoint(values[i], reduced[i], [this, op](const Tensor& gradient) { return all_reduce(op, gradient); });
+  }
+  return reduced;
+}
+
+Tensors ReplicaContext::reduce_values_of_all(ReduceOp op, const Tensors& values) {
   const std::any result = run_.group->meet(local_replica_, values, [op, this](std::vector<std::any>& inputs) -> std::any {
     std::vector<const Tensors*> lists;
     for (const std::any& input : inputs) lists.push_back(std::any_cast<Tensors>(&input));

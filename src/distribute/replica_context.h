@@ -69,7 +69,8 @@ class ReplicaContext {
   bool alone() const { return run_.alone; }
 
   // Elementwise over the replicas' tensors, which must have equal shapes; added in replica order inside a worker, then over
-  // the workers, so a run repeats bit for bit. Not differentiable.
+  // the workers, so a run repeats bit for bit. Differentiable: the
+  // gradient is the gradients of all replicas, reduced likewise (so all replicas must take it).
   Tensor all_reduce(ReduceOp op, const Tensor& value);
   Tensors all_reduce(ReduceOp op, const Tensors& values);
   // Concatenated along `axis` in replica order; sizes along it may differ.
@@ -83,6 +84,7 @@ class ReplicaContext {
   Tensors sum_lists(const std::vector<const Tensors*>& local) const;
 
  private:
+  Tensors reduce_values_of_all(ReduceOp op, const Tensors& values);
   const ReplicaRun& run_;
   int replica_id_;
   int local_replica_;

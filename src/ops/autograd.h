@@ -1,6 +1,8 @@
 // Gradients and threads of LibTorch for the layers above, without its headers.
 #pragma once
 
+#include <functional>
+
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::ops {
@@ -19,6 +21,10 @@ bool requires_grad(const Tensor& value);
 // undefined where there is no path.
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& output_gradients, bool retain_graph,
              bool create_graph);
+
+// `y`, which some linear map made of x outside of autograd, as a function of x: a gradient dy becomes adjoint(dy). `y` is
+// cut off from gradients; the adjoint runs while gradients are computed, on the thread that asked for them.
+Tensor with_adjoint(const Tensor& x, const Tensor& y, std::function<Tensor(const Tensor&)> adjoint);
 
 // Makes sure nobody else sees the memory of `value`, so that kernels may write into it: returns with
 // `value` replaced by a copy when the memory is shared.

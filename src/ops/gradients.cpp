@@ -2,7 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 
+#include "lockstep/ops/autograd.h"
 #include "lockstep/ops/kernels.h"
 
 namespace lockstep::ops {
@@ -49,6 +51,24 @@ struct LogitsLossNode : torch::autograd::Function<LogitsLossNode> {
   }
 };
 
+struct AdjointHolder : torch::CustomClassHolder {
+  explicit AdjointHolder(std::function<Tensor(const Tensor&)> given) : adjoint(std::move(given)) {}
+  std::function<Tensor(const Tensor&)> adjoint;
+};
+
+struct AdjointNode : torch::autograd::Function<AdjointNode> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor&, const at::Tensor& y,
+                            const c10::intrusive_ptr<torch::CustomClassHolder>& holder) {
+    context->saved_data["adjoint"] = at::IValue::make_capsule(holder);
+    return y.alias();
+  }
+  static variable_list backward(AutogradContext* context, variable_list dy) {
+    const auto holder = context->saved_data["adjoint"].toCapsule();
+    const auto& adjoint = static_cast<const AdjointHolder&>(*holder).adjoint;
+    return {aten(adjoint(wrap(dy[0].contiguous()))), at::Tensor(), at::Tensor()};
+  }
+};
+
 CrossEntropy tie(const at::Tensor& logits, const at::Tensor& labels, CrossEntropy values) {
   if (!at::GradMode::is_enabled() || !(logits.requires_grad() || labels.requires_grad())) return values;
   const auto out = LogitsLossNode::apply(logits, labels, values.loss, values.backprop);
@@ -56,6 +76,11 @@ CrossEntropy tie(const at::Tensor& logits, const at::Tensor& labels, CrossEntrop
 }
 
 }  // namespace
+
+Tensor with_adjoint(const Tensor& x, const Tensor& y, std::function<Tensor(const Tensor&)> adjoint) {
+  if (!at::GradMode::is_enabled() || !aten(x).requires_grad()) return y;
+  return wrap(AdjointNode::apply(aten(x), aten(y).detach(), c10::intrusive_ptr<torch::CustomClassHolder>(c10::make_intrusive<AdjointHolder>(std::move(adjoint)))));
+}
 
 at::Tensor sqrt_like_tf(const at::Tensor& x) {
   return x.requires_grad() && at::GradMode::is_enabled() ? SqrtNode::apply(x) : at::sqrt(x);
