@@ -83,7 +83,7 @@ TEST(Job, MissingWorkersAreNamed) {
   const auto addresses = free_addresses(3);
   const auto messages = run(2, [&](int rank) {
     JobOptions options = job(rank, addresses);
-    options.startup_timeout = milliseconds(3000);
+    options.startup_timeout = milliseconds(1000);
     join_job(options);
   });
   EXPECT_THAT(messages[0], AllOf(HasSubstr("DeadlineExceeded"), HasSubstr("worker 2 (" + addresses[2] + ") did not start")));
@@ -103,7 +103,7 @@ TEST(Job, PortsInUseAreNamed) {
   const Listener other("test", parse_address(addresses[1]).port);
   const auto messages = run(2, [&](int rank) {
     JobOptions options = job(rank, addresses);
-    options.startup_timeout = milliseconds(3000);
+    options.startup_timeout = milliseconds(1000);
     join_job(options);
   });
   EXPECT_THAT(messages[1], AllOf(HasSubstr("Unavailable"), HasSubstr("port " + std::to_string(parse_address(addresses[1]).port)), HasSubstr("in use")));

@@ -20,6 +20,7 @@ constexpr const char* kWaiting = "waiting";
 constexpr milliseconds kPoll{50};
 constexpr milliseconds kReportEvery{5000};
 constexpr milliseconds kProbe{1000};
+constexpr milliseconds kVerdict{2000};  // rank 0 gives up first, and says why
 constexpr milliseconds kLinger{300};  // so that the others read why the job did not start
 
 double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000.0; }
@@ -28,7 +29,7 @@ double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1
 class Patience {
  public:
   explicit Patience(const JobOptions& options) : options_(options), end_(Clock::now() + options.startup_timeout) {}
-  bool over() const { return Clock::now() >= end_; }
+  bool over(milliseconds by = {}) const { return Clock::now() >= end_ + by; }
   milliseconds left() const { return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end_ - Clock::now())); }
   void pause(const std::function<std::string()>& waiting_for) {
     if (Clock::now() >= next_report_) {
@@ -121,7 +122,7 @@ void introduce(JobStore& store, const JobOptions& options, Patience& patience) {
     throw_unavailable(fmt::format("{}; end the job that is running at {}, or wait until it has ended", text, options.addresses[0]));
   }
   while (!store.has(kGo)) {
-    if (patience.over()) {
+    if (patience.over(kVerdict)) {
       throw_deadline_exceeded(fmt::format("{} did not start the job within {:.0f} s", options.names[0], seconds(options.startup_timeout)));
     }
     patience.pause([&] { return store.has(kWaiting) ? store.get(kWaiting) : std::string(); });
