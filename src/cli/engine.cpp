@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/engine_commands.h"
+#include "lockstep/cli/worker_job.h"
 
 // Exported by name; the tool looks it up. Errors leave as exceptions.
 extern "C" int lockstep_engine_run(const std::string& command, const lockstep::cli::Arguments& arguments) {
@@ -16,5 +17,13 @@ extern "C" int lockstep_engine_run(const std::string& command, const lockstep::c
   };
   const auto found = kCommands.find(command);
   if (found == kCommands.end()) throw_internal(fmt::format("the engine has no command '{}'", command));
-  return found->second(arguments);
+  try {
+    const int status = found->second(arguments);
+    cli::leave_job();
+    return status;
+  } catch (const std::exception& error) {
+    cli::tell_other_workers(error.what());
+    cli::leave_job();
+    throw;
+  }
 }

@@ -4,7 +4,7 @@
 #include "lockstep/cli/engine_commands.h"
 #include "lockstep/cli/feed.h"
 #include "lockstep/cli/target_kind.h"
-#include "lockstep/distribute/strategy_spec.h"
+#include "lockstep/cli/worker_job.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/random/seeds.h"
 #include "lockstep/train/checkpoint_manager.h"
@@ -106,7 +106,7 @@ int fit(const Arguments& arguments) {
   const Targets targets = targets_of(arguments);
   const int epochs = static_cast<int>(arguments.integer("--epochs", 0));
   if (const auto seed = arguments.maybe_integer("--seed", 0)) random::set_random_seed(*seed);
-  const auto strategy = distribute::parse_strategy(arguments.text("--strategy"));
+  const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);
   apply_compile_overrides(model, arguments);
@@ -116,6 +116,7 @@ int fit(const Arguments& arguments) {
   }
   const auto rescale = rescale_of(arguments);
   const Examples data = read_examples(arguments.text("--data"), model, false, rescale);
+  require_same_job(*strategy, arguments, model, data);
   keras::FitOptions options;
   options.batch_size = arguments.integer("--batch-size", 1);
   options.epochs = epochs;
@@ -144,7 +145,7 @@ int fit(const Arguments& arguments) {
 }
 
 int evaluate(const Arguments& arguments) {
-  const auto strategy = distribute::parse_strategy(arguments.text("--strategy"));
+  const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);
   apply_compile_overrides(model, arguments);
@@ -152,6 +153,7 @@ int evaluate(const Arguments& arguments) {
     throw_failed_precondition(fmt::format("{} is not compiled: give --loss (and --metrics)", arguments.text("MODEL")));
   }
   const Examples data = read_examples(arguments.text("--data"), model, true, rescale_of(arguments));
+  require_same_job(*strategy, arguments, model, data);
   const bool json = arguments.has("--json");
   const keras::Results results = model.evaluate(data.x, data.y, {.batch_size = arguments.integer("--batch-size", 1),
                                                                  .verbose = json ? 0 : verbosity(arguments),

@@ -1,4 +1,6 @@
 // One step of training or evaluation, spread over the replicas of a strategy.
+#include <atomic>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -12,6 +14,15 @@
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
+
+namespace {
+
+std::atomic<bool> preemption_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers set it");
+
+}  // namespace
+
+void Trainer::request_preemption() noexcept { preemption_requested = true; }
 
 // What one replica's forward pass gives.
 struct Trainer::StepOutput {
@@ -215,12 +226,16 @@ Results Trainer::finish_step(const Batch& batch, std::vector<StepOutput>& output
   }
   Structure y_pred = concat_rows(predictions);
   if (strategy_ && strategy_->communicator()) {
-    output_losses.push_back(loss);
+    output_losses.insert(output_losses.end(), {loss, preemption_requested ? 1.0 : 0.0});
     Tensors sums;
     y_pred = join_workers(batch, y_pred, {Tensor::from_vector(output_losses)}, &sums);
     output_losses = sums[0].to_vector<double>();
+    preempted_ = output_losses.back() > 0;
+    output_losses.pop_back();
     loss = output_losses.back();
     output_losses.pop_back();
+  } else {
+    preempted_ = preemption_requested;
   }
   const auto update = [&] {
     compiled_->update(batch.y, y_pred, batch.sample_weight, loss, output_losses, batch_rows(batch));

@@ -73,6 +73,10 @@ class Trainer {
 
   // Set by callbacks to end a loop after the batch or epoch at hand.
   bool stop_training = false;
+  // Asks fit to end after the step at hand; for signal handlers. Workers agree on the step: when one is asked, preempted()
+  // becomes true on all after the same step, and callbacks see it in on_train_batch_end.
+  static void request_preemption() noexcept;
+  bool preempted() const { return preempted_; }
   // Set by a callback's on_train_begin: the epoch this fit begins with, in place of FitOptions::initial_epoch.
   std::optional<int> restored_epoch;
   bool stop_evaluating = false;
@@ -111,6 +115,7 @@ class Trainer {
   Structure call_predict_step(const Batch& batch);
 
   ModelImpl& model_;
+  bool preempted_ = false;
 
   CompileOptions compile_options_;
   std::shared_ptr<Compiled> compiled_;
