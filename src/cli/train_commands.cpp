@@ -164,7 +164,7 @@ int evaluate(const Arguments& arguments) {
     for (const auto& [name, value] : results) out[name] = value;
     fmt::print("{}\n", dump_json(out));
   } else {
-    for (const auto& [name, value] : results) fmt::print("{}: {}\n", name, python_float(value));
+    for (const auto& [name, value] : results) fmt::print("{}: {}\n", name, value.is_vector() ? dump_json(value) : python_float(value));
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "lockstep/collectives/tensors.h"
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/slices.h"
 
 namespace lockstep::distribute {
 namespace {
@@ -165,7 +166,10 @@ void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun&
 
 Tensor reduce_values(ReduceOp op, const Tensors& values) {
   Tensor sum = values.size() == 1 ? values[0] : ops::call1("AddN", std::span<const Tensor>(values));
-  if (op == ReduceOp::kSum) return sum;
+  if (op == ReduceOp::kSum) {
+    ops::join_slices(values, sum);
+    return sum;
+  }
   if (is_integer(sum.dtype()) || sum.dtype() == DType::kBool) {
     sum = ops::call1("Cast", {sum}, {{"DstT", DType::kFloat64}});
   }

@@ -9,12 +9,15 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/library_threads.h"
 #include "lockstep/ops/parallel.h"
+#include "lockstep/ops/slice_gradients.h"
+#include "lockstep/ops/slices.h"
 #include "lockstep/tensor/aten.h"
 
 namespace lockstep::ops {
@@ -50,6 +53,22 @@ Tensor detach(const Tensor& value) { return wrap(aten(value).detach()); }
 
 bool requires_grad(const Tensor& value) { return value.is_value() && value.dtype() != DType::kString && aten(value).requires_grad(); }
 
+namespace {
+
+// A leaf's gradient of the two parts it came in: one tensor, and slices.
+Tensor with_slices(const at::Tensor& leaf, at::Tensor dense, const SliceCollector& collector) {
+  const SliceCollector::Slices slices = collector.slices_of(leaf);
+  if (!slices.indices.defined()) return dense.defined() ? wrap(std::move(dense)) : Tensor();
+  const at::Tensor start = dense.defined() ? dense : at::zeros_like(leaf, at::MemoryFormat::Contiguous);
+  Tensor gradient = wrap(start.index_add(0, slices.indices, slices.values));
+  if (!dense.defined()) {
+    set_slices(gradient, {wrap(slices.indices), wrap(slices.values)});
+  }
+  return gradient;
+}
+
+}  // namespace
+
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& output_gradients, bool retain_graph,
              bool create_graph) {
   std::vector<at::Tensor> out, in, seeds;
@@ -66,6 +85,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
   std::vector<at::Tensor> found;
   const LibraryThreads threads(t_large_work ? kLargeWork : 0);
   t_large_work = false;
+  const SliceCollector collector;
   try {
     found = torch::autograd::grad(out, in, seeds, retain_graph, create_graph, /*allow_unused=*/true);
   } catch (const c10::Error& error) {
@@ -73,7 +93,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
     throw_invalid_argument(fmt::format("gradient: {}", text.substr(0, text.find('\n'))));
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i].defined()) gradients[i] = wrap(std::move(found[i]));
+    gradients[i] = with_slices(in[i], std::move(found[i]), collector);
   }
   return gradients;
 }

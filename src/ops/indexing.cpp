@@ -4,7 +4,10 @@
 #include <numeric>
 #include <unordered_map>
 
+#include <ATen/core/grad_mode.h>
+
 #include "lockstep/ops/kernels.h"
+#include "lockstep/ops/slice_gradients.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::ops {
@@ -210,6 +213,8 @@ at::Tensor gather_along(const at::Tensor& params, const at::Tensor& indices, std
   const bool nothing = params.numel() == 0 && params.size(axis) != 0;
   if (nothing) return at::zeros(out, params.options());
   check_indices(indices, params.size(axis));
+  const bool variable = axis == 0 && batch == 0 && at::GradMode::is_enabled() && params.requires_grad() && params.is_leaf();
+  if (variable) return gather_rows(params, indices.reshape({-1})).reshape(out);
   if (batch == 0) return at::index_select(params, axis, indices.reshape({-1})).reshape(out);
   // Batch axes become part of the row number: rows of [batch * extent of the axis].
   std::int64_t batches = 1, outer = 1, inner = 1;

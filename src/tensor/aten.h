@@ -13,6 +13,8 @@ struct TensorListValue {
   DType element_dtype = DType::kInvalid;
 };
 
+struct IndexedSlices;
+
 struct TensorImpl {
   DType dtype = DType::kInvalid;
   Shape shape;
@@ -22,6 +24,7 @@ struct TensorImpl {
   std::shared_ptr<TensorListValue> list;   // kVariant
   std::shared_ptr<const Symbol> symbol;    // symbolic
   mutable Tensor mask, logits;             // Keras's notes
+  mutable std::shared_ptr<const IndexedSlices> slices;  // of a gradient, see ops/slices.h
 };
 
 // The LibTorch tensor of a dense value. Throws Internal for anything else.

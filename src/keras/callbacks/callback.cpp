@@ -54,10 +54,10 @@ void History::on_epoch_end(int epoch_index, Logs& logs) {
   }
 }
 
-const std::vector<double>& History::operator[](const std::string& name) const {
+std::vector<double> History::operator[](const std::string& name) const {
   std::string names;
   for (const auto& [key, values] : history) {
-    if (key == name) return values;
+    if (key == name) return std::vector<double>(values.begin(), values.end());
     names += (names.empty() ? "" : ", ") + key;
   }
   throw_not_found(fmt::format("history has no '{}'; it has: {}", name, names));

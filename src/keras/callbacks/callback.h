@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/keras/callbacks/log_value.h"
 #include "lockstep/keras/callbacks/progress_bar.h"
 
 namespace lockstep::keras {
@@ -15,7 +16,7 @@ namespace lockstep::keras {
 class Trainer;
 
 // Names and values so far, sorted by name as Keras passes them.
-using Logs = std::map<std::string, double>;
+using Logs = std::map<std::string, LogValue>;
 
 // What fit() is about to do.
 struct CallbackParams {
@@ -62,10 +63,10 @@ class History : public Callback {
   void on_epoch_end(int epoch, Logs& logs) override;
 
   std::vector<int> epoch;
-  std::vector<std::pair<std::string, std::vector<double>>> history;
+  std::vector<std::pair<std::string, std::vector<LogValue>>> history;
 
-  // The values of one name. Throws NotFound, naming what there is.
-  const std::vector<double>& operator[](const std::string& name) const;
+  // The values of one name, each as a number. Throws NotFound, naming what there is.
+  std::vector<double> operator[](const std::string& name) const;
 };
 
 // Draws the bars; fit() adds one by itself unless verbose is 0.

@@ -43,7 +43,7 @@ class CsvWriter final : public Callback {
     std::vector<std::string> fields{std::to_string(epoch)};
     for (const std::string& name : columns_) {
       const auto value = logs.find(name);
-      fields.push_back(value == logs.end() ? "NA" : python_repr(value->second));
+      fields.push_back(value == logs.end() ? "NA" : field_of(value->second));
     }
     row(fields);
     out_.flush();
@@ -61,6 +61,14 @@ class CsvWriter final : public Callback {
     }
     if (validated) return;
     for (const auto& [name, value] : logs) columns_.push_back("val_" + name);
+  }
+
+  // A vector as Keras writes it: "[1.0, 0.5]".
+  static std::string field_of(const keras::LogValue& value) {
+    if (!value.is_vector()) return python_repr(value);
+    std::string numbers;
+    for (const double number : value.numbers()) numbers += (numbers.empty() ? "" : ", ") + fmt::format("{}", static_cast<float>(number));
+    return "\"[" + numbers + "]\"";
   }
 
   void row(const std::vector<std::string>& fields) {

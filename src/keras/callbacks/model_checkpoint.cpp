@@ -30,7 +30,7 @@ std::string format_field(const std::string& filepath, const std::string& field, 
                       : fmt::format(fmt::runtime(pattern), number->second);
     }
     if (const auto value = logs.find(name); value != logs.end()) {
-      return spec.empty() ? python_repr(value->second) : fmt::format(fmt::runtime(pattern), value->second);
+      return spec.empty() ? python_repr(value->second) : fmt::format(fmt::runtime(pattern), static_cast<double>(value->second));
     }
   } catch (const fmt::format_error& error) {
     bad_template(filepath, fmt::format("'{}': {}", field, error.what()));

@@ -48,7 +48,7 @@ bool Monitor::is_improvement(double value, std::optional<double> reference) cons
 
 std::optional<double> Monitor::value(const Logs& logs) const {
   const auto it = logs.find(monitor_);
-  return it == logs.end() ? std::nullopt : std::optional(it->second);
+  return it == logs.end() ? std::nullopt : std::optional<double>(it->second);
 }
 
 std::string log_names(const Logs& logs) {

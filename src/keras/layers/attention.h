@@ -40,4 +40,15 @@ struct AttentionOptions {
 // Luong's attention on a list {query, value} or {query, value, key}.
 LayerHandle Attention(AttentionOptions options = {});
 
+struct AdditiveAttentionOptions {
+  bool use_scale = true;
+  keras::Number dropout = 0.0;
+  std::optional<std::int64_t> seed = std::nullopt;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Bahdanau's attention: scores are sums of scale · tanh(query + key). Called as Attention is.
+LayerHandle AdditiveAttention(AdditiveAttentionOptions options = {});
+
 }  // namespace lockstep::layers

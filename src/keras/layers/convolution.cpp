@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families.h"
 #include "lockstep/keras/layers/windows.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -56,6 +57,14 @@ ops::Ints with_height(const Ints& values, std::int64_t height) { return {height,
 // Zeros before the sequence, so that no step sees a later one.
 Tensor pad_causal(const Tensor& x, std::int64_t kernel, std::int64_t dilation) {
   return ops::pad(x, {{0, 0}, {dilation * (kernel - 1), 0}, {0, 0}});
+}
+
+// kernel [depth, height, width, out, in]; `output_shape` is a whole shape (5 numbers).
+Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& output_shape, const Ints& strides,
+                        const std::string& padding, const Ints& dilations) {
+  const auto whole = [](const Ints& axes) { return Ints{1, axes[0], axes[1], axes[2], 1}; };
+  return ops::call1("Conv3DBackpropInputV2", {output_shape, kernel, x},
+                    {{"strides", whole(strides)}, {"padding", padding}, {"data_format", std::string("NDHWC")}, {"dilations", whole(dilations)}});
 }
 
 // Applies bias and activation to channels-last values.
@@ -251,6 +260,8 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
       const Tensor shape = shape_with_batch_of(x, sizes);
       y = drop_height(ops::conv2d_transpose(add_height(x), ops::expand_dims(this->value(kernel_), 0), shape,
                                             {.strides = strides, .padding = padding, .dilations = dilations}));
+    } else if constexpr (kRank == 3) {
+      y = conv3d_transpose(x, this->value(kernel_), shape_with_batch_of(x, sizes), o.strides.values, padding, o.dilation_rate.values);
     } else {
       y = ops::conv2d_transpose(x, this->value(kernel_), shape_with_batch_of(x, sizes),
                                 {.strides = o.strides.values, .padding = padding, .dilations = o.dilation_rate.values});
@@ -286,6 +297,12 @@ class Conv1DTransposeLayer : public ConvTransposeLayer<Conv1DTransposeLayer, 1> 
 class Conv2DTransposeLayer : public ConvTransposeLayer<Conv2DTransposeLayer, 2> {
  public:
   static constexpr const char* kClass = "Conv2DTranspose";
+  using ConvTransposeLayer::ConvTransposeLayer;
+};
+
+class Conv3DTransposeLayer : public ConvTransposeLayer<Conv3DTransposeLayer, 3> {
+ public:
+  static constexpr const char* kClass = "Conv3DTranspose";
   using ConvTransposeLayer::ConvTransposeLayer;
 };
 
@@ -466,6 +483,7 @@ void register_convolution_layers(LayerRegistry& registry) {
   registry.add(layer_row<Conv3DLayer>({"Convolution3D"}));
   registry.add(layer_row<Conv1DTransposeLayer>({"Convolution1DTranspose"}));
   registry.add(layer_row<Conv2DTransposeLayer>({"Convolution2DTranspose", "Deconvolution2D"}));
+  registry.add(layer_row<Conv3DTransposeLayer>({"Convolution3DTranspose", "Deconvolution3D"}));
   registry.add(layer_row<DepthwiseConv1DLayer>());
   registry.add(layer_row<DepthwiseConv2DLayer>());
   registry.add(layer_row<SeparableConv1DLayer>({"SeparableConvolution1D"}));
@@ -492,6 +510,9 @@ LayerHandle Conv1DTranspose(std::int64_t filters, Window kernel_size, ConvTransp
 }
 LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
   return made<Conv2DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
+}
+LayerHandle Conv3DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
+  return made<Conv3DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
 }
 LayerHandle DepthwiseConv1D(Window kernel_size, DepthwiseConvOptions options) {
   options.kernel_size = std::move(kernel_size);

@@ -59,6 +59,7 @@ struct ConvTransposeOptions {
 };
 LayerHandle Conv1DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
 LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
+LayerHandle Conv3DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
 
 struct DepthwiseConvOptions {
   Window kernel_size = {};

@@ -5,6 +5,7 @@
 #include "lockstep/keras/layers/attention.h"
 #include "lockstep/keras/layers/convolution.h"
 #include "lockstep/keras/layers/core.h"
+#include "lockstep/keras/layers/images.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/merging.h"
 #include "lockstep/keras/layers/normalization.h"

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families.h"
+#include "lockstep/keras/layers/windows.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -118,11 +119,43 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
   Tensor given_mean_, given_variance_;
 };
 
+class CategoryEncodingLayer : public ConfiguredLayer<CategoryEncodingLayer, CategoryEncodingOptions> {
+ public:
+  static constexpr const char* kClass = "CategoryEncoding";
+  template <typename V>
+  static void fields(V& v, CategoryEncodingOptions& o) {
+    v("num_tokens", o.num_tokens);
+    v("output_mode", o.output_mode);
+  }
+  static void read_legacy(FieldReader& reader, CategoryEncodingOptions&) { reader.drop("sparse", false); }
+  explicit CategoryEncodingLayer(CategoryEncodingOptions options) : ConfiguredLayer(std::move(options)) {
+    const std::string who = fmt::format("CategoryEncoding '{}'", name());
+    if (options_.output_mode == "binary") options_.output_mode = "multi_hot";  // Keras 2's word
+    normalize_choice(options_.output_mode, {"multi_hot", "one_hot", "count"}, who + ": output_mode");
+    if (options_.num_tokens < 1) throw_invalid_argument(fmt::format("{}: num_tokens is {}, expected at least 1", who, options_.num_tokens));
+    set_built_in_constructor();
+  }
+  bool casts_inputs() const override { return false; }
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    Tensor x = ops::cast(inputs, DType::kInt64);
+    const bool one_hot = options_.output_mode == "one_hot";
+    if (one_hot && x.rank() > 1 && x.dim(-1) == 1) x = ops::squeeze(x, {-1});
+    Tensor rows = ops::one_hot(x, options_.num_tokens, compute_dtype());
+    if (one_hot) return rows;
+    if (options_.output_mode == "multi_hot") return ops::reduce_max(rows, ops::Ints{-2});
+    if (const Tensor weights = context.tensor("count_weights"); weights.defined()) {
+      rows = rows * ops::expand_dims(ops::cast(weights, compute_dtype()), -1);
+    }
+    return ops::reduce_sum(rows, ops::Ints{-2});
+  }
+};
+
 }  // namespace
 
 void register_preprocessing_layers(LayerRegistry& registry) {
   registry.add(layer_row<RescalingLayer>());
   registry.add(layer_row<NormalizationLayer>());
+  registry.add(layer_row<CategoryEncodingLayer>());
 }
 
 }  // namespace lockstep::keras
@@ -132,6 +165,10 @@ namespace lockstep::layers {
 LayerHandle Rescaling(Json scale, RescalingOptions options) {
   options.scale = std::move(scale);
   return std::make_shared<keras::RescalingLayer>(std::move(options));
+}
+LayerHandle CategoryEncoding(std::int64_t num_tokens, CategoryEncodingOptions options) {
+  options.num_tokens = num_tokens;
+  return std::make_shared<keras::CategoryEncodingLayer>(std::move(options));
 }
 LayerHandle Normalization(NormalizationOptions options) { return std::make_shared<keras::NormalizationLayer>(std::move(options)); }
 

@@ -26,4 +26,15 @@ struct NormalizationOptions {
 // (x - mean) / max(√variance, 1e-7), with statistics given here, or kept as weights.
 LayerHandle Normalization(NormalizationOptions options = {});
 
+struct CategoryEncodingOptions {
+  std::int64_t num_tokens = 0;
+  std::string output_mode = "multi_hot";  // "one_hot", "count"
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Integers of the last axis as one row of num_tokens columns; "one_hot" gives a row for each of them. In "count" mode the
+// call takes `count_weights` of the inputs' shape.
+LayerHandle CategoryEncoding(std::int64_t num_tokens, CategoryEncodingOptions options = {});
+
 }  // namespace lockstep::layers

@@ -58,6 +58,7 @@ LayerRegistry::LayerRegistry() {
   register_recurrent_layers(*this);
   register_attention_layers(*this);
   register_preprocessing_layers(*this);
+  register_image_layers(*this);
   register_models(*this);
 }
 

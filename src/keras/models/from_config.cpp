@@ -318,9 +318,9 @@ std::shared_ptr<FunctionalImpl> Rebuild::run() {
   }
   for (const Json& entry : *layers) create(entry);
   process_all();
-  // A single tensor in a list of one stands for itself in files of Keras 3.10 and earlier.
-  const auto unwrap = [](Structure s) {
-    return s.is_list() && s.items().size() == 1 && s.items()[0].is_leaf() ? s.items()[0] : s;
+  // Keras 1 and 2 write a list even of one tensor.
+  const auto unwrap = [this](Structure s) {
+    return legacy_ && s.is_list() && s.items().size() == 1 && s.items()[0].is_leaf() ? s.items()[0] : s;
   };
   Structure inputs = unwrap(boundary(config_["input_layers"], "input_layers"));
   Structure outputs = unwrap(boundary(config_["output_layers"], "output_layers"));

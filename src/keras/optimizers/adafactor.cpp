@@ -39,7 +39,7 @@ class AdafactorOptimizer : public PerVariableOptimizer {
     }
   }
 
-  static Tensor rms(const Tensor& x) { return ops::sqrt(ops::reduce_mean(ops::square(x))); }
+  static Tensor rms(const Tensor& x) { return ops::sqrt(ops::reduce_mean(ops::gradient_square(x))); }
 
   void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
     const float t = static_cast<float>(step.t);
@@ -49,7 +49,7 @@ class AdafactorOptimizer : public PerVariableOptimizer {
     const double rho = std::min(rate, 1.0f / std::sqrt(t));
     const double beta_2 = 1.0f - std::pow(t, static_cast<float>(options_.beta_2_decay));
     const Tensor alpha = ops::maximum(rms(w), options_.epsilon_2) * rho;
-    const Tensor squares = ops::square(g) + options_.epsilon_1;
+    const Tensor squares = ops::gradient_square(g) + options_.epsilon_1;
     Tensor& v = velocities_[index]->shared_value();
     if (w.rank() >= 2) {
       Tensor& r = rows_[index]->shared_value();
@@ -61,7 +61,7 @@ class AdafactorOptimizer : public PerVariableOptimizer {
     } else {
       v = v * beta_2 + squares * (1.0 - beta_2);
     }
-    const Tensor u = g / ops::sqrt(v);
+    const Tensor u = ops::gradient_times(g, 1.0 / ops::sqrt(v));
     const Tensor clipped = u / ops::maximum(rms(u) / options_.clip_threshold, 1.0);
     w = w - alpha * clipped;
   }

@@ -24,7 +24,7 @@ class AdagradOptimizer : public PerVariableOptimizer {
   }
   void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
     Tensor& a = accumulators_[index]->shared_value();
-    a = a + ops::square(g);
+    a = a + ops::gradient_square(g);
     w = w - g * static_cast<double>(step.learning_rate) / ops::sqrt(a + options_.epsilon);
   }
   AdagradOptions options_;
@@ -54,9 +54,9 @@ class AdadeltaOptimizer : public PerVariableOptimizer {
     const double rho = options_.rho, epsilon = options_.epsilon;
     Tensor& squares = gradients_[index]->shared_value();
     Tensor& deltas = deltas_[index]->shared_value();
-    squares = squares * rho + ops::square(g) * (1.0 - rho);
-    const Tensor delta = -(ops::sqrt(deltas + epsilon) * g / ops::sqrt(squares + epsilon));
-    deltas = deltas * rho + ops::square(delta) * (1.0 - rho);
+    squares = squares * rho + ops::gradient_square(g) * (1.0 - rho);
+    const Tensor delta = ops::gradient_times(g, -(ops::sqrt(deltas + epsilon) / ops::sqrt(squares + epsilon)));
+    deltas = deltas * rho + ops::gradient_square(delta) * (1.0 - rho);
     w = w + delta * static_cast<double>(step.learning_rate);
   }
   AdadeltaOptions options_;

@@ -40,7 +40,7 @@ class AdamOptimizer : public Optimizer {
     for (std::size_t i = 0; i < step.indices.size(); ++i) {
       const std::size_t index = step.indices[i];
       const VariablePtr& variable = trainable_[index];
-      if (ops::fusable(variable->shared_value(), step.gradients[i])) {
+      if (fusable(variable, step.gradients[i])) {
         fused.push_back(fused_update(variable, step.gradients[i], step.decays[i],
                                      {&momenta_[index], &velocities_[index], &tops_[index]}));
       } else {
@@ -57,7 +57,7 @@ class AdamOptimizer : public Optimizer {
     Tensor& v = velocities_[index]->shared_value();
     w = w - w * static_cast<double>(decay);
     m = m + (g - m) * (1.0 - options_.beta_1);
-    v = v + (ops::square(g) - v) * (1.0 - options_.beta_2);
+    v = v + (ops::gradient_square(g) - v) * (1.0 - options_.beta_2);
     Tensor largest = v;
     if (options_.amsgrad) {
       Tensor& top = tops_[index]->shared_value();

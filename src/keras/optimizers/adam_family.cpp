@@ -34,7 +34,7 @@ class TwoMomentOptimizer : public PerVariableOptimizer {
   }
   const Tensor& advance_second(std::size_t index, const Tensor& g) {
     Tensor& v = second_[index]->shared_value();
-    return v = v + (ops::square(g) - v) * (1.0 - options_.beta_2);
+    return v = v + (ops::gradient_square(g) - v) * (1.0 - options_.beta_2);
   }
 
   BetaOptions options_;
@@ -53,7 +53,7 @@ class AdamaxOptimizer : public TwoMomentOptimizer {
   void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
     const Tensor& m = advance_first(index, g);
     Tensor& u = second_[index]->shared_value();
-    u = ops::maximum(u * options_.beta_2, ops::abs(g));
+    u = ops::maximum(u * options_.beta_2, ops::slicewise(g, [](const Tensor& v) { return ops::abs(v); }));
     const double correction = 1.0 - power_of(options_.beta_1, step.t);
     w = w - m * static_cast<double>(step.learning_rate) / ((u + options_.epsilon) * correction);
   }

@@ -34,7 +34,7 @@ class FtrlOptimizer : public PerVariableOptimizer {
     Tensor& accumulator = accumulators_[index]->shared_value();
     Tensor& linear = linears_[index]->shared_value();
     const Tensor shrunk = g + w * (2.0 * options_.l2_shrinkage_regularization_strength);
-    const Tensor grown = accumulator + ops::square(g);
+    const Tensor grown = accumulator + ops::gradient_square(g);
     const Tensor grown_power = ops::pow(grown, power);
     linear = linear + shrunk - (grown_power - ops::pow(accumulator, power)) / rate * w;
     const Tensor quadratic = grown_power / rate + 2.0 * l2;

@@ -1,6 +1,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/slices.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -30,7 +31,7 @@ class LossScaler final : public Optimizer {
     bool finite = true;
     for (Tensor& gradient : gradients) {
       if (!gradient.defined()) continue;
-      gradient = gradient / static_cast<double>(scale);
+      gradient = ops::slicewise(gradient, [&](const Tensor& g) { return g / static_cast<double>(scale); });
       finite = finite && ops::reduce_all(ops::is_finite(gradient)).item<bool>();
     }
     if (!built_) build(variables);

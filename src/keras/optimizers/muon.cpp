@@ -80,7 +80,7 @@ class MuonOptimizer : public PerVariableOptimizer {
     const double alpha = rate * std::sqrt(1.0 - power_of(options_.adam_beta_2, step.t)) /
                          (1.0 - power_of(options_.adam_beta_1, step.t));
     m = m + (g - m) * (1.0 - options_.adam_beta_1);
-    v = v + (ops::square(g) - v) * (1.0 - options_.adam_beta_2);
+    v = v + (ops::gradient_square(g) - v) * (1.0 - options_.adam_beta_2);
     w = w - m * alpha / (ops::sqrt(v) + options_.epsilon);
   }
 

@@ -7,9 +7,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/build_hook.h"
 #include "lockstep/distribute/replica_context.h"
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/naming.h"
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/slices.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -49,7 +51,7 @@ void check_options(const std::string& who, const CommonOptions& options) {
 }
 
 // The square root of the sum of squares, in the gradients' dtype.
-Tensor norm_of(const Tensor& gradient) { return ops::sqrt(ops::reduce_sum(ops::square(gradient))); }
+Tensor norm_of(const Tensor& gradient) { return ops::sqrt(ops::reduce_sum(ops::gradient_square(gradient))); }
 
 }  // namespace
 
@@ -183,7 +185,7 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
       throw_invalid_argument(fmt::format("{}: the gradient of '{}' has shape {}, expected {}", name_, variable.path(),
                                          gradients[i].shape().to_string(), variable.shape().to_string()));
     }
-    Tensor gradient = ops::cast(gradients[i], variable.dtype());
+    Tensor gradient = gradients[i].dtype() == variable.dtype() ? gradients[i] : ops::cast(gradients[i], variable.dtype());
     if (options_.loss_scale_factor) gradient = gradient / *options_.loss_scale_factor;
     indices.push_back(index);
     defined.push_back(std::move(gradient));
@@ -220,12 +222,13 @@ bool Optimizer::accumulate(std::vector<std::size_t>& indices, Tensors& gradients
 void Optimizer::clip(Tensors& gradients) const {
   if (options_.clipnorm) {
     for (Tensor& g : gradients) {
-      g = g * *options_.clipnorm / ops::maximum(norm_of(g), *options_.clipnorm);
+      const Tensor norm = ops::maximum(norm_of(g), *options_.clipnorm);
+      g = ops::slicewise(g, [&](const Tensor& values) { return values * *options_.clipnorm / norm; });
     }
   } else if (options_.global_clipnorm) {
     Tensor squares;
     for (const Tensor& g : gradients) {
-      const Tensor sum = ops::cast(ops::reduce_sum(ops::square(g)), DType::kFloat32);
+      const Tensor sum = ops::cast(ops::reduce_sum(ops::gradient_square(g)), DType::kFloat32);
       squares = squares.defined() ? squares + sum : sum;
     }
     const Tensor norm = ops::sqrt(squares);
@@ -234,7 +237,8 @@ void Optimizer::clip(Tensors& gradients) const {
     const Tensor scale = ops::minimum(1.0 / norm, 1.0 / limit) * limit + (norm - norm);
     for (Tensor& g : gradients) g = g * ops::cast(scale, g.dtype());
   } else if (options_.clipvalue) {
-    for (Tensor& g : gradients) g = ops::clip_by_value(g, -*options_.clipvalue, *options_.clipvalue);
+    const double limit = *options_.clipvalue;
+    for (Tensor& g : gradients) g = ops::slicewise(g, [&](const Tensor& v) { return ops::clip_by_value(v, -limit, limit); });
   }
 }
 

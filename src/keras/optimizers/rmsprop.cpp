@@ -35,7 +35,7 @@ class RMSpropOptimizer : public Optimizer {
     for (std::size_t i = 0; i < step.indices.size(); ++i) {
       const std::size_t index = step.indices[i];
       const VariablePtr& variable = trainable_[index];
-      if (ops::fusable(variable->shared_value(), step.gradients[i])) {
+      if (fusable(variable, step.gradients[i])) {
         fused.push_back(fused_update(variable, step.gradients[i], step.decays[i],
                                      {&velocities_[index], &momenta_[index], &means_[index]}));
       } else {
@@ -51,7 +51,7 @@ class RMSpropOptimizer : public Optimizer {
     Tensor& w = trainable_[index]->shared_value();
     Tensor& v = velocities_[index]->shared_value();
     w = w - w * static_cast<double>(decay);
-    v = v * options_.rho + ops::square(g) * (1.0 - options_.rho);
+    v = v * options_.rho + ops::gradient_square(g) * (1.0 - options_.rho);
     Tensor denominator = v + options_.epsilon;
     if (options_.centered) {
       Tensor& mean = means_[index]->shared_value();

@@ -5,6 +5,7 @@
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/optimizer_kernels.h"
+#include "lockstep/ops/slices.h"
 
 namespace lockstep::optimizers {
 
@@ -13,6 +14,11 @@ inline Tensor& writable(const VariablePtr& variable) {
   Tensor& value = variable->shared_value();
   ops::make_writable(value);
   return value;
+}
+
+// Whether the fused kernels take it; those that square the gradient take none with slices.
+inline bool fusable(const VariablePtr& variable, const Tensor& gradient) {
+  return !ops::slices_of(gradient) && ops::fusable(variable->shared_value(), gradient);
 }
 
 // One variable of a step with those of its slots that exist.

@@ -195,10 +195,17 @@ Results Compiled::results() const {
   const std::size_t first_metric = results.size();
   for (const OutputMetric& item : metrics_) {
     const Tensor value = item.metric->result();
-    if (value.num_elements() != 1) continue;
-    results.emplace_back(item.log_name, value.item<double>());
+    if (value.rank() == 0) {
+      results.emplace_back(item.log_name, value.item<double>());
+    } else {
+      const std::vector<float> numbers = value.to_vector<float>();
+      results.emplace_back(item.log_name, LogValue(std::vector<double>(numbers.begin(), numbers.end())));
+    }
   }
-  if (output_names_.size() > 1) std::sort(results.begin() + static_cast<std::ptrdiff_t>(first_metric), results.end());
+  if (output_names_.size() > 1) {
+    std::sort(results.begin() + static_cast<std::ptrdiff_t>(first_metric), results.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
   return results;
 }
 

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/keras/callbacks/log_value.h"
 #include "lockstep/keras/nested.h"
 #include "lockstep/keras/trainer/compile.h"
 
 namespace lockstep::keras {
-
-using Results = std::vector<std::pair<std::string, double>>;
 
 // One output's part of a loss before its division.
 struct LossPart {

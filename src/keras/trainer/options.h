@@ -63,7 +63,4 @@ struct PredictOptions {
   std::vector<CallbackPtr> callbacks = {};
 };
 
-// Names and values in Keras's order of results: loss, then metrics as declared.
-using Results = std::vector<std::pair<std::string, double>>;
-
 }  // namespace lockstep::keras

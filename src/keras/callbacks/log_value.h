@@ -1,0 +1,34 @@
+// One entry of the logs of fit and evaluate.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/json.h"
+
+namespace lockstep::keras {
+
+// A number, or the numbers of a metric whose result is a vector (F1Score without an average, R2Score by output). As a
+// number a vector is its mean, which is what Keras's bar shows of it.
+class LogValue {
+ public:
+  LogValue(double number = 0) : numbers_{number} {}
+  explicit LogValue(std::vector<double> vector) : numbers_(std::move(vector)), is_vector_(true) {}
+
+  operator double() const;
+  bool is_vector() const { return is_vector_; }
+  const std::vector<double>& numbers() const { return numbers_; }
+
+ private:
+  std::vector<double> numbers_;
+  bool is_vector_ = false;
+};
+
+// Names and values in Keras's order of results: loss, then metrics as declared.
+using Results = std::vector<std::pair<std::string, LogValue>>;
+
+// As Keras's history has it: a number or a list.
+void to_json(Json& json, const LogValue& value);
+
+}  // namespace lockstep::keras
