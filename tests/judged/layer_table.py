@@ -114,7 +114,7 @@ MORE = [
       rows(kind + "1D", [dict(pool_size=2), dict(pool_size=3, strides=1, padding="same")], (8, 3)) +
       rows(kind + "3D", [dict(pool_size=2), dict(pool_size=2, strides=1, padding="same")], (4, 5, 4, 2))],
     *[row for kind in ("GlobalMaxPooling", "GlobalAveragePooling") for row in
-      rows(kind + "1D", [dict(pool_size=2), dict(keepdims=True)], (5, 3)) + rows(kind + "3D", [dict()], (3, 4, 2, 3))],
+      rows(kind + "1D", [dict(), dict(keepdims=True), dict(data_format="channels_first")], (5, 3)) + rows(kind + "3D", [dict()], (3, 4, 2, 3))],
     *rows("ZeroPadding1D", [dict(padding=(1, 2))], (4, 3)),
     *rows("ZeroPadding3D", [dict(padding=1)], (2, 3, 2, 2)),
     *rows("Cropping1D", [dict(cropping=(1, 2))], (6, 3)),

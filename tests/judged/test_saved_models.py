@@ -79,7 +79,15 @@ def test_module(tmp_path, rows):
 def test_control_flow(tmp_path, n):
     module = Loops()
     tf.saved_model.save(module, str(tmp_path / "m"))
-    compare(tmp_path / "m", tmp_path, {"x": np.array([1, -2, 5], "f"), "n": np.array(n, "i4")})
+    inputs = {"x": np.array([1, -2, 5], "f"), "n": np.array(n, "i4")}
+    if n > 0:
+        return compare(tmp_path / "m", tmp_path, inputs)
+    # No step was written, and a TensorArray of unknown element shape cannot be stacked then.
+    with pytest.raises(tf.errors.InvalidArgumentError, match="empty list"):
+        module(**{k: tf.constant(v) for k, v in inputs.items()})
+    np.savez(tmp_path / "x.npz", **inputs)
+    line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
+    assert "TensorListStack" in line and "empty list" in line
 
 
 def test_tables(tmp_path):

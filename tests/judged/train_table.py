@@ -97,8 +97,9 @@ def dense_model(activation=None):
 
 
 def cnn_model(activation=None):
-    return keras.Sequential([keras.Input((8, 8, 2)), L.Conv2D(4, 3, activation="relu"), L.MaxPooling2D(),
-                             L.BatchNormalization(), L.Flatten(), L.Dense(8, activation="relu"), L.Dense(4, activation=activation)])
+    # Normalized before the convolution: after it a bias has no gradient but rounding, which Adam magnifies.
+    return keras.Sequential([keras.Input((8, 8, 2)), L.BatchNormalization(), L.Conv2D(4, 3, activation="relu"),
+                             L.MaxPooling2D(), L.Flatten(), L.Dense(8, activation="relu"), L.Dense(4, activation=activation)])
 
 
 def regularized_model(activation=None):

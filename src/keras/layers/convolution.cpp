@@ -59,6 +59,17 @@ Tensor pad_causal(const Tensor& x, std::int64_t kernel, std::int64_t dilation) {
   return ops::pad(x, {{0, 0}, {dilation * (kernel - 1), 0}, {0, 0}});
 }
 
+// A convolution of channels-last values in groups. A graph gets one convolution for each group: TensorFlow's own kernels
+// take groups on some devices only.
+template <typename Convolve>
+Tensor in_groups(const Tensor& x, const Tensor& kernel, std::int64_t groups, const Convolve& convolve) {
+  if (groups == 1 || !(x.is_symbolic() || kernel.is_symbolic())) return convolve(x, kernel);
+  const Tensors parts = ops::split(x, static_cast<int>(groups), -1), kernels = ops::split(kernel, static_cast<int>(groups), -1);
+  Tensors out;
+  for (std::size_t i = 0; i < parts.size(); ++i) out.push_back(convolve(parts[i], kernels[i]));
+  return ops::concat(out, -1);
+}
+
 // kernel [depth, height, width, out, in]; `output_shape` is a whole shape (5 numbers).
 Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& output_shape, const Ints& strides,
                         const std::string& padding, const Ints& dilations) {
@@ -159,6 +170,10 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
       const bool fused = this->activation().name() == "relu";
       const std::string padding = upper(o.padding);
       const ops::ConvOptions how{.strides = o.strides.values, .padding = padding, .dilations = o.dilation_rate.values};
+      if (o.groups > 1 && (x.is_symbolic() || kernel.is_symbolic())) {
+        const auto convolve = [&](const Tensor& part, const Tensor& weights) { return ops::conv2d(part, weights, how); };
+        return this->leave(finish(in_groups(x, kernel, o.groups, convolve), this->bias_value(), this->activation()));
+      }
       const Tensor y = ops::conv2d_bias_act(x, kernel, this->bias_value(), fused ? "relu" : "", how);
       return this->leave(fused ? y : this->activation()(y));
     } else if constexpr (kRank == 1) {
@@ -166,13 +181,18 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
       const std::string padding = causal ? "VALID" : upper(o.padding);
       const Tensor padded = causal ? pad_causal(x, o.kernel_size.values[0], o.dilation_rate.values[0]) : x;
       const ops::Ints strides = with_height(o.strides.values, 1), dilations = with_height(o.dilation_rate.values, 1);
-      const Tensor y = ops::conv2d(add_height(padded), ops::expand_dims(kernel, 0),
-                                   {.strides = strides, .padding = padding, .dilations = dilations});
+      const auto convolve = [&](const Tensor& part, const Tensor& weights) {
+        return ops::conv2d(part, weights, {.strides = strides, .padding = padding, .dilations = dilations});
+      };
+      const Tensor y = in_groups(add_height(padded), ops::expand_dims(kernel, 0), o.groups, convolve);
       return this->leave(finish(drop_height(y), this->bias_value(), this->activation()));
     } else {
       const std::string padding = upper(o.padding);
-      const Tensor y = ops::conv3d(x, kernel, {.strides = o.strides.values, .padding = padding,
-                                               .dilations = o.dilation_rate.values, .data_format = "NDHWC"});
+      const auto convolve = [&](const Tensor& part, const Tensor& weights) {
+        return ops::conv3d(part, weights, {.strides = o.strides.values, .padding = padding,
+                                           .dilations = o.dilation_rate.values, .data_format = "NDHWC"});
+      };
+      const Tensor y = in_groups(x, kernel, o.groups, convolve);
       return this->leave(finish(y, this->bias_value(), this->activation()));
     }
   }

@@ -7,8 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/ops/autograd.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -73,6 +75,40 @@ TEST(Optimizers, FollowKerasStepByStep) {
           << dump_json(c.optimizer->config()) << " step " << step;
     }
     EXPECT_EQ(c.optimizer->iterations(), 3);
+  }
+}
+
+// An embedding's gradient: rows 0, 2 and 0 of three, so that one comes twice. Numbers of Keras 3.15.1 after two steps.
+TEST(Optimizers, SquareTheRowsOfAGatheredVariableBeforeTheyAreAddedUp) {
+  const std::vector<std::pair<OptimizerPtr, Values>> after = {
+      {SGD({.momentum = 0.9}), {0.9844000f, -1.0117000f, 2, 3, 3.0078001f, 0.4883000f}},
+      {RMSprop(), {0.9923860f, -1.0043797f, 2, 3, 3.0060194f, 0.4939806f}},
+      {RMSprop({.momentum = 0.5, .centered = true}), {0.9892102f, -1.0057267f, 2, 3, 3.0081391f, 0.4918608f}},
+      {Adam(), {0.9975143f, -1.0014299f, 2, 3, 3.0019650f, 0.4980348f}},
+      {Adam({.amsgrad = true}), {0.9975143f, -1.0014299f, 2, 3, 3.0019650f, 0.4980348f}},
+      {AdamW({.weight_decay = 0.1}), {0.9973145f, -1.0012299f, 1.9995999f, 2.9994001f, 3.0013649f, 0.4979349f}},
+      {Adamax(), {0.9982368f, -1.0010579f, 2, 3, 3.0017631f, 0.4982369f}},
+      {Nadam(), {0.9974589f, -1.0014617f, 2, 3, 3.0020089f, 0.4979911f}},
+      {Adagrad(), {0.9980728f, -1.0011930f, 2, 3, 3.0012648f, 0.4985027f}},
+      {Adadelta(), {0.9999958f, -1.0000024f, 2, 3, 3.0000033f, 0.4999968f}},
+      {Ftrl(), {0.2909660f, -0.3926123f, 0, 0, 0.4658021f, 0.1357646f}},
+      {Lion(), {0.9980000f, -1.0020001f, 2, 3, 3.0019999f, 0.4980000f}},
+      {Lamb(), {0.9938688f, -1.0035268f, 2, 3, 3.0048470f, 0.4951529f}},
+      {Adafactor(), {0.9942131f, -1.0031847f, 2, 3, 3.0041699f, 0.4954102f}},
+      {SGD({.clipnorm = 0.25}), {0.9968377f, -1.0023718f, 2, 3, 3.0015812f, 0.4976283f}},
+      {SGD({.global_clipnorm = 0.25}), {0.9968377f, -1.0023718f, 2, 3, 3.0015812f, 0.4976283f}},
+      {SGD({.clipvalue = 0.15}), {0.9945000f, -1.0005000f, 2, 3, 3.0029998f, 0.4970000f}},
+      {Adam({.gradient_accumulation_steps = 2}), {0.9990000f, -1.0009999f, 2, 3, 3.0009999f, 0.4990000f}},
+  };
+  for (const auto& [optimizer, expected] : after) {
+    const VariablePtr w = variable({1, -1, 2, 3, 3, 0.5f}, {3, 2});
+    for (const float step : {1.0f, 2.0f}) {
+      const Tensor factors = Tensor::from_vector<float>({.1f * step, .4f * step, -.2f * step, .3f * step, .3f * step, -.1f * step}, {3, 2});
+      GradientTape tape;
+      const Tensor rows = ops::gather(w->read(), Tensor::from_vector<std::int32_t>({0, 2, 0}));
+      optimizer->apply(tape.gradient(ops::reduce_sum(rows * factors), std::vector<VariablePtr>{w}), {w});
+    }
+    EXPECT_THAT(values_of(w), Pointwise(FloatNear(1e-6f), expected)) << dump_json(optimizer->config());
   }
 }
 

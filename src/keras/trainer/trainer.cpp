@@ -140,6 +140,7 @@ void Trainer::compile(CompileOptions options) {
   }
   optimizers::OptimizerPtr optimizer = optimizers::get(options.optimizer);
   if (!optimizer) throw_invalid_argument("compile: an optimizer is needed");
+  options.optimizer = optimizer;
   if (options.auto_scale_loss && model_.dtype_policy().name() == "mixed_float16" &&
       optimizer->class_name() != "LossScaleOptimizer") {
     optimizer = optimizers::LossScaleOptimizer(optimizer);
@@ -152,8 +153,9 @@ void Trainer::compile(CompileOptions options) {
 
 Json Trainer::get_compile_config() const {
   if (!compiled_) return Json::object();
-  const optimizers::OptimizerPtr inner = optimizer_->inner_optimizer();  // what compile was given
-  return compile_config(compile_options_, inner ? inner : optimizer_);
+  const optimizers::OptimizerPtr inner = optimizer_->inner_optimizer();
+  const bool wrapped_by_compile = inner && inner == compile_options_.optimizer.object();
+  return compile_config(compile_options_, wrapped_by_compile ? inner : optimizer_);
 }
 
 void Trainer::compile_from_config(const Json& config) {
