@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/ops/slices.h"
 #include "lockstep/tensor/aten.h"
 
 namespace lockstep::collectives {
@@ -45,6 +46,18 @@ std::vector<Pack> plan(const Tensors& values, std::int64_t bytes_per_pack) {
   return packs;
 }
 
+// The slices of a gradient on all ranks, in the order of the ranks.
+IndexedSlices gather_slices(Communicator& group, const IndexedSlices& own, bool idle) {
+  const auto of_all = [&](const Tensor& part) {
+    std::vector<at::Tensor> parts;
+    const at::Tensor rows = idle ? aten(part).narrow(0, 0, 0) : aten(part);
+    for (const Tensor& gathered : gather(group, wrap(rows))) parts.push_back(aten(gathered));
+    return wrap(at::cat(parts));
+  };
+  const Tensor indices = of_all(own.indices);
+  return {indices, of_all(own.values)};
+}
+
 }  // namespace
 
 void sum(Communicator& group, Tensors& values, bool idle, std::int64_t bytes_per_pack, Compression compression) {
@@ -60,6 +73,7 @@ void sum(Communicator& group, Tensors& values, bool idle, std::int64_t bytes_per
     }
     pack.pending = group.all_reduce_async(wrap(pack.buffer));
   }
+  const Tensors given = values;
   for (Pack& pack : packs) {
     pack.pending->wait();
     const at::Tensor result = pack.buffer.to(pack.type);
@@ -70,6 +84,9 @@ void sum(Communicator& group, Tensors& values, bool idle, std::int64_t bytes_per
       values[i] = wrap(result.narrow(0, at, count).view(sizes));
       at += count;
     }
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (const auto& slices = ops::slices_of(given[i])) ops::set_slices(values[i], gather_slices(group, *slices, idle));
   }
 }
 
