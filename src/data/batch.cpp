@@ -81,6 +81,7 @@ class GroupNode : public DatasetNode {
     if (n < 0) return n;
     return n / size_ + (n % size_ != 0 && !drop_remainder_ ? 1 : 0);
   }
+  std::int64_t batch_size() const override { return size_; }
 
  protected:
   std::int64_t size() const { return size_; }
@@ -103,6 +104,9 @@ class BatchNode : public GroupNode {
       : GroupNode("batch", std::move(input), size, drop_remainder) {}
   std::unique_ptr<NodeIterator> make_iterator() const override {
     return std::make_unique<BatchIterator>(input(), size(), drop_remainder());
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return batch_node(inputs[0], size(), drop_remainder());
   }
   ElementSpec element_spec() const override {
     return input()->element_spec().map(
@@ -247,6 +251,9 @@ class PaddedBatchNode : public GroupNode {
   std::unique_ptr<NodeIterator> make_iterator() const override {
     return std::make_unique<PaddedBatchIterator>(input(), size(), drop_remainder(), padding_);
   }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return padded_batch_node(inputs[0], size(), padding_.shapes, padding_.value, drop_remainder());
+  }
   ElementSpec element_spec() const override {
     std::size_t component = 0;
     return input()->element_spec().map([&](const TensorSpec& spec) {
@@ -314,6 +321,9 @@ class UnbatchNode : public DatasetNode {
  public:
   explicit UnbatchNode(NodePtr input) : DatasetNode("unbatch", {std::move(input)}) {}
   std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<UnbatchIterator>(input()); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return unbatch_node(inputs[0]);
+  }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   ElementSpec element_spec() const override {
     return input()->element_spec().map([](const TensorSpec& spec) {

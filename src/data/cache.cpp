@@ -120,6 +120,9 @@ class CacheNode : public PassingNode {
   std::unique_ptr<NodeIterator> make_iterator() const override {
     return std::make_unique<CacheIterator>(input(), cache_);
   }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return cache_node(inputs[0]);
+  }
   Json save_node() const override { return cache_.save(); }
   void restore_node(const Json& state) const override { cache_.restore(state_at(state, "start")); }
 

@@ -130,6 +130,16 @@ Dataset Dataset::concatenate(const Dataset& other) const { return Dataset(concat
 Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(enumerate_node(node_, start)); }
 Dataset Dataset::assert_cardinality(std::int64_t count) const { return Dataset(assert_cardinality_node(node_, count)); }
 
+Dataset Dataset::with_options(const Options& options) const { return Dataset(options_node(node_, options)); }
+
+Options Dataset::options() const {
+  // Through the first inputs: where several datasets come together, the first one's count.
+  for (const DatasetNode* node = node_.get();; node = node->input().get()) {
+    if (node->options()) return *node->options();
+    if (node->inputs().empty()) return {};
+  }
+}
+
 std::int64_t Dataset::cardinality() const { return node_->cardinality(); }
 ElementSpec Dataset::element_spec() const { return node_->element_spec(); }
 DatasetInputIterator Dataset::begin() const {

@@ -100,6 +100,23 @@ class DatasetInputIterator {
   std::optional<Element> current_;
 };
 
+// tf.data.experimental.AutoShardPolicy: what the workers of a job do with a dataset that all of them have.
+enum class AutoShardPolicy {
+  kOff = -1,  // nothing: each sees every element
+  kAuto = 0,  // kFile where there are files enough, else kData
+  kFile = 1,  // each reads files of its own
+  kData = 2,  // each batch is cut among all replicas
+  kHint = 3,  // as kOff: the user's own shard()
+};
+
+// tf.data.Options.
+struct Options {
+  struct Distribute {
+    AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
+  };
+  Distribute experimental_distribute;
+};
+
 using MapFunction = std::function<Element(const Element&)>;
 using FilterFunction = std::function<bool(const Element&)>;
 using FlatMapFunction = std::function<Dataset(const Element&)>;
@@ -190,6 +207,9 @@ class Dataset {
   }
   // States the number of elements; iterating throws FailedPrecondition when it is another.
   Dataset assert_cardinality(std::int64_t count) const;
+  Dataset with_options(const Options& options) const;
+  // Those that were given last.
+  Options options() const;
   // The result of a function of this dataset.
   template <typename Fn>
   Dataset apply(Fn fn) const {

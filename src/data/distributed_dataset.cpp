@@ -1,76 +1,343 @@
 #include "lockstep/data/distributed_dataset.h"
 
+#include <deque>
+
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/auto_shard.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::distribute {
 namespace {
 
-data::Element rows(const data::Element& element, const RowRange& range) {
-  return element.map([&](const Tensor& leaf) {
-    return leaf.defined() ? ops::slice_axis(leaf, 0, range.begin, range.end) : leaf;
-  });
+using data::AutoShardPolicy;
+using data::Element;
+using Elements = std::vector<Element>;
+
+Element rows(const Element& element, const RowRange& range) {
+  return element.map(
+      [&](const Tensor& leaf) { return leaf.defined() ? ops::slice_axis(leaf, 0, range.begin, range.end) : leaf; });
 }
 
-std::int64_t row_count(const data::Element& element) {
+std::int64_t row_count(const Element& element) {
   std::optional<std::int64_t> count;
   element.visit([&](const Tensor& leaf) {
+    if (!leaf.defined()) return;
     if (leaf.rank() == 0) {
       throw_invalid_argument("experimental_distribute_dataset: an element is a scalar; batch the dataset first");
     }
     if (count && *count != leaf.dim(0)) {
-      throw_invalid_argument(fmt::format("experimental_distribute_dataset: the tensors of an element have {} and {} rows", *count, leaf.dim(0)));
+      throw_invalid_argument(fmt::format(
+          "experimental_distribute_dataset: the tensors of an element have {} and {} rows", *count, leaf.dim(0)));
     }
     count = leaf.dim(0);
   });
   return count.value_or(0);
 }
 
+// Runs a piece of a pipeline; when it throws, the other workers hear of it.
+template <typename Fn>
+auto told(collectives::Communicator* group, Fn fn) -> decltype(fn()) {
+  try {
+    return fn();
+  } catch (const std::exception& e) {
+    if (group) group->fail(fmt::format("its input pipeline failed: {}", e.what()));
+    throw;
+  }
+}
+
+// ---- elements of no rows -------------------------------------------------------------------------------
+
+Json describe(const Element& element) {
+  if (element.is_leaf()) {
+    const Tensor& leaf = element.leaf();
+    if (!leaf.defined()) return nullptr;
+    Json shape = Json::array();
+    for (const std::int64_t dim : leaf.shape().dims()) shape.push_back(dim);
+    return {{"dtype", static_cast<int>(leaf.dtype())}, {"shape", std::move(shape)}};
+  }
+  if (element.is_list()) {
+    Json items = Json::array();
+    for (const Element& item : element.items()) items.push_back(describe(item));
+    return items;
+  }
+  Json entries = Json::array();
+  for (const auto& [key, value] : element.entries()) entries.push_back({key, describe(value)});
+  return {{"dict", std::move(entries)}};
+}
+
+// Elements that are no batches count as one.
+bool has_rows(const Element& element) {
+  bool some = false;
+  element.visit([&](const Tensor& leaf) { some = some || (leaf.defined() && (leaf.rank() == 0 || leaf.dim(0) > 0)); });
+  return some;
+}
+
+// What describe() was given, with no rows; scalars stay, as zeros.
+Element without_rows(const Json& described) {
+  if (described.is_null()) return Element();
+  if (described.is_array()) {
+    Element::List items;
+    for (const Json& item : described) items.push_back(without_rows(item));
+    return Element::list(std::move(items));
+  }
+  if (described.contains("dict")) {
+    Element::Dict entries;
+    for (const Json& entry : described["dict"])
+      entries.emplace_back(entry[0].get<std::string>(), without_rows(entry[1]));
+    return Element::dict(std::move(entries));
+  }
+  auto dims = described["shape"].get<std::vector<std::int64_t>>();
+  if (!dims.empty()) dims[0] = 0;
+  const auto dtype = static_cast<DType>(described["dtype"].get<int>());
+  if (dtype == DType::kString) return Element(Tensor::strings({}, Shape(dims)));
+  return Element(Tensor::zeros(Shape(dims), dtype));
+}
+
+// ---- steps that end together ---------------------------------------------------------------------------
+
+// What a worker's own pipeline gives for a step: an element for each of its first replicas; nothing at its end.
+using LocalSteps = std::function<std::optional<Elements>()>;
+
+// Steps of workers whose pipelines differ: in each, the workers tell each other who has data.
+class CommonSteps {
+ public:
+  CommonSteps(LocalSteps local, const InputShare& share) : local_(std::move(local)), share_(share) {}
+
+  std::optional<PerReplica<Element>> next() {
+    while (true) {
+      std::optional<Elements> own;
+      if (!ended_) own = told(share_.group, local_);
+      ended_ = !own;
+      if (own && !empty_) empty_ = without_rows(describe(own->front()));
+      if (!share_.group) {
+        if (!own) return std::nullopt;
+        return filled(std::move(*own));
+      }
+      const Outcome outcome = agree(own);
+      if (outcome == Outcome::kEnd) return std::nullopt;
+      if (outcome == Outcome::kStep) return filled(own ? std::move(*own) : Elements());
+    }
+  }
+
+ private:
+  enum class Outcome { kStep, kNobodyHasRows, kEnd };
+
+  // Each worker says "-" at its end, else how many of its elements have rows, and "?" after it when it does not know
+  // what elements look like.
+  Outcome agree(const std::optional<Elements>& own) {
+    std::int64_t count = 0;
+    if (own) {
+      for (const Element& element : *own) count += has_rows(element) ? 1 : 0;
+    }
+    const std::vector<std::string> words =
+        share_.group->all_gather((own ? std::to_string(count) : "-") + (empty_ ? "" : "?"));
+    bool all_ended = true, asked = false;
+    int teacher = -1, with_rows = 0;
+    for (std::size_t rank = 0; rank < words.size(); ++rank) {
+      const std::string& word = words[rank];
+      if (word.empty()) throw_internal("a worker said nothing of its data");
+      all_ended = all_ended && word[0] == '-';
+      with_rows += word[0] != '-' && word[0] != '0' ? 1 : 0;
+      const bool knows = word.back() != '?';
+      asked = asked || !knows;
+      if (knows && teacher < 0) teacher = static_cast<int>(rank);
+    }
+    if (all_ended) return Outcome::kEnd;
+    if (asked && teacher >= 0) {
+      const std::string lesson =
+          share_.group->broadcast(share_.group->rank() == teacher ? dump_json(describe(*empty_)) : "", teacher);
+      if (!empty_) empty_ = without_rows(parse_json(lesson, "what a worker told of its elements"));
+    }
+    return with_rows > 0 ? Outcome::kStep : Outcome::kNobodyHasRows;
+  }
+
+  // Replicas without an element get one of no rows.
+  PerReplica<Element> filled(Elements elements) const {
+    while (static_cast<int>(elements.size()) < share_.num_local_replicas) elements.push_back(*empty_);
+    return PerReplica<Element>(std::move(elements));
+  }
+
+  LocalSteps local_;
+  InputShare share_;
+  std::optional<Element> empty_;
+  bool ended_ = false;
+};
+
+DistributedDataset common_dataset(std::function<LocalSteps()> make, const InputShare& share) {
+  return DistributedDataset([make = std::move(make), share]() -> DistributedDataset::Steps {
+    const auto steps = std::make_shared<CommonSteps>(make(), share);
+    return [steps] { return steps->next(); };
+  });
+}
+
+// ---- the policies --------------------------------------------------------------------------------------
+
+// What the chief has decided, on every worker; its seeds as well. An error of the chief's is thrown by all.
+AutoShardPolicy agreed_policy(const data::Dataset& dataset, collectives::Communicator& group) {
+  Json decision;
+  if (group.rank() == 0) {
+    try {
+      decision = {{"policy", static_cast<int>(data::resolve_policy(dataset, group.size()))},
+                  {"seeds", dataset.save_state()}};
+    } catch (const Error& e) {
+      decision = {{"code", static_cast<int>(e.code())}, {"message", e.message()}};
+    }
+  }
+  decision =
+      parse_json(group.broadcast(group.rank() == 0 ? dump_json(decision) : "", 0), "the chief's decision on a dataset");
+  if (decision.contains("message")) {
+    throw Error(static_cast<Code>(decision["code"].get<int>()), decision["message"].get<std::string>());
+  }
+  told(&group, [&] { dataset.restore_state(decision["seeds"]); });
+  return static_cast<AutoShardPolicy>(decision["policy"].get<int>());
+}
+
+// Rows of each global batch for the local replicas.
+DistributedDataset data_sharded(const data::Dataset& dataset, const InputShare& share) {
+  return DistributedDataset([dataset, share]() -> DistributedDataset::Steps {
+    auto iterator = std::make_shared<data::DatasetIterator>(dataset.make_iterator());
+    return [iterator, share]() -> std::optional<PerReplica<Element>> {
+      return told(share.group, [&]() -> std::optional<PerReplica<Element>> {
+        const std::optional<Element> batch = iterator->next();
+        if (!batch) return std::nullopt;
+        if (share.num_replicas == 1) return PerReplica<Element>({*batch});
+        const std::vector<RowRange> ranges = split_rows(row_count(*batch), share.num_replicas);
+        Elements parts;
+        for (int i = 0; i < share.num_local_replicas; ++i) {
+          parts.push_back(rows(*batch, ranges[static_cast<std::size_t>(share.first_replica + i)]));
+        }
+        return PerReplica<Element>(std::move(parts));
+      });
+    };
+  });
+}
+
+// A worker's own batches, each given out over as many steps as there are workers. Worker w begins with part w of a
+// batch, so the parts of the workers at a step together make one, as tf.data's rebatching does. A last, partial batch
+// takes fewer steps.
+class Rebatched {
+ public:
+  Rebatched(const data::Dataset& dataset, const InputShare& share)
+      : iterator_(dataset.make_iterator()), share_(share), batch_size_(data::nominal_batch_size(dataset)) {}
+
+  std::optional<Elements> next() {
+    if (parts_.empty() && !take_batch()) return std::nullopt;
+    const Element part = std::move(parts_.front());
+    parts_.pop_front();
+    Elements elements;
+    for (const RowRange& range : split_rows(row_count(part), share_.num_local_replicas))
+      elements.push_back(rows(part, range));
+    return elements;
+  }
+
+ private:
+  bool take_batch() {
+    const std::optional<Element> batch = iterator_.next();
+    if (!batch) return false;
+    const std::int64_t count = row_count(*batch);
+    batch_size_ = std::max(batch_size_, count);
+    const int workers = share_.num_workers();
+    const std::vector<RowRange> sizes = split_rows(batch_size_, workers);
+    std::int64_t begin = 0;
+    for (int i = 0; i < workers && (begin < count || count == batch_size_); ++i) {
+      const RowRange& size = sizes[static_cast<std::size_t>((i + share_.worker()) % workers)];
+      const std::int64_t end = std::min(count, begin + size.end - size.begin);
+      parts_.push_back(rows(*batch, {begin, end}));
+      begin = end;
+    }
+    return true;
+  }
+
+  data::DatasetIterator iterator_;
+  InputShare share_;
+  std::int64_t batch_size_;
+  std::deque<Element> parts_;
+};
+
+DistributedDataset rebatched(const data::Dataset& dataset, const InputShare& share) {
+  return common_dataset(
+      [dataset, share]() -> LocalSteps {
+        const auto own = std::make_shared<Rebatched>(dataset, share);
+        return [own] { return own->next(); };
+      },
+      share);
+}
+
 }  // namespace
 
 std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_size) const {
   if (global_batch_size % num_replicas_in_sync != 0) {
-    throw_invalid_argument(fmt::format("the global batch size {} is not divisible by {} replicas", global_batch_size, num_replicas_in_sync));
+    throw_invalid_argument(fmt::format("the global batch size {} is not divisible by {} replicas", global_batch_size,
+                                       num_replicas_in_sync));
   }
   return global_batch_size / num_replicas_in_sync;
 }
 
-DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset& dataset) {
-  const int replicas = num_replicas_in_sync();
-  return DistributedDataset([dataset, replicas]() -> DistributedDataset::Steps {
-    auto iterator = std::make_shared<data::DatasetIterator>(dataset.make_iterator());
-    return [iterator, replicas]() -> std::optional<PerReplica<data::Element>> {
-      const std::optional<data::Element> batch = iterator->next();
-      if (!batch) return std::nullopt;
-      if (replicas == 1) return PerReplica<data::Element>({*batch});
-      std::vector<data::Element> parts;
-      for (const RowRange& range : split_rows(row_count(*batch), replicas)) parts.push_back(rows(*batch, range));
-      return PerReplica<data::Element>(std::move(parts));
-    };
-  });
+void share_seeds(const data::Dataset& dataset, collectives::Communicator& group) {
+  const std::string state = group.broadcast(group.rank() == 0 ? dump_json(dataset.save_state()) : "", 0);
+  told(&group, [&] { dataset.restore_state(parse_json(state, "the chief's dataset")); });
 }
 
-DistributedDataset Strategy::distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn) {
-  const int replicas = num_replicas_in_sync();
-  const data::Dataset dataset = fn(InputContext{1, 0, replicas});
-  return DistributedDataset([dataset, replicas]() -> DistributedDataset::Steps {
-    auto iterator = std::make_shared<data::DatasetIterator>(dataset.make_iterator());
-    return [iterator, replicas]() -> std::optional<PerReplica<data::Element>> {
-      std::vector<data::Element> parts;
-      for (int replica = 0; replica < replicas; ++replica) {
-        if (std::optional<data::Element> element = iterator->next()) {
-          parts.push_back(std::move(*element));
-        } else if (parts.empty()) {
-          return std::nullopt;
-        } else {
-          parts.push_back(rows(parts[0], {0, 0}));  // the odd replica out gets an empty batch
-        }
-      }
-      return PerReplica<data::Element>(std::move(parts));
-    };
+DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputShare& share) {
+  if (!share.group) return data_sharded(dataset, share);
+  const AutoShardPolicy policy = agreed_policy(dataset, *share.group);
+  if (policy == AutoShardPolicy::kData) return data_sharded(dataset, share);
+  if (policy == AutoShardPolicy::kFile) {
+    return rebatched(told(share.group, [&] { return data::shard_files(dataset, share.num_workers(), share.worker()); }),
+                     share);
+  }
+  if (share.worker() == 0 && !data::has_shard(dataset)) {
+    spdlog::warn(
+        "auto-sharding is OFF and the dataset has no shard(): all {} workers see every element, so an epoch has {} "
+        "times "
+        "as many",
+        share.num_workers(), share.num_workers());
+  }
+  return rebatched(dataset, share);
+}
+
+DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
+                                            const InputShare& share, const InputOptions& options) {
+  const data::Dataset dataset = told(share.group, [&] {
+    return fn(InputContext{share.num_workers(), share.worker(), share.num_replicas});
   });
+  const int replicas = share.num_local_replicas;
+  const bool copies = options.experimental_replication_mode == InputOptions::ReplicationMode::kPerReplica;
+  return common_dataset(
+      [dataset, replicas, copies]() -> LocalSteps {
+        const auto iterators = std::make_shared<std::vector<data::DatasetIterator>>();
+        for (int i = 0; i < (copies ? replicas : 1); ++i) iterators->push_back(dataset.make_iterator());
+        return [iterators, replicas]() -> std::optional<Elements> {
+          Elements elements;
+          for (int replica = 0; replica < replicas; ++replica) {
+            std::optional<Element> element = (*iterators)[static_cast<std::size_t>(replica) % iterators->size()].next();
+            if (!element) break;
+            elements.push_back(std::move(*element));
+          }
+          if (elements.empty()) return std::nullopt;
+          return elements;
+        };
+      },
+      share);
+}
+
+DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset& dataset) {
+  return distribute_dataset(dataset,
+                            {.num_replicas = num_replicas_in_sync(), .num_local_replicas = num_replicas_in_sync()});
+}
+
+DistributedDataset Strategy::distribute_datasets_from_function(
+    const std::function<data::Dataset(const InputContext&)>& fn) {
+  return distribute_datasets_from_function(fn, InputOptions());
+}
+
+DistributedDataset Strategy::distribute_datasets_from_function(
+    const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options) {
+  return distribute_from_function(
+      fn, {.num_replicas = num_replicas_in_sync(), .num_local_replicas = num_replicas_in_sync()}, options);
 }
 
 }  // namespace lockstep::distribute

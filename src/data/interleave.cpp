@@ -103,6 +103,11 @@ class InterleaveIterator : public NodeIterator {
   bool ended_ = false;         // the input has
 };
 
+bool any_reads_files(const DatasetNode& node) {
+  return node.reads_files() ||
+         std::any_of(node.inputs().begin(), node.inputs().end(), [](const NodePtr& input) { return any_reads_files(*input); });
+}
+
 class InterleaveNode : public DatasetNode {
  public:
   InterleaveNode(NodePtr input, FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length)
@@ -110,6 +115,13 @@ class InterleaveNode : public DatasetNode {
         block_length_(block_length) {}
   std::unique_ptr<NodeIterator> make_iterator() const override {
     return std::make_unique<InterleaveIterator>(input(), fn_, cycle_length_, block_length_);
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return interleave_node(inputs[0], fn_, cycle_length_, block_length_);
+  }
+  bool reads_files() const override {
+    const std::optional<Element> element = input()->sample(1);
+    return element && any_reads_files(*fn_(*element).node());
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   ElementSpec element_spec() const override {

@@ -41,6 +41,8 @@ std::int64_t NodeIterator::advance(std::int64_t n) {
   return count;
 }
 
+NodePtr DatasetNode::with_inputs(std::vector<NodePtr>) const { throw_internal(fmt::format("the dataset {} has no inputs", name_)); }
+
 Json save_nodes(const DatasetNode& root) {
   Json out = Json::array();
   save_below(root, out);

@@ -58,8 +58,15 @@ class DatasetNode {
   // An element as the dataset gives them, made without touching the seeds of iterators; for learning what
   // functions return. `copies` elements go into a batch, so that sizes that vary show. Empty: not known.
   virtual std::optional<Element> sample(std::int64_t copies) const = 0;
+  // Whether its input is names of files, so that a worker can take some of them: readers, and what makes readers of names.
+  virtual bool reads_files() const { return false; }
+  // How many elements of its input become one of its own; 0: it does not batch.
+  virtual std::int64_t batch_size() const { return 0; }
+  // The same transformation of other inputs, as many as this has; without what lives beside the description.
+  virtual NodePtr with_inputs(std::vector<NodePtr> inputs) const;
 
   // What lives beside the description (see Dataset::save_state); null when nothing does.
+  virtual const Options* options() const { return nullptr; }  // what with_options() set here
   virtual Json save_node() const { return nullptr; }
   virtual void restore_node(const Json&) const {}
 
@@ -116,5 +123,6 @@ NodePtr shuffle_node(NodePtr input, std::int64_t buffer_size, std::pair<std::int
 NodePtr cache_node(NodePtr input);
 NodePtr prefetch_node(NodePtr input, std::int64_t buffer_size);
 NodePtr interleave_node(NodePtr input, FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length);
+NodePtr options_node(NodePtr input, Options options);
 
 }  // namespace lockstep::data

@@ -100,6 +100,9 @@ class PrefetchNode : public PassingNode {
   std::unique_ptr<NodeIterator> make_iterator() const override {
     return std::make_unique<PrefetchIterator>(input(), static_cast<std::size_t>(capacity_));
   }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return prefetch_node(inputs[0], capacity_);
+  }
 
  private:
   std::int64_t capacity_;

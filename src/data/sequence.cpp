@@ -60,6 +60,9 @@ class RepeatNode : public PassingNode {
     if (count_ == 0) return empty_node()->make_iterator();
     return std::make_unique<RepeatIterator>(input(), count_);
   }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return repeat_node(inputs[0], count_);
+  }
   std::int64_t cardinality() const override {
     const std::int64_t n = input()->cardinality();
     if (n == 0 || count_ == 0) return 0;
@@ -103,6 +106,9 @@ class TakeNode : public PassingNode {
  public:
   TakeNode(NodePtr input, std::int64_t count) : PassingNode("take", {std::move(input)}), count_(count) {}
   IteratorPtr make_iterator() const override { return std::make_unique<TakeIterator>(input(), count_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return take_node(inputs[0], count_);
+  }
   std::int64_t cardinality() const override {
     const std::int64_t n = input()->cardinality();
     return n == kInfiniteCardinality ? count_ : n < 0 ? n : std::min(n, count_);
@@ -141,6 +147,9 @@ class SkipNode : public PassingNode {
  public:
   SkipNode(NodePtr input, std::int64_t count) : PassingNode("skip", {std::move(input)}), count_(count) {}
   IteratorPtr make_iterator() const override { return std::make_unique<SkipIterator>(input(), count_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return skip_node(inputs[0], count_);
+  }
   std::int64_t cardinality() const override {
     const std::int64_t n = input()->cardinality();
     return n < 0 ? n : std::max<std::int64_t>(n - count_, 0);
@@ -175,6 +184,9 @@ class ShardNode : public PassingNode {
   ShardNode(NodePtr input, std::int64_t num_shards, std::int64_t index)
       : PassingNode("shard", {std::move(input)}), num_shards_(num_shards), index_(index) {}
   IteratorPtr make_iterator() const override { return std::make_unique<ShardIterator>(input(), num_shards_, index_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return shard_node(inputs[0], num_shards_, index_);
+  }
   std::int64_t cardinality() const override {
     const std::int64_t n = input()->cardinality();
     return n < 0 ? n : n / num_shards_ + (index_ < n % num_shards_ ? 1 : 0);
@@ -228,6 +240,9 @@ class ConcatenateNode : public DatasetNode {
  public:
   ConcatenateNode(NodePtr a, NodePtr b) : DatasetNode("concatenate", {std::move(a), std::move(b)}) {}
   IteratorPtr make_iterator() const override { return std::make_unique<ConcatenateIterator>(inputs()); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return concatenate_node(inputs[0], inputs[1]);
+  }
   std::int64_t cardinality() const override {
     const std::int64_t a = inputs()[0]->cardinality(), b = inputs()[1]->cardinality();
     if (a == kInfiniteCardinality || b == kInfiniteCardinality) return kInfiniteCardinality;
@@ -271,6 +286,9 @@ class EnumerateNode : public DatasetNode {
  public:
   EnumerateNode(NodePtr input, std::int64_t start) : DatasetNode("enumerate", {std::move(input)}), start_(start) {}
   IteratorPtr make_iterator() const override { return std::make_unique<EnumerateIterator>(input(), start_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return enumerate_node(inputs[0], start_);
+  }
   std::int64_t cardinality() const override { return input()->cardinality(); }
   ElementSpec element_spec() const override {
     return ElementSpec::list({ElementSpec(TensorSpec{DType::kInt64, Shape()}), input()->element_spec()});
@@ -341,6 +359,9 @@ class ZipNode : public DatasetNode {
  public:
   explicit ZipNode(std::vector<NodePtr> inputs) : DatasetNode("zip", std::move(inputs)) {}
   IteratorPtr make_iterator() const override { return std::make_unique<ZipIterator>(inputs()); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return zip_node(std::move(inputs));
+  }
   std::int64_t cardinality() const override {
     std::int64_t least = kInfiniteCardinality;
     for (const NodePtr& input : inputs()) {
@@ -406,6 +427,9 @@ class ChooseNode : public DatasetNode {
   ChooseNode(std::vector<NodePtr> inputs, bool stop_on_empty)
       : DatasetNode("choose_from_datasets", std::move(inputs)), stop_on_empty_(stop_on_empty) {}
   IteratorPtr make_iterator() const override { return std::make_unique<ChooseIterator>(inputs(), stop_on_empty_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return choose_node(std::move(inputs), stop_on_empty_);
+  }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   ElementSpec element_spec() const override {
     ElementSpec spec = inputs()[1]->element_spec();
@@ -451,6 +475,9 @@ class AssertCardinalityNode : public PassingNode {
       : PassingNode("assert_cardinality", {std::move(input)}), count_(count) {}
   IteratorPtr make_iterator() const override { return std::make_unique<AssertCardinalityIterator>(input(), count_); }
   std::int64_t cardinality() const override { return count_; }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return assert_cardinality_node(inputs[0], count_);
+  }
 
  private:
   std::int64_t count_;

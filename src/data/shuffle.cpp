@@ -25,6 +25,7 @@ class SeedSource {
     const std::int64_t a = words_.next();
     return {a, words_.next()};
   }
+  bool reshuffles() const { return reshuffle_; }
   Json save() const {
     const std::lock_guard lock(mutex_);
     return {{"seeds", {seeds_.first, seeds_.second}}, {"iterators", taken_}};
@@ -204,6 +205,9 @@ class ShuffleNode : public PassingNode {
       : PassingNode("shuffle", {std::move(input)}), buffer_size_(buffer_size), seeds_(seeds, reshuffle) {}
   std::unique_ptr<NodeIterator> make_iterator() const override {
     return std::make_unique<ShuffleIterator>(input(), buffer_size_, seeds_.next());
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return shuffle_node(inputs[0], buffer_size_, {}, seeds_.reshuffles());
   }
   Json save_node() const override { return seeds_.save(); }
   void restore_node(const Json& state) const override { seeds_.restore(state); }

@@ -1,4 +1,4 @@
-// map, filter and take_while.
+// map, filter, take_while and with_options.
 #include <mutex>
 
 #include "lockstep/data/node.h"
@@ -28,6 +28,9 @@ class MapNode : public DatasetNode {
  public:
   MapNode(NodePtr input, MapFunction fn) : DatasetNode("map", {std::move(input)}), fn_(std::move(fn)) {}
   std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<MapIterator>(input(), fn_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return map_node(inputs[0], fn_);
+  }
   std::int64_t cardinality() const override { return input()->cardinality(); }
   ElementSpec element_spec() const override {
     const std::lock_guard lock(mutex_);
@@ -93,13 +96,31 @@ class PredicateNode : public PassingNode {
   PredicateNode(std::string name, NodePtr input, FilterFunction fn)
       : PassingNode(std::move(name), {std::move(input)}), fn_(std::move(fn)) {}
   std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<Iterator>(input(), fn_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return std::make_shared<PredicateNode>(name(), inputs[0], fn_);
+  }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
 
  private:
   FilterFunction fn_;
 };
 
+class OptionsNode : public PassingNode {
+ public:
+  OptionsNode(NodePtr input, Options options) : PassingNode("options", {std::move(input)}), options_(options) {}
+  std::unique_ptr<NodeIterator> make_iterator() const override { return input()->make_iterator(); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override { return options_node(inputs[0], options_); }
+  const Options* options() const override { return &options_; }
+
+ private:
+  Options options_;
+};
+
 }  // namespace
+
+NodePtr options_node(NodePtr input, Options options) {
+  return std::make_shared<OptionsNode>(std::move(input), options);
+}
 
 NodePtr map_node(NodePtr input, MapFunction fn) { return std::make_shared<MapNode>(std::move(input), std::move(fn)); }
 

@@ -19,6 +19,7 @@ namespace lockstep::distribute {
 
 class DistributedDataset;
 struct InputContext;
+struct InputOptions;
 
 // One value for each replica, in replica order (TensorFlow's PerReplica).
 template <typename T>
@@ -126,6 +127,8 @@ class Strategy {
   DistributedDataset experimental_distribute_dataset(const data::Dataset& dataset);
   // Whole elements of fn's dataset to one replica after the other: fn batches for a replica itself.
   DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn);
+  DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
+                                                       const InputOptions& options);
   template <typename T>
   const std::vector<T>& experimental_local_results(const PerReplica<T>& values) {
     return values.values();

@@ -1,0 +1,37 @@
+// Datasets whose elements are read from files.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+
+namespace lockstep::data {
+
+// The lines of text files, one after the other, as string scalars without their ends; carriage returns are left out, as
+// tf.data does. compression_type: "", "GZIP" or "ZLIB". Iterating throws NotFound for a file that is not there and
+// DataLoss for a damaged compressed one.
+class TextLineDataset : public Dataset {
+ public:
+  explicit TextLineDataset(const std::vector<std::string>& filenames, const std::string& compression_type = "");
+  // filenames: string scalars.
+  explicit TextLineDataset(const Dataset& filenames, const std::string& compression_type = "");
+};
+
+// The records of TFRecord files as string scalars. Both checksums of each record are checked: iterating throws DataLoss
+// with the file and the byte for one that is damaged or cut off.
+class TFRecordDataset : public Dataset {
+ public:
+  explicit TFRecordDataset(const std::vector<std::string>& filenames, const std::string& compression_type = "");
+  explicit TFRecordDataset(const Dataset& filenames, const std::string& compression_type = "");
+};
+
+// The names that match glob patterns (*, ?, [...] within a folder's name), sorted, as string scalars; shuffled in a new
+// order for each iterator unless `shuffle` is false (tf.data.Dataset.list_files). The files are looked for now. Throws
+// InvalidArgument when none matches.
+Dataset list_files(const std::vector<std::string>& patterns, bool shuffle = true,
+                   std::optional<std::int64_t> seed = std::nullopt);
+Dataset list_files(const std::string& pattern, bool shuffle = true, std::optional<std::int64_t> seed = std::nullopt);
+
+}  // namespace lockstep::data
