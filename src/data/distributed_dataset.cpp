@@ -324,9 +324,17 @@ DistributedDataset distribute_from_function(const std::function<data::Dataset(co
       share);
 }
 
+namespace {
+
+InputShare share_of(const Strategy& strategy) {
+  return {strategy.communicator(), strategy.num_replicas_in_sync(), strategy.first_local_replica(),
+          strategy.num_local_replicas()};
+}
+
+}  // namespace
+
 DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset& dataset) {
-  return distribute_dataset(dataset,
-                            {.num_replicas = num_replicas_in_sync(), .num_local_replicas = num_replicas_in_sync()});
+  return distribute_dataset(dataset, share_of(*this));
 }
 
 DistributedDataset Strategy::distribute_datasets_from_function(
@@ -336,8 +344,7 @@ DistributedDataset Strategy::distribute_datasets_from_function(
 
 DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options) {
-  return distribute_from_function(
-      fn, {.num_replicas = num_replicas_in_sync(), .num_local_replicas = num_replicas_in_sync()}, options);
+  return distribute_from_function(fn, share_of(*this), options);
 }
 
 }  // namespace lockstep::distribute

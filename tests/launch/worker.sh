@@ -8,6 +8,7 @@ trap 'echo "term" >>"$RECORD/signals-$index"; exit 42' TERM
 trap 'echo "int" >>"$RECORD/signals-$index"; exit 0' INT
 echo started >>"$RECORD/starts-$index"
 eval "action=\$DO_$index"
+[ -z "$action" ] || until [ -e "$RECORD/starts-${AFTER:-$index}" ]; do sleep 0.02; done
 case $action in
   fail) exit 7 ;;
   fail-once) [ "$(wc -l <"$RECORD/starts-$index")" -gt 1 ] || exit 7 ;;
