@@ -3,7 +3,7 @@
 index=$(printf %s "$TF_CONFIG" | sed 's/.*"index": \([0-9]*\).*/\1/')
 echo "out $index threads=$OMP_NUM_THREADS args=$*"
 echo "$TF_CONFIG" >"$RECORD/config-$index"
-printf 'err %s' "$index" >&2
+if [ "$index" = 0 ]; then echo 'err 0' >&2; else printf 'err %s' "$index" >&2; fi
 trap 'echo "term" >>"$RECORD/signals-$index"; exit 42' TERM
 trap 'echo "int" >>"$RECORD/signals-$index"; exit 0' INT
 echo started >>"$RECORD/starts-$index"
