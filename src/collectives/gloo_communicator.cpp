@@ -8,7 +8,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/c10d.h"
 #include "lockstep/collectives/health.h"
+#include "lockstep/collectives/process_watch.h"
 #include "lockstep/collectives/rendezvous.h"
+#include "lockstep/collectives/shared_memory.h"
 #include "lockstep/tensor/aten.h"
 
 namespace lockstep::collectives {
@@ -95,6 +97,12 @@ class GlooPending final : public Pending {
   std::shared_ptr<Signal> signal_;
 };
 
+// A sum that was done at once.
+class Done final : public Pending {
+ public:
+  void wait() override {}
+};
+
 at::Tensor bytes_tensor(std::size_t size) { return at::zeros({static_cast<std::int64_t>(size)}, at::kByte); }
 
 class GlooCommunicator final : public Communicator {
@@ -106,11 +114,26 @@ class GlooCommunicator final : public Communicator {
     if (!job_->health->fault()) delete group_;
   }
 
+  // Sums go through memory when all ranks see the same.
+  void share_memory() {
+    std::unique_ptr<SharedMemory> memory = rank() == 0 ? SharedMemory::make(size()) : nullptr;
+    const std::string name = broadcast(memory ? memory->name() : "", 0);
+    if (rank() != 0) memory = SharedMemory::open(name, rank(), size());
+    bool everywhere = true;
+    const std::vector<std::string> processes = all_gather(memory ? ProcessWatch::self() : "");
+    for (const std::string& process : processes) everywhere = everywhere && !process.empty();
+    if (memory) memory->unlink();
+    if (!everywhere) return;
+    memory_ = std::move(memory);
+    for (const std::string& process : processes) watches_.push_back(std::make_unique<ProcessWatch>(process));
+  }
+
   int rank() const override { return job_->options.rank; }
   int size() const override { return static_cast<int>(job_->options.names.size()); }
   std::string member_name(int rank) const override { return job_->options.names.at(static_cast<std::size_t>(rank)); }
 
   std::unique_ptr<Pending> all_reduce_async(const Tensor& value) override {
+    if (memory_ && SharedMemory::can_sum(value.dtype()) && aten(value).nbytes() <= memory_->capacity()) return sum_in_memory(value);
     return submit([&](c10d::ProcessGroupGloo& group) {
       std::vector<at::Tensor> tensors{contiguous(value)};
       return group.allreduce(tensors);
@@ -183,6 +206,30 @@ class GlooCommunicator final : public Communicator {
     return result->group;
   }
 
+  std::unique_ptr<Pending> sum_in_memory(const Tensor& value) {
+    job_->check();
+    const std::uint64_t number = job_->health->next_collective();
+    const at::Tensor data = contiguous(value);
+    const Clock::time_point begin = Clock::now();
+    memory_->sum(data.data_ptr(), static_cast<std::size_t>(data.numel()), value.dtype(), [&] {
+      job_->check();
+      look_after(number);
+      const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+      if (waited > job_->options.timeout) job_->raise(job_->health->overdue(number, waited));
+    });
+    return std::make_unique<Done>();
+  }
+
+  // Throws when a worker that is waited for has gone.
+  void look_after(std::uint64_t number) {
+    if (const auto fault = job_->health->departed(number)) job_->raise(*fault);
+    for (std::size_t i = 0; i < watches_.size(); ++i) {
+      if (!watches_[i]->ended()) continue;
+      job_->health->publish({Code::kUnavailable, fmt::format("{} is lost: its process has ended (killed or crashed)", job_->options.names[i])});
+      job_->check();
+    }
+  }
+
   template <typename Fn>
   std::unique_ptr<Pending> submit(Fn fn) {
     job_->check();
@@ -236,6 +283,8 @@ class GlooCommunicator final : public Communicator {
   JobPtr job_;
   std::string name_;
   Group* group_;
+  std::unique_ptr<SharedMemory> memory_;  // null: ranks on several machines
+  std::vector<std::unique_ptr<ProcessWatch>> watches_;  // of all ranks, with memory_
 };
 
 }  // namespace
@@ -247,7 +296,9 @@ CommunicatorPtr join_job(JobOptions options) {
   job->health = std::make_unique<HealthMonitor>(
       job->meeting.store->clone(), HealthMonitor::Options{job->options.rank, job->options.names, job->options.timeout});
   job->health->start();
-  return std::make_shared<GlooCommunicator>(job, "main");
+  auto group = std::make_shared<GlooCommunicator>(job, "main");
+  group->share_memory();
+  return group;
 }
 
 }  // namespace lockstep::collectives

@@ -187,7 +187,7 @@ std::optional<Fault> HealthMonitor::fault() const {
   const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - shared_->last_round);
   if (shared_->store_lost) {
     shared_->fault = Fault{Code::kUnavailable, fmt::format("{} is lost: its connection is closed (it was killed or has ended)", shared_->options.names[0])};
-  } else if (silent > shared_->options.timeout) {
+  } else if (shared_->options.rank != 0 && silent > shared_->options.timeout) {
     shared_->fault = shared_->lost(0, silent);
   }
   return shared_->fault;
@@ -229,6 +229,16 @@ Fault HealthMonitor::overdue(std::uint64_t number, milliseconds waited) {
                       fmt::format("{} did not arrive at the step the others are at within {:.1f} s; it is too slow, stuck, or runs another "
                                   "program (a longer time can be set)", late, seconds(waited))});
   return *shared_->fault;
+}
+
+std::optional<Fault> HealthMonitor::departed(std::uint64_t number) {
+  const std::lock_guard lock(shared_->mutex);
+  for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
+    if (!shared_->peers[i].left || shared_->peers[i].collective >= number) continue;
+    shared_->set_fault({Code::kUnavailable, fmt::format("{} has ended its program while others still work", shared_->options.names[i])});
+    return shared_->fault;
+  }
+  return std::nullopt;
 }
 
 void HealthMonitor::publish(const Fault& fault) {

@@ -51,6 +51,8 @@ class HealthMonitor {
   Fault diagnose(const std::string& reason);
   // Collective `number` has taken the whole time allowed: names those that have not reached it.
   Fault overdue(std::uint64_t number, std::chrono::milliseconds waited);
+  // A worker that has left the job without having come to collective `number`.
+  std::optional<Fault> departed(std::uint64_t number);
   // Makes a fault of this worker's known to all; waits a moment until it is.
   void publish(const Fault& fault);
   // Says that this worker is done. Rank 0 waits a moment for the others to be done too, as the store goes with it.

@@ -60,15 +60,20 @@ IndexedSlices gather_slices(Communicator& group, const IndexedSlices& own, bool 
 
 }  // namespace
 
-void sum(Communicator& group, Tensors& values, bool idle, std::int64_t bytes_per_pack, Compression compression) {
-  std::vector<Pack> packs = plan(values, bytes_per_pack);
+void sum(Communicator& group, Tensors& values, const SumOptions& options) {
+  std::vector<Pack> packs = plan(values, options.bytes_per_pack);
+  const std::size_t first_always = values.size() - std::min(values.size(), options.never_idle);
   for (Pack& pack : packs) {
-    const auto options = at::TensorOptions().dtype(travelling_type(pack.type, compression));
-    pack.buffer = idle ? at::zeros({pack.elements}, options) : at::empty({pack.elements}, options);
+    pack.buffer = at::empty({pack.elements}, at::TensorOptions().dtype(travelling_type(pack.type, options.compression)));
     std::int64_t at = 0;
     for (const std::size_t i : pack.members) {
       const at::Tensor& value = aten(values[i]);
-      if (!idle) pack.buffer.narrow(0, at, value.numel()).view(value.sizes()).copy_(value.detach());
+      at::Tensor place = pack.buffer.narrow(0, at, value.numel());
+      if (options.idle && i < first_always) {
+        place.zero_();
+      } else {
+        place.view(value.sizes()).copy_(value.detach());
+      }
       at += value.numel();
     }
     pack.pending = group.all_reduce_async(wrap(pack.buffer));

@@ -71,10 +71,22 @@ void MultiWorkerMirroredStrategy::agree() {
   share_entropy(std::stoull(seed));
 }
 
-void MultiWorkerMirroredStrategy::sum_gradients(Tensors& gradients, bool idle) {
+void MultiWorkerMirroredStrategy::sum_over_workers(Tensors& gradients, Tensors& exact, bool idle) {
   if (!workers_) return;
-  const std::int64_t pack = communication_options_.bytes_per_pack;
-  collectives::sum(*workers_, gradients, idle, pack > 0 ? pack : collectives::kDefaultBytesPerPack, communication_options_.compression);
+  const std::int64_t bytes = communication_options_.bytes_per_pack > 0 ? communication_options_.bytes_per_pack : collectives::kDefaultBytesPerPack;
+  const collectives::Compression compression = communication_options_.compression;
+  if (compression != collectives::Compression::kNone) {
+    collectives::sum(*workers_, gradients, {.idle = idle, .bytes_per_pack = bytes, .compression = compression});
+    collectives::sum(*workers_, exact, {.bytes_per_pack = bytes});
+    return;
+  }
+  // One reduction for both, as each costs a round trip.
+  Tensors all = gradients;
+  all.insert(all.end(), exact.begin(), exact.end());
+  collectives::sum(*workers_, all, {.idle = idle, .never_idle = exact.size(), .bytes_per_pack = bytes});
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(gradients.size());
+  exact.assign(middle, all.end());
+  gradients.assign(all.begin(), middle);
 }
 
 }  // namespace lockstep::distribute

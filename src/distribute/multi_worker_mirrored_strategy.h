@@ -50,7 +50,7 @@ class MultiWorkerMirroredStrategy : public Strategy {
   std::string name() const override { return "MultiWorkerMirroredStrategy"; }
   const ClusterResolver& cluster_resolver() const { return resolver_; }
   collectives::CommunicatorPtr workers() const override { return workers_; }
-  void sum_gradients(Tensors& gradients, bool idle) override;
+  void sum_over_workers(Tensors& gradients, Tensors& exact, bool idle) override;
 
  private:
   void agree();

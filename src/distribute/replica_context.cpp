@@ -150,7 +150,7 @@ Tensors ReplicaContext::sum_lists(const std::vector<const Tensors*>& local) cons
     sums.push_back(parts.empty() ? Tensor() : reduce_values(ReduceOp::kSum, parts));
   }
   collectives::Communicator* const workers = run_.alone || !run_.strategy ? nullptr : run_.strategy->communicator();
-  if (workers) collectives::sum(*workers, sums, run_.idle);
+  if (workers) collectives::sum(*workers, sums, {.idle = run_.idle});
   return sums;
 }
 

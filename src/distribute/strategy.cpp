@@ -84,6 +84,8 @@ std::vector<RowRange> split_rows(std::int64_t rows, int parts) {
 Strategy::Strategy(std::vector<std::string> devices) : devices_(std::move(devices)) { ops::initialize_engine(); }
 Strategy::~Strategy() = default;
 
+void Strategy::sum_over_workers(Tensors&, Tensors&, bool) {}
+
 Strategy* Strategy::current() { return t_strategy; }
 
 Strategy::Scope::Scope(Strategy* strategy) : previous_(t_strategy) {
@@ -183,7 +185,7 @@ Tensor reduce_over_job(ReduceOp op, const Tensors& local, collectives::Communica
     sum = ops::call1("Cast", {sum}, {{"DstT", DType::kFloat64}});
   }
   Tensors sums{sum};
-  collectives::sum(*workers, sums, idle);
+  collectives::sum(*workers, sums, {.idle = idle});
   if (op == ReduceOp::kSum) return sums[0];
   return ops::call1("RealDiv", {sums[0], Tensor::scalar(static_cast<double>(count), sums[0].dtype())});
 }

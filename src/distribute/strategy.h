@@ -61,8 +61,9 @@ class Strategy {
   // The workers of the job; null when this process is all of it.
   virtual collectives::CommunicatorPtr workers() const { return nullptr; }
   collectives::Communicator* communicator() const { return workers().get(); }
-  // Replaces the sums of this worker's gradients by those of all workers; see collectives::sum.
-  virtual void sum_gradients(Tensors& gradients, bool idle) { static_cast<void>(gradients), static_cast<void>(idle); }
+  // Replaces this worker's tensors by their sums over all workers; see collectives::sum. Gradients may be rounded on their
+  // way; an idle worker's count as zeros. Those of `exact` never are, and count always.
+  virtual void sum_over_workers(Tensors& gradients, Tensors& exact, bool idle);
   int num_workers() const { return communicator() ? communicator()->size() : 1; }
   int worker_index() const { return communicator() ? communicator()->rank() : 0; }
   bool is_chief() const { return worker_index() == 0; }

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/random/batch_slice.h"
+#include "lockstep/keras/trainer/step_output.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/fused.h"
@@ -23,13 +23,6 @@ static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers set it");
 }  // namespace
 
 void Trainer::request_preemption() noexcept { preemption_requested = true; }
-
-// What one replica's forward pass gives.
-struct Trainer::StepOutput {
-  Structure y_pred;
-  Tensor loss;                       // this replica's share of the batch's loss
-  std::vector<double> output_losses;  // the share of each output's own loss
-};
 
 namespace {
 
@@ -108,40 +101,6 @@ Trainer::Share Trainer::share_of(const Batch& batch) const {
   return share;
 }
 
-// Puts the workers' parts together: every worker then has the outputs of the whole batch.
-Structure Trainer::join_workers(const Batch& batch, const Structure& local, Tensors extra, Tensors* sums) const {
-  const Share share = share_of(batch);
-  const std::int64_t all_rows = batch_rows(batch);
-  const std::int64_t begin = share.idle() ? 0 : share.ranges.front().begin;
-  const std::int64_t rows = share.idle() ? 1 : share.ranges.back().end - begin;
-  // Each worker's rows in their place, zeros elsewhere: the sum has all.
-  const auto in_place = [&](const Tensor& part) {
-    if (!part.defined() || rows == 0) return part;
-    const std::int64_t each = part.dim(0) / rows;
-    const auto padding = [&](std::int64_t count) {
-      std::vector<std::int64_t> dims(part.shape().dims().begin(), part.shape().dims().end());
-      dims[0] = count * each;
-      return Tensor::zeros(Shape(dims), part.dtype());
-    };
-    return ops::concat({padding(begin), part, padding(all_rows - begin - rows)}, 0);
-  };
-  Tensors values = std::move(extra);
-  const std::size_t first_leaf = values.size();
-  for (const Tensor& leaf : local.flatten()) {
-    for (const Tensor& part : {leaf, leaf.mask(), leaf.logits()}) values.push_back(in_place(part));
-  }
-  collectives::sum(*strategy_->communicator(), values, share.idle());
-  Tensors joined;
-  for (std::size_t i = first_leaf; i < values.size(); i += 3) {
-    Tensor whole = values[i];
-    if (values[i + 1].defined()) whole.set_mask(values[i + 1]);
-    if (values[i + 2].defined()) whole.set_logits(values[i + 2]);
-    joined.push_back(std::move(whole));
-  }
-  if (sums) sums->assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(first_leaf));
-  return local.pack(joined);
-}
-
 // The model's losses of `part`, which is rows offset … of `whole`. Each loss is divided by the denominator of the
 // whole batch, and terms that belong to no sample (weight penalties, add_loss) count by the part's share of the
 // rows, so the replicas' losses and gradients add up to those of one replica.
@@ -188,9 +147,7 @@ Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& out
     outputs.resize(count);
     gradients.resize(count);
   });
-  Tensors sums = sum_replicas(gradients);
-  if (strategy_) strategy_->sum_gradients(sums, share_of(batch).idle());
-  return sums;
+  return sum_replicas(gradients);
 }
 
 Tensors Trainer::sum_replicas(std::vector<Tensors>& gradients) {
@@ -215,30 +172,25 @@ void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs
       [&](std::size_t count) { outputs.resize(count); });
 }
 
-Results Trainer::finish_step(const Batch& batch, std::vector<StepOutput>& outputs) {
-  double loss = 0;
-  std::vector<double> output_losses(outputs[0].output_losses.size(), 0.0);
+// What the replicas, and then the workers, have found out together.
+Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors* gradients) {
+  StepOutput whole;
+  whole.output_losses.assign(outputs[0].output_losses.size(), 0.0);
   std::vector<const Structure*> predictions;
   for (const StepOutput& out : outputs) {
-    if (out.loss.defined()) loss += out.loss.item<double>();
-    for (std::size_t i = 0; i < output_losses.size(); ++i) output_losses[i] += out.output_losses[i];
+    if (out.loss.defined()) whole.total_loss += out.loss.item<double>();
+    for (std::size_t i = 0; i < whole.output_losses.size(); ++i) whole.output_losses[i] += out.output_losses[i];
     predictions.push_back(&out.y_pred);
   }
-  Structure y_pred = concat_rows(predictions);
-  if (strategy_ && strategy_->communicator()) {
-    output_losses.insert(output_losses.end(), {loss, preemption_requested ? 1.0 : 0.0});
-    Tensors sums;
-    y_pred = join_workers(batch, y_pred, {Tensor::from_vector(output_losses)}, &sums);
-    output_losses = sums[0].to_vector<double>();
-    preempted_ = output_losses.back() > 0;
-    output_losses.pop_back();
-    loss = output_losses.back();
-    output_losses.pop_back();
-  } else {
-    preempted_ = preemption_requested;
-  }
+  whole.y_pred = concat_rows(predictions);
+  preempted_ = preemption_requested;
+  if (strategy_ && strategy_->communicator()) join_workers(batch, whole, gradients);
+  return whole;
+}
+
+Results Trainer::finish_step(const Batch& batch, const StepOutput& whole) {
   const auto update = [&] {
-    compiled_->update(batch.y, y_pred, batch.sample_weight, loss, output_losses, batch_rows(batch));
+    compiled_->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss, whole.output_losses, batch_rows(batch));
   };
   // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
   run_alone(update);
@@ -257,15 +209,16 @@ Results Trainer::train_step(const Batch& batch) {
   require_compiled("train");
   std::vector<StepOutput> outputs;
   Tensors gradients = train_replicas(batch, outputs);
+  const StepOutput whole = join(batch, outputs, &gradients);
   if (!gradients.empty()) optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
-  return finish_step(batch, outputs);
+  return finish_step(batch, whole);
 }
 
 Results Trainer::test_step(const Batch& batch) {
   require_compiled("evaluate");
   std::vector<StepOutput> outputs;
   test_replicas(batch, outputs);
-  return finish_step(batch, outputs);
+  return finish_step(batch, join(batch, outputs, nullptr));
 }
 
 Structure Trainer::predict_step(const Batch& batch) {
@@ -275,8 +228,10 @@ Structure Trainer::predict_step(const Batch& batch) {
       [&](std::size_t count) { parts.resize(count); });
   std::vector<const Structure*> pointers;
   for (const Structure& part : parts) pointers.push_back(&part);
-  const Structure local = concat_rows(pointers);
-  return strategy_ && strategy_->communicator() ? join_workers(batch, local) : local;
+  StepOutput whole;
+  whole.y_pred = concat_rows(pointers);
+  if (strategy_ && strategy_->communicator()) join_workers(batch, whole, nullptr);
+  return whole.y_pred;
 }
 
 Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structure& y_pred, const Structure& sample_weight) {

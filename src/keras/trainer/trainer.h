@@ -92,7 +92,7 @@ class Trainer {
   StepOutput forward_loss(const Batch& part, const Batch& whole, std::int64_t offset, bool training);
   Tensors train_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
   void test_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
-  Results finish_step(const Batch& batch, std::vector<StepOutput>& outputs);
+  Results finish_step(const Batch& batch, const StepOutput& whole);
   // This worker's part of a batch.
   struct Share {
     int replicas = 1;                          // that take part, over all workers
@@ -100,7 +100,8 @@ class Trainer {
     bool idle() const { return ranges.empty(); }
   };
   Share share_of(const Batch& batch) const;
-  Structure join_workers(const Batch& batch, const Structure& local, Tensors extra = {}, Tensors* sums = nullptr) const;
+  StepOutput join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors* gradients);
+  void join_workers(const Batch& batch, StepOutput& whole, Tensors* gradients);
   static Tensors sum_replicas(std::vector<Tensors>& gradients);
   void run_alone(const std::function<void()>& fn) const;
   void spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,

@@ -1,0 +1,17 @@
+// What the forward pass of a step gives; for the trainer's own sources.
+#pragma once
+
+#include <vector>
+
+#include "lockstep/keras/trainer/trainer.h"
+
+namespace lockstep::keras {
+
+struct Trainer::StepOutput {
+  Structure y_pred;
+  Tensor loss;                        // a replica's share of the batch's loss
+  double total_loss = 0;              // once joined: the batch's loss
+  std::vector<double> output_losses;  // each output's own loss, or the share of it
+};
+
+}  // namespace lockstep::keras
