@@ -1,5 +1,6 @@
 // Convolution, bias, relu and a max-pool after it, of float32 NHWC images: own loops, image by image, forward and backward.
 #include <algorithm>
+#include <map>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -62,7 +63,14 @@ const float* padded(const WindowGeometry& g, const float* x, Scratch& scratch) {
   return to;
 }
 
-at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu, const ConvWindow& w) {
+// A max-pool after a convolution, to be made while each image is in the cache.
+struct PoolAlong {
+  WindowGeometry window;
+  at::Tensor y, which;
+};
+
+at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu, const ConvWindow& w,
+                          PoolAlong* pool = nullptr) {
   const WindowGeometry g = geometry(x, kernel, w);
   const DirectKernels& loops = direct_kernels();
   const at::Tensor images = x.contiguous(), weights = kernel.contiguous();
@@ -74,13 +82,23 @@ at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const a
   const float* b = offset.defined() ? offset.const_data_ptr<float>() : nullptr;
   float* to = y.mutable_data_ptr<float>();
   // Few images are cut into bands of rows.
-  const std::int64_t count = x.size(0), bands = std::clamp<std::int64_t>(parallel_threads() / count, 1, g.out_h);
+  const std::int64_t count = x.size(0), bands = pool ? 1 : std::clamp<std::int64_t>(parallel_threads() / count, 1, g.out_h);
+  float* pooled = nullptr;
+  std::uint8_t* marks = nullptr;
+  if (pool) {
+    pool->y = at::empty({count, pool->window.out_h, pool->window.out_w, pool->window.out_channels}, x.options());
+    pool->which = at::empty(pool->y.sizes(), at::kByte);
+    pooled = pool->y.mutable_data_ptr<float>(), marks = pool->which.mutable_data_ptr<std::uint8_t>();
+  }
   parallel_for(0, count * bands, 1, [&](std::int64_t begin, std::int64_t end) {
     static thread_local Scratch scratch;
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t n = unit / bands, band = unit % bands;
       loops.conv_forward(g, padded(g, from + n * image_size(g), scratch), k, b, relu, band * g.out_h / bands, (band + 1) * g.out_h / bands,
                          to + n * output_size(g));
+      if (!pool) continue;
+      const std::int64_t at = n * output_size(pool->window);
+      loops.max_pool_forward(pool->window, to + n * output_size(g), pooled + at, marks + at);
     }
   });
   return y;
@@ -214,9 +232,11 @@ ConvWindow saved_window(const torch::autograd::AutogradContext& context) {
 
 struct ConvNode : torch::autograd::Function<ConvNode> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& kernel,
-                            const std::optional<at::Tensor>& offset, bool relu, const std::shared_ptr<const ConvWindow>& window) {
+                            const std::optional<at::Tensor>& offset, bool relu, const std::shared_ptr<const ConvWindow>& window,
+                            PoolAlong* pool) {
     const at::Tensor bias = offset.value_or(at::Tensor());
-    at::Tensor y = is_direct(kernel, *window) ? direct_forward(x, kernel, bias, relu, *window) : plain_forward(x, kernel, bias, relu, *window);
+    at::Tensor y = is_direct(kernel, *window) ? direct_forward(x, kernel, bias, relu, *window, pool)
+                                              : plain_forward(x, kernel, bias, relu, *window);
     context->save_for_backward({x, kernel, relu ? y : at::Tensor()});
     context->saved_data["bias"] = bias.defined();
     save_window(*context, *window);
@@ -243,7 +263,7 @@ struct ConvNode : torch::autograd::Function<ConvNode> {
         out.images = plain_gradients(x, kernel, dz, w, {.images = true}).images;
       }
     }
-    return {out.images, out.kernel, out.bias, at::Tensor(), at::Tensor()};
+    return {out.images, out.kernel, out.bias, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -275,17 +295,31 @@ struct LastConv {
       kernel{c10::intrusive_ptr<c10::TensorImpl>()}, bias{c10::intrusive_ptr<c10::TensorImpl>()};
   bool has_bias = false;
   std::shared_ptr<const ConvWindow> window;
+  std::optional<PoolAlong> pool;
 };
 thread_local bool t_fuse_pools = false;
 thread_local LastConv t_last_conv;
 
+// The pool that followed a convolution, by the convolution's weights. A wrong guess costs time only.
+thread_local std::map<const void*, WindowGeometry> t_pools;
+constexpr std::size_t kMostPools = 256;
+
+std::optional<PoolAlong> expected_pool(const at::Tensor& kernel, const ConvWindow& w) {
+  const auto known = t_pools.find(kernel.const_data_ptr());
+  if (known == t_pools.end()) return std::nullopt;
+  const WindowGeometry& pool = known->second;
+  if (pool.height != w.output[0] || pool.width != w.output[1] || pool.channels != kernel.size(3)) return std::nullopt;
+  return PoolAlong{pool, {}, {}};
+}
+
 void remember_conv(const at::Tensor& y, const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias,
-                   const std::shared_ptr<const ConvWindow>& w) {
+                   const std::shared_ptr<const ConvWindow>& w, std::optional<PoolAlong> pool) {
   const auto weak = [](const at::Tensor& t) { return c10::weak_intrusive_ptr<c10::TensorImpl>(t.getIntrusivePtr()); };
   t_last_conv.output = weak(y), t_last_conv.x = weak(x), t_last_conv.kernel = weak(kernel);
   t_last_conv.has_bias = bias.defined();
   if (bias.defined()) t_last_conv.bias = weak(bias);
   t_last_conv.window = w;
+  t_last_conv.pool = std::move(pool);
 }
 
 }  // namespace
@@ -300,9 +334,10 @@ at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::T
   const auto window = std::make_shared<const ConvWindow>(std::move(w));
   // An undefined tensor among the inputs of a node is an error in LibTorch; an empty optional is not.
   const auto offset = bias.defined() ? std::optional(bias) : std::nullopt;
-  at::Tensor y = ConvNode::apply(x, kernel, offset, relu, window);
   const bool joins = t_fuse_pools && relu && is_direct(kernel, *window) && (!x.requires_grad() || can_flip(geometry(x, kernel, *window)));
-  if (joins) remember_conv(y, x, kernel, bias, window);
+  std::optional<PoolAlong> pool = joins ? expected_pool(kernel, *window) : std::nullopt;
+  at::Tensor y = ConvNode::apply(x, kernel, offset, relu, window, pool ? &*pool : nullptr);
+  if (joins) remember_conv(y, x, kernel, bias, window, std::move(pool));
   return y;
 }
 
@@ -312,6 +347,14 @@ ScopedPoolFusion::~ScopedPoolFusion() {
   t_last_conv = LastConv();
 }
 
+std::optional<PoolResult> take_expected_pool(const at::Tensor& conv_output, const WindowGeometry& pool) {
+  const auto output = t_last_conv.output.lock();
+  if (!output || output.get() != conv_output.unsafeGetTensorImpl() || !t_last_conv.pool || t_last_conv.pool->window != pool) return std::nullopt;
+  const PoolAlong made = std::move(*t_last_conv.pool);
+  t_last_conv.pool.reset();
+  return PoolResult{made.y, made.which};
+}
+
 std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const WindowGeometry& pool, const at::Tensor& pooled, const at::Tensor& which) {
   if (!t_fuse_pools || !t_last_conv.window) return std::nullopt;
   const auto output = t_last_conv.output.lock();
@@ -319,6 +362,8 @@ std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const Win
   const auto x = t_last_conv.x.lock(), kernel = t_last_conv.kernel.lock(), bias = t_last_conv.bias.lock();
   if (!x || !kernel || (t_last_conv.has_bias && !bias)) return std::nullopt;
   const auto offset = t_last_conv.has_bias ? std::optional(at::Tensor(bias)) : std::nullopt;
+  if (t_pools.size() >= kMostPools) t_pools.clear();
+  t_pools.insert_or_assign(at::Tensor(kernel).const_data_ptr(), pool);
   return ConvPoolNode::apply(at::Tensor(x), at::Tensor(kernel), offset, pooled, which, t_last_conv.window, pool);
 }
 

@@ -16,6 +16,14 @@ namespace lockstep::ops {
 std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const WindowGeometry& pool, const at::Tensor& pooled,
                                         const at::Tensor& which);
 
+// A max-pool's results.
+struct PoolResult {
+  at::Tensor y, which;
+};
+// Those of `pool` on `conv_output`, where the convolution made them while each image was in the cache, because a pool like
+// that followed when these weights were last used on this thread.
+std::optional<PoolResult> take_expected_pool(const at::Tensor& conv_output, const WindowGeometry& pool);
+
 std::vector<std::int64_t> pack_geometry(const WindowGeometry& g);
 WindowGeometry unpack_geometry(const std::vector<std::int64_t>& values);
 

@@ -18,6 +18,7 @@ struct WindowGeometry {
   std::int64_t padded_w() const { return width + pad_left + pad_right; }
   bool padded() const { return pad_top || pad_left || pad_bottom || pad_right; }
   std::int64_t taps() const { return window_h * window_w * channels; }
+  bool operator==(const WindowGeometry&) const = default;
 };
 
 // C = act(op(A) op(B) + bias), all row-major. op(A) is [rows, depth], op(B) [depth, columns]; strides are from row to row of

@@ -6,7 +6,7 @@
 namespace lockstep::ops {
 
 // Elements from which LibTorch's threads, which all meet at the end of each loop, are worth waking.
-constexpr std::int64_t kLargeWork = 1 << 19;
+constexpr std::int64_t kLargeWork = 1 << 22;
 
 // While one lives, LibTorch's loops on this thread use several threads if the largest tensor they work on is large.
 class LibraryThreads {

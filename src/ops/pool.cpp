@@ -166,8 +166,12 @@ Tensors max_pool(const Call& call) {
   if (w.spatial != 2 || x.scalar_type() != at::kFloat || w.channels_first || w.size[0] * w.size[1] > 255) return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
   if (!x.requires_grad() || !at::GradMode::is_enabled()) return one(run_forward(x, g, nullptr));
-  at::Tensor which;
-  const at::Tensor y = run_forward(x, g, &which);
+  at::Tensor y, which;
+  if (auto expected = take_expected_pool(x, g)) {
+    y = std::move(expected->y), which = std::move(expected->which);
+  } else {
+    y = run_forward(x, g, &which);
+  }
   if (auto joined = try_join_pool(x, g, y, which)) return one(*joined);
   return one(MaxPoolNode::apply(x, y, which, g));
 }

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/parallel.h"
 #include "lockstep/ops/philox.h"
 
 namespace lockstep::random {
@@ -187,16 +188,25 @@ Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& se
       for (double& value : out) value = value >= rate ? 1.0 / (1.0 - rate) : 0.0;
     });
   }
-  const auto apply = [&](std::span<float> out) {
-    uniform_fill(dtype)(state, offset, out);
+  const auto apply = [&](std::span<float> out, std::int64_t at) {
+    uniform_fill(dtype)(state, at, out);
     const bool narrow = dtype_size(dtype) == 2;
     const float limit = narrow ? round16(static_cast<float>(rate), dtype) : static_cast<float>(rate);
     const auto scale = static_cast<float>(1.0 / (1.0 - rate));
     for (float& value : out) value = value >= limit ? scale : 0.0f;
   };
-  if (dtype == DType::kFloat32) return make<float>(shape, dtype, apply);
+  if (dtype == DType::kFloat32) {
+    return make<float>(shape, dtype, [&](std::span<float> out) {
+      constexpr std::size_t kGroup = 4096;
+      const auto groups = static_cast<std::int64_t>((out.size() + kGroup - 1) / kGroup);
+      ops::parallel_for(0, groups, 1, [&](std::int64_t begin, std::int64_t end) {
+        const std::size_t from = static_cast<std::size_t>(begin) * kGroup, to = std::min(out.size(), static_cast<std::size_t>(end) * kGroup);
+        apply(out.subspan(from, to - from), offset + static_cast<std::int64_t>(from));
+      });
+    });
+  }
   std::vector<float> values(static_cast<std::size_t>(*shape.num_elements()));
-  apply(values);
+  apply(values, offset);
   return from_floats(values, shape, dtype);
 }
 
