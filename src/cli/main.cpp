@@ -2,7 +2,9 @@
 // 3 verify found damage.
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
 #include <vector>
@@ -80,7 +82,9 @@ int run(std::vector<std::string> given) {
 }  // namespace
 }  // namespace lockstep::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+int guarded_run(int argc, char** argv) {
   // A file that may grow no further, or a reader that went away, is an error like others.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
@@ -99,4 +103,14 @@ int main(int argc, char** argv) {
     lockstep::cli::report(fmt::format("internal error: {}", e.what()));
   }
   return lockstep::cli::kFailure;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = guarded_run(argc, argv);
+  // Taking LibTorch's registries apart would cost more than many a command; all files are closed by now.
+  std::cout.flush();
+  std::fflush(stderr);
+  std::_Exit(code);
 }

@@ -85,6 +85,8 @@ int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
   }
 }
 
+constexpr std::size_t kWriteBack = std::size_t{1} << 20;
+
 // Through the page cache: past it, writing is a little faster, but the next reader of the file, often
 // the same process, would wait for the device instead of finding the bytes in memory.
 class PosixWritableFile final : public WritableFile {
@@ -100,6 +102,8 @@ class PosixWritableFile final : public WritableFile {
         throw_errno(written < 0 ? errno : ENOSPC, fmt::format("write {} bytes at offset {}", part, offset), path_);
       }
       const auto size = static_cast<std::size_t>(written);
+      // The device starts now instead of at sync(), which also reports what goes wrong.
+      if (size >= kWriteBack) ::sync_file_range(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(size), SYNC_FILE_RANGE_WRITE);
       offset += size;
       bytes = bytes.subspan(size);
     }

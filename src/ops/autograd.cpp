@@ -124,4 +124,10 @@ void initialize_engine() {
   set_grad_enabled(false);
 }
 
+namespace {
+
+// Before the first operation, whatever that is.
+const bool kInitialized = (initialize_engine(), true);
+
+}  // namespace
 }  // namespace lockstep::ops

@@ -1,6 +1,10 @@
 #include "lockstep/tensor/tensor.h"
 
+#include <sys/mman.h>
+
+#include <cmath>
 #include <cstring>
+#include <memory>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -31,6 +35,28 @@ template <> constexpr DType dtype_of<std::uint32_t>() { return DType::kUInt32; }
 template <> constexpr DType dtype_of<std::uint64_t>() { return DType::kUInt64; }
 
 at::Tensor host_contiguous(const Tensor& tensor) { return aten(tensor).detach().cpu().contiguous(); }
+
+// Zeros that the system hands out as they are touched: a variable that is about to be loaded costs neither time nor memory.
+at::Tensor untouched_zeros(const Shape& shape, at::ScalarType type) {
+  constexpr std::size_t kLarge = 1 << 20;
+  const std::size_t bytes = static_cast<std::size_t>(shape.num_elements().value_or(0)) * c10::elementSize(type);
+  if (bytes < kLarge) return at::zeros(shape.dims(), type);
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) throw_resource_exhausted(fmt::format("out of memory: {} bytes for zeros of shape {}", bytes, shape.to_string()));
+  struct Block {
+    void* data;
+    std::size_t bytes;
+  };
+  const auto unmap = [](void* context) {
+    const std::unique_ptr<Block> block(static_cast<Block*>(context));
+    ::munmap(block->data, block->bytes);
+  };
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(data, new Block{data, bytes}, unmap, at::kCPU),
+                       c10::GetAllocator(at::kCPU), /*resizable=*/true);
+  at::Tensor out = at::empty({0}, type);
+  out.set_(std::move(storage), 0, shape.dims());
+  return out;
+}
 
 const TensorImpl& checked(const Tensor& tensor, bool ok, const char* wanted) {
   if (!tensor.defined()) throw_invalid_argument(fmt::format("an undefined tensor was given where {} is needed", wanted));
@@ -79,10 +105,11 @@ Tensor Tensor::from_data(const formats::TensorData& data) {
 }
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype) {
-  return wrap(at::zeros(shape.dims(), at::TensorOptions().dtype(to_scalar_type(dtype))));
+  return wrap(untouched_zeros(shape, to_scalar_type(dtype)));
 }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+  if (value == 0 && !std::signbit(value)) return zeros(shape, dtype);
   return wrap(at::full(shape.dims(), value, at::TensorOptions().dtype(to_scalar_type(dtype))));
 }
 
