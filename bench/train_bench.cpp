@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/strategy_spec.h"
 #include "lockstep/formats/npy.h"
 #include "lockstep/saving/keras_saving.h"
 
