@@ -91,7 +91,7 @@ void sum(Communicator& group, Tensors& values, const SumOptions& options) {
     }
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
-    if (const auto& slices = ops::slices_of(given[i])) ops::set_slices(values[i], gather_slices(group, *slices, idle));
+    if (const auto& slices = ops::slices_of(given[i])) ops::set_slices(values[i], gather_slices(group, *slices, options.idle && i < first_always));
   }
 }
 
