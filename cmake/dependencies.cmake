@@ -11,8 +11,6 @@ pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5)
 find_package(ZLIB REQUIRED)
-# oneDNN, for kernels of our own (libtorch_cpu keeps its copy to itself); its CMake package asks for OpenCL, we do not.
-find_library(LOCKSTEP_DNNL dnnl REQUIRED)
 
 # LibTorch: one given by the environment or by -DCMAKE_PREFIX_PATH, else the one of tools/setup.sh.
 set(torch_hints $ENV{LOCKSTEP_LIBTORCH} ${CMAKE_PREFIX_PATH})
