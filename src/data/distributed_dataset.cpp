@@ -175,26 +175,6 @@ DistributedDataset common_dataset(std::function<LocalSteps()> make, const InputS
 
 // ---- the policies --------------------------------------------------------------------------------------
 
-// What the chief has decided, on every worker; its seeds as well. An error of the chief's is thrown by all.
-AutoShardPolicy agreed_policy(const data::Dataset& dataset, collectives::Communicator& group) {
-  Json decision;
-  if (group.rank() == 0) {
-    try {
-      decision = {{"policy", static_cast<int>(data::resolve_policy(dataset, group.size()))},
-                  {"seeds", dataset.save_state()}};
-    } catch (const Error& e) {
-      decision = {{"code", static_cast<int>(e.code())}, {"message", e.message()}};
-    }
-  }
-  decision =
-      parse_json(group.broadcast(group.rank() == 0 ? dump_json(decision) : "", 0), "the chief's decision on a dataset");
-  if (decision.contains("message")) {
-    throw Error(static_cast<Code>(decision["code"].get<int>()), decision["message"].get<std::string>());
-  }
-  told(&group, [&] { dataset.restore_state(decision["seeds"]); });
-  return static_cast<AutoShardPolicy>(decision["policy"].get<int>());
-}
-
 // Rows of each global batch for the local replicas.
 DistributedDataset data_sharded(const data::Dataset& dataset, const InputShare& share) {
   return DistributedDataset([dataset, share]() -> DistributedDataset::Steps {
@@ -276,14 +256,28 @@ std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_
   return global_batch_size / num_replicas_in_sync;
 }
 
-void share_seeds(const data::Dataset& dataset, collectives::Communicator& group) {
-  const std::string state = group.broadcast(group.rank() == 0 ? dump_json(dataset.save_state()) : "", 0);
-  told(&group, [&] { dataset.restore_state(parse_json(state, "the chief's dataset")); });
+AutoShardPolicy agree_on_policy(const data::Dataset& dataset, collectives::Communicator& group) {
+  Json decision;
+  if (group.rank() == 0) {
+    try {
+      decision = {{"policy", static_cast<int>(data::resolve_policy(dataset, group.size()))},
+                  {"seeds", dataset.save_state()}};
+    } catch (const Error& e) {
+      decision = {{"code", static_cast<int>(e.code())}, {"message", e.message()}};
+    }
+  }
+  decision =
+      parse_json(group.broadcast(group.rank() == 0 ? dump_json(decision) : "", 0), "the chief's decision on a dataset");
+  if (decision.contains("message")) {
+    throw Error(static_cast<Code>(decision["code"].get<int>()), decision["message"].get<std::string>());
+  }
+  told(&group, [&] { dataset.restore_state(decision["seeds"]); });
+  return static_cast<AutoShardPolicy>(decision["policy"].get<int>());
 }
 
 DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputShare& share) {
   if (!share.group) return data_sharded(dataset, share);
-  const AutoShardPolicy policy = agreed_policy(dataset, *share.group);
+  const AutoShardPolicy policy = agree_on_policy(dataset, *share.group);
   if (policy == AutoShardPolicy::kData) return data_sharded(dataset, share);
   if (policy == AutoShardPolicy::kFile) {
     return rebatched(told(share.group, [&] { return data::shard_files(dataset, share.num_workers(), share.worker()); }),

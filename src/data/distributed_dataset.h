@@ -89,8 +89,9 @@ DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputS
 DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
                                             const InputShare& share, const InputOptions& options = {});
 
-// Gives a dataset the chief's seeds on every worker, so that all shuffle alike. Throws InvalidArgument when a worker
-// has built another pipeline than the chief.
-void share_seeds(const data::Dataset& dataset, collectives::Communicator& group);
+// The chief's decision on a dataset, kData, kFile or kOff (see data::resolve_policy); every worker calls it. The dataset
+// has the chief's seeds afterwards, so that all shuffle alike. Throws on every worker what the chief found wrong, and
+// InvalidArgument on a worker that has built another pipeline than the chief.
+data::AutoShardPolicy agree_on_policy(const data::Dataset& dataset, collectives::Communicator& group);
 
 }  // namespace lockstep::distribute

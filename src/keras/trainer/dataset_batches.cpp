@@ -3,9 +3,29 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
+#include "lockstep/data/distributed_dataset.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 namespace {
+
+Batch split(const data::Element& element) {
+  if (!element.is_list()) return {element, {}, {}};
+  switch (element.items().size()) {
+    case 1: return {element[0], {}, {}};
+    case 2: return {element[0], element[1], {}};
+    case 3: return {element[0], element[1], element[2]};
+    default:
+      throw_invalid_argument(fmt::format("a dataset's element has {} parts; expected x, (x, y) or (x, y, sample_weight)",
+                                         element.items().size()));
+  }
+}
+
+Batch weighted(Batch batch, const std::map<std::int64_t, double>& class_weight) {
+  if (!class_weight.empty()) batch.sample_weight = apply_class_weight(batch.y, batch.sample_weight, class_weight);
+  return batch;
+}
 
 class DatasetBatches : public BatchSource {
  public:
@@ -27,34 +47,65 @@ class DatasetBatches : public BatchSource {
     if (!iterator_) reset();
     std::optional<data::Element> element = iterator_->next();
     if (!element) return std::nullopt;
-    Batch batch = split(*element);
-    if (!class_weight_.empty()) batch.sample_weight = apply_class_weight(batch.y, batch.sample_weight, class_weight_);
-    return batch;
+    return weighted(split(*element), class_weight_);
   }
 
  private:
-  static Batch split(const data::Element& element) {
-    if (!element.is_list()) return {element, {}, {}};
-    switch (element.items().size()) {
-      case 1: return {element[0], {}, {}};
-      case 2: return {element[0], element[1], {}};
-      case 3: return {element[0], element[1], element[2]};
-      default:
-        throw_invalid_argument(fmt::format("a dataset's element has {} parts; expected x, (x, y) or (x, y, sample_weight)",
-                                           element.items().size()));
-    }
-  }
-
   data::Dataset dataset_;
   bool steps_given_;
   std::map<std::int64_t, double> class_weight_;
   std::optional<data::DatasetIterator> iterator_;
 };
 
+// Each worker reads its own part; a batch is the parts of all, one after the other.
+class GatheredBatches : public BatchSource {
+ public:
+  GatheredBatches(const data::Dataset& dataset, collectives::Communicator& workers,
+                  std::map<std::int64_t, double> class_weight)
+      : workers_(workers),
+        parts_(distribute::distribute_dataset(dataset, {&workers, workers.size(), workers.rank(), 1})),
+        class_weight_(std::move(class_weight)) {}
+
+  std::optional<std::int64_t> num_batches() const override { return std::nullopt; }
+  void reset() override { part_.reset(); }
+
+  std::optional<Batch> next() override {
+    if (!part_) {
+      part_.emplace(parts_.begin());
+    } else if (*part_ != parts_.end()) {
+      ++*part_;
+    }
+    if (*part_ == parts_.end()) return std::nullopt;
+    const data::Element& own = (**part_)[0];
+    Tensors whole;
+    for (const Tensor& leaf : own.flatten()) {
+      const Tensors parts = collectives::gather(workers_, leaf);
+      whole.push_back(leaf.defined() ? ops::concat(parts, 0) : leaf);
+    }
+    return weighted(split(own.pack(whole)), class_weight_);
+  }
+
+ private:
+  collectives::Communicator& workers_;
+  distribute::DistributedDataset parts_;
+  std::map<std::int64_t, double> class_weight_;
+  std::optional<distribute::DistributedDataset::Iterator> part_;
+};
+
 }  // namespace
 
-std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, bool steps_given,
+std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, collectives::Communicator* workers, bool steps_given,
                                              std::map<std::int64_t, double> class_weight) {
+  if (workers) {
+    // What nobody chose is DATA: then a batch needs no sending.
+    data::Options options = dataset.options();
+    data::AutoShardPolicy& policy = options.experimental_distribute.auto_shard_policy;
+    if (policy == data::AutoShardPolicy::kAuto) policy = data::AutoShardPolicy::kData;
+    dataset = dataset.with_options(options);
+    if (distribute::agree_on_policy(dataset, *workers) != data::AutoShardPolicy::kData) {
+      return std::make_unique<GatheredBatches>(dataset, *workers, std::move(class_weight));
+    }
+  }
   return std::make_unique<DatasetBatches>(std::move(dataset), steps_given, std::move(class_weight));
 }
 

@@ -104,6 +104,8 @@ void Trainer::build_for(const Batch& batch) {
   model_(one.x, {.training = false});
 }
 
+collectives::Communicator* Trainer::communicator() const { return strategy_ ? strategy_->communicator() : nullptr; }
+
 std::unique_ptr<distribute::Strategy::Scope> Trainer::enter_strategy() const {
   return strategy_ ? std::make_unique<distribute::Strategy::Scope>(strategy_) : nullptr;
 }
@@ -205,7 +207,7 @@ std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, Fi
   if (arrays) {
     validation = array_batches({arrays->x, arrays->y, arrays->sample_weight}, {.batch_size = validation_batch});
   } else if (dataset) {
-    validation = dataset_batches(*dataset);
+    validation = dataset_batches(*dataset, communicator());
   } else if (options.validation_split != 0.0) {
     const std::int64_t rows = batch_rows(data), kept = training_rows(rows, options.validation_split);
     validation = array_batches(batch_slice(data, kept, rows), {.batch_size = validation_batch});
@@ -223,9 +225,9 @@ std::shared_ptr<History> Trainer::fit(const data::Dataset& dataset, FitOptions o
   if (const auto* arrays = std::get_if<ValidationArrays>(&options.validation_data)) {
     validation = array_batches({arrays->x, arrays->y, arrays->sample_weight}, {.batch_size = options.validation_batch_size.value_or(32)});
   } else if (const auto* other = std::get_if<data::Dataset>(&options.validation_data)) {
-    validation = dataset_batches(*other, options.validation_steps.has_value());
+    validation = dataset_batches(*other, communicator(), options.validation_steps.has_value());
   }
-  const auto source = dataset_batches(dataset, options.steps_per_epoch.has_value(), options.class_weight);
+  const auto source = dataset_batches(dataset, communicator(), options.steps_per_epoch.has_value(), options.class_weight);
   return run_fit(*source, std::move(options), validation.get());
 }
 
@@ -319,7 +321,7 @@ Results Trainer::evaluate(const Structure& x, const Structure& y, EvaluateOption
 
 Results Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions options) {
   require_compiled("evaluate");
-  const auto source = dataset_batches(dataset, options.steps.has_value());
+  const auto source = dataset_batches(dataset, communicator(), options.steps.has_value());
   source->reset();
   const int verbose = resolve_verbose(options.verbose, strategy_);
   CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this,
@@ -362,7 +364,7 @@ Structure Trainer::predict(const Structure& x, PredictOptions options) {
 }
 
 Structure Trainer::predict(const data::Dataset& dataset, PredictOptions options) {
-  return run_predict(*dataset_batches(dataset, options.steps.has_value()), options);
+  return run_predict(*dataset_batches(dataset, communicator(), options.steps.has_value()), options);
 }
 
 Results Trainer::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) {

@@ -110,6 +110,7 @@ class Trainer {
   void build_for(const Batch& batch);
   // Steps run across the replicas of the strategy, whether or not the caller is in its scope.
   std::unique_ptr<distribute::Strategy::Scope> enter_strategy() const;
+  collectives::Communicator* communicator() const;  // of the workers; null for one
   // The model's own step where its class has one, else the one above.
   Results call_train_step(const Batch& batch);
   Results call_test_step(const Batch& batch);

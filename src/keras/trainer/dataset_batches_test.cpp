@@ -1,0 +1,67 @@
+#include "lockstep/keras/trainer/dataset_batches.h"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/collectives/thread_group.h"
+#include "lockstep/keras/random/seeds.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+using data::AutoShardPolicy;
+using data::Dataset;
+using data::Element;
+using Steps = std::vector<std::vector<std::int64_t>>;
+
+Dataset with_policy(const Dataset& dataset, AutoShardPolicy policy) {
+  data::Options options;
+  options.experimental_distribute.auto_shard_policy = policy;
+  return dataset.with_options(options);
+}
+
+// What two passes over each worker's batches give: x, and y = 10 x.
+std::vector<Steps> seen(int workers, const std::function<Dataset(int)>& make) {
+  std::vector<Steps> out(static_cast<std::size_t>(workers));
+  collectives::run_ranks(workers, [&](collectives::Communicator& group) {
+    const Dataset pairs = make(group.rank()).map([](const Element& x) { return Element{x.leaf(), x.leaf() * 10.0}; });
+    const auto source = dataset_batches(pairs, &group);
+    for (int pass = 0; pass < 2; ++pass) {
+      source->reset();
+      while (const auto batch = source->next()) {
+        const auto x = batch->x.leaf().to_vector<std::int64_t>();
+        EXPECT_EQ((batch->x.leaf() * 10.0).to_vector<std::int64_t>(), batch->y.leaf().to_vector<std::int64_t>());
+        out[static_cast<std::size_t>(group.rank())].push_back(x);
+      }
+      EXPECT_FALSE(source->next());
+    }
+  });
+  return out;
+}
+
+TEST(DatasetBatches, AreTheSameOnAllWorkers) {
+  const Steps expected = {{0, 1, 2, 3}, {4, 5, 6}, {0, 1, 2, 3}, {4, 5, 6}};
+  for (const Steps& steps : seen(3, [](int) { return Dataset::range(7).batch(4); })) EXPECT_EQ(steps, expected);
+}
+
+TEST(DatasetBatches, ShufflesTakeTheChiefsSeeds) {
+  random::set_global_seed(42);
+  const auto workers = seen(2, [](int rank) { return Dataset::range(32).shuffle(32, 5 + rank).batch(8); });
+  EXPECT_EQ(workers[0], workers[1]);
+  EXPECT_EQ(workers[0].size(), 8u);
+  EXPECT_NE(Steps(workers[0].begin(), workers[0].begin() + 4), Steps(workers[0].begin() + 4, workers[0].end()));
+}
+
+TEST(DatasetBatches, PartsOfTheUsersOwnAreGathered) {
+  const auto workers = seen(2, [](int rank) {
+    return with_policy(Dataset::range(10).shard(2, rank).batch(4), AutoShardPolicy::kOff);
+  });
+  const Steps pass = {{0, 2, 1, 3}, {4, 6, 5, 7}, {8, 9}};
+  Steps expected = pass;
+  expected.insert(expected.end(), pass.begin(), pass.end());
+  EXPECT_EQ(workers[0], expected);
+  EXPECT_EQ(workers[1], expected);
+}
+
+}  // namespace
+}  // namespace lockstep::keras

@@ -1,0 +1,149 @@
+"""Several workers on this machine: one job, one result, one voice; and what a TF_CONFIG may not say."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+from test_strategies import start_model
+from test_train import compare
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras has no launcher")
+
+
+def launch(tmp, workers, out, *options, before=()):
+    return tool.run("launch", "-n", workers, *before, "--", "fit", tmp / "start.keras", "--data", tmp / "d.npz", "--save", tmp / out,
+                    "--history", tmp / (out + ".json"), *options)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("rows, batch", [(29, 8), (9, 4), (5, 4)])
+def test_workers_train_what_one_trains(workers, rows, batch, tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), rows)
+    options = ("--epochs", 2, "--batch-size", batch, "--seed", 3)
+    tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--save", tmp_path / "one.keras", "--history", tmp_path / "one.json",
+            *options)
+    result = launch(tmp_path, workers, "many.keras", *options)
+    assert result.code == 0, str(result)
+    assert "[worker" not in result.err, str(result)
+    compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, workers)
+    tool.assert_history(tool.load_history(tmp_path / "many.keras.json"), tool.load_history(tmp_path / "one.json"), 1e-5)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.npz", "many.keras", "many.keras.json", "one.json", "one.keras", "start.keras"]
+
+
+def test_evaluate_speaks_once(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 21)
+    args = ("evaluate", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--batch-size", 8, "--json")
+    alone = json.loads(tool.ok(*args))
+    together = json.loads(tool.ok("launch", "-n", 3, "--", *args))
+    assert alone.keys() == together.keys()
+    for name, value in alone.items():
+        np.testing.assert_allclose(together[name], value, rtol=1e-5)
+
+
+def pid_of(launcher, index):
+    """The process of a worker, once it is there."""
+    children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children")
+    for _ in range(400):
+        for pid in children.read_text().split():
+            environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+            if f'"index": {index}}}'.encode() in environment:
+                return int(pid)
+        time.sleep(0.05)
+    raise AssertionError(f"worker {index} did not start")
+
+
+def start(tmp, *options, before=()):
+    return subprocess.Popen([tool.BIN, "launch", "-n", "2", *before, "--", "fit", tmp / "start.keras", "--data", tmp / "d.npz", *map(str, options)],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path):
+    for _ in range(400):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} did not come")
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_worker_ends_the_job_and_is_named(victim, tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 64)
+    job = start(tmp_path, "--epochs", 100000, "--batch-size", 8, "--checkpoint-dir", tmp_path / "ckpt", "--save", tmp_path / "out.keras")
+    wait_for(tmp_path / "ckpt" / "checkpoint")
+    began = time.monotonic()
+    os.kill(pid_of(job, victim), signal.SIGKILL)
+    out, err = job.communicate(timeout=60)
+    assert job.returncode == 137, err
+    assert re.search(rf"^lockstep: launch: worker {victim} \(127\.0\.0\.1:\d+\) was killed by signal 9", err, re.M), err
+    assert time.monotonic() - began < 15, err
+    assert not (tmp_path / "out.keras").exists()
+
+
+def test_a_job_is_started_again_from_its_checkpoints(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 64)
+    options = ("--epochs", 40, "--batch-size", 8, "--seed", 5)
+    tool.ok("launch", "-n", 2, "--", "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--save", tmp_path / "whole.keras", *options)
+    job = start(tmp_path, *options, "--checkpoint-dir", tmp_path / "ckpt", "--save", tmp_path / "again.keras", before=["--restarts", "3"])
+    wait_for(tmp_path / "ckpt" / "checkpoint")
+    os.kill(pid_of(job, 1), signal.SIGKILL)
+    out, err = job.communicate(timeout=120)
+    assert job.returncode == 0, err
+    assert "starting all workers again (1 of 3)" in err
+    compare(keras.models.load_model(tmp_path / "again.keras"), keras.models.load_model(tmp_path / "whole.keras"), 0, "restarted")
+
+
+CLUSTER = '{"worker": ["127.0.0.1:23451", "127.0.0.1:23452"]}'
+MALFORMED = {
+    "no JSON": ('{"cluster": {"worker": ["a:1",]}}', "byte 30"),
+    "single quotes": ("{'cluster': {}}", "double quotes"),
+    "empty": ("", "empty"),
+    "cut off": ('{"cluster": {"worker": [', "found the end"),
+    "a list": ('["127.0.0.1:1"]', '["127.0.0.1:1"]'),
+    "no task": (f'{{"cluster": {CLUSTER}}}', '"task"'),
+    "no index": (f'{{"cluster": {CLUSTER}, "task": {{"type": "worker"}}}}', '"index"'),
+    "no type": (f'{{"cluster": {CLUSTER}, "task": {{"index": 0}}}}', '"type"'),
+    "index out of range": (f'{{"cluster": {CLUSTER}, "task": {{"type": "worker", "index": 2}}}}', "index 2 is out of range"),
+    "negative index": (f'{{"cluster": {CLUSTER}, "task": {{"type": "worker", "index": -1}}}}', "-1"),
+    "index in words": (f'{{"cluster": {CLUSTER}, "task": {{"type": "worker", "index": "one"}}}}', '"one"'),
+    "unknown type": (f'{{"cluster": {CLUSTER}, "task": {{"type": "foo", "index": 0}}}}', '"foo"'),
+    "absent job": (f'{{"cluster": {CLUSTER}, "task": {{"type": "chief", "index": 0}}}}', '"chief"'),
+    "parameter server": ('{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}', "parameter server"),
+    "two chiefs": ('{"cluster": {"chief": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}}', '["a:1", "b:1"]'),
+    "worker is text": ('{"cluster": {"worker": "a:1"}, "task": {"type": "worker", "index": 0}}', '["a:1"]'),
+    "worker is empty": ('{"cluster": {"worker": []}, "task": {"type": "worker", "index": 0}}', '"worker" has no tasks'),
+    "address is a number": ('{"cluster": {"worker": [2222]}, "task": {"type": "worker", "index": 0}}', "2222"),
+    "no port": ('{"cluster": {"worker": ["a", "b:1"]}, "task": {"type": "worker", "index": 0}}', '"a" of worker 0 has no port'),
+    "bad port": ('{"cluster": {"worker": ["a:70000"]}, "task": {"type": "worker", "index": 0}}', "70000"),
+    "duplicate address": ('{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}', "worker 0 and to worker 1"),
+    "duplicate host": ('{"cluster": {"worker": ["localhost:1", "127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}}', "127.0.0.1:1"),
+    "task without cluster": ('{"task": {"type": "worker", "index": 1}}', "worker 1"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_tf_config_is_quoted(case, tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 8)
+    text, quoted = MALFORMED[case]
+    line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", "--save", tmp_path / "out.keras",
+                        env={"TF_CONFIG": text}, timeout=30)
+    assert "TF_CONFIG" in line and quoted in line, line
+    assert not (tmp_path / "out.keras").exists()
+
+
+@pytest.mark.parametrize("text", ["{}", '{"cluster": {"worker": ["127.0.0.1:23455"]}, "task": {"type": "worker", "index": "0"}}',
+                                  '{"cluster": {"chief": ["127.0.0.1:23455"]}, "task": {"type": "chief", "index": 0}, "environment": "cloud"}',
+                                  '{"cluster": {"worker": {"3": "127.0.0.1:23455"}}, "task": {"type": "worker", "index": 3}}'])
+def test_a_cluster_of_one_trains_alone(text, tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 8)
+    tool.ok("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", "--save", tmp_path / "out.keras",
+            env={"TF_CONFIG": text}, timeout=60)
+    keras.models.load_model(tmp_path / "out.keras")
