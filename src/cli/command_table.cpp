@@ -51,7 +51,8 @@ Command evaluate_command() {
 Command fit_command() {
   return {"fit", "train a model",
           "Trains MODEL with the optimizer, loss and metrics it was compiled with, and goes on from the optimizer's state. With "
-          "--checkpoint-dir the state is kept after each epoch, and a later call goes on from there up to --epochs.",
+          "--checkpoint-dir the state is kept after each epoch, and a later call goes on from there up to --epochs: "
+          "killed at any moment and called again, it ends with the same weights and the same history.",
           {kModel,
            {"--data", "D", kData, "", true},
            {"--validation-data", "D2", "evaluated after each epoch; same forms as --data"},
@@ -63,7 +64,8 @@ Command fit_command() {
            kStrategy, kTimeout, kStartupTimeout,
            {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; classes left out weigh 1"},
            {"--steps-per-epoch", "N", "batches an epoch; default: all"},
-           {"--checkpoint-dir", "DIR", "keep checkpoints here, and resume what is there"},
+           {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume what is there"},
+           {"--checkpoint-every", "N", "batches between checkpoints, beside those at the end of each epoch"},
            {"--save", "OUT", "write the trained model: .keras, .h5 or .weights.h5"},
            {"--export", "DIR", "write the trained model as a SavedModel"},
            {"--history", "F.json", "write Keras's History.history"},

@@ -7,7 +7,7 @@
 #include "lockstep/cli/worker_job.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/random/seeds.h"
-#include "lockstep/train/checkpoint_manager.h"
+#include "lockstep/train/training_checkpoints.h"
 
 namespace lockstep::cli {
 namespace {
@@ -46,28 +46,19 @@ double fraction(const Arguments& arguments, const std::string& name) {
   throw_invalid_argument(fmt::format("{} takes a fraction from 0 to 1, found '{}'", name, *text));
 }
 
-// A checkpoint of model and optimizer after each epoch; save_counter counts the epochs.
-class EpochCheckpoints : public keras::Callback {
- public:
-  EpochCheckpoints(const keras::Model& model, const std::string& directory, bool speaks)
-      : speaks_(speaks), checkpoint_(model, model.optimizer()), manager_(checkpoint_, directory, {.max_to_keep = kKept}) {}
-
-  // Restores what is there, and returns the number of epochs it had.
-  int resume() {
-    const auto restored = manager_.restore_or_initialize();
-    if (!restored) return 0;
-    const int epochs = static_cast<int>(checkpoint_.save_counter()->read().item<std::int64_t>());
-    if (speaks_) fmt::print("resumed after epoch {} from {}\n", epochs, *restored);
-    return epochs;
-  }
-  void on_epoch_end(int, keras::Logs&) override { manager_.save(); }
-
- private:
-  static constexpr std::int64_t kKept = 5;
-  bool speaks_;
-  train::Checkpoint checkpoint_;
-  train::CheckpointManager manager_;
-};
+std::shared_ptr<train::TrainingCheckpoints> checkpoints(const keras::Model& model, const std::string& directory,
+                                                        const Arguments& arguments) {
+  train::TrainingCheckpointsOptions options;
+  if (const auto every = arguments.maybe_integer("--checkpoint-every", 1)) options.every_batches = static_cast<int>(*every);
+  if (speaks(arguments)) options.on_resume = [](const std::string& path, const keras::TrainingState& state) {
+    if (state.batches() > 0) {
+      fmt::print("resumed after batch {} of epoch {} from {}\n", state.batches(), state.epoch() + 1, path);
+    } else {
+      fmt::print("resumed after epoch {} from {}\n", state.epoch(), path);
+    }
+  };
+  return std::make_shared<train::TrainingCheckpoints>(model, directory, std::move(options));
+}
 
 void write_history(const keras::History& history, const std::string& path) {
   Json out = Json::object();
@@ -130,14 +121,14 @@ int fit(const Arguments& arguments) {
     const Examples held = read_examples(*validation, model, true, rescale);
     options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};
   }
-  if (const auto directory = arguments.maybe("--checkpoint-dir")) {
-    const auto checkpoints = std::make_shared<EpochCheckpoints>(model, *directory, speaks(arguments));
-    options.initial_epoch = checkpoints->resume();
-    options.callbacks.push_back(checkpoints);
+  const auto directory = arguments.maybe("--checkpoint-dir");
+  if (!directory && arguments.has("--checkpoint-every")) {
+    throw_invalid_argument("--checkpoint-every says how often to write to --checkpoint-dir, which is missing");
   }
+  if (directory) options.callbacks.push_back(checkpoints(model, *directory, arguments));
   keras::History untrained;
   std::shared_ptr<keras::History> history;
-  if (options.initial_epoch < epochs) history = model.fit(data.x, data.y, options);
+  if (epochs > 0) history = model.fit(data.x, data.y, options);
   if (targets.save) write_model(model, *targets.save, targets.save_kind);
   if (targets.saved_model) write_model(model, *targets.saved_model, formats::Kind::kSavedModel);
   if (targets.history) write_history(history ? *history : untrained, *targets.history);

@@ -7,25 +7,25 @@
 #include "lockstep/ops/philox.h"
 
 namespace lockstep::data {
-namespace {
 
-// The state of the first seedless random operation of a dataset function.
-ops::PhiloxState first_op_state() {
-  const auto [seed, seed2] = random::op_seeds_in_graph(std::nullopt, 0);
-  return ops::philox_from_seeds(seed, seed2);
-}
+// Those of the first seedless random operation of a dataset function.
+OrderSeeds draw_order_seeds() { return random::op_seeds_in_graph(std::nullopt, 0); }
 
-}  // namespace
+std::vector<std::int64_t> fit_order(std::int64_t n) { return fit_order(n, draw_order_seeds()); }
 
-std::vector<std::int64_t> fit_order(std::int64_t n) {
+std::vector<std::int64_t> fit_order(std::int64_t n, const OrderSeeds& seeds) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  ops::philox_shuffle(first_op_state(), order);
+  ops::philox_shuffle(ops::philox_from_seeds(seeds.first, seeds.second), order);
   return order;
 }
 
 std::vector<std::int64_t> batch_order(std::int64_t n, std::int64_t batch_size) {
+  return batch_order(n, batch_size, draw_order_seeds());
+}
+
+std::vector<std::int64_t> batch_order(std::int64_t n, std::int64_t batch_size, const OrderSeeds& seeds) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-  ops::PhiloxState state = first_op_state();
+  ops::PhiloxState state = ops::philox_from_seeds(seeds.first, seeds.second);
   for (std::int64_t begin = 0; begin < n; begin += batch_size) {
     const std::int64_t size = std::min(batch_size, n - begin);
     const std::span batch(order.data() + begin, static_cast<std::size_t>(size));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace lockstep::data {
@@ -11,8 +12,14 @@ namespace lockstep::data {
 // one every call gives another.
 std::vector<std::int64_t> fit_order(std::int64_t n);
 
+// The seeds behind the orders, and the orders that given seeds make: for going on within an epoch.
+using OrderSeeds = std::pair<std::int64_t, std::int64_t>;
+OrderSeeds draw_order_seeds();
+std::vector<std::int64_t> fit_order(std::int64_t n, const OrderSeeds& seeds);
+
 // shuffle="batch": the rows of one epoch, each batch permuted in itself by one generator that goes on from batch
 // to batch, the last partial batch too.
 std::vector<std::int64_t> batch_order(std::int64_t n, std::int64_t batch_size);
+std::vector<std::int64_t> batch_order(std::int64_t n, std::int64_t batch_size, const OrderSeeds& seeds);
 
 }  // namespace lockstep::data

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -75,6 +76,53 @@ class BundleReader final : public TensorReader {
   std::unique_ptr<Shards> shards_;
 };
 
+// What an index says of tensors. Those of several shards, written by several processes, are put together in one.
+class BundleEntries {
+ public:
+  BundleEntries();
+  ~BundleEntries();
+  BundleEntries(BundleEntries&&) noexcept;
+  BundleEntries& operator=(BundleEntries&&) noexcept;
+
+  // Throws AlreadyExists for a tensor that both have, InvalidArgument for a partitioned one of which they differ.
+  void merge(const BundleEntries& other);
+  bool empty() const { return entries_.empty(); }
+  // For another process; parse throws DataLoss for what serialize cannot have given.
+  std::string serialize() const;
+  static BundleEntries parse(std::string_view bytes, std::string_view what);
+  // The whole index file.
+  std::string index_bytes(int num_shards) const;
+
+ private:
+  friend class BundleShard;
+  struct Partition;
+  std::map<std::string, std::string> entries_;  // key -> BundleEntryProto
+  std::map<std::string, Partition> partitions_;
+};
+
+// One data file of a bundle, under a temporary name until it is published.
+class BundleShard {
+ public:
+  // Throws InvalidArgument for a prefix without a name.
+  BundleShard(const std::string& prefix, int shard, int num_shards, io::FileSystem& files = io::posix_file_system(),
+              std::uint64_t expected_size = 0);
+
+  // See BundleWriter.
+  void add(const std::string& name, const TensorData& tensor);
+  void add_slice(const std::string& name, const Shape& full_shape, const std::vector<std::int64_t>& start,
+                 const TensorData& slice);
+  const BundleEntries& entries() const { return entries_; }
+  io::AtomicFile& file() { return file_; }
+
+ private:
+  void add_bytes(const std::string& key, const TensorData& tensor);
+
+  std::string prefix_;
+  int shard_;
+  io::AtomicFile file_;
+  BundleEntries entries_;
+};
+
 // Writes a bundle of one shard, byte for byte as TensorFlow does: data in the order of add(), index
 // sorted. `expected_size` reserves room. An older bundle of the same prefix stays readable until
 // finish() has renamed the new index into place.
@@ -92,18 +140,16 @@ class BundleWriter final : public TensorWriter {
   void finish() override;
 
  private:
-  struct Partition;
-  void add_bytes(const std::string& key, const TensorData& tensor);
-  std::string index_bytes(int num_shards) const;
-  void replace_old_bundle();
-  void remove_other_shards(const std::string& kept);
+  BundleShard& shard();
+  void replace_old_bundle(const BundleEntries& entries);
 
   std::string prefix_;
   io::FileSystem& files_;
   bool replaces_;
-  std::unique_ptr<io::AtomicFile> data_;
-  std::map<std::string, std::string> entries_;  // key -> BundleEntryProto
-  std::map<std::string, Partition> partitions_;
+  std::unique_ptr<BundleShard> shard_;
 };
+
+// Removes data files of this prefix that belong to another number of shards.
+void remove_other_shards(const std::string& prefix, int num_shards, io::FileSystem& files = io::posix_file_system());
 
 }  // namespace lockstep::formats

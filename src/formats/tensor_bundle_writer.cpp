@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -67,38 +68,118 @@ std::string bundle_data_path(const std::string& prefix, int shard, int num_shard
   return fmt::format("{}.data-{:05}-of-{:05}", prefix, shard, num_shards);
 }
 
-struct BundleWriter::Partition {
+struct BundleEntries::Partition {
   tensorflow::BundleEntryProto entry;
 };
 
-// A new prefix gets its final name at once. Over an old bundle the data is first written as shard 0 of
-// 2, a name that an index of ours never uses, see replace_old_bundle.
-BundleWriter::BundleWriter(std::string prefix, io::FileSystem& files, std::uint64_t expected_size)
-    : prefix_(std::move(prefix)), files_(files), replaces_(io::is_file(files, bundle_index_path(prefix_))) {
-  if (io::base_name(prefix_).empty() || prefix_.back() == '/') {
-    throw_invalid_argument(fmt::format("{}: a checkpoint's prefix must end in a name", prefix_));
+BundleEntries::BundleEntries() = default;
+BundleEntries::~BundleEntries() = default;
+BundleEntries::BundleEntries(BundleEntries&&) noexcept = default;
+BundleEntries& BundleEntries::operator=(BundleEntries&&) noexcept = default;
+
+void BundleEntries::merge(const BundleEntries& other) {
+  const auto twice = [](const std::string& name) {
+    throw Error(Code::kAlreadyExists, fmt::format("tensor {} is in two shards of one bundle", name));
+  };
+  for (const auto& [key, value] : other.entries_) {
+    if (partitions_.contains(key) || !entries_.emplace(key, value).second) twice(key);
   }
-  io::make_directories(files_, io::parent_directory(prefix_));
-  data_ = std::make_unique<io::AtomicFile>(bundle_data_path(prefix_, 0, replaces_ ? 2 : 1), files_, expected_size);
+  for (const auto& [name, theirs] : other.partitions_) {
+    if (entries_.contains(name)) twice(name);
+    auto [ours, fresh] = partitions_.emplace(name, theirs);
+    if (fresh) continue;
+    auto& entry = ours->second.entry;
+    if (entry.dtype() != theirs.entry.dtype() ||
+        serialize_proto(entry.shape(), name) != serialize_proto(theirs.entry.shape(), name)) {
+      throw_invalid_argument(fmt::format("tensor {} has another shape or dtype in another shard", name));
+    }
+    for (const auto& slice : theirs.entry.slices()) *entry.add_slices() = slice;
+  }
 }
 
-BundleWriter::~BundleWriter() = default;
+// Whether the entry is a partitioned tensor's, the key and the entry, one after the other with their lengths.
+std::string BundleEntries::serialize() const {
+  std::string out;
+  const auto put = [&](char kind, const std::string& key, const std::string& value) {
+    out.push_back(kind);
+    append_varint(out, key.size());
+    out += key;
+    append_varint(out, value.size());
+    out += value;
+  };
+  for (const auto& [key, value] : entries_) put('e', key, value);
+  for (const auto& [name, partition] : partitions_) put('p', name, serialize_proto(partition.entry, name));
+  return out;
+}
 
-void BundleWriter::add(const std::string& name, const TensorData& tensor) {
+BundleEntries BundleEntries::parse(std::string_view bytes, std::string_view what) {
+  auto rest = io::as_bytes(bytes);
+  const auto malformed = [&] { throw_data_loss(fmt::format("{}: malformed entries of a bundle", what)); };
+  const auto text = [&] {
+    const auto size = take_varint(rest);
+    if (!size || *size > rest.size()) malformed();
+    std::string out(io::as_text(rest.first(*size)));
+    rest = rest.subspan(*size);
+    return out;
+  };
+  BundleEntries out;
+  while (!rest.empty()) {
+    const char kind = static_cast<char>(rest[0]);
+    rest = rest.subspan(1);
+    if (kind != 'e' && kind != 'p') malformed();
+    std::string key = text(), value = text();
+    if (kind == 'e') {
+      out.entries_[std::move(key)] = std::move(value);
+    } else {
+      parse_proto(out.partitions_[key].entry, io::as_bytes(value), std::string(what));
+    }
+  }
+  return out;
+}
+
+std::string BundleEntries::index_bytes(int num_shards) const {
+  tensorflow::BundleHeaderProto header;
+  header.set_num_shards(num_shards);
+  header.mutable_version()->set_producer(1);
+  TableBuilder table;
+  table.add("", serialize_proto(header, "bundle header"));
+  auto all = entries_;
+  for (const auto& [name, partition] : partitions_) all[name] = serialize_proto(partition.entry, name);
+  for (const auto& [key, value] : all) table.add(key, value);
+  return table.finish();
+}
+
+namespace {
+
+const std::string& checked_prefix(const std::string& prefix, io::FileSystem& files) {
+  if (io::base_name(prefix).empty() || prefix.back() == '/') {
+    throw_invalid_argument(fmt::format("{}: a checkpoint's prefix must end in a name", prefix));
+  }
+  io::make_directories(files, io::parent_directory(prefix));
+  return prefix;
+}
+
+}  // namespace
+
+BundleShard::BundleShard(const std::string& prefix, int shard, int num_shards, io::FileSystem& files, std::uint64_t expected_size)
+    : prefix_(checked_prefix(prefix, files)),
+      shard_(shard),
+      file_(bundle_data_path(prefix, shard, num_shards), files, expected_size) {}
+
+void BundleShard::add(const std::string& name, const TensorData& tensor) {
   if (name.empty()) throw_invalid_argument(fmt::format("{}: a tensor's name must not be empty", prefix_));
-  if (partitions_.contains(name)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, name));
+  if (entries_.partitions_.contains(name)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, name));
   add_bytes(name, tensor);
 }
 
-void BundleWriter::add_bytes(const std::string& key, const TensorData& tensor) {
-  if (!data_) throw_failed_precondition(fmt::format("{}: written to after it was finished", prefix_));
-  if (entries_.contains(key)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, key));
+void BundleShard::add_bytes(const std::string& key, const TensorData& tensor) {
+  if (entries_.entries_.contains(key)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, key));
   const auto count = tensor.shape.num_elements();
   if (!count) throw_invalid_argument(fmt::format("{}: tensor {} has no full shape", prefix_, key));
   tensorflow::BundleEntryProto entry;
   entry.set_dtype(static_cast<tensorflow::DataType>(tensor.dtype));
   set_shape(tensor.shape, entry.mutable_shape());
-  const std::uint64_t offset = data_->size();
+  const std::uint64_t offset = file_.size();
   std::uint32_t crc = 0;
   if (tensor.dtype == DType::kString) {
     if (tensor.strings.size() != static_cast<std::size_t>(*count)) {
@@ -118,10 +199,10 @@ void BundleWriter::add_bytes(const std::string& key, const TensorData& tensor) {
     std::string masked;
     io::append_le(masked, io::mask_crc(crc));
     crc = io::crc32c(io::as_bytes(masked), crc);
-    data_->append(lengths + masked);
+    file_.append(lengths + masked);
     for (const auto& text : tensor.strings) {
       crc = io::crc32c(io::as_bytes(text), crc);
-      data_->append(text);
+      file_.append(text);
     }
   } else {
     const std::size_t width = dtype_size(tensor.dtype);
@@ -132,18 +213,19 @@ void BundleWriter::add_bytes(const std::string& key, const TensorData& tensor) {
     for (auto rest = tensor.bytes; !rest.empty();) {
       const auto part = rest.first(std::min(rest.size(), kBlock));
       crc = io::crc32c(part, crc);
-      data_->append(part);
+      file_.append(part);
       rest = rest.subspan(part.size());
     }
   }
+  if (shard_ != 0) entry.set_shard_id(shard_);
   entry.set_offset(static_cast<std::int64_t>(offset));
-  entry.set_size(static_cast<std::int64_t>(data_->size() - offset));
+  entry.set_size(static_cast<std::int64_t>(file_.size() - offset));
   entry.set_crc32c(io::mask_crc(crc));
-  entries_[key] = serialize_proto(entry, prefix_);
+  entries_.entries_[key] = serialize_proto(entry, prefix_);
 }
 
-void BundleWriter::add_slice(const std::string& name, const Shape& full_shape, const std::vector<std::int64_t>& start,
-                             const TensorData& slice) {
+void BundleShard::add_slice(const std::string& name, const Shape& full_shape, const std::vector<std::int64_t>& start,
+                            const TensorData& slice) {
   if (slice.shape == full_shape) return add(name, slice);
   const bool fits = static_cast<int>(start.size()) == full_shape.rank() && slice.shape.rank() == full_shape.rank();
   std::vector<std::pair<std::int64_t, std::int64_t>> extents;
@@ -157,9 +239,9 @@ void BundleWriter::add_slice(const std::string& name, const Shape& full_shape, c
                                        name, full_shape.to_string()));
   }
   if (name.empty()) throw_invalid_argument(fmt::format("{}: a tensor's name must not be empty", prefix_));
-  if (entries_.contains(name)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, name));
+  if (entries_.entries_.contains(name)) throw Error(Code::kAlreadyExists, fmt::format("{}: tensor {} was added before", prefix_, name));
   add_bytes(slice_key(name, extents), slice);
-  auto& directory = partitions_[name].entry;
+  auto& directory = entries_.partitions_[name].entry;
   if (directory.slices_size() == 0) {
     directory.set_dtype(static_cast<tensorflow::DataType>(slice.dtype));
     set_shape(full_shape, directory.mutable_shape());
@@ -172,32 +254,41 @@ void BundleWriter::add_slice(const std::string& name, const Shape& full_shape, c
   }
 }
 
-std::string BundleWriter::index_bytes(int num_shards) const {
-  tensorflow::BundleHeaderProto header;
-  header.set_num_shards(num_shards);
-  header.mutable_version()->set_producer(1);
-  TableBuilder table;
-  table.add("", serialize_proto(header, prefix_));
-  auto all = entries_;
-  for (const auto& [name, partition] : partitions_) all[name] = serialize_proto(partition.entry, prefix_);
-  for (const auto& [key, value] : all) table.add(key, value);
-  return table.finish();
+// A new prefix gets its final name at once. Over an old bundle the data is first written as shard 0 of
+// 2, a name that an index of ours never uses, see replace_old_bundle.
+BundleWriter::BundleWriter(std::string prefix, io::FileSystem& files, std::uint64_t expected_size)
+    : prefix_(std::move(prefix)), files_(files), replaces_(io::is_file(files, bundle_index_path(prefix_))) {
+  shard_ = std::make_unique<BundleShard>(prefix_, 0, replaces_ ? 2 : 1, files_, expected_size);
+}
+
+BundleWriter::~BundleWriter() = default;
+
+BundleShard& BundleWriter::shard() {
+  if (!shard_) throw_failed_precondition(fmt::format("{}: written to after it was finished", prefix_));
+  return *shard_;
+}
+
+void BundleWriter::add(const std::string& name, const TensorData& tensor) { shard().add(name, tensor); }
+
+void BundleWriter::add_slice(const std::string& name, const Shape& full_shape, const std::vector<std::int64_t>& start,
+                             const TensorData& slice) {
+  shard().add_slice(name, full_shape, start, slice);
 }
 
 void BundleWriter::finish() {
-  if (!data_) throw_failed_precondition(fmt::format("{}: finished twice", prefix_));
-  data_->commit();
-  data_.reset();
-  io::write_atomically(bundle_index_path(prefix_), index_bytes(replaces_ ? 2 : 1), files_);
-  if (replaces_) replace_old_bundle();
-  remove_other_shards(io::base_name(bundle_data_path(prefix_, 0, 1)));
+  const auto written = std::exchange(shard_, nullptr);
+  if (!written) throw_failed_precondition(fmt::format("{}: finished twice", prefix_));
+  written->file().commit();
+  io::write_atomically(bundle_index_path(prefix_), written->entries().index_bytes(replaces_ ? 2 : 1), files_);
+  if (replaces_) replace_old_bundle(written->entries());
+  remove_other_shards(prefix_, 1, files_);
 }
 
 // An index and its data cannot be replaced in one step, so there are two commits. The first index
 // names the data "0 of 2", which is a whole checkpoint already. Then the data gets its usual name
 // as well, over the old bundle's, and a second index says so. At each moment the index in place names
 // whole data, and in the end the bytes and names are those of a fresh save.
-void BundleWriter::replace_old_bundle() {
+void BundleWriter::replace_old_bundle(const BundleEntries& entries) {
   const std::string staged = bundle_data_path(prefix_, 0, 2);
   const std::string usual = bundle_data_path(prefix_, 0, 1);
   const std::string linked = io::temporary_sibling(usual);
@@ -209,18 +300,18 @@ void BundleWriter::replace_old_bundle() {
     files_.rename(linked, usual);
     files_.sync_path(io::parent_directory(prefix_));
   }
-  io::write_atomically(bundle_index_path(prefix_), index_bytes(1), files_);
+  io::write_atomically(bundle_index_path(prefix_), entries.index_bytes(1), files_);
 }
 
-void BundleWriter::remove_other_shards(const std::string& kept) {
-  const std::string directory = io::parent_directory(prefix_);
-  const std::string start = io::base_name(prefix_) + ".data-";
-  for (const auto& name : files_.list(directory)) {
-    if (name == kept || !name.starts_with(start) || name.size() != kept.size()) continue;
+void remove_other_shards(const std::string& prefix, int num_shards, io::FileSystem& files) {
+  const std::string directory = io::parent_directory(prefix);
+  const std::string start = io::base_name(prefix) + ".data-", end = fmt::format("-of-{:05}", num_shards);
+  for (const auto& name : files.list(directory)) {
+    if (!name.starts_with(start) || name.size() != start.size() + 5 + end.size() || name.ends_with(end)) continue;
     const std::string_view tail = std::string_view(name).substr(start.size());
     const auto digits = [](std::string_view text) { return text.find_first_not_of("0123456789") == std::string_view::npos; };
     if (digits(tail.substr(0, 5)) && tail.substr(5, 4) == "-of-" && digits(tail.substr(9))) {
-      files_.remove_file(io::join_path(directory, name));
+      files.remove_file(io::join_path(directory, name));
     }
   }
 }

@@ -17,6 +17,7 @@ AtomicDirectory::AtomicDirectory(std::string path, std::vector<std::string> owne
     if (files_.is_link(path_)) path_ = files_.resolve(path_);
   }
   make_directories(files_, parent_directory(path_));
+  remove_abandoned();
   staging_ = temporary_sibling(path_);
   files_.make_directory(staging_);
 }
@@ -30,6 +31,17 @@ void AtomicDirectory::abandon() noexcept {
   try {
     remove_all(files_, staging_);
   } catch (...) {  // nothing more can be done about left-over files
+  }
+}
+
+// What a killed process left: a folder half written, or the old one with entries that had yet to be carried over.
+void AtomicDirectory::remove_abandoned() noexcept {
+  try {
+    for (const std::string& each : abandoned_temporaries(path_, files_)) {
+      if (is_directory(files_, path_) && is_directory(files_, each)) carry_over(each);
+      remove_all(files_, each);
+    }
+  } catch (...) {  // they do no harm but take room
   }
 }
 
@@ -48,7 +60,7 @@ void AtomicDirectory::commit() {
     finished_ = true;  // from here on staging_ is the old folder, and what is in it must not be lost
   } else {
     // Without an atomic swap there is an instant in which only the sibling names exist.
-    old = temporary_sibling(path_);
+    old = temporary_sibling(path_) + "-old";  // not to be taken for an abandoned new one
     files_.rename(path_, old);
     try {
       files_.rename(staging_, path_);

@@ -1,9 +1,6 @@
 #include "lockstep/io/atomic_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -125,13 +122,6 @@ constexpr std::uint32_t kNewFileMode = 0666;
 
 }  // namespace
 
-std::string temporary_sibling(const std::string& path) {
-  static std::atomic<unsigned> counter{0};
-  constexpr std::size_t kMostOfName = 200;
-  const std::string name = base_name(path).substr(0, kMostOfName);
-  return join_path(parent_directory(path), fmt::format(".{}.tmp-{}-{}", name, ::getpid(), counter.fetch_add(1)));
-}
-
 class AtomicFile::Stream {
  public:
   Stream(std::string path, FileSystem& files, std::uint64_t expected_size) : path_(std::move(path)), files_(files) {
@@ -143,6 +133,7 @@ class AtomicFile::Stream {
       }
       mode = old->mode & 0777;
     }
+    remove_abandoned();
     create(mode | 0600);
     if (expected_size > kChunk) reserve(expected_size);
     writer_ = std::make_unique<BackgroundWriter>(*file_);
@@ -228,6 +219,13 @@ class AtomicFile::Stream {
       } catch (const Error& error) {
         if (error.code() != Code::kAlreadyExists || attempt == kAttempts) throw;
       }
+    }
+  }
+
+  void remove_abandoned() noexcept {
+    try {
+      for (const std::string& each : abandoned_temporaries(path_, files_)) remove_all(files_, each);
+    } catch (...) {  // they do no harm but take room
     }
   }
 

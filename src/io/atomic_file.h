@@ -13,7 +13,8 @@
 
 namespace lockstep::io {
 
-// A file written to a temporary sibling (".<name>.tmp-<pid>-<n>") and renamed into place by commit().
+// A file written to a temporary sibling (see temporary_sibling) and renamed into place by commit(). Siblings that processes
+// left when they were killed are removed by the next one who writes the same file.
 // Until commit() returns, `path` holds what it held before; an uncommitted object leaves no trace.
 // A link at `path` stays a link: the file it points to is replaced. An existing file's mode is kept.
 // Large files are written by a second thread. One thread at a time may use it.
@@ -68,6 +69,7 @@ class AtomicDirectory {
   void sync_tree(const std::string& directory);
   void carry_over(const std::string& old_directory);
   void abandon() noexcept;
+  void remove_abandoned() noexcept;
 
   std::string path_;
   std::string staging_;
@@ -76,7 +78,14 @@ class AtomicDirectory {
   bool finished_ = false;
 };
 
-// ".<name>.tmp-<pid>-<n>" beside `path`, different at each call; long names are cut to stay legal.
+// ".<name>.tmp-<machine>-<pid>-<start of the process>-<n>" beside `path`, different at each call; long names are cut to
+// stay legal.
 std::string temporary_sibling(const std::string& path);
+// <name> of such a name; empty for others.
+std::string temporary_target(const std::string& name);
+// Whether the process that made such a name ran on this machine and has died. False where that cannot be known.
+bool is_abandoned_temporary(const std::string& name);
+// The abandoned siblings of `path`.
+std::vector<std::string> abandoned_temporaries(const std::string& path, FileSystem& files = posix_file_system());
 
 }  // namespace lockstep::io

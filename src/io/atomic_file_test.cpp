@@ -1,8 +1,13 @@
 #include "lockstep/io/atomic_file.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "lockstep/base/error.h"
@@ -46,6 +51,51 @@ TEST_F(AtomicFileTest, AppearsOnCommitOnly) {
   { AtomicFile(at("a")).append("lost"); }
   EXPECT_EQ(read_text(files_, at("a")), "Jello");
   EXPECT_EQ(files_.list(folder_).size(), 1u);
+}
+
+// A process that writes with `work` and is killed in the middle.
+void killed(const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    work();
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+}
+
+TEST_F(AtomicFileTest, WhatAKilledProcessLeftGoesWithTheNextSave) {
+  const auto leave = [&] { killed([&] { (new AtomicFile(at("a")))->append("half"); }); };
+  leave();
+  ASSERT_EQ(files_.list(folder_).size(), 1u);
+  EXPECT_EQ(temporary_target(files_.list(folder_)[0]), "a");
+  AtomicFile mine(at("b"));  // of a living process
+  write_atomically(at("c"), "x");
+  write_atomically(at("b"), "y");
+  EXPECT_EQ(files_.list(folder_).size(), 4u);
+  write_atomically(at("a"), "whole");
+  mine.append("z");
+  mine.commit();
+  EXPECT_EQ(files_.list(folder_), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(read_text(files_, at("b")), "z");
+}
+
+TEST_F(AtomicDirectoryTest, WhatAKilledProcessHadToCarryOverIsKept) {
+  AtomicDirectory first(at("d"), {"ours"});
+  write_atomically(join_path(first.staging_path(), "ours"), "1");
+  first.commit();
+  write_atomically(at("d/theirs"), "keep");
+  killed([&] {
+    auto* second = new AtomicDirectory(at("d"), {"ours"});
+    write_atomically(join_path(second->staging_path(), "ours"), "2");
+    files_.exchange(second->staging_path(), at("d"));
+  });
+  EXPECT_FALSE(is_file(files_, at("d/theirs")));
+  AtomicDirectory third(at("d"), {"ours"});
+  write_atomically(join_path(third.staging_path(), "ours"), "3");
+  third.commit();
+  EXPECT_EQ(files_.list(folder_), (std::vector<std::string>{"d"}));
+  EXPECT_EQ(files_.list(at("d")), (std::vector<std::string>{"ours", "theirs"}));
 }
 
 TEST_F(AtomicFileTest, LargeFileWithPatches) {

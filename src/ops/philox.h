@@ -9,6 +9,9 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <tuple>
+#include <vector>
 
 namespace lockstep::ops {
 
@@ -63,6 +66,11 @@ void philox_uniform16(const PhiloxState& state, std::int64_t offset, int mantiss
 // values[i] = values[i] * scale + shift, product and sum rounded separately.
 void scale_and_shift(std::span<float> values, float scale, float shift);
 void scale_and_shift(std::span<double> values, double scale, double shift);
+
+// Where the stateful operations of this process stand: name, seed, seed2; key and counter (low, high) of the next draw.
+using StatefulRandomState = std::tuple<std::string, std::int64_t, std::int64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+std::vector<StatefulRandomState> stateful_random_states();
+void set_stateful_random_states(const std::vector<StatefulRandomState>& states);
 
 // The order RandomShuffle gives to n rows: row i of the result is row p[i] of the input. Uses
 // ceil((n - 1) / 4) blocks.

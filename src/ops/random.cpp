@@ -109,12 +109,21 @@ PhiloxState from_key_input(const Call& call) {
 }
 
 // The state of a stateful operation belongs to its seeds; both zero: drawn from the system once.
+struct StatefulStates {
+  std::mutex mutex;
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, PhiloxState> of;
+};
+
+StatefulStates& stateful_states() {
+  static StatefulStates* const instance = new StatefulStates();
+  return *instance;
+}
+
 PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
-  static std::mutex mutex;
-  static std::map<std::tuple<std::string, std::int64_t, std::int64_t>, PhiloxState> states;
   const std::int64_t seed = call.attr<std::int64_t>("seed"), seed2 = call.attr<std::int64_t>("seed2");
-  const std::lock_guard lock(mutex);
-  auto [at, fresh] = states.try_emplace({call.name(), seed, seed2});
+  StatefulStates& states = stateful_states();
+  const std::lock_guard lock(states.mutex);
+  auto [at, fresh] = states.of.try_emplace({call.name(), seed, seed2});
   if (fresh) {
     if (seed == 0 && seed2 == 0) {
       const auto draw = [] { return static_cast<std::int64_t>(draw_entropy()) << 32 | draw_entropy(); };
@@ -206,6 +215,24 @@ Tensors read_and_skip(const Call& call) {
 }
 
 }  // namespace
+
+std::vector<StatefulRandomState> stateful_random_states() {
+  StatefulStates& states = stateful_states();
+  const std::lock_guard lock(states.mutex);
+  std::vector<StatefulRandomState> all;
+  for (const auto& [operation, state] : states.of) {
+    const auto& [name, seed, seed2] = operation;
+    all.emplace_back(name, seed, seed2, state.key, state.counter_low, state.counter_high);
+  }
+  return all;
+}
+
+void set_stateful_random_states(const std::vector<StatefulRandomState>& all) {
+  StatefulStates& states = stateful_states();
+  const std::lock_guard lock(states.mutex);
+  states.of.clear();
+  for (const auto& [name, seed, seed2, key, low, high] : all) states.of[{name, seed, seed2}] = {key, low, high};
+}
 
 void register_random(Table& table) {
   add_stateless(table, "Uniform", Kind::kUniform);

@@ -1,12 +1,14 @@
 #include "lockstep/train/checkpoint.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/checkpoint_state.h"
+#include "lockstep/base/json.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/train/live_graph.h"
@@ -51,6 +53,25 @@ class RootNode final : public TrackedNode {
   NodePtr root_;
 };
 
+formats::TensorData text_list(std::vector<std::string> texts) {
+  formats::TensorData data;
+  data.dtype = DType::kString;
+  data.shape = Shape{static_cast<std::int64_t>(texts.size())};
+  data.strings = std::move(texts);
+  return data;
+}
+
+// What belongs to the job and to none of the objects.
+Contents job_state(const CheckpointOptions& options) {
+  Contents state;
+  if (!options.metadata.is_null()) state.emplace_back(kMetadataKey, text_list({dump_json(options.metadata)}));
+  if (options.training_state) {
+    auto tensors = keras::store_training_state({dump_json(options.training_state->values)}, *options.training_state);
+    std::move(tensors.begin(), tensors.end(), std::back_inserter(state));
+  }
+  return state;
+}
+
 }  // namespace
 
 // The root's own edge "root", which leads back to it, is left out: it holds nothing.
@@ -84,7 +105,7 @@ const Tracked& Checkpoint::root() const { return state_->root; }
 std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions& options) const {
   if (prefix.empty()) throw_invalid_argument("Checkpoint: the prefix of the files to write is empty");
   io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
-  write_live_graph(build_live_graph(state_->root.ptr()), prefix);
+  write_contents(contents_of(build_live_graph(state_->root.ptr()), job_state(options)), prefix);
   for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
   return prefix;
 }
@@ -146,6 +167,11 @@ LoadStatus Checkpoint::restore(const std::optional<std::string>& path, const Che
   }
 }
 
+const std::optional<keras::TrainingState>& LoadStatus::training_state() const {
+  static const std::optional<keras::TrainingState> kNone;
+  return shared_->restoration ? shared_->restoration->training_state() : kNone;
+}
+
 void LoadStatus::require() const {
   if (!shared_->restoration) {
     throw_failed_precondition("No checkpoint specified (save_path=None); nothing is being restored.");
@@ -185,6 +211,14 @@ const LoadStatus& LoadStatus::assert_nontrivial_match() const {
 const LoadStatus& LoadStatus::expect_partial() const {
   shared_->partial = true;
   return *this;
+}
+
+std::vector<Json> checkpoint_metadata(const std::string& prefix) {
+  const formats::BundleReader reader(prefix);
+  std::vector<Json> all;
+  if (!reader.contains(std::string(kMetadataKey))) return all;
+  for (const std::string& text : reader.read(std::string(kMetadataKey)).strings) all.push_back(parse_json(text, prefix + ", metadata"));
+  return all;
 }
 
 std::optional<std::string> latest_checkpoint(const std::string& directory) {

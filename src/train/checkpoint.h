@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/keras/trainer/training_state.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep::train {
@@ -19,6 +20,10 @@ struct CheckpointOptions {
   bool experimental_skip_slot_variables = false;
   // Called with the path after each finished write.
   std::vector<std::function<void(const std::string&)>> experimental_write_callbacks = {};
+  // The user's own, committed with the checkpoint; null: none. checkpoint_metadata() gives it back.
+  Json metadata = nullptr;
+  // Where a running fit stands (Trainer::training_state), committed with the checkpoint.
+  const keras::TrainingState* training_state = nullptr;
 };
 
 // What a restore did, as far as it has come when asked. Each check returns the status, or throws
@@ -36,6 +41,8 @@ class LoadStatus {
   // For programs that come from graph mode; do nothing.
   const LoadStatus& initialize_or_restore() const { return *this; }
   const LoadStatus& run_restore_ops() const { return *this; }
+  // What was given as CheckpointOptions::training_state; empty when nothing was.
+  const std::optional<keras::TrainingState>& training_state() const;
 
  private:
   friend class Checkpoint;
@@ -94,5 +101,9 @@ class Checkpoint {
 
 // The newest checkpoint of a folder by its `checkpoint` file; empty when there is none.
 std::optional<std::string> latest_checkpoint(const std::string& directory);
+
+// What was given as CheckpointOptions::metadata, one for each worker that saved; empty when there was none. Throws as
+// Checkpoint::read.
+std::vector<Json> checkpoint_metadata(const std::string& prefix);
 
 }  // namespace lockstep::train

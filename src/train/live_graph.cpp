@@ -19,16 +19,6 @@ void collect_hidden(const TrackedNode& node, const std::string& key, std::set<Id
   }
 }
 
-std::uint64_t stored_bytes(const LiveGraph& live) {
-  std::uint64_t bytes = 0;
-  const auto add = [&](const distribute::VariablePtr& variable) {
-    if (variable) bytes += static_cast<std::uint64_t>(variable->shape().num_elements().value_or(0)) * dtype_size(variable->dtype());
-  };
-  for (const NodePtr& node : live.nodes) add(node->variable());
-  for (const StoredVariable& stored : live.beside) add(stored.variable);
-  return bytes;
-}
-
 formats::TensorData string_tensor(std::string text) {
   formats::TensorData data;
   data.dtype = DType::kString;
@@ -81,18 +71,27 @@ LiveGraph build_live_graph(const NodePtr& root) {
   return live;
 }
 
-void write_live_graph(const LiveGraph& live, const std::string& prefix) {
-  formats::BundleWriter writer(prefix, io::posix_file_system(), stored_bytes(live));
+Contents contents_of(const LiveGraph& live, Contents more) {
+  Contents contents;
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto* value = live.graph.nodes[i].attribute(formats::kVariableValue);
-    if (value) writer.add(value->key, live.nodes[i]->variable()->numpy().to_data());
+    if (value) contents.emplace_back(value->key, live.nodes[i]->variable()->numpy().to_data());
   }
-  for (const StoredVariable& stored : live.beside) writer.add(stored.key, stored.variable->numpy().to_data());
+  for (const StoredVariable& stored : live.beside) contents.emplace_back(stored.key, stored.variable->numpy().to_data());
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto* state = live.graph.nodes[i].attribute("py_state");
-    if (state) writer.add(state->key, string_tensor(live.nodes[i]->python_state().value_or("")));
+    if (state) contents.emplace_back(state->key, string_tensor(live.nodes[i]->python_state().value_or("")));
   }
-  writer.add(std::string(formats::kObjectGraphKey), string_tensor(live.graph.serialize()));
+  for (auto& tensor : more) contents.push_back(std::move(tensor));
+  contents.emplace_back(formats::kObjectGraphKey, string_tensor(live.graph.serialize()));
+  return contents;
+}
+
+void write_contents(const Contents& contents, const std::string& prefix) {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, data] : contents) bytes += data.bytes.size();
+  formats::BundleWriter writer(prefix, io::posix_file_system(), bytes);
+  for (const auto& [key, data] : contents) writer.add(key, data);
   writer.finish();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/formats/checkpoint_graph.h"
+#include "lockstep/formats/tensor_data.h"
 #include "lockstep/train/tracked_node.h"
 
 namespace lockstep::train {
@@ -26,8 +27,17 @@ struct LiveGraph {
 
 LiveGraph build_live_graph(const NodePtr& root);
 
-// Writes a checkpoint of the live objects' values, the graph last, as one transaction.
-void write_live_graph(const LiveGraph& live, const std::string& prefix);
+// The tensors of a checkpoint, in the order in which TensorFlow writes them.
+using Contents = std::vector<std::pair<std::string, formats::TensorData>>;
+
+// The live objects' values, then `more`, the graph last. Values share the variables' memory.
+Contents contents_of(const LiveGraph& live, Contents more = {});
+// Writes a checkpoint as one transaction.
+void write_contents(const Contents& contents, const std::string& prefix);
+
+// Where a checkpoint keeps the user's metadata: a string tensor with the JSON of each worker. Names that begin with
+// "/.LOCKSTEP_STATE/" belong to the job, not to objects; TensorFlow does not look at them.
+inline constexpr std::string_view kMetadataKey = "/.LOCKSTEP_STATE/metadata";
 
 inline constexpr std::string_view kBesideMark = "/.LOCKSTEP/";
 // "path/.LOCKSTEP/name": no path of TensorFlow's has a '.' before a capital other than its own two.

@@ -125,7 +125,7 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) 
   io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
   LiveGraph live = build_live_graph(checkpoint.root().ptr());
   Aliases(live).add(model);
-  write_live_graph(live, prefix);
+  write_contents(contents_of(live), prefix);
 }
 
 ModelCheckpointSummary read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix, bool partial) {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -107,6 +108,7 @@ void Restoration::match() {
   const auto taken = taken_;
   const auto restored = restored_;
   try {
+    if (!std::exchange(state_read_, true)) training_state_ = keras::load_training_state(reader_);
     if (named_) {
       bind_by_name();
     } else {

@@ -10,6 +10,7 @@
 
 #include "lockstep/formats/checkpoint_graph.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/keras/trainer/training_state.h"
 #include "lockstep/train/tracked_node.h"
 
 namespace lockstep::train {
@@ -48,6 +49,8 @@ class Restoration {
 
   const std::string& prefix() const { return reader_.prefix(); }
   const formats::CheckpointGraph& graph() const { return graph_; }
+  // Of this worker, read with the first bind().
+  const std::optional<keras::TrainingState>& training_state() const { return training_state_; }
 
  private:
   struct Pending {  // an assignment that has been checked
@@ -80,6 +83,8 @@ class Restoration {
   std::vector<Pending> pending_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_;
   std::size_t num_beside_ = 0;  // tensors beside the graph
+  bool state_read_ = false;
+  std::optional<keras::TrainingState> training_state_;
   bool complete_ = false;
 };
 

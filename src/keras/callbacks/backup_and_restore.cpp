@@ -1,10 +1,13 @@
 #include "lockstep/keras/callbacks/backup_and_restore.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -18,6 +21,7 @@ using keras::Logs;
 
 constexpr const char* kWeights = "latest.weights.h5";
 constexpr const char* kMetadata = "training_metadata.json";
+constexpr const char* kState = "training_state";  // a tensor bundle: what Keras does not keep
 constexpr const char* kPrevious = ".bkp";
 
 class Backup final : public Callback {
@@ -28,6 +32,7 @@ class Backup final : public Callback {
   }
 
   void on_train_begin(const Logs&) override {
+    due_ = false;
     try {
       load("");
     } catch (const Error& error) {
@@ -37,18 +42,18 @@ class Backup final : public Callback {
       load(kPrevious);
     }
   }
-  void on_epoch_begin(int epoch, const Logs&) override { epoch_ = epoch; }
-  void on_train_batch_end(std::int64_t batch, const Logs&) override {
-    batch_ = batch;
-    if (options_.save_freq.due(batch)) save();
-  }
-  void on_epoch_end(int epoch, Logs&) override {
-    epoch_ = epoch + 1;
-    batch_ = 0;
-    if (!options_.save_freq.batches) save();
+  void on_train_batch_end(std::int64_t batch, const Logs&) override { due_ = options_.save_freq.due(batch); }
+  void on_epoch_end(int, Logs&) override { due_ = !options_.save_freq.batches; }
+  void on_settled() override {
+    if (std::exchange(due_, false) || trainer_->preempted()) save();
   }
   void on_train_end(const Logs&) override {
     if (options_.delete_checkpoint) io::remove_all(files_, folder_);
+  }
+  std::string class_name() const override { return "BackupAndRestore"; }
+  keras::CallbackState save_state() const override { return {{{"save_freq", options_.save_freq.save_state()}}, {}}; }
+  void restore_state(const keras::CallbackState& state) override {
+    options_.save_freq.restore_state(state.values.at("save_freq"));
   }
 
  private:
@@ -67,7 +72,11 @@ class Backup final : public Callback {
       trainer_->build_optimizer();
       load_weights(model, weights, suffix);
     }
-    if (epoch) trainer_->restored_epoch = *epoch;
+    if (!epoch) return;
+    const std::string state = in_folder(kState + suffix);
+    std::optional<keras::TrainingState> whole;
+    if (io::is_file(files_, formats::bundle_index_path(state))) whole = keras::load_training_state(formats::BundleReader(state));
+    trainer_->resume(whole ? std::move(*whole) : keras::TrainingState{{{"epoch", *epoch}}, {}});
   }
 
   // The format goes by the name, which a copy's suffix would hide.
@@ -105,26 +114,33 @@ class Backup final : public Callback {
   }
 
   void save() {
-    std::vector<std::string> owned{kWeights, kMetadata};
-    if (options_.double_checkpoint) {
-      for (const char* name : {kWeights, kMetadata}) owned.push_back(std::string(name) + kPrevious);
-    }
+    const auto files_of = [](const std::string& suffix) {
+      const std::string state = kState + suffix;
+      return std::vector<std::string>{kWeights + suffix, kMetadata + suffix, formats::bundle_index_path(state),
+                                      formats::bundle_data_path(state, 0, 1)};
+    };
+    const auto names = files_of(""), previous = files_of(kPrevious);
+    std::vector<std::string> owned = names;
+    if (options_.double_checkpoint) owned.insert(owned.end(), previous.begin(), previous.end());
     io::make_directories(files_, io::parent_directory(folder_));
     io::AtomicDirectory folder(folder_, owned, files_);
     const auto staged = [&](const std::string& name) { return io::join_path(folder.staging_path(), name); };
-    for (const char* name : {kWeights, kMetadata}) {
-      if (options_.double_checkpoint && io::is_file(files_, in_folder(name))) copy(in_folder(name), staged(std::string(name) + kPrevious));
+    for (std::size_t i = 0; options_.double_checkpoint && i < names.size(); ++i) {
+      if (io::is_file(files_, in_folder(names[i]))) copy(in_folder(names[i]), staged(previous[i]));
     }
+    const keras::TrainingState state = trainer_->training_state();
     saving::save_weights(trainer_->model(), staged(kWeights));
-    io::write_atomically(staged(kMetadata), fmt::format("{{\"epoch\": {}, \"batch\": {}}}", epoch_, batch_), files_);
+    io::write_atomically(staged(kMetadata), fmt::format("{{\"epoch\": {}, \"batch\": {}}}", state.epoch(), state.batches()), files_);
+    formats::BundleWriter rest(staged(kState), files_);
+    for (const auto& [name, tensor] : keras::store_training_state({dump_json(state.values)}, state)) rest.add(name, tensor);
+    rest.finish();
     folder.commit();
   }
 
   std::string folder_;
   BackupAndRestoreOptions options_;
   io::FileSystem& files_;
-  int epoch_ = 0;
-  std::int64_t batch_ = 0;
+  bool due_ = false;  // a backup, once all callbacks have seen the batch or the epoch
 };
 
 }  // namespace

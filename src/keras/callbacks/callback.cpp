@@ -54,6 +54,13 @@ void History::on_epoch_end(int epoch_index, Logs& logs) {
   }
 }
 
+CallbackState History::save_state() const { return {{{"epoch", epoch}, {"history", history}}, {}}; }
+
+void History::restore_state(const CallbackState& state) {
+  epoch = state.values.at("epoch").get<std::vector<int>>();
+  history = state.values.at("history").get<std::vector<std::pair<std::string, std::vector<LogValue>>>>();
+}
+
 std::vector<double> History::operator[](const std::string& name) const {
   std::string names;
   for (const auto& [key, values] : history) {
@@ -107,6 +114,34 @@ CallbackList::CallbackList(std::vector<CallbackPtr> callbacks, Trainer* trainer,
   for (const CallbackPtr& callback : callbacks_) {
     callback->set_params(params_);
     callback->set_trainer(trainer);
+  }
+}
+
+CallbackState CallbackList::save_state() const {
+  CallbackState all{Json::array(), {}};
+  for (std::size_t i = 0; i < callbacks_.size(); ++i) {
+    CallbackState one = callbacks_[i]->save_state();
+    all.values.push_back({{"class", callbacks_[i]->class_name()}, {"values", std::move(one.values)}});
+    for (auto& [name, tensor] : one.tensors) all.tensors.emplace_back(fmt::format("{}/{}", i, name), std::move(tensor));
+  }
+  return all;
+}
+
+void CallbackList::restore_state(const CallbackState& state) {
+  std::map<std::string, std::vector<std::size_t>> saved;  // places of each class, the next first
+  for (std::size_t i = state.values.size(); i-- > 0;) saved[state.values[i].at("class").get<std::string>()].push_back(i);
+  for (const CallbackPtr& callback : callbacks_) {
+    auto& places = saved[callback->class_name()];
+    if (places.empty()) continue;
+    const std::size_t place = places.back();
+    places.pop_back();
+    CallbackState one{state.values[place].at("values"), {}};
+    if (one.values.is_null()) continue;
+    const std::string start = fmt::format("{}/", place);
+    for (const auto& [name, tensor] : state.tensors) {
+      if (name.starts_with(start)) one.tensors.emplace_back(name.substr(start.size()), tensor);
+    }
+    callback->restore_state(one);
   }
 }
 

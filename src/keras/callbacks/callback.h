@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/json.h"
 #include "lockstep/keras/callbacks/log_value.h"
 #include "lockstep/keras/callbacks/progress_bar.h"
+#include "lockstep/tensor/tensor.h"
 
 namespace lockstep::keras {
 
@@ -23,6 +25,12 @@ struct CallbackParams {
   int verbose = 0;
   int epochs = 1;
   std::optional<std::int64_t> steps;  // absent while the length of the data is unknown
+};
+
+// What a callback needs to go on in another process; null values: nothing.
+struct CallbackState {
+  Json values = nullptr;
+  std::vector<std::pair<std::string, Tensor>> tensors = {};
 };
 
 // Base of all callbacks; every hook does nothing by default. Epochs and batches count from 0.
@@ -48,6 +56,19 @@ class Callback {
   virtual void on_predict_end(const Logs&) {}
   virtual void on_predict_batch_begin(std::int64_t, const Logs&) {}
   virtual void on_predict_batch_end(std::int64_t, const Logs&) {}
+  // In place of on_epoch_begin where a resumed fit goes on within an epoch, of which `batches` are done.
+  virtual void on_epoch_resume(int epoch, std::int64_t batches) {
+    static_cast<void>(batches);
+    on_epoch_begin(epoch, {});
+  }
+  // After every callback has seen the end of a training batch, or of an epoch: here Trainer::training_state() is whole.
+  virtual void on_settled() {}
+
+  // For exact resuming. The name tells whether a saved state is this callback's; restore_state comes after
+  // on_train_begin.
+  virtual std::string class_name() const { return "Callback"; }
+  virtual CallbackState save_state() const { return {}; }
+  virtual void restore_state(const CallbackState&) {}
 
  protected:
   CallbackParams params_;
@@ -61,6 +82,9 @@ class History : public Callback {
  public:
   void on_train_begin(const Logs&) override;
   void on_epoch_end(int epoch, Logs& logs) override;
+  std::string class_name() const override { return "History"; }
+  CallbackState save_state() const override;
+  void restore_state(const CallbackState& state) override;
 
   std::vector<int> epoch;
   std::vector<std::pair<std::string, std::vector<LogValue>>> history;
@@ -116,6 +140,10 @@ class CallbackList {
     for (const CallbackPtr& callback : callbacks_) ((*callback).*hook)(args...);
   }
   void set_steps(std::int64_t steps);
+  // The states of all callbacks, as {"class", "values"}; tensors' names begin with the place in this list.
+  CallbackState save_state() const;
+  // Gives the n-th callback of a class the state that the n-th of that class had; others are left as they are.
+  void restore_state(const CallbackState& state);
 
  private:
   std::vector<CallbackPtr> callbacks_;

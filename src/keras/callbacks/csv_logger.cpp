@@ -1,5 +1,6 @@
 #include "lockstep/keras/callbacks/csv_logger.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -22,17 +23,15 @@ class CsvWriter final : public Callback {
   void on_train_begin(const Logs&) override {
     columns_.clear();
     header_ = true;
-    if (options_.append) {
-      const auto found = io::posix_file_system().stat(filename_);
-      header_ = !found || found->size == 0;
-    }
+    resumed_.reset();
     out_.close();
     out_.clear();
-    out_.open(filename_, std::ios::binary | (options_.append ? std::ios::app : std::ios::trunc));
-    check("opened");
   }
+  // A resumed fit that does not append keeps the rows of the epochs before.
+  void on_epoch_begin(int, const Logs&) override { open(); }
 
   void on_epoch_end(int epoch, Logs& logs) override {
+    open();
     if (columns_.empty()) choose_columns(logs);
     if (header_) {
       std::vector<std::string> names{"epoch"};
@@ -50,9 +49,38 @@ class CsvWriter final : public Callback {
     check("written");
   }
 
-  void on_train_end(const Logs&) override { out_.close(); }
+  void on_train_end(const Logs&) override {
+    open();
+    out_.close();
+  }
+  std::string class_name() const override { return "CSVLogger"; }
+  CallbackState save_state() const override {
+    const auto found = io::posix_file_system().stat(filename_);
+    return {{{"columns", columns_}, {"header", header_}, {"size", found ? found->size : 0}}, {}};
+  }
+  void restore_state(const CallbackState& state) override {
+    columns_ = state.values.at("columns").get<std::vector<std::string>>();
+    header_ = state.values.at("header").get<bool>();
+    resumed_ = state.values.at("size").get<std::uint64_t>();
+  }
 
  private:
+  void open() {
+    if (out_.is_open()) return;
+    const auto found = io::posix_file_system().stat(filename_);
+    bool keep = options_.append;
+    if (resumed_ && found && found->size >= *resumed_) {
+      std::error_code error;  // rows of epochs that will come again
+      std::filesystem::resize_file(filename_, *resumed_, error);
+      keep = true;
+    } else if (options_.append) {
+      header_ = !found || found->size == 0;
+    } else {
+      header_ = true;
+    }
+    out_.open(filename_, std::ios::binary | (keep ? std::ios::app : std::ios::trunc));
+    check("opened");
+  }
   void choose_columns(const Logs& logs) {
     bool validated = false;
     for (const auto& [name, value] : logs) {
@@ -90,6 +118,7 @@ class CsvWriter final : public Callback {
   CSVLoggerOptions options_;
   std::vector<std::string> columns_;
   bool header_ = true;
+  std::optional<std::uint64_t> resumed_;  // the file's size when the state was saved
   std::ofstream out_;
 };
 

@@ -17,4 +17,8 @@ void to_json(Json& json, const LogValue& value) {
   }
 }
 
+void from_json(const Json& json, LogValue& value) {
+  value = json.is_array() ? LogValue(json.get<std::vector<double>>()) : LogValue(json.get<double>());
+}
+
 }  // namespace lockstep::keras

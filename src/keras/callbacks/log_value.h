@@ -30,5 +30,6 @@ using Results = std::vector<std::pair<std::string, LogValue>>;
 
 // As Keras's history has it: a number or a list.
 void to_json(Json& json, const LogValue& value);
+void from_json(const Json& json, LogValue& value);
 
 }  // namespace lockstep::keras

@@ -66,6 +66,15 @@ class ModelSaver final : public Callback {
     if (!options_.save_freq.batches) save(epoch, std::nullopt, logs);
   }
 
+  std::string class_name() const override { return "ModelCheckpoint"; }
+  CallbackState save_state() const override {
+    return {{{"best", optional_json(best_)}, {"save_freq", options_.save_freq.save_state()}}, {}};
+  }
+  void restore_state(const CallbackState& state) override {
+    best_ = optional_number(state.values.at("best"));
+    options_.save_freq.restore_state(state.values.at("save_freq"));
+  }
+
  private:
   void say(int epoch, const std::string& what) const {
     if (options_.verbose > 0) print_message(fmt::format("\nEpoch {}: {}", epoch + 1, what));
@@ -134,6 +143,11 @@ bool SaveFrequency::due(std::int64_t batch) {
   if (seen_since_saving_ < *batches) return false;
   seen_since_saving_ = 0;
   return true;
+}
+
+void SaveFrequency::restore_state(const Json& state) {
+  seen_since_saving_ = state.at(0).get<std::int64_t>();
+  last_batch_ = state.at(1).get<std::int64_t>();
 }
 
 std::string format_filepath(const std::string& filepath, int epoch, std::optional<std::int64_t> batch, const Logs& logs) {

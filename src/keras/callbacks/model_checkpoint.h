@@ -18,6 +18,9 @@ struct SaveFrequency {
 
   // Counts a batch in; true when it is time. Batches may come in groups (steps_per_execution).
   bool due(std::int64_t batch);
+  // The batches counted since the last save, for saved states.
+  Json save_state() const { return {seen_since_saving_, last_batch_}; }
+  void restore_state(const Json& state);
 
  private:
   std::int64_t seen_since_saving_ = 0;

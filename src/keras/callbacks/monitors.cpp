@@ -64,6 +64,12 @@ std::string python_repr(double value) {
   return text;
 }
 
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+std::optional<double> optional_number(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
+}
+
 void print_message(const std::string& message) { std::cout << message << "\n" << std::flush; }
 
 EarlyStoppingCallback::EarlyStoppingCallback(EarlyStoppingOptions options)
@@ -109,6 +115,27 @@ void EarlyStoppingCallback::on_train_end(const Logs&) {
     print_message(fmt::format("Restoring model weights from the end of the best epoch: {}.", best_epoch_ + 1));
   }
   trainer_->model().set_weights(*best_weights_);
+}
+
+CallbackState EarlyStoppingCallback::save_state() const {
+  CallbackState state;
+  state.values = {{"wait", wait_}, {"stopped_epoch", stopped_epoch_}, {"best_epoch", best_epoch_}, {"best", optional_json(best_)},
+                  {"best_weights", best_weights_.has_value()}};
+  for (std::size_t i = 0; best_weights_ && i < best_weights_->size(); ++i) {
+    state.tensors.emplace_back(fmt::format("{:06}", i), (*best_weights_)[i]);  // in the order of names too
+  }
+  return state;
+}
+
+void EarlyStoppingCallback::restore_state(const CallbackState& state) {
+  wait_ = state.values.at("wait").get<int>();
+  stopped_epoch_ = state.values.at("stopped_epoch").get<int>();
+  best_epoch_ = state.values.at("best_epoch").get<int>();
+  best_ = optional_number(state.values.at("best"));
+  best_weights_.reset();
+  if (!state.values.at("best_weights").get<bool>()) return;
+  best_weights_.emplace();
+  for (const auto& [name, tensor] : state.tensors) best_weights_->push_back(tensor);
 }
 
 std::shared_ptr<EarlyStoppingCallback> EarlyStopping(EarlyStoppingOptions options) {
@@ -159,6 +186,16 @@ class Plateau final : public Callback {
     }
   }
 
+  std::string class_name() const override { return "ReduceLROnPlateau"; }
+  CallbackState save_state() const override {
+    return {{{"best", optional_json(best_)}, {"cooldown", cooldown_}, {"wait", wait_}}, {}};
+  }
+  void restore_state(const CallbackState& state) override {
+    best_ = optional_number(state.values.at("best"));
+    cooldown_ = state.values.at("cooldown").get<int>();
+    wait_ = state.values.at("wait").get<int>();
+  }
+
  private:
   bool reduce(int epoch) const {
     auto& optimizer = optimizer_of(trainer_, "ReduceLROnPlateau");
@@ -191,9 +228,12 @@ class Scheduler final : public Callback {
       print_message(fmt::format("\nEpoch {}: LearningRateScheduler setting learning rate to {}.", epoch + 1, python_repr(rate)));
     }
   }
+  // The rate was set when the epoch began, and the optimizer still has it.
+  void on_epoch_resume(int, std::int64_t) override {}
   void on_epoch_end(int, Logs& logs) override {
     logs["learning_rate"] = optimizer_of(trainer_, "LearningRateScheduler").learning_rate();
   }
+  std::string class_name() const override { return "LearningRateScheduler"; }
 
  private:
   std::function<double(int, double)> schedule_;

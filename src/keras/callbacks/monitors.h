@@ -12,6 +12,7 @@ namespace lockstep::callbacks {
 
 using keras::Callback;
 using keras::CallbackPtr;
+using keras::CallbackState;
 using keras::Logs;
 
 // Whether a value of a log is better than the best so far. `mode` "min", "max" or "auto": the loss is to
@@ -37,6 +38,9 @@ class Monitor {
 std::string log_names(const Logs& logs);
 // A double as Python prints it: 1.0, 1e-05.
 std::string python_repr(double value);
+// For saved states: null for nothing.
+Json optional_json(const std::optional<double>& value);
+std::optional<double> optional_number(const Json& json);
 // A line on standard output, as Keras's callbacks print.
 void print_message(const std::string& message);
 
@@ -59,6 +63,9 @@ class EarlyStoppingCallback : public Callback {
   void on_train_begin(const Logs&) override;
   void on_epoch_end(int epoch, Logs& logs) override;
   void on_train_end(const Logs&) override;
+  std::string class_name() const override { return "EarlyStopping"; }
+  CallbackState save_state() const override;
+  void restore_state(const CallbackState& state) override;
 
   int stopped_epoch() const { return stopped_epoch_; }  // 0: was not stopped
   int best_epoch() const { return best_epoch_; }

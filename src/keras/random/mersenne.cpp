@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::random {
 namespace {
 
@@ -33,6 +35,20 @@ void MersenneTwister::init_by_array(std::span<const std::uint32_t> key) {
     wrap();
   }
   words_[0] = 0x80000000u;
+}
+
+std::vector<std::uint32_t> MersenneTwister::state() const {
+  std::vector<std::uint32_t> state(words_.begin(), words_.end());
+  state.push_back(static_cast<std::uint32_t>(used_));
+  return state;
+}
+
+void MersenneTwister::set_state(std::span<const std::uint32_t> state) {
+  if (state.size() != kSize + 1 || state[kSize] > kSize) {
+    throw_data_loss("a saved random state is not that of a Mersenne Twister: 624 words and how many are used are expected");
+  }
+  std::copy_n(state.begin(), kSize, words_.begin());
+  used_ = static_cast<int>(state[kSize]);
 }
 
 void MersenneTwister::refill() {

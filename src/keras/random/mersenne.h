@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace lockstep::random {
 
@@ -13,6 +14,11 @@ class MersenneTwister {
   void init(std::uint32_t seed);
   void init_by_array(std::span<const std::uint32_t> key);
   std::uint32_t next();
+
+  // The 624 words and how many of them are used up: all that later numbers follow from.
+  std::vector<std::uint32_t> state() const;
+  // Throws DataLoss for what state() cannot have given.
+  void set_state(std::span<const std::uint32_t> state);
 
  private:
   void refill();
@@ -27,6 +33,7 @@ class PythonRandom {
   void seed(std::int64_t seed);
   // Uniform in [low, high], both included; high - low + 1 must fit 64 bits.
   std::int64_t randint(std::int64_t low, std::int64_t high);
+  MersenneTwister& words() { return words_; }
 
  private:
   MersenneTwister words_;
@@ -38,6 +45,7 @@ class NumpyRandom {
   explicit NumpyRandom(std::uint32_t seed) { words_.init(seed); }
   std::uint32_t bounded(std::uint32_t max);  // uniform in [0, max] by masked rejection
   void shuffle(std::span<std::int64_t> items);
+  MersenneTwister& words() { return words_; }
 
  private:
   MersenneTwister words_;

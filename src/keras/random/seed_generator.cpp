@@ -69,10 +69,18 @@ SeedPair draw_seed(const Seed& seed) {
   return {bounded(pair.first), bounded(pair.second)};
 }
 
-void drop_global_seed_generator() {
+std::optional<SeedPair> global_seed_state() {
   GlobalGenerator& global = global_generator();
   const std::lock_guard lock(global.mutex);
-  global.state.reset();
+  return global.state;
 }
+
+void set_global_seed_state(const std::optional<SeedPair>& state) {
+  GlobalGenerator& global = global_generator();
+  const std::lock_guard lock(global.mutex);
+  global.state = state;
+}
+
+void drop_global_seed_generator() { set_global_seed_state(std::nullopt); }
 
 }  // namespace lockstep::random

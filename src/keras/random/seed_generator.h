@@ -52,6 +52,10 @@ using Seed = std::variant<std::monostate, std::int64_t, SeedGeneratorPtr>;
 // each element modulo 2^31 - 2, never negative.
 SeedPair draw_seed(const Seed& seed);
 
+// The state of the generator behind seedless draws; empty before the first of them.
+std::optional<SeedPair> global_seed_state();
+void set_global_seed_state(const std::optional<SeedPair>& state);
+
 // Forgets the generator behind seedless draws; the next one makes a new one.
 void drop_global_seed_generator();
 

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/random/mersenne.h"
 #include "lockstep/keras/random/seed_generator.h"
+#include "lockstep/ops/philox.h"
 
 namespace lockstep::random {
 namespace {
@@ -67,6 +68,44 @@ void set_random_seed(std::int64_t seed) {
   }
   set_global_seed(seed);
   drop_global_seed_generator();
+}
+
+Json save_state() {
+  Generators& all = generators();
+  const auto seedless = global_seed_state();
+  const std::lock_guard lock(all.mutex);
+  return {{"python", all.python.words().state()},
+          {"numpy", all.numpy.words().state()},
+          {"global_seed", all.global_seed ? Json(*all.global_seed) : Json(nullptr)},
+          {"op_seeds", all.global_seed ? Json(all.op_seeds.words().state()) : Json(nullptr)},
+          {"seedless", seedless ? Json::array({seedless->first, seedless->second}) : Json(nullptr)},
+          {"operations", ops::stateful_random_states()}};
+}
+
+void restore_state(const Json& state) {
+  Generators& all = generators();
+  try {
+    PythonRandom python{0}, op_seeds{0};
+    NumpyRandom numpy{0};
+    python.words().set_state(state.at("python").get<std::vector<std::uint32_t>>());
+    numpy.words().set_state(state.at("numpy").get<std::vector<std::uint32_t>>());
+    std::optional<std::int64_t> global_seed;
+    if (!state.at("global_seed").is_null()) {
+      global_seed = state["global_seed"].get<std::int64_t>();
+      op_seeds.words().set_state(state.at("op_seeds").get<std::vector<std::uint32_t>>());
+    }
+    std::optional<SeedPair> seedless;
+    if (!state.at("seedless").is_null()) seedless = state["seedless"].get<SeedPair>();
+    ops::set_stateful_random_states(state.at("operations").get<std::vector<ops::StatefulRandomState>>());
+    set_global_seed_state(seedless);
+    const std::lock_guard lock(all.mutex);
+    all.python = python;
+    all.numpy = numpy;
+    all.op_seeds = op_seeds;
+    all.global_seed = global_seed;
+  } catch (const Json::exception& error) {
+    throw_data_loss(fmt::format("a saved random state is malformed: {}", error.what()));
+  }
 }
 
 void set_global_seed(std::int64_t seed) {

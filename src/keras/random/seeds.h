@@ -7,11 +7,19 @@
 #include <optional>
 #include <utility>
 
+#include "lockstep/base/json.h"
+
 namespace lockstep::random {
 
 // keras.utils.set_random_seed: seeds Python's and NumPy's generators and TensorFlow's global seed, and
 // drops the global seed generator. 0 <= seed < 2^32; throws InvalidArgument otherwise.
 void set_random_seed(std::int64_t seed);
+
+// The state of all process-wide generators: Python's, NumPy's, the global seed with its op seeds, the generator of
+// seedless draws, stateful operations. Restored, later draws are those that would have come after save_state().
+// restore_state throws DataLoss for what save_state cannot have given, and nothing has changed then.
+Json save_state();
+void restore_state(const Json& state);
 
 // tf.random.set_seed: the global seed alone.
 void set_global_seed(std::int64_t seed);

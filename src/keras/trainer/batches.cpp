@@ -31,8 +31,25 @@ class ArrayBatches : public BatchSource {
   }
   void reset() override {
     next_ = 0;
-    if (options_.shuffle == Shuffle::kSamples) order_ = data::fit_order(rows_);
-    if (options_.shuffle == Shuffle::kBatch) order_ = data::batch_order(rows_, options_.batch_size);
+    if (options_.shuffle != Shuffle::kNone) seeds_ = data::draw_order_seeds();
+    make_order(options_.batch_size);
+  }
+  Json save_state() const override {
+    return {{"rows", rows_}, {"next", next_}, {"batch_size", order_batch_size_}, {"seeds", seeds_}};
+  }
+  void restore_state(const Json& state) override {
+    const auto rows = state.at("rows").get<std::int64_t>();
+    if (state.at("next").get<std::int64_t>() >= rows) {  // the pass was over
+      next_ = rows_;
+      return;
+    }
+    if (rows != rows_) {
+      throw_invalid_argument(fmt::format("the epoch to go on with was over {} samples, but the data has {}: resume with the same "
+                                         "data", rows, rows_));
+    }
+    next_ = std::clamp<std::int64_t>(state.at("next").get<std::int64_t>(), 0, rows_);
+    seeds_ = state.at("seeds").get<data::OrderSeeds>();
+    make_order(std::max<std::int64_t>(1, state.at("batch_size").get<std::int64_t>()));
   }
   std::optional<Batch> next() override {
     if (next_ >= rows_) return std::nullopt;
@@ -45,10 +62,18 @@ class ArrayBatches : public BatchSource {
   }
 
  private:
+  void make_order(std::int64_t batch_size) {
+    order_batch_size_ = batch_size;
+    if (options_.shuffle == Shuffle::kSamples) order_ = data::fit_order(rows_, seeds_);
+    if (options_.shuffle == Shuffle::kBatch) order_ = data::batch_order(rows_, batch_size, seeds_);
+  }
+
   Batch data_;
   ArrayOptions options_;
   std::int64_t rows_ = 0;
   std::int64_t next_ = 0;
+  data::OrderSeeds seeds_{};             // of the pass
+  std::int64_t order_batch_size_ = 1;    // with which its order was made
   std::vector<std::int64_t> order_;
 };
 

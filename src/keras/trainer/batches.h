@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "lockstep/base/json.h"
 #include "lockstep/keras/nested.h"
 
 namespace lockstep::keras {
@@ -39,6 +40,11 @@ class BatchSource {
   virtual void reset() = 0;
   // The next batch; empty at the end of the pass.
   virtual std::optional<Batch> next() = 0;
+  // Where the source stands, so that one made in the same way over the same data can go on from here, whatever the
+  // number of replicas. Null: it cannot tell; whoever resumes takes the batches again. restore_state takes the place of
+  // reset(); it throws InvalidArgument when the state is of other data.
+  virtual Json save_state() const { return nullptr; }
+  virtual void restore_state(const Json& state) { static_cast<void>(state); }
 };
 
 // Batches of arrays. Every leaf must have the same number of rows; throws InvalidArgument naming what

@@ -8,9 +8,28 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 namespace {
+
+std::vector<double> numbers_of(const Tensor& value) { return ops::cast(value, DType::kFloat64).to_vector<double>(); }
+
+// What each replica had, or with another number of replicas all of it at the first.
+void set_copies(distribute::Variable& variable, const Json& copies) {
+  const auto numbers = copies.get<std::vector<std::vector<double>>>();
+  const auto count = static_cast<std::size_t>(variable.num_copies());
+  std::vector<double> sum(static_cast<std::size_t>(variable.shape().num_elements().value_or(0)));
+  for (const auto& copy : numbers) {
+    if (copy.size() != sum.size()) throw_invalid_argument(fmt::format("the saved state of the metric variable '{}' has {} numbers, expected {}", variable.path(), copy.size(), sum.size()));
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += copy[i];
+  }
+  for (std::size_t replica = 0; replica < count; ++replica) {
+    const std::vector<double> zeros(sum.size());
+    const auto& values = numbers.size() == count ? numbers[replica] : replica == 0 ? sum : zeros;
+    variable.set_copy(static_cast<int>(replica), ops::cast(Tensor::from_vector(values, variable.shape()), variable.dtype()));
+  }
+}
 
 // The item of each output in an argument of compile: one leaf serves all outputs when `repeat` is set.
 template <typename Tree>
@@ -149,7 +168,7 @@ void Compiled::resolve(const std::vector<std::string>& output_names, const Struc
   resolve_losses(output_names_);
   resolve_metrics(options_.metrics, false, output_names_, y.flatten(), outputs);
   resolve_metrics(options_.weighted_metrics, true, output_names_, y.flatten(), outputs);
-  output_trackers_.assign(losses_.size(), {});
+  output_trackers_.resize(losses_.size());
   resolved_ = true;
 }
 
@@ -176,6 +195,11 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
     output_trackers_[i].total += output_losses[i];  // a mean of batches, as Keras keeps it
     output_trackers_[i].count += 1;
   }
+  if (!saved_.is_null()) take_up_metrics(y, y_pred, sample_weight);
+  update_metrics(y, y_pred, sample_weight);
+}
+
+void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
   for (const OutputMetric& item : metrics_) {
     const Tensor target = leaf_for(targets, item.output);
@@ -211,8 +235,59 @@ Results Compiled::results() const {
 
 void Compiled::reset() {
   loss_tracker_ = {};
+  saved_ = nullptr;
   for (Tracker& tracker : output_trackers_) tracker = {};
   for (const OutputMetric& item : metrics_) item.metric->reset_state();
+}
+
+Json Compiled::save_state() const {
+  if (!saved_.is_null()) return saved_;
+  const auto sums = [](const Tracker& tracker) { return Json{tracker.total, tracker.count}; };
+  Json state{{"loss", sums(loss_tracker_)}, {"outputs", Json::array()}, {"metrics", Json::array()}};
+  for (const Tracker& tracker : output_trackers_) state["outputs"].push_back(sums(tracker));
+  for (const OutputMetric& item : metrics_) {
+    Json variables = Json::array();
+    for (const auto& variable : item.metric->variables()) {
+      Json copies = Json::array();
+      for (int replica = 0; replica < variable->num_copies(); ++replica) copies.push_back(numbers_of(variable->copy(replica)));
+      variables.push_back(std::move(copies));
+    }
+    state["metrics"].push_back(std::move(variables));
+  }
+  return state;
+}
+
+void Compiled::restore_state(const Json& state) {
+  const auto tracker = [](const Json& sums) { return Tracker{sums.at(0).get<double>(), sums.at(1).get<double>()}; };
+  loss_tracker_ = tracker(state.at("loss"));
+  output_trackers_.clear();
+  for (const Json& sums : state.at("outputs")) output_trackers_.push_back(tracker(sums));
+  saved_ = state;
+}
+
+// Some metrics make their variables when they see their first batch: such a batch is taken, and then forgotten.
+void Compiled::take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+  const Json& saved = saved_.at("metrics");
+  const auto ready = [&] {
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      if (metrics_[i].metric->variables().size() != saved[i].size()) return false;
+    }
+    return true;
+  };
+  if (saved.size() != metrics_.size()) {
+    throw_invalid_argument(fmt::format("the state to go on with has {} metrics, the model {}: compile it as before", saved.size(),
+                                       metrics_.size()));
+  }
+  if (!ready()) update_metrics(y, y_pred, sample_weight);
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const auto& variables = metrics_[i].metric->variables();
+    if (variables.size() != saved[i].size()) {
+      if (saved[i].empty()) metrics_[i].metric->reset_state();
+      continue;
+    }
+    for (std::size_t k = 0; k < variables.size(); ++k) set_copies(*variables[k], saved[i][k]);
+  }
+  saved_ = nullptr;
 }
 
 std::vector<metrics::MetricPtr> Compiled::metrics() const {

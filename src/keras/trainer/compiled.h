@@ -39,6 +39,10 @@ class Compiled {
   // loss, <output>_loss when several have one, then metrics, in Keras's order of results.
   Results results() const;
   void reset();
+  // The sums so far: of each metric's variables the copies of this worker's replicas. Restored before the first batch
+  // is known, metrics take their state up with the next update. With other numbers of replicas the totals stay.
+  Json save_state() const;
+  void restore_state(const Json& state);
 
   std::vector<metrics::MetricPtr> metrics() const;
   std::size_t num_losses() const { return losses_.size(); }
@@ -61,6 +65,8 @@ class Compiled {
     double count = 0;
     double result() const { return count > 0 ? total / count : 0; }
   };
+  void take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
+  void update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
   void resolve_losses(const std::vector<std::string>& names);
   void resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
                        const Tensors& y_pred);
@@ -75,6 +81,7 @@ class Compiled {
   std::vector<OutputMetric> metrics_;
   Tracker loss_tracker_;
   std::vector<Tracker> output_trackers_;
+  Json saved_ = nullptr;  // a restored state that the metrics have yet to take
 };
 
 }  // namespace lockstep::keras

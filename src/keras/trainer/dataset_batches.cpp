@@ -43,6 +43,18 @@ class DatasetBatches : public BatchSource {
     iterator_.emplace(dataset_.make_iterator());
   }
 
+  Json save_state() const override {
+    return {{"dataset", dataset_.save_state()}, {"iterator", iterator_ ? iterator_->save_state() : Json(nullptr)}};
+  }
+  void restore_state(const Json& state) override {
+    iterator_.reset();
+    if (!state.at("iterator").is_null()) {
+      iterator_.emplace(dataset_.make_iterator());
+      iterator_->restore_state(state["iterator"]);
+    }
+    dataset_.restore_state(state.at("dataset"));
+  }
+
   std::optional<Batch> next() override {
     if (!iterator_) reset();
     std::optional<data::Element> element = iterator_->next();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -11,6 +12,7 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/random/seeds.h"
 #include "lockstep/keras/trainer/dataset_batches.h"
 #include "lockstep/ops/functions.h"
 
@@ -231,33 +233,115 @@ std::shared_ptr<History> Trainer::fit(const data::Dataset& dataset, FitOptions o
   return run_fit(*source, std::move(options), validation.get());
 }
 
-// One epoch of training; `exhausted` tells whether the source must start again before the next batch.
-Results Trainer::run_epoch(BatchSource& source, const FitOptions& options, CallbackList& callbacks, bool& exhausted) {
+namespace {
+
+// The states of the generators of all layers, which weights files do not hold.
+std::vector<distribute::VariablePtr> seed_states(ModelImpl& model) {
+  std::vector<distribute::VariablePtr> states;
+  for (const auto& layer : model.flatten_layers()) {
+    for (const auto& generator : layer->seed_generators()) states.push_back(generator->state());
+  }
+  return states;
+}
+
+}  // namespace
+
+// A fit under way.
+struct Trainer::Loop {
+  BatchSource& source;
+  BatchSource* validation;
+  const FitOptions& options;
+  CallbackList& callbacks;
+  int epoch = 0;           // under way, or next
+  std::int64_t step = 0;   // batches of it that are done
+  bool within = false;     // whether the epoch is under way
+  bool exhausted = true;   // whether the source must start again before the next batch
+  Results results = {};    // of the last step
+};
+
+// One epoch of training, from the step at which the loop stands.
+Results Trainer::run_epoch(Loop& loop) {
+  const FitOptions& options = loop.options;
   const std::int64_t group = std::max<std::int64_t>(1, compile_options_.steps_per_execution);
-  std::int64_t step = 0;
-  Results results = metric_results();
+  std::int64_t& step = loop.step;
   while (!stop_training && (!options.steps_per_epoch || step < *options.steps_per_epoch)) {
     bool began = false;
     std::int64_t in_group = 0;
     for (; in_group < group && (!options.steps_per_epoch || step + in_group < *options.steps_per_epoch); ++in_group) {
-      std::optional<Batch> batch = source.next();
+      std::optional<Batch> batch = loop.source.next();
       if (!batch) {
-        exhausted = true;
+        loop.exhausted = true;
         break;
       }
-      if (!began) callbacks.each(&Callback::on_train_batch_begin, step, Logs{});
+      if (!began) loop.callbacks.each(&Callback::on_train_batch_begin, step, Logs{});
       began = true;
-      results = call_train_step(*batch);
+      loop.results = call_train_step(*batch);
     }
     if (!began) break;
     step += in_group;
-    callbacks.each(&Callback::on_train_batch_end, exhausted ? step - in_group + group - 1 : step - 1, to_logs(results));
-    if (exhausted) break;
+    loop.callbacks.each(&Callback::on_train_batch_end, loop.exhausted ? step - in_group + group - 1 : step - 1, to_logs(loop.results));
+    loop.callbacks.each(&Callback::on_settled);
+    if (preempted_) return loop.results;
+    if (loop.exhausted) break;
   }
   if (options.steps_per_epoch && step < *options.steps_per_epoch && !stop_training) {
     spdlog::warn("the data ran out after {} of {} steps of this epoch; the next epoch starts it again", step, *options.steps_per_epoch);
   }
-  return results;
+  return loop.results;
+}
+
+TrainingState Trainer::training_state() const {
+  if (!loop_) throw_failed_precondition("Trainer::training_state: no fit is running");
+  CallbackState callbacks = loop_->callbacks.save_state();
+  TrainingState state{{{"epoch", loop_->epoch},
+                       {"batch", loop_->step},
+                       {"within", loop_->within},
+                       {"exhausted", loop_->exhausted},
+                       {"stop", stop_training},
+                       {"results", loop_->results},
+                       {"metrics", loop_->within ? compiled_->save_state() : Json(nullptr)},
+                       {"source", loop_->source.save_state()},
+                       {"validation", loop_->validation ? loop_->validation->save_state() : Json(nullptr)},
+                       {"random", random::save_state()},
+                       {"seed_generators", Json::array()},
+                       {"callbacks", std::move(callbacks.values)}},
+                      std::move(callbacks.tensors)};
+  for (const auto& seed : seed_states(model_)) {
+    state.values["seed_generators"].push_back(seed->numpy().to_vector<std::int64_t>());
+  }
+  return state;
+}
+
+void Trainer::resume(TrainingState state) { resumed_ = std::move(state); }
+
+// Brings a loop that has just begun to where `state` was taken.
+void Trainer::take_up(Loop& loop, TrainingState state) {
+  const Json& values = state.values;
+  const auto saved = [&](const char* name) { return values.contains(name) && !values[name].is_null(); };
+  loop.epoch = state.epoch();
+  if (saved("callbacks")) loop.callbacks.restore_state({values["callbacks"], state.tensors});
+  loop.within = values.value("within", false);
+  stop_training = values.value("stop", false);
+  if (!saved("random")) return;
+  const bool goes_on = loop.within || (loop.options.steps_per_epoch && !values.at("exhausted").get<bool>());
+  if (saved("validation") && loop.validation) loop.validation->restore_state(values["validation"]);
+  if (saved("source")) {
+    loop.source.restore_state(values["source"]);
+  } else if (goes_on) {
+    loop.source.reset();
+    for (std::int64_t i = 0; i < state.batches() && loop.source.next(); ++i) {
+    }
+  }
+  loop.exhausted = values.at("exhausted").get<bool>();
+  if (loop.within) {
+    loop.step = state.batches();
+    loop.results = values.at("results").get<Results>();
+    compiled_->restore_state(values.at("metrics"));
+  }
+  const auto seeds = seed_states(model_);
+  const auto states = values.at("seed_generators").get<std::vector<std::vector<std::int64_t>>>();
+  for (std::size_t i = 0; i < seeds.size() && seeds.size() == states.size(); ++i) seeds[i]->assign(Tensor::from_vector(states[i]));
+  random::restore_state(values["random"]);
 }
 
 std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions options, BatchSource* validation) {
@@ -265,22 +349,45 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
   history_ = std::make_shared<History>();
   std::optional<std::int64_t> steps = options.steps_per_epoch ? options.steps_per_epoch : source.num_batches();
   CallbackList callbacks(complete(options.callbacks, verbose, history_), this, {verbose, options.epochs, steps});
-  stop_training = false;
-  restored_epoch.reset();
-  Logs logs;
-  bool exhausted = true;
+  Loop loop{source, validation, options, callbacks, options.initial_epoch};
+  stop_training = preempted_ = false;
+  resumed_.reset();
   callbacks.each(&Callback::on_train_begin, Logs{});
-  for (int epoch = restored_epoch.value_or(options.initial_epoch); epoch < options.epochs && !stop_training; ++epoch) {
-    reset_metrics();
-    callbacks.each(&Callback::on_epoch_begin, epoch, Logs{});
-    if (exhausted || !options.steps_per_epoch) source.reset();
-    exhausted = false;
-    logs = to_logs(run_epoch(source, options, callbacks, exhausted));
-    if (validation && (epoch + 1) % std::max(1, options.validation_freq) == 0) {
+  struct Running {
+    Trainer& trainer;
+    ~Running() { trainer.loop_ = nullptr; }
+  } running{*this};
+  loop_ = &loop;
+  if (resumed_) {
+    try {
+      take_up(loop, *std::exchange(resumed_, std::nullopt));
+    } catch (const Json::exception& error) {
+      throw_data_loss(fmt::format("the saved state of training cannot be used: {}", error.what()));
+    }
+  }
+  Logs logs = to_logs(loop.results);
+  while (loop.epoch < options.epochs && (!stop_training || loop.within)) {
+    if (loop.within) {
+      callbacks.each(&Callback::on_epoch_resume, loop.epoch, loop.step);
+    } else {
+      reset_metrics();
+      callbacks.each(&Callback::on_epoch_begin, loop.epoch, Logs{});
+      if (loop.exhausted || !options.steps_per_epoch) source.reset();
+      loop.exhausted = false;
+      loop.within = true;
+      loop.results = metric_results();
+    }
+    logs = to_logs(run_epoch(loop));
+    if (preempted_) return history_;  // within the epoch: a resumed fit ends it
+    if (validation && (loop.epoch + 1) % std::max(1, options.validation_freq) == 0) {
       validation->reset();
       logs.merge(with_prefix(run_evaluate(*validation, options.validation_steps, callbacks)));
     }
-    callbacks.each(&Callback::on_epoch_end, epoch, logs);
+    callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
+    ++loop.epoch;
+    loop.step = 0;
+    loop.within = false;
+    callbacks.each(&Callback::on_settled);
   }
   {
     const auto scope = enter_strategy();

@@ -12,6 +12,7 @@
 #include "lockstep/keras/trainer/compile.h"
 #include "lockstep/keras/trainer/compiled.h"
 #include "lockstep/keras/trainer/options.h"
+#include "lockstep/keras/trainer/training_state.h"
 
 namespace lockstep::keras {
 
@@ -74,19 +75,25 @@ class Trainer {
   // Set by callbacks to end a loop after the batch or epoch at hand.
   bool stop_training = false;
   // Asks fit to end after the step at hand; for signal handlers. Workers agree on the step: when one is asked, preempted()
-  // becomes true on all after the same step, and callbacks see it in on_train_batch_end.
+  // becomes true on all after the same step, and callbacks see it in on_settled, the last that is called: fit returns
+  // within the epoch.
   static void request_preemption() noexcept;
   bool preempted() const { return preempted_; }
-  // Set by a callback's on_train_begin: the epoch this fit begins with, in place of FitOptions::initial_epoch.
-  std::optional<int> restored_epoch;
+  // Where the running fit stands; to be asked for in Callback::on_settled. Throws FailedPrecondition outside fit.
+  TrainingState training_state() const;
+  // For a callback's on_train_begin: this fit goes on from there, once all callbacks have begun. The weights and the
+  // optimizer's state must have been restored.
+  void resume(TrainingState state);
   bool stop_evaluating = false;
   bool stop_predicting = false;
 
  private:
   struct StepOutput;
+  struct Loop;
+  void take_up(Loop& loop, TrainingState state);
   std::shared_ptr<History> run_fit(BatchSource& source, FitOptions options, BatchSource* validation);
   Results run_evaluate(BatchSource& source, std::optional<std::int64_t> steps, CallbackList& callbacks);
-  Results run_epoch(BatchSource& source, const FitOptions& options, CallbackList& callbacks, bool& exhausted);
+  Results run_epoch(Loop& loop);
   Structure run_predict(BatchSource& source, const PredictOptions& options);
   void require_compiled(const char* what) const;
   StepOutput forward_loss(const Batch& part, const Batch& whole, std::int64_t offset, bool training);
@@ -123,6 +130,8 @@ class Trainer {
   std::shared_ptr<Compiled> compiled_;
   optimizers::OptimizerPtr optimizer_;
   std::shared_ptr<History> history_;
+  Loop* loop_ = nullptr;  // of the fit that is running
+  std::optional<TrainingState> resumed_;
   distribute::Strategy* strategy_ = nullptr;
 };
 

@@ -1,0 +1,38 @@
+// What a fit needs, beside the model's weights and its optimizer, to go on in another process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/formats/tensor_data.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::keras {
+
+// `values` belong to one worker: the epoch and how many of its batches are done, where the data stands, random states,
+// metrics so far, the states of callbacks, the history. `tensors`, weights that callbacks keep, are the same on all.
+// Values that are absent are those of a fit that begins; {"epoch": 3} alone makes fit begin with that epoch.
+struct TrainingState {
+  Json values = Json::object();
+  std::vector<std::pair<std::string, Tensor>> tensors = {};
+
+  int epoch() const { return values.value("epoch", 0); }                           // that comes next, or is under way
+  std::int64_t batches() const { return values.value("batch", std::int64_t{0}); }  // of it that are done
+};
+
+// Where files of tensors keep it: the values of each worker as a string tensor of this name, the tensors below it.
+inline constexpr std::string_view kTrainingStateKey = "/.LOCKSTEP_STATE/training";
+
+using NamedTensors = std::vector<std::pair<std::string, formats::TensorData>>;
+// `values` is the JSON of each worker's, in their order.
+NamedTensors store_training_state(std::vector<std::string> values, const TrainingState& state);
+// The state of a worker of `workers`; empty when the file has none. Where it was written by another number of workers,
+// what the first had: all that belongs to the whole job is the same everywhere. Throws DataLoss for damage.
+std::optional<TrainingState> load_training_state(const formats::TensorReader& reader, int worker = 0, int workers = 1);
+
+}  // namespace lockstep::keras

@@ -1,0 +1,52 @@
+// Checkpoints of a fit from which it goes on exactly.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "lockstep/keras/callbacks/callback.h"
+#include "lockstep/keras/callbacks/model_checkpoint.h"
+#include "lockstep/keras/models/model.h"
+#include "lockstep/train/checkpoint_manager.h"
+
+namespace lockstep::train {
+
+struct TrainingCheckpointsOptions {
+  std::optional<int> every_batches = {};  // beside the checkpoints at the end of each epoch
+  std::int64_t max_to_keep = 5;
+  // Called when the fit has been brought to where a checkpoint was made.
+  std::function<void(const std::string& path, const keras::TrainingState& state)> on_resume = {};
+};
+
+// A callback that keeps DIRECTORY/ckpt-N of model and optimizer, each with where the fit stood. When a fit begins it
+// goes on from the newest one, so that weights, history and all else end as if nothing had come between. From
+// checkpoints without such a state (of TensorFlow, of Checkpoint::save) it takes the weights, and save_counter for the
+// number of epochs that are done. Damaged checkpoints are named in a warning and the next older one is used.
+// Throws InvalidArgument for every_batches < 1 and max_to_keep < 1.
+class TrainingCheckpoints : public keras::Callback {
+ public:
+  TrainingCheckpoints(const keras::Model& model, const std::string& directory, TrainingCheckpointsOptions options = {});
+
+  void on_train_begin(const keras::Logs&) override;
+  void on_train_batch_end(std::int64_t batch, const keras::Logs&) override;
+  void on_epoch_end(int epoch, keras::Logs&) override;
+  void on_settled() override;
+  std::string class_name() const override { return "TrainingCheckpoints"; }
+  keras::CallbackState save_state() const override;
+  void restore_state(const keras::CallbackState& state) override;
+
+  // Saves where the fit stands now; to be called when all callbacks have seen the last batch or epoch (on_settled).
+  void save();
+  CheckpointManager& manager() { return manager_; }
+
+ private:
+  TrainingCheckpointsOptions options_;
+  callbacks::SaveFrequency frequency_;
+  Checkpoint checkpoint_;
+  CheckpointManager manager_;
+  bool due_ = false;
+};
+
+}  // namespace lockstep::train
