@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/together.h"
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/base/json.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/io/memory_file_system.h"
+#include "lockstep/train/async_saver.h"
 #include "lockstep/train/live_graph.h"
 #include "lockstep/train/restoration.h"
+#include "lockstep/train/shared_save.h"
 
 namespace lockstep::train {
 namespace {
@@ -79,12 +84,35 @@ struct Checkpoint::State {
   std::shared_ptr<RootNode> node;
   Tracked root;
   std::shared_ptr<Restoration> restoration;  // kept for objects that are built later
+  CopyBuffers buffers;
+
+  // What is known of a group of workers.
+  struct Job {
+    collectives::CommunicatorPtr workers;
+    collectives::CommunicatorPtr background;         // for asynchronous saves
+    std::map<std::string, std::vector<int>> ranks;  // that see a folder
+  };
+  Job job;
+  Job& job_of(const collectives::CommunicatorPtr& workers) {
+    if (job.workers != workers) job = Job{workers, nullptr, {}};
+    return job;
+  }
+
+  std::unique_ptr<AsyncSaver> async;  // last: its thread ends first
+  AsyncSaver& saver() {
+    if (!async) async = std::make_unique<AsyncSaver>();
+    return *async;
+  }
+  void wait() {
+    if (async) async->wait();
+  }
 
   State(Children objects, NodePtr from) : node(std::make_shared<RootNode>(std::move(objects), std::move(from))), root(NodePtr(node)) {}
   void make_counter() {
     if (node->save_counter) return;
     distribute::VariableOptions options{.name = "save_counter", .trainable = false};
     options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
+    const distribute::Variable::ScopedOwnInitialValues alone;  // the chief may be the only one who saves
     node->save_counter = distribute::Variable::create(Tensor::scalar<std::int64_t>(0), options);
   }
 };
@@ -103,26 +131,89 @@ distribute::VariablePtr Checkpoint::save_counter() const {
 const Tracked& Checkpoint::root() const { return state_->root; }
 
 std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions& options) const {
+  return write_then(prefix, options, {});
+}
+
+std::string Checkpoint::write_then(const std::string& prefix, const CheckpointOptions& options, const std::function<void()>& after) const {
   if (prefix.empty()) throw_invalid_argument("Checkpoint: the prefix of the files to write is empty");
-  io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
-  write_contents(contents_of(build_live_graph(state_->root.ptr()), job_state(options)), prefix);
-  for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
+  Contents contents = contents_of(build_live_graph(state_->root.ptr()), job_state(options));
+  if (options.workers && options.workers->size() > 1) {
+    write_shared(prefix, std::move(contents), options, after);
+  } else {
+    write_local(prefix, std::move(contents), options, after);
+  }
   return prefix;
 }
+
+void Checkpoint::write_local(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+                             const std::function<void()>& after) const {
+  const auto write = [=](const Contents& values) {
+    io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
+    write_contents(values, prefix);
+    if (after) after();
+    for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
+  };
+  if (!options.enable_async) {
+    state_->wait();
+    return write(contents);
+  }
+  std::vector<formats::TensorData*> tensors;
+  std::uint64_t bytes = 0;
+  for (auto& [key, data] : contents) {
+    tensors.push_back(&data);
+    bytes += data.bytes.size();
+  }
+  AsyncSaver& saver = state_->saver();
+  if (saver.failed()) saver.wait();
+  saver.make_room(bytes, options.async_byte_budget);
+  state_->buffers.copy(std::move(tensors));
+  saver.submit(bytes, [write, contents = std::move(contents)] { write(contents); });
+}
+
+void Checkpoint::write_shared(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+                              const std::function<void()>& after) const {
+  const std::string directory = io::parent_directory(prefix);
+  State::Job& job = state_->job_of(options.workers);
+  auto ranks = job.ranks.find(directory);
+  if (ranks == job.ranks.end()) ranks = job.ranks.emplace(directory, ranks_at(*options.workers, directory)).first;
+  SharedPart part = shared_part(*options.workers, ranks->second, prefix, contents);
+  const auto write = [=](collectives::Communicator& group, SharedPart mine) {
+    write_together(group, std::move(mine), after);
+    for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
+  };
+  if (!options.enable_async) {
+    state_->wait();
+    return write(*options.workers, std::move(part));
+  }
+  if (!job.background) job.background = options.workers->duplicate("checkpoints");
+  std::vector<formats::TensorData*> tensors;
+  std::uint64_t bytes = 0;
+  for (auto& piece : part.pieces) {
+    tensors.push_back(&piece);
+    bytes += piece.bytes.size();
+  }
+  AsyncSaver& saver = state_->saver();
+  // A failed save is thrown on all workers by the same call, though one may have learnt of it before another.
+  const auto failed = options.workers->all_gather(saver.failed() ? "failed" : "");
+  if (std::any_of(failed.begin(), failed.end(), [](const std::string& each) { return !each.empty(); })) saver.wait();
+  saver.make_room(bytes, options.async_byte_budget);
+  state_->buffers.copy(std::move(tensors));
+  saver.submit(bytes, [write, group = job.background, part = std::move(part)] { write(*group, part); });
+}
+
+void Checkpoint::wait() const { state_->wait(); }
 
 std::string Checkpoint::save(const std::string& prefix, const CheckpointOptions& options) const {
   const auto counter = save_counter();
   const std::int64_t before = counter->numpy().item<std::int64_t>();
   counter->assign(Tensor::scalar<std::int64_t>(before + 1));
-  std::string path;
+  const std::string path = fmt::format("{}-{}", prefix, before + 1);
   try {
-    path = write(fmt::format("{}-{}", prefix, before + 1), options);
+    return write_then(path, options, [path] { formats::write_checkpoint_state(io::parent_directory(path), {path, {path}, {}, 0}); });
   } catch (...) {
     counter->assign(Tensor::scalar<std::int64_t>(before));
     throw;
   }
-  formats::write_checkpoint_state(io::parent_directory(path), {path, {path}, {}, 0});
-  return path;
 }
 
 struct LoadStatus::Shared {
@@ -137,15 +228,63 @@ struct LoadStatus::Shared {
   }
 };
 
-LoadStatus Checkpoint::load(const std::string& prefix, const CheckpointOptions& options) const {
-  if (!io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) {
-    throw_not_found(fmt::format("Error when restoring from checkpoint or SavedModel at {}: there is no file {}. Please "
-                                "double-check that the path is correct; you may be missing the checkpoint suffix (e.g. the "
-                                "'-1' in 'path/to/ckpt-1')", prefix, formats::bundle_index_path(prefix)));
+namespace {
+
+void require_index(const std::string& prefix) {
+  if (io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) return;
+  throw_not_found(fmt::format("Error when restoring from checkpoint or SavedModel at {}: there is no file {}. Please "
+                              "double-check that the path is correct; you may be missing the checkpoint suffix (e.g. the "
+                              "'-1' in 'path/to/ckpt-1')", prefix, formats::bundle_index_path(prefix)));
+}
+
+// The chief's files of a checkpoint, for the ranks that do not see them. Empty where nobody needs them.
+std::shared_ptr<io::FileSystem> files_from_chief(collectives::Communicator& group, const std::string& prefix) {
+  auto& files = io::posix_file_system();
+  const bool chief = group.rank() == 0;
+  const auto seen = collectives::run_together(group, fmt::format("restoring {}", prefix), [&] {
+    if (chief) require_index(prefix);
+    return std::string(io::is_file(files, formats::bundle_index_path(prefix)) ? "yes" : "");
+  });
+  if (std::all_of(seen.begin(), seen.end(), [](const std::string& each) { return !each.empty(); })) return nullptr;
+  std::string names;
+  if (chief) {
+    for (const std::string& name : files.list(io::parent_directory(prefix))) {
+      if (name.starts_with(io::base_name(prefix) + ".data-") || name == io::base_name(prefix) + ".index") names += name + '\n';
+    }
   }
-  auto restoration = std::make_shared<Restoration>(
-      state_->root.ptr(), prefix, Restoration::Options{.skip_slot_variables = options.experimental_skip_slot_variables});
-  restoration->bind();
+  names = group.broadcast(names, 0);
+  const auto memory = std::make_shared<io::MemoryFileSystem>();
+  for (std::size_t at = 0; at < names.size();) {
+    const std::size_t end = names.find('\n', at);
+    const std::string path = io::join_path(io::parent_directory(prefix), names.substr(at, end - at));
+    at = end + 1;
+    std::string bytes = group.broadcast(chief ? std::string(io::as_text(files.map(path)->bytes())) : std::string(), 0);
+    if (seen[static_cast<std::size_t>(group.rank())].empty()) memory->put(path, std::move(bytes));
+  }
+  return seen[static_cast<std::size_t>(group.rank())].empty() ? memory : nullptr;
+}
+
+}  // namespace
+
+LoadStatus Checkpoint::load(const std::string& prefix, const CheckpointOptions& options) const {
+  state_->wait();
+  Restoration::Options how{.skip_slot_variables = options.experimental_skip_slot_variables};
+  std::shared_ptr<Restoration> restoration;
+  const auto match = [&] {
+    restoration = std::make_shared<Restoration>(state_->root.ptr(), prefix, how);
+    restoration->match();
+    return std::string();
+  };
+  if (options.workers && options.workers->size() > 1) {
+    how.worker = options.workers->rank();
+    how.workers = options.workers->size();
+    how.files = files_from_chief(*options.workers, prefix);
+    collectives::run_together(*options.workers, fmt::format("restoring {}", prefix), match);
+  } else {
+    require_index(prefix);
+    match();
+  }
+  restoration->commit();
   if (!restoration->complete()) Restoration::watch(restoration);
   state_->restoration = restoration;
   return LoadStatus(std::make_shared<LoadStatus::Shared>(restoration));

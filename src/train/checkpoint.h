@@ -8,12 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/formats/tensor_data.h"
 #include "lockstep/keras/trainer/training_state.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep::train {
 
 class Restoration;
+using Contents = std::vector<std::pair<std::string, formats::TensorData>>;
 
 struct CheckpointOptions {
   std::string experimental_io_device = {};  // accepted; there is one host
@@ -22,6 +25,15 @@ struct CheckpointOptions {
   std::vector<std::function<void(const std::string&)>> experimental_write_callbacks = {};
   // The user's own, committed with the checkpoint; null: none. checkpoint_metadata() gives it back.
   Json metadata = nullptr;
+  // The workers of the job: each makes the same call with the same prefix, and they write, or read, one checkpoint
+  // together: each a part of the bytes, the chief's commit makes it visible, all learn how it went. Null: this process alone,
+  // without a word to others, so programs in which only the chief saves, or others save elsewhere, work as well.
+  collectives::CommunicatorPtr workers = nullptr;
+  // Saving returns when the state is copied; a thread writes it, in the order of the saves. Errors are thrown by the next
+  // save, or by wait().
+  bool enable_async = false;
+  // Bytes of state that may wait to be written; a save that exceeds them waits for earlier ones.
+  std::uint64_t async_byte_budget = std::uint64_t{4} << 30;
   // Where a running fit stands (Trainer::training_state), committed with the checkpoint.
   const keras::TrainingState* training_state = nullptr;
 };
@@ -62,8 +74,8 @@ class LoadStatus {
 // from tf-keras (its object names and its optimizers' slots), from SavedModels' variables, and by variable
 // names where there is no object graph. Random states and layers in lists, which TensorFlow does not
 // store, are kept under keys of their own that TensorFlow does not look at. Bytes do not depend on the
-// strategy: a mirrored variable is saved once, an ON_READ one aggregated; restoring sets all copies.
-// Copies of a Checkpoint are the same checkpoint. Under several workers every worker must call save().
+// strategy: a mirrored variable is saved once, an ON_READ one aggregated (so with several workers every worker must save
+// where there is one); restoring sets all copies. Copies of a Checkpoint are the same checkpoint.
 class Checkpoint {
  public:
   Checkpoint(std::initializer_list<Child> objects);
@@ -87,6 +99,10 @@ class Checkpoint {
   // so that restore(latest_checkpoint(folder)) works for an empty folder.
   LoadStatus restore(const std::optional<std::string>& path, const CheckpointOptions& options = {}) const;
 
+  // Waits for asynchronous saves and throws the first error of one.
+  void wait() const;
+  void sync() const { wait(); }  // TensorFlow's name
+
   // int64, made by the first save or restore.
   distribute::VariablePtr save_counter() const;
   const Tracked& root() const;
@@ -94,7 +110,12 @@ class Checkpoint {
   operator Tracked() const { return root(); }
 
  private:
+  friend class CheckpointManager;
   struct State;
+  // `after` runs when the checkpoint is visible, on the chief of several workers: part of the same save.
+  std::string write_then(const std::string& prefix, const CheckpointOptions& options, const std::function<void()>& after) const;
+  void write_local(const std::string& prefix, Contents contents, const CheckpointOptions& options, const std::function<void()>& after) const;
+  void write_shared(const std::string& prefix, Contents contents, const CheckpointOptions& options, const std::function<void()>& after) const;
   LoadStatus load(const std::string& prefix, const CheckpointOptions& options) const;
   std::shared_ptr<State> state_;
 };

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::train {
@@ -74,7 +78,29 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::string director
   }
   if (directory_.empty()) throw_invalid_argument("CheckpointManager: the directory is empty");
   if (options_.checkpoint_name.empty()) throw_invalid_argument("CheckpointManager: checkpoint_name is empty");
-  recover();
+  if (is_chief()) recover();
+  if (options_.workers) share_state();
+}
+
+CheckpointManager::~CheckpointManager() {
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    spdlog::warn("{}: an asynchronous save failed: {}", directory_, error.what());
+  }
+}
+
+// What the chief knows, for all.
+void CheckpointManager::share_state() {
+  Json state{{"latest", latest_ ? Json(*latest_) : Json(nullptr)}, {"last_preserved", last_preserved_}, {"managed", Json::array()}};
+  for (const Managed& each : managed_) state["managed"].push_back({each.path, each.time});
+  state = Json::parse(options_.workers->broadcast(state.dump(-1, ' ', false, Json::error_handler_t::replace), 0));
+  if (is_chief()) return;
+  latest_.reset();
+  if (!state["latest"].is_null()) latest_ = state["latest"].get<std::string>();
+  last_preserved_ = state["last_preserved"];
+  managed_.clear();
+  for (const Json& each : state["managed"]) managed_.push_back({each[0], each[1]});
 }
 
 // Takes up what an earlier manager left, as its state file tells.
@@ -129,20 +155,53 @@ std::optional<std::string> CheckpointManager::save(std::optional<std::int64_t> c
   counter->assign(Tensor::scalar<std::int64_t>(before + 1));
   const std::string path = io::join_path(
       directory_, fmt::format("{}-{}", options_.checkpoint_name, checkpoint_number.value_or(before + 1)));
+  CheckpointOptions all = options;
+  if (!all.workers) all.workers = options_.workers;
   try {
-    checkpoint_.write(path, options);
+    if (!std::exchange(cleaned_, true)) remove_leftovers();
+    // Alone the thread that writes keeps the record; of several workers all do, the chief on disk.
+    checkpoint_.write_then(path, all, [this, path] { record(path); });
   } catch (...) {
     counter->assign(Tensor::scalar<std::int64_t>(before));
     last_step_ = last_step;
     throw;
   }
+  if (!is_chief()) record(path);
+  return path;
+}
+
+// The new checkpoint is named before old ones go, and again without them.
+void CheckpointManager::record(const std::string& path) {
+  const std::lock_guard lock(mutex_);
   std::erase_if(managed_, [&](const Managed& each) { return each.path == path; });
   managed_.push_back({path, now()});
   latest_ = path;
   write_state();
   sweep();
   write_state();
-  return path;
+}
+
+void CheckpointManager::remove_leftovers() {
+  if (!is_chief()) return;
+  auto& files = io::posix_file_system();
+  if (!io::is_directory(files, directory_)) return;
+  const auto names = files.list(directory_);
+  const std::set<std::string> all(names.begin(), names.end());
+  // NAME-N of "NAME-N.index" and of "NAME-N.data-…"
+  const auto is_ours = [&](const std::string& file) { return number_of(file.substr(0, file.rfind('.')), options_.checkpoint_name).has_value(); };
+  for (const std::string& name : names) {
+    const std::string target = io::temporary_target(name);
+    const bool temporary = (is_ours(target) || target == "checkpoint" || target == "checkpoint.shared") &&
+                           (options_.workers || io::is_abandoned_temporary(name));
+    const std::string prefix = name.substr(0, name.rfind('.'));
+    const bool orphan = is_ours(name) && is_shard(name, prefix) && !all.contains(prefix + ".index");
+    if (!temporary && !orphan) continue;
+    try {
+      files.remove_file(io::join_path(directory_, name));
+    } catch (const Error& error) {
+      spdlog::warn("what a killed save left could not be removed: {}", error.message());
+    }
+  }
 }
 
 void CheckpointManager::sweep() {
@@ -155,11 +214,12 @@ void CheckpointManager::sweep() {
       last_preserved_ = oldest.time;
       continue;
     }
-    delete_checkpoint(oldest.path);
+    if (is_chief()) delete_checkpoint(oldest.path);
   }
 }
 
 void CheckpointManager::write_state() const {
+  if (!is_chief()) return;
   formats::CheckpointState state;
   state.model_checkpoint_path = *latest_;
   for (const Managed& each : managed_) {
@@ -170,7 +230,13 @@ void CheckpointManager::write_state() const {
   formats::write_checkpoint_state(directory_, std::move(state));
 }
 
+std::optional<std::string> CheckpointManager::latest_checkpoint() const {
+  const std::lock_guard lock(mutex_);
+  return latest_;
+}
+
 std::vector<std::string> CheckpointManager::checkpoints() const {
+  const std::lock_guard lock(mutex_);
   std::vector<std::string> paths;
   for (const Managed& each : managed_) paths.push_back(each.path);
   return paths;
@@ -199,24 +265,39 @@ std::vector<std::string> CheckpointManager::candidates() const {
 }
 
 std::optional<std::string> CheckpointManager::restore_or_initialize() {
-  std::string first_error;
-  if (latest_) {
-    for (const std::string& path : candidates()) {
-      try {
-        status_ = checkpoint_.restore(path);
-      } catch (const Error& error) {
-        if (!is_damage(error)) throw;
-        spdlog::warn("checkpoint {} cannot be used: {}", path, error.message());
-        if (first_error.empty()) first_error = error.message();
-        continue;
-      }
-      if (options_.checkpoint_interval) last_step_ = step();
-      return path;
-    }
-    throw_data_loss(fmt::format("{}: no checkpoint in the folder can be read; the newest: {}", directory_, first_error));
+  wait();
+  std::string list;
+  if (latest_ && is_chief()) {
+    for (const std::string& path : candidates()) list += path + '\n';
   }
+  if (options_.workers) list = options_.workers->broadcast(list, 0);
+  std::vector<std::string> paths;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t end = list.find('\n', at);
+    paths.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  if (!paths.empty()) return restore_first(paths);
   if (options_.init_fn) options_.init_fn();
   return std::nullopt;
+}
+
+// The first that is whole; with several workers on all of them.
+std::optional<std::string> CheckpointManager::restore_first(const std::vector<std::string>& paths) {
+  std::string first_error;
+  for (const std::string& path : paths) {
+    try {
+      status_ = checkpoint_.restore(path, {.workers = options_.workers});
+    } catch (const Error& error) {
+      if (!is_damage(error)) throw;
+      if (is_chief()) spdlog::warn("checkpoint {} cannot be used: {}", path, error.message());
+      if (first_error.empty()) first_error = error.message();
+      continue;
+    }
+    if (options_.checkpoint_interval) last_step_ = step();
+    return path;
+  }
+  throw_data_loss(fmt::format("{}: no checkpoint in the folder can be read; the newest: {}", directory_, first_error));
 }
 
 }  // namespace lockstep::train

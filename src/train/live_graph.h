@@ -35,8 +35,10 @@ Contents contents_of(const LiveGraph& live, Contents more = {});
 // Writes a checkpoint as one transaction.
 void write_contents(const Contents& contents, const std::string& prefix);
 
-// Where a checkpoint keeps the user's metadata: a string tensor with the JSON of each worker. Names that begin with
-// "/.LOCKSTEP_STATE/" belong to the job, not to objects; TensorFlow does not look at them.
+// Names that begin so belong to the job, not to objects; TensorFlow does not look at them. Strings are lists of what each
+// worker said.
+inline constexpr std::string_view kWorkerStateMark = "/.LOCKSTEP_STATE/";
+// The user's metadata, JSON.
 inline constexpr std::string_view kMetadataKey = "/.LOCKSTEP_STATE/metadata";
 
 inline constexpr std::string_view kBesideMark = "/.LOCKSTEP/";

@@ -79,7 +79,7 @@ std::optional<formats::CheckpointGraph> Restoration::read_graph(const std::strin
 }
 
 Restoration::Restoration(NodePtr root, const std::string& prefix, Options options)
-    : root_(std::move(root)), reader_(prefix), options_(options) {
+    : root_(std::move(root)), options_(std::move(options)), reader_(prefix, options_.files ? *options_.files : io::posix_file_system()) {
   auto graph = object_graph(reader_);
   named_ = !graph;
   if (graph) graph_ = std::move(*graph);
@@ -108,7 +108,7 @@ void Restoration::match() {
   const auto taken = taken_;
   const auto restored = restored_;
   try {
-    if (!std::exchange(state_read_, true)) training_state_ = keras::load_training_state(reader_);
+    if (!std::exchange(state_read_, true)) training_state_ = keras::load_training_state(reader_, options_.worker, options_.workers);
     if (named_) {
       bind_by_name();
     } else {
@@ -229,6 +229,7 @@ void Restoration::take_slots() {
 
 // An optimizer that has no slots yet gets them at once when the file tells for which variables.
 bool Restoration::build_optimizers() {
+  const distribute::Variable::ScopedOwnInitialValues restored_anyway;
   bool any = false;
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     if (!bound_[i] || !bound_[i]->unbuilt_optimizer()) continue;

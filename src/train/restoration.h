@@ -20,6 +20,9 @@ class Restoration {
   struct Options {
     bool skip_slot_variables = false;
     bool counter_is_optional = true;  // a name-based file need not hold save_counter
+    int worker = 0;                   // whose training state is taken, and of how many
+    int workers = 1;
+    std::shared_ptr<io::FileSystem> files = nullptr;  // null: the machine's
   };
   // Reads the index and the object graph. Errors are those of formats::BundleReader.
   Restoration(NodePtr root, const std::string& prefix, Options options);
@@ -69,8 +72,8 @@ class Restoration {
   void queue(const std::string& key, const distribute::VariablePtr& variable);
 
   NodePtr root_;
-  formats::BundleReader reader_;
   Options options_;
+  formats::BundleReader reader_;
   bool named_ = false;  // without an object graph
   formats::CheckpointGraph graph_;
   std::vector<std::string> paths_;

@@ -10,10 +10,11 @@ TrainingCheckpoints::TrainingCheckpoints(const keras::Model& model, const std::s
     : options_(std::move(options)),
       frequency_(options_.every_batches ? callbacks::SaveFrequency(*options_.every_batches) : callbacks::SaveFrequency()),
       checkpoint_(model, model.optimizer()),
-      manager_(checkpoint_, directory, {.max_to_keep = options_.max_to_keep}) {}
+      manager_(checkpoint_, directory, {.max_to_keep = options_.max_to_keep, .workers = options_.workers}) {}
 
 void TrainingCheckpoints::on_train_begin(const keras::Logs&) {
   due_ = false;
+  manager_.remove_leftovers();
   const auto restored = manager_.restore_or_initialize();
   if (!restored) return;
   const auto& whole = manager_.restore_status()->training_state();
@@ -38,7 +39,8 @@ void TrainingCheckpoints::restore_state(const keras::CallbackState& state) { fre
 
 void TrainingCheckpoints::save() {
   const keras::TrainingState state = trainer_->training_state();
-  manager_.save({}, false, {.training_state = &state});
+  manager_.save({}, false, {.enable_async = options_.enable_async, .training_state = &state});
+  if (trainer_->preempted()) manager_.wait();
 }
 
 }  // namespace lockstep::train

@@ -16,6 +16,9 @@ namespace lockstep::train {
 struct TrainingCheckpointsOptions {
   std::optional<int> every_batches = {};  // beside the checkpoints at the end of each epoch
   std::int64_t max_to_keep = 5;
+  bool enable_async = false;
+  // The workers of the job, each with a callback like this; see CheckpointOptions::workers.
+  collectives::CommunicatorPtr workers = nullptr;
   // Called when the fit has been brought to where a checkpoint was made.
   std::function<void(const std::string& path, const keras::TrainingState& state)> on_resume = {};
 };
@@ -33,6 +36,7 @@ class TrainingCheckpoints : public keras::Callback {
   void on_train_batch_end(std::int64_t batch, const keras::Logs&) override;
   void on_epoch_end(int epoch, keras::Logs&) override;
   void on_settled() override;
+  void on_train_end(const keras::Logs&) override { manager_.wait(); }
   std::string class_name() const override { return "TrainingCheckpoints"; }
   keras::CallbackState save_state() const override;
   void restore_state(const keras::CallbackState& state) override;
