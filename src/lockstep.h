@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/together.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/distributed_dataset.h"
 #include "lockstep/data/fashion_mnist.h"
@@ -29,3 +30,4 @@
 #include "lockstep/tensor/tensor.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/checkpoint_manager.h"
+#include "lockstep/train/training_checkpoints.h"

@@ -66,6 +66,8 @@ Command fit_command() {
            {"--steps-per-epoch", "N", "batches an epoch; default: all"},
            {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume what is there"},
            {"--checkpoint-every", "N", "batches between checkpoints, beside those at the end of each epoch"},
+           {"--dry-run", "", "print who would write which files of the next checkpoint, and end"},
+           {"--workers", "N", "with --dry-run: plan for so many workers"},
            {"--save", "OUT", "write the trained model: .keras, .h5 or .weights.h5"},
            {"--export", "DIR", "write the trained model as a SavedModel"},
            {"--history", "F.json", "write Keras's History.history"},

@@ -3,6 +3,8 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/engine_commands.h"
@@ -17,6 +19,9 @@ extern "C" int lockstep_engine_run(const std::string& command, const lockstep::c
   };
   const auto found = kCommands.find(command);
   if (found == kCommands.end()) throw_internal(fmt::format("the engine has no command '{}'", command));
+  // Standard output is for results.
+  spdlog::set_default_logger(spdlog::default_factory::create<spdlog::sinks::stderr_sink_mt>("lockstep"));
+  spdlog::set_pattern("lockstep: %l: %v");
   try {
     const int status = found->second(arguments);
     cli::leave_job();

@@ -5,6 +5,7 @@
 #include "lockstep/cli/feed.h"
 #include "lockstep/cli/target_kind.h"
 #include "lockstep/cli/worker_job.h"
+#include "lockstep/collectives/together.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/random/seeds.h"
 #include "lockstep/train/training_checkpoints.h"
@@ -47,8 +48,8 @@ double fraction(const Arguments& arguments, const std::string& name) {
 }
 
 std::shared_ptr<train::TrainingCheckpoints> checkpoints(const keras::Model& model, const std::string& directory,
-                                                        const Arguments& arguments) {
-  train::TrainingCheckpointsOptions options;
+                                                        const distribute::Strategy& strategy, const Arguments& arguments) {
+  train::TrainingCheckpointsOptions options{.workers = strategy.workers()};
   if (const auto every = arguments.maybe_integer("--checkpoint-every", 1)) options.every_batches = static_cast<int>(*every);
   if (speaks(arguments)) options.on_resume = [](const std::string& path, const keras::TrainingState& state) {
     if (state.batches() > 0) {
@@ -64,6 +65,18 @@ void write_history(const keras::History& history, const std::string& path) {
   Json out = Json::object();
   for (const auto& [name, values] : history.history) out[name] = values;
   io::write_atomically(path, dump_json(out) + "\n");
+}
+
+// What --checkpoint-dir would be given next, and by whom.
+void print_plan(const keras::Model& model, const std::string& directory, const distribute::Strategy& strategy, const Arguments& arguments) {
+  model.trainer().build_optimizer();
+  const train::Checkpoint checkpoint(model, model.optimizer());
+  checkpoint.save_counter();
+  std::int64_t number = 1;
+  if (const auto latest = train::latest_checkpoint(directory)) number = std::atoll(latest->c_str() + latest->rfind('-') + 1) + 1;
+  const auto workers = static_cast<int>(arguments.maybe_integer("--workers", 1).value_or(strategy.num_workers()));
+  const std::string plan = checkpoint.plan_text(io::join_path(directory, fmt::format("ckpt-{}", number)), workers);
+  if (speaks(arguments)) fmt::print("{}", plan);
 }
 
 // The kinds of everything that is to be written, found out before the work begins.
@@ -91,6 +104,33 @@ Targets targets_of(const Arguments& arguments) {
   return targets;
 }
 
+// Of several workers the chief writes, and all learn how it went.
+void write_targets(const distribute::Strategy& strategy, const Targets& targets, const keras::Model& model, const keras::History& history) {
+  const auto write = [&](const std::optional<std::string>& path, const std::function<void(const std::string&)>& how) {
+    if (!path) return;
+    const auto workers = strategy.workers();
+    if (!workers) return how(*path);
+    const distribute::Variable::ScopedOwnInitialValues alone;
+    collectives::run_on_chief(*workers, fmt::format("saving {}", *path), [&] { how(*path); });
+  };
+  write(targets.save, [&](const std::string& path) { write_model(model, path, targets.save_kind); });
+  write(targets.saved_model, [&](const std::string& path) { write_model(model, path, formats::Kind::kSavedModel); });
+  write(targets.history, [&](const std::string& path) { write_history(history, path); });
+}
+
+// Options that mean nothing without --checkpoint-dir.
+void require_directory(const Arguments& arguments) {
+  if (arguments.has("--checkpoint-dir")) {
+    if (arguments.has("--workers") && !arguments.has("--dry-run")) {
+      throw_invalid_argument("--workers says for how many workers --dry-run plans; without it start them with lockstep launch");
+    }
+    return;
+  }
+  for (const char* name : {"--checkpoint-every", "--dry-run", "--workers"}) {
+    if (arguments.has(name)) throw_invalid_argument(fmt::format("{} is about --checkpoint-dir, which is missing", name));
+  }
+}
+
 }  // namespace
 
 int fit(const Arguments& arguments) {
@@ -104,6 +144,12 @@ int fit(const Arguments& arguments) {
   if (!model.compiled()) {
     throw_failed_precondition(fmt::format("{} is not compiled: give --optimizer and --loss, or compile it before saving",
                                           arguments.text("MODEL")));
+  }
+  const auto directory = arguments.maybe("--checkpoint-dir");
+  require_directory(arguments);
+  if (arguments.has("--dry-run")) {
+    print_plan(model, *directory, *strategy, arguments);
+    return 0;
   }
   const auto rescale = rescale_of(arguments);
   const Examples data = read_examples(arguments.text("--data"), model, false, rescale);
@@ -121,17 +167,11 @@ int fit(const Arguments& arguments) {
     const Examples held = read_examples(*validation, model, true, rescale);
     options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};
   }
-  const auto directory = arguments.maybe("--checkpoint-dir");
-  if (!directory && arguments.has("--checkpoint-every")) {
-    throw_invalid_argument("--checkpoint-every says how often to write to --checkpoint-dir, which is missing");
-  }
-  if (directory) options.callbacks.push_back(checkpoints(model, *directory, arguments));
+  if (directory) options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
   keras::History untrained;
   std::shared_ptr<keras::History> history;
   if (epochs > 0) history = model.fit(data.x, data.y, options);
-  if (targets.save) write_model(model, *targets.save, targets.save_kind);
-  if (targets.saved_model) write_model(model, *targets.saved_model, formats::Kind::kSavedModel);
-  if (targets.history) write_history(history ? *history : untrained, *targets.history);
+  write_targets(*strategy, targets, model, history ? *history : untrained);
   return 0;
 }
 

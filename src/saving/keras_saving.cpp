@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/together.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/keras_legacy_h5.h"
@@ -128,6 +129,11 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
 }  // namespace
 
 void save_model(ModelImpl& model, const std::string& path, const SaveModelOptions& options) {
+  if (options.workers) {
+    SaveModelOptions alone = options;
+    alone.workers = nullptr;
+    return collectives::run_on_chief(*options.workers, fmt::format("saving {}", path), [&] { save_model(model, path, alone); });
+  }
   check_target(path, options.overwrite);
   if (path.ends_with(".h5") || path.ends_with(".hdf5")) {
     require_built(model, path);

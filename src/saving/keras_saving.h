@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "lockstep/collectives/communicator.h"
 #include "lockstep/keras/models/model.h"
 
 namespace lockstep::saving {
@@ -10,6 +11,9 @@ namespace lockstep::saving {
 struct SaveModelOptions {
   bool overwrite = true;          // else AlreadyExists when the target is there
   bool include_optimizer = true;  // for .h5; .keras always has the state of a built optimizer
+  // The workers of the job, which all make this call: the chief writes, and all learn how it went. Null: this process
+  // writes, without a word to others.
+  collectives::CommunicatorPtr workers = nullptr;
 };
 
 // Writes a whole model as one transaction; the format follows the suffix: ".keras", or ".h5" / ".hdf5". The bytes

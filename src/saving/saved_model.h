@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/graph/scratch.h"
 #include "lockstep/keras/nested.h"
@@ -64,6 +65,7 @@ struct SaveOptions {
   std::map<std::string, std::string> function_aliases;
   std::string experimental_io_device;  // "/job:localhost" or a local device
   std::vector<std::string> extra_tags;
+  collectives::CommunicatorPtr workers = nullptr;  // all make this call, the chief writes; see saving::SaveModelOptions
 };
 
 // Writes the folder `path`, replacing an older SavedModel there as a whole or not at all. The bytes

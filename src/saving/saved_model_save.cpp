@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/together.h"
 #include "lockstep/formats/checkpoint_graph.h"
 #include "lockstep/formats/proto/fingerprint.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
@@ -94,6 +95,11 @@ std::string fingerprint_of(const tensorflow::SavedModel& model, const std::strin
 
 void save(const Exportable& model, const std::string& path, const SaveOptions& options) {
   check_io_device(options.experimental_io_device);
+  if (options.workers) {
+    SaveOptions alone = options;
+    alone.workers = nullptr;
+    return collectives::run_on_chief(*options.workers, fmt::format("saving {}", path), [&] { save(model, path, alone); });
+  }
   const Export exported(model, options);
   const tensorflow::SavedModel description = describe(exported);
   const std::string bytes = formats::serialize_proto(description, "saved_model.pb");

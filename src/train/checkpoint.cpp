@@ -203,6 +203,12 @@ void Checkpoint::write_shared(const std::string& prefix, Contents contents, cons
 
 void Checkpoint::wait() const { state_->wait(); }
 
+std::string Checkpoint::plan_text(const std::string& prefix, int num_workers) const {
+  const auto tensors = planned_tensors(contents_of(build_live_graph(state_->root.ptr())));
+  constexpr std::size_t kMostLines = 64;
+  return train::plan_text(plan_save(tensors, num_workers), tensors, prefix, kMostLines);
+}
+
 std::string Checkpoint::save(const std::string& prefix, const CheckpointOptions& options) const {
   const auto counter = save_counter();
   const std::int64_t before = counter->numpy().item<std::int64_t>();

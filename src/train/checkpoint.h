@@ -99,6 +99,9 @@ class Checkpoint {
   // so that restore(latest_checkpoint(folder)) works for an empty folder.
   LoadStatus restore(const std::optional<std::string>& path, const CheckpointOptions& options = {}) const;
 
+  // What write() would do with so many workers that share the folder: who writes which file and how much. Touches no file.
+  std::string plan_text(const std::string& prefix, int num_workers) const;
+
   // Waits for asynchronous saves and throws the first error of one.
   void wait() const;
   void sync() const { wait(); }  // TensorFlow's name

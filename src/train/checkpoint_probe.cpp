@@ -7,6 +7,8 @@
 //   checkpoint_probe read MODEL.keras PREFIX OUT.keras STRATEGY CHECK      read_model_checkpoint
 //   checkpoint_probe manage DIRECTORY STEPS MAX_TO_KEEP        a manager saves a counter; prints what it holds
 //   checkpoint_probe resume DIRECTORY                          a manager restores the counter; prints it
+//   checkpoint_probe together MODEL.keras PREFIX RANKS [async]  ranks as threads save one checkpoint; prints the path
+//   checkpoint_probe restore_together MODEL.keras PREFIX OUT.keras RANKS   they restore it; the last one's model is written
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -17,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/thread_group.h"
 #include "lockstep/distribute/strategy_spec.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/saving/keras_saving.h"
@@ -71,6 +74,39 @@ void restore(const std::string& command, const Arguments& args) {
   saving::save_model(model, args.at(2));
 }
 
+std::vector<keras::Model> models_of(const std::string& path, int ranks) {
+  std::vector<keras::Model> models;
+  for (int rank = 0; rank < ranks; ++rank) models.push_back(saving::load_model(path));
+  return models;
+}
+
+void together(const std::string&, const Arguments& args) {
+  const int ranks = std::atoi(args.at(2).c_str());
+  const auto models = models_of(args.at(0), ranks);
+  std::string path;
+  collectives::run_ranks(ranks, [&](collectives::Communicator& group) {
+    train::CheckpointOptions options{.metadata = {{"rank", group.rank()}}};
+    options.workers = collectives::CommunicatorPtr(collectives::CommunicatorPtr(), &group);
+    options.enable_async = args.size() > 3;
+    const auto checkpoint = checkpoint_of(models[static_cast<std::size_t>(group.rank())]);
+    const std::string mine = checkpoint.save(args.at(1), options);
+    checkpoint.wait();
+    if (group.rank() == 0) path = mine;
+  });
+  fmt::print("{}\n", path);
+}
+
+void restore_together(const std::string&, const Arguments& args) {
+  const int ranks = std::atoi(args.at(3).c_str());
+  const auto models = models_of(args.at(0), ranks);
+  collectives::run_ranks(ranks, [&](collectives::Communicator& group) {
+    train::CheckpointOptions options;
+    options.workers = collectives::CommunicatorPtr(collectives::CommunicatorPtr(), &group);
+    checkpoint_of(models[static_cast<std::size_t>(group.rank())]).restore(args.at(1), options).assert_consumed();
+  });
+  saving::save_model(models.back(), args.at(2));
+}
+
 distribute::VariablePtr counter() { return distribute::Variable::create(Tensor::scalar<std::int64_t>(0), {.name = "step"}); }
 
 void manage(const std::string&, const Arguments& args) {
@@ -97,7 +133,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, void (*)(const std::string&, const Arguments&)> commands{
       {"save", save},       {"root", save},         {"write", save},
       {"restore", restore}, {"restore_root", restore}, {"restore_unbuilt", restore}, {"read", restore},
-      {"manage", manage},   {"resume", resume}};
+      {"manage", manage},   {"resume", resume},     {"together", together}, {"restore_together", restore_together}};
   const auto command = argc > 1 ? commands.find(argv[1]) : commands.end();
   if (command == commands.end()) return 2;
   try {

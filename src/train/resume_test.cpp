@@ -45,9 +45,16 @@ class Bomb : public Callback {
   int left_;
 };
 
+using Curves = std::vector<std::pair<std::string, std::vector<double>>>;
+Curves curves(const keras::History& history) {
+  Curves all;
+  for (const auto& [name, values] : history.history) all.emplace_back(name, history[name]);
+  return all;
+}
+
 struct Outcome {
   std::vector<std::vector<float>> weights;
-  std::vector<std::pair<std::string, std::vector<double>>> history;
+  Curves history;
   std::string log;
 };
 
@@ -102,10 +109,10 @@ class ResumeTest : public ::testing::Test {
     if (dataset) {
       auto rows = data::Dataset::from_tensor_slices({data.x.leaf(), data.y.leaf()}).shuffle(12).batch(kBatch);
       if (steps) rows = rows.repeat();
-      outcome.history = trained.fit(rows, options)->history;
+      outcome.history = curves(*trained.fit(rows, options));
     } else {
       options.batch_size = kBatch;
-      outcome.history = trained.fit(data.x, data.y, options)->history;
+      outcome.history = curves(*trained.fit(data.x, data.y, options));
     }
     for (const Tensor& weight : trained.get_weights()) outcome.weights.push_back(weight.to_vector<float>());
     std::ifstream file(path("log.csv"), std::ios::binary);
@@ -154,9 +161,8 @@ TEST_F(ResumeTest, AnIteratorThatGoesOnOverEpochs) {
 }
 
 // Runs fit with checkpoints of the model it trains.
-std::vector<std::pair<std::string, std::vector<double>>> fit_with_checkpoints(const keras::Model& model, const keras::ValidationArrays& data,
-                                                                              const std::string& folder, int epochs, int bomb,
-                                                                              std::optional<int> every = {}, std::string* resumed = nullptr) {
+Curves fit_with_checkpoints(const keras::Model& model, const keras::ValidationArrays& data, const std::string& folder, int epochs,
+                            int bomb, std::optional<int> every = {}, std::string* resumed = nullptr) {
   TrainingCheckpointsOptions options{.every_batches = every};
   options.on_resume = [&](const std::string& path, const keras::TrainingState& state) {
     if (resumed) *resumed = fmt::format("{} {} {}", fs::path(path).filename().string(), state.epoch(), state.batches());
@@ -164,7 +170,7 @@ std::vector<std::pair<std::string, std::vector<double>>> fit_with_checkpoints(co
   keras::FitOptions fit{.batch_size = kBatch, .epochs = epochs, .verbose = 0};
   fit.callbacks = {std::make_shared<TrainingCheckpoints>(model, folder, options)};
   if (bomb > 0) fit.callbacks.push_back(std::make_shared<Bomb>(bomb));
-  return model.fit(data.x, data.y, fit)->history;
+  return curves(*model.fit(data.x, data.y, fit));
 }
 
 TEST_F(ResumeTest, CheckpointsHoldTheWholeFit) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ void expect_one_copy(const SavePlan& plan, const std::vector<PlannedTensor>& ten
 
 TEST(SavePlan, WholeTensorsWhereTheyBalance) {
   std::vector<PlannedTensor> tensors;
-  for (int i = 0; i < 40; ++i) tensors.push_back(floats("w" + std::to_string(i), {100 + i, 100}));
+  for (int i = 0; i < 40; ++i) tensors.push_back(floats(fmt::format("w{}", i), {100 + i, 100}));
   const SavePlan plan = plan_save(tensors, 4);
   ASSERT_EQ(plan.shards.size(), 4u);
   for (const auto& shard : plan.shards) {
@@ -101,8 +102,8 @@ std::vector<PlannedTensor> network(std::mt19937& random, int layers) {
   for (int i = 0; i < layers; ++i) {
     const std::int64_t in = widths[random() % widths.size()], out = widths[random() % widths.size()];
     for (const char* slot : {"", "m", "v"}) {
-      tensors.push_back(floats("layer" + std::to_string(i) + "/kernel" + slot, {in, out}));
-      tensors.push_back(floats("layer" + std::to_string(i) + "/bias" + slot, {out}));
+      tensors.push_back(floats(fmt::format("layer{}/kernel{}", i, slot), {in, out}));
+      tensors.push_back(floats(fmt::format("layer{}/bias{}", i, slot), {out}));
     }
   }
   tensors.push_back(floats("embedding", {50000, 768}));
@@ -129,7 +130,7 @@ Contents numbers(int version) {
   Contents contents;
   for (int i = 0; i < 30; ++i) {
     const Tensor value = Tensor::full(Shape{40 + i, 9}, 1000 * version + i);
-    contents.emplace_back("v" + std::to_string(i), value.to_data());
+    contents.emplace_back(fmt::format("v{}", i), value.to_data());
   }
   contents.emplace_back("text", Tensor::strings({"version " + std::to_string(version)}, Shape{}).to_data());
   return contents;
@@ -189,7 +190,9 @@ TEST(SharedCommit, OldOrNewWhereverItStops) {
         struck = faulty.struck();
         const int version = version_of("/run/ckpt", files);
         EXPECT_TRUE(version == 2 || (failed && version == (replaces ? 1 : 0))) << at << " gave version " << version;
-        if (failed && fault == Fault::kFail && version != 2 && files.stat("/run")) EXPECT_EQ(files.list("/run"), before) << at;
+        if (failed && fault == Fault::kFail && version != 2 && files.stat("/run")) {
+          EXPECT_EQ(files.list("/run"), before) << at;
+        }
         save(numbers(3), 4, "/run/ckpt", files);
         EXPECT_EQ(version_of("/run/ckpt", files), 3);
       }

@@ -138,16 +138,16 @@ void commit_shards(const std::string& prefix, int num_files, std::vector<Written
   for (const WrittenShard& shard : shards) all.merge(shard.entries);
   const std::string bytes = all.index_bytes(num_files);
   const auto path_of = [&](std::size_t shard) { return formats::bundle_data_path(prefix, static_cast<int>(shard), num_files); };
+  const bool replaces = io::is_file(files, index);
   try {
     for (std::size_t s = 0; s < shards.size(); ++s) files.rename(shards[s].temporary, path_of(s));
     files.sync_path(directory);
     io::write_atomically(index, bytes, files);
   } catch (...) {
-    try {
-      // The rename may have been done, and only its sync have failed.
-      if (io::is_file(files, index) && io::as_text(files.map(index)->bytes()) == bytes) files.remove_file(index);
-    } catch (...) {
-      throw;  // the new index is there: then its data must stay too
+    // The rename may have been done, and only its sync have failed. A new index whose old one is gone must stay.
+    if (io::is_file(files, index) && io::as_text(files.map(index)->bytes()) == bytes) {
+      if (replaces) throw;
+      files.remove_file(index);
     }
     for (std::size_t s = 0; s < shards.size(); ++s) remove_quietly(files, path_of(s));
     throw;

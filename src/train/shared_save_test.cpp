@@ -276,7 +276,9 @@ TEST(CopyBuffers, CopyAndUseTheirMemoryAgain) {
     EXPECT_EQ(a.bytes.front(), std::byte{7});
     EXPECT_EQ(a.bytes.back(), std::byte{7});
     EXPECT_EQ(b.bytes.back(), std::byte{9});
-    if (round == 1) EXPECT_EQ(a.bytes.data(), first);
+    if (round == 1) {
+      EXPECT_EQ(a.bytes.data(), first);
+    }
     first = a.bytes.data();
   }
 }

@@ -7,9 +7,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/collectives/together.h"
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/io/memory_file_system.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/keras_saving.h"
 
@@ -33,14 +36,20 @@ class Backup final : public Callback {
 
   void on_train_begin(const Logs&) override {
     due_ = false;
-    try {
-      load("");
-    } catch (const Error& error) {
-      const bool older = io::is_file(files_, in_folder(std::string(kWeights) + kPrevious));
-      if (error.code() != Code::kDataLoss || !older) throw;
-      spdlog::warn("the backup in {} cannot be used ({}); the one before it is", folder_, error.message());
-      load(kPrevious);
+    keras::ModelImpl& model = trainer_->model();
+    if (!model.built()) {
+      throw_failed_precondition(fmt::format("To use the BackupAndRestore callback, the model must be built before fit. Model '{}' "
+                                            "is unbuilt; call it on a batch of data first.", model.name()));
     }
+    if (on_chief([&] { return std::string(any_weights() ? "yes" : ""); }) == "yes") trainer_->build_optimizer();
+    // Which backup was taken, and its epoch.
+    const std::string found = on_chief([&] { return load(); });
+    if (found.empty()) return;
+    share_variables(model);
+    const Json taken = Json::parse(found);
+    if (taken["epoch"].is_null()) return;
+    auto whole = load_state(in_folder(kState + taken["suffix"].get<std::string>()));
+    trainer_->resume(whole ? std::move(*whole) : keras::TrainingState{{{"epoch", taken["epoch"]}}, {}});
   }
   void on_train_batch_end(std::int64_t batch, const Logs&) override { due_ = options_.save_freq.due(batch); }
   void on_epoch_end(int, Logs&) override { due_ = !options_.save_freq.batches; }
@@ -48,7 +57,7 @@ class Backup final : public Callback {
     if (std::exchange(due_, false) || trainer_->preempted()) save();
   }
   void on_train_end(const Logs&) override {
-    if (options_.delete_checkpoint) io::remove_all(files_, folder_);
+    if (options_.delete_checkpoint) on_chief([&] { return io::remove_all(files_, folder_), std::string(); });
   }
   std::string class_name() const override { return "BackupAndRestore"; }
   keras::CallbackState save_state() const override { return {{{"save_freq", options_.save_freq.save_state()}}, {}}; }
@@ -59,24 +68,75 @@ class Backup final : public Callback {
  private:
   std::string in_folder(const std::string& name) const { return io::join_path(folder_, name); }
 
-  void load(const std::string& suffix) {
-    keras::ModelImpl& model = trainer_->model();
-    if (!model.built()) {
-      throw_failed_precondition(fmt::format("To use the BackupAndRestore callback, the model must be built before fit. Model '{}' "
-                                            "is unbuilt; call it on a batch of data first.", model.name()));
+  collectives::CommunicatorPtr workers() const {
+    return trainer_->strategy() ? trainer_->strategy()->workers() : nullptr;
+  }
+
+  // Of several workers the chief does it, and all get what it gave.
+  std::string on_chief(const std::function<std::string()>& work) const {
+    const auto group = workers();
+    if (!group) return work();
+    return collectives::run_together(*group, fmt::format("the backup in {}", folder_),
+                                     [&] { return group->rank() == 0 ? work() : std::string(); })[0];
+  }
+
+  bool any_weights() const {
+    return io::is_file(files_, in_folder(kWeights)) || io::is_file(files_, in_folder(std::string(kWeights) + kPrevious));
+  }
+
+  // The newest backup that is whole: JSON of its suffix and its epoch; empty when there is none.
+  std::string load() {
+    try {
+      return load("");
+    } catch (const Error& error) {
+      const bool older = io::is_file(files_, in_folder(std::string(kWeights) + kPrevious));
+      if (error.code() != Code::kDataLoss || !older) throw;
+      spdlog::warn("the backup in {} cannot be used ({}); the one before it is", folder_, error.message());
+      return load(kPrevious);
     }
+  }
+
+  std::string load(const std::string& suffix) {
     const std::string weights = in_folder(kWeights + suffix);
-    const std::string metadata = in_folder(kMetadata + suffix);
-    const auto epoch = read_epoch(metadata);
-    if (io::is_file(files_, weights)) {
-      trainer_->build_optimizer();
-      load_weights(model, weights, suffix);
-    }
-    if (!epoch) return;
+    const auto epoch = read_epoch(in_folder(kMetadata + suffix));
+    if (!epoch && !io::is_file(files_, weights)) return {};
     const std::string state = in_folder(kState + suffix);
-    std::optional<keras::TrainingState> whole;
-    if (io::is_file(files_, formats::bundle_index_path(state))) whole = keras::load_training_state(formats::BundleReader(state));
-    trainer_->resume(whole ? std::move(*whole) : keras::TrainingState{{{"epoch", *epoch}}, {}});
+    if (io::is_file(files_, formats::bundle_index_path(state))) keras::load_training_state(formats::BundleReader(state));  // whole?
+    if (io::is_file(files_, weights)) load_weights(trainer_->model(), weights, suffix);
+    return dump_json({{"suffix", suffix}, {"epoch", epoch ? Json(*epoch) : Json(nullptr)}});
+  }
+
+  // What the chief has loaded, to the others.
+  void share_variables(keras::ModelImpl& model) const {
+    const auto group = workers();
+    if (!group) return;
+    auto variables = model.weights();
+    const auto slots = trainer_->optimizer()->variables();
+    variables.insert(variables.end(), slots.begin(), slots.end());
+    for (const auto& variable : variables) {
+      // A value of its own: what was loaded may be mapped, and copies may share memory.
+      const formats::TensorData loaded = variable->numpy().to_data();
+      Tensor value = Tensor::from_data(formats::TensorData::copy_of(loaded.dtype, loaded.shape, loaded.bytes));
+      group->broadcast(value, 0);
+      variable->shared_value() = std::move(value);
+    }
+  }
+
+  // The chief's file, read by each worker for itself.
+  std::optional<keras::TrainingState> load_state(const std::string& prefix) const {
+    const auto group = workers();
+    if (!group) {
+      if (!io::is_file(files_, formats::bundle_index_path(prefix))) return std::nullopt;
+      return keras::load_training_state(formats::BundleReader(prefix));
+    }
+    io::MemoryFileSystem copies;
+    for (const std::string& path : {formats::bundle_index_path(prefix), formats::bundle_data_path(prefix, 0, 1)}) {
+      const bool here = group->rank() == 0 && io::is_file(files_, path);
+      std::string bytes = group->broadcast(here ? std::string(io::as_text(files_.map(path)->bytes())) : std::string(), 0);
+      if (!bytes.empty()) copies.put(path, std::move(bytes));
+    }
+    if (!io::is_file(copies, formats::bundle_index_path(prefix))) return std::nullopt;
+    return keras::load_training_state(formats::BundleReader(prefix, copies), group->rank(), group->size());
   }
 
   // The format goes by the name, which a copy's suffix would hide.
@@ -114,6 +174,13 @@ class Backup final : public Callback {
   }
 
   void save() {
+    const keras::TrainingState state = trainer_->training_state();
+    std::vector<std::string> values{dump_json(state.values)};
+    if (const auto group = workers()) values = group->all_gather(values[0]);
+    on_chief([&] { return write(state, values), std::string(); });
+  }
+
+  void write(const keras::TrainingState& state, const std::vector<std::string>& values) {
     const auto files_of = [](const std::string& suffix) {
       const std::string state = kState + suffix;
       return std::vector<std::string>{kWeights + suffix, kMetadata + suffix, formats::bundle_index_path(state),
@@ -128,11 +195,10 @@ class Backup final : public Callback {
     for (std::size_t i = 0; options_.double_checkpoint && i < names.size(); ++i) {
       if (io::is_file(files_, in_folder(names[i]))) copy(in_folder(names[i]), staged(previous[i]));
     }
-    const keras::TrainingState state = trainer_->training_state();
     saving::save_weights(trainer_->model(), staged(kWeights));
     io::write_atomically(staged(kMetadata), fmt::format("{{\"epoch\": {}, \"batch\": {}}}", state.epoch(), state.batches()), files_);
     formats::BundleWriter rest(staged(kState), files_);
-    for (const auto& [name, tensor] : keras::store_training_state({dump_json(state.values)}, state)) rest.add(name, tensor);
+    for (const auto& [name, tensor] : keras::store_training_state(values, state)) rest.add(name, tensor);
     rest.finish();
     folder.commit();
   }

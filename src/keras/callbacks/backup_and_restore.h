@@ -20,6 +20,7 @@ struct BackupAndRestoreOptions {
 // step, so it belongs together whenever the process dies. At the beginning of fit it is taken up: a built, compiled
 // model goes on exactly where the backup was made; from a backup of Keras's own, with that epoch. A damaged backup is named in a warning and, with
 // double_checkpoint, the one before is used; without one DataLoss is thrown.
+// Under several workers the chief writes and reads the folder, and gives the others their part.
 // Throws InvalidArgument for an empty backup_dir, FailedPrecondition in fit for a model that is not built.
 keras::CallbackPtr BackupAndRestore(const std::string& backup_dir, BackupAndRestoreOptions options = {});
 

@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/callbacks/monitors.h"
+#include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::callbacks {
 namespace {
@@ -31,6 +33,7 @@ class CsvWriter final : public Callback {
   void on_epoch_begin(int, const Logs&) override { open(); }
 
   void on_epoch_end(int epoch, Logs& logs) override {
+    if (!writes()) return;
     open();
     if (columns_.empty()) choose_columns(logs);
     if (header_) {
@@ -65,8 +68,11 @@ class CsvWriter final : public Callback {
   }
 
  private:
+  // Of several workers the chief writes.
+  bool writes() const { return !trainer_ || !trainer_->strategy() || trainer_->strategy()->is_chief(); }
+
   void open() {
-    if (out_.is_open()) return;
+    if (out_.is_open() || !writes()) return;
     const auto found = io::posix_file_system().stat(filename_);
     bool keep = options_.append;
     if (resumed_ && found && found->size >= *resumed_) {

@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/together.h"
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -108,11 +110,19 @@ class ModelSaver final : public Callback {
       throw_already_exists(fmt::format("Please specify a non-directory filepath for ModelCheckpoint. Filepath used is an "
                                        "existing directory: {}", path));
     }
-    io::make_directories(files, io::parent_directory(path));
-    if (options_.save_weights_only) {
-      saving::save_weights(trainer_->model(), path);
+    const auto write = [&] {
+      io::make_directories(files, io::parent_directory(path));
+      if (options_.save_weights_only) {
+        saving::save_weights(trainer_->model(), path);
+      } else {
+        saving::save_model(trainer_->model(), path);
+      }
+    };
+    const auto workers = trainer_->strategy() ? trainer_->strategy()->workers() : nullptr;
+    if (workers) {
+      collectives::run_on_chief(*workers, fmt::format("saving {}", path), write);
     } else {
-      saving::save_model(trainer_->model(), path);
+      write();
     }
     say(epoch, fmt::format("finished saving model to {}", path));
   }

@@ -1,0 +1,188 @@
+"""Saving together, and training that is killed and goes on: real TensorFlow restores the one, the other ends bit-equal."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from lockstep_tool import BIN, SEED, ok, refused, run
+
+tf = pytest.importorskip("tensorflow")
+keras = pytest.importorskip("keras")
+
+PROBE = pathlib.Path(__file__).resolve().parents[2] / "build" / "bin" / "checkpoint_probe"
+KILLS = int(os.environ.get("LOCKSTEP_KILLS", "12"))
+
+
+def probe(*args):
+    done = subprocess.run([str(PROBE), *map(str, args)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def made(seed, width=64):
+    keras.utils.set_random_seed(seed)
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(width, activation="relu"), keras.layers.BatchNormalization(),
+                              keras.layers.Dropout(0.5), keras.layers.Dense(width, activation="relu"), keras.layers.Dense(3)])
+    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def values(model):
+    return [np.asarray(v) for v in [*model.weights, *model.optimizer.variables]]
+
+
+def assert_same(a, b):
+    assert len(a) == len(b)
+    for x, y in zip(a, b):
+        np.testing.assert_array_equal(x, y)
+
+
+def randomize(model, seed):
+    rng = np.random.default_rng(seed)
+    for v in [*model.variables, *model.optimizer.variables]:
+        if "float" in v.dtype:
+            v.assign(rng.random(v.shape))
+
+
+@pytest.mark.parametrize("ranks,more", [(1, ()), (2, ()), (3, ()), (7, ()), (3, ("async",))])
+def test_tensorflow_restores_what_ranks_saved_together(tmp_path, ranks, more):
+    model = made(1, width=160)
+    randomize(model, 1)
+    model.save(tmp_path / "m.keras")
+    path = probe("together", tmp_path / "m.keras", tmp_path / "run" / "ckpt", ranks, *more)
+    assert path == tf.train.latest_checkpoint(str(tmp_path / "run"))
+    shards = sorted((tmp_path / "run").glob("ckpt-1.data-*"))
+    assert [s.name for s in shards] == [f"ckpt-1.data-{i:05d}-of-{ranks:05d}" for i in range(ranks)]
+    sizes = [s.stat().st_size for s in shards]
+    one_copy = sum(v.nbytes for v in values(model))
+    assert one_copy <= sum(sizes) < one_copy + 40000
+    assert max(sizes) < one_copy / ranks * 1.05 + 40000
+    other = made(2, width=160)
+    status = tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
+    status.assert_existing_objects_matched()
+    status.assert_consumed()
+    assert_same(values(model), values(other))
+    told = tf.train.load_checkpoint(path).get_tensor("/.LOCKSTEP_STATE/metadata")
+    assert [json.loads(each)["rank"] for each in np.atleast_1d(told)] == list(range(ranks))
+    made(3, width=160).save(tmp_path / "other.keras")
+    for readers in {1, ranks, 4}:
+        probe("restore_together", tmp_path / "other.keras", path, tmp_path / "out.keras", readers)
+        assert_same(values(model), values(keras.models.load_model(tmp_path / "out.keras")))
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("task")
+    made(5).save(folder / "m.keras")
+    rng = np.random.default_rng(3)
+    x = rng.random((210, 8)).astype("float32")
+    np.savez(folder / "data.npz", x=x, y=(x.sum(1) * 3 / 8).astype("int64") % 3)
+    whole = ["fit", folder / "m.keras", "--data", folder / "data.npz", "--epochs", "4", "--batch-size", "16", "--seed", "9",
+             "--validation-split", "0.2"]
+    ok(*whole, "--save", folder / "whole.keras", "--history", folder / "whole.json")
+    return folder, whole
+
+
+def finished(folder, task_folder):
+    assert (folder / "out.keras").read_bytes() == (task_folder / "whole.keras").read_bytes()
+    assert json.loads((folder / "out.json").read_text()) == json.loads((task_folder / "whole.json").read_text())
+
+
+def killed_after(args, seconds):
+    """Whether the process was still there to be killed."""
+    process = subprocess.Popen([BIN, *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process.wait(seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        return True
+
+
+@pytest.mark.parametrize("every", [None, 1, 3])
+def test_killed_at_any_moment_it_ends_the_same(tmp_path, task, every):
+    task_folder, whole = task
+    args = [*whole, "--checkpoint-dir", tmp_path / "run", "--save", tmp_path / "out.keras", "--history", tmp_path / "out.json"]
+    if every:
+        args += ["--checkpoint-every", every]
+    start = time.monotonic()
+    ok(*args)
+    length = time.monotonic() - start
+    finished(tmp_path, task_folder)
+    schedule = random.Random(SEED + (every or 0))
+    for kill in range(KILLS):
+        folder = tmp_path / f"kill{kill}"
+        folder.mkdir()
+        args = [*whole, "--checkpoint-dir", folder / "run", "--save", folder / "out.keras", "--history", folder / "out.json"]
+        if every:
+            args += ["--checkpoint-every", every]
+        for _ in range(3):
+            killed_after(args, schedule.uniform(0, 1.1 * length))
+            latest = tf.train.latest_checkpoint(str(folder / "run"))
+            if latest:
+                tf.train.load_checkpoint(latest).get_tensor("save_counter/.ATTRIBUTES/VARIABLE_VALUE")
+        ok(*args)
+        finished(folder, task_folder)
+        kept = {p.name.split(".")[0] for p in (folder / "run").iterdir()}
+        assert all(not name.startswith(".") for p in folder.rglob("*") for name in [p.name]), list(folder.rglob("*"))
+        assert len(kept) <= 6, kept
+
+
+def test_over_and_with_more_epochs(tmp_path, task):
+    task_folder, whole = task
+    keep = ["--checkpoint-dir", tmp_path / "run"]
+    longer = [a if a != "4" else "6" for a in whole]
+    ok(*longer, "--save", tmp_path / "a.keras", "--history", tmp_path / "a.json")
+    ok(*whole, *keep)
+    assert "resumed after epoch 4" in ok(*whole, *keep, "--save", tmp_path / "out.keras", "--history", tmp_path / "out.json")
+    finished(tmp_path, task_folder)
+    ok(*longer, *keep, "--save", tmp_path / "b.keras", "--history", tmp_path / "b.json")
+    assert (tmp_path / "a.keras").read_bytes() == (tmp_path / "b.keras").read_bytes()
+    assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
+def test_on_another_number_of_replicas(tmp_path, task):
+    task_folder, whole = task
+    keep = ["--checkpoint-dir", tmp_path / "run", "--checkpoint-every", "2"]
+    two = [a if a != "4" else "2" for a in whole]
+    ok(*two, *keep)
+    out = ok(*whole, *keep, "--strategy", "mirrored:2", "--history", tmp_path / "out.json")
+    assert "resumed after" in out
+    history = json.loads((tmp_path / "out.json").read_text())
+    assert all(len(v) == 4 for v in history.values())
+
+
+def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path, task):
+    task_folder, whole = task
+    keep = ["--checkpoint-dir", tmp_path / "run", "--save", tmp_path / "out.keras", "--history", tmp_path / "out.json"]
+    three = [a if a != "4" else "3" for a in whole]
+    ok(*three, *keep)
+    data = tmp_path / "run" / "ckpt-3.data-00000-of-00001"
+    broken = bytearray(data.read_bytes())
+    broken[len(broken) // 3] ^= 1
+    data.write_bytes(broken)
+    result = run(*whole, *keep)
+    assert result.code == 0 and "ckpt-3" in result.err and "checksum" in result.err, str(result)
+    assert "resumed after epoch 2" in result.out
+    finished(tmp_path, task_folder)
+
+
+def test_the_plan_touches_nothing(tmp_path, task):
+    _, whole = task
+    out = ok(*whole, "--checkpoint-dir", tmp_path / "run", "--dry-run", "--workers", "3", "--save", tmp_path / "out.keras")
+    assert "ckpt-1.data-00002-of-00003" in out and "worker 2" in out
+    assert not list(tmp_path.iterdir())
+    start = time.monotonic()
+    assert "4096 workers" in ok(*whole, "--checkpoint-dir", tmp_path / "run", "--dry-run", "--workers", "4096")
+    assert time.monotonic() - start < 10
+    refused(*whole, "--dry-run")
+    refused(*whole, "--checkpoint-every", "3")
