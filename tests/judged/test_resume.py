@@ -186,3 +186,85 @@ def test_the_plan_touches_nothing(tmp_path, task):
     assert time.monotonic() - start < 10
     refused(*whole, "--dry-run")
     refused(*whole, "--checkpoint-every", "3")
+
+
+def launched(workers, args, **kwargs):
+    return ok("launch", "-n", workers, "--", *args, **kwargs)
+
+
+def children(pid):
+    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(each) for each in out.split()]
+
+
+def kill_job(workers, args, seconds, choose=None):
+    """Kills all of a job, or the worker that `choose` picks (then the rest must end by itself)."""
+    job = subprocess.Popen([BIN, "launch", "-n", str(workers), "--", *map(str, args)], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        job.wait(seconds)
+        return ""
+    except subprocess.TimeoutExpired:
+        pass
+    if choose is None:
+        os.killpg(job.pid, signal.SIGKILL)
+    else:
+        alive = children(job.pid)
+        if alive:
+            try:
+                os.kill(choose(alive), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    err = job.communicate(timeout=90)[1].decode()
+    for pid in children(job.pid):
+        os.kill(pid, signal.SIGKILL)
+    return err
+
+
+def no_strays(folder):
+    names = [p.name for p in folder.rglob("*")]
+    assert not [n for n in names if n.startswith(".")], names
+    prefixes = {n.split(".")[0] for n in names if n.startswith("ckpt-")}
+    indexed = {n[:-len(".index")] for n in names if n.endswith(".index")}
+    assert prefixes == indexed and len(prefixes) <= 5, names
+
+
+@pytest.mark.parametrize("workers,one", [(2, False), (3, True)])
+def test_a_job_killed_at_any_moment_ends_the_same(tmp_path, task, workers, one):
+    _, whole = task
+    args = lambda folder: [*whole, "--checkpoint-dir", folder / "run", "--checkpoint-every", "4", "--save", folder / "out.keras",  # noqa: E731
+                           "--history", folder / "out.json", "--timeout", "10"]
+    straight = tmp_path / "straight"
+    straight.mkdir()
+    start = time.monotonic()
+    launched(workers, args(straight))
+    length = time.monotonic() - start
+    no_strays(straight)
+    schedule = random.Random(SEED + workers)
+    for kill in range(max(2, KILLS // 3)):
+        folder = tmp_path / f"kill{kill}"
+        folder.mkdir()
+        for _ in range(3):
+            kill_job(workers, args(folder), schedule.uniform(0, 1.1 * length), schedule.choice if one else None)
+            latest = tf.train.latest_checkpoint(str(folder / "run"))
+            if latest:
+                tf.train.load_checkpoint(latest).get_tensor("save_counter/.ATTRIBUTES/VARIABLE_VALUE")
+        launched(workers, args(folder))
+        assert (folder / "out.keras").read_bytes() == (straight / "out.keras").read_bytes()
+        assert (folder / "out.json").read_text() == (straight / "out.json").read_text()
+        no_strays(folder)
+
+
+def test_workers_come_and_go(tmp_path, task):
+    task_folder, whole = task
+    out = ""
+    for epochs, workers in enumerate([1, 2, 4, 3], 1):
+        args = [a if a != "4" else str(epochs) for a in whole] + ["--checkpoint-dir", tmp_path / "run", "--history", tmp_path / "out.json"]
+        out = launched(workers, args) if workers > 1 else ok(*args)
+        if epochs > 1:
+            assert f"resumed after epoch {epochs - 1}" in out
+    assert [p.name for p in sorted((tmp_path / "run").glob("ckpt-4.data-*"))] == [f"ckpt-4.data-{i:05d}-of-00003" for i in range(3)]
+    history = json.loads((tmp_path / "out.json").read_text())
+    whole_history = json.loads((task_folder / "whole.json").read_text())
+    assert all(len(v) == 4 for v in history.values())
+    np.testing.assert_allclose(history["loss"][0], whole_history["loss"][0], rtol=1e-4)

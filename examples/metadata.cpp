@@ -1,0 +1,93 @@
+// Statistics of each worker that always belong to their checkpoint.
+//
+// Each worker keeps the losses and the times of its own steps. They are saved with the weights, committed by the same
+// rename: whenever the job dies, the newest checkpoint tells how each worker came to it, and a job that goes on takes its
+// statistics up. Start it as the other program of several workers:
+//
+//   lockstep launch -n 2 -- build/bin/metadata [folder for what it writes]
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include <lockstep/lockstep.h>
+
+namespace ls = lockstep;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kRows = 256, kFeatures = 6, kGlobalBatch = 32;
+constexpr int kEpochs = 4;
+
+ls::data::Dataset get_data() {
+  const auto x = ls::random::normal({kRows, kFeatures}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{3});
+  const auto y = ls::ops::reduce_sum(x, std::vector<std::int64_t>{1}, true);
+  return ls::data::Dataset::from_tensor_slices(ls::data::Element{x, y}).batch(kGlobalBatch);
+}
+
+int failures = 0;
+void expect(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "NOT AS EXPECTED: %s\n", what);
+  ++failures;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const fs::path folder = argc > 1 ? argv[1] : "metadata_run";
+  ls::random::set_random_seed(2);
+  ls::distribute::MultiWorkerMirroredStrategy strategy;
+  auto scope = strategy.scope();
+  const auto dataset = strategy.experimental_distribute_dataset(get_data());
+  const auto model = ls::keras::Sequential({ls::layers::Input({kFeatures}), ls::layers::Dense(1)});
+  auto optimizer = ls::optimizers::SGD(0.05);
+
+  ls::train::CheckpointManager manager(ls::train::Checkpoint(model, optimizer), folder.string(),
+                                       {.max_to_keep = 2, .workers = strategy.workers()});
+  ls::Json mine{{"worker", strategy.worker_index()}, {"losses", ls::Json::array()}, {"seconds", ls::Json::array()}};
+  int epoch = 0;
+  if (const auto newest = manager.restore_or_initialize()) {
+    // A job of another size takes up its own part where there is one.
+    const auto all = ls::train::checkpoint_metadata(*newest);
+    const auto place = static_cast<std::size_t>(strategy.worker_index());
+    epoch = all.at(0).at("epoch");
+    if (place < all.size()) mine = all[place];
+    if (strategy.is_chief()) std::printf("going on after epoch %d\n", epoch);
+  }
+
+  for (; epoch < kEpochs; ++epoch) {
+    for (const auto& batch : dataset) {
+      const auto start = std::chrono::steady_clock::now();
+      const auto losses = strategy.run([&](const ls::data::Element& part) {
+        ls::GradientTape tape;
+        const auto error = model(part[0]).leaf() - part[1];
+        const auto loss = ls::ops::reduce_sum(error * error) / static_cast<double>(kGlobalBatch);
+        optimizer->apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
+        return ls::ops::stop_gradient(loss);
+      }, batch);
+      mine["losses"].push_back(losses[0].item<double>());  // of this worker's rows
+      mine["seconds"].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    mine["epoch"] = epoch + 1;
+    manager.save({}, true, {.metadata = mine, .enable_async = true});
+  }
+  manager.wait();
+
+  if (strategy.is_chief()) {
+    const auto all = ls::train::checkpoint_metadata(*manager.latest_checkpoint());
+    expect(static_cast<int>(all.size()) == strategy.num_workers(), "every worker's statistics are there");
+    for (const auto& each : all) {
+      const std::size_t steps = each.at("losses").size();
+      std::printf("worker %d: %zu steps, loss %.4f -> %.4f\n", each.at("worker").get<int>(), steps,
+                  each["losses"].front().get<double>(), each["losses"].back().get<double>());
+      expect(each.at("epoch") == kEpochs, "the statistics are those of the newest checkpoint");
+      expect(steps == each.at("seconds").size() && steps == kEpochs * (kRows / kGlobalBatch), "one loss and one time a step");
+      expect(each["losses"].back() < each["losses"].front(), "the loss falls");
+    }
+  }
+  return failures == 0 ? 0 : 1;
+} catch (const ls::Error& error) {
+  std::fprintf(stderr, "error: %s\n", error.what());
+  return 1;
+}
