@@ -1,8 +1,10 @@
 #include "lockstep/train/async_saver.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -14,17 +16,27 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kTwoThreads = std::size_t{8} << 20;
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
 
-struct AlignedDelete {
-  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kAlignment}); }
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
 };
 
 struct Buffer {
-  std::unique_ptr<std::byte, AlignedDelete> memory;
+  std::unique_ptr<std::byte, Free> memory;
   std::size_t size = 0;
 };
 
-std::size_t padded(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t padded(std::size_t size, std::size_t to = kAlignment) { return (size + to - 1) / to * to; }
+
+// Large pages make the first use of new memory cost little more than the copy.
+Buffer new_buffer(std::size_t size) {
+  const std::size_t alignment = size >= kLargePage ? kLargePage : kAlignment;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, padded(size, alignment)));
+  if (memory == nullptr) throw_resource_exhausted("no memory for a copy of the state to be saved asynchronously");
+  if (alignment == kLargePage) ::madvise(memory, padded(size, alignment), MADV_HUGEPAGE);
+  return {std::unique_ptr<std::byte, Free>(memory), size};
+}
 
 }  // namespace
 
@@ -44,9 +56,7 @@ struct CopyBuffers::Pool {
       }
       if (!free.empty()) free.erase(free.begin());
     }
-    auto* memory = static_cast<std::byte*>(::operator new(size, std::align_val_t{kAlignment}, std::nothrow));
-    if (memory == nullptr) throw_resource_exhausted("no memory for a copy of the state to be saved asynchronously");
-    return {std::unique_ptr<std::byte, AlignedDelete>(memory), size};
+    return new_buffer(size);
   }
 
   void give_back(Buffer buffer) {
