@@ -200,7 +200,8 @@ Tensor sparsemax(const Tensor& x, int axis) {
                                                         ops::constant(1, DType::kInt32)), x.dtype()), shape);
   const Tensor support = ops::greater(sorted * rank - sums + 1.0, 0.0);
   const Tensor count = ops::reduce_sum(ops::cast(support, x.dtype()), ops::Ints{at}, true);
-  const Tensor total = ops::reduce_sum(ops::where(support, sorted, zeros(sorted)), ops::Ints{at}, true);
+  // Keras adds up the running sums of the support, not its values, so what it gives does not always add up to one.
+  const Tensor total = ops::reduce_sum(ops::where(support, sums, zeros(sums)), ops::Ints{at}, true);
   return ops::maximum(x - (total - 1.0) / count, 0.0);
 }
 

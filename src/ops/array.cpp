@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "lockstep/ops/array_rows.h"
 #include "lockstep/ops/kernels.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -439,6 +440,7 @@ Shapes pass_shapes(const Call& call) {
 void register_indexing(Table& table);
 
 void register_array(Table& table) {
+  register_diagonals(table);
   register_indexing(table);
   table.add("Reshape", reshape_shape, reshape);
   table.add("Shape", shape_rule, shape_kernel);

@@ -1,6 +1,7 @@
 // Resizing of images, NHWC.
 #include <cmath>
 
+#include "lockstep/ops/image_rows.h"
 #include "lockstep/ops/kernels.h"
 
 namespace lockstep::ops {
@@ -94,6 +95,8 @@ void register_image(Table& table) {
   table.add("ResizeBilinear", resize_shape, bilinear);
   table.add("ResizeNearestNeighbor", resize_shape, nearest);
   table.add("AdjustContrastv2", same_shape, adjust_contrast);
+  register_detection(table);
+  register_resampling(table);
 }
 
 }  // namespace lockstep::ops

@@ -1,5 +1,6 @@
 // Operations on byte strings.
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstring>
 
@@ -284,6 +285,95 @@ Tensors hash_bucket_fast(const Call& call) {
   return {Tensor::from_vector(out, call.input(0).shape())};
 }
 
+// SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012).
+std::uint64_t sip_hash(std::uint64_t key0, std::uint64_t key1, const std::string& text) {
+  std::uint64_t v[4] = {key0 ^ 0x736f6d6570736575, key1 ^ 0x646f72616e646f6d, key0 ^ 0x6c7967656e657261, key1 ^ 0x7465646279746573};
+  const auto rounds = [&v](int count) {
+    for (int i = 0; i < count; ++i) {
+      v[0] += v[1], v[1] = std::rotl(v[1], 13) ^ v[0], v[0] = std::rotl(v[0], 32);
+      v[2] += v[3], v[3] = std::rotl(v[3], 16) ^ v[2];
+      v[0] += v[3], v[3] = std::rotl(v[3], 21) ^ v[0];
+      v[2] += v[1], v[1] = std::rotl(v[1], 17) ^ v[2], v[2] = std::rotl(v[2], 32);
+    }
+  };
+  const auto word = [&](std::size_t at) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < 8 && at + i < text.size(); ++i) value |= std::uint64_t{static_cast<std::uint8_t>(text[at + i])} << (8 * i);
+    return value;
+  };
+  const std::size_t whole = text.size() / 8 * 8;
+  for (std::size_t at = 0; at < whole; at += 8) {
+    v[3] ^= word(at);
+    rounds(2);
+    v[0] ^= word(at);
+  }
+  const std::uint64_t last = word(whole) | std::uint64_t{text.size()} << 56;
+  v[3] ^= last;
+  rounds(2);
+  v[0] ^= last;
+  v[2] ^= 0xff;
+  rounds(4);
+  return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+Tensors hash_bucket_strong(const Call& call) {
+  const auto buckets = static_cast<std::uint64_t>(call.attr<std::int64_t>("num_buckets"));
+  const auto& key = call.attr<Ints>("key");
+  if (key.size() != 2) throw_invalid_argument(fmt::format("key must have two numbers, it has {}", key.size()));
+  Ints out;
+  for (const std::string& text : strings_in(call, 0)) {
+    out.push_back(static_cast<std::int64_t>(sip_hash(static_cast<std::uint64_t>(key[0]), static_cast<std::uint64_t>(key[1]), text) % buckets));
+  }
+  return {Tensor::from_vector(out, call.input(0).shape())};
+}
+
+// How the n-grams of one row are made.
+struct NGrams {
+  const std::string& separator;
+  const std::string& left;
+  const std::string& right;
+
+  // All of one width of the tokens in [begin, end), with `padding` pads on either side.
+  void append(const Strings& tokens, std::int64_t begin, std::int64_t end, std::int64_t width, std::int64_t padding, Strings& out) const {
+    const std::int64_t count = std::max<std::int64_t>(0, end - begin + 2 * padding - width + 1);
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::string text;
+      for (std::int64_t at = i - padding; at < i - padding + width; ++at) {
+        if (at > i - padding) text += separator;
+        text += at < 0 ? left : begin + at >= end ? right : tokens[static_cast<std::size_t>(begin + at)];
+      }
+      out.push_back(std::move(text));
+    }
+  }
+};
+
+Tensors string_ngrams(const Call& call) {
+  const Strings& tokens = strings_in(call, 0);
+  const Ints splits = ints_in(call, 1);
+  const NGrams ngrams{call.attr<std::string>("separator"), call.attr<std::string>("left_pad"), call.attr<std::string>("right_pad")};
+  const auto pad = call.attr<std::int64_t>("pad_width");
+  Strings out;
+  Ints out_splits;
+  if (!splits.empty()) out_splits.push_back(0);
+  for (std::size_t row = 1; row < splits.size(); ++row) {
+    const std::int64_t begin = splits[row - 1], end = splits[row];
+    if (begin < 0 || end < begin || end > static_cast<std::int64_t>(tokens.size())) throw_invalid_argument("data_splits do not fit the data");
+    const std::size_t before = out.size();
+    for (const std::int64_t width : call.attr<Ints>("ngram_widths")) {
+      if (width < 1) throw_invalid_argument("ngram widths must be positive");
+      ngrams.append(tokens, begin, end, width, pad < 0 ? width - 1 : std::min(pad, width - 1), out);
+    }
+    if (out.size() == before && end > begin && call.attr<bool>("preserve_short_sequences")) {
+      const std::int64_t around = std::max<std::int64_t>(pad, 0);
+      ngrams.append(tokens, begin, end, end - begin + 2 * around, around, out);
+    }
+    out_splits.push_back(static_cast<std::int64_t>(out.size()));
+  }
+  const Shape count{static_cast<std::int64_t>(out.size())};
+  const at::Tensor ends = at::tensor(at::IntArrayRef(out_splits), at::kLong);
+  return {Tensor::strings(std::move(out), count), wrap(narrow_to(ends, in(call, 1).scalar_type()))};
+}
+
 Tensors full_match(const Call& call, const std::string& pattern) {
   const Regex regex(pattern);
   at::Tensor out = at::empty(call.input(0).shape().dims(), at::kBool);
@@ -315,6 +405,8 @@ void register_strings(Table& table) {
   table.add("StringToNumber", same_shape, to_number);
   table.add("AsString", same_shape, as_string);
   table.add("StringToHashBucketFast", same_shape, hash_bucket_fast);
+  table.add("StringToHashBucketStrong", same_shape, hash_bucket_strong);
+  table.add("StringNGrams", nullptr, string_ngrams);
   table.add("StaticRegexFullMatch", same_shape, [](const Call& call) { return full_match(call, call.attr<std::string>("pattern")); });
   table.add("RegexFullMatch", same_shape, [](const Call& call) { return full_match(call, strings_in(call, 1).at(0)); });
   table.add("StaticRegexReplace", same_shape, [](const Call& call) {

@@ -195,12 +195,8 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
 }
 
 bool is_legacy_weights(const std::string& path) {
-  try {
-    formats::LegacyH5::open(path);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+  const auto mapped = io::posix_file_system().map(path);
+  return formats::LegacyH5::recognise(formats::Hdf5File(mapped->bytes(), mapped, path));
 }
 
 void plan_legacy_weights(ModelImpl& model, const std::string& path, const LoadWeightsOptions& options, Assignment& assignment) {

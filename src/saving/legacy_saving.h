@@ -12,7 +12,7 @@ namespace lockstep::saving {
 void save_legacy_model(keras::ModelImpl& model, const std::string& path, bool include_optimizer);
 keras::Model load_legacy_model(const std::string& path, bool compile);
 
-// True for an .h5 of weights as Keras 1 and 2 wrote it.
+// True for an .h5 of weights as Keras 1 and 2 wrote it. Throws DataLoss for a damaged file.
 bool is_legacy_weights(const std::string& path);
 void plan_legacy_weights(keras::ModelImpl& model, const std::string& path, const LoadWeightsOptions& options,
                          Assignment& assignment);

@@ -137,7 +137,7 @@ def assert_history(ours, theirs, rtol=1e-4):
     for name in theirs:
         a, b = np.asarray(ours[name], np.float64), np.asarray(theirs[name], np.float64)
         assert a.shape == b.shape, f"history {name}: {a.shape} values, Keras has {b.shape}"
-        assert np.allclose(a, b, rtol=rtol, atol=rtol * 1e-2), f"history {name}: {a}, Keras has {b}"
+        assert np.allclose(a, b, rtol=rtol, atol=rtol * 1e-2, equal_nan=True), f"history {name}: {a}, Keras has {b}"
 
 
 def load_history(path):

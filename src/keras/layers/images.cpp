@@ -81,7 +81,6 @@ class ImageLayer : public ConfiguredLayer<Derived, Options> {
     if (o.height < 1 || o.width < 1) {
       throw_invalid_argument(fmt::format("{}: height {} and width {} must be at least 1", who(), o.height, o.width));
     }
-    this->set_built_in_constructor();
   }
   std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
   Size target() const { return {this->options_.height, this->options_.width}; }

@@ -47,7 +47,6 @@ class RescalingLayer : public ConfiguredLayer<RescalingLayer, RescalingOptions> 
   explicit RescalingLayer(RescalingOptions options) : ConfiguredLayer(std::move(options)) {
     scale_ = numbers(options_.scale, compute_dtype(), fmt::format("Rescaling '{}': scale", name()));
     offset_ = numbers(options_.offset, compute_dtype(), fmt::format("Rescaling '{}': offset", name()));
-    set_built_in_constructor();
   }
   bool supports_masking() const override { return true; }
   Structure call(const Structure& inputs, const CallContext&) override {
@@ -133,7 +132,6 @@ class CategoryEncodingLayer : public ConfiguredLayer<CategoryEncodingLayer, Cate
     if (options_.output_mode == "binary") options_.output_mode = "multi_hot";  // Keras 2's word
     normalize_choice(options_.output_mode, {"multi_hot", "one_hot", "count"}, who + ": output_mode");
     if (options_.num_tokens < 1) throw_invalid_argument(fmt::format("{}: num_tokens is {}, expected at least 1", who, options_.num_tokens));
-    set_built_in_constructor();
   }
   bool casts_inputs() const override { return false; }
   Structure call(const Structure& inputs, const CallContext& context) override {

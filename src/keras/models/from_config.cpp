@@ -123,7 +123,10 @@ void Rebuild::create(const Json& entry) {
   legacy_ = legacy_ || is_legacy_object(entry);
   const std::string module = entry.value("module", Json("")).is_string() ? entry.value("module", "") : "";
   OperationPtr operation;
-  if (is_ops_module(module)) {
+  // Keras 3's .h5 files name operations as if they were layers.
+  const std::string class_name = entry["class_name"].is_string() ? entry["class_name"].get<std::string>() : "";
+  const bool bare_operation = module.empty() && find_tensor_op(class_name) && !LayerRegistry::instance().find(class_name);
+  if (is_ops_module(module) || bare_operation) {
     operation = deserialize_tensor_op(entry);
   } else {
     operation = deserialize_layer(entry);

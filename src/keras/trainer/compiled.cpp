@@ -211,9 +211,18 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
 
 Results Compiled::results() const {
   Results results{{"loss", loss_tracker_.result()}};
+  // Outputs may share a name (a layer called twice): the last of them is the one that is told, as in Keras's logs.
+  const auto tell = [&results](const std::string& name, LogValue value) {
+    const auto known = std::find_if(results.begin(), results.end(), [&](const auto& item) { return item.first == name; });
+    if (known != results.end()) {
+      known->second = std::move(value);
+    } else {
+      results.emplace_back(name, std::move(value));
+    }
+  };
   if (losses_.size() > 1) {
     for (std::size_t i = 0; i < losses_.size(); ++i) {
-      results.emplace_back(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
+      tell(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
     }
   }
   const std::size_t first_metric = results.size();

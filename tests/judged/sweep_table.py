@@ -1,0 +1,132 @@
+"""Layers with edge arguments, for test_sweeps.py: rows of one class and input shape go into one model, an output for each.
+
+A row is (class, keyword arguments, input shapes without the batch axis, options); options as in layer_table.py, and
+"mask": the inputs pass a Masking layer, and some of their steps are zeros; "unknown": what an unknown extent is in the data.
+"""
+
+from layer_table import ACTIVATIONS, grid, rows
+
+ROWS = []
+
+
+def add(name, arguments, *shapes, **options):
+    ROWS.extend(rows(name, arguments, *shapes, **options))
+
+
+WINDOWS = grid(padding=["valid", "same"])
+STEPS = [dict(strides=(1, 1)), dict(strides=(2, 1)), dict(strides=(1, 3)), dict(dilation_rate=(2, 3)), dict(strides=(3, 2))]
+add("Conv2D", [dict(filters=4, kernel_size=(3, 2), groups=g, **w, **s) for w in WINDOWS for s in STEPS for g in (1, 4)], (9, 10, 8))
+add("Conv2D", [dict(filters=4, kernel_size=3, activation="relu", kernel_regularizer="l1", bias_regularizer="l2",
+                    activity_regularizer="l2", kernel_constraint="max_norm", bias_constraint="non_neg"),
+               dict(filters=2, kernel_size=5, padding="same", kernel_initializer="he_normal", use_bias=False)], (5, 5, 1))
+add("Conv2D", [dict(filters=3, kernel_size=3, padding="same"), dict(filters=2, kernel_size=2, strides=2)], (None, None, 2), unknown=6)
+POOLS = grid(pool_size=[1, 2, (3, 2)], strides=[None, 1, (2, 3)], padding=["valid", "same"])
+for kind in ("Max", "Average"):
+    add(kind + "Pooling2D", POOLS, (7, 8, 3))
+    add(kind + "Pooling2D", [dict(pool_size=2, padding="same")], (None, None, 2), unknown=5)
+    add(kind + "Pooling1D", grid(pool_size=[1, 2, 3], strides=[None, 1, 2], padding=["valid", "same"]), (8, 3))
+    add(kind + "Pooling3D", grid(pool_size=[2], strides=[None, 1], padding=["valid", "same"]), (4, 5, 4, 2))
+    for rank, shape in ((1, (5, 3)), (2, (5, 4, 3)), (3, (2, 3, 2, 3))):
+        add(f"Global{kind}Pooling{rank}D", grid(keepdims=[False, True], data_format=["channels_last", "channels_first"]), shape)
+add("GlobalAveragePooling1D", [dict(), dict(keepdims=True)], (5, 3), mask=True)
+add("Flatten", [dict(), dict(data_format="channels_first")], (2, 3, 4))
+add("Flatten", [dict()], (None, 3), unknown=4)
+add("Reshape", [dict(target_shape=(-1,)), dict(target_shape=(3, -1)), dict(target_shape=(2, -1, 3)), dict(target_shape=[24])], (4, 6))
+add("Reshape", [dict(target_shape=(-1, 2))], (None, 4), unknown=3)
+add("Dropout", [dict(rate=0.5), dict(rate=0.3, seed=1), dict(rate=0.5, noise_shape=(None, 1, 3)), dict(rate=0.9), dict(rate=0),
+                dict(rate=0.5, noise_shape=[None, 4, 1], seed=9)], (4, 3))
+add("Activation", [dict(activation=a) for a in ACTIVATIONS], (3, 6))
+add("ReLU", [dict(max_value=6), dict(max_value=6.0, negative_slope=0.1), dict(threshold=1.0),
+             dict(threshold=1, negative_slope=1, max_value=2)], (6,))
+add("LeakyReLU", [dict(), dict(negative_slope=0.0)], (6,))
+add("ELU", [dict(alpha=2)], (6,))
+add("PReLU", [dict(), dict(shared_axes=[1, 2]), dict(shared_axes=[1], alpha_initializer="ones", alpha_regularizer="l2")], (4, 3, 2))
+add("Softmax", [dict(), dict(axis=1), dict(axis=[1, 2]), dict(axis=(-1, -2))], (4, 3))
+add("BatchNormalization", grid(axis=[-1, 1, 2], center=[True, False], scale=[True, False]) +
+    [dict(momentum=0.0), dict(momentum=1.0), dict(epsilon=0.1), dict(synchronized=True), dict(trainable=False),
+     dict(beta_initializer="ones", gamma_initializer="zeros", moving_mean_initializer="ones", moving_variance_initializer="zeros"),
+     dict(beta_regularizer="l2", gamma_regularizer="l1", beta_constraint="non_neg", gamma_constraint="non_neg")], (4, 5, 3))
+add("BatchNormalization", [dict(), dict(axis=1), dict(momentum=0.9, synchronized=True)], (6,))
+add("BatchNormalization", [dict()], (None, 3), unknown=4)
+add("BatchNormalization", [dict(), dict(axis=-2)], (2, 3, 2, 2))
+add("BatchNormalization", [dict(), dict(momentum=0.5)], (5, 3), mask=True)
+add("LayerNormalization", grid(axis=[-1, 1, [1, 2], (2, 1), [-1, -2]], center=[True, False], scale=[True, False]) +
+    [dict(rms_scaling=True), dict(rms_scaling=True, axis=[1, 2]), dict(rms_scaling=True, scale=False), dict(epsilon=1e-6)], (4, 5))
+add("LayerNormalization", [dict(axis=[1, 2, 3]), dict(axis=[1, 3]), dict(axis=(-3, -1)), dict()], (3, 4, 5))
+add("Add", [dict()], (4, 3), (4, 3), (4, 3))
+add("Add", [dict()], (4, 1), (1, 3))
+add("Add", [dict()], (4, 3), (3,))
+add("Concatenate", [dict(), dict(axis=1), dict(axis=2), dict(axis=-2), dict(axis=0)], (4, 3), (4, 3))
+add("Concatenate", [dict(axis=1)], (None, 2), (None, 2), unknown=3)
+add("ZeroPadding2D", [dict(padding=1), dict(padding=(1, 2)), dict(padding=((1, 0), (0, 2))), dict(padding=[[1, 2], [3, 4]]),
+                      dict(padding=0), dict(padding=(0, 1), data_format="channels_first")], (4, 3, 2))
+add("Rescaling", [dict(scale=2), dict(scale=1 / 127.5, offset=-1), dict(scale=[1.0, 2.0, 3.0], offset=[0.0, 1.0, 2.0]),
+                  dict(scale=2.0, offset=[1, 2, 3]), dict(scale=[[1.0, 2.0, 3.0]])], (4, 3))
+add("Embedding", [dict(input_dim=7, output_dim=3), dict(input_dim=7, output_dim=3, mask_zero=True),
+                  dict(input_dim=7, output_dim=2, embeddings_initializer="ones", embeddings_regularizer="l2"),
+                  dict(input_dim=7, output_dim=4, embeddings_constraint="unit_norm")], (5,), ints=7)
+LSTM = grid(units=[3], return_sequences=[False, True], go_backwards=[False, True], unroll=[False, True]) + [
+    dict(units=3, return_state=True), dict(units=3, use_bias=False), dict(units=3, unit_forget_bias=False), dict(units=1),
+    dict(units=3, activation="relu", recurrent_activation="tanh"), dict(units=3, activation=None, recurrent_activation="hard_sigmoid"),
+    dict(units=3, dropout=0.4), dict(units=3, recurrent_dropout=0.4), dict(units=3, dropout=0.4, recurrent_dropout=0.3, seed=4),
+    dict(units=3, dropout=0.3, unroll=True), dict(units=3, recurrent_dropout=0.3, return_sequences=True, go_backwards=True),
+    dict(units=3, kernel_initializer="ones", recurrent_initializer="glorot_normal", bias_initializer="ones"),
+    dict(units=3, kernel_regularizer="l2", recurrent_regularizer="l1", bias_regularizer="l2", activity_regularizer="l2"),
+    dict(units=3, kernel_constraint="max_norm", recurrent_constraint="unit_norm", bias_constraint="non_neg")]
+add("LSTM", LSTM, (5, 4))
+add("LSTM", [dict(units=3), dict(units=3, return_sequences=True)], (None, 4), unknown=6)
+add("LSTM", LSTM[:8] + [dict(units=3, return_sequences=True, zero_output_for_mask=True)], (5, 4), mask=True)
+add("Dense", [dict(units=1), dict(units=3, activation="relu", kernel_regularizer="l1"), dict(units=3, use_bias=False),
+              dict(units=3, kernel_constraint="unit_norm", bias_constraint="non_neg"), dict(units=3, activity_regularizer="l1")], (5,))
+add("Dense", [dict(units=3), dict(units=2, activation="softmax")], (None, 4), unknown=3)
+
+# Layers beyond the first table.
+add("GaussianNoise", [dict(stddev=0.3), dict(stddev=0.2, seed=4), dict(stddev=0)], (4, 3))
+add("GaussianDropout", [dict(rate=0.3), dict(rate=0.3, seed=2)], (4, 3))
+add("AlphaDropout", [dict(rate=0.3), dict(rate=0.2, noise_shape=(None, 1, 3))], (4, 3))
+add("SpatialDropout1D", [dict(rate=0.3), dict(rate=0.5, seed=3)], (4, 3))
+add("SpatialDropout2D", [dict(rate=0.3), dict(rate=0.3, data_format="channels_first")], (4, 3, 2))
+add("ActivityRegularization", [dict(l1=0.1), dict(l2=0.1), dict(l1=0.01, l2=0.02)], (4, 3))
+add("Conv1D", [dict(filters=4, kernel_size=2, padding=p, groups=g, **s) for p in ("valid", "same", "causal") for g in (1, 2)
+               for s in (dict(), dict(strides=2), dict(dilation_rate=3))], (9, 4))
+add("Conv3D", [dict(filters=2, kernel_size=2), dict(filters=4, kernel_size=2, groups=2),
+               dict(filters=2, kernel_size=(1, 2, 3), strides=(1, 2, 1), padding="same")], (4, 5, 4, 2))
+for name, shape in (("Conv1DTranspose", (5, 3)), ("Conv2DTranspose", (4, 5, 3)), ("Conv3DTranspose", (3, 3, 2, 2))):
+    add(name, grid(filters=[2], kernel_size=[2, 3], strides=[1, 2, 3], padding=["valid", "same"]) +
+        [dict(filters=2, kernel_size=3, strides=2, output_padding=1), dict(filters=2, kernel_size=3, use_bias=False, activation="relu")],
+        shape)
+for name, shape in (("DepthwiseConv1D", (7, 3)), ("DepthwiseConv2D", (7, 6, 3))):
+    add(name, grid(kernel_size=[2, 3], strides=[1, 2], padding=["valid", "same"], depth_multiplier=[1, 2]) +
+        [dict(kernel_size=2, dilation_rate=2)], shape)
+for name, shape in (("SeparableConv1D", (7, 3)), ("SeparableConv2D", (7, 6, 3))):
+    add(name, [dict(filters=4, kernel_size=3), dict(filters=4, kernel_size=2, strides=2, padding="same", depth_multiplier=2),
+               dict(filters=2, kernel_size=2, dilation_rate=2, activation="relu", use_bias=False)], shape)
+add("SimpleRNN", [dict(units=3), dict(units=3, return_sequences=True, go_backwards=True), dict(units=3, return_state=True),
+                  dict(units=3, unroll=True), dict(units=3, dropout=0.3, recurrent_dropout=0.2), dict(units=3, use_bias=False)], (5, 3))
+add("GRU", grid(units=[3], reset_after=[True, False], return_sequences=[True, False], go_backwards=[True, False]) +
+    [dict(units=3, unroll=True), dict(units=3, dropout=0.3), dict(units=3, use_bias=False), dict(units=3, return_state=True)], (5, 3))
+add("GRU", [dict(units=3), dict(units=3, return_sequences=True), dict(units=3, unroll=True)], (5, 3), mask=True)
+add("GroupNormalization", [dict(groups=2), dict(groups=-1), dict(groups=1), dict(groups=3, axis=1)], (3, 3, 4))
+add("RMSNormalization", [dict(), dict(axis=1), dict(axis=[1, 2]), dict(epsilon=0.1)], (4, 5))
+add("UnitNormalization", [dict(), dict(axis=1), dict(axis=[1, 2])], (4, 5))
+add("EinsumDense", [dict(equation="abc,cd->abd", output_shape=(None, 6), bias_axes="d"),
+                    dict(equation="...x,xy->...y", output_shape=5, bias_axes="y"),
+                    dict(equation="abc,bcd->abd", output_shape=(4, 2), activation="relu")], (4, 3))
+for name in ("Multiply", "Average", "Maximum", "Minimum"):
+    add(name, [dict()], (4, 3), (1, 3))
+add("Subtract", [dict()], (4, 3), (4, 3))
+add("Dot", [dict(axes=1), dict(axes=2), dict(axes=(1, 1)), dict(axes=-1, normalize=True)], (3, 3), (3, 3))
+add("Attention", [dict(), dict(use_scale=True), dict(score_mode="concat"), dict(score_mode="concat", use_scale=True)], (5, 4), (6, 4))
+add("AdditiveAttention", [dict(), dict(use_scale=False)], (5, 4), (6, 4))
+add("MultiHeadAttention", [dict(num_heads=2, key_dim=3), dict(num_heads=1, key_dim=3, value_dim=2, use_bias=False),
+                           dict(num_heads=2, key_dim=3, output_shape=5)], (5, 4), (6, 4))
+add("UpSampling2D", [dict(), dict(size=(2, 3)), dict(interpolation="bilinear")], (3, 4, 2))
+add("Cropping2D", [dict(cropping=1), dict(cropping=((1, 0), (0, 2)))], (5, 6, 2))
+add("CenterCrop", [dict(height=3, width=2), dict(height=6, width=5), dict(height=8, width=4), dict(height=7, width=9)], (6, 5, 2))
+add("Resizing", [dict(height=5, width=7), dict(height=3, width=3, interpolation="nearest"),
+                 dict(height=7, width=4, interpolation="bicubic"), dict(height=3, width=4, interpolation="area"),
+                 dict(height=4, width=8, crop_to_aspect_ratio=True),
+                 dict(height=4, width=8, pad_to_aspect_ratio=True, fill_value=2.0)], (6, 5, 2))
+add("CategoryEncoding", grid(num_tokens=[7], output_mode=["multi_hot", "count", "one_hot"]), (4,), ints=7)
+add("Normalization", [dict(mean=1.0, variance=4.0), dict(mean=[1.0, 2.0, 3.0], variance=[1.0, 2.0, 3.0]),
+                      dict(axis=None, mean=1.0, variance=2.0, invert=True)], (4, 3))

@@ -1,0 +1,120 @@
+"""Operations of inference graphs that Keras's layers do not use: one SavedModel of many calls each, run by TensorFlow and here."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
+
+IMAGE = np.random.default_rng(1).normal(0, 1, (2, 5, 6, 3)).astype("float32")
+BOXES = np.array([[0, 0, 1, 1], [0, .1, 1, 1.1], [0, 0, 1, .9], [2, 2, 3, 3], [1, 1, 0, 0], [.2, .3, .9, .8]], "float32")
+SCORES = np.array([.9, .8, .9, .7, .1, .85], "float32")
+MATRIX = np.arange(2 * 3 * 4, dtype="float32").reshape(2, 3, 4) + 1
+WORDS = np.array([b"a", b"b", b"c", b"d", b"hello world, this is long"])
+TRANSFORMS = np.array([[1, .1, .5, 0, 1, -.7, 0, 0], [.8, 0, 2, .2, 1.3, 0, .01, .02]], "float32")
+R = tf.raw_ops
+
+
+def diagonals():
+    x = tf.constant(MATRIX)
+    out = {}
+    for align in ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"):
+        part = R.MatrixDiagPartV3(input=x, k=[-1, 2], padding_value=-1.0, align=align)
+        out[f"part_{align}"] = part
+        out[f"whole_{align}"] = R.MatrixDiagV3(diagonal=part, k=[-1, 2], num_rows=3, num_cols=4, padding_value=9.0, align=align)
+        out[f"set_{align}"] = R.MatrixSetDiagV3(input=x, diagonal=part * 2, k=[-1, 2], align=align)
+    for k in (0, 1, -2):
+        out[f"one_{k}".replace("-", "m")] = tf.linalg.diag_part(x, k=k)
+        out[f"square_{k}".replace("-", "m")] = tf.linalg.diag(tf.linalg.diag_part(x, k=k), k=k)
+    return out
+
+
+def resizing():
+    x = tf.constant(IMAGE)
+    out = {}
+    for size in ([3, 4], [9, 11], [1, 1]):
+        for method in ("bilinear", "nearest", "bicubic", "area"):
+            out[f"{method}_{size[0]}"] = tf.image.resize(x, size, method=method)
+        out[f"old_bicubic_{size[0]}"] = tf.compat.v1.image.resize_bicubic(x, size)
+        out[f"corners_{size[0]}"] = tf.compat.v1.image.resize_bicubic(x, size, align_corners=True)
+        out[f"area_corners_{size[0]}"] = tf.compat.v1.image.resize_area(x, size, align_corners=True)
+    return out
+
+
+def transforms():
+    out = {}
+    for interpolation in ("NEAREST", "BILINEAR"):
+        for mode in ("CONSTANT", "REFLECT", "WRAP", "NEAREST"):
+            out[f"{interpolation}_{mode}"] = R.ImageProjectiveTransformV3(
+                images=IMAGE, transforms=TRANSFORMS, output_shape=[6, 5], fill_value=.5, interpolation=interpolation, fill_mode=mode)
+    return out
+
+
+def boxes():
+    out = {"v3": tf.image.non_max_suppression(BOXES, SCORES, 4, .5),
+           "threshold": tf.image.non_max_suppression(BOXES, SCORES, 6, .3, .75)}
+    out["padded"], out["count"] = tf.image.non_max_suppression_padded(BOXES, SCORES, 5, .5, pad_to_max_output_size=True)
+    out["soft"], out["soft_scores"] = tf.image.non_max_suppression_with_scores(BOXES, SCORES, 6, .5, .05, soft_nms_sigma=.5)
+    rng = np.random.default_rng(3)
+    corner = rng.uniform(0, .7, (2, 9, 3, 2))
+    many = np.concatenate([corner, corner + rng.uniform(.1, .5, corner.shape)], -1).astype("float32")
+    scores = rng.uniform(0, 1, (2, 9, 3)).astype("float32")
+    for name, args in (("all", {}), ("by_class", dict(pad_per_class=True)), ("unclipped", dict(clip_boxes=False))):
+        found = tf.image.combined_non_max_suppression(many, scores, 3, 12, .4, .2, **args)
+        out.update({f"{name}_{part}": value for part, value in found._asdict().items()})
+    for method in ("bilinear", "nearest"):
+        out["crop_" + method] = tf.image.crop_and_resize(IMAGE, [[0, 0, 1, 1], [.2, .8, .9, .1], [-.5, 0, .5, 1.3]], [0, 1, 1], [4, 3],
+                                                         method, -9.0)
+    return out
+
+
+def ragged():
+    rows = tf.RaggedTensor.from_row_splits([1., 2., 3., 4., 5.], [0, 2, 2, 5])
+    nested = tf.RaggedTensor.from_nested_row_splits([[1., 2.], [3., 4.], [5., 6.]], [[0, 2, 2], [0, 1, 3]])
+    words = tf.RaggedTensor.from_value_rowids(tf.constant(WORDS), [0, 0, 2, 2, 3])
+    sparse = tf.sparse.SparseTensor([[0, 1], [2, 0]], [5, 7], [3, 2])
+    return {"rows": rows.to_tensor(), "wide": rows.to_tensor(-1.0, shape=[None, 5]), "narrow": rows.to_tensor(shape=[2, 2]),
+            "nested": nested.to_tensor(), "words": words.to_tensor("?"), "sparse": tf.sparse.to_dense(sparse, -1),
+            "old": R.SparseToDense(sparse_indices=[1, 3], output_shape=[5], sparse_values=2.0, default_value=0.0)}
+
+
+def strings():
+    splits = tf.constant([0, 3, 3, 5], tf.int64)
+    out = {}
+    for name, widths, pad, short in (("two", [1, 2], 0, False), ("padded", [2], -1, False), ("some", [3], 1, False), ("short", [4], 0, True)):
+        grams = R.StringNGrams(data=WORDS, data_splits=splits, separator="|", ngram_widths=widths, left_pad="<", right_pad=">",
+                               pad_width=pad, preserve_short_sequences=short)
+        out[name], out[name + "_splits"] = grams
+    out["strong"] = tf.strings.to_hash_bucket_strong(WORDS, 1 << 60, [1, 2])
+    out["fast"] = tf.strings.to_hash_bucket_fast(WORDS, 1000)
+    return out
+
+
+GROUPS = {f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_operations(name, tmp_path):
+    module = tf.Module()
+    # Not folded into constants when it is traced: what it is given is unknown there.
+    module.run = tf.function(lambda zero: {k: plus_nothing(v, zero) for k, v in GROUPS[name]().items()},
+                             input_signature=[tf.TensorSpec([], tf.float32, name="zero")])
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.run)
+    theirs = module.run(tf.constant(0.0))
+    np.savez(tmp_path / "x.npz", zero=np.float32(0))
+    tool.ok("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
+    ours = dict(tool.load_outputs(tmp_path / "y.npz"))
+    assert sorted(ours) == sorted(theirs)
+    wrong = []
+    for key, value in theirs.items():
+        try:
+            tool.assert_close(ours[key], value.numpy(), 1e-5, key)
+        except AssertionError as error:
+            wrong.append(str(error))
+    assert not wrong, "\n".join(wrong)
+
+
+def plus_nothing(value, zero):
+    return tf.identity(value) if value.dtype == tf.string else value + tf.cast(zero, value.dtype)
