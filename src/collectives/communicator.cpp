@@ -6,6 +6,23 @@
 
 namespace lockstep::collectives {
 
+std::vector<std::string> labelled_gather(Communicator& group, const std::string& what, const std::string& bytes) {
+  std::vector<std::string> all = group.all_gather(what + '\0' + bytes);
+  std::string first;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    std::string& given = all[static_cast<std::size_t>(rank)];
+    const std::size_t end = std::min(given.find('\0'), given.size());
+    const std::string label = given.substr(0, end);
+    if (rank == 0) first = label;
+    if (label != first) {
+      throw_failed_precondition(fmt::format("the workers' programs have parted: {} gives {}, but {} gives {}; all workers must make the "
+                                            "same calls in the same order", group.member_name(rank), label, group.member_name(0), first));
+    }
+    given.erase(0, std::min(end + 1, given.size()));
+  }
+  return all;
+}
+
 void require_equal(Communicator& group, const std::map<std::string, std::string>& facts) {
   const auto pack = [&] {
     std::string out;
@@ -29,7 +46,7 @@ void require_equal(Communicator& group, const std::map<std::string, std::string>
     }
     return out;
   };
-  const auto packed = group.all_gather(pack());
+  const auto packed = labelled_gather(group, "what it was started with", pack());
   const auto first = unpack(packed[0]);
   for (int rank = 1; rank < group.size(); ++rank) {
     const auto& bytes = packed[static_cast<std::size_t>(rank)];

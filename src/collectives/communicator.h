@@ -55,6 +55,10 @@ class Communicator {
 
 using CommunicatorPtr = std::shared_ptr<Communicator>;
 
+// all_gather that makes sure the ranks mean the same: throws FailedPrecondition on every rank, naming two of them, when
+// their programs have come to different calls. `what`: "the initial value of variable 'w'".
+std::vector<std::string> labelled_gather(Communicator& group, const std::string& what, const std::string& bytes);
+
 // Makes sure that all ranks hold the same facts ("version", "seed", …). Throws InvalidArgument on every rank where one
 // differs from rank 0's, naming the fact, the worker and both values.
 void require_equal(Communicator& group, const std::map<std::string, std::string>& facts);

@@ -95,7 +95,7 @@ void sum(Communicator& group, Tensors& values, const SumOptions& options) {
   }
 }
 
-Tensors gather(Communicator& group, const Tensor& value) {
+Tensors gather(Communicator& group, const Tensor& value, const std::string& what) {
   std::string bytes;
   if (value.defined()) {
     const at::Tensor data = aten(value).detach().contiguous();
@@ -104,7 +104,7 @@ Tensors gather(Communicator& group, const Tensor& value) {
     bytes.append(static_cast<const char*>(data.data_ptr()), data.nbytes());
   }
   Tensors out;
-  for (const std::string& text : group.all_gather(bytes)) {
+  for (const std::string& text : labelled_gather(group, what, bytes)) {
     if (text.empty()) {
       out.emplace_back();
       continue;

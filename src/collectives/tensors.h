@@ -24,7 +24,7 @@ struct SumOptions {
 // defined, of equal dtypes and shapes, on all ranks. Tensors of one dtype travel packed, up to `bytes_per_pack` at a time.
 void sum(Communicator& group, Tensors& values, const SumOptions& options = {});
 
-// Each rank's tensor, by rank; dtypes and shapes may differ, and tensors may be undefined.
-Tensors gather(Communicator& group, const Tensor& value);
+// Each rank's tensor, by rank; dtypes and shapes may differ, and tensors may be undefined. See labelled_gather for `what`.
+Tensors gather(Communicator& group, const Tensor& value, const std::string& what = "a tensor");
 
 }  // namespace lockstep::collectives

@@ -30,9 +30,9 @@ Tensor apply(const char* op, const Tensor& value, const Tensor& argument) {
 }
 
 // The chief's value, on every worker.
-Tensor from_chief(collectives::Communicator& workers, const Tensor& value) {
+Tensor from_chief(collectives::Communicator& workers, const Tensor& value, const std::string& name) {
   const bool chief = workers.rank() == 0;
-  return collectives::gather(workers, chief ? value : Tensor())[0];
+  return collectives::gather(workers, chief ? value : Tensor(), fmt::format("the value of variable '{}'", name))[0];
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
   variable->trainable_ = options.trainable.value_or(options.synchronization != VariableSynchronization::kOnRead);
   variable->num_copies_ = strategy ? strategy->num_local_replicas() : 1;
   if (strategy) variable->workers_ = strategy->workers();
-  if (variable->workers_ && !t_own_initial_values) initial_value = from_chief(*variable->workers_, initial_value);
+  if (variable->workers_ && !t_own_initial_values) initial_value = from_chief(*variable->workers_, initial_value, variable->name_);
   variable->copies_ = {std::move(initial_value)};
   return variable;
 }
@@ -87,7 +87,7 @@ Tensor Variable::read() {
 Tensor Variable::numpy() const {
   if (synchronization_ != VariableSynchronization::kOnRead || (num_copies_ == 1 && !workers_)) return copies_[0];
   switch (aggregation_) {
-    case VariableAggregation::kOnlyFirstReplica: return workers_ ? from_chief(*workers_, copies_[0]) : copies_[0];
+    case VariableAggregation::kOnlyFirstReplica: return workers_ ? from_chief(*workers_, copies_[0], path()) : copies_[0];
     case VariableAggregation::kNone:
       throw_failed_precondition(fmt::format(
           "variable '{}' (ON_READ) has aggregation NONE: its {} copies cannot be combined into one value", path(), num_replicas()));
@@ -194,7 +194,7 @@ void Variable::update(const Tensor& argument, const char* op) {
 // What the replicas' arguments of a write to a mirrored variable come to, over all workers.
 Tensor Variable::combined(const ReplicaContext& context, const Tensors& values) const {
   if (aggregation_ != VariableAggregation::kOnlyFirstReplica) return keep_dtype(context.combine(reduce_op(aggregation_), values), dtype_);
-  return workers_ && !context.alone() ? from_chief(*workers_, values[0]) : values[0];
+  return workers_ && !context.alone() ? from_chief(*workers_, values[0], path()) : values[0];
 }
 
 Tensor& Variable::shared_value() {

@@ -1,0 +1,53 @@
+"""Jobs of several lockstep processes over loopback."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+
+import lockstep_tool as tool
+
+
+def free_ports(count):
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+def cluster_env(addresses, index, kind="worker"):
+    return {"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": kind, "index": index}})}
+
+
+class Job:
+    """The same command on each of several workers; "@" in an argument stands for the worker's number."""
+
+    def __init__(self, workers, *args, ports=None):
+        self.addresses = [f"127.0.0.1:{port}" for port in ports or free_ports(workers)]
+        self.args = [str(a) for a in args]
+        self.processes = [self.start(i) for i in range(workers)]
+
+    def start(self, index):
+        env = {**os.environ, **cluster_env(self.addresses, index), "OMP_NUM_THREADS": "1"}
+        return subprocess.Popen([tool.BIN, *(a.replace("@", str(index)) for a in self.args)], env=env,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def kill(self, index, how=signal.SIGKILL):
+        self.processes[index].send_signal(how)
+
+    def wait(self, timeout=120):
+        """(exit code, standard output, standard error) of each worker."""
+        try:
+            return [(p.returncode, *out) for p, out in [(p, p.communicate(timeout=timeout)) for p in self.processes]]
+        finally:
+            for p in self.processes:
+                if p.poll() is None:
+                    p.kill()
+
+    def ok(self, timeout=120):
+        results = self.wait(timeout)
+        for index, (code, out, err) in enumerate(results):
+            assert code == 0, f"worker {index} ended with {code}\n{out[-1000:]}{err[-1500:]}"
+        return results

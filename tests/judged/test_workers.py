@@ -1,0 +1,200 @@
+"""Several workers compute what one does, and none is ever waited for without end."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+from job import Job, cluster_env, free_ports
+from test_strategies import fit, start_model
+from test_train import compare
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras does not run on several workers")
+
+# (workers, replicas on each, rows, batch): batches that divide, that do not, and that leave workers without a row.
+SHAPES = [(2, 1, 32, 8), (2, 2, 29, 8), (3, 1, 17, 4), (4, 1, 9, 8), (3, 2, 5, 4)]
+
+
+def fit_job(tmp, shape, out, *options, epochs=2):
+    workers, replicas, _, batch = shape
+    Job(workers, "fit", tmp / "start.keras", "--data", tmp / "d.npz", "--epochs", epochs, "--batch-size", batch, "--no-shuffle",
+        "--strategy", f"multi_worker:{replicas}", "--save", tmp / out, "--history", tmp / (out + ".json"), *options).ok()
+    return tool.load_history(tmp / (out + ".json"))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name, optimizer", [("dense", "sgd-global-clipnorm"), ("dropout", "adam"), ("regularized", "adamw"),
+                                             ("lstm", "rmsprop-centered")])
+def test_workers_compute_what_one_does(shape, name, optimizer, tmp_path, request):
+    if not tool.CONFORMANCE and (SHAPES.index(shape) + len(name)) % 2:
+        pytest.skip("drawn for the full run")
+    start_model(tmp_path, name, optimizer, tool.generator(request.node.name), shape[2])
+    one = fit(tmp_path, "default", "one.keras", shape[3], 2, "--seed", 7)
+    many = fit_job(tmp_path, shape, "many.keras", "--seed", 7)
+    compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, str(shape))
+    tool.assert_history(many, one, 1e-5)
+
+
+def test_keras_on_one_worker_is_the_judge(tmp_path, request):
+    """The whole way: three workers of lockstep against Keras itself, uneven batches."""
+    model = start_model(tmp_path, "dense", "sgd-momentum", tool.generator(request.node.name), 29)
+    many = fit_job(tmp_path, (3, 1, 29, 8), "many.keras")
+    data = np.load(tmp_path / "d.npz")
+    history = model.fit(data["x"], data["y"], sample_weight=data["sample_weight"], batch_size=8, epochs=2, shuffle=False, verbose=0)
+    compare(keras.models.load_model(tmp_path / "many.keras"), model, 1e-4, "three workers")
+    tool.assert_history(many, history.history, 1e-4)
+
+
+def test_the_same_job_twice_is_the_same_bytes(tmp_path, request):
+    start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
+    for out in ("a.keras", "b.keras"):
+        fit_job(tmp_path, (2, 2, 29, 8), out, "--seed", 3)
+    assert (tmp_path / "a.keras").read_bytes() == (tmp_path / "b.keras").read_bytes()
+
+
+def test_evaluate(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 29)
+    command = ["evaluate", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--batch-size", 8, "--json"]
+    one = json.loads(tool.ok(*command))
+    results = Job(2, *command, "--strategy", "multi_worker").ok()
+    tool.assert_history({k: [v] for k, v in json.loads(results[0][1]).items()}, {k: [v] for k, v in one.items()}, 1e-6)
+    assert results[1][1] == "", "the chief alone speaks"
+
+
+TF_KERAS_WORKER = """
+import os, sys
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+import numpy as np, tensorflow as tf, tf_keras
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+data = np.load(sys.argv[1])
+with strategy.scope():
+    model = tf_keras.Sequential([tf_keras.layers.Input((4,)), tf_keras.layers.Dense(5, activation="relu"), tf_keras.layers.Dense(1)])
+    model.set_weights([data[f"w{i}"] for i in range(4)])
+    model.compile(tf_keras.optimizers.SGD(0.05, momentum=0.9), "mse")
+model.fit(data["x"], data["y"], batch_size=8, epochs=3, shuffle=False, verbose=0)
+if strategy.cluster_resolver.task_id == 0:
+    np.savez(sys.argv[2], *model.get_weights())
+"""
+
+
+def test_tf_keras_on_two_workers(tmp_path, request):
+    """Even batches, where tf-keras's mean of means is the mean."""
+    rng = tool.generator(request.node.name)
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(5, activation="relu"), keras.layers.Dense(1)])
+    tool.randomise(model, rng, 0.3)
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "mse")
+    model.save(tmp_path / "start.keras")
+    x, y = rng.normal(size=(32, 4)).astype("float32"), rng.normal(size=(32, 1)).astype("float32")
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    np.savez(tmp_path / "t.npz", x=x, y=y, **{f"w{i}": w for i, w in enumerate(model.get_weights())})
+    (tmp_path / "worker.py").write_text(TF_KERAS_WORKER)
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    peers = [subprocess.Popen([sys.executable, tmp_path / "worker.py", tmp_path / "t.npz", tmp_path / "theirs.npz"],
+                              env={**os.environ, **cluster_env(addresses, i)}) for i in range(2)]
+    fit_job(tmp_path, (2, 1, 32, 8), "ours.keras", epochs=3)
+    for peer in peers:
+        assert peer.wait(timeout=180) == 0
+    theirs = np.load(tmp_path / "theirs.npz")
+    for ours, name in zip(keras.models.load_model(tmp_path / "ours.keras").get_weights(), theirs.files):
+        np.testing.assert_allclose(ours, theirs[name], rtol=1e-5, atol=1e-6)
+
+
+def long_job(tmp, workers, *options, **kwargs):
+    return Job(workers, "fit", tmp / "start.keras", "--data", tmp / "d.npz", "--epochs", 100000, "--batch-size", 8, "--seed", 1,
+               "--strategy", "multi_worker", "--save", tmp / "never.keras", *options, **kwargs)
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_lost_worker_is_named(victim, how, tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
+    job = long_job(tmp_path, 3, "--timeout", 3)
+    time.sleep(2.5)
+    began = time.time()
+    job.kill(victim, how)
+    for index, process in enumerate(job.processes):
+        if index == victim:
+            continue
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 1, f"worker {index}: {process.returncode} {out}{err}"
+        assert f"worker {victim} ({job.addresses[victim]})" in err.splitlines()[-1], err
+        assert err.startswith("lockstep: ") and len(err.splitlines()) == 1, err
+    assert time.time() - began < 15
+    job.kill(victim, signal.SIGKILL)
+    job.processes[victim].communicate()
+    assert not (tmp_path / "never.keras").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["d.npz", "start.keras"], "stray files"
+
+
+def test_a_worker_that_never_starts_is_named(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
+    ports = free_ports(3)
+    env = cluster_env([f"127.0.0.1:{p}" for p in ports], 0)
+    line = tool.run("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", "--startup-timeout", 1, env=env)
+    assert line.code == 1 and f"worker 1 (127.0.0.1:{ports[1]}), worker 2 (127.0.0.1:{ports[2]}) did not start" in line.err, str(line)
+
+
+def test_a_port_in_use_is_named(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        env = cluster_env([f"127.0.0.1:{port}", f"127.0.0.1:{free_ports(1)[0]}"], 0)
+        line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", env=env)
+    assert f"port {port}" in line and "in use" in line
+
+
+@pytest.mark.parametrize("option, mine, theirs, word", [
+    ("--seed", ["--seed", "1"], ["--seed", "2"], "--seed"),
+    ("--batch-size", ["--batch-size", "8"], ["--batch-size", "4"], "--batch-size"),
+    ("data", [], ["--rescale", "1/2"], "data x"),
+    ("optimizer", ["--optimizer", "adam"], ["--optimizer", "sgd"], "compile config"),
+])
+def test_workers_with_different_jobs_refuse(option, mine, theirs, word, tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
+    addresses = [f"127.0.0.1:{p}" for p in free_ports(2)]
+    command = [tool.BIN, "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker"]
+    peers = [subprocess.Popen([*command, *options], env={**os.environ, **cluster_env(addresses, i)}, stderr=subprocess.PIPE, text=True)
+             for i, options in enumerate([mine, theirs])]
+    for peer in peers:
+        err = peer.communicate(timeout=60)[1]
+        assert peer.returncode == 1 and word in err and "worker 1" in err, err
+
+
+TF_CONFIGS = {
+    '{"cluster": ': "TF_CONFIG",
+    "": "TF_CONFIG",
+    '{"cluster": {"worker": ["a:1", "b:2"]}}': "task",
+    '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker"}}': "index",
+    '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 5}}': "5",
+    '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "foo", "index": 0}}': "foo",
+    '{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}': "a:1",
+    '{"cluster": {"worker": ["a", "b:2"]}, "task": {"type": "worker", "index": 0}}': "'a'",
+    '{"cluster": {"worker": "a:1"}, "task": {"type": "worker", "index": 0}}': "worker",
+    '{"cluster": {"worker": []}, "task": {"type": "worker", "index": 0}}': "worker",
+    '{"cluster": {"worker": ["a:1", "b:99999"]}, "task": {"type": "worker", "index": 0}}': "99999",
+}
+
+
+@pytest.mark.parametrize("text", list(TF_CONFIGS))
+def test_a_bad_tf_config_is_told_in_one_line(text, tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 8)
+    line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", env={"TF_CONFIG": text})
+    assert TF_CONFIGS[text] in line, line
+
+
+def test_launch(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 29)
+    one = fit(tmp_path, "default", "one.keras")
+    tool.ok("launch", "-n", 2, "--", "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8,
+            "--no-shuffle", "--save", tmp_path / "many.keras", "--history", tmp_path / "many.json")
+    tool.assert_history(tool.load_history(tmp_path / "many.json"), one, 1e-5)
+    assert pathlib.Path(tmp_path / "many.keras").exists()
