@@ -224,9 +224,7 @@ class GlooCommunicator final : public Communicator {
   void look_after(std::uint64_t number) {
     if (const auto fault = job_->health->departed(number)) job_->raise(*fault);
     for (std::size_t i = 0; i < watches_.size(); ++i) {
-      if (!watches_[i]->ended()) continue;
-      job_->health->publish({Code::kUnavailable, fmt::format("{} is lost: its process has ended (killed or crashed)", job_->options.names[i])});
-      job_->check();
+      if (watches_[i]->ended()) job_->raise(job_->health->ended(static_cast<int>(i)));
     }
   }
 

@@ -161,9 +161,16 @@ HealthMonitor::~HealthMonitor() { leave(); }
 
 void HealthMonitor::leave() {
   std::unique_lock lock(shared_->mutex);
-  shared_->stop = true;
+  if (!shared_->fault) shared_->stop = true;
   shared_->changed.notify_all();
-  if (!shared_->started || shared_->fault) return;
+  if (!shared_->started) return;
+  if (shared_->fault) {
+    // Time for the others to learn the reason: from the store, which goes with rank 0.
+    shared_->changed.wait_for(lock, milliseconds(1000), [&] { return shared_->fault_published || shared_->store_lost; });
+    lock.unlock();
+    if (shared_->options.rank == 0) std::this_thread::sleep_for(2 * shared_->options.interval);
+    return;
+  }
   shared_->changed.wait_for(lock, kSeeOff + milliseconds(500), [&] { return shared_->gone || shared_->store_lost; });
 }
 
@@ -228,6 +235,14 @@ Fault HealthMonitor::overdue(std::uint64_t number, milliseconds waited) {
   shared_->set_fault({Code::kDeadlineExceeded,
                       fmt::format("{} did not arrive at the step the others are at within {:.1f} s; it is too slow, stuck, or runs another "
                                   "program (a longer time can be set)", late, seconds(waited))});
+  return *shared_->fault;
+}
+
+Fault HealthMonitor::ended(int rank) {
+  std::unique_lock lock(shared_->mutex);
+  shared_->changed.wait_for(lock, 2 * shared_->options.interval, [&] { return shared_->fault.has_value(); });
+  shared_->set_fault({Code::kUnavailable, fmt::format("{} is lost: its process has ended (killed or crashed)",
+                                                      shared_->options.names[static_cast<std::size_t>(rank)])});
   return *shared_->fault;
 }
 

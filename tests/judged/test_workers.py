@@ -177,7 +177,7 @@ TF_CONFIGS = {
     '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 5}}': "5",
     '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "foo", "index": 0}}': "foo",
     '{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}': "a:1",
-    '{"cluster": {"worker": ["a", "b:2"]}, "task": {"type": "worker", "index": 0}}': "'a'",
+    '{"cluster": {"worker": ["a", "b:2"]}, "task": {"type": "worker", "index": 0}}': '"a"',
     '{"cluster": {"worker": "a:1"}, "task": {"type": "worker", "index": 0}}': "worker",
     '{"cluster": {"worker": []}, "task": {"type": "worker", "index": 0}}': "worker",
     '{"cluster": {"worker": ["a:1", "b:99999"]}, "task": {"type": "worker", "index": 0}}': "99999",
