@@ -118,6 +118,15 @@ void write_targets(const distribute::Strategy& strategy, const Targets& targets,
   write(targets.history, [&](const std::string& path) { write_history(history, path); });
 }
 
+// What the person finds where.
+void tell_targets(const Targets& targets, const std::optional<std::string>& checkpoints) {
+  if (targets.save) fmt::print("saved {} ({})\n", *targets.save, formats::kind_name(targets.save_kind));
+  if (targets.saved_model) fmt::print("saved {} ({})\n", *targets.saved_model, formats::kind_name(formats::Kind::kSavedModel));
+  if (targets.history) fmt::print("saved {} (history)\n", *targets.history);
+  if (!checkpoints) return;
+  if (const auto latest = train::latest_checkpoint(*checkpoints)) fmt::print("checkpoints in {}, the newest is {}\n", *checkpoints, *latest);
+}
+
 // Options that mean nothing without --checkpoint-dir.
 void require_directory(const Arguments& arguments) {
   if (arguments.has("--checkpoint-dir")) {
@@ -172,6 +181,7 @@ int fit(const Arguments& arguments) {
   std::shared_ptr<keras::History> history;
   if (epochs > 0) history = model.fit(data.x, data.y, options);
   write_targets(*strategy, targets, model, history ? *history : untrained);
+  if (speaks(arguments)) tell_targets(targets, directory);
   return 0;
 }
 

@@ -229,7 +229,7 @@ void ClusterResolver::find_members() {
     if (members_[i].task_type == task_type_ && members_[i].task_id == task_id_) rank_ = static_cast<int>(i);
   }
   for (const std::string& job : cluster_spec_.jobs()) {
-    if (job == "chief" || job == "worker" || job == "evaluator") continue;
+    if (job == task_type_ || job == "chief" || job == "worker" || job == "evaluator") continue;
     warnings_.push_back(fmt::format("{}: the job {} takes no part in a training of mirrored workers and is left out",
                                     source_, quoted(job)));
   }
