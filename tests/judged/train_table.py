@@ -67,6 +67,8 @@ LOSSES = {  # name -> (loss, activation of the last layer, kind of targets, metr
     "categorical-hinge": ("categorical_hinge", None, "onehot", None),
     "binary-focal": ("binary_focal_crossentropy", "sigmoid", "binary", None),
     "categorical-focal": ("categorical_focal_crossentropy", "softmax", "onehot", None),
+    "tversky": (lambda: X.Tversky(alpha=0.3, beta=0.6), "sigmoid", "binary", None),
+    "unreduced": (lambda: X.MeanSquaredError(reduction="none"), None, "real", ["mae"]),
     "ignore-class": (lambda: X.SparseCategoricalCrossentropy(from_logits=True, ignore_class=1), None, "class", None),
 }
 

@@ -40,12 +40,9 @@ class NoiseLayer : public ConfiguredLayer<Derived, Options> {
  protected:
   explicit NoiseLayer(Options options) : Base(std::move(options)) { this->set_built_in_constructor(); }
   virtual bool active() const = 0;
-  // What a training graph holds in place of disturb().
-  virtual Tensor record(const Tensor&) {
-    throw_unimplemented(fmt::format("{} '{}' cannot be traced in training mode: random draws are not recorded in graphs",
-                                    Derived::kClass, this->name()));
-  }
   virtual Tensor disturb(const Tensor& x) = 0;
+  // What a training graph holds in place of disturb(): the program that runs the graph draws the numbers.
+  virtual Tensor record(const Tensor& x) = 0;
   // A rate in [0, 1]; draws the seed of the generator unless nothing will ever be drawn.
   void set_rate(double rate, std::optional<std::int64_t> seed) {
     if (!(rate >= 0 && rate <= 1)) {
@@ -67,6 +64,29 @@ Shape fill_noise_shape(const std::optional<std::vector<std::int64_t>>& noise_sha
     if (out[i] == kUnknownDim) out[i] = x.dim(i);
   }
   return out;
+}
+
+// The same as a vector in a graph, where extents may be unknown.
+Tensor recorded_noise_shape(const Shape& noise_shape, const Tensor& x) {
+  Tensors dims;
+  for (int i = 0; i < x.rank(); ++i) {
+    dims.push_back(noise_shape[i] == kUnknownDim ? ops::dim_of(x, i) : Tensor::scalar(static_cast<std::int32_t>(noise_shape[i])));
+  }
+  return ops::stack(dims);
+}
+
+Tensor recorded_normal(const Tensor& x) {
+  return ops::call1("RandomStandardNormal", {ops::shape_of(x)}, {{"dtype", x.dtype()}});
+}
+
+// Ones where a number in [0, 1), drawn for each place of the noise shape, is not below the rate.
+Tensor recorded_keep(const Tensor& x, double rate, const Tensor& noise_shape) {
+  const Tensor draw = ops::call1("RandomUniform", {noise_shape}, {{"dtype", x.dtype()}});
+  return ops::cast(ops::greater_equal(draw, ops::constant(rate, x.dtype())), x.dtype());
+}
+
+Tensor recorded_dropout(const Tensor& x, double rate, const Tensor& noise_shape) {
+  return x * recorded_keep(x, rate, noise_shape) * (1.0 / (1.0 - rate));
 }
 
 template <typename Derived>
@@ -97,6 +117,9 @@ class DropoutBase : public NoiseLayer<Derived, DropoutOptions> {
     return shape.is_object() && shape.contains("items") ? shape["items"] : shape;
   }
   bool active() const override { return this->options_.rate > 0; }
+  Tensor recorded_shape(const Tensor& x) const {
+    return this->options_.noise_shape ? recorded_noise_shape(Shape(*this->options_.noise_shape), x) : ops::shape_of(x);
+  }
 };
 
 class DropoutLayer : public DropoutBase<DropoutLayer> {
@@ -105,12 +128,7 @@ class DropoutLayer : public DropoutBase<DropoutLayer> {
   using DropoutBase::DropoutBase;
 
  protected:
-  // In a graph the mask is drawn by the program that runs it.
-  Tensor record(const Tensor& x) override {
-    const Tensor u = ops::call1("RandomUniform", {ops::shape_of(x)}, {{"dtype", x.dtype()}});
-    const Tensor kept = ops::cast(ops::greater_equal(u, ops::constant(options_.rate, x.dtype())), x.dtype());
-    return x * kept * (1.0 / (1.0 - options_.rate));
-  }
+  Tensor record(const Tensor& x) override { return recorded_dropout(x, options_.rate, recorded_shape(x)); }
   Tensor disturb(const Tensor& x) override {
     std::optional<Shape> noise_shape;
     if (options_.noise_shape) noise_shape = fill_noise_shape(options_.noise_shape, x, fmt::format("Dropout '{}'", name()));
@@ -124,11 +142,17 @@ class AlphaDropoutLayer : public DropoutBase<AlphaDropoutLayer> {
   using DropoutBase::DropoutBase;
 
  protected:
+  Tensor record(const Tensor& x) override { return dropped(x, recorded_keep(x, options_.rate, recorded_shape(x))); }
   Tensor disturb(const Tensor& x) override {
-    const double r = options_.rate, alpha = -1.6732632423543772 * 1.0507009873554805;
     const Shape shape = fill_noise_shape(options_.noise_shape, x, fmt::format("AlphaDropout '{}'", name()));
     const Tensor draw = random::uniform(shape, 0.0, 1.0, DType::kFloat32, generator_);
-    const Tensor kept = ops::cast(ops::greater_equal(draw, r), x.dtype());
+    return dropped(x, ops::cast(ops::greater_equal(draw, options_.rate), x.dtype()));
+  }
+
+ private:
+  // Keeps mean and variance of normalized inputs.
+  Tensor dropped(const Tensor& x, const Tensor& kept) const {
+    const double r = options_.rate, alpha = -1.6732632423543772 * 1.0507009873554805;
     const double a = std::pow((1 - r) * (1 + r * alpha * alpha), -0.5), b = -a * alpha * r;
     return (x * kept + (1.0 - kept) * alpha) * a + b;
   }
@@ -164,12 +188,19 @@ class SpatialDropoutLayer : public NoiseLayer<Derived, SpatialDropoutOptions> {
 
  protected:
   bool active() const override { return this->options_.rate > 0; }
-  Tensor disturb(const Tensor& x) override {
+  Tensor disturb(const Tensor& x) override { return random::dropout(x, this->options_.rate, noise_shape(x), this->generator_); }
+  Tensor record(const Tensor& x) override {
+    return recorded_dropout(x, this->options_.rate, recorded_noise_shape(noise_shape(x), x));
+  }
+
+ private:
+  // Whole channels of a sample go or stay.
+  Shape noise_shape(const Tensor& x) const {
     Shape noise(Ints(kRank + 2, 1));
     noise[0] = x.dim(0);
     const int channels = this->options_.data_format == "channels_first" ? 1 : kRank + 1;
     noise[channels] = x.dim(channels);
-    return random::dropout(x, this->options_.rate, noise, this->generator_);
+    return noise;
   }
 };
 
@@ -201,10 +232,11 @@ class GaussianDropoutLayer : public NoiseLayer<GaussianDropoutLayer, GaussianDro
 
  protected:
   bool active() const override { return options_.rate > 0; }
-  Tensor disturb(const Tensor& x) override {
-    const double rate = options_.rate;
-    return x * random::normal(x.shape(), 1.0, std::sqrt(rate / (1.0 - rate)), x.dtype(), generator_);
-  }
+  Tensor disturb(const Tensor& x) override { return x * random::normal(x.shape(), 1.0, deviation(), x.dtype(), generator_); }
+  Tensor record(const Tensor& x) override { return x * (recorded_normal(x) * deviation() + 1.0); }
+
+ private:
+  double deviation() const { return std::sqrt(options_.rate / (1.0 - options_.rate)); }
 };
 
 class GaussianNoiseLayer : public NoiseLayer<GaussianNoiseLayer, GaussianNoiseOptions> {
@@ -226,6 +258,7 @@ class GaussianNoiseLayer : public NoiseLayer<GaussianNoiseLayer, GaussianNoiseOp
   Tensor disturb(const Tensor& x) override {
     return x + random::normal(x.shape(), 0.0, options_.stddev, x.dtype(), generator_);
   }
+  Tensor record(const Tensor& x) override { return x + recorded_normal(x) * static_cast<double>(options_.stddev); }
 };
 
 class ActivityRegularizationLayer : public ConfiguredLayer<ActivityRegularizationLayer, ActivityRegularizationOptions> {

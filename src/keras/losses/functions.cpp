@@ -231,7 +231,8 @@ Tensor tversky(const Tensor& y_true, const Tensor& y_pred, double alpha, double 
   const Tensor hits = ops::reduce_sum(y * y_pred, axis);
   const Tensor false_positives = ops::reduce_sum((1.0 - y) * y_pred, axis);
   const Tensor false_negatives = ops::reduce_sum(y * (1.0 - y_pred), axis);
-  return 1.0 - hits / (hits + false_positives * alpha + false_negatives * beta + kEpsilon);
+  // Keras's alpha weighs what the prediction misses, its beta what it makes up, whatever its documentation says.
+  return 1.0 - hits / (hits + false_negatives * alpha + false_positives * beta + kEpsilon);
 }
 
 // Sun et al., "Circle loss", CVPR 2020, over all pairs of the batch; y_pred holds unit vectors.

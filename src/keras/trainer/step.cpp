@@ -114,12 +114,16 @@ Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole,
   compiled_->resolve(output_names(), part.y, out.y_pred);
   for (const LossPart& item : compiled_->loss_parts(part.y, out.y_pred, part.sample_weight)) {
     Tensor value = share_of_loss(item.reduced);
-    if (value.rank() > 0) value = ops::reduce_sum(value);
+    if (value.rank() > 0) {
+      if (rows > 0) out.numbers_per_row = static_cast<double>(value.num_elements()) / static_cast<double>(rows);
+      value = ops::reduce_sum(value);
+    }
     out.output_losses.push_back(ops::detach(value).item<double>());
     if (item.weight != 1.0) value = value * item.weight;
     out.loss = out.loss.defined() ? out.loss + value : value;
   }
-  const double share = all_rows > 0 ? static_cast<double>(rows) / static_cast<double>(all_rows) : 1.0;
+  double share = all_rows > 0 ? static_cast<double>(rows) / static_cast<double>(all_rows) : 1.0;
+  if (out.numbers_per_row > 0) share = out.numbers_per_row * static_cast<double>(rows);  // added to each of the numbers
   for (const Tensor& extra : model.losses()) {
     const Tensor term = share == 1.0 ? extra : extra * share;
     out.loss = out.loss.defined() ? out.loss + ops::cast(term, out.loss.dtype()) : term;
@@ -179,6 +183,7 @@ Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutp
   std::vector<const Structure*> predictions;
   for (const StepOutput& out : outputs) {
     if (out.loss.defined()) whole.total_loss += out.loss.item<double>();
+    whole.numbers_per_row = std::max(whole.numbers_per_row, out.numbers_per_row);
     for (std::size_t i = 0; i < whole.output_losses.size(); ++i) whole.output_losses[i] += out.output_losses[i];
     predictions.push_back(&out.y_pred);
   }
@@ -189,8 +194,12 @@ Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutp
 }
 
 Results Trainer::finish_step(const Batch& batch, const StepOutput& whole) {
+  const std::int64_t rows = batch_rows(batch);
+  const double numbers = whole.numbers_per_row > 0 ? whole.numbers_per_row * static_cast<double>(rows) : 1.0;
+  std::vector<double> output_losses = whole.output_losses;
+  for (double& loss : output_losses) loss /= numbers;
   const auto update = [&] {
-    compiled_->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss, whole.output_losses, batch_rows(batch));
+    compiled_->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss / numbers, output_losses, rows);
   };
   // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
   run_alone(update);

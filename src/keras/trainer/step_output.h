@@ -12,6 +12,9 @@ struct Trainer::StepOutput {
   Tensor loss;                        // a replica's share of the batch's loss
   double total_loss = 0;              // once joined: the batch's loss
   std::vector<double> output_losses;  // each output's own loss, or the share of it
+  // How many numbers a loss without reduction has for each row; 0 where losses are one number. The losses above are
+  // then sums, whose gradient Keras takes; what is shown is their mean.
+  double numbers_per_row = 0;
 };
 
 }  // namespace lockstep::keras
