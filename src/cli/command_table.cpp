@@ -66,6 +66,7 @@ Command fit_command() {
            {"--steps-per-epoch", "N", "batches an epoch; default: all"},
            {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume what is there"},
            {"--checkpoint-every", "N", "batches between checkpoints, beside those at the end of each epoch"},
+           {"--restarts", "K", "several workers: when one is lost, start again from the last checkpoint, up to K times, and wait for it"},
            {"--dry-run", "", "print who would write which files of the next checkpoint, and end"},
            {"--workers", "N", "with --dry-run: plan for so many workers"},
            {"--save", "OUT", "write the trained model: .keras, .h5 or .weights.h5"},
@@ -73,8 +74,9 @@ Command fit_command() {
            {"--history", "F.json", "write Keras's History.history"},
            kRescale, kOptimizer, kLoss, kMetrics},
           {"lockstep fit model.keras --data train.npz --epochs 5 --batch-size 128 --strategy mirrored:2 --save trained.keras",
-           "lockstep fit model.keras --data fashion-mnist --rescale 1/255 --epochs 10 --checkpoint-dir run1 --save out.keras"},
-          ""};
+           "lockstep fit model.keras --data fashion-mnist --rescale 1/255 --epochs 10 --checkpoint-dir run1 --save out.keras",
+           "lockstep launch -n 4 -- fit model.keras --data train.npz --checkpoint-dir run2 --save out.keras"},
+          ", 42 stopped by SIGTERM after saving to --checkpoint-dir"};
 }
 
 Command convert_command() {

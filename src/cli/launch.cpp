@@ -21,6 +21,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr std::int64_t kMostWorkers = 1024;
+constexpr int kPreempted = 42;  // workers that were asked to stop, and have saved
 
 std::string own_path() {
   char path[4096];
@@ -134,7 +135,7 @@ int launch(const Arguments& arguments) {
     set_cluster(job, ports.ports());
     job.append_to_logs = attempt > 0;
     const JobEnd end = run_local_job(job);
-    if (end.status == 0 || end.stop_signal != 0 || attempt == restarts) return end.status;
+    if (end.status == 0 || end.status == kPreempted || end.stop_signal != 0 || attempt == restarts) return end.status;
     fmt::print(stderr, "lockstep: launch: starting all workers again ({} of {})\n", attempt + 1, restarts);
   }
 }

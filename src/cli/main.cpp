@@ -1,8 +1,12 @@
 // The command line: parse, call the library, print. Exit codes: 0 success, 1 failure (diff: something differs), 2 wrong usage,
-// 3 verify found damage.
+// 3 verify found damage, 42 fit was asked to stop (SIGTERM) and has saved.
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -47,6 +51,27 @@ void report(std::string message) {
   fmt::print(stderr, "lockstep: {}\n", message);
 }
 
+// fit --restarts: a worker was lost, and this one may start again from the last checkpoint. The process is replaced, so that
+// nothing of the broken job is left in it. Returns when it may not.
+void restart_after(const Error& error, const Command& command, const Arguments& arguments, const std::vector<std::string>& given) {
+  constexpr const char* kCount = "LOCKSTEP_RESTARTS";
+  if (command.name != "fit" || (error.code() != Code::kUnavailable && error.code() != Code::kDeadlineExceeded)) return;
+  const std::int64_t allowed = arguments.maybe_integer("--restarts", 0).value_or(0);
+  const char* const text = std::getenv(kCount);
+  const long done = text ? std::strtol(text, nullptr, 10) : 0;
+  if (done >= allowed) return;
+  report(error.message());
+  report(fmt::format("starting again from the last checkpoint ({} of {})", done + 1, allowed));
+  setenv(kCount, std::to_string(done + 1).c_str(), 1);
+  std::vector<char*> words;
+  std::vector<std::string> line{"lockstep", command.name};
+  line.insert(line.end(), given.begin(), given.end());
+  for (std::string& word : line) words.push_back(word.data());
+  words.push_back(nullptr);
+  execv("/proc/self/exe", words.data());
+  report(fmt::format("cannot start again: {}", std::strerror(errno)));
+}
+
 int run(std::vector<std::string> given) {
   const std::vector<Command>& commands = command_table();
   if (given.empty()) {
@@ -76,7 +101,13 @@ int run(std::vector<std::string> given) {
     report(e.message());
     return kUsage;
   }
-  return command->run ? command->run(arguments) : run_in_engine(command->name, arguments);
+  if (command->run) return command->run(arguments);
+  try {
+    return run_in_engine(command->name, arguments);
+  } catch (const Error& error) {
+    restart_after(error, *command, arguments, given);
+    throw;
+  }
 }
 
 }  // namespace

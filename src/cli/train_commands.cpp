@@ -1,3 +1,5 @@
+#include <csignal>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -8,6 +10,7 @@
 #include "lockstep/collectives/together.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/random/seeds.h"
+#include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/train/training_checkpoints.h"
 
 namespace lockstep::cli {
@@ -135,9 +138,31 @@ void require_directory(const Arguments& arguments) {
     }
     return;
   }
-  for (const char* name : {"--checkpoint-every", "--dry-run", "--workers"}) {
+  for (const char* name : {"--checkpoint-every", "--dry-run", "--workers", "--restarts"}) {
     if (arguments.has(name)) throw_invalid_argument(fmt::format("{} is about --checkpoint-dir, which is missing", name));
   }
+}
+
+}  // namespace
+
+namespace {
+
+// The tool's status when fit was asked to stop and has saved; TensorFlow's preemption handler ends with the same.
+constexpr int kPreempted = 42;
+
+// From now on the first SIGTERM asks fit to stop at a step that all workers agree on; a second one ends the process at once.
+void stop_in_order_on_sigterm() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { keras::Trainer::request_preemption(); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+int tell_stopped(const Arguments& arguments, const std::string& directory) {
+  if (speaks(arguments)) {
+    fmt::print(stderr, "lockstep: stopped by SIGTERM; all is saved in {}, and the same command goes on from there\n", directory);
+  }
+  return kPreempted;
 }
 
 }  // namespace
@@ -176,10 +201,14 @@ int fit(const Arguments& arguments) {
     const Examples held = read_examples(*validation, model, true, rescale);
     options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};
   }
-  if (directory) options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
+  if (directory) {
+    options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
+    stop_in_order_on_sigterm();
+  }
   keras::History untrained;
   std::shared_ptr<keras::History> history;
   if (epochs > 0) history = model.fit(data.x, data.y, options);
+  if (directory && model.trainer().preempted()) return tell_stopped(arguments, *directory);
   write_targets(*strategy, targets, model, history ? *history : untrained);
   if (speaks(arguments)) tell_targets(targets, directory);
   return 0;
