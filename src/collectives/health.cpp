@@ -179,6 +179,10 @@ void HealthMonitor::announce(JobStore& store, int rank) {
   store.set(beat_key(rank), "0 0");
 }
 
+void HealthMonitor::report_lost(JobStore& store, const std::string& message) {
+  store.set_once(kFaultKey, fault_text({Code::kUnavailable, message}));
+}
+
 void HealthMonitor::start() {
   for (auto& peer : shared_->peers) peer.heard = Clock::now();
   shared_->last_round = Clock::now();

@@ -40,6 +40,8 @@ class HealthMonitor {
 
   // Writes this worker's first beat. Called before others read it.
   static void announce(JobStore& store, int rank);
+  // Tells a running job that one of its workers is gone.
+  static void report_lost(JobStore& store, const std::string& message);
   // Starts watching; every rank must have announced itself.
   void start();
 

@@ -115,11 +115,21 @@ void welcome(JobStore& store, const JobOptions& options, Patience& patience) {
   throw Error(code, trouble);
 }
 
-// Another rank's part.
-void introduce(JobStore& store, const JobOptions& options, Patience& patience) {
+// Another rank's part. False when the store is that of a job in which this rank has been before: this process holds the
+// rank's port, so the one before has ended, and the others are told so.
+bool introduce(JobStore& store, const JobOptions& options, Patience& patience) {
+  const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
+  if (store.has(hello_key(options.rank))) {
+    if (options.addresses[static_cast<std::size_t>(options.rank)].empty()) {
+      throw_unavailable(fmt::format("a second {} wants to join the running job; end the job that is running at {}, or wait until it has "
+                                    "ended", name, options.addresses[0]));
+    }
+    HealthMonitor::report_lost(store, fmt::format("{} is lost: it has been started again", name));
+    return false;
+  }
+  HealthMonitor::announce(store, options.rank);
   if (!store.set_once(hello_key(options.rank), dump_json(hello_of(options)))) {
-    const std::string text = fmt::format("a second {} wants to join the running job", options.names[static_cast<std::size_t>(options.rank)]);
-    throw_unavailable(fmt::format("{}; end the job that is running at {}, or wait until it has ended", text, options.addresses[0]));
+    throw_unavailable(fmt::format("{} was started twice at the same time; start it once", name));
   }
   while (!store.has(kGo)) {
     if (patience.over(kVerdict)) {
@@ -128,7 +138,7 @@ void introduce(JobStore& store, const JobOptions& options, Patience& patience) {
     patience.pause([&] { return store.has(kWaiting) ? store.get(kWaiting) : std::string(); });
   }
   const std::string go = store.get(kGo);
-  if (go.empty()) return;
+  if (go.empty()) return true;
   const std::size_t space = go.find(' ');
   throw Error(static_cast<Code>(std::stoi(go.substr(0, space))), go.substr(space + 1));
 }
@@ -171,8 +181,15 @@ Meeting meet(const JobOptions& options) {
     welcome(*meeting.store, options, patience);
   } else {
     meeting.store = reach_leader(options, patience, meeting.local_address);
-    HealthMonitor::announce(*meeting.store, options.rank);
-    introduce(*meeting.store, options, patience);
+    while (!introduce(*meeting.store, options, patience)) {
+      meeting.store = nullptr;
+      if (patience.over()) {
+        throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there", options.names[0], name,
+                                            seconds(options.startup_timeout)));
+      }
+      patience.pause([&] { return fmt::format("{} to end the job before", options.names[0]); });
+      meeting.store = reach_leader(options, patience, meeting.local_address);
+    }
   }
   return meeting;
 }

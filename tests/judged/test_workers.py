@@ -198,3 +198,48 @@ def test_launch(tmp_path, request):
             "--no-shuffle", "--save", tmp_path / "many.keras", "--history", tmp_path / "many.json")
     tool.assert_history(tool.load_history(tmp_path / "many.json"), one, 1e-5)
     assert pathlib.Path(tmp_path / "many.keras").exists()
+
+
+def checkpointed(tmp, out, *options, ports=None):
+    return Job(2, "fit", tmp / "start.keras", "--data", tmp / "d.npz", "--epochs", 12, "--batch-size", 8, "--seed", 1, "--strategy",
+               "multi_worker", "--checkpoint-dir", tmp / out, "--checkpoint-every", 2, "--save", tmp / f"{out}.keras",
+               "--history", tmp / f"{out}.json", *options, ports=ports)
+
+
+def wait_for_checkpoint(folder):
+    for _ in range(400):
+        if (folder / "checkpoint").exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError("no checkpoint was written")
+
+
+def same_end(tmp, a, b):
+    assert (tmp / f"{a}.keras").read_bytes() == (tmp / f"{b}.keras").read_bytes()
+    assert (tmp / f"{a}.json").read_text() == (tmp / f"{b}.json").read_text()
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+def test_sigterm_saves_and_the_same_command_goes_on(asked, tmp_path, request):
+    start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
+    checkpointed(tmp_path, "whole").ok()
+    job = checkpointed(tmp_path, "stopped")
+    wait_for_checkpoint(tmp_path / "stopped")
+    job.kill(asked, signal.SIGTERM)
+    assert [code for code, _, _ in job.wait()] == [42, 42]
+    assert not (tmp_path / "stopped.keras").exists()
+    checkpointed(tmp_path, "stopped").ok()
+    same_end(tmp_path, "whole", "stopped")
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_dead_worker_alone_is_started_again(victim, tmp_path, request):
+    start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
+    checkpointed(tmp_path, "whole").ok()
+    job = checkpointed(tmp_path, "lost", "--restarts", 2)
+    wait_for_checkpoint(tmp_path / "lost")
+    job.kill(victim)
+    job.processes[victim].communicate()
+    job.processes[victim] = job.start(victim)
+    job.ok()
+    same_end(tmp_path, "whole", "lost")
