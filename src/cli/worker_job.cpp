@@ -54,6 +54,11 @@ std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
   distribute::CommunicationOptions communication;
   communication.timeout_seconds = seconds(arguments, "--timeout");
   communication.startup_timeout_seconds = seconds(arguments, "--startup-timeout").value_or(communication.startup_timeout_seconds);
+  const std::string implementation = arguments.text("--communication");
+  if (implementation != "auto" && implementation != "ring") {
+    throw_invalid_argument(fmt::format("--communication takes auto or ring, found '{}'", implementation));
+  }
+  if (implementation == "ring") communication.implementation = distribute::CommunicationImplementation::kRing;
   auto strategy = distribute::parse_strategy(arguments.text("--strategy"), communication);
   job() = strategy->workers();
   return strategy;

@@ -295,7 +295,7 @@ CommunicatorPtr join_job(JobOptions options) {
       job->meeting.store->clone(), HealthMonitor::Options{job->options.rank, job->options.names, job->options.timeout});
   job->health->start();
   auto group = std::make_shared<GlooCommunicator>(job, "main");
-  group->share_memory();
+  if (job->options.share_memory) group->share_memory();
   return group;
 }
 

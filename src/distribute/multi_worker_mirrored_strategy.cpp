@@ -39,6 +39,7 @@ collectives::CommunicatorPtr join(const ClusterResolver& resolver, const MultiWo
   job.store_is_served = resolver.store_is_served();
   job.timeout = milliseconds_of(options.communication_options.timeout_seconds.value_or(kDefaultTimeout), "timeout_seconds");
   job.startup_timeout = milliseconds_of(options.communication_options.startup_timeout_seconds, "startup_timeout_seconds");
+  job.share_memory = options.communication_options.implementation == CommunicationImplementation::kAuto;
   job.report = report;
   return collectives::join_job(std::move(job));
 }

@@ -18,7 +18,8 @@ enum class CommunicationImplementation { kAuto, kRing, kNccl };
 
 // tf.distribute.experimental.CommunicationOptions, and what lockstep adds.
 struct CommunicationOptions {
-  // kAuto and kRing: Gloo over TCP. kNccl needs GPUs: Unimplemented on CPU devices.
+  // kRing: Gloo over TCP. kAuto: shared memory where all workers are on one machine, else as kRing. kNccl needs GPUs:
+  // Unimplemented on CPU devices.
   CommunicationImplementation implementation = CommunicationImplementation::kAuto;
   // How many bytes of gradients travel together; 0: 32 MiB.
   std::int64_t bytes_per_pack = 0;

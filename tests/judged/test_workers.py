@@ -44,6 +44,15 @@ def test_workers_compute_what_one_does(shape, name, optimizer, tmp_path, request
     tool.assert_history(many, one, 1e-5)
 
 
+def test_over_tcp_alone(tmp_path, request):
+    """On one machine sums go through shared memory unless they may not."""
+    start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
+    one = fit(tmp_path, "default", "one.keras", 8, 2, "--seed", 7)
+    many = fit_job(tmp_path, (3, 2, 29, 8), "many.keras", "--seed", 7, "--communication", "ring")
+    compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, "ring")
+    tool.assert_history(many, one, 1e-5)
+
+
 def test_keras_on_one_worker_is_the_judge(tmp_path, request):
     """The whole way: three workers of lockstep against Keras itself, uneven batches."""
     model = start_model(tmp_path, "dense", "sgd-momentum", tool.generator(request.node.name), 29)
