@@ -16,7 +16,7 @@
 namespace lockstep::formats {
 namespace {
 
-constexpr std::size_t kBlock = 256u << 10;  // checksummed and copied while in the cache
+constexpr std::size_t kBlock = std::size_t{1} << 20;  // checksummed and written while in the cache
 
 void set_shape(const Shape& shape, tensorflow::TensorShapeProto* proto) {
   for (const std::int64_t dim : shape.dims()) proto->add_dim()->set_size(dim);

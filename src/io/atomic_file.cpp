@@ -1,13 +1,8 @@
 #include "lockstep/io/atomic_file.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
-#include <exception>
-#include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,9 +12,9 @@
 namespace lockstep::io {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{4} << 20;
+constexpr std::size_t kChunk = std::size_t{4} << 20;    // small pieces are gathered up to this size
+constexpr std::size_t kDirect = std::size_t{256} << 10;  // pieces from this size on are written as they come
 constexpr std::size_t kAlignment = 4096;
-constexpr std::size_t kChunksInFlight = 3;
 
 struct AlignedDelete {
   void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kAlignment}); }
@@ -31,92 +26,6 @@ Chunk new_chunk() {
   if (memory == nullptr) throw_resource_exhausted(fmt::format("no memory for a write buffer of {} bytes", kChunk));
   return Chunk(memory);
 }
-
-// Writes full chunks on its own thread, in order. The first error is kept and thrown by the next call.
-class BackgroundWriter {
- public:
-  explicit BackgroundWriter(WritableFile& file) : file_(file) {}
-  ~BackgroundWriter() { stop(); }
-
-  // Takes a full chunk for `offset`; gives a free one back. Waits while too many are under way.
-  Chunk exchange(Chunk full, std::size_t size, std::uint64_t offset) {
-    std::unique_lock lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-    queue_.push_back({std::move(full), size, offset});
-    ++pending_;
-    changed_.notify_all();
-    if (made_ < kChunksInFlight && free_.empty()) {
-      lock.unlock();
-      Chunk fresh = new_chunk();
-      lock.lock();
-      ++made_;
-      return fresh;
-    }
-    changed_.wait(lock, [this] { return !free_.empty(); });
-    Chunk chunk = std::move(free_.back());
-    free_.pop_back();
-    if (error_) std::rethrow_exception(error_);
-    return chunk;
-  }
-
-  void drain() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return pending_ == 0; });
-    if (error_) std::rethrow_exception(error_);
-  }
-
-  void stop() noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-      changed_.notify_all();
-    }
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  struct Job {
-    Chunk chunk;
-    std::size_t size;
-    std::uint64_t offset;
-  };
-
-  void run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      Job job = std::move(queue_.front());
-      queue_.pop_front();
-      const bool skip = error_ != nullptr || stopping_;
-      lock.unlock();
-      std::exception_ptr error;
-      if (!skip) {
-        try {
-          file_.write_at(job.offset, {job.chunk.get(), job.size});
-        } catch (...) {
-          error = std::current_exception();
-        }
-      }
-      lock.lock();
-      if (error && !error_) error_ = error;
-      free_.push_back(std::move(job.chunk));
-      --pending_;
-      changed_.notify_all();
-    }
-  }
-
-  WritableFile& file_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> queue_;
-  std::vector<Chunk> free_;
-  std::size_t made_ = 1;     // chunks in existence; the first is the caller's
-  std::size_t pending_ = 0;  // given but not written
-  bool stopping_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;
-};
 
 constexpr std::uint32_t kNewFileMode = 0666;
 
@@ -136,7 +45,6 @@ class AtomicFile::Stream {
     remove_abandoned();
     create(mode | 0600);
     if (expected_size > kChunk) reserve(expected_size);
-    writer_ = std::make_unique<BackgroundWriter>(*file_);
   }
 
   ~Stream() {
@@ -145,13 +53,19 @@ class AtomicFile::Stream {
 
   void append(std::span<const std::byte> bytes) {
     require_open();
+    if (bytes.size() >= kDirect) {
+      flush();
+      file_->write_at(flushed_, bytes);
+      flushed_ += bytes.size();
+      return;
+    }
     while (!bytes.empty()) {
       if (!chunk_) chunk_ = new_chunk();
       const std::size_t part = std::min(bytes.size(), kChunk - fill_);
       std::memcpy(chunk_.get() + fill_, bytes.data(), part);
       fill_ += part;
       bytes = bytes.subspan(part);
-      if (fill_ == kChunk) flush_full();
+      if (fill_ == kChunk) flush();
     }
   }
 
@@ -163,7 +77,6 @@ class AtomicFile::Stream {
     }
     if (offset < flushed_) {
       const auto before = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), flushed_ - offset)));
-      writer_->drain();
       file_->write_at(offset, before);
       offset += before.size();
       bytes = bytes.subspan(before.size());
@@ -175,10 +88,7 @@ class AtomicFile::Stream {
 
   void sync_data() {
     require_open();
-    writer_->drain();
-    if (fill_ > 0) file_->write_at(flushed_, {chunk_.get(), fill_});
-    flushed_ += std::exchange(fill_, 0);
-    writer_.reset();
+    flush();
     file_->sync();
     file_->close();
     file_.reset();
@@ -194,7 +104,6 @@ class AtomicFile::Stream {
   }
 
   void abandon() noexcept {
-    writer_.reset();
     file_.reset();
     if (published_ || temporary_.empty()) return;
     try {
@@ -238,10 +147,10 @@ class AtomicFile::Stream {
     }
   }
 
-  void flush_full() {
-    const std::uint64_t offset = flushed_;
+  void flush() {
+    if (fill_ == 0) return;
+    file_->write_at(flushed_, {chunk_.get(), fill_});
     flushed_ += std::exchange(fill_, 0);
-    chunk_ = writer_->exchange(std::move(chunk_), kChunk, offset);
   }
 
   void require_open() const {
@@ -252,7 +161,6 @@ class AtomicFile::Stream {
   std::string temporary_;
   FileSystem& files_;
   std::unique_ptr<WritableFile> file_;
-  std::unique_ptr<BackgroundWriter> writer_;
   Chunk chunk_;
   std::size_t fill_ = 0;
   std::uint64_t flushed_ = 0;

@@ -17,7 +17,7 @@ namespace lockstep::io {
 // left when they were killed are removed by the next one who writes the same file.
 // Until commit() returns, `path` holds what it held before; an uncommitted object leaves no trace.
 // A link at `path` stays a link: the file it points to is replaced. An existing file's mode is kept.
-// Large files are written by a second thread. One thread at a time may use it.
+// One thread at a time may use it.
 class AtomicFile {
  public:
   // `expected_size`, when known, reserves the room, so that a full disk is noticed at once.

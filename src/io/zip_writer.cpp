@@ -20,7 +20,7 @@ constexpr std::uint16_t kAlignExtra = 0xD935;  // zipalign's extra field
 constexpr std::uint16_t kAlignment = 64;
 constexpr std::uint64_t kAlignedSize = 1u << 20;  // members from this size on are aligned, so that readers may map them
 constexpr std::size_t kCrcOffset = 14;       // in a local header
-constexpr std::size_t kBlock = 256u << 10;   // checksummed and copied while in the cache
+constexpr std::size_t kBlock = 1u << 20;     // checksummed and written while in the cache
 
 std::uint16_t flags_of(const std::string& name) {
   for (const char c : name) {
