@@ -69,7 +69,7 @@ class Bench:
         for title, name, batch, strategy, target in TRAINING:
             arguments = [f"{self.folder}/{name}.keras", f"{self.folder}/{name}.npz", batch, EPOCHS, strategy]
             steps = ROWS[name] / batch
-            ours, theirs = [], []
+            ours, theirs, cpu, peer_cpu = [], [], [], []
             for _ in range(self.options.rounds):
                 a = self.run([self.bin / "train_bench", *arguments])
                 b = self.peer("train", *arguments)
@@ -78,7 +78,9 @@ class Bench:
                     raise RuntimeError(f"{title}: losses {a['loss']}, TensorFlow's are {b['loss']}")
                 ours += [ms / steps for ms in a["epoch_ms"][1:]]
                 theirs += [ms / steps for ms in b["epoch_ms"][1:]]
-            self.row(title, ours, theirs, "ms", target)
+                cpu += [ms / steps for ms in a["epoch_cpu_ms"][1:]]
+                peer_cpu += [ms / steps for ms in b["epoch_cpu_ms"][1:]]
+            self.row(title, ours, theirs, "ms", target, f"processor time {min(cpu):.2f} and {min(peer_cpu):.2f} ms")
             if title.endswith("CNN, batch 128") and name == "tutorial":
                 one_replica = min(ours)
             if strategy != "default" and one_replica:

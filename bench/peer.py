@@ -58,19 +58,20 @@ def train(path, data, batch, epochs, spec):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]) if spec == "mirrored:2" else tf.distribute.get_strategy()
     with strategy.scope():
         model = keras.models.load_model(path)
-    times = []
+    times, cpu_times = [], []
 
     class Times(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
-            self.begin = time.perf_counter()
+            self.begin, self.cpu_begin = time.perf_counter(), time.process_time()
 
         def on_epoch_end(self, epoch, logs=None):
             times.append((time.perf_counter() - self.begin) * 1000)
+            cpu_times.append((time.process_time() - self.cpu_begin) * 1000)
 
     data = np.load(data)
     history = model.fit(data["x"], data["y"], batch_size=int(batch), epochs=int(epochs), shuffle=False, verbose=0,
                         callbacks=[Times()])
-    return {"epoch_ms": times, "loss": history.history["loss"]}
+    return {"epoch_ms": times, "epoch_cpu_ms": cpu_times, "loss": history.history["loss"]}
 
 
 def sync(path):

@@ -2,6 +2,7 @@
 #include "lockstep/ops/conv_window.h"
 #include "lockstep/ops/fused.h"
 #include "lockstep/ops/kernels.h"
+#include "lockstep/ops/library_threads.h"
 
 namespace lockstep::ops {
 namespace {
@@ -40,6 +41,13 @@ at::Tensor convolve(const at::Tensor& x, const at::Tensor& kernel, const std::op
   const at::Tensor padded = w.same_padding_both_sides() ? x : pad_image(x, w.before, w.after);
   const Ints padding = w.same_padding_both_sides() ? w.before : Ints(w.before.size(), 0);
   return at::convolution(padded, kernel, bias, w.strides, padding, w.dilations, false, Ints(w.before.size(), 0), w.groups);
+}
+
+std::int64_t convolution_work(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  constexpr std::int64_t kProductsPerElement = 16;
+  std::int64_t positions = x.size(0);
+  for (auto dim : w.output) positions = mul_dims(positions, dim);
+  return mul_dims(positions, kernel.numel()) / kProductsPerElement;
 }
 
 namespace {
@@ -143,6 +151,7 @@ at::Tensor conv_value(const at::Tensor& x, const at::Tensor& kernel, const ConvW
   for (auto dim : out) {
     if (dim == 0) return at::zeros(out, x.options());
   }
+  const LibraryThreads threads(convolution_work(x, kernel, w));
   const auto type = x.scalar_type(), as = compute_type(type);
   const at::Tensor weights = depthwise ? depthwise_kernel_in(kernel.to(as)) : kernel_in(kernel.to(as));
   return narrow_to(image_out(convolve(image_in(x.to(as), w.channels_first), weights, {}, w), w.channels_first), type);

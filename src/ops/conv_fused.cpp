@@ -7,6 +7,7 @@
 #include "lockstep/ops/conv_pool.h"
 #include "lockstep/ops/conv_window.h"
 #include "lockstep/ops/fused.h"
+#include "lockstep/ops/library_threads.h"
 #include "lockstep/ops/parallel.h"
 
 namespace lockstep::ops {
@@ -194,6 +195,7 @@ class BackwardPass {
 };
 
 at::Tensor plain_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu, const ConvWindow& w) {
+  const LibraryThreads threads(convolution_work(x, kernel, w));
   const std::optional<at::Tensor> offset = bias.defined() ? std::optional(bias) : std::nullopt;
   at::Tensor y = image_out(convolve(image_in(x, false), kernel_in(kernel), offset, w), false);
   if (!relu) return y;
@@ -202,6 +204,7 @@ at::Tensor plain_forward(const at::Tensor& x, const at::Tensor& kernel, const at
 
 // LibTorch's gradients of a convolution whose output has the gradient dz.
 Gradients plain_gradients(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& dz, const ConvWindow& w, Wanted wanted) {
+  const LibraryThreads threads(convolution_work(x, kernel, w));
   const bool even = w.same_padding_both_sides();
   const at::Tensor images = even ? image_in(x, false) : pad_image(image_in(x, false), w.before, w.after);
   const auto [to_images, to_kernel, to_bias] =

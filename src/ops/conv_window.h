@@ -26,6 +26,9 @@ at::Tensor pad_image(const at::Tensor& x, const Ints& before, const Ints& after)
 // LibTorch's convolution of what image_in and kernel_in gave.
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& kernel, const std::optional<at::Tensor>& bias, const ConvWindow& w);
 
+// For LibraryThreads: a convolution with `kernel` [spatial…, I, O] is as much work as an operation on so many elements.
+std::int64_t convolution_work(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
+
 // Conv2D, bias (undefined: none) and relu of float32 NHWC images that are not empty, tied to autograd where it is on.
 at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu, ConvWindow w);
 

@@ -52,6 +52,9 @@ Shapes batch_matmul_shape(const Call& call) {
 }
 Tensors batch_matmul(const Call& call) {
   batch_matmul_shape(call);
+  if (!call.attrs().find("Tout") && has_batch_product(in(call, 0), in(call, 1))) {
+    return one(batch_product(in(call, 0), call.attr<bool>("adj_x"), in(call, 1), call.attr<bool>("adj_y")));
+  }
   const auto adjoint = [](const at::Tensor& x) {
     const at::Tensor t = x.transpose(-1, -2);
     return has_complex(x) ? t.conj() : t;
@@ -143,9 +146,57 @@ Shapes einsum_shape(const Call& call) {
   return {out};
 }
 
+// Two float32 operands whose labels make one stack of matrix products; nothing for any other equation.
+std::optional<at::Tensor> einsum_product(const Equation& equation, const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != at::kFloat || b.scalar_type() != at::kFloat || a.numel() == 0 || b.numel() == 0) return std::nullopt;
+  const std::string &left = equation.inputs[0], &right = equation.inputs[1], &out = equation.output;
+  const auto has = [](const std::string& labels, char label) { return labels.find(label) != std::string::npos; };
+  for (const std::string* labels : {&left, &right, &out}) {
+    for (char label : *labels) {
+      if (label == '.' || std::count(labels->begin(), labels->end(), label) > 1) return std::nullopt;
+    }
+  }
+  std::string stack, rows, inner, columns;
+  for (char label : left) {
+    const bool shared = has(right, label), kept = has(out, label);
+    if (!shared && !kept) return std::nullopt;
+    (shared && kept ? stack : shared ? inner : rows) += label;
+  }
+  for (char label : right) {
+    if (has(left, label)) continue;
+    if (!has(out, label)) return std::nullopt;
+    columns += label;
+  }
+  const auto arranged = [&](const at::Tensor& x, const std::string& labels, const std::string& first, const std::string& last) {
+    Ints order;
+    std::int64_t sizes[3] = {1, 1, 1};
+    int group = 0;
+    for (const std::string* part : {static_cast<const std::string*>(&stack), &first, &last}) {
+      for (char label : *part) {
+        order.push_back(static_cast<std::int64_t>(labels.find(label)));
+        sizes[group] *= x.size(order.back());
+      }
+      ++group;
+    }
+    const at::Tensor view = x.permute(order);
+    return stack.empty() ? view.reshape({sizes[1], sizes[2]}) : view.reshape({sizes[0], sizes[1], sizes[2]});
+  };
+  const at::Tensor x = arranged(a, left, rows, inner), y = arranged(b, right, inner, columns);
+  if (!stack.empty() && !has_batch_product(x, y)) return std::nullopt;
+  const at::Tensor z = stack.empty() ? product(x, false, y, false) : batch_product(x, false, y, false);
+  const std::string made = stack + rows + columns;
+  Ints shape, order;
+  for (char label : made) shape.push_back(has(left, label) ? a.size(static_cast<std::int64_t>(left.find(label))) : b.size(static_cast<std::int64_t>(right.find(label))));
+  for (char label : out) order.push_back(static_cast<std::int64_t>(made.find(label)));
+  return z.view(shape).permute(order).contiguous();
+}
+
 Tensors einsum(const Call& call) {
   einsum_shape(call);
   Equation equation = parse_equation(call.attr<std::string>("equation"), call.num_inputs());
+  if (call.num_inputs() == 2) {
+    if (auto made = einsum_product(equation, in(call, 0), in(call, 1))) return one(std::move(*made));
+  }
   std::string known, text;
   for (const auto& labels : equation.inputs) known += labels;
   const auto spell = [&text](const std::string& labels) {

@@ -94,9 +94,10 @@ TEST(Conv2D, FusedEqualsPlain) {
 
 // Products with their own gradients, and gradients of those, against float64.
 TEST(MatMul, GradientsOfGradients) {
-  for (int transposed = 0; transposed < 4; ++transposed) {
-    const bool ta = transposed & 1, tb = transposed & 2;
-    const Tensor a = noise(ta ? Shape{30, 70} : Shape{70, 30}, 7), b = noise(tb ? Shape{90, 30} : Shape{30, 90}, 8);
+  for (int transposed = 0; transposed < 8; ++transposed) {
+    const bool ta = transposed & 1, tb = transposed & 2, stack = transposed & 4;
+    const auto shape = [&](std::int64_t rows, std::int64_t columns) { return stack ? Shape{2, 3, rows, columns} : Shape{rows, columns}; };
+    const Tensor a = noise(ta ? shape(30, 70) : shape(70, 30), 7), b = noise(tb ? shape(90, 30) : shape(30, 90), 8);
     const auto run = [&](DType dtype) {
       set_grad_enabled(true);
       const Tensor la = make_leaf(cast(a, dtype)), lb = make_leaf(cast(b, dtype));
@@ -114,6 +115,29 @@ TEST(MatMul, GradientsOfGradients) {
       for (std::size_t n = 0; n < w.size(); ++n) ASSERT_NEAR(g[n], w[n], 1e-4 * scale) << transposed << ' ' << i << ' ' << n;
     }
   }
+}
+
+TEST(Einsum, EqualsFloat64) {
+  const Shape a{3, 4, 5}, b{3, 5, 6};
+  const auto check = [](const char* equation, const Shape& first, const Shape& second) {
+    const Tensor x = noise(first, 1), y = noise(second, 2);
+    const Tensor got = einsum(equation, {x, y});
+    const Tensor want = einsum(equation, {cast(x, DType::kFloat64), cast(y, DType::kFloat64)});
+    ASSERT_EQ(got.shape(), want.shape()) << equation;
+    const auto g = got.to_vector<float>();
+    const auto w = want.to_vector<double>();
+    for (std::size_t i = 0; i < w.size(); ++i) ASSERT_NEAR(g[i], w[i], 1e-5) << equation << ' ' << i;
+  };
+  check("bij,bjk->bik", a, b);
+  check("bij,bjk->kbi", a, b);
+  check("aecd,abcd->acbe", Shape{2, 3, 4, 5}, Shape{2, 6, 4, 5});
+  check("acbe,aecd->abcd", Shape{2, 4, 6, 3}, Shape{2, 3, 4, 5});
+  check("abc,cde->abde", Shape{2, 3, 4}, Shape{4, 5, 6});
+  check("ij,kl->ilkj", Shape{2, 3}, Shape{4, 5});
+  check("ij,ij->ij", Shape{2, 3}, Shape{2, 3});
+  check("ij,ij->", Shape{2, 3}, Shape{2, 3});
+  check("ij,jk->k", Shape{2, 3}, Shape{3, 4});
+  check("...ij,...jk->...ik", a, b);
 }
 
 TEST(MaxPool, NanAndPadding) {

@@ -55,6 +55,47 @@ at::Tensor compute(const at::Tensor& left, bool transpose_a, const at::Tensor& r
   return c;
 }
 
+// One product after the other; a stack is shared out among the threads.
+at::Tensor compute_batch(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b) {
+  const at::Tensor a = left.contiguous(), b = right.contiguous();
+  Product p;
+  p.rows = a.size(transpose_a ? -1 : -2), p.depth = a.size(transpose_a ? -2 : -1), p.columns = b.size(transpose_b ? -2 : -1);
+  p.a_stride = a.size(-1), p.transpose_a = transpose_a, p.b_stride = b.size(-1), p.transpose_b = transpose_b, p.c_stride = p.columns;
+  std::vector<std::int64_t> shape = a.sizes().vec();
+  shape[shape.size() - 2] = p.rows, shape.back() = p.columns;
+  at::Tensor c = at::empty(shape, left.options());
+  const float *from_a = a.const_data_ptr<float>(), *from_b = b.const_data_ptr<float>();
+  float* const to = c.mutable_data_ptr<float>();
+  const std::int64_t count = c.numel() / (p.rows * p.columns), work = p.rows * p.columns * p.depth;
+  parallel_for(0, count, std::max<std::int64_t>(1, kWorthAThread / work), [&](std::int64_t begin, std::int64_t end) {
+    Product one = p;
+    for (std::int64_t n = begin; n < end; ++n) {
+      one.a = from_a + n * p.rows * p.depth, one.b = from_b + n * p.depth * p.columns, one.c = to + n * p.rows * p.columns;
+      direct_kernels().matrix_product(one, 0, p.rows, 0, p.columns);
+    }
+  });
+  return c;
+}
+
+struct BatchProductNode : torch::autograd::Function<BatchProductNode> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& a, bool transpose_a, const at::Tensor& b,
+                            bool transpose_b) {
+    context->save_for_backward({a, b});
+    context->saved_data["transpose_a"] = transpose_a;
+    context->saved_data["transpose_b"] = transpose_b;
+    return compute_batch(a, transpose_a, b, transpose_b);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list dys) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &a = saved[0], &b = saved[1], &dc = dys[0];
+    const bool ta = context->saved_data["transpose_a"].toBool(), tb = context->saved_data["transpose_b"].toBool();
+    at::Tensor da, db;
+    if (context->needs_input_grad(0)) da = ta ? batch_product(b, tb, dc, true) : batch_product(dc, false, b, !tb);
+    if (context->needs_input_grad(1)) db = tb ? batch_product(dc, true, a, ta) : batch_product(a, !ta, dc, false);
+    return {da, at::Tensor(), db, at::Tensor()};
+  }
+};
+
 struct ProductNode : torch::autograd::Function<ProductNode> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& a, bool transpose_a, const at::Tensor& b,
                             bool transpose_b, const std::optional<at::Tensor>& bias, bool relu) {
@@ -96,6 +137,16 @@ at::Tensor product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, b
   const bool tracked = at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad() || (bias.defined() && bias.requires_grad()));
   if (!tracked) return compute(a, transpose_a, b, transpose_b, bias, relu);
   return ProductNode::apply(a, transpose_a, b, transpose_b, bias.defined() ? std::optional(bias) : std::nullopt, relu);
+}
+
+bool has_batch_product(const at::Tensor& a, const at::Tensor& b) {
+  const auto fits = [](const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.dim() > 2 && x.is_cpu() && x.size(-1) * x.size(-2) >= 16; };
+  return fits(a) && fits(b) && a.numel() > 0 && a.dim() == b.dim() && a.sizes().slice(0, a.dim() - 2) == b.sizes().slice(0, b.dim() - 2);
+}
+
+at::Tensor batch_product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b) {
+  if (at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad())) return BatchProductNode::apply(a, transpose_a, b, transpose_b);
+  return compute_batch(a, transpose_a, b, transpose_b);
 }
 
 ReluGradient relu_bias_gradient(const at::Tensor& y, const at::Tensor& dy, bool wants_bias) {

@@ -14,6 +14,11 @@ bool has_product(const at::Tensor& a, const at::Tensor& b);
 at::Tensor product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b, const at::Tensor& bias = {},
                    bool relu = false);
 
+// The same for stacks of matrices [..., rows, depth] and [..., depth, columns] with equal leading axes, without bias; not for tiny
+// matrices.
+bool has_batch_product(const at::Tensor& a, const at::Tensor& b);
+at::Tensor batch_product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b);
+
 // dz = dy where y > 0 (y undefined: dy itself), db = its sum over rows. Images are rows of channels.
 struct ReluGradient {
   at::Tensor dz, db;
