@@ -170,7 +170,10 @@ def main():
                 except RuntimeError as e:
                     print(f"{name}: {e}", file=sys.stderr)
                     failed = True
-    table = f"{options.threads} threads, {options.rounds} rounds in turns.\n\n{bench.table()}"
+    with open("/proc/cpuinfo") as info:
+        processor = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "unknown")
+    table = (f"{options.threads} threads on {os.cpu_count()} cores ({processor}), load average {os.getloadavg()[0]:.1f}, "
+             f"{options.rounds} rounds in turns.\n\n{bench.table()}")
     print("\n" + table)
     if options.write:
         write_table(table)
