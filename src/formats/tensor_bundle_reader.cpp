@@ -151,6 +151,11 @@ TensorData BundleReader::read(const std::string& name) const {
   return found.slices.empty() ? read_entry_data(found) : assemble(found);
 }
 
+TensorData BundleReader::map(const std::string& name) const {
+  const Entry& found = entry(name);
+  return found.slices.empty() ? read_entry_data(found, false) : assemble(found);
+}
+
 void BundleReader::read_into(const std::string& name, std::span<std::byte> target) const {
   const Entry& found = entry(name);
   const auto count = static_cast<std::size_t>(*found.info.shape.num_elements());
@@ -202,7 +207,7 @@ void BundleReader::check_crc(const Entry& entry, std::uint32_t crc) const {
   }
 }
 
-TensorData BundleReader::read_entry_data(const Entry& entry) const {
+TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
   if (entry.info.dtype == DType::kString) return read_strings(entry);
   const std::size_t width = dtype_size(entry.info.dtype);
   if (width == 0) {
@@ -220,7 +225,7 @@ TensorData BundleReader::read_entry_data(const Entry& entry) const {
   }
   const bool aligned = reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % component_size(entry.info.dtype) == 0;
   if (aligned && !big_endian_) {
-    check_crc(entry, copy_and_sum_in_halves(tensor.bytes, nullptr));
+    if (check) check_crc(entry, copy_and_sum_in_halves(tensor.bytes, nullptr));
     return tensor;
   }
   std::span<std::byte> target;

@@ -258,6 +258,23 @@ void Restoration::bind_by_name() {
   }
 }
 
+// The tensors of a file are shared out by their bytes, in the order of the index.
+bool Restoration::is_mine_to_check(const std::string& key) {
+  if (options_.workers == 1 || options_.files) return true;
+  if (checked_by_.empty()) {
+    const auto bytes_of = [](const formats::TensorInfo& info) {
+      return static_cast<double>(info.shape.num_elements().value_or(0)) * static_cast<double>(dtype_size(info.dtype));
+    };
+    double total = 1, before = 0;
+    for (const auto& info : reader_.list()) total += bytes_of(info);
+    for (const auto& info : reader_.list()) {
+      checked_by_[info.name] = static_cast<int>(before / total * options_.workers);
+      before += bytes_of(info);
+    }
+  }
+  return checked_by_.at(key) == options_.worker;
+}
+
 void Restoration::queue(const std::string& key, const distribute::VariablePtr& variable) {
   if (!reader_.contains(key)) {
     throw_not_found(fmt::format("Error when restoring from checkpoint or SavedModel at {}: key {} not found in checkpoint; "
@@ -274,7 +291,7 @@ void Restoration::queue(const std::string& key, const distribute::VariablePtr& v
                                        "variable '{}' first", prefix(), key, dtype_name(variable->dtype()),
                                        dtype_name(info.dtype), variable->path()));
   }
-  pending_.push_back({variable, Tensor::from_data(reader_.read(key))});
+  pending_.push_back({variable, Tensor::from_data(is_mine_to_check(key) ? reader_.read(key) : reader_.map(key))});
 }
 
 void Restoration::commit() {

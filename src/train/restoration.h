@@ -20,7 +20,9 @@ class Restoration {
   struct Options {
     bool skip_slot_variables = false;
     bool counter_is_optional = true;  // a name-based file need not hold save_counter
-    int worker = 0;                   // whose training state is taken, and of how many
+    // Whose training state is taken, and of how many workers that restore together. Where they read the same files each
+    // looks at the checksums of its part of them.
+    int worker = 0;
     int workers = 1;
     std::shared_ptr<io::FileSystem> files = nullptr;  // null: the machine's
   };
@@ -69,6 +71,7 @@ class Restoration {
   void take_hidden();
   void take_slots();
   bool build_optimizers();
+  bool is_mine_to_check(const std::string& key);
   void queue(const std::string& key, const distribute::VariablePtr& variable);
 
   NodePtr root_;
@@ -86,6 +89,7 @@ class Restoration {
   std::vector<Pending> pending_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_;
   std::size_t num_beside_ = 0;  // tensors beside the graph
+  std::map<std::string, int> checked_by_;  // the worker, for each tensor
   bool state_read_ = false;
   std::optional<keras::TrainingState> training_state_;
   bool complete_ = false;

@@ -154,6 +154,35 @@ TEST_F(SharedSaveTest, ALostWorkerLeavesTheLastCheckpoint) {
   state.expect(1);
 }
 
+TEST_F(SharedSaveTest, DamageAnywhereIsFoundByAll) {
+  collectives::run_ranks(3, [&](Communicator& group) {
+    const State state;
+    CheckpointManager manager(state.checkpoint, folder_.string(), {.workers = borrowed(group)});
+    for (int i = 1; i <= 2; ++i) {
+      state.set(i);
+      manager.save();
+    }
+  });
+  for (int shard = 0; shard < 3; ++shard) {
+    const std::string data = formats::bundle_data_path(path("ckpt-2"), shard, 3);
+    const auto flip = [&] {
+      std::fstream file(data, std::ios::binary | std::ios::in | std::ios::out);
+      file.seekg(200);
+      const int byte = file.get();
+      file.seekp(200);
+      file.put(static_cast<char>(byte ^ 1));
+    };
+    flip();
+    collectives::run_ranks(3, [&](Communicator& group) {
+      const State state;
+      CheckpointManager manager(state.checkpoint, folder_.string(), {.workers = borrowed(group)});
+      EXPECT_EQ(manager.restore_or_initialize(), path("ckpt-1")) << shard;
+      state.expect(1);
+    });
+    flip();
+  }
+}
+
 // What the tutorials do: the chief saves where it should, the others into folders that they remove.
 TEST_F(SharedSaveTest, TheClassicProgramNeedsNobodyElse) {
   collectives::run_ranks(3, [&](Communicator& group) {

@@ -72,20 +72,31 @@ class DatasetBatches : public BatchSource {
 // Each worker reads its own part; a batch is the parts of all, one after the other.
 class GatheredBatches : public BatchSource {
  public:
-  GatheredBatches(const data::Dataset& dataset, collectives::Communicator& workers,
-                  std::map<std::int64_t, double> class_weight)
-      : workers_(workers),
-        parts_(distribute::distribute_dataset(dataset, {&workers, workers.size(), workers.rank(), 1})),
-        class_weight_(std::move(class_weight)) {}
+  GatheredBatches(data::Dataset dataset, collectives::Communicator& workers, std::map<std::int64_t, double> class_weight)
+      : workers_(workers), dataset_(std::move(dataset)), parts_(share()), class_weight_(std::move(class_weight)) {}
 
   std::optional<std::int64_t> num_batches() const override { return std::nullopt; }
   void reset() override { part_.reset(); }
 
+  // Passes and batches are counted, and gone through again: each worker knows its own place only. With another number of
+  // workers the parts are others, so only a pass that has not begun is the same then.
+  Json save_state() const override { return {{"dataset", start_}, {"passes", passes_}, {"taken", part_ ? taken_ : 0}}; }
+  void restore_state(const Json& state) override {
+    dataset_.restore_state(state.at("dataset"));
+    parts_ = share();
+    passes_ = 0;
+    part_.reset();
+    for (const auto passes = state.at("passes").get<std::int64_t>(); passes_ < passes;) begin_pass();
+    const auto taken = state.at("taken").get<std::int64_t>();
+    if (taken == 0) part_.reset();
+    for (std::int64_t i = 1; i < taken && *part_ != parts_.end(); ++i) advance();
+  }
+
   std::optional<Batch> next() override {
     if (!part_) {
-      part_.emplace(parts_.begin());
+      begin_pass();
     } else if (*part_ != parts_.end()) {
-      ++*part_;
+      advance();
     }
     if (*part_ == parts_.end()) return std::nullopt;
     const data::Element& own = (**part_)[0];
@@ -98,10 +109,29 @@ class GatheredBatches : public BatchSource {
   }
 
  private:
+  distribute::DistributedDataset share() {
+    auto parts = distribute::distribute_dataset(dataset_, {&workers_, workers_.size(), workers_.rank(), 1});
+    start_ = dataset_.save_state();
+    return parts;
+  }
+  void begin_pass() {
+    part_.emplace(parts_.begin());
+    ++passes_;
+    taken_ = 1;
+  }
+  void advance() {
+    ++*part_;
+    ++taken_;
+  }
+
   collectives::Communicator& workers_;
+  data::Dataset dataset_;
+  Json start_;  // its state, with the chief's seeds, before the first pass
   distribute::DistributedDataset parts_;
   std::map<std::int64_t, double> class_weight_;
   std::optional<distribute::DistributedDataset::Iterator> part_;
+  std::int64_t passes_ = 0;
+  std::int64_t taken_ = 0;  // of this pass, with the one at hand
 };
 
 }  // namespace

@@ -63,5 +63,40 @@ TEST(DatasetBatches, PartsOfTheUsersOwnAreGathered) {
   EXPECT_EQ(workers[1], expected);
 }
 
+TEST(DatasetBatches, GoOnFromASavedState) {
+  for (const AutoShardPolicy policy : {AutoShardPolicy::kData, AutoShardPolicy::kOff}) {
+    collectives::run_ranks(2, [&](collectives::Communicator& group) {
+      const auto make = [&] { return dataset_batches(with_policy(Dataset::range(20).shuffle(20, 3).batch(4), policy), &group); };
+      const auto rest = [](BatchSource& source) {
+        Steps steps;
+        while (const auto batch = source.next()) steps.push_back(batch->x.leaf().to_vector<std::int64_t>());
+        return steps;
+      };
+      const auto source = make();
+      source->reset();
+      rest(*source);
+      source->reset();
+      source->next();
+      source->next();
+      const Json within = Json::parse(source->save_state().dump());
+      const Steps expected = rest(*source);
+      EXPECT_GE(expected.size(), 3u);
+      const Json over = Json::parse(source->save_state().dump());
+      source->reset();
+      const Steps next_pass = rest(*source);
+      const auto again = make();
+      again->restore_state(within);
+      EXPECT_EQ(rest(*again), expected);
+      again->reset();
+      EXPECT_EQ(rest(*again), next_pass);
+      const auto later = make();
+      later->restore_state(over);
+      EXPECT_FALSE(later->next());
+      later->reset();
+      EXPECT_EQ(rest(*later), next_pass);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::keras
