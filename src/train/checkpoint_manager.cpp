@@ -48,12 +48,10 @@ void delete_checkpoint(const std::string& prefix) {
   auto& files = io::posix_file_system();
   const std::string index = formats::bundle_index_path(prefix);
   try {
-    if (io::is_file(files, index)) {
-      files.remove_file(index);
-    } else {
-      spdlog::warn("{}: was to be deleted, but is not there", index);
-    }
+    // Somebody else may have removed it, as tutorials do with the folders of workers that are not the chief.
+    if (io::is_file(files, index)) files.remove_file(index);
     const std::string folder = io::parent_directory(prefix);
+    if (!io::is_directory(files, folder)) return;
     for (const std::string& name : files.list(folder)) {
       if (is_shard(name, io::base_name(prefix))) files.remove_file(io::join_path(folder, name));
     }
