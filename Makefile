@@ -15,6 +15,7 @@ conformance:
 bench:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-bench LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_BENCH=ON tools/build.sh
 	"$$(tools/judges_venv.sh)/bin/python" bench/compare.py --build build-bench --write
+	"$$(tools/judges_venv.sh)/bin/python" bench/workers.py --build build-bench --write
 
 # Every reader of a file format under random bytes, FUZZ_SECONDS each.
 FUZZ_SECONDS = 60
