@@ -70,6 +70,26 @@ Tensor in_groups(const Tensor& x, const Tensor& kernel, std::int64_t groups, con
   return ops::concat(out, -1);
 }
 
+// A dilated convolution of a graph, of images whose size is known: as one over interleaved images, as Keras's own graphs have
+// it, because TensorFlow on a CPU without oneDNN has no gradient of the plain one.
+Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how) {
+  const Ints& block = how.dilations;
+  if ((block[0] == 1 && block[1] == 1) || x.dim(1) < 0 || x.dim(2) < 0) return ops::conv2d(x, kernel, how);
+  std::vector<std::int32_t> sizes, paddings, crops;
+  for (int axis = 0; axis < 2; ++axis) {
+    const std::int64_t dilation = block[static_cast<std::size_t>(axis)];
+    const std::int64_t padding = how.padding == "SAME" ? (kernel.dim(axis) - 1) * dilation : 0;
+    const std::int64_t extra = (dilation - (x.dim(axis + 1) + padding) % dilation) % dilation;
+    sizes.push_back(static_cast<std::int32_t>(dilation));
+    for (const std::int64_t n : {padding / 2, padding - padding / 2 + extra}) paddings.push_back(static_cast<std::int32_t>(n));
+    for (const std::int64_t n : {std::int64_t{0}, extra}) crops.push_back(static_cast<std::int32_t>(n));
+  }
+  const Tensor blocks = Tensor::from_vector(sizes);
+  const Tensor interleaved = ops::call1("SpaceToBatchND", {x, blocks, Tensor::from_vector(paddings, Shape({2, 2}))});
+  const Tensor y = ops::conv2d(interleaved, kernel, {.strides = how.strides, .padding = "VALID"});
+  return ops::call1("BatchToSpaceND", {y, blocks, Tensor::from_vector(crops, Shape({2, 2}))});
+}
+
 // kernel [depth, height, width, out, in]; `output_shape` is a whole shape (5 numbers).
 Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& output_shape, const Ints& strides,
                         const std::string& padding, const Ints& dilations) {
@@ -170,8 +190,9 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
       const bool fused = this->activation().name() == "relu";
       const std::string padding = upper(o.padding);
       const ops::ConvOptions how{.strides = o.strides.values, .padding = padding, .dilations = o.dilation_rate.values};
-      if (o.groups > 1 && (x.is_symbolic() || kernel.is_symbolic())) {
-        const auto convolve = [&](const Tensor& part, const Tensor& weights) { return ops::conv2d(part, weights, how); };
+      const bool dilated = o.dilation_rate.values[0] > 1 || o.dilation_rate.values[1] > 1;
+      if ((o.groups > 1 || dilated) && (x.is_symbolic() || kernel.is_symbolic())) {
+        const auto convolve = [&](const Tensor& part, const Tensor& weights) { return conv2d_in_graph(part, weights, how); };
         return this->leave(finish(in_groups(x, kernel, o.groups, convolve), this->bias_value(), this->activation()));
       }
       const Tensor y = ops::conv2d_bias_act(x, kernel, this->bias_value(), fused ? "relu" : "", how);
