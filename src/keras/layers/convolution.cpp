@@ -71,10 +71,12 @@ Tensor in_groups(const Tensor& x, const Tensor& kernel, std::int64_t groups, con
 }
 
 // A dilated convolution of a graph, of images whose size is known: as one over interleaved images, as Keras's own graphs have
-// it, because TensorFlow on a CPU without oneDNN has no gradient of the plain one.
-Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how) {
+// it, because TensorFlow on a CPU without oneDNN has no gradient of the plain one. `convolve` is conv2d or depthwise_conv2d.
+Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how,
+                       Tensor (*convolve)(const Tensor&, const Tensor&, const ops::ConvOptions&) = ops::conv2d) {
   const Ints& block = how.dilations;
-  if ((block[0] == 1 && block[1] == 1) || x.dim(1) < 0 || x.dim(2) < 0) return ops::conv2d(x, kernel, how);
+  const bool plain = block[0] == 1 && block[1] == 1;
+  if (plain || !(x.is_symbolic() || kernel.is_symbolic()) || x.dim(1) < 0 || x.dim(2) < 0) return convolve(x, kernel, how);
   std::vector<std::int32_t> sizes, paddings, crops;
   for (int axis = 0; axis < 2; ++axis) {
     const std::int64_t dilation = block[static_cast<std::size_t>(axis)];
@@ -86,7 +88,7 @@ Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOpt
   }
   const Tensor blocks = Tensor::from_vector(sizes);
   const Tensor interleaved = ops::call1("SpaceToBatchND", {x, blocks, Tensor::from_vector(paddings, Shape({2, 2}))});
-  const Tensor y = ops::conv2d(interleaved, kernel, {.strides = how.strides, .padding = "VALID"});
+  const Tensor y = convolve(interleaved, kernel, {.strides = how.strides, .padding = "VALID"});
   return ops::call1("BatchToSpaceND", {y, blocks, Tensor::from_vector(crops, Shape({2, 2}))});
 }
 
@@ -203,7 +205,7 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
       const Tensor padded = causal ? pad_causal(x, o.kernel_size.values[0], o.dilation_rate.values[0]) : x;
       const ops::Ints strides = with_height(o.strides.values, 1), dilations = with_height(o.dilation_rate.values, 1);
       const auto convolve = [&](const Tensor& part, const Tensor& weights) {
-        return ops::conv2d(part, weights, {.strides = strides, .padding = padding, .dilations = dilations});
+        return conv2d_in_graph(part, weights, {.strides = strides, .padding = padding, .dilations = dilations});
       };
       const Tensor y = in_groups(add_height(padded), ops::expand_dims(kernel, 0), o.groups, convolve);
       return this->leave(finish(drop_height(y), this->bias_value(), this->activation()));
@@ -350,10 +352,10 @@ class Conv3DTransposeLayer : public ConvTransposeLayer<Conv3DTransposeLayer, 3> 
 // A depthwise convolution of channels-last values with one or two spatial axes.
 Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& strides, const std::string& padding,
                  const Ints& dilations) {
-  if (rank == 2) return ops::depthwise_conv2d(x, kernel, {.strides = strides, .padding = padding, .dilations = dilations});
+  if (rank == 2) return conv2d_in_graph(x, kernel, {.strides = strides, .padding = padding, .dilations = dilations}, ops::depthwise_conv2d);
   const ops::Ints both = {strides[0], strides[0]}, wide = with_height(dilations, 1);
-  return drop_height(ops::depthwise_conv2d(add_height(x), ops::expand_dims(kernel, 0),
-                                           {.strides = both, .padding = padding, .dilations = wide}));
+  return drop_height(conv2d_in_graph(add_height(x), ops::expand_dims(kernel, 0),
+                                     {.strides = both, .padding = padding, .dilations = wide}, ops::depthwise_conv2d));
 }
 
 template <typename Derived, int kRank>
