@@ -127,6 +127,13 @@ Datatype parse_datatype(const Image& image, std::span<const std::byte> block, in
 Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block);
 std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte> block);
 
+// Whether a fill value message says that values which were never written are zero.
+bool plain_fill(const Image& image, std::span<const std::byte> body);
+
+// Fills in where the values of a dataset lie, whose type and space are known already. Returns why they cannot be read; nothing
+// where they can.
+std::string parse_layout(const Image& image, std::span<const std::byte> body, Storage& storage);
+
 // The object `index` of the global heap collection at `address`.
 std::span<const std::byte> global_heap_object(const Image& image, std::uint64_t address, std::uint32_t index);
 

@@ -7,6 +7,7 @@
 
 #include "lockstep/formats/hdf5_dense.h"
 #include "lockstep/formats/hdf5_image.h"
+#include "lockstep/formats/hdf5_messages.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::formats {
@@ -14,26 +15,13 @@ namespace lockstep::formats {
 using hdf5::Fields;
 using hdf5::Image;
 using hdf5::kUndefinedAddress;
+using hdf5::Message;
 using hdf5::Storage;
 
 namespace {
 
-constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 constexpr int kMaxDepth = 64;
 constexpr std::size_t kCopyBlock = std::size_t{4} << 20;
-
-struct Message {
-  int type = 0;
-  int flags = 0;
-  std::span<const std::byte> body;
-};
-
-std::uint64_t find_signature(std::span<const std::byte> image) {
-  for (std::uint64_t at = 0; at + kSignature.size() <= image.size(); at = at == 0 ? 512 : 2 * at) {
-    if (std::memcmp(image.data() + at, kSignature.data(), kSignature.size()) == 0) return at;
-  }
-  return kUndefinedAddress;
-}
 
 void swap_elements(std::span<std::byte> bytes, std::size_t width) {
   for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
@@ -52,179 +40,24 @@ struct Hdf5File::State {
 
 class Hdf5File::Parser {
  public:
-  explicit Parser(State& state) : state_(state), image_(state.image) {
-    entries_left_ = 1000 + image_.bytes.size() / 8;
-    text_budget_ = (1 << 20) + 4 * image_.bytes.size();
-  }
+  explicit Parser(State& state)
+      : state_(state), image_(state.image), headers_(state.image), text_budget_((1 << 20) + 4 * state.image.bytes.size()) {}
 
   void run() {
-    const std::uint64_t at = find_signature(image_.bytes);
+    const std::uint64_t at = hdf5::find_signature(image_.bytes);
     if (at == kUndefinedAddress) {
       throw_data_loss(fmt::format("{}: not an HDF5 file: its signature is missing", image_.what));
     }
     image_.base = at;
-    parse_object(read_superblock(), state_.root, 0);
+    parse_object(headers_.read_superblock(), state_.root, 0);
     if (state_.root.kind != Hdf5Node::Kind::kGroup) image_.damaged(0, "the root is not a group");
   }
 
  private:
-  std::uint64_t read_superblock() {
-    const std::uint64_t available = image_.bytes.size() - image_.base;
-    Fields fields(image_, image_.block(0, available));
-    fields.skip(8);
-    const int version = fields.u8();
-    if (version > 3) image_.unsupported(fmt::format("an HDF5 superblock of version {}", version));
-    std::uint64_t root = 0;
-    std::uint64_t end = 0;
-    const std::uint64_t file_base = image_.base;
-    std::uint64_t base = 0;
-    if (version < 2) {
-      fields.skip(4);
-      set_sizes(fields);
-      fields.skip(1 + 4 + 4);
-      if (version == 1) fields.skip(4);
-      base = fields.address();
-      fields.address();
-      end = fields.address();
-      fields.address();
-      fields.length();
-      root = fields.address();
-    } else {
-      set_sizes(fields);
-      fields.skip(1);
-      base = fields.address();
-      fields.address();
-      end = fields.address();
-      root = fields.address();
-      check(image_.block(0, fields.position() + 4));
-    }
-    if (base != file_base && base != 0) image_.damaged(0, fmt::format("its base address is {}, but it starts at {}", base, file_base));
-    image_.base = base;
-    // The end of a file with a user block counts from the start of the file or of the HDF5 part.
-    if (end > image_.bytes.size()) {
-      throw_data_loss(fmt::format("{}: truncated HDF5 file: {} bytes of {}", image_.what, image_.bytes.size(), end));
-    }
-    return root;
-  }
-
-  void set_sizes(Fields& fields) {
-    const int address_size = fields.u8();
-    const int length_size = fields.u8();
-    if ((address_size != 4 && address_size != 8) || (length_size != 4 && length_size != 8)) {
-      image_.damaged(0, fmt::format("addresses of {} and lengths of {} bytes", address_size, length_size));
-    }
-    image_.address_size = address_size;
-    image_.length_size = length_size;
-  }
-
-  void check(std::span<const std::byte> block) const {
-    if (hdf5::lookup3(block.first(block.size() - 4)) != Fields(image_, block.last(4)).u32()) {
-      throw_data_loss(fmt::format("{}: damaged HDF5 file: a metadata block at byte {} does not match its checksum",
-                                  image_.what, block.data() - image_.bytes.data()));
-    }
-  }
-
-  // All messages of the object at `address`, continuation blocks included.
-  std::vector<Message> read_messages(std::uint64_t address) {
-    auto start = image_.block(address, 4);
-    if (std::memcmp(start.data(), "OHDR", 4) == 0) return read_messages2(address);
-    Fields head(image_, image_.block(address, 16));
-    const int version = head.u8();
-    if (version != 1) image_.damaged(address, fmt::format("an object header of version {}", version));
-    head.skip(3 + 4);
-    const std::uint64_t size = head.u32();
-    std::vector<std::span<const std::byte>> blocks{image_.block(address + 16, size)};
-    std::vector<Message> messages;
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      Fields fields(image_, blocks[b]);
-      while (fields.left() >= 8) {
-        Message message;
-        message.type = fields.u16();
-        const auto body = fields.u16();
-        message.flags = fields.u8();
-        fields.skip(3);
-        message.body = fields.take(body);
-        add_message(message, blocks, messages);
-      }
-    }
-    return messages;
-  }
-
-  std::vector<Message> read_messages2(std::uint64_t address) {
-    Fields head(image_, image_.block(address, std::min<std::uint64_t>(64, image_.bytes.size() - image_.base - address)));
-    head.skip(4);
-    if (head.u8() != 2) image_.damaged(address, "an object header of an unknown version");
-    const int flags = head.u8();
-    if ((flags & 0x20) != 0) head.skip(16);
-    if ((flags & 0x10) != 0) head.skip(4);
-    const std::uint64_t size = head.unsigned_field(1 << (flags & 3));
-    if (size > image_.bytes.size()) image_.damaged(address, "an object header larger than the file");
-    auto whole = image_.block(address, head.position() + size + 4);
-    check(whole);
-    std::vector<std::span<const std::byte>> blocks{whole.subspan(head.position(), size)};
-    std::vector<Message> messages;
-    const std::size_t prefix = (flags & 4) != 0 ? 6 : 4;
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      auto block = blocks[b];
-      if (b > 0) {
-        if (block.size() < 8 || std::memcmp(block.data(), "OCHK", 4) != 0) image_.damaged(address, "no OCHK block");
-        check(block);
-        block = block.subspan(4, block.size() - 8);
-      }
-      Fields fields(image_, block);
-      while (fields.left() >= prefix) {
-        Message message;
-        message.type = fields.u8();
-        const auto body = fields.u16();
-        message.flags = fields.u8();
-        fields.skip(prefix - 4);
-        message.body = fields.take(body);
-        add_message(message, blocks, messages);
-      }
-    }
-    return messages;
-  }
-
-  void add_message(const Message& message, std::vector<std::span<const std::byte>>& blocks, std::vector<Message>& messages) {
-    if (message.type == 0x10) {
-      Fields fields(image_, message.body);
-      const auto address = fields.address();
-      const auto size = fields.length();
-      if (blocks.size() > 1000) image_.damaged(address, "an object header that runs in circles");
-      blocks.push_back(image_.block(address, size));
-    } else if (message.type != 0) {
-      spend_entry(0);
-      messages.push_back(message);
-    }
-  }
-
-  void spend_entry(std::uint64_t at) {
-    if (entries_left_-- == 0) image_.damaged(at, "more objects than the file has room for");
-  }
-
-  // The body of a message that may be kept in another object (a named datatype).
-  std::span<const std::byte> shared_body(const Message& message, int depth = 0) {
-    if ((message.flags & 2) == 0) return message.body;
-    return follow_shared(message.body, message.type, depth);
-  }
-
-  std::span<const std::byte> follow_shared(std::span<const std::byte> body, int type, int depth) {
-    Fields fields(image_, body);
-    const int version = fields.u8();
-    const int kind = fields.u8();
-    if (version == 1) fields.skip(6);
-    if (version > 3 || (version == 3 && kind != 2) || depth > 4) image_.unsupported("a shared message of an HDF5 file");
-    const auto address = fields.address();
-    for (const Message& other : read_messages(address)) {
-      if (other.type == type) return shared_body(other, depth + 1);
-    }
-    image_.damaged(address, "a shared message that is not there");
-  }
-
   void parse_object(std::uint64_t address, Hdf5Node& node, int depth) {
     if (depth > kMaxDepth) image_.damaged(address, fmt::format("groups nested deeper than {}", kMaxDepth));
     if (!path_.insert(address).second) image_.damaged(address, "a group that contains itself");
-    const auto messages = read_messages(address);
+    const auto messages = headers_.read(address);
     auto has = [&](int type) {
       return std::any_of(messages.begin(), messages.end(), [&](const Message& m) { return m.type == type; });
     };
@@ -340,7 +173,7 @@ class Hdf5File::Parser {
   }
 
   void add_child(Hdf5Node& node, std::string name, std::string refusal, std::uint64_t address, int depth) {
-    spend_entry(address);
+    headers_.spend_entry(address);
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
         name.find('\0') != std::string::npos) {
       image_.damaged(address, fmt::format("\"{}\" is no name of a group or dataset", name));
@@ -373,7 +206,7 @@ class Hdf5File::Parser {
   }
 
   Hdf5Attribute parse_attribute(std::span<const std::byte> body) {
-    spend_entry(0);
+    headers_.spend_entry(0);
     Fields fields(image_, body);
     const int version = fields.u8();
     const int flags = fields.u8();
@@ -390,8 +223,8 @@ class Hdf5File::Parser {
     auto name = part(name_size);
     auto type_bytes = part(type_size);
     auto space_bytes = part(space_size);
-    if (version > 1 && (flags & 1) != 0) type_bytes = follow_shared(type_bytes, 0x03, 0);
-    if (version > 1 && (flags & 2) != 0) space_bytes = follow_shared(space_bytes, 0x01, 0);
+    if (version > 1 && (flags & 1) != 0) type_bytes = headers_.follow_shared(type_bytes, 0x03);
+    if (version > 1 && (flags & 2) != 0) space_bytes = headers_.follow_shared(space_bytes, 0x01);
     Hdf5Attribute attribute;
     attribute.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
     attribute.name = attribute.name.substr(0, attribute.name.find('\0'));
@@ -422,122 +255,25 @@ class Hdf5File::Parser {
     for (const Message& message : messages) {
       switch (message.type) {
         case 0x01:
-          storage.space = hdf5::parse_dataspace(image_, shared_body(message));
+          storage.space = hdf5::parse_dataspace(image_, headers_.shared_body(message));
           spaced = true;
           break;
         case 0x03:
-          storage.type = hdf5::parse_datatype(image_, shared_body(message));
+          storage.type = hdf5::parse_datatype(image_, headers_.shared_body(message));
           typed = true;
           break;
-        case 0x05: parse_fill(shared_body(message), storage); break;
+        case 0x05: storage.plain_fill = hdf5::plain_fill(image_, headers_.shared_body(message)); break;
         case 0x07: node.refusal = "its values lie in another file"; break;
-        case 0x0b: storage.filters = hdf5::parse_filters(image_, shared_body(message)); break;
+        case 0x0b: storage.filters = hdf5::parse_filters(image_, headers_.shared_body(message)); break;
         default: break;
       }
     }
     if (!typed || !spaced) image_.damaged(0, fmt::format("dataset \"{}\" has no datatype or no shape", node.name));
     for (const Message& message : messages) {
-      if (message.type == 0x08) parse_layout(message.body, storage, node);
+      if (message.type != 0x08) continue;
+      if (auto refusal = hdf5::parse_layout(image_, message.body, storage); !refusal.empty()) node.refusal = std::move(refusal);
     }
     finish_dataset(std::move(storage), node);
-  }
-
-  void parse_fill(std::span<const std::byte> body, Storage& storage) {
-    Fields fields(image_, body);
-    const int version = fields.u8();
-    std::uint64_t size = 0;
-    if (version < 3) {
-      fields.skip(2);
-      if (fields.u8() != 0 && fields.left() >= 4) size = fields.u32();
-    } else if ((fields.u8() & 0x20) != 0) {
-      size = fields.u32();
-    }
-    if (size > 0x7fffffff) size = 0;
-    auto value = fields.take(size);
-    storage.plain_fill = std::all_of(value.begin(), value.end(), [](std::byte b) { return b == std::byte{0}; });
-  }
-
-  void parse_layout(std::span<const std::byte> body, Storage& storage, Hdf5Node& node) {
-    Fields fields(image_, body);
-    const int version = fields.u8();
-    if (version < 1 || version > 5) image_.damaged(fields.offset(), fmt::format("a data layout of version {}", version));
-    if (version < 3) {
-      const int rank = fields.u8();
-      const int kind = fields.u8();
-      fields.skip(5);
-      if (kind != 0) storage.address = fields.address();
-      if (kind == 2) {
-        parse_chunk_extents(fields, rank, 4, storage);
-        return;
-      }
-      storage.size = 1;
-      for (int i = 0; i < rank; ++i) {
-        if (__builtin_mul_overflow(storage.size, fields.u32(), &storage.size)) image_.damaged(fields.offset(), "a layout too large");
-      }
-      storage.layout = kind == 0 ? Storage::Layout::kCompact : Storage::Layout::kContiguous;
-      if (kind == 0) {
-        storage.size = fields.u32();
-        storage.compact = fields.take(storage.size);
-      }
-      return;
-    }
-    switch (fields.u8()) {
-      case 0:
-        storage.layout = Storage::Layout::kCompact;
-        storage.size = fields.u16();
-        storage.compact = fields.take(storage.size);
-        break;
-      case 1:
-        storage.address = fields.address();
-        storage.size = fields.length();
-        break;
-      case 2: parse_chunked(fields, version, storage, node); break;
-      case 3: node.refusal = "it is a virtual dataset, whose values lie elsewhere"; break;
-      default: image_.damaged(fields.offset(), "a data layout of an unknown class");
-    }
-  }
-
-  void parse_chunked(Fields& fields, int version, Storage& storage, Hdf5Node& node) {
-    if (version == 3) {
-      const int rank = fields.u8();
-      storage.address = fields.address();
-      parse_chunk_extents(fields, rank, 4, storage);
-      return;
-    }
-    const int flags = fields.u8();
-    const int rank = fields.u8();
-    const int width = fields.u8();
-    if (width < 1 || width > 8) image_.damaged(fields.offset(), "chunk extents of a strange width");
-    parse_chunk_extents(fields, rank, width, storage);
-    storage.index = fields.u8();
-    if (storage.index == 1) {
-      if ((flags & 2) != 0) {
-        storage.single_size = fields.length();
-        storage.single_mask = fields.u32();
-      }
-    } else if (storage.index == 3) {
-      fields.skip(1);
-    } else if (storage.index != 2) {
-      node.refusal = "its chunks are indexed for growing (written with maxshape and libver='latest')";
-      return;
-    }
-    storage.address = fields.address();
-  }
-
-  void parse_chunk_extents(Fields& fields, int rank, int width, Storage& storage) {
-    storage.layout = Storage::Layout::kChunked;
-    if (rank != static_cast<int>(storage.space.dims.size()) + 1 || rank < 2) {
-      image_.damaged(fields.offset(), "chunks of another rank than their dataset");
-    }
-    std::uint64_t size = storage.type.size;
-    for (int i = 0; i + 1 < rank; ++i) {
-      const std::uint64_t extent = fields.unsigned_field(width);
-      if (extent == 0 || __builtin_mul_overflow(size, extent, &size) || size >> 32 != 0) {
-        image_.damaged(fields.offset(), "a chunk of no bytes or of 4 GiB and more");
-      }
-      storage.chunk.push_back(extent);
-    }
-    if (fields.unsigned_field(width) != storage.type.size) image_.damaged(fields.offset(), "chunks of another element size");
   }
 
   void finish_dataset(Storage storage, Hdf5Node& node) {
@@ -577,10 +313,10 @@ class Hdf5File::Parser {
 
   State& state_;
   Image& image_;
+  hdf5::MessageReader headers_;
   std::set<std::uint64_t> path_;
-  std::uint64_t entries_left_ = 0;
   std::uint64_t nodes_in_tree_ = 0;
-  std::uint64_t text_budget_ = 0;
+  std::uint64_t text_budget_;
 };
 
 const Hdf5Node* Hdf5Node::child(std::string_view child_name) const {
@@ -607,7 +343,7 @@ Hdf5File::~Hdf5File() = default;
 Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
 Hdf5File& Hdf5File::operator=(Hdf5File&&) noexcept = default;
 
-bool Hdf5File::recognise(std::span<const std::byte> image) { return find_signature(image) != kUndefinedAddress; }
+bool Hdf5File::recognise(std::span<const std::byte> image) { return hdf5::find_signature(image) != kUndefinedAddress; }
 
 const Hdf5Node& Hdf5File::root() const { return state_->root; }
 const std::string& Hdf5File::what() const { return state_->image.what; }

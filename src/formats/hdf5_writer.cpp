@@ -7,19 +7,18 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/formats/hdf5_checksum.h"
+#include "lockstep/formats/hdf5_encoding.h"
+#include "lockstep/formats/hdf5_group_blocks.h"
 
 namespace lockstep::formats {
 namespace {
 
+using hdf5::EncodedMessage;
 using hdf5::FieldWriter;
+using hdf5::GroupBlocks;
 using hdf5::kUndefinedAddress;
 
 constexpr std::uint64_t kSuperblockSize = 96;
-constexpr std::size_t kLeafEntries = 8;       // 2 * group leaf node K, of the superblock
-constexpr std::size_t kTreeChildren = 32;     // 2 * group internal node K
-constexpr std::size_t kLeafSize = 8 + kLeafEntries * 40;
-constexpr std::size_t kTreeNodeSize = 24 + kTreeChildren * 16 + 8;
 constexpr std::uint64_t kDataAlignment = 64;  // so that a mapping of the file can be used in place
 constexpr std::size_t kHeapMinimum = 4096;    // of a global heap collection
 constexpr std::size_t kHeapTarget = 1 << 20;
@@ -28,12 +27,6 @@ constexpr std::size_t kMaxAttributeStrings = 4000;  // 16 bytes each must fit a 
 constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
-
-struct Message {
-  std::uint16_t type = 0;
-  std::uint8_t flags = 0;
-  std::vector<std::byte> body;
-};
 
 // A string in the global heap: which collection, and its index there.
 struct HeapReference {
@@ -112,119 +105,6 @@ class GlobalHeap {
   std::vector<Collection> collections_;
 };
 
-void write_fixed_point(FieldWriter& out, std::size_t size, bool is_signed) {
-  out.u8(0x10);
-  out.u8(is_signed ? 0x08 : 0x00);
-  out.u16(0);
-  out.u32(static_cast<std::uint32_t>(size));
-  out.u16(0);
-  out.u16(static_cast<std::uint16_t>(8 * size));
-}
-
-void write_float(FieldWriter& out, std::size_t size, std::uint8_t exponent_bits, std::uint8_t mantissa_bits,
-                 std::uint32_t bias) {
-  out.u8(0x11);
-  out.u8(0x20);  // the leading mantissa bit is implied
-  out.u8(static_cast<std::uint8_t>(8 * size - 1));
-  out.u8(0);
-  out.u32(static_cast<std::uint32_t>(size));
-  out.u16(0);
-  out.u16(static_cast<std::uint16_t>(8 * size));
-  out.u8(mantissa_bits);
-  out.u8(exponent_bits);
-  out.u8(0);
-  out.u8(mantissa_bits);
-  out.u32(bias);
-}
-
-void write_boolean(FieldWriter& out) {
-  out.u8(0x18);
-  out.u16(2);
-  out.u8(0);
-  out.u32(1);
-  write_fixed_point(out, 1, true);
-  out.text("FALSE");
-  out.zeros(3);
-  out.text("TRUE");
-  out.zeros(4);
-  out.u8(0);
-  out.u8(1);
-}
-
-void write_opaque(FieldWriter& out, std::size_t size) {
-  out.u8(0x15);
-  out.u8(0);
-  out.u16(0);
-  out.u32(static_cast<std::uint32_t>(size));
-}
-
-void write_string_type(FieldWriter& out, Hdf5Charset charset) {
-  out.u8(0x19);
-  out.u8(0x01);
-  out.u8(static_cast<std::uint8_t>(charset));
-  out.u8(0);
-  out.u32(16);
-  write_fixed_point(out, 1, false);
-}
-
-// The datatype message of a dataset; empty for a dtype that HDF5 files of Keras do not hold.
-std::optional<std::vector<std::byte>> datatype_of(DType dtype) {
-  FieldWriter out;
-  switch (dtype) {
-    case DType::kFloat16: write_float(out, 2, 5, 10, 15); break;
-    case DType::kFloat32: write_float(out, 4, 8, 23, 127); break;
-    case DType::kFloat64: write_float(out, 8, 11, 52, 1023); break;
-    case DType::kBool: write_boolean(out); break;
-    case DType::kBFloat16: write_opaque(out, 2); break;
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64: write_fixed_point(out, dtype_size(dtype), true); break;
-    case DType::kUInt8:
-    case DType::kUInt16:
-    case DType::kUInt32:
-    case DType::kUInt64: write_fixed_point(out, dtype_size(dtype), false); break;
-    default: return std::nullopt;
-  }
-  return std::move(out.bytes());
-}
-
-void write_dataspace(FieldWriter& out, std::span<const std::int64_t> dims) {
-  out.u8(1);
-  out.u8(static_cast<std::uint8_t>(dims.size()));
-  out.u8(dims.empty() ? 0 : 1);
-  out.zeros(5);
-  for (int pass = 0; pass < 2; ++pass) {  // the extents, then the same as maximal extents
-    for (std::int64_t dim : dims) out.u64(static_cast<std::uint64_t>(dim));
-  }
-}
-
-std::vector<std::byte> padded(FieldWriter& out) {
-  out.pad_to(8);
-  return std::move(out.bytes());
-}
-
-// A version-1 object header with its messages in one block.
-std::vector<std::byte> object_header(const std::vector<Message>& messages) {
-  FieldWriter body;
-  for (const Message& message : messages) {
-    body.u16(message.type);
-    body.u16(static_cast<std::uint16_t>(message.body.size()));
-    body.u8(message.flags);
-    body.zeros(3);
-    body.raw(message.body);
-  }
-  FieldWriter out;
-  out.u8(1);
-  out.u8(0);
-  out.u16(static_cast<std::uint16_t>(messages.size()));
-  out.u32(1);
-  out.u32(static_cast<std::uint32_t>(body.size()));
-  out.u32(0);
-  out.raw(body.bytes());
-  return std::move(out.bytes());
-}
-
 }  // namespace
 
 struct Hdf5Writer::Node {
@@ -254,116 +134,10 @@ struct Hdf5Writer::Plan {
   std::uint64_t size = 0;
 
   void visit(Node& node);
-  std::vector<Message> messages(const Node& node) const;
-  std::vector<std::byte> group_metadata(const Node& node, std::uint64_t at) const;
+  std::vector<EncodedMessage> messages(const Node& node) const;
+  // With the places that its children have so far.
+  static GroupBlocks blocks_of(const Node& node);
 };
-
-namespace {
-
-// Places and bytes of one group's B-tree, local heap and symbol nodes, which follow its header.
-struct GroupBlocks {
-  struct Entry {
-    std::uint64_t name_offset = 0;
-    std::uint64_t header_address = 0;
-    bool is_group = false;
-    std::uint64_t tree_address = 0;
-    std::uint64_t heap_address = 0;
-  };
-  std::vector<Entry> entries;
-  FieldWriter names;
-
-  void add(std::string_view name, Entry entry) {
-    if (names.size() == 0) names.zeros(8);
-    entry.name_offset = names.size();
-    names.text(name);
-    names.u8(0);
-    names.pad_to(8);
-    entries.push_back(entry);
-  }
-  std::size_t heap_size() { return 32 + std::max<std::size_t>(names.size(), 8); }
-  std::size_t leaves() const { return (entries.size() + kLeafEntries - 1) / kLeafEntries; }
-  // Number of tree nodes on each level, lowest first; an empty group has one empty node.
-  std::vector<std::size_t> levels() const {
-    std::vector<std::size_t> counts;
-    std::size_t count = leaves();
-    do {
-      count = std::max<std::size_t>(1, (count + kTreeChildren - 1) / kTreeChildren);
-      counts.push_back(count);
-    } while (count > 1);
-    return counts;
-  }
-  std::size_t total_size() {
-    std::size_t nodes = 0;
-    for (std::size_t count : levels()) nodes += count;
-    return heap_size() + leaves() * kLeafSize + nodes * kTreeNodeSize;
-  }
-};
-
-void write_symbol_entry(FieldWriter& out, const GroupBlocks::Entry& entry) {
-  out.u64(entry.name_offset);
-  out.u64(entry.header_address);
-  out.u32(entry.is_group ? 1 : 0);
-  out.u32(0);
-  out.u64(entry.is_group ? entry.tree_address : 0);
-  out.u64(entry.is_group ? entry.heap_address : 0);
-}
-
-void write_local_heap(FieldWriter& out, GroupBlocks& group, std::uint64_t at) {
-  if (group.names.size() == 0) group.names.zeros(8);
-  out.text("HEAP");
-  out.u32(0);
-  out.u64(group.names.size());
-  out.u64(1);  // no free block
-  out.u64(at + 32);
-  out.raw(group.names.bytes());
-}
-
-void write_leaves(FieldWriter& out, const GroupBlocks& group) {
-  for (std::size_t first = 0; first < group.entries.size(); first += kLeafEntries) {
-    const std::size_t count = std::min(kLeafEntries, group.entries.size() - first);
-    out.text("SNOD");
-    out.u8(1);
-    out.u8(0);
-    out.u16(static_cast<std::uint16_t>(count));
-    for (std::size_t i = 0; i < count; ++i) write_symbol_entry(out, group.entries[first + i]);
-    out.zeros((kLeafEntries - count) * 40);
-  }
-}
-
-// One level of the tree. `children` are the places of what lies below, `last_names` the heap offset of the
-// greatest name below each; both are replaced by those of this level.
-void write_tree_level(FieldWriter& out, std::uint8_t level, std::uint64_t at, std::vector<std::uint64_t>& children,
-                      std::vector<std::uint64_t>& last_names) {
-  const std::size_t nodes = std::max<std::size_t>(1, (children.size() + kTreeChildren - 1) / kTreeChildren);
-  std::vector<std::uint64_t> places;
-  std::vector<std::uint64_t> keys;
-  std::uint64_t left_key = 0;
-  for (std::size_t node = 0; node < nodes; ++node) {
-    const std::size_t first = node * kTreeChildren;
-    const std::size_t count = std::min(kTreeChildren, children.size() - first);
-    const std::uint64_t place = at + node * kTreeNodeSize;
-    const std::size_t start = out.size();
-    out.text("TREE");
-    out.u8(0);
-    out.u8(level);
-    out.u16(static_cast<std::uint16_t>(count));
-    out.u64(node == 0 ? kUndefinedAddress : place - kTreeNodeSize);
-    out.u64(node + 1 == nodes ? kUndefinedAddress : place + kTreeNodeSize);
-    out.u64(left_key);
-    for (std::size_t i = 0; i < count; ++i) {
-      out.u64(children[first + i]);
-      left_key = last_names[first + i];
-      out.u64(left_key);
-    }
-    out.zeros(kTreeNodeSize - (out.size() - start));
-    places.push_back(place);
-    keys.push_back(left_key);
-  }
-  children = std::move(places);
-  last_names = std::move(keys);
-}
-
-}  // namespace
 
 Hdf5Writer::Hdf5Writer() : root_(std::make_unique<Node>()) {}
 Hdf5Writer::~Hdf5Writer() = default;
@@ -398,7 +172,7 @@ void Hdf5Writer::add_group(std::string_view path) {
 }
 
 void Hdf5Writer::add_dataset(std::string_view path, DType dtype, const Shape& shape, TensorSource source) {
-  if (!datatype_of(dtype)) {
+  if (!hdf5::datatype_of(dtype)) {
     throw_invalid_argument(fmt::format("\"{}\": dtype {} cannot be stored in an HDF5 file of Keras", path, dtype_name(dtype)));
   }
   const auto count = shape.num_elements();
@@ -456,41 +230,41 @@ void Hdf5Writer::Plan::visit(Node& node) {
   for (auto& [name, child] : node.children) visit(*child);
 }
 
-std::vector<Message> Hdf5Writer::Plan::messages(const Node& node) const {
-  std::vector<Message> messages;
+std::vector<EncodedMessage> Hdf5Writer::Plan::messages(const Node& node) const {
+  std::vector<EncodedMessage> messages;
   FieldWriter out;
   if (node.is_group) {
     out.u64(node.tree_address);
     out.u64(node.heap_address);
-    messages.push_back({0x11, 0, padded(out)});
+    messages.push_back({0x11, 0, hdf5::padded(out)});
   } else {
-    write_dataspace(out, node.shape.dims());
-    messages.push_back({0x01, 0, padded(out)});
+    hdf5::write_dataspace(out, node.shape.dims());
+    messages.push_back({0x01, 0, hdf5::padded(out)});
     FieldWriter type;
-    type.raw(*datatype_of(node.dtype));
-    messages.push_back({0x03, 1, padded(type)});
+    type.raw(*hdf5::datatype_of(node.dtype));
+    messages.push_back({0x03, 1, hdf5::padded(type)});
     FieldWriter fill;
     for (int field : {2, 2, 2, 1, 0, 0, 0, 0}) fill.u8(static_cast<std::uint8_t>(field));
-    messages.push_back({0x05, 1, padded(fill)});
+    messages.push_back({0x05, 1, hdf5::padded(fill)});
     FieldWriter layout;
     layout.u8(3);
     layout.u8(1);
     layout.u64(node.data_address);
     layout.u64(node.data_size);
-    messages.push_back({0x08, 0, padded(layout)});
+    messages.push_back({0x08, 0, hdf5::padded(layout)});
   }
   for (std::size_t i = 0; i < node.attributes.size(); ++i) {
     const Attribute& attribute = node.attributes[i];
     const bool empty = attribute.texts.empty();
     FieldWriter type;
     if (empty) {
-      write_float(type, 8, 11, 52, 1023);
+      type.raw(*hdf5::datatype_of(DType::kFloat64));
     } else {
-      write_string_type(type, attribute.charset);
+      hdf5::write_string_type(type, attribute.charset);
     }
     FieldWriter space;
     const std::array<std::int64_t, 1> dims{static_cast<std::int64_t>(attribute.texts.size())};
-    write_dataspace(space, std::span(dims).first(attribute.scalar ? 0 : 1));
+    hdf5::write_dataspace(space, std::span(dims).first(attribute.scalar ? 0 : 1));
     FieldWriter body;
     body.u8(1);
     body.u8(0);
@@ -500,37 +274,24 @@ std::vector<Message> Hdf5Writer::Plan::messages(const Node& node) const {
     body.text(attribute.name);
     body.u8(0);
     body.pad_to(8);
-    body.raw(padded(type));
-    body.raw(padded(space));
+    body.raw(hdf5::padded(type));
+    body.raw(hdf5::padded(space));
     for (const HeapReference& reference : node.references[i]) {
       body.u32(reference.length);
       body.u64(heap.address(reference));
       body.u32(reference.index);
     }
-    messages.push_back({0x0c, 0, padded(body)});
+    messages.push_back({0x0c, 0, hdf5::padded(body)});
   }
   return messages;
 }
 
-std::vector<std::byte> Hdf5Writer::Plan::group_metadata(const Node& node, std::uint64_t at) const {
+GroupBlocks Hdf5Writer::Plan::blocks_of(const Node& node) {
   GroupBlocks blocks;
   for (const auto& [name, child] : node.children) {
     blocks.add(name, {0, child->header_address, child->is_group, child->tree_address, child->heap_address});
   }
-  FieldWriter out;
-  write_local_heap(out, blocks, at);
-  std::vector<std::uint64_t> children;
-  std::vector<std::uint64_t> last_names;
-  for (std::size_t leaf = 0; leaf < blocks.leaves(); ++leaf) {
-    children.push_back(at + out.size() + leaf * kLeafSize);
-    last_names.push_back(blocks.entries[std::min(blocks.entries.size(), (leaf + 1) * kLeafEntries) - 1].name_offset);
-  }
-  write_leaves(out, blocks);
-  const std::size_t levels = blocks.levels().size();
-  for (std::size_t level = 0; level < levels; ++level) {
-    write_tree_level(out, static_cast<std::uint8_t>(level), at + out.size(), children, last_names);
-  }
-  return std::move(out.bytes());
+  return blocks;
 }
 
 void Hdf5Writer::build() {
@@ -540,14 +301,13 @@ void Hdf5Writer::build() {
   std::uint64_t at = kSuperblockSize;
   for (Node* node : plan->nodes) {
     node->header_address = at;
-    node->header_size = object_header(plan->messages(*node)).size();
+    node->header_size = hdf5::object_header(plan->messages(*node)).size();
     at += node->header_size;
     if (!node->is_group) continue;
-    GroupBlocks blocks;
-    for (const auto& [name, child] : node->children) blocks.add(name, {});
+    const GroupBlocks blocks = Plan::blocks_of(*node);
     node->heap_address = at;
-    at += blocks.total_size();
-    node->tree_address = at - kTreeNodeSize;  // the tree's root node comes last
+    node->tree_address = blocks.tree_address(at);
+    at += blocks.size();
   }
   at = plan->heap.place(at);
   const std::uint64_t metadata_size = at;
@@ -562,17 +322,17 @@ void Hdf5Writer::build() {
   FieldWriter out;
   out.text("\x89HDF\r\n\x1a\n");
   for (int field : {0, 0, 0, 0, 0, 8, 8, 0}) out.u8(static_cast<std::uint8_t>(field));
-  out.u16(kLeafEntries / 2);
-  out.u16(kTreeChildren / 2);
+  out.u16(hdf5::kLeafEntries / 2);
+  out.u16(hdf5::kTreeChildren / 2);
   out.u32(0);
   out.u64(0);
   out.u64(kUndefinedAddress);
   out.u64(plan->size);
   out.u64(kUndefinedAddress);
-  write_symbol_entry(out, {0, root_->header_address, true, root_->tree_address, root_->heap_address});
+  hdf5::write_symbol_entry(out, {0, root_->header_address, true, root_->tree_address, root_->heap_address});
   for (const Node* node : plan->nodes) {
-    out.raw(object_header(plan->messages(*node)));
-    if (node->is_group) out.raw(plan->group_metadata(*node, node->heap_address));
+    out.raw(hdf5::object_header(plan->messages(*node)));
+    if (node->is_group) out.raw(Plan::blocks_of(*node).bytes(node->heap_address));
   }
   plan->heap.write(out);
   if (out.size() != metadata_size) throw_internal("the plan of an HDF5 file does not hold");
