@@ -11,6 +11,8 @@
 
 #include <lockstep/lockstep.h>
 
+#include "expect.h"
+
 namespace ls = lockstep;
 namespace fs = std::filesystem;
 
@@ -23,13 +25,6 @@ ls::data::Dataset get_data() {
   const auto x = ls::random::normal({kRows, kFeatures}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{3});
   const auto y = ls::ops::reduce_sum(x, std::vector<std::int64_t>{1}, true);
   return ls::data::Dataset::from_tensor_slices(ls::data::Element{x, y}).batch(kGlobalBatch);
-}
-
-int failures = 0;
-void expect(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "NOT AS EXPECTED: %s\n", what);
-  ++failures;
 }
 
 }  // namespace

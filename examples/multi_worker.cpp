@@ -13,6 +13,8 @@
 
 #include <lockstep/lockstep.h>
 
+#include "expect.h"
+
 namespace ls = lockstep;
 namespace fs = std::filesystem;
 
@@ -58,13 +60,6 @@ fs::path write_path(const fs::path& path, const ls::distribute::ClusterResolver&
 
 void remove_temporary(const fs::path& written, const ls::distribute::ClusterResolver& cluster) {
   if (!is_chief(cluster)) fs::remove_all(written.parent_path());
-}
-
-int failures = 0;
-void expect(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "NOT AS EXPECTED: %s\n", what);
-  ++failures;
 }
 
 }  // namespace

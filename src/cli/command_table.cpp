@@ -77,7 +77,7 @@ Command fit_command() {
           {"lockstep fit model.keras --data train.npz --epochs 5 --batch-size 128 --strategy mirrored:2 --save trained.keras",
            "lockstep fit model.keras --data fashion-mnist --rescale 1/255 --epochs 10 --checkpoint-dir run1 --save out.keras",
            "lockstep launch -n 4 -- fit model.keras --data train.npz --checkpoint-dir run2 --save out.keras"},
-          ", 42 stopped by SIGTERM after saving to --checkpoint-dir"};
+          ", 42 stopped by SIGTERM or SIGINT after saving to --checkpoint-dir"};
 }
 
 Command convert_command() {

@@ -10,6 +10,7 @@
 #include "lockstep/cli/artifact.h"
 #include "lockstep/cli/commands.h"
 #include "lockstep/cli/elements.h"
+#include "lockstep/cli/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -132,7 +133,7 @@ int diff(const Arguments& arguments) {
   std::fflush(stdout);
   fmt::print(stderr, "lockstep: {} and {} differ: structure {}, tensors {}, optimizer {}, config {}\n", a.path, b.path,
              tally.structure, tally.tensors, tally.optimizer, tally.config);
-  return 1;
+  return kFailure;
 }
 
 }  // namespace lockstep::cli

@@ -15,13 +15,13 @@
 #include "lockstep/base/strings.h"
 #include "lockstep/cli/command_table.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/exit_codes.h"
 #include "lockstep/cli/local_job.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr std::int64_t kMostWorkers = 1024;
-constexpr int kPreempted = 42;  // workers that were asked to stop, and have saved
 
 std::string own_path() {
   char path[4096];
@@ -105,6 +105,21 @@ void set_cluster(LocalJob& job, const std::vector<int>& ports) {
   }
 }
 
+// A job that was stopped from outside: who has saved says so itself.
+void tell_stopped(const LocalJob& job, const JobEnd& end) {
+  if (end.status == 0 || end.status == kPreempted) return;
+  std::string text = fmt::format("stopped by SIG{}", sigabbrev_np(end.stop_signal));
+  if (end.stopped_twice) text += "; the workers were killed at the second signal";
+  if (job.arguments.empty() || job.arguments[0] != "fit") {
+  } else if (find_option(job.arguments, "--checkpoint-dir") == job.arguments.end()) {
+    text += "; nothing is saved, as fit has no --checkpoint-dir";
+  } else {
+    text += end.stopped_twice ? "" : " before all workers were training";
+    text += "; the same command goes on from the last checkpoint";
+  }
+  fmt::print(stderr, "lockstep: launch: {}\n", text);
+}
+
 std::chrono::milliseconds seconds_of(const Arguments& arguments, const std::string& name) {
   return std::chrono::seconds(arguments.integer(name, 0));
 }
@@ -135,6 +150,7 @@ int launch(const Arguments& arguments) {
     set_cluster(job, ports.ports());
     job.append_to_logs = attempt > 0;
     const JobEnd end = run_local_job(job);
+    if (end.stop_signal != 0) tell_stopped(job, end);
     if (end.status == 0 || end.status == kPreempted || end.stop_signal != 0 || attempt == restarts) return end.status;
     fmt::print(stderr, "lockstep: launch: starting all workers again ({} of {})\n", attempt + 1, restarts);
   }

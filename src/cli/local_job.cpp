@@ -288,6 +288,7 @@ class Runner {
     if (signal == SIGCHLD) return;
     const bool again = end_.stop_signal != 0;
     if (!again) end_.stop_signal = signal;
+    end_.stopped_twice = again;
     send(again ? SIGKILL : signal);
   }
 
@@ -310,15 +311,17 @@ class Runner {
   }
 
   void take_failure(std::size_t i, int status) {
-    if (end_.status != 0) return;  // what follows from the first
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    end_.status = signal ? 128 + signal : WEXITSTATUS(status);
+    const int code = signal ? 128 + signal : WEXITSTATUS(status);
+    if (signal && (signal == end_.stop_signal || end_.stopped_twice)) end_.status = 128 + end_.stop_signal;
+    if (end_.status != 0 && deadline_) return;  // what follows from the first
+    if (end_.status == 0) end_.status = code;
     deadline_ = Clock::now() + job_.grace;
-    if (signal && signal == end_.stop_signal) return;  // as it was told to
+    if (end_.stop_signal != 0) return;  // as it was told to
     const char* const name = signal ? sigabbrev_np(signal) : nullptr;
     std::string how = signal ? fmt::format("was killed by signal {} (SIG{})", signal, name ? name : "?")
                              : fmt::format("ended with status {}", end_.status);
-    if (end_.stop_signal == 0 && running() > 0) {
+    if (running() > 0) {
       how += fmt::format("; the others have {} s to end", std::chrono::duration<double>(job_.grace).count());
     }
     say(fmt::format("{} {}", job_.names[i], how));

@@ -39,13 +39,14 @@ struct LocalJob {
 };
 
 struct JobEnd {
-  int status = 0;       // of the first worker that failed; 128 + n for one killed by signal n
+  int status = 0;       // of the first worker that failed or ended by the stop signal; 128 + n for one killed by signal n
   int stop_signal = 0;  // the signal that this process was sent and has passed on; 0: none
+  bool stopped_twice = false;  // a second one came, and those that still ran were killed
 };
 
 // Starts all workers and waits for them. The chief has this process's standard streams; what the others say goes to
 // standard error, each line with "[worker 1] " before it. SIGINT, SIGTERM and SIGHUP are passed on to all workers, a
-// second one kills them. When a worker fails, which is told in a line, those that have not ended after the grace time
+// second one kills them. When a worker fails without that, which is told in a line, those that have not ended after the grace time
 // are sent SIGTERM, and SIGKILL five seconds later. Throws NotFound when the program cannot be started.
 JobEnd run_local_job(const LocalJob& job);
 

@@ -1,5 +1,4 @@
-// The command line: parse, call the library, print. Exit codes: 0 success, 1 failure (diff: something differs), 2 wrong usage,
-// 3 verify found damage, 42 fit was asked to stop (SIGTERM) and has saved.
+// The command line: parse, call the library, print.
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,12 +18,10 @@
 #include "lockstep/base/strings.h"
 #include "lockstep/cli/command_table.h"
 #include "lockstep/cli/engine_loader.h"
+#include "lockstep/cli/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
-
-constexpr int kFailure = 1;
-constexpr int kUsage = 2;
 
 const Command* find_command(const std::vector<Command>& commands, const std::string& name) {
   for (const Command& command : commands) {

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/engine_commands.h"
+#include "lockstep/cli/exit_codes.h"
 #include "lockstep/cli/feed.h"
 #include "lockstep/cli/target_kind.h"
 #include "lockstep/cli/worker_job.h"
@@ -143,24 +144,28 @@ void require_directory(const Arguments& arguments) {
   }
 }
 
-}  // namespace
+volatile std::sig_atomic_t stop_signal = SIGTERM;  // which of the two it was; SIGTERM when another worker was asked
 
-namespace {
-
-// The tool's status when fit was asked to stop and has saved; TensorFlow's preemption handler ends with the same.
-constexpr int kPreempted = 42;
-
-// From now on the first SIGTERM asks fit to stop at a step that all workers agree on; a second one ends the process at once.
-void stop_in_order_on_sigterm() {
+// From now on the first SIGTERM or SIGINT asks fit to stop at a step that all workers agree on; a second one ends the process
+// at once. A signal that is ignored (nohup, a shell's background job) stays so.
+void stop_in_order_on_signals() {
   struct sigaction action {};
-  action.sa_handler = [](int) { keras::Trainer::request_preemption(); };
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = [](int signal) {
+    stop_signal = signal;
+    for (const int each : {SIGTERM, SIGINT}) std::signal(each, SIG_DFL);
+    keras::Trainer::request_preemption();
+  };
+  action.sa_flags = SA_RESTART;
+  for (const int each : {SIGTERM, SIGINT}) {
+    struct sigaction before {};
+    if (sigaction(each, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(each, &action, nullptr);
+  }
 }
 
 int tell_stopped(const Arguments& arguments, const std::string& directory) {
   if (speaks(arguments)) {
-    fmt::print(stderr, "lockstep: stopped by SIGTERM; all is saved in {}, and the same command goes on from there\n", directory);
+    fmt::print(stderr, "lockstep: stopped by SIG{}; all is saved in {}, and the same command goes on from there\n",
+               sigabbrev_np(stop_signal), directory);
   }
   return kPreempted;
 }
@@ -203,7 +208,7 @@ int fit(const Arguments& arguments) {
   }
   if (directory) {
     options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
-    stop_in_order_on_sigterm();
+    stop_in_order_on_signals();
   }
   keras::History untrained;
   std::shared_ptr<keras::History> history;

@@ -5,13 +5,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/artifact.h"
 #include "lockstep/cli/commands.h"
+#include "lockstep/cli/exit_codes.h"
 #include "lockstep/io/zip.h"
 
 namespace lockstep::cli {
 namespace {
-
-// Exit code of a damaged artifact.
-constexpr int kDamaged = 3;
 
 // Every member of an archive, its checksum too.
 void read_members(const std::string& path) {

@@ -18,20 +18,10 @@ constexpr int kSilentBeats = 4;  // so many missed beats tell who broke a connec
 
 std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
 
-double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000.0; }
-
 std::uint64_t leading_number(const std::string& text, std::size_t begin) {
   std::uint64_t number = 0;
   if (begin < text.size()) std::from_chars(text.data() + begin, text.data() + text.size(), number);
   return number;
-}
-
-std::string fault_text(const Fault& fault) { return fmt::format("{} {}", static_cast<int>(fault.code), fault.message); }
-
-Fault parse_fault(const std::string& text) {
-  const std::size_t space = std::min(text.find(' '), text.size());
-  const auto code = static_cast<Code>(leading_number(text, 0));
-  return {code == Code::kDeadlineExceeded ? code : Code::kUnavailable, text.substr(std::min(space + 1, text.size()))};
 }
 
 }  // namespace
@@ -56,6 +46,7 @@ struct HealthMonitor::Shared {
     Clock::time_point heard;
     std::uint64_t collective = 0;
     bool left = false;
+    milliseconds silent() const { return std::chrono::duration_cast<milliseconds>(Clock::now() - heard); }
   };
   std::vector<Peer> peers;
   Clock::time_point last_round = Clock::now();
@@ -69,12 +60,23 @@ struct HealthMonitor::Shared {
   void see_off();
   void note(const std::vector<std::string>& values);
   Fault lost(std::size_t rank, milliseconds silent) const;
+  Fault left_early(std::size_t rank) const;
   void set_fault(Fault found);
+  void await_publication(std::unique_lock<std::mutex>& lock);
 };
 
 Fault HealthMonitor::Shared::lost(std::size_t rank, milliseconds silent) const {
   return {Code::kUnavailable, fmt::format("{} is lost: nothing was heard of it for {:.1f} s (killed, stopped, or cut off)",
                                           options.names[rank], seconds(silent))};
+}
+
+Fault HealthMonitor::Shared::left_early(std::size_t rank) const {
+  return {Code::kUnavailable, fmt::format("{} has ended its program while others still work", options.names[rank])};
+}
+
+// Returns when the others can read the fault, or cannot any more.
+void HealthMonitor::Shared::await_publication(std::unique_lock<std::mutex>& lock) {
+  changed.wait_for(lock, milliseconds(1000), [&] { return fault_published || store_lost; });
 }
 
 void HealthMonitor::Shared::set_fault(Fault found) {
@@ -84,20 +86,19 @@ void HealthMonitor::Shared::set_fault(Fault found) {
 
 // With the mutex held.
 void HealthMonitor::Shared::note(const std::vector<std::string>& values) {
-  const Clock::time_point now = Clock::now();
   for (std::size_t i = 0; i < peers.size(); ++i) {
     Peer& peer = peers[i];
     if (values[i] != peer.beat) {
       peer.beat = values[i];
-      peer.heard = now;
+      peer.heard = Clock::now();
       peer.left = peer.beat == kLeft;
       if (!peer.left) peer.collective = leading_number(peer.beat, peer.beat.find(' ') + 1);
     }
-    const auto silent = std::chrono::duration_cast<milliseconds>(now - peer.heard);
+    const milliseconds silent = peer.silent();
     if (static_cast<int>(i) != options.rank && !peer.left && silent > options.timeout) set_fault(lost(i, silent));
   }
   if (!values.back().empty()) set_fault(parse_fault(values.back()));
-  last_round = now;
+  last_round = Clock::now();
 }
 
 void HealthMonitor::Shared::round(std::uint64_t number) {
@@ -166,7 +167,7 @@ void HealthMonitor::leave() {
   if (!shared_->started) return;
   if (shared_->fault) {
     // Time for the others to learn the reason: from the store, which goes with rank 0.
-    shared_->changed.wait_for(lock, milliseconds(1000), [&] { return shared_->fault_published || shared_->store_lost; });
+    shared_->await_publication(lock);
     lock.unlock();
     if (shared_->options.rank == 0) std::this_thread::sleep_for(2 * shared_->options.interval);
     return;
@@ -211,10 +212,10 @@ Fault HealthMonitor::diagnose(const std::string& reason) {
     if (const auto known = fault()) return *known;
     std::unique_lock lock(shared_->mutex);
     for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
-      const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - shared_->peers[i].heard);
+      const milliseconds silent = shared_->peers[i].silent();
       if (static_cast<int>(i) == shared_->options.rank) continue;
       if (shared_->peers[i].left) {
-        shared_->set_fault({Code::kUnavailable, fmt::format("{} has ended its program while others still work", shared_->options.names[i])});
+        shared_->set_fault(shared_->left_early(i));
         return *shared_->fault;
       }
       if (silent > window) {
@@ -230,15 +231,15 @@ Fault HealthMonitor::diagnose(const std::string& reason) {
 Fault HealthMonitor::overdue(std::uint64_t number, milliseconds waited) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->fault) return *shared_->fault;
-  std::string late;
+  std::vector<std::string> late;
   for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
     if (static_cast<int>(i) == shared_->options.rank || shared_->peers[i].collective >= number) continue;
-    late += (late.empty() ? "" : ", ") + shared_->options.names[i];
+    late.push_back(shared_->options.names[i]);
   }
-  if (late.empty()) late = "the network between the workers";
+  if (late.empty()) late.emplace_back("the network between the workers");
   shared_->set_fault({Code::kDeadlineExceeded,
                       fmt::format("{} did not arrive at the step the others are at within {:.1f} s; it is too slow, stuck, or runs another "
-                                  "program (a longer time can be set)", late, seconds(waited))});
+                                  "program (a longer time can be set)", fmt::join(late, ", "), seconds(waited))});
   return *shared_->fault;
 }
 
@@ -254,7 +255,7 @@ std::optional<Fault> HealthMonitor::departed(std::uint64_t number) {
   const std::lock_guard lock(shared_->mutex);
   for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
     if (!shared_->peers[i].left || shared_->peers[i].collective >= number) continue;
-    shared_->set_fault({Code::kUnavailable, fmt::format("{} has ended its program while others still work", shared_->options.names[i])});
+    shared_->set_fault(shared_->left_early(i));
     return shared_->fault;
   }
   return std::nullopt;
@@ -264,7 +265,7 @@ void HealthMonitor::publish(const Fault& fault) {
   std::unique_lock lock(shared_->mutex);
   if (shared_->fault) return;
   shared_->set_fault(fault);
-  shared_->changed.wait_for(lock, milliseconds(1000), [&] { return shared_->fault_published || shared_->store_lost; });
+  shared_->await_publication(lock);
 }
 
 }  // namespace lockstep::collectives

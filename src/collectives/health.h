@@ -11,16 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/base/error.h"
+#include "lockstep/collectives/fault.h"
 #include "lockstep/collectives/job_store.h"
 
 namespace lockstep::collectives {
-
-// Why the group is broken.
-struct Fault {
-  Code code = Code::kUnavailable;
-  std::string message;
-};
 
 // Beats for this worker, watches the beats of the others, and spreads the first fault that anybody finds. The thread
 // never keeps the program from ending.

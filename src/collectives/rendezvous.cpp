@@ -23,8 +23,6 @@ constexpr milliseconds kProbe{1000};
 constexpr milliseconds kVerdict{2000};  // rank 0 gives up first, and says why
 constexpr milliseconds kLinger{300};  // so that the others read why the job did not start
 
-double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000.0; }
-
 // Time that runs out, with a word to the user now and then.
 class Patience {
  public:
@@ -72,47 +70,40 @@ std::string difference(const JobOptions& options, const Json& own, const std::st
   return {};
 }
 
-std::string join_names(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 // Rank 0's part: waits for all hellos, compares them, and says go, or why not.
 void welcome(JobStore& store, const JobOptions& options, Patience& patience) {
   const int size = static_cast<int>(options.names.size());
   const Json own = hello_of(options);
-  std::string trouble;
-  Code code = Code::kInvalidArgument;
+  Fault trouble{Code::kInvalidArgument, ""};
   std::vector<bool> here(options.names.size(), false);
   std::vector<std::string> missing;
-  for (here[0] = true; trouble.empty();) {
+  for (here[0] = true;;) {
     missing.clear();
     for (int rank = 1; rank < size; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       if (!here[at] && store.has(hello_key(rank))) {
         here[at] = true;
-        trouble = difference(options, own, store.get(hello_key(rank)), rank);
-        if (!trouble.empty()) break;
+        trouble.message = difference(options, own, store.get(hello_key(rank)), rank);
+        if (!trouble.message.empty()) break;
       }
       if (!here[at]) missing.push_back(options.names[at]);
     }
-    if (!trouble.empty() || missing.empty()) break;
+    if (!trouble.message.empty() || missing.empty()) break;
+    const std::string absent = fmt::format("{}", fmt::join(missing, ", "));
     if (patience.over()) {
-      code = Code::kDeadlineExceeded;
-      trouble = fmt::format("{} did not start within {:.0f} s; start every worker of the cluster, and see that {} can be reached "
-                            "from there", join_names(missing), seconds(options.startup_timeout), options.addresses[0]);
+      trouble = {Code::kDeadlineExceeded, fmt::format("{} did not start within {:.0f} s; start every worker of the cluster, and see that {} can "
+                                                      "be reached from there", absent, seconds(options.startup_timeout), options.addresses[0])};
       break;
     }
     patience.pause([&] {
-      store.set(kWaiting, join_names(missing));
-      return join_names(missing);
+      store.set(kWaiting, absent);
+      return absent;
     });
   }
-  store.set(kGo, trouble.empty() ? "" : fmt::format("{} {}", static_cast<int>(code), trouble));
-  if (trouble.empty()) return;
+  store.set(kGo, trouble.message.empty() ? "" : fault_text(trouble));
+  if (trouble.message.empty()) return;
   std::this_thread::sleep_for(kLinger);
-  throw Error(code, trouble);
+  throw Error(trouble.code, trouble.message);
 }
 
 // Another rank's part. False when the store is that of a job in which this rank has been before: this process holds the
@@ -139,8 +130,8 @@ bool introduce(JobStore& store, const JobOptions& options, Patience& patience) {
   }
   const std::string go = store.get(kGo);
   if (go.empty()) return true;
-  const std::size_t space = go.find(' ');
-  throw Error(static_cast<Code>(std::stoi(go.substr(0, space))), go.substr(space + 1));
+  const Fault trouble = parse_fault(go);
+  throw Error(trouble.code, trouble.message);
 }
 
 // The connection to rank 0, tried until it is there.
@@ -167,29 +158,29 @@ Meeting meet(const JobOptions& options) {
   Meeting meeting;
   const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
   const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
-  if (!address.empty() && !(options.rank == 0 && options.store_is_served)) meeting.place = std::make_unique<Listener>(name, parse_address(address).port);
-  if (options.rank == 0 && options.store_is_served) {
-    meeting.store = reach_leader(options, patience, meeting.local_address);
-    HealthMonitor::announce(*meeting.store, 0);
-    welcome(*meeting.store, options, patience);
-  } else if (options.rank == 0) {
+  const bool serves = options.rank == 0 && !options.store_is_served;
+  if (!address.empty() && (serves || options.rank != 0)) meeting.place = std::make_unique<Listener>(name, parse_address(address).port);
+  if (serves) {
     const HostPort own = parse_address(address);
     meeting.store = serve_store("localhost", own.port, *meeting.place, options.startup_timeout);
     meeting.place.reset();
     meeting.local_address = local_address_of(own.host).value_or("");
-    HealthMonitor::announce(*meeting.store, 0);
-    welcome(*meeting.store, options, patience);
   } else {
     meeting.store = reach_leader(options, patience, meeting.local_address);
-    while (!introduce(*meeting.store, options, patience)) {
-      meeting.store = nullptr;
-      if (patience.over()) {
-        throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there", options.names[0], name,
-                                            seconds(options.startup_timeout)));
-      }
-      patience.pause([&] { return fmt::format("{} to end the job before", options.names[0]); });
-      meeting.store = reach_leader(options, patience, meeting.local_address);
+  }
+  if (options.rank == 0) {
+    HealthMonitor::announce(*meeting.store, 0);
+    welcome(*meeting.store, options, patience);
+    return meeting;
+  }
+  while (!introduce(*meeting.store, options, patience)) {
+    meeting.store = nullptr;
+    if (patience.over()) {
+      throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there", options.names[0], name,
+                                          seconds(options.startup_timeout)));
     }
+    patience.pause([&] { return fmt::format("{} to end the job before", options.names[0]); });
+    meeting.store = reach_leader(options, patience, meeting.local_address);
   }
   return meeting;
 }

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/base/error.h"
+#include "lockstep/collectives/fault.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -19,8 +19,7 @@ constexpr char kBusy = 'b', kDone = 'd', kFailed = 'f';
 // What this rank's work came to.
 struct Outcome {
   char state = kBusy;
-  std::string text;  // the result, or the error's message
-  Code code = Code::kUnknown;
+  std::string text;  // the result, or the fault
 };
 
 // Takes part in rounds until no rank is busy any more, then exchanges the outcomes.
@@ -28,7 +27,7 @@ class Rounds {
  public:
   explicit Rounds(Communicator& group) : group_(group), thread_([this] { run(); }) {}
   ~Rounds() {
-    if (thread_.joinable()) finish({kFailed, "the work was given up", Code::kInternal});
+    if (thread_.joinable()) finish({kFailed, fault_text({Code::kInternal, "the work was given up"})});
   }
 
   void finish(Outcome outcome) {
@@ -41,7 +40,7 @@ class Rounds {
   }
 
   std::exception_ptr lost;         // what a collective threw
-  std::vector<std::string> all;    // state, code and text of each rank
+  std::vector<std::string> all;    // state and text of each rank
 
  private:
   void run() {
@@ -54,7 +53,7 @@ class Rounds {
         busy = false;
         for (const std::string& each : group_.all_gather(state)) busy = busy || each[0] == kBusy;
       }
-      all = group_.all_gather(fmt::format("{}{:03}", mine_.state, static_cast<int>(mine_.code)) + mine_.text);
+      all = group_.all_gather(mine_.state + mine_.text);
     } catch (...) {
       lost = std::current_exception();
     }
@@ -74,26 +73,25 @@ std::vector<std::string> run_together(Communicator& group, std::string_view what
   std::exception_ptr own;
   Outcome outcome;
   try {
-    outcome = {kDone, work(), Code::kUnknown};
+    outcome = {kDone, work()};
   } catch (const Error& error) {
     own = std::current_exception();
-    outcome = {kFailed, error.message(), error.code()};
+    outcome = {kFailed, fault_text({error.code(), error.message()})};
   } catch (const std::exception& error) {
     own = std::current_exception();
-    outcome = {kFailed, error.what(), Code::kInternal};
+    outcome = {kFailed, fault_text({Code::kInternal, error.what()})};
   }
   rounds.finish(std::move(outcome));
   if (own) std::rethrow_exception(own);
   if (rounds.lost) std::rethrow_exception(rounds.lost);
-  constexpr std::size_t kHeader = 4;
   std::vector<std::string> results;
   for (std::size_t rank = 0; rank < rounds.all.size(); ++rank) {
-    const std::string& each = rounds.all[rank];
-    if (each[0] == kFailed) {
-      throw Error(static_cast<Code>(std::stoi(each.substr(1, 3))),
-                  fmt::format("{}: {}: {}", group.member_name(static_cast<int>(rank)), what, each.substr(kHeader)));
+    std::string text = rounds.all[rank].substr(1);
+    if (rounds.all[rank][0] == kFailed) {
+      const Fault fault = parse_fault(text);
+      throw Error(fault.code, fmt::format("{}: {}: {}", group.member_name(static_cast<int>(rank)), what, fault.message));
     }
-    results.push_back(each.substr(kHeader));
+    results.push_back(std::move(text));
   }
   return results;
 }

@@ -101,6 +101,50 @@ def test_a_job_is_started_again_from_its_checkpoints(tmp_path, request):
     compare(keras.models.load_model(tmp_path / "again.keras"), keras.models.load_model(tmp_path / "whole.keras"), 0, "restarted")
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_launcher_that_is_stopped_lets_its_workers_save(how, tmp_path, request):
+    start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 64)
+    options = ("--epochs", 60, "--batch-size", 8, "--seed", 5, "--history", tmp_path / "h.json")
+    tool.ok("launch", "-n", 2, "--", "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--save", tmp_path / "whole.keras", *options)
+    command = (*options, "--checkpoint-dir", tmp_path / "ckpt", "--save", tmp_path / "again.keras")
+    job = start(tmp_path, *command)
+    wait_for(tmp_path / "ckpt" / "checkpoint")
+    job.send_signal(how)
+    out, err = job.communicate(timeout=60)
+    assert job.returncode == 42, err
+    assert err == f"lockstep: stopped by {how.name}; all is saved in {tmp_path / 'ckpt'}, and the same command goes on from there\n"
+    assert not (tmp_path / "again.keras").exists()
+    out, err = start(tmp_path, *command).communicate(timeout=60)
+    assert err == "" and "resumed after" in out, out + err
+    assert (tmp_path / "again.keras").read_bytes() == (tmp_path / "whole.keras").read_bytes()
+
+
+def test_a_stopped_launcher_without_checkpoints_says_that_nothing_is_saved(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 64)
+    job = start(tmp_path, "--epochs", 100000, "--save", tmp_path / "out.keras")
+    pid_of(job, 1)
+    time.sleep(0.5)
+    job.send_signal(signal.SIGINT)
+    assert job.communicate(timeout=20)[1] == "lockstep: launch: stopped by SIGINT; nothing is saved, as fit has no --checkpoint-dir\n"
+    assert job.returncode == 130
+
+
+def test_a_second_signal_ends_the_job_at_once(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 64)
+    job = start(tmp_path, "--epochs", 100000, "--checkpoint-dir", tmp_path / "ckpt")
+    wait_for(tmp_path / "ckpt" / "checkpoint")
+    os.kill(pid_of(job, 0), signal.SIGSTOP)  # the others wait for it
+    job.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    assert job.poll() is None
+    began = time.monotonic()
+    job.send_signal(signal.SIGINT)
+    err = job.communicate(timeout=20)[1]
+    assert time.monotonic() - began < 2 and job.returncode == 130, err
+    assert err == ("lockstep: launch: stopped by SIGINT; the workers were killed at the second signal; the same command goes on from the last "
+                   "checkpoint\n")
+
+
 CLUSTER = '{"worker": ["127.0.0.1:23451", "127.0.0.1:23452"]}'
 MALFORMED = {
     "no JSON": ('{"cluster": {"worker": ["a:1",]}}', "byte 30"),
@@ -123,6 +167,7 @@ MALFORMED = {
     "address is a number": ('{"cluster": {"worker": [2222]}, "task": {"type": "worker", "index": 0}}', "2222"),
     "no port": ('{"cluster": {"worker": ["a", "b:1"]}, "task": {"type": "worker", "index": 0}}', '"a" of worker 0 has no port'),
     "bad port": ('{"cluster": {"worker": ["a:70000"]}, "task": {"type": "worker", "index": 0}}', "70000"),
+    "bad port of another": ('{"cluster": {"worker": ["a:1", "b:99999"]}, "task": {"type": "worker", "index": 0}}', "99999"),
     "duplicate address": ('{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}', "worker 0 and to worker 1"),
     "duplicate host": ('{"cluster": {"worker": ["localhost:1", "127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}}', "127.0.0.1:1"),
     "task without cluster": ('{"task": {"type": "worker", "index": 1}}', "worker 1"),

@@ -178,28 +178,6 @@ def test_workers_with_different_jobs_refuse(option, mine, theirs, word, tmp_path
         assert peer.returncode == 1 and word in err and "worker 1" in err, err
 
 
-TF_CONFIGS = {
-    '{"cluster": ': "TF_CONFIG",
-    "": "TF_CONFIG",
-    '{"cluster": {"worker": ["a:1", "b:2"]}}': "task",
-    '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker"}}': "index",
-    '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 5}}': "5",
-    '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "foo", "index": 0}}': "foo",
-    '{"cluster": {"worker": ["a:1", "a:1"]}, "task": {"type": "worker", "index": 0}}': "a:1",
-    '{"cluster": {"worker": ["a", "b:2"]}, "task": {"type": "worker", "index": 0}}': '"a"',
-    '{"cluster": {"worker": "a:1"}, "task": {"type": "worker", "index": 0}}': "worker",
-    '{"cluster": {"worker": []}, "task": {"type": "worker", "index": 0}}': "worker",
-    '{"cluster": {"worker": ["a:1", "b:99999"]}, "task": {"type": "worker", "index": 0}}': "99999",
-}
-
-
-@pytest.mark.parametrize("text", list(TF_CONFIGS))
-def test_a_bad_tf_config_is_told_in_one_line(text, tmp_path, request):
-    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 8)
-    line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", env={"TF_CONFIG": text})
-    assert TF_CONFIGS[text] in line, line
-
-
 def test_launch(tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 29)
     one = fit(tmp_path, "default", "one.keras")

@@ -1,0 +1,22 @@
+// Why a worker cannot go on, and how the others are told.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::collectives {
+
+struct Fault {
+  Code code = Code::kUnavailable;
+  std::string message;
+};
+
+// A fault as a text that travels between workers, and back; whatever the text is, the code is a valid one.
+std::string fault_text(const Fault& fault);
+Fault parse_fault(const std::string& text);
+
+inline double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000.0; }
+
+}  // namespace lockstep::collectives
