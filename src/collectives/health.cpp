@@ -61,6 +61,7 @@ struct HealthMonitor::Shared {
   void note(const std::vector<std::string>& values);
   Fault lost(std::size_t rank, milliseconds silent) const;
   Fault left_early(std::size_t rank) const;
+  std::optional<Fault> most_silent(milliseconds limit) const;
   void set_fault(Fault found);
   void await_publication(std::unique_lock<std::mutex>& lock);
 };
@@ -77,6 +78,21 @@ Fault HealthMonitor::Shared::left_early(std::size_t rank) const {
 // Returns when the others can read the fault, or cannot any more.
 void HealthMonitor::Shared::await_publication(std::unique_lock<std::mutex>& lock) {
   changed.wait_for(lock, milliseconds(1000), [&] { return fault_published || store_lost; });
+}
+
+// The worker that has been silent for longest, and for longer than `limit`. While rank 0 does not answer, nothing is known of
+// the others.
+std::optional<Fault> HealthMonitor::Shared::most_silent(milliseconds limit) const {
+  const auto unanswered = std::chrono::duration_cast<milliseconds>(Clock::now() - last_round);
+  if (unanswered > limit) return options.rank == 0 ? std::nullopt : std::optional(lost(0, unanswered));
+  std::optional<Fault> found;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const milliseconds silent = peers[i].silent();
+    if (static_cast<int>(i) == options.rank || peers[i].left || silent <= limit) continue;
+    limit = silent;
+    found = lost(i, silent);
+  }
+  return found;
 }
 
 void HealthMonitor::Shared::set_fault(Fault found) {
@@ -231,6 +247,11 @@ Fault HealthMonitor::diagnose(const std::string& reason) {
 Fault HealthMonitor::overdue(std::uint64_t number, milliseconds waited) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->fault) return *shared_->fault;
+  // A line that was cut shows as silence before it is as long as the timeout.
+  if (const auto silent = shared_->most_silent(std::min(shared_->options.timeout, kSilentBeats * shared_->options.interval))) {
+    shared_->set_fault(*silent);
+    return *silent;
+  }
   std::vector<std::string> late;
   for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
     if (static_cast<int>(i) == shared_->options.rank || shared_->peers[i].collective >= number) continue;

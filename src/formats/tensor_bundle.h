@@ -147,10 +147,20 @@ class BundleWriter final : public TensorWriter {
 
   std::string prefix_;
   io::FileSystem& files_;
-  bool replaces_;
+  int num_shards_;  // in the name that the data gets first
   std::unique_ptr<BundleShard> shard_;
 };
 
+// The least number of shards, `least` or more, of which no data file of this prefix is there yet: a new bundle that is
+// written under this number leaves an older one whole. Data files without an index are removed first.
+int unused_shard_count(const std::string& prefix, int least, io::FileSystem& files = io::posix_file_system());
+// Removes temporary files of this prefix: those of processes of this machine that have died, or `all`, for the one among
+// several workers who knows that nobody is writing.
+void remove_temporaries(const std::string& prefix, bool all, io::FileSystem& files = io::posix_file_system());
+// After a failed commit: removes data files and index of the new bundle, unless its index has already taken the place of an
+// older one's (`replaces`).
+void take_back_bundle(const std::string& prefix, int num_shards, const std::string& index_bytes, bool replaces,
+                      io::FileSystem& files = io::posix_file_system()) noexcept;
 // Removes data files of this prefix that belong to another number of shards.
 void remove_other_shards(const std::string& prefix, int num_shards, io::FileSystem& files = io::posix_file_system());
 

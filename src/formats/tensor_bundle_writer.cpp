@@ -254,11 +254,13 @@ void BundleShard::add_slice(const std::string& name, const Shape& full_shape, co
   }
 }
 
-// A new prefix gets its final name at once. Over an old bundle the data is first written as shard 0 of
-// 2, a name that an index of ours never uses, see replace_old_bundle.
+// A new prefix gets its final name at once. Over an old bundle the data is first written as shard 0 of a number of shards that
+// is not in use, see replace_old_bundle.
 BundleWriter::BundleWriter(std::string prefix, io::FileSystem& files, std::uint64_t expected_size)
-    : prefix_(std::move(prefix)), files_(files), replaces_(io::is_file(files, bundle_index_path(prefix_))) {
-  shard_ = std::make_unique<BundleShard>(prefix_, 0, replaces_ ? 2 : 1, files_, expected_size);
+    : prefix_(std::move(prefix)), files_(files),
+      num_shards_(io::is_file(files, bundle_index_path(prefix_)) ? unused_shard_count(prefix_, 2, files) : 1) {
+  remove_temporaries(prefix_, false, files_);
+  shard_ = std::make_unique<BundleShard>(prefix_, 0, num_shards_, files_, expected_size);
 }
 
 BundleWriter::~BundleWriter() = default;
@@ -278,18 +280,25 @@ void BundleWriter::add_slice(const std::string& name, const Shape& full_shape, c
 void BundleWriter::finish() {
   const auto written = std::exchange(shard_, nullptr);
   if (!written) throw_failed_precondition(fmt::format("{}: finished twice", prefix_));
-  written->file().commit();
-  io::write_atomically(bundle_index_path(prefix_), written->entries().index_bytes(replaces_ ? 2 : 1), files_);
-  if (replaces_) replace_old_bundle(written->entries());
+  const bool replaces = num_shards_ > 1;
+  const std::string index = written->entries().index_bytes(num_shards_);
+  try {
+    written->file().commit();
+    io::write_atomically(bundle_index_path(prefix_), index, files_);
+  } catch (...) {
+    take_back_bundle(prefix_, num_shards_, index, replaces, files_);
+    throw;
+  }
+  if (replaces) replace_old_bundle(written->entries());
   remove_other_shards(prefix_, 1, files_);
 }
 
 // An index and its data cannot be replaced in one step, so there are two commits. The first index
-// names the data "0 of 2", which is a whole checkpoint already. Then the data gets its usual name
+// names the data "0 of n", which is a whole checkpoint already. Then the data gets its usual name
 // as well, over the old bundle's, and a second index says so. At each moment the index in place names
 // whole data, and in the end the bytes and names are those of a fresh save.
 void BundleWriter::replace_old_bundle(const BundleEntries& entries) {
-  const std::string staged = bundle_data_path(prefix_, 0, 2);
+  const std::string staged = bundle_data_path(prefix_, 0, num_shards_);
   const std::string usual = bundle_data_path(prefix_, 0, 1);
   const std::string linked = io::temporary_sibling(usual);
   if (!files_.link(staged, linked)) {
@@ -297,10 +306,60 @@ void BundleWriter::replace_old_bundle(const BundleEntries& entries) {
     copy.append(files_.map(staged)->bytes());
     copy.commit();
   } else {
-    files_.rename(linked, usual);
+    try {
+      files_.rename(linked, usual);
+    } catch (...) {
+      io::remove_all(files_, linked);
+      throw;
+    }
     files_.sync_path(io::parent_directory(prefix_));
   }
   io::write_atomically(bundle_index_path(prefix_), entries.index_bytes(1), files_);
+}
+
+int unused_shard_count(const std::string& prefix, int least, io::FileSystem& files) {
+  if (!io::is_directory(files, io::parent_directory(prefix))) return least;
+  if (!io::is_file(files, bundle_index_path(prefix))) remove_other_shards(prefix, 0, files);
+  const auto names = files.list(io::parent_directory(prefix));
+  const auto in_use = [&](int count) {
+    const std::string start = io::base_name(prefix) + ".data-", end = fmt::format("-of-{:05}", count);
+    return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return name.starts_with(start) && name.ends_with(end); });
+  };
+  while (in_use(least)) ++least;
+  return least;
+}
+
+void remove_temporaries(const std::string& prefix, bool all, io::FileSystem& files) {
+  const std::string directory = io::parent_directory(prefix), name = io::base_name(prefix);
+  if (!io::is_directory(files, directory)) return;
+  for (const std::string& entry : files.list(directory)) {
+    const std::string target = io::temporary_target(entry);
+    const bool ours = target == name + ".index" || target.starts_with(name + ".data-");
+    if (ours && (all || io::is_abandoned_temporary(entry))) files.remove_file(io::join_path(directory, entry));
+  }
+}
+
+void take_back_bundle(const std::string& prefix, int num_shards, const std::string& index_bytes, bool replaces, io::FileSystem& files) noexcept {
+  const auto quietly = [](const auto& work) {
+    try {
+      work();
+    } catch (...) {  // the next save of this prefix removes what is left
+    }
+  };
+  bool keep = false;
+  quietly([&] {
+    // The rename may have been done, and only its sync have failed.
+    const std::string index = bundle_index_path(prefix);
+    if (!io::is_file(files, index) || io::as_text(files.map(index)->bytes()) != index_bytes) return;
+    keep = replaces;
+    if (!keep) files.remove_file(index);
+  });
+  for (int shard = 0; shard < num_shards && !keep; ++shard) {
+    const std::string path = bundle_data_path(prefix, shard, num_shards);
+    quietly([&] {
+      if (files.stat(path)) files.remove_file(path);
+    });
+  }
 }
 
 void remove_other_shards(const std::string& prefix, int num_shards, io::FileSystem& files) {

@@ -75,6 +75,15 @@ void AtomicDirectory::commit() {
   remove_all(files_, old);
 }
 
+void remove_directory_at_once(const std::string& path, FileSystem& files) {
+  if (!is_directory(files, parent_directory(path))) return;
+  for (const std::string& each : abandoned_temporaries(path, files)) remove_all(files, each);
+  if (!is_directory(files, path)) return;
+  const std::string gone = temporary_sibling(path);
+  files.rename(path, gone);
+  remove_all(files, gone);
+}
+
 void AtomicDirectory::sync_tree(const std::string& directory) {
   for (const auto& name : files_.list(directory)) {
     const std::string entry = join_path(directory, name);
@@ -90,7 +99,7 @@ void AtomicDirectory::sync_tree(const std::string& directory) {
 void AtomicDirectory::carry_over(const std::string& old_directory) {
   bool moved = false;
   for (const auto& name : files_.list(old_directory)) {
-    if (std::find(owned_.begin(), owned_.end(), name) != owned_.end()) continue;
+    if (std::find(owned_.begin(), owned_.end(), name) != owned_.end() || !temporary_target(name).empty()) continue;
     const std::string target = join_path(path_, name);
     if (files_.stat(target)) continue;
     files_.rename(join_path(old_directory, name), target);

@@ -78,6 +78,10 @@ class AtomicDirectory {
   bool finished_ = false;
 };
 
+// Removes a folder so that, killed at any moment, all of it is there or it is gone; what killed processes left of it goes
+// too. Fine when nothing is there.
+void remove_directory_at_once(const std::string& path, FileSystem& files = posix_file_system());
+
 // ".<name>.tmp-<machine>-<pid>-<start of the process>-<n>" beside `path`, different at each call; long names are cut to
 // stay legal.
 std::string temporary_sibling(const std::string& path);

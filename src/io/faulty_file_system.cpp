@@ -46,7 +46,9 @@ class FaultyFile final : public WritableFile {
 }  // namespace
 
 bool FaultyFileSystem::step(const std::string& what, bool is_write) {
+  if (concerns_ && !concerns_()) return false;
   const int call = ++calls_;
+  if (call == at_ && strike_) strike_();
   if (at_ > 0 && (call == at_ || (call > at_ && fault_ == Fault::kDie))) {
     if (fault_ == Fault::kTear && is_write) return true;
     throw_resource_exhausted(fmt::format("{}: no space left (injected at call {})", what, call));

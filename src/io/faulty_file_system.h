@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,11 @@ class FaultyFileSystem final : public FileSystem {
 
   // The call number `at` (from 1) goes wrong; 0 means none does.
   FaultyFileSystem(FileSystem& base, Fault fault, int at) : base_(base), fault_(fault), at_(at) {}
+
+  // Only calls for which this is true count and go wrong, such as those of one worker's thread. Called from any thread.
+  void set_scope(std::function<bool()> concerns) { concerns_ = std::move(concerns); }
+  // Called once when the fault strikes.
+  void on_strike(std::function<void()> strike) { strike_ = std::move(strike); }
 
   int calls() const { return calls_; }
   bool struck() const { return at_ > 0 && calls_ >= at_; }
@@ -51,6 +57,8 @@ class FaultyFileSystem final : public FileSystem {
   FileSystem& base_;
   Fault fault_;
   int at_;
+  std::function<bool()> concerns_;
+  std::function<void()> strike_;
   std::atomic<int> calls_{0};
   std::vector<std::string> log_;
 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/io/scoped_file_system.h"
 
 namespace lockstep::io {
 namespace {
@@ -278,9 +280,19 @@ void release(std::span<const std::byte> bytes) noexcept {
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
+namespace {
+
+std::atomic<FileSystem*> in_its_place{nullptr};
+
+}  // namespace
+
+ScopedFileSystem::ScopedFileSystem(FileSystem& files) { in_its_place = &files; }
+ScopedFileSystem::~ScopedFileSystem() { in_its_place = nullptr; }
+
 FileSystem& posix_file_system() {
   static PosixFileSystem files;
-  return files;
+  FileSystem* const other = in_its_place;
+  return other ? *other : files;
 }
 
 }  // namespace lockstep::io

@@ -43,21 +43,23 @@ bool is_shard(const std::string& file, const std::string& prefix) {
   return true;
 }
 
-// The index first, so that what is left is never taken for a checkpoint.
-void delete_checkpoint(const std::string& prefix) {
+// The index first, so that what is left is never taken for a checkpoint. False when something stays.
+bool delete_checkpoint(const std::string& prefix) {
   auto& files = io::posix_file_system();
   const std::string index = formats::bundle_index_path(prefix);
   try {
     // Somebody else may have removed it, as tutorials do with the folders of workers that are not the chief.
     if (io::is_file(files, index)) files.remove_file(index);
     const std::string folder = io::parent_directory(prefix);
-    if (!io::is_directory(files, folder)) return;
+    if (!io::is_directory(files, folder)) return true;
     for (const std::string& name : files.list(folder)) {
       if (is_shard(name, io::base_name(prefix))) files.remove_file(io::join_path(folder, name));
     }
   } catch (const Error& error) {
     spdlog::warn("{}: could not be deleted: {}", prefix, error.message());
+    return false;
   }
+  return true;
 }
 
 bool is_damage(const Error& error) {
@@ -77,7 +79,10 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::string director
   if (directory_.empty()) throw_invalid_argument("CheckpointManager: the directory is empty");
   if (options_.checkpoint_name.empty()) throw_invalid_argument("CheckpointManager: checkpoint_name is empty");
   if (is_chief()) recover();
-  if (options_.workers) share_state();
+  if (options_.workers) {
+    share_state();
+    require_seen_by_chief();
+  }
 }
 
 CheckpointManager::~CheckpointManager() {
@@ -99,6 +104,20 @@ void CheckpointManager::share_state() {
   last_preserved_ = state["last_preserved"];
   managed_.clear();
   for (const Json& each : state["managed"]) managed_.push_back({each[0], each[1]});
+}
+
+// Where folders are not shared the chief's are all that counts; what another worker has is not passed over in silence.
+void CheckpointManager::require_seen_by_chief() const {
+  if (latest_) return;
+  const auto found = candidates();
+  const auto all = options_.workers->all_gather(found.empty() ? "" : found.front());
+  for (int rank = 1; rank < options_.workers->size(); ++rank) {
+    const std::string& theirs = all[static_cast<std::size_t>(rank)];
+    if (theirs.empty() || !all[0].empty()) continue;
+    throw_failed_precondition(fmt::format("{} has the checkpoint {}, but {}, the chief, sees none in that folder: start the worker that has the "
+                                          "checkpoints as the chief, share the folder, or choose an empty one",
+                                          options_.workers->member_name(rank), theirs, options_.workers->member_name(0)));
+  }
 }
 
 // Takes up what an earlier manager left, as its state file tells.
@@ -168,18 +187,34 @@ std::optional<std::string> CheckpointManager::save(std::optional<std::int64_t> c
   return path;
 }
 
-// The new checkpoint is named before old ones go, and again without them.
+// The new checkpoint is named before old ones go, and again without them. One that cannot be named is taken back.
 void CheckpointManager::record(const std::string& path) {
   const std::lock_guard lock(mutex_);
+  const auto managed = managed_;
+  const auto latest = latest_;
   std::erase_if(managed_, [&](const Managed& each) { return each.path == path; });
   managed_.push_back({path, now()});
   latest_ = path;
-  write_state();
+  try {
+    write_state();
+  } catch (...) {
+    const auto state = formats::read_checkpoint_state(directory_);
+    if (!state || state->model_checkpoint_path != path) {
+      managed_ = managed;
+      latest_ = latest;
+      delete_checkpoint(path);
+    }
+    throw;
+  }
   sweep();
   write_state();
 }
 
 void CheckpointManager::remove_leftovers() {
+  if (too_many()) {
+    sweep();
+    write_state();
+  }
   if (!is_chief()) return;
   auto& files = io::posix_file_system();
   if (!io::is_directory(files, directory_)) return;
@@ -202,9 +237,10 @@ void CheckpointManager::remove_leftovers() {
   }
 }
 
+bool CheckpointManager::too_many() const { return options_.max_to_keep && managed_.size() > static_cast<std::size_t>(*options_.max_to_keep); }
+
 void CheckpointManager::sweep() {
-  if (!options_.max_to_keep) return;
-  while (managed_.size() > static_cast<std::size_t>(*options_.max_to_keep)) {
+  while (too_many()) {
     const Managed oldest = managed_.front();
     managed_.erase(managed_.begin());
     if (options_.keep_checkpoint_every_n_hours &&
@@ -212,7 +248,9 @@ void CheckpointManager::sweep() {
       last_preserved_ = oldest.time;
       continue;
     }
-    if (is_chief()) delete_checkpoint(oldest.path);
+    if (!is_chief() || delete_checkpoint(oldest.path)) continue;
+    managed_.insert(managed_.begin(), oldest);  // the next save tries again
+    return;
   }
 }
 

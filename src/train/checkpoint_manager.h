@@ -30,6 +30,7 @@ struct CheckpointManagerOptions {
 // `checkpoint` file, before an old one goes.
 class CheckpointManager {
  public:
+  // With workers, throws FailedPrecondition on all when one sees checkpoints in the folder and the chief does not.
   // Throws InvalidArgument for max_to_keep < 1 and for an interval without a step counter. Copies of the
   // checkpoint handle stay the same checkpoint.
   CheckpointManager(Checkpoint checkpoint, std::string directory, CheckpointManagerOptions options = {});
@@ -47,9 +48,9 @@ class CheckpointManager {
   // Throws DataLoss when there are checkpoints but none can be read; other errors (a model that does not
   // fit) are thrown as they are.
   std::optional<std::string> restore_or_initialize();
-  // Removes what killed saves left in the folder: temporary files, data files without an index. Only for the one who writes
-  // there: with `workers` those of this name are removed whoever made them, else those of processes that have died. The
-  // first save does it too.
+  // Removes what killed saves left in the folder: temporary files, data files without an index, checkpoints beyond
+  // max_to_keep. Only for the one who writes there: with `workers` those of this name are removed whoever made them, else
+  // those of processes that have died. The first save does it too.
   void remove_leftovers();
   // Waits for asynchronous saves; see Checkpoint::wait.
   void wait() const { checkpoint_.wait(); }
@@ -72,10 +73,12 @@ class CheckpointManager {
   bool is_chief() const { return !options_.workers || options_.workers->rank() == 0; }
   void recover();
   void share_state();
+  void require_seen_by_chief() const;
   void record(const std::string& path);
   std::optional<std::string> restore_first(const std::vector<std::string>& paths);
   bool too_early(bool check_interval);
   std::int64_t step() const;
+  bool too_many() const;
   void sweep();
   void write_state() const;
   std::vector<std::string> candidates() const;

@@ -140,7 +140,7 @@ void save(const Contents& contents, int ranks, const std::string& prefix, io::Fi
   const auto tensors = planned_tensors(contents);
   const SavePlan plan = plan_save(tensors, ranks);
   io::make_directories(files, io::parent_directory(prefix));
-  const int count = free_file_count(prefix, static_cast<int>(plan.shards.size()), files);
+  const int count = formats::unused_shard_count(prefix, static_cast<int>(plan.shards.size()), files);
   std::vector<std::unique_ptr<formats::BundleShard>> shards;
   std::vector<WrittenShard> written;
   for (std::size_t s = 0; s < plan.shards.size(); ++s) {

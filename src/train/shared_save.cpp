@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -59,13 +58,6 @@ std::string take_text(std::string_view& rest, const std::string& worker) {
   std::string text(rest.substr(0, size));
   rest.remove_prefix(size);
   return text;
-}
-
-void remove_quietly(io::FileSystem& files, const std::string& path) noexcept {
-  try {
-    if (files.stat(path)) files.remove_file(path);
-  } catch (...) {  // the next save of this prefix removes it
-  }
 }
 
 bool is_workers_text(const std::string& key, DType dtype) {
@@ -144,27 +136,10 @@ void commit_shards(const std::string& prefix, int num_files, std::vector<Written
     files.sync_path(directory);
     io::write_atomically(index, bytes, files);
   } catch (...) {
-    // The rename may have been done, and only its sync have failed. A new index whose old one is gone must stay.
-    if (io::is_file(files, index) && io::as_text(files.map(index)->bytes()) == bytes) {
-      if (replaces) throw;
-      files.remove_file(index);
-    }
-    for (std::size_t s = 0; s < shards.size(); ++s) remove_quietly(files, path_of(s));
+    formats::take_back_bundle(prefix, num_files, bytes, replaces, files);
     throw;
   }
   formats::remove_other_shards(prefix, num_files, files);
-}
-
-int free_file_count(const std::string& prefix, int least, io::FileSystem& files) {
-  if (!io::is_directory(files, io::parent_directory(prefix))) return least;
-  if (!io::is_file(files, formats::bundle_index_path(prefix))) formats::remove_other_shards(prefix, 0, files);
-  std::set<std::string> ends;
-  const std::string start = io::base_name(prefix) + ".data-";
-  for (const std::string& name : files.list(io::parent_directory(prefix))) {
-    if (name.starts_with(start) && name.size() > 5) ends.insert(name.substr(name.size() - 5));
-  }
-  while (ends.contains(fmt::format("{:05}", least))) ++least;
-  return least;
 }
 
 std::vector<int> ranks_at(collectives::Communicator& group, const std::string& directory, io::FileSystem& files) {
@@ -203,7 +178,9 @@ void write_together(collectives::Communicator& group, SharedPart part, const std
   fill_in_texts(part, group);
   const std::string what = fmt::format("saving {}", part.prefix);
   const auto counts = collectives::run_together(group, what, [&] {
-    return group.rank() == 0 ? std::to_string(free_file_count(part.prefix, static_cast<int>(part.plan.shards.size()), files)) : std::string();
+    if (group.rank() != 0) return std::string();
+    formats::remove_temporaries(part.prefix, true, files);
+    return std::to_string(formats::unused_shard_count(part.prefix, static_cast<int>(part.plan.shards.size()), files));
   });
   const int count = std::stoi(counts[0]);
   std::unique_ptr<formats::BundleShard> shard;  // until the end: the chief renames its file

@@ -33,13 +33,9 @@ struct WrittenShard {
   formats::BundleEntries entries;
 };
 // Gives the data files their names and writes the index, whose rename makes the checkpoint visible: before it nothing
-// refers to them. An older checkpoint of the prefix stays whole until then; choose `num_files` by free_file_count. After an
+// refers to them. An older checkpoint of the prefix stays whole until then; choose `num_files` by unused_shard_count. After an
 // error nothing of the new one is left.
 void commit_shards(const std::string& prefix, int num_files, std::vector<WrittenShard> shards, io::FileSystem& files);
-
-// The least number, from `least`, for which the prefix has no data files yet. Data files without an index, which a killed
-// save left, are removed first.
-int free_file_count(const std::string& prefix, int least, io::FileSystem& files);
 
 // What one rank contributes to a checkpoint.
 struct SharedPart {

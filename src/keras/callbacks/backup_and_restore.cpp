@@ -57,7 +57,7 @@ class Backup final : public Callback {
     if (std::exchange(due_, false) || trainer_->preempted()) save();
   }
   void on_train_end(const Logs&) override {
-    if (options_.delete_checkpoint) on_chief([&] { return io::remove_all(files_, folder_), std::string(); });
+    if (options_.delete_checkpoint) on_chief([&] { return io::remove_directory_at_once(folder_, files_), std::string(); });
   }
   std::string class_name() const override { return "BackupAndRestore"; }
   keras::CallbackState save_state() const override { return {{{"save_freq", options_.save_freq.save_state()}}, {}}; }
