@@ -11,6 +11,7 @@ const OptionRow kStrategy{"--strategy", "SPEC", "where and on how many replicas:
 const OptionRow kTimeout{"--timeout", "S", "several workers: seconds that one may be silent or late (30 without it)"};
 const OptionRow kStartupTimeout{"--startup-timeout", "S", "several workers: seconds that they wait for each other at the start (20 without it)"};
 const OptionRow kCommunication{"--communication", "C", "several workers: ring (TCP), or auto (shared memory where all are on one machine)", "auto"};
+const OptionRow kCompression{"--compression", "T", "several workers: what gradients are rounded to on their way: none, float16 or bfloat16", "none"};
 const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255"};
 const OptionRow kOptimizer{"--optimizer", "O", "instead of the model's own: a name (adam), or JSON as in Keras's config"};
 const OptionRow kLoss{"--loss", "L", "instead of the model's own: a name (mse), or JSON as in Keras's config"};
@@ -62,7 +63,7 @@ Command fit_command() {
            {"--batch-size", "B", "the global batch, over all replicas", "32"},
            {"--no-shuffle", "", "keep the order of the data"},
            {"--seed", "S", "as keras.utils.set_random_seed: initial weights, dropout and order of the data"},
-           kStrategy, kTimeout, kStartupTimeout, kCommunication,
+           kStrategy, kTimeout, kStartupTimeout, kCommunication, kCompression,
            {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; classes left out weigh 1"},
            {"--steps-per-epoch", "N", "batches an epoch; default: all"},
            {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume what is there"},

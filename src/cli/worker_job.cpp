@@ -50,6 +50,17 @@ std::string text_digest(const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+collectives::Compression compression_of(const std::string& text) {
+  if (text == "none") return collectives::Compression::kNone;
+  if (text == "float16") return collectives::Compression::kFloat16;
+  if (text == "bfloat16") return collectives::Compression::kBFloat16;
+  throw_invalid_argument(fmt::format("--compression takes none, float16 or bfloat16, found '{}'", text));
+}
+
+}  // namespace
+
 std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
   distribute::CommunicationOptions communication;
   communication.timeout_seconds = seconds(arguments, "--timeout");
@@ -59,6 +70,7 @@ std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
     throw_invalid_argument(fmt::format("--communication takes auto or ring, found '{}'", implementation));
   }
   if (implementation == "ring") communication.implementation = distribute::CommunicationImplementation::kRing;
+  if (arguments.has("--compression")) communication.compression = compression_of(arguments.text("--compression"));
   auto strategy = distribute::parse_strategy(arguments.text("--strategy"), communication);
   job() = strategy->workers();
   return strategy;

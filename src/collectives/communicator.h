@@ -20,6 +20,22 @@ class Pending {
   virtual void wait() = 0;
 };
 
+// One tensor of a sum of several.
+struct Addend {
+  Tensor value;        // contiguous
+  bool counts = true;  // else it stands for zeros of its shape
+  bool ours = false;   // the sum may be written over it
+};
+
+// A sum of several tensors under way.
+class PendingSum {
+ public:
+  virtual ~PendingSum() = default;
+  // The sums, in the order of the addends. `targets`: where they may be put; none, or contiguous tensors of the addends'
+  // shapes, some perhaps undefined. Sums are waited for in the order in which they were begun.
+  virtual Tensors wait(const Tensors& targets = {}) = 0;
+};
+
 // A group of workers, ranks 0 … size-1. Every rank makes the same calls in the same order, each from one thread at a
 // time. Ranks may be processes (GlooCommunicator) or threads of one process (ThreadGroup, for tests).
 //
@@ -38,6 +54,11 @@ class Communicator {
   // dtypes; shapes must be equal on all ranks.
   virtual std::unique_ptr<Pending> all_reduce_async(const Tensor& value) = 0;
   void all_reduce(const Tensor& value) { all_reduce_async(value)->wait(); }
+  // The same for tensors of one dtype that travel together; the addends are not written to, but for those that are `ours`.
+  // The memory of the addends must stay as it is until the sum is there.
+  virtual std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends);
+  // Whether a sum of several tensors costs no more than one of all of them together.
+  virtual bool sums_are_cheap() const { return false; }
   // Each rank's bytes, by rank; sizes may differ.
   virtual std::vector<std::string> all_gather(const std::string& bytes) = 0;
   // Rank root's bytes, on every rank.

@@ -97,10 +97,36 @@ class GlooPending final : public Pending {
   std::shared_ptr<Signal> signal_;
 };
 
-// A sum that was done at once.
-class Done final : public Pending {
+// A sum in memory under way. It looks at the addends' memory until it is waited for or dropped.
+class MemorySum final : public Pending, public PendingSum {
  public:
-  void wait() override {}
+  struct Result {
+    std::vector<std::int64_t> shape;
+    at::ScalarType type;
+  };
+  MemorySum(std::shared_ptr<SharedMemory> memory, std::uint64_t sum, std::function<void()> finish)
+      : memory_(std::move(memory)), sum_(sum), finish_(std::move(finish)) {}
+  ~MemorySum() override { memory_->abandon(sum_); }
+
+  void wait() override { finish_(); }
+  Tensors wait(const Tensors& targets) override {
+    Tensors sums;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const bool given = i < targets.size() && targets[i].defined();
+      sums.push_back(given ? targets[i] : wrap(at::empty(results[i].shape, at::TensorOptions().dtype(results[i].type))));
+      memory_->target(sum_, i, aten(sums.back()).data_ptr());
+    }
+    finish_();
+    return sums;
+  }
+
+  std::vector<Result> results;  // what wait(targets) makes
+  at::Tensor in_place;          // what is summed in place
+
+ private:
+  std::shared_ptr<SharedMemory> memory_;
+  std::uint64_t sum_;
+  std::function<void()> finish_;
 };
 
 at::Tensor bytes_tensor(std::size_t size) { return at::zeros({static_cast<std::int64_t>(size)}, at::kByte); }
@@ -133,12 +159,32 @@ class GlooCommunicator final : public Communicator {
   std::string member_name(int rank) const override { return job_->options.names.at(static_cast<std::size_t>(rank)); }
 
   std::unique_ptr<Pending> all_reduce_async(const Tensor& value) override {
-    if (memory_ && SharedMemory::can_sum(value.dtype()) && aten(value).nbytes() <= memory_->capacity()) return sum_in_memory(value);
+    if (memory_ && SharedMemory::can_sum(value.dtype())) {
+      const at::Tensor data = contiguous(value);
+      auto sum = start_in_memory({{data.data_ptr(), data.data_ptr(), data.nbytes()}}, value.dtype());
+      sum->in_place = data;
+      return sum;
+    }
     return submit([&](c10d::ProcessGroupGloo& group) {
       std::vector<at::Tensor> tensors{contiguous(value)};
       return group.allreduce(tensors);
     });
   }
+
+  std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends) override {
+    if (!memory_ || addends.empty() || !SharedMemory::can_sum(addends[0].value.dtype())) return Communicator::sum_async(std::move(addends));
+    std::vector<SharedMemory::Part> parts;
+    std::vector<MemorySum::Result> results;
+    for (const Addend& addend : addends) {
+      const at::Tensor data = contiguous(addend.value);
+      parts.push_back({addend.counts ? data.data_ptr() : nullptr, nullptr, data.nbytes()});
+      results.push_back({data.sizes().vec(), data.scalar_type()});
+    }
+    auto sum = start_in_memory(std::move(parts), addends[0].value.dtype());
+    sum->results = std::move(results);
+    return sum;
+  }
+  bool sums_are_cheap() const override { return memory_ != nullptr; }
 
   std::vector<std::string> all_gather(const std::string& bytes) override {
     std::vector<std::string> first = gather_blocks(bytes, kSmall);
@@ -206,18 +252,21 @@ class GlooCommunicator final : public Communicator {
     return result->group;
   }
 
-  std::unique_ptr<Pending> sum_in_memory(const Tensor& value) {
+  std::unique_ptr<MemorySum> start_in_memory(std::vector<SharedMemory::Part> parts, DType dtype) {
     job_->check();
-    const std::uint64_t number = job_->health->next_collective();
-    const at::Tensor data = contiguous(value);
+    begun_ = job_->health->next_collective();
+    const std::uint64_t sum = memory_->start(std::move(parts), dtype);
+    return std::make_unique<MemorySum>(memory_, sum, [this, sum] { finish_in_memory(sum); });
+  }
+
+  void finish_in_memory(std::uint64_t sum) {
     const Clock::time_point begin = Clock::now();
-    memory_->sum(data.data_ptr(), static_cast<std::size_t>(data.numel()), value.dtype(), [&] {
+    memory_->finish(sum, [&] {
       job_->check();
-      look_after(number);
+      look_after(begun_);
       const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
-      if (waited > job_->options.timeout) job_->raise(job_->health->overdue(number, waited));
+      if (waited > job_->options.timeout) job_->raise(job_->health->overdue(begun_, waited));
     });
-    return std::make_unique<Done>();
   }
 
   // Throws when a worker that is waited for has gone.
@@ -281,8 +330,9 @@ class GlooCommunicator final : public Communicator {
   JobPtr job_;
   std::string name_;
   Group* group_;
-  std::unique_ptr<SharedMemory> memory_;  // null: ranks on several machines
+  std::shared_ptr<SharedMemory> memory_;  // null: ranks on several machines
   std::vector<std::unique_ptr<ProcessWatch>> watches_;  // of all ranks, with memory_
+  std::uint64_t begun_ = 0;  // the last sum in memory: whoever has not come to it is late
 };
 
 }  // namespace

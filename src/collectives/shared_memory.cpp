@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,19 +15,23 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kPlace = 4 << 20;     // bytes of a rank, when there is room
-constexpr std::size_t kMost = 64 << 20;     // bytes in all
-constexpr std::size_t kLine = 64;           // a line of the cache
+constexpr std::size_t kBlock = 512 << 10;  // bytes of a place, when there is room
+constexpr std::size_t kPlaces = 8;         // of each rank
+constexpr std::size_t kMost = 64 << 20;    // bytes in all
+constexpr std::size_t kLine = 64;          // a line of the cache
 constexpr int kMaxRanks = 64;
-constexpr int kSpins = 4000;                // some 100 microseconds: how far apart ranks arrive at a step's end
-constexpr long kNap = 5'000'000;            // nanoseconds
+constexpr int kSpins = 2000;    // some 40 microseconds
+constexpr int kYields = 500;    // then the processor is offered to others, some hundreds of microseconds,
+constexpr long kNap = 5'000'000;  // and then this one sleeps: nanoseconds
 
-std::size_t place_size(int size) {
-  const std::size_t fair = kMost / (static_cast<std::size_t>(size) + 1);
-  return std::min(kPlace, fair) / kLine * kLine;
+std::size_t block_size(int size) {
+  const std::size_t fair = kMost / (static_cast<std::size_t>(size) * kPlaces);
+  return std::min(kBlock, fair) / kLine * kLine;
 }
 
 inline void pause() {
@@ -35,15 +40,21 @@ inline void pause() {
 #endif
 }
 
+// result[i] = the sum of places[rank][i], for bytes begin … end-1.
 template <typename T>
 void add_places(std::byte* const* places, int size, std::size_t begin, std::size_t end, std::byte* result) {
-  auto* const out = reinterpret_cast<T*>(result);
-  const auto* const first = reinterpret_cast<const T*>(places[0]);
-  const auto* const second = reinterpret_cast<const T*>(places[1]);
-  for (std::size_t i = begin; i < end; ++i) out[i] = first[i] + second[i];
-  for (int rank = 2; rank < size; ++rank) {
-    const auto* const other = reinterpret_cast<const T*>(places[rank]);
-    for (std::size_t i = begin; i < end; ++i) out[i] += other[i];
+  auto* const out = reinterpret_cast<T*>(result + begin);
+  const auto* const first = reinterpret_cast<const T*>(places[0] + begin);
+  const auto* const second = reinterpret_cast<const T*>(places[1] + begin);
+  const std::size_t count = (end - begin) / sizeof(T);
+  if (size == 2) {
+    for (std::size_t i = 0; i < count; ++i) out[i] = first[i] + second[i];
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    T sum = first[i] + second[i];
+    for (int rank = 2; rank < size; ++rank) sum += reinterpret_cast<const T*>(places[rank] + begin)[i];
+    out[i] = sum;
   }
 }
 
@@ -59,15 +70,22 @@ Add adder(DType dtype) {
   }
 }
 
+// A block's elements are shared out by whole lines.
+std::size_t share_begin(std::size_t bytes, int rank, int size) {
+  return std::min(bytes, (bytes / kLine * static_cast<std::size_t>(rank) + static_cast<std::size_t>(size) - 1) / static_cast<std::size_t>(size) * kLine);
+}
+
 }  // namespace
 
-// At the start of the memory; then the ranks' places, then the result.
+// What a rank has done, in blocks since the beginning. Each is written by its rank alone.
+struct alignas(kLine) SharedMemory::Counters {
+  std::atomic<std::uint64_t> posted{0}, summed{0}, taken{0};
+};
+
+// At the start of the memory; then the ranks' places.
 struct SharedMemory::Header {
-  struct alignas(kLine) Counter {
-    std::atomic<std::uint64_t> value{0};
-  };
-  Counter arrived[kMaxRanks];             // meetings each rank has come to
-  alignas(kLine) std::atomic<std::uint32_t> bell{0};  // changes at each arrival
+  Counters of[kMaxRanks];
+  alignas(kLine) std::atomic<std::uint32_t> bell{0};  // changes whenever somebody may wait for it
   std::atomic<std::uint32_t> sleepers{0};
 };
 
@@ -75,7 +93,7 @@ std::unique_ptr<SharedMemory> SharedMemory::make(int size) {
   if (size < 2 || size > kMaxRanks) return nullptr;
   std::random_device random;
   const std::string name = fmt::format("/lockstep-{}-{:08x}{:08x}", getpid(), random(), random());
-  const std::size_t bytes = sizeof(Header) + (static_cast<std::size_t>(size) + 1) * place_size(size);
+  const std::size_t bytes = sizeof(Header) + static_cast<std::size_t>(size) * kPlaces * block_size(size);
   const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
@@ -91,7 +109,7 @@ std::unique_ptr<SharedMemory> SharedMemory::make(int size) {
 
 std::unique_ptr<SharedMemory> SharedMemory::open(const std::string& name, int rank, int size) {
   if (!name.starts_with("/lockstep-") || size < 2 || size > kMaxRanks) return nullptr;
-  const std::size_t bytes = sizeof(Header) + (static_cast<std::size_t>(size) + 1) * place_size(size);
+  const std::size_t bytes = sizeof(Header) + static_cast<std::size_t>(size) * kPlaces * block_size(size);
   const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
@@ -114,54 +132,175 @@ void SharedMemory::unlink() {
   name_.clear();
 }
 
-std::size_t SharedMemory::capacity() const { return place_size(size_); }
+SharedMemory::Counters& SharedMemory::counters(int rank) const { return static_cast<Header*>(memory_)->of[rank]; }
 
-std::byte* SharedMemory::place(int rank) const {
-  return static_cast<std::byte*>(memory_) + sizeof(Header) + static_cast<std::size_t>(rank) * place_size(size_);
+std::byte* SharedMemory::place(int rank, std::uint64_t block) const {
+  const std::size_t number = static_cast<std::size_t>(rank) * kPlaces + block % kPlaces;
+  return static_cast<std::byte*>(memory_) + sizeof(Header) + number * block_size(size_);
 }
 
 bool SharedMemory::can_sum(DType dtype) { return adder(dtype) != nullptr; }
 
-void SharedMemory::arrive_and_wait(const Patience& patience) {
+std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype) {
+  Sum sum{std::move(parts), dtype, 0, end_block_, 0};
+  for (const Part& part : sum.parts) sum.bytes += part.bytes;
+  end_block_ += (sum.bytes + block_size(size_) - 1) / block_size(size_);
+  sum.end_block = end_block_;
+  sums_.push_back(std::move(sum));
+  while (can_post()) post();
+  return first_sum_ + sums_.size() - 1;
+}
+
+void SharedMemory::target(std::uint64_t sum, std::size_t part, void* to) {
+  sums_.at(static_cast<std::size_t>(sum - first_sum_)).parts.at(part).to = to;
+}
+
+void SharedMemory::abandon(std::uint64_t sum) noexcept {
+  if (sum < first_sum_) return;
+  for (Part& part : sums_[static_cast<std::size_t>(sum - first_sum_)].parts) part.from = part.to = nullptr;
+}
+
+void SharedMemory::finish(std::uint64_t sum, const Patience& patience) {
+  if (sum < first_sum_) return;
+  const std::uint64_t end = sums_[static_cast<std::size_t>(sum - first_sum_)].end_block;
+  while (taken_ < end) {
+    if (!advance()) wait(patience);
+  }
+  for (; first_sum_ <= sum; ++first_sum_) sums_.pop_front();
+}
+
+const SharedMemory::Sum& SharedMemory::sum_of(std::uint64_t block) const {
+  return *std::find_if(sums_.begin(), sums_.end(), [block](const Sum& sum) { return block < sum.end_block; });
+}
+
+// fn(part, the first byte of it, the same place in the block, how many bytes) for the parts that a block has bytes of.
+template <typename Fn>
+void SharedMemory::each_part(const Sum& sum, std::uint64_t block, Fn fn) const {
+  const std::size_t begin = (block - sum.first_block) * block_size(size_), end = std::min(sum.bytes, begin + block_size(size_));
+  std::size_t at = 0;
+  for (const Part& part : sum.parts) {
+    const std::size_t first = std::max(at, begin), last = std::min(at + part.bytes, end);
+    if (first < last) fn(part, first - at, first - begin, last - first);
+    at += part.bytes;
+    if (at >= end) break;
+  }
+}
+
+bool SharedMemory::can_post() const {
+  if (posted_ == end_block_) return false;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (posted_ - counters(rank).taken.load(std::memory_order_acquire) >= kPlaces) return false;
+  }
+  return true;
+}
+
+void SharedMemory::post() {
+  std::byte* const mine = place(rank_, posted_);
+  each_part(sum_of(posted_), posted_, [mine](const Part& part, std::size_t offset, std::size_t at, std::size_t bytes) {
+    if (part.from) {
+      std::memcpy(mine + at, static_cast<const std::byte*>(part.from) + offset, bytes);
+    } else {
+      std::memset(mine + at, 0, bytes);
+    }
+  });
+  counters(rank_).posted.store(++posted_, std::memory_order_release);
+  ring();
+}
+
+bool SharedMemory::can_add_share() const {
+  if (size_ == 2 || summed_ == posted_) return false;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (counters(rank).posted.load(std::memory_order_acquire) <= summed_) return false;
+  }
+  return true;
+}
+
+void SharedMemory::add_share() {
+  const Sum& sum = sum_of(summed_);
+  const std::size_t bytes = std::min(sum.bytes - (summed_ - sum.first_block) * block_size(size_), block_size(size_));
+  std::byte* places[kMaxRanks];
+  for (int rank = 0; rank < size_; ++rank) places[rank] = place(rank, summed_);
+  const std::size_t end = rank_ + 1 == size_ ? bytes : share_begin(bytes, rank_ + 1, size_);
+  adder(sum.dtype)(places, size_, share_begin(bytes, rank_, size_), end, places[rank_]);
+  counters(rank_).summed.store(++summed_, std::memory_order_release);
+  ring();
+}
+
+bool SharedMemory::can_take() const {
+  if (taken_ == posted_) return false;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Counters& theirs = counters(rank);
+    if ((size_ == 2 ? theirs.posted : theirs.summed).load(std::memory_order_acquire) <= taken_) return false;
+  }
+  return true;
+}
+
+void SharedMemory::take() {
+  const Sum& sum = sum_of(taken_);
+  const std::size_t bytes = std::min(sum.bytes - (taken_ - sum.first_block) * block_size(size_), block_size(size_));
+  each_part(sum, taken_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+    if (!part.to) throw_internal("a sum is to be finished before one that was begun earlier has got its targets");
+    std::byte* const to = static_cast<std::byte*>(part.to) + offset;
+    if (size_ == 2) {
+      std::byte* places[] = {place(0, taken_) + at, place(1, taken_) + at};
+      // What is summed in place is nearer than its copy.
+      if (part.from == part.to) places[rank_] = to;
+      adder(sum.dtype)(places, 2, 0, count, to);
+      return;
+    }
+    for (int rank = 0; rank < size_; ++rank) {
+      const std::size_t begin = std::max(at, share_begin(bytes, rank, size_));
+      const std::size_t end = std::min(at + count, rank + 1 == size_ ? bytes : share_begin(bytes, rank + 1, size_));
+      if (begin < end) std::memcpy(to + (begin - at), place(rank, taken_) + begin, end - begin);
+    }
+  });
+  counters(rank_).taken.store(++taken_, std::memory_order_release);
+  ring();
+}
+
+// Does what can be done without waiting; false when there is nothing.
+bool SharedMemory::advance() {
+  if (can_post()) {
+    post();
+  } else if (can_add_share()) {
+    add_share();
+  } else if (can_take()) {
+    take();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void SharedMemory::ring() const {
   auto& header = *static_cast<Header*>(memory_);
-  const std::uint64_t meeting = ++meetings_;
-  header.arrived[rank_].value.store(meeting, std::memory_order_seq_cst);
   header.bell.fetch_add(1, std::memory_order_seq_cst);
   if (header.sleepers.load(std::memory_order_seq_cst) > 0) {
     syscall(SYS_futex, &header.bell, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
   }
-  const auto all_here = [&] {
-    for (int rank = 0; rank < size_; ++rank) {
-      if (header.arrived[rank].value.load(std::memory_order_acquire) < meeting) return false;
+}
+
+void SharedMemory::wait(const Patience& patience) {
+  auto& header = *static_cast<Header*>(memory_);
+  const auto ready = [this] { return can_post() || can_add_share() || can_take(); };
+  for (int spin = 0; spin < kSpins + kYields; ++spin) {
+    if (ready()) return;
+    if (spin < kSpins) {
+      pause();
+    } else {
+      sched_yield();
     }
-    return true;
-  };
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (all_here()) return;
-    pause();
   }
   while (true) {
     header.sleepers.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t bell = header.bell.load(std::memory_order_seq_cst);
-    const bool done = all_here();
+    const bool done = ready();
     const timespec nap{0, kNap};
     if (!done) syscall(SYS_futex, &header.bell, FUTEX_WAIT, bell, &nap, nullptr, 0);
     header.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-    if (done || all_here()) return;
+    if (done || ready()) return;
     patience();
   }
-}
-
-void SharedMemory::sum(void* data, std::size_t count, DType dtype, const Patience& patience) {
-  const std::size_t bytes = count * dtype_size(dtype);
-  std::memcpy(place(rank_), data, bytes);
-  arrive_and_wait(patience);
-  std::byte* places[kMaxRanks];
-  for (int rank = 0; rank < size_; ++rank) places[rank] = place(rank);
-  const auto bound = [&](int rank) { return count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(size_); };
-  adder(dtype)(places, size_, bound(rank_), bound(rank_ + 1), place(size_));
-  arrive_and_wait(patience);
-  std::memcpy(data, place(size_), bytes);
 }
 
 }  // namespace lockstep::collectives

@@ -3,16 +3,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/dtype.h"
 
 namespace lockstep::collectives {
 
-// A piece of memory in which every rank has a place of `capacity()` bytes. It has no name once all have opened it, so nothing
-// stays behind however the processes end.
+// A piece of memory in which every rank has a row of places, through which sums of any length go block by block. It has no
+// name once all have opened it, so nothing stays behind however the processes end.
+//
+// A block's way: each rank copies its own into a place ("posted"), two ranks then add both places into their targets. More
+// ranks first add a share of the elements each into their own place ("summed") and collect the shares of the others. A
+// place is used again when all ranks have "taken" what was in it. Nobody waits but in finish().
 class SharedMemory {
  public:
   // What a rank does while it waits: throws when waiting has no sense any more. Called every few milliseconds.
@@ -29,25 +35,61 @@ class SharedMemory {
   const std::string& name() const { return name_; }
   // Takes the name away.
   void unlink();
-  std::size_t capacity() const;
 
   static bool can_sum(DType dtype);
-  // Replaces `count` elements by their sums over the ranks, added in the order of ranks: each rank adds a share of the
-  // elements. Every rank calls it with equal arguments. count * the dtype's size must be at most capacity().
-  void sum(void* data, std::size_t count, DType dtype, const Patience& patience);
+
+  // A stretch of a row of elements: read from `from` (null: zeros) when it is posted, its sum written to `to`.
+  struct Part {
+    const void* from = nullptr;
+    void* to = nullptr;
+    std::size_t bytes = 0;
+  };
+  // Begins to add the rows that the ranks' parts make up, elementwise and in the order of ranks; returns the number of the
+  // sum. Every rank makes equal calls in the same order. What `from` points to must stay until finish() has returned;
+  // `to` is given by then (see target).
+  std::uint64_t start(std::vector<Part> parts, DType dtype);
+  // Forgets where the parts of an unfinished sum come from and go to, as their memory goes. Nobody can go on after that.
+  void abandon(std::uint64_t sum) noexcept;
+  // Where the sum of a part shall go; may be where it comes from.
+  void target(std::uint64_t sum, std::size_t part, void* to);
+  // Returns when the sum, and all that were begun before it, is in its targets.
+  void finish(std::uint64_t sum, const Patience& patience);
 
  private:
   struct Header;
+  struct Counters;
+  struct Sum {
+    std::vector<Part> parts;
+    DType dtype;
+    std::size_t bytes = 0;
+    std::uint64_t first_block = 0, end_block = 0;
+  };
+
   SharedMemory(std::string name, int rank, int size, void* memory, std::size_t bytes);
-  std::byte* place(int rank) const;
-  void arrive_and_wait(const Patience& patience);
+  Counters& counters(int rank) const;
+  std::byte* place(int rank, std::uint64_t block) const;
+  const Sum& sum_of(std::uint64_t block) const;
+  bool can_post() const;
+  bool can_add_share() const;
+  bool can_take() const;
+  bool advance();
+  void post();
+  void add_share();
+  void take();
+  template <typename Fn>
+  void each_part(const Sum& sum, std::uint64_t block, Fn fn) const;
+  void ring() const;
+  void wait(const Patience& patience);
 
   std::string name_;
   int rank_;
   int size_;
   void* memory_;
   std::size_t bytes_;
-  std::uint64_t meetings_ = 0;
+  std::deque<Sum> sums_;          // those that are not finished
+  std::uint64_t first_sum_ = 0;   // the number of the first of them
+  std::uint64_t end_block_ = 0;   // of all that were begun
+  std::uint64_t posted_ = 0, summed_ = 0, taken_ = 0;  // this rank's blocks
 };
 
 }  // namespace lockstep::collectives

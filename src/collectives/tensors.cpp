@@ -11,14 +11,7 @@
 namespace lockstep::collectives {
 namespace {
 
-// Tensors that travel together.
-struct Pack {
-  std::vector<std::size_t> members;
-  std::int64_t elements = 0;
-  at::ScalarType type = at::kFloat;
-  at::Tensor buffer;
-  std::unique_ptr<Pending> pending;
-};
+constexpr std::int64_t kSmallBucket = 64 << 10;  // bytes, where sums are cheap
 
 at::ScalarType travelling_type(at::ScalarType type, Compression compression) {
   if (type == at::kBool) return at::kByte;
@@ -26,25 +19,127 @@ at::ScalarType travelling_type(at::ScalarType type, Compression compression) {
   return compression == Compression::kFloat16 ? at::kHalf : at::kBFloat16;
 }
 
-// In order, so that all ranks make the same packs.
-std::vector<Pack> plan(const Tensors& values, std::int64_t bytes_per_pack) {
-  std::vector<Pack> packs;
-  std::map<at::ScalarType, std::size_t> open;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].defined()) continue;
-    const at::Tensor& value = aten(values[i]);
-    const std::int64_t room = std::max<std::int64_t>(1, bytes_per_pack / static_cast<std::int64_t>(value.element_size()));
-    const auto known = open.find(value.scalar_type());
-    if (known == open.end() || packs[known->second].elements + value.numel() > room) {
-      open[value.scalar_type()] = packs.size();
-      packs.emplace_back().type = value.scalar_type();
-    }
-    Pack& pack = packs[open[value.scalar_type()]];
-    pack.members.push_back(i);
-    pack.elements += value.numel();
-  }
-  return packs;
+// Whether nobody else holds the memory of a tensor, so that its sum may be written there.
+bool is_ours(const Tensor& value) {
+  const at::Tensor& tensor = aten(value);
+  return value.impl().use_count() == 1 && tensor.use_count() == 1 && tensor.storage().use_count() == 1 && tensor.is_contiguous() &&
+         tensor.storage().resizable() && !tensor.requires_grad();
 }
+
+// Addends in one buffer; a single one where it lies.
+class PackedSum final : public PendingSum {
+ public:
+  PackedSum(Communicator& group, const std::vector<Addend>& addends) {
+    std::int64_t elements = 0;
+    for (const Addend& addend : addends) {
+      shapes_.push_back(aten(addend.value).sizes().vec());
+      elements += aten(addend.value).numel();
+    }
+    if (addends.size() == 1 && addends[0].ours && addends[0].counts) {
+      buffer_ = aten(addends[0].value).view(-1);
+    } else {
+      buffer_ = at::empty({elements}, at::TensorOptions().dtype(aten(addends.at(0).value).scalar_type()));
+      std::int64_t at = 0;
+      for (const Addend& addend : addends) {
+        at::Tensor place = buffer_.narrow(0, at, aten(addend.value).numel());
+        addend.counts ? place.copy_(aten(addend.value).detach().view(-1)) : place.zero_();
+        at += place.numel();
+      }
+    }
+    pending_ = group.all_reduce_async(wrap(buffer_));
+  }
+
+  Tensors wait(const Tensors&) override {
+    pending_->wait();
+    Tensors sums;
+    std::int64_t at = 0;
+    for (const auto& shape : shapes_) {
+      const std::int64_t count = c10::multiply_integers(shape);
+      sums.push_back(wrap(buffer_.narrow(0, at, count).view(shape)));
+      at += count;
+    }
+    return sums;
+  }
+
+ private:
+  std::vector<std::vector<std::int64_t>> shapes_;
+  at::Tensor buffer_;
+  std::unique_ptr<Pending> pending_;
+};
+
+// Tensors on their way, in packs that follow from their order, types and sizes alone.
+class Packs {
+ public:
+  Packs(Communicator& group, std::int64_t bytes) : group_(group), limit_(bytes) {}
+
+  // The sum of `value` will be the next in the order of these calls.
+  void append(Tensor value, bool counts, Compression compression = Compression::kNone) {
+    const at::ScalarType type = aten(value).scalar_type(), travelling = travelling_type(type, compression);
+    const std::int64_t bytes = aten(value).numel() * static_cast<std::int64_t>(c10::elementSize(travelling));
+    if (!open_.empty() && (travelling != open_type_ || open_bytes_ + bytes > limit_)) send();
+    open_type_ = travelling;
+    open_bytes_ += bytes;
+    types_.push_back(type);
+    if (travelling == type && aten(value).is_contiguous()) {
+      const bool ours = is_ours(value);
+      open_.push_back({std::move(value), counts, ours});
+    } else {
+      open_.push_back({wrap(aten(value).detach().to(travelling).contiguous()), counts, true});
+    }
+    if (open_bytes_ >= limit_) send();
+  }
+
+  // The tensor that was appended as number `at`, by its last holder: where its sum may be put.
+  void give(std::size_t at, Tensor value) {
+    for (Pack& pack : packs_) {
+      if (at >= pack.addends.size()) {
+        at -= pack.addends.size();
+        continue;
+      }
+      Addend& addend = pack.addends[at];
+      if (aten(addend.value).data_ptr() != aten(value).data_ptr()) return;
+      addend.value = Tensor();
+      addend.ours = is_ours(value);
+      addend.value = std::move(value);
+      return;
+    }
+  }
+
+  void send() {
+    if (open_.empty()) return;
+    auto sum = group_.sum_async(open_);
+    packs_.push_back({std::exchange(open_, {}), std::move(sum)});
+    open_bytes_ = 0;
+  }
+
+  // The sums of all that was appended.
+  Tensors wait() {
+    send();
+    Tensors sums;
+    for (Pack& pack : packs_) {
+      Tensors targets;
+      for (const Addend& addend : pack.addends) targets.push_back(addend.ours ? addend.value : Tensor());
+      for (Tensor& sum : pack.sum->wait(targets)) {
+        const at::ScalarType type = types_[sums.size()];
+        sums.push_back(aten(sum).scalar_type() == type ? std::move(sum) : wrap(aten(sum).to(type)));
+      }
+    }
+    return sums;
+  }
+
+ private:
+  struct Pack {
+    std::vector<Addend> addends;
+    std::unique_ptr<PendingSum> sum;  // goes first, as it looks at the addends
+  };
+  Communicator& group_;
+  std::int64_t limit_;
+  std::vector<at::ScalarType> types_;  // of the tensors, as they were given
+  std::vector<Addend> open_;
+  at::ScalarType open_type_ = at::kFloat;
+  std::int64_t open_bytes_ = 0;
+  std::vector<Pack> packs_;
+};
 
 // The slices of a gradient on all ranks, in the order of the ranks.
 IndexedSlices gather_slices(Communicator& group, const IndexedSlices& own, bool idle) {
@@ -60,39 +155,67 @@ IndexedSlices gather_slices(Communicator& group, const IndexedSlices& own, bool 
 
 }  // namespace
 
+std::unique_ptr<PendingSum> Communicator::sum_async(std::vector<Addend> addends) { return std::make_unique<PackedSum>(*this, addends); }
+
 void sum(Communicator& group, Tensors& values, const SumOptions& options) {
-  std::vector<Pack> packs = plan(values, options.bytes_per_pack);
-  const std::size_t first_always = values.size() - std::min(values.size(), options.never_idle);
-  for (Pack& pack : packs) {
-    pack.buffer = at::empty({pack.elements}, at::TensorOptions().dtype(travelling_type(pack.type, options.compression)));
-    std::int64_t at = 0;
-    for (const std::size_t i : pack.members) {
-      const at::Tensor& value = aten(values[i]);
-      at::Tensor place = pack.buffer.narrow(0, at, value.numel());
-      if (options.idle && i < first_always) {
-        place.zero_();
-      } else {
-        place.view(value.sizes()).copy_(value.detach());
-      }
-      at += value.numel();
-    }
-    pack.pending = group.all_reduce_async(wrap(pack.buffer));
+  Packs packs(group, options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerPack);
+  std::vector<std::size_t> places;
+  std::vector<std::pair<std::size_t, IndexedSlices>> slices;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) continue;
+    if (const auto& rows = ops::slices_of(values[i])) slices.emplace_back(i, *rows);
+    places.push_back(i);
+    packs.append(std::move(values[i]), !options.idle, options.compression);
   }
-  const Tensors given = values;
-  for (Pack& pack : packs) {
-    pack.pending->wait();
-    const at::Tensor result = pack.buffer.to(pack.type);
-    std::int64_t at = 0;
-    for (const std::size_t i : pack.members) {
-      const auto sizes = aten(values[i]).sizes().vec();
-      const std::int64_t count = aten(values[i]).numel();
-      values[i] = wrap(result.narrow(0, at, count).view(sizes));
-      at += count;
-    }
+  Tensors sums = packs.wait();
+  for (std::size_t k = 0; k < places.size(); ++k) values[places[k]] = std::move(sums[k]);
+  for (const auto& [i, rows] : slices) ops::set_slices(values[i], gather_slices(group, rows, options.idle));
+}
+
+struct GradientSum::Sending {
+  Packs packs;
+  std::vector<std::size_t> places;  // of what was appended
+};
+
+GradientSum::GradientSum(Communicator& group, std::size_t count, const SumOptions& options)
+    : group_(group), options_(options), next_(count), ready_(count) {
+  const std::int64_t bytes = options.bytes_per_pack > 0 ? options.bytes_per_pack : group.sums_are_cheap() ? kSmallBucket : kDefaultBytesPerBucket;
+  sending_.reset(new Sending{Packs(group, bytes), {}});
+}
+GradientSum::~GradientSum() = default;
+
+void GradientSum::ready(std::size_t place, const Tensor& gradient) {
+  ready_.at(place) = gradient;
+  for (; next_ > 0 && ready_[next_ - 1].defined(); --next_) append(next_ - 1, ready_[next_ - 1]);
+}
+
+void GradientSum::append(std::size_t place, Tensor gradient) {
+  sending_->packs.append(std::move(gradient), !options_.idle, options_.compression);
+  sending_->places.push_back(place);
+}
+
+void GradientSum::finish(Tensors& gradients, Tensors& exact) {
+  std::vector<std::pair<std::size_t, IndexedSlices>> slices;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (const auto& rows = ops::slices_of(gradients[i])) slices.emplace_back(i, *rows);
   }
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    if (const auto& slices = ops::slices_of(given[i])) ops::set_slices(values[i], gather_slices(group, *slices, options.idle && i < first_always));
+  ready_.clear();
+  Packs& packs = sending_->packs;
+  for (std::size_t k = 0; k < sending_->places.size(); ++k) packs.give(k, std::move(gradients[sending_->places[k]]));
+  for (; next_ > 0; --next_) {
+    if (gradients[next_ - 1].defined()) append(next_ - 1, std::exchange(gradients[next_ - 1], {}));
   }
+  std::vector<std::size_t> exact_places;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    if (!exact[i].defined()) continue;
+    exact_places.push_back(i);
+    packs.append(std::move(exact[i]), true);
+  }
+  Tensors sums = packs.wait();
+  const std::size_t count = sending_->places.size();
+  for (std::size_t k = 0; k < count; ++k) gradients[sending_->places[k]] = std::move(sums[k]);
+  for (std::size_t k = 0; k < exact_places.size(); ++k) exact[exact_places[k]] = std::move(sums[count + k]);
+  for (const auto& [i, rows] : slices) ops::set_slices(gradients[i], gather_slices(group_, rows, options_.idle));
 }
 
 Tensors gather(Communicator& group, const Tensor& value, const std::string& what) {

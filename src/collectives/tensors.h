@@ -7,22 +7,50 @@
 
 namespace lockstep::collectives {
 
-// How much one all-reduce carries when several tensors are added.
+// How much one all-reduce carries when several tensors are added, and when it begins before all of them are there.
 inline constexpr std::int64_t kDefaultBytesPerPack = 32 << 20;
+inline constexpr std::int64_t kDefaultBytesPerBucket = 4 << 20;
 
-// What gradients are rounded to on their way.
+// What gradients are rounded to on their way: they are added in this type too.
 enum class Compression { kNone, kFloat16, kBFloat16 };
 
 struct SumOptions {
-  bool idle = false;           // this rank adds zeros,
-  std::size_t never_idle = 0;  // but for so many of the last tensors
-  std::int64_t bytes_per_pack = kDefaultBytesPerPack;
+  bool idle = false;  // this rank adds zeros
+  std::int64_t bytes_per_pack = 0;  // 0: kDefaultBytesPerPack
   Compression compression = Compression::kNone;  // of float32
 };
 
-// Replaces each defined tensor by its sum over the ranks; the tensors given are not written to. The same tensors must be
-// defined, of equal dtypes and shapes, on all ranks. Tensors of one dtype travel packed, up to `bytes_per_pack` at a time.
+// Replaces each defined tensor by its sum over the ranks. A tensor that nobody else holds is summed where it lies; others are
+// not written to. The same tensors must be defined, of equal dtypes and shapes, on all ranks. Tensors of one dtype that
+// follow each other travel packed, up to `bytes_per_pack` at a time; a larger one travels alone, uncopied.
 void sum(Communicator& group, Tensors& values, const SumOptions& options = {});
+
+// The sum of a step's gradients, which begins while the last of them are still being computed: gradients are sent from the last
+// variable's to the first's, as a backward pass makes them, in buckets that are equal on all ranks whenever they are ready.
+class GradientSum {
+ public:
+  // Of `count` gradients. bytes_per_pack 0: kDefaultBytesPerBucket, or each by itself where that costs nothing.
+  GradientSum(Communicator& group, std::size_t count, const SumOptions& options);
+  ~GradientSum();
+  GradientSum(const GradientSum&) = delete;
+  GradientSum& operator=(const GradientSum&) = delete;
+
+  // The gradient at `place` has its value; nobody may write to it until finish() returns. Not for gradients with slices.
+  void ready(std::size_t place, const Tensor& gradient);
+  // All gradients are there, undefined ones too; replaces them by their sums, and `exact`, which travels along unrounded and
+  // counts on idle ranks too, by its own.
+  void finish(Tensors& gradients, Tensors& exact);
+
+ private:
+  struct Sending;
+  void append(std::size_t place, Tensor gradient);
+
+  Communicator& group_;
+  SumOptions options_;
+  std::unique_ptr<Sending> sending_;
+  std::size_t next_;  // places below it are still to be sent
+  Tensors ready_;     // by place, until finish()
+};
 
 // Each rank's tensor, by rank; dtypes and shapes may differ, and tensors may be undefined. See labelled_gather for `what`.
 Tensors gather(Communicator& group, const Tensor& value, const std::string& what = "a tensor");

@@ -53,7 +53,7 @@ Tensor GradientTape::leaf_of(distribute::Variable& variable, const Tensor& value
   return leaf;
 }
 
-Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const Tensor& output_gradients) {
+Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const Tensor& output_gradients, const Ready& ready) {
   if (used_ && !options_.persistent) {
     throw_failed_precondition("GradientTape.gradient was called twice; make the tape persistent to do so");
   }
@@ -62,13 +62,13 @@ Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const
   const bool create_graph = recording_ ? outer_ != nullptr || options_.persistent : ops::grad_enabled();
   const bool was_recording = recording_;
   if (was_recording && !create_graph) ops::set_grad_enabled(false);
-  Tensors gradients = ops::grad({target}, leaves, {output_gradients}, options_.persistent || create_graph, create_graph);
+  Tensors gradients = ops::grad({target}, leaves, {output_gradients}, options_.persistent || create_graph, create_graph, ready);
   if (was_recording && !create_graph) ops::set_grad_enabled(true);
   return gradients;
 }
 
 Tensors GradientTape::gradient(const Tensor& target, const std::vector<distribute::VariablePtr>& sources,
-                               const Tensor& output_gradients) {
+                               const Tensor& output_gradients, const Ready& ready) {
   Tensors leaves;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -77,9 +77,10 @@ Tensors GradientTape::gradient(const Tensor& target, const std::vector<distribut
     leaves.push_back(known->second.second);
     places.push_back(i);
   }
-  const Tensors found = compute(target, leaves, output_gradients);
+  const auto ready_at_place = [&](std::size_t i, const Tensor& gradient) { ready(places[i], gradient); };
+  Tensors found = compute(target, leaves, output_gradients, ready ? Ready(ready_at_place) : Ready());
   Tensors gradients(sources.size());
-  for (std::size_t i = 0; i < places.size(); ++i) gradients[places[i]] = found[i];
+  for (std::size_t i = 0; i < places.size(); ++i) gradients[places[i]] = std::move(found[i]);
   return gradients;
 }
 

@@ -28,9 +28,10 @@ class GradientTape {
   // d target / d source for each source; an undefined tensor where there is no connection. A target
   // that is not a scalar counts with weights of one, or with `output_gradients`. Calling it on an
   // innermost tape that is still recording gives gradients an outer tape can differentiate again.
-  // Throws FailedPrecondition on a second call unless persistent.
+  // Throws FailedPrecondition on a second call unless persistent. `ready` may be told of a source's gradient before all are there.
+  using Ready = std::function<void(std::size_t source, const Tensor& gradient)>;
   Tensors gradient(const Tensor& target, const std::vector<distribute::VariablePtr>& sources,
-                   const Tensor& output_gradients = {});
+                   const Tensor& output_gradients = {}, const Ready& ready = {});
   Tensors gradient(const Tensor& target, const Tensors& sources, const Tensor& output_gradients = {});
 
   void stop_recording();
@@ -39,7 +40,7 @@ class GradientTape {
   static Tensor leaf_of(distribute::Variable& variable, const Tensor& value);
 
  private:
-  Tensors compute(const Tensor& target, const Tensors& leaves, const Tensor& output_gradients);
+  Tensors compute(const Tensor& target, const Tensors& leaves, const Tensor& output_gradients, const Ready& ready = {});
 
   Options options_;
   bool recording_ = true;

@@ -26,6 +26,14 @@ void check(const CommunicationOptions& options) {
   if (options.bytes_per_pack < 0) throw_invalid_argument(fmt::format("bytes_per_pack is {}, expected 0 or more", options.bytes_per_pack));
 }
 
+const char* name_of(collectives::Compression compression) {
+  switch (compression) {
+    case collectives::Compression::kFloat16: return "float16";
+    case collectives::Compression::kBFloat16: return "bfloat16";
+    default: return "none";
+  }
+}
+
 collectives::CommunicatorPtr join(const ClusterResolver& resolver, const MultiWorkerMirroredOptions& options) {
   const auto report = options.report ? options.report : [](const std::string& line) { spdlog::warn("{}", line); };
   for (const std::string& warning : resolver.warnings()) report(warning);
@@ -63,31 +71,22 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(collectives::Communicat
   agree();
 }
 
-// Every worker has as many replicas as the others, and draws what nobody chose from one source.
+// Every worker has as many replicas as the others and sends gradients as they do, and draws what nobody chose from one source.
 void MultiWorkerMirroredStrategy::agree() {
   if (!workers_) return;
-  collectives::require_equal(*workers_, {{"number of local devices", std::to_string(num_local_replicas())}});
+  collectives::require_equal(*workers_, {{"number of local devices", std::to_string(num_local_replicas())},
+                                         {"bytes_per_pack", std::to_string(communication_options_.bytes_per_pack)},
+                                         {"compression", name_of(communication_options_.compression)}});
   std::random_device device;
   const std::string seed = workers_->broadcast(std::to_string((static_cast<std::uint64_t>(device()) << 32) | device()), 0);
   share_entropy(std::stoull(seed));
 }
 
-void MultiWorkerMirroredStrategy::sum_over_workers(Tensors& gradients, Tensors& exact, bool idle) {
-  if (!workers_) return;
-  const std::int64_t bytes = communication_options_.bytes_per_pack > 0 ? communication_options_.bytes_per_pack : collectives::kDefaultBytesPerPack;
-  const collectives::Compression compression = communication_options_.compression;
-  if (compression != collectives::Compression::kNone) {
-    collectives::sum(*workers_, gradients, {.idle = idle, .bytes_per_pack = bytes, .compression = compression});
-    collectives::sum(*workers_, exact, {.bytes_per_pack = bytes});
-    return;
-  }
-  // One reduction for both, as each costs a round trip.
-  Tensors all = gradients;
-  all.insert(all.end(), exact.begin(), exact.end());
-  collectives::sum(*workers_, all, {.idle = idle, .never_idle = exact.size(), .bytes_per_pack = bytes});
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(gradients.size());
-  exact.assign(middle, all.end());
-  gradients.assign(all.begin(), middle);
+std::unique_ptr<collectives::GradientSum> MultiWorkerMirroredStrategy::gradient_sum(std::size_t count, bool idle) {
+  if (!workers_) return nullptr;
+  return std::make_unique<collectives::GradientSum>(
+      *workers_, count,
+      collectives::SumOptions{.idle = idle, .bytes_per_pack = communication_options_.bytes_per_pack, .compression = communication_options_.compression});
 }
 
 }  // namespace lockstep::distribute

@@ -21,13 +21,14 @@ struct CommunicationOptions {
   // kRing: Gloo over TCP. kAuto: shared memory where all workers are on one machine, else as kRing. kNccl needs GPUs:
   // Unimplemented on CPU devices.
   CommunicationImplementation implementation = CommunicationImplementation::kAuto;
-  // How many bytes of gradients travel together; 0: 32 MiB.
+  // How many bytes of gradients travel together, at least one gradient; 0: 4 MiB, and each by itself in shared memory.
   std::int64_t bytes_per_pack = 0;
   // How long a worker may be silent or late before the others give up.
   std::optional<double> timeout_seconds = {};  // default: 30
   // How long workers wait for each other at the start.
   double startup_timeout_seconds = 20;
-  // Gradients are rounded to this on their way; sums and weights stay float32. Other tensors are never rounded.
+  // Float32 gradients are rounded to this, travel and are added in it; a sum beyond 65504 is infinite in float16. Weights and
+  // all other tensors are never rounded.
   collectives::Compression compression = collectives::Compression::kNone;
 };
 
@@ -51,7 +52,7 @@ class MultiWorkerMirroredStrategy : public Strategy {
   std::string name() const override { return "MultiWorkerMirroredStrategy"; }
   const ClusterResolver& cluster_resolver() const { return resolver_; }
   collectives::CommunicatorPtr workers() const override { return workers_; }
-  void sum_over_workers(Tensors& gradients, Tensors& exact, bool idle) override;
+  std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle) override;
 
  private:
   void agree();

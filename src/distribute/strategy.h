@@ -14,6 +14,9 @@
 namespace lockstep::data {
 class Dataset;
 }
+namespace lockstep::collectives {
+class GradientSum;
+}
 
 namespace lockstep::distribute {
 
@@ -61,9 +64,8 @@ class Strategy {
   // The workers of the job; null when this process is all of it.
   virtual collectives::CommunicatorPtr workers() const { return nullptr; }
   collectives::Communicator* communicator() const { return workers().get(); }
-  // Replaces this worker's tensors by their sums over all workers; see collectives::sum. Gradients may be rounded on their
-  // way; an idle worker's count as zeros. Those of `exact` never are, and count always.
-  virtual void sum_over_workers(Tensors& gradients, Tensors& exact, bool idle);
+  // Begins a step's sum of `count` gradients over all workers, to which an idle one adds zeros; null for one worker.
+  virtual std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle);
   int num_workers() const { return communicator() ? communicator()->size() : 1; }
   int worker_index() const { return communicator() ? communicator()->rank() : 0; }
   bool is_chief() const { return worker_index() == 0; }

@@ -67,10 +67,33 @@ Tensor with_slices(const at::Tensor& leaf, at::Tensor dense, const SliceCollecto
   return gradient;
 }
 
+// Tells of leaves' gradients while it lives.
+class ReadyHooks {
+ public:
+  ReadyHooks(const std::vector<at::Tensor>& leaves, const SliceCollector& collector, const GradientReady& ready) : leaves_(leaves) {
+    if (!ready) return;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const at::Tensor* const leaf = &leaves[i];
+      hooks_.push_back(leaf->register_hook([i, leaf, &collector, &ready](const at::Tensor& gradient) {
+        if (gradient.defined() && !collector.slices_of(*leaf).indices.defined()) ready(i, wrap(gradient));
+      }));
+    }
+  }
+  ~ReadyHooks() {
+    for (std::size_t i = 0; i < hooks_.size(); ++i) leaves_[i].remove_hook(hooks_[i]);
+  }
+  ReadyHooks(const ReadyHooks&) = delete;
+  ReadyHooks& operator=(const ReadyHooks&) = delete;
+
+ private:
+  const std::vector<at::Tensor>& leaves_;
+  std::vector<unsigned> hooks_;
+};
+
 }  // namespace
 
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& output_gradients, bool retain_graph,
-             bool create_graph) {
+             bool create_graph, const GradientReady& ready) {
   std::vector<at::Tensor> out, in, seeds;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const at::Tensor& output = aten(outputs[i]);
@@ -86,6 +109,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
   const LibraryThreads threads(t_large_work ? kLargeWork : 0);
   t_large_work = false;
   const SliceCollector collector;
+  const ReadyHooks hooks(in, collector, ready);
   try {
     found = torch::autograd::grad(out, in, seeds, retain_graph, create_graph, /*allow_unused=*/true);
   } catch (const c10::Error& error) {

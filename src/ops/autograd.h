@@ -18,9 +18,11 @@ Tensor detach(const Tensor& value);
 bool requires_grad(const Tensor& value);
 
 // Gradients of `outputs` (with the given output gradients; undefined: ones) with respect to `inputs`;
-// undefined where there is no path.
+// undefined where there is no path. `ready`, when given, is told of input number i's gradient as soon as it has its value,
+// while others are still being computed, on this thread; not of every one: those with slices come with the result only.
+using GradientReady = std::function<void(std::size_t i, const Tensor& gradient)>;
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& output_gradients, bool retain_graph,
-             bool create_graph);
+             bool create_graph, const GradientReady& ready = {});
 
 // `y`, which some linear map made of x outside of autograd, as a function of x: a gradient dy becomes adjoint(dy). `y` is
 // cut off from gradients; the adjoint runs while gradients are computed, on the thread that asked for them.

@@ -53,6 +53,40 @@ def test_over_tcp_alone(tmp_path, request):
     tool.assert_history(many, one, 1e-5)
 
 
+@pytest.mark.parametrize("communication", ["auto", "ring"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_gradients_larger_than_what_travels_together(workers, communication, tmp_path, request):
+    """6 MB of gradients, more than the shared memory holds at once; a batch with fewer rows than workers at the end."""
+    rng = tool.generator(request.node.name)
+    L = keras.layers
+    model = keras.Sequential([L.Input((40,)), L.Dense(1200, activation="relu"), L.Dense(1200, activation="relu"), L.Dense(3)])
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    model.save(tmp_path / "start.keras")
+    np.savez(tmp_path / "d.npz", x=rng.random((25, 40), "float32"), y=rng.integers(0, 3, 25))
+    one = fit(tmp_path, "default", "one.keras", 8, 2)
+    many = fit_job(tmp_path, (workers, 1, 25, 8), "many.keras", "--communication", communication)
+    compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, communication)
+    tool.assert_history(many, one, 1e-5)
+
+
+@pytest.mark.parametrize("compression, epsilon", [("float16", 2.0 ** -11), ("bfloat16", 2.0 ** -8)])
+def test_compressed_gradients_train_nearly_the_same(compression, epsilon, tmp_path, request):
+    start_model(tmp_path, "dense", "sgd-momentum", tool.generator(request.node.name), 64)
+    fit_job(tmp_path, (2, 1, 64, 8), "exact.keras", epochs=4)
+    losses = fit_job(tmp_path, (2, 1, 64, 8), "rounded.keras", "--compression", compression, epochs=4)["loss"]
+    assert losses[-1] < losses[0]
+    start, exact, rounded = (np.concatenate([w.ravel() for w in keras.models.load_model(tmp_path / f"{name}.keras").get_weights()])
+                             for name in ("start", "exact", "rounded"))
+    error, way = np.linalg.norm(rounded - exact), np.linalg.norm(exact - start)
+    assert 0 < error < 4 * epsilon * way, f"{error} apart after a way of {way}"
+
+
+def test_a_compression_that_is_none(tmp_path, request):
+    start_model(tmp_path, "dense", "sgd", tool.generator(request.node.name), 8)
+    line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--compression", "zip")
+    assert "'zip'" in line and "bfloat16" in line
+
+
 def test_keras_on_one_worker_is_the_judge(tmp_path, request):
     """The whole way: three workers of lockstep against Keras itself, uneven batches."""
     model = start_model(tmp_path, "dense", "sgd-momentum", tool.generator(request.node.name), 29)
@@ -164,6 +198,7 @@ def test_a_port_in_use_is_named(tmp_path, request):
 @pytest.mark.parametrize("option, mine, theirs, word", [
     ("--seed", ["--seed", "1"], ["--seed", "2"], "--seed"),
     ("--batch-size", ["--batch-size", "8"], ["--batch-size", "4"], "--batch-size"),
+    ("--compression", ["--compression", "float16"], [], "compression"),
     ("data", [], ["--rescale", "1/2"], "data x"),
     ("optimizer", ["--optimizer", "adam"], ["--optimizer", "sgd"], "compile config"),
 ])

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/random/batch_slice.h"
@@ -131,9 +132,16 @@ Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole,
   return out;
 }
 
-Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
+std::unique_ptr<collectives::GradientSum> Trainer::gradient_sum(const Batch& batch, std::size_t count) const {
+  return strategy_ ? strategy_->gradient_sum(count, share_of(batch).idle()) : nullptr;
+}
+
+// `sum`, of several workers, is told of gradients as they come where one replica makes them.
+Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs, collectives::GradientSum* sum) {
   const auto variables = model_.trainable_weights();
   std::vector<Tensors> gradients;
+  GradientTape::Ready ready;
+  if (sum && strategy_->num_local_replicas() == 1) ready = [sum](std::size_t i, const Tensor& gradient) { sum->ready(i, gradient); };
   const auto replica_step = [&](std::size_t replica, const Batch& part, std::int64_t offset) {
     const ops::ScopedPoolFusion fused;  // only variables' gradients are asked for
     GradientTape tape;
@@ -142,7 +150,7 @@ Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& out
     if (!out.loss.defined()) {
       throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
     }
-    if (!variables.empty()) gradients[replica] = tape.gradient(optimizer_->scale_loss(out.loss), variables);
+    if (!variables.empty()) gradients[replica] = tape.gradient(optimizer_->scale_loss(out.loss), variables, {}, ready);
     tape.stop_recording();
     out.loss = ops::detach(out.loss);
     out.y_pred = detached(out.y_pred);
@@ -177,7 +185,8 @@ void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs
 }
 
 // What the replicas, and then the workers, have found out together.
-Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors* gradients) {
+Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients,
+                                  collectives::GradientSum* sum) {
   StepOutput whole;
   whole.output_losses.assign(outputs[0].output_losses.size(), 0.0);
   std::vector<const Structure*> predictions;
@@ -189,7 +198,7 @@ Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutp
   }
   whole.y_pred = concat_rows(predictions);
   preempted_ = preemption_requested;
-  if (strategy_ && strategy_->communicator()) join_workers(batch, whole, gradients);
+  if (sum) join_workers(batch, whole, gradients, *sum);
   return whole;
 }
 
@@ -217,8 +226,9 @@ void Trainer::run_alone(const std::function<void()>& fn) const {
 Results Trainer::train_step(const Batch& batch) {
   require_compiled("train");
   std::vector<StepOutput> outputs;
-  Tensors gradients = train_replicas(batch, outputs);
-  const StepOutput whole = join(batch, outputs, &gradients);
+  const auto sum = gradient_sum(batch, model_.trainable_weights().size());
+  Tensors gradients = train_replicas(batch, outputs, sum.get());
+  const StepOutput whole = join(batch, outputs, gradients, sum.get());
   if (!gradients.empty()) optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
   return finish_step(batch, whole);
 }
@@ -227,7 +237,8 @@ Results Trainer::test_step(const Batch& batch) {
   require_compiled("evaluate");
   std::vector<StepOutput> outputs;
   test_replicas(batch, outputs);
-  return finish_step(batch, join(batch, outputs, nullptr));
+  Tensors none;
+  return finish_step(batch, join(batch, outputs, none, gradient_sum(batch, 0).get()));
 }
 
 Structure Trainer::predict_step(const Batch& batch) {
@@ -239,7 +250,8 @@ Structure Trainer::predict_step(const Batch& batch) {
   for (const Structure& part : parts) pointers.push_back(&part);
   StepOutput whole;
   whole.y_pred = concat_rows(pointers);
-  if (strategy_ && strategy_->communicator()) join_workers(batch, whole, nullptr);
+  Tensors none;
+  if (const auto sum = gradient_sum(batch, 0)) join_workers(batch, whole, none, *sum);
   return whole.y_pred;
 }
 

@@ -97,7 +97,8 @@ class Trainer {
   Structure run_predict(BatchSource& source, const PredictOptions& options);
   void require_compiled(const char* what) const;
   StepOutput forward_loss(const Batch& part, const Batch& whole, std::int64_t offset, bool training);
-  Tensors train_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
+  Tensors train_replicas(const Batch& batch, std::vector<StepOutput>& outputs, collectives::GradientSum* sum);
+  std::unique_ptr<collectives::GradientSum> gradient_sum(const Batch& batch, std::size_t count) const;
   void test_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
   Results finish_step(const Batch& batch, const StepOutput& whole);
   // This worker's part of a batch.
@@ -107,8 +108,8 @@ class Trainer {
     bool idle() const { return ranges.empty(); }
   };
   Share share_of(const Batch& batch) const;
-  StepOutput join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors* gradients);
-  void join_workers(const Batch& batch, StepOutput& whole, Tensors* gradients);
+  StepOutput join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients, collectives::GradientSum* sum);
+  void join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum);
   static Tensors sum_replicas(std::vector<Tensors>& gradients);
   void run_alone(const std::function<void()>& fn) const;
   void spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,

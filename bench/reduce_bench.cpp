@@ -1,0 +1,71 @@
+// A worker of a job that adds up one large tensor, several times each way, and prints the least seconds of the two ways as JSON:
+//   reduce_bench MEGABYTES [ring]
+// TF_CONFIG (or another launcher's variables) tells the job. "sum": collectives::sum of a tensor that it may sum in place;
+// "gloo": LibTorch's Gloo on that tensor. With ring the sum may not go through shared memory either.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <lockstep/lockstep.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
+
+namespace {
+
+namespace ls = lockstep;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRounds = 9;
+
+double seconds(const std::function<void()>& work) {
+  const auto begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void check(const ls::Tensor& sum, double expected) {
+  const std::vector<float> values = sum.to_vector<float>();
+  const auto wrong = std::find_if(values.begin(), values.end(), [&](float value) { return value != static_cast<float>(expected); });
+  if (wrong != values.end()) ls::throw_internal(fmt::format("a sum is {}, expected {}", *wrong, expected));
+}
+
+void run(std::int64_t megabytes, bool ring) {
+  ls::distribute::CommunicationOptions communication;
+  if (ring) communication.implementation = ls::distribute::CommunicationImplementation::kRing;
+  ls::distribute::MultiWorkerMirroredStrategy strategy({.communication_options = communication});
+  ls::collectives::Communicator* const group = strategy.communicator();
+  if (!group) ls::throw_invalid_argument("there are no other workers: set TF_CONFIG");
+  const auto plain = group->duplicate("plain Gloo");  // has no shared memory
+  const ls::Shape shape{megabytes * 1000 * 1000 / 4};
+  const double all = group->size() * (group->size() + 1) / 2.0;
+  double sum = 1e9, gloo = 1e9;
+  for (int round = 0; round < kRounds; ++round) {
+    ls::Tensors values;
+    values.push_back(ls::Tensor::full(shape, group->rank() + 1));
+    group->barrier();
+    sum = std::min(sum, seconds([&] { ls::collectives::sum(*group, values); }));
+    check(values[0], all);
+    const ls::Tensor value = ls::Tensor::full(shape, group->rank() + 1);
+    group->barrier();
+    gloo = std::min(gloo, seconds([&] { plain->all_reduce(value); }));
+    check(value, all);
+  }
+  fmt::print("{{\"megabytes\": {}, \"sum\": {:.5f}, \"gloo\": {:.5f}}}\n", megabytes, sum, gloo);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(argc > 1 ? std::atoll(argv[1]) : 100, argc > 2 && std::string(argv[2]) == "ring");
+  } catch (const ls::Error& e) {
+    fmt::print(stderr, "reduce_bench: {}\n", e.message());
+    return 1;
+  }
+  return 0;
+}
