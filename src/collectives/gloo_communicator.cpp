@@ -22,6 +22,7 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 
 constexpr milliseconds kLook{100};       // how often a waiting worker looks whether the others are well
 constexpr std::size_t kSmall = 8192;     // bytes that an all_gather carries in its first round
+constexpr std::size_t kSmallTogether = 1 << 20;  // bytes of all ranks that are gathered in shared memory
 constexpr milliseconds kGlooGrace{60000};  // Gloo's own time is longer than ours, which can say more
 
 // What the communicators of one job share.
@@ -311,11 +312,23 @@ class GlooCommunicator final : public Communicator {
 
   // Blocks of equal size: the length, then as many of the bytes as fit.
   std::vector<std::string> gather_blocks(const std::string& bytes, std::size_t block) {
+    const auto fill = [&](char* data) {
+      const std::uint64_t length = bytes.size();
+      std::memcpy(data, &length, sizeof length);
+      std::memcpy(data + sizeof length, bytes.data(), std::min(bytes.size(), block - sizeof length));
+    };
+    const std::size_t words = (block + sizeof(std::int64_t) - 1) / sizeof(std::int64_t), ranks = static_cast<std::size_t>(size());
+    if (memory_ && words * sizeof(std::int64_t) * ranks <= kSmallTogether) {
+      // The sum of all rows, in each of which a rank has written its own block alone.
+      std::vector<std::int64_t> all(words * ranks, 0);
+      fill(reinterpret_cast<char*>(all.data() + words * static_cast<std::size_t>(rank())));
+      start_in_memory({{all.data(), all.data(), all.size() * sizeof(std::int64_t)}}, DType::kInt64)->wait();
+      std::vector<std::string> out;
+      for (std::size_t i = 0; i < ranks; ++i) out.emplace_back(reinterpret_cast<const char*>(all.data() + words * i), block);
+      return out;
+    }
     at::Tensor mine = bytes_tensor(block);
-    auto* const data = static_cast<char*>(mine.data_ptr());
-    const std::uint64_t length = bytes.size();
-    std::memcpy(data, &length, sizeof length);
-    std::memcpy(data + sizeof length, bytes.data(), std::min(bytes.size(), block - sizeof length));
+    fill(static_cast<char*>(mine.data_ptr()));
     std::vector<std::vector<at::Tensor>> outputs(1);
     for (int i = 0; i < size(); ++i) outputs[0].push_back(bytes_tensor(block));
     submit([&](c10d::ProcessGroupGloo& group) {

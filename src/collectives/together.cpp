@@ -22,7 +22,7 @@ struct Outcome {
   std::string text;  // the result, or the fault
 };
 
-// Takes part in rounds until no rank is busy any more, then exchanges the outcomes.
+// Takes part in rounds, in which each rank tells its outcome or that it is busy, until no rank is busy any more.
 class Rounds {
  public:
   explicit Rounds(Communicator& group) : group_(group), thread_([this] { run(); }) {}
@@ -48,12 +48,12 @@ class Rounds {
       for (bool busy = true; busy;) {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, kBeat, [this] { return mine_.state != kBusy; });
-        const std::string state(1, mine_.state);
+        const std::string mine = mine_.state + mine_.text;
         lock.unlock();
         busy = false;
-        for (const std::string& each : group_.all_gather(state)) busy = busy || each[0] == kBusy;
+        all = group_.all_gather(mine);
+        for (const std::string& each : all) busy = busy || each.at(0) == kBusy;
       }
-      all = group_.all_gather(mine_.state + mine_.text);
     } catch (...) {
       lost = std::current_exception();
     }
