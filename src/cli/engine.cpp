@@ -16,6 +16,7 @@ extern "C" int lockstep_engine_run(const std::string& command, const lockstep::c
   static const std::map<std::string, int (*)(const cli::Arguments&)> kCommands = {
       {"predict", cli::predict}, {"evaluate", cli::evaluate},     {"fit", cli::fit},
       {"summary", cli::summary}, {"convert", cli::convert_model},
+      {"rewrite", cli::rewrite_model},
   };
   const auto found = kCommands.find(command);
   if (found == kCommands.end()) throw_internal(fmt::format("the engine has no command '{}'", command));

@@ -16,6 +16,8 @@ int evaluate(const Arguments& arguments);
 int fit(const Arguments& arguments);
 int summary(const Arguments& arguments);
 int convert_model(const Arguments& arguments);
+// Writes the model IN as the .keras archive OUT and says nothing: how diff sees a legacy .h5.
+int rewrite_model(const Arguments& arguments);
 
 // A model that can be trained, under the current strategy. Throws InvalidArgument, saying why, for artifacts that hold none.
 keras::Model load_trainable(const std::string& path, bool compile);

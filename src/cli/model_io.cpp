@@ -48,7 +48,7 @@ void apply_compile_overrides(const keras::Model& model, const Arguments& argumen
   } else if (model.compiled()) {
     options.optimizer = model.optimizer();
   }
-  if (loss) options.loss = keras::LossTree::from_config(name_or_config(*loss, "--loss"));
+  if (loss) options.loss = keras::LossTree::from_config(name_or_config(*loss, "--loss"), "loss");
   if (metrics) {
     Json list = Json::array();
     if (metrics->starts_with('[') || metrics->starts_with('{')) {
@@ -56,7 +56,7 @@ void apply_compile_overrides(const keras::Model& model, const Arguments& argumen
     } else {
       for (const std::string& name : arguments.list("--metrics")) list.push_back(name);
     }
-    options.metrics = keras::MetricTree::from_config(list);
+    options.metrics = keras::MetricTree::from_config(list, "metrics");
   }
   model.compile(std::move(options));
 }
@@ -84,6 +84,11 @@ int convert_model(const Arguments& arguments) {
   } else if (kind == Kind::kTfCheckpoint || kind == Kind::kWeightsH5) {
     fmt::print("left behind, {} cannot hold it: the model's config\n", formats::kind_name(kind));
   }
+  return 0;
+}
+
+int rewrite_model(const Arguments& arguments) {
+  write_model(load_trainable(arguments.text("IN"), true), arguments.text("OUT"), Kind::kKeras);
   return 0;
 }
 

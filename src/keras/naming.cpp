@@ -23,6 +23,8 @@ bool is_lower(char c) { return std::islower(static_cast<unsigned char>(c)) != 0;
 }  // namespace
 
 std::string to_snake_case(std::string_view class_name) {
+  // The one public layer whose Python class has another name, from which Keras makes names.
+  if (class_name == "GroupQueryAttention") return "grouped_query_attention";
   // Keras: (.)([A-Z][a-z]+) -> \1_\2, then ([a-z])([A-Z]) -> \1_\2, lower-cased, non-word characters gone.
   std::string text;
   for (char c : class_name) {

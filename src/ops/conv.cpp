@@ -224,7 +224,8 @@ Tensors backprop_input(const Call& call) {
   const std::int64_t groups = depthwise ? kernel.size(-2) : sizes[first ? 1 : -1] / std::max<std::int64_t>(1, kernel.size(-2));
   if (dy.numel() == 0 || *sizes.num_elements() == 0) return one(at::zeros(sizes.dims(), dy.options()));
   const auto as = compute_type(dy.scalar_type());
-  const at::Tensor weights = depthwise ? depthwise_kernel_in(kernel.to(as)) : kernel_in(kernel.to(as));
+  // LibTorch's gradient of a transposed convolution is laid out as its kernel, and must be contiguous.
+  const at::Tensor weights = (depthwise ? depthwise_kernel_in(kernel.to(as)) : kernel_in(kernel.to(as))).contiguous();
   at::Tensor full = at::convolution(image_in(dy.to(as), first), weights, {}, w.strides, Ints(given.size(), 0), w.dilations, true, Ints(given.size(), 0), groups);
   Ints amounts;
   for (int i = spatial - 1; i >= 0; --i) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 
 #include <ATen/ops/empty.h>
@@ -76,6 +77,8 @@ Tensor Tensor::scalar(T value) {
 }
 
 Tensor Tensor::scalar(double value, DType dtype) {
+  // What is too large for a floating type is infinite in it, as for NumPy; LibTorch would throw.
+  if (dtype == DType::kFloat32 && std::abs(value) > std::numeric_limits<float>::max()) value = std::copysign(std::numeric_limits<double>::infinity(), value);
   return wrap(at::scalar_tensor(value, at::TensorOptions().dtype(to_scalar_type(dtype))));
 }
 

@@ -120,6 +120,25 @@ add("Attention", [dict(), dict(use_scale=True), dict(score_mode="concat"), dict(
 add("AdditiveAttention", [dict(), dict(use_scale=False)], (5, 4), (6, 4))
 add("MultiHeadAttention", [dict(num_heads=2, key_dim=3), dict(num_heads=1, key_dim=3, value_dim=2, use_bias=False),
                            dict(num_heads=2, key_dim=3, output_shape=5)], (5, 4), (6, 4))
+add("MultiHeadAttention", [dict(num_heads=2, key_dim=3, use_gate=True), dict(num_heads=2, key_dim=3, sliding_window=2, value_dim=5),
+                           dict(num_heads=2, key_dim=3, dropout=0.2), dict(num_heads=2, key_dim=3, output_shape=(2, 3)),
+                           dict(num_heads=1, key_dim=2, attention_axes=1, activity_regularizer="l2")], (5, 4), (6, 4))
+# It takes the masks off its inputs, so a model has one of them.
+add("MultiHeadAttention", [dict(num_heads=2, key_dim=3)], (5, 4), (6, 4), mask=True)
+add("MultiHeadAttention", [dict(num_heads=2, key_dim=3, dropout=0.2, use_gate=True)], (4, 4), (6, 4), mask=True)
+add("MultiHeadAttention", [dict(num_heads=2, key_dim=3), dict(num_heads=2, key_dim=3, attention_axes=(2,)),
+                           dict(num_heads=2, key_dim=3, attention_axes=(1, 2))], (3, 5, 4), (3, 5, 4))
+GROUPS = [dict(head_dim=3, num_query_heads=4, num_key_value_heads=2),
+          dict(head_dim=3, num_query_heads=4, num_key_value_heads=1, use_gate=True, activity_regularizer="l2"),
+          dict(head_dim=2, num_query_heads=2, num_key_value_heads=2, dropout=0.2, sliding_window=2, use_bias=False)]
+add("GroupQueryAttention", GROUPS, (5, 4), (6, 4))
+add("GroupQueryAttention", GROUPS, (5, 4), (6, 4), mask=True)
+for name in ("Add", "Multiply", "Average", "Maximum", "Minimum", "Concatenate"):
+    add(name, [dict()], (4, 3), (4, 3), mask=True)
+add("EinsumDense", [dict(equation="abc,cd->abd", output_shape=(None, 6), bias_axes="d")], (4, 3), mask=True)
+add("RMSNormalization", [dict()], (4, 3), mask=True)
+add("LSTM", [dict(units=3), dict(units=2, return_sequences=True, go_backwards=True)], (40, 4))
+add("Conv1DTranspose", [dict(filters=3, kernel_size=2, padding="same")], (6, 1))
 add("UpSampling2D", [dict(), dict(size=(2, 3)), dict(interpolation="bilinear")], (3, 4, 2))
 add("Cropping2D", [dict(cropping=1), dict(cropping=((1, 0), (0, 2)))], (5, 6, 2))
 add("CenterCrop", [dict(height=3, width=2), dict(height=6, width=5), dict(height=8, width=4), dict(height=7, width=9)], (6, 5, 2))

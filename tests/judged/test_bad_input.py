@@ -153,6 +153,26 @@ def test_absurd_config(model, units, tmp_path):
     tool.refused("summary", edited_config(tmp_path, edit))
 
 
+COMPILE = [("loss_weights", "many"), ("loss_weights", ["a"]), ("loss_weights", {"dense_1": "b"}), ("loss_weights", True), ("loss", 3),
+           ("loss", "zzz"), ("loss", True), ("metrics", 7), ("metrics", ["zzz"]), ("weighted_metrics", [1.5]), ("optimizer", []),
+           ("optimizer", 1), ("optimizer", "zzz"), ("run_eagerly", "yes"), ("steps_per_execution", "two"), ("steps_per_execution", 0),
+           ("auto_scale_loss", [1]), ("optimizer.config.clipnorm", -1), ("optimizer.config.learning_rate", "fast"),
+           ("optimizer.config.beta_1", [0.9]), ("optimizer.config.use_ema", "no"), ("optimizer.config", 3)]
+
+
+@pytest.mark.parametrize("key, value", COMPILE, ids=[f"{k}={v}" for k, v in COMPILE])
+def test_absurd_compile_config(model, key, value, tmp_path):
+    def edit(config):
+        target = config["compile_config"]
+        *way, last = key.split(".")
+        for name in way:
+            target = target[name]
+        target[last] = value
+    line = tool.refused("evaluate", edited_config(tmp_path, edit), "--data", tmp_path / "d.npz", "--batch-size", 4)
+    assert "internal" not in line and "exception" not in line
+    assert any(name in line.lower() for name in [*key.split(".")[-2:], key.split(".")[0].rstrip("s").split("_")[-1]]), line
+
+
 def test_missing_shard(model, tmp_path):
     model.export(tmp_path / "sm", verbose=False)
     for name in ("variables/variables.data-00000-of-00001", "variables/variables.index", "saved_model.pb"):
@@ -181,6 +201,10 @@ def test_diff(model, tmp_path):
     model.save(tmp_path / "n.keras")
     result = tool.run("diff", tmp_path / "m.keras", tmp_path / "n.keras")
     assert result.code == 1 and "0.25" in result.out and "layers/dense/vars/0" in result.out
+    # A legacy .h5 is compared by place, not by the names it has there.
+    assert tool.run("diff", tmp_path / "m.keras", tmp_path / "m.h5").code == 0
+    result = tool.run("diff", tmp_path / "m.h5", tmp_path / "n.keras")
+    assert result.code == 1 and "0.25" in result.out and "layers/dense/vars/0" in result.out and "only in" not in result.out
     model.compile(optimizer="sgd", loss="mae")
     model.save(tmp_path / "o.keras")
     result = tool.run("diff", tmp_path / "n.keras", tmp_path / "o.keras")

@@ -38,7 +38,7 @@ class Swept:
         self.rows, outputs = {}, []
         for number, (name, kwargs, _, _) in enumerate(rows):
             layer = getattr(keras.layers, name)(**kwargs, name=f"row_{number}")
-            call = (lambda ts, layer=layer, name=name: layer(*ts) if name == "MultiHeadAttention" else layer(one(ts)))
+            call = (lambda ts, layer=layer, name=name: layer(*ts) if name in ("MultiHeadAttention", "GroupQueryAttention") else layer(one(ts)))
             output = keras.tree.flatten(call(given))
             try:
                 call([np.ones([2] + [d or 4 for d in t.shape[1:]], dtype) for t in inputs])

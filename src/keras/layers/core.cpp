@@ -187,7 +187,6 @@ class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOpt
     config["quantization_config"] = nullptr;
     return config;
   }
-  bool supports_masking() const override { return true; }
   void build(const Nested<Shape>& shapes) override {
     const EinsumShapes found = analyze_einsum(name(), options_.equation, options_.bias_axes, shapes.leaf(), output_);
     kernel_ = add_weight({.name = "kernel", .shape = found.kernel,

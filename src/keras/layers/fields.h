@@ -160,7 +160,7 @@ class FieldReader {
 Layer::Options read_layer_options(FieldReader& reader);
 
 // A built-in layer class: `Derived` has `static constexpr const char* kClass`, `Options` with name,
-// trainable and dtype, and static fields(). It gets its config, its registry row and its resolved options.
+// trainable and dtype, and static fields(); with a `kRegularizesParts` its activity regularizer is for its sublayers. It gets its config, its registry row and its resolved options.
 template <typename Derived, typename OptionsT>
 class ConfiguredLayer : public Layer {
  public:
@@ -189,7 +189,7 @@ class ConfiguredLayer : public Layer {
     if (!options.name.empty()) base.name = options.name;
     if constexpr (requires { options.trainable; }) base.trainable = base.trainable && options.trainable;
     if constexpr (requires { options.dtype; }) base.dtype = options.dtype;
-    if constexpr (requires { options.activity_regularizer; }) {
+    if constexpr (requires { options.activity_regularizer; } && !requires { Derived::kRegularizesParts; }) {
       if (!options.activity_regularizer.empty()) base.activity_regularizer = options.activity_regularizer;
     }
     return base;

@@ -63,6 +63,42 @@ class MergeLayer : public ConfiguredLayer<Derived, NamedOptions> {
   }
 };
 
+// The mask of an input, for each of its elements; undefined without one.
+Tensor element_mask(const Tensor& mask, const Tensor& input) {
+  return mask.defined() ? ops::broadcast_to(ops::expand_dims(mask, -1), ops::shape_of(input)) : Tensor();
+}
+
+// Elements that are masked in one input are those of the other inputs. The mask of the result is where any input counts.
+template <Tensor (*kCombine)(const Tensor&, const Tensor&)>
+Tensor masked_fold(const Tensors& inputs) {
+  Tensor out = inputs[0], seen = element_mask(inputs[0].mask(), inputs[0]);
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    const Tensor mask = element_mask(inputs[i].mask(), inputs[i]);
+    const Tensor next = mask.defined() ? ops::where(mask, inputs[i], out) : inputs[i];
+    if (seen.defined()) out = ops::where(seen, out, next);
+    seen = mask.defined() && seen.defined() ? ops::logical_or(seen, mask) : Tensor();
+    out = kCombine(out, next);
+  }
+  if (seen.defined()) out.set_mask(ops::reduce_any(seen, ops::Ints{-1}));
+  return out;
+}
+
+// Masked elements are factors of 1; where all are masked the product is 0.
+Tensor masked_product(const Tensors& inputs) {
+  const bool all = std::all_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.mask().defined(); });
+  Tensor out, seen;
+  for (const Tensor& input : inputs) {
+    const Tensor mask = element_mask(input.mask(), input);
+    const Tensor x = mask.defined() ? ops::where(mask, input, ops::ones_like(input)) : input;
+    if (all) seen = seen.defined() ? ops::logical_or(seen, mask) : mask;
+    out = out.defined() ? ops::mul(out, x) : x;
+  }
+  if (!all) return out;
+  out = ops::where(seen, out, ops::zeros_like(out));
+  out.set_mask(ops::reduce_any(seen, ops::Ints{-1}));
+  return out;
+}
+
 template <Tensor (*kCombine)(const Tensor&, const Tensor&)>
 Tensor fold(const Tensors& inputs) {
   Tensor out = inputs[0];
@@ -86,7 +122,7 @@ struct MultiplyLayer : MergeLayer<MultiplyLayer> {
   static constexpr const char* kClass = "Multiply";
   static constexpr bool kExactlyTwo = false;
   using MergeLayer::MergeLayer;
-  static Tensor merge(const Tensors& inputs) { return fold<ops::mul>(inputs); }
+  static Tensor merge(const Tensors& inputs) { return masked_product(inputs); }
 };
 struct AverageLayer : MergeLayer<AverageLayer> {
   static constexpr const char* kClass = "Average";
@@ -98,13 +134,13 @@ struct MaximumLayer : MergeLayer<MaximumLayer> {
   static constexpr const char* kClass = "Maximum";
   static constexpr bool kExactlyTwo = false;
   using MergeLayer::MergeLayer;
-  static Tensor merge(const Tensors& inputs) { return fold<ops::maximum>(inputs); }
+  static Tensor merge(const Tensors& inputs) { return masked_fold<ops::maximum>(inputs); }
 };
 struct MinimumLayer : MergeLayer<MinimumLayer> {
   static constexpr const char* kClass = "Minimum";
   static constexpr bool kExactlyTwo = false;
   using MergeLayer::MergeLayer;
-  static Tensor merge(const Tensors& inputs) { return fold<ops::minimum>(inputs); }
+  static Tensor merge(const Tensors& inputs) { return masked_fold<ops::minimum>(inputs); }
 };
 
 class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOptions> {
@@ -154,7 +190,7 @@ class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOpt
       }
       full.push_back(std::move(all));
     }
-    return ops::reduce_all(ops::concat(full, static_cast<int>(options_.axis)), ops::Ints{-1});
+    return ops::reduce_any(ops::concat(full, static_cast<int>(options_.axis)), ops::Ints{-1});
   }
 
  private:

@@ -370,7 +370,6 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
     if (!built() && options_.axis.size() == 1) config["axis"] = options_.axis[0];
     return config;
   }
-  bool supports_masking() const override { return true; }
   void build(const Nested<Shape>& shapes) override {
     const Shape& shape = shapes.leaf();
     Shape kept;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numbers>
 
 #include <fmt/format.h>
 
@@ -203,6 +204,137 @@ Structure unstack_split(const CallArguments& call, const Json& config) {
   return Structure::list(std::move(out));
 }
 
+DType dtype_or(const Json& config, DType otherwise) {
+  const Json name = get(config, "dtype");
+  return name.is_null() ? otherwise : dtype_of(name);
+}
+
+int axis_or(const Json& config, int otherwise) {
+  const Json axis = get(config, "axis", otherwise);
+  if (!axis.is_number_integer()) bad(fmt::format("axis is {}, expected an integer", dump_json(axis)));
+  return static_cast<int>(axis.get<std::int64_t>());
+}
+
+// Mean of squared distances from the mean.
+Tensor variance(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  return ops::reduce_mean(ops::square(x - ops::reduce_mean(x, axes, true)), axes, keepdims);
+}
+Tensor deviation(const Tensor& x, const ops::Axes& axes, bool keepdims) { return ops::sqrt(variance(x, axes, keepdims)); }
+
+// "axis" None: of all elements in their order.
+Tensor along_axis(const Tensor& x, const Json& config, Tensor (*fn)(const Tensor&, int)) {
+  if (get(config, "axis").is_null()) return fn(ops::reshape(x, ops::Ints{-1}), 0);
+  return fn(x, axis_or(config, -1));
+}
+
+Structure pad_op(const CallArguments& call, const Json& config) {
+  const Tensor x = tensor_operand(call);
+  std::vector<std::pair<std::int64_t, std::int64_t>> widths;
+  const Json given = get(config, "pad_width");
+  if (!given.is_array()) bad(fmt::format("pad_width is {}, expected a pair for each axis", dump_json(given)));
+  for (const Json& each : given) {
+    const ops::Ints pair = int_list(each, "pad_width");
+    if (pair.size() != 2) bad(fmt::format("pad_width is {}, expected a pair for each axis", dump_json(given)));
+    widths.emplace_back(pair[0], pair[1]);
+  }
+  if (widths.size() == 1) widths.resize(static_cast<std::size_t>(x.rank()), widths[0]);
+  const Json mode = get(config, "mode", "constant");
+  if (mode == "reflect" || mode == "symmetric") return ops::mirror_pad(x, widths, mode == "reflect" ? "REFLECT" : "SYMMETRIC");
+  const Argument* value = call.args.size() > 1 ? &call.args[1] : call.find("constant_values");
+  if (mode != "constant" || (value && value->leaf().is_tensor())) bad(fmt::format("Pad with mode {} is not supported", dump_json(mode)));
+  return ops::pad(x, widths, value && value->leaf().value.is_number() ? value->leaf().value.get<double>() : 0.0);
+}
+
+// Rows of numpy that make, move and pick elements.
+void add_shapes_of_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
+  const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
+  row("ZerosLike", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    return Structure(ops::cast(ops::zeros_like(x), dtype_or(config, x.dtype())));
+  });
+  row("OnesLike", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    return Structure(ops::cast(ops::ones_like(x), dtype_or(config, x.dtype())));
+  });
+  row("FullLike", [](const CallArguments& call, const Json& config) {
+    const auto [x, value] = operands(call, "x", "fill_value");
+    return Structure(ops::cast(ops::zeros_like(x) + value, dtype_or(config, x.dtype())));
+  });
+  row("BroadcastTo", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    ops::Ints shape = int_list(get(config, "shape"), "shape");
+    Tensors sizes;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const int at = static_cast<int>(i) - static_cast<int>(shape.size()) + x.rank();
+      sizes.push_back(shape[i] >= 0 || at < 0 ? Tensor::scalar(static_cast<std::int32_t>(shape[i])) : ops::dim_of(x, at));
+    }
+    return Structure(ops::broadcast_to(x, ops::stack(sizes)));
+  });
+  row("Var", reduction(variance, false, true));
+  row("Std", reduction(deviation, false, true));
+  row("Argmax", [](const CallArguments& call, const Json& config) {
+    Tensor best = along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::argmax(x, axis, DType::kInt32); });
+    if (get(config, "keepdims", false) == true) best = ops::expand_dims(best, axis_or(config, -1));
+    return Structure(best);
+  });
+  row("Argmin", [](const CallArguments& call, const Json& config) {
+    Tensor best = along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::argmin(x, axis, DType::kInt32); });
+    if (get(config, "keepdims", false) == true) best = ops::expand_dims(best, axis_or(config, -1));
+    return Structure(best);
+  });
+  row("Sort", [](const CallArguments& call, const Json& config) {
+    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::sort(x, axis); }));
+  });
+  row("Argsort", [](const CallArguments& call, const Json& config) {
+    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::argsort(x, axis); }));
+  });
+  row("Cumsum", [](const CallArguments& call, const Json& config) {
+    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::cumsum(x, axis); }));
+  });
+  row("Cumprod", [](const CallArguments& call, const Json& config) {
+    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::cumprod(x, axis); }));
+  });
+  row("Flip", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    ops::Ints axes;
+    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
+    const Json axis = get(config, "axis");
+    return Structure(ops::reverse(x, axis.is_null() ? axes : int_list(axis, "axis")));
+  });
+  row("Tile", [](const CallArguments& call, const Json& config) {
+    Tensor x = tensor_operand(call);
+    ops::Ints repeats = int_list(get(config, "repeats"), "repeats");
+    while (static_cast<int>(repeats.size()) < x.rank()) repeats.insert(repeats.begin(), 1);
+    while (x.rank() < static_cast<int>(repeats.size())) x = ops::expand_dims(x, 0);
+    return Structure(ops::tile(x, repeats));
+  });
+  row("Roll", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    const Json axis = get(config, "axis");
+    if (axis.is_null()) bad("Roll without an axis is not supported");
+    return Structure(ops::roll(x, int_list(get(config, "shift"), "shift"), int_list(axis, "axis")));
+  });
+  row("Swapaxes", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    ops::Ints order;
+    for (int i = 0; i < x.rank(); ++i) order.push_back(i);
+    const auto at = [&](const char* key) {
+      const std::int64_t axis = get(config, key).get<std::int64_t>();
+      if (axis < -x.rank() || axis >= x.rank()) bad(fmt::format("Swapaxes: {} is {}, the tensor has {} axes", key, axis, x.rank()));
+      return static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
+    };
+    std::swap(order[at("axis1")], order[at("axis2")]);
+    return Structure(ops::transpose(x, order));
+  });
+  row("Ravel", [](const CallArguments& call, const Json&) { return Structure(ops::reshape(tensor_operand(call), ops::Ints{-1})); });
+  row("Pad", pad_op);
+  row("Take", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call), indices = tensor_operand(call, 1, "indices");
+    if (get(config, "axis").is_null()) return Structure(ops::gather(ops::reshape(x, ops::Ints{-1}), indices, 0));
+    return Structure(ops::gather(x, indices, axis_or(config, -1)));
+  });
+}
+
 void add_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
   row("Add", binary(ops::add));
@@ -252,7 +384,21 @@ void add_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
   row("Prod", reduction(ops::reduce_prod));
   row("Any", reduction(ops::reduce_any, true));
   row("All", reduction(ops::reduce_all, true));
+  for (const auto& [name, fn] : {std::pair<const char*, Unary>{"Arcsin", ops::asin}, {"Arccos", ops::acos}, {"Sinh", ops::sinh}, {"Cosh", ops::cosh},
+                                 {"Arcsinh", ops::asinh}, {"Arccosh", ops::acosh}, {"Arctanh", ops::atanh}}) {
+    row(name, floating(fn));
+  }
+  for (const auto& [name, fn] : {std::pair<const char*, Unary>{"Isnan", ops::is_nan}, {"Isinf", ops::is_inf}, {"Isfinite", ops::is_finite}}) {
+    row(name, floating(fn));
+  }
+  row("Log2", floating([](const Tensor& x) { return ops::log(x) / std::numbers::ln2; }));
+  row("Log10", floating([](const Tensor& x) { return ops::log(x) / std::numbers::ln10; }));
+  row("Exp2", floating([](const Tensor& x) { return ops::exp(x * std::numbers::ln2); }));
+  row("Copy", unary(ops::identity));
+  row("Arctan2", binary([](const Tensor& a, const Tensor& b) { return ops::atan2(a, b); }));
+  row("LogicalXor", binary([](const Tensor& a, const Tensor& b) { return ops::not_equal(logical(a), logical(b)); }));
   row("GetItem", get_item);
+  add_shapes_of_numpy(rows);
   row("Where", where_op);
   row("Split", unstack_split);
   row("Clip", [](const CallArguments& call, const Json& config) {
@@ -344,6 +490,18 @@ void add_rest(std::map<std::string, TensorOpClass, std::less<>>& rows) {
   rows["Logsumexp"] = {"Logsumexp", "keras.src.ops.math", reduction(ops::reduce_logsumexp, false, true)};
   rows["Cast"] = {"Cast", "keras.src.ops.core", [](const CallArguments& call, const Json& config) {
                     return Structure(ops::cast(tensor_operand(call), dtype_of(get(config, "dtype"))));
+                  }};
+  // What is a tensor already stays as it is, but for its dtype.
+  rows["ConvertToTensor"] = {"ConvertToTensor", "keras.src.ops.core", [](const CallArguments& call, const Json& config) {
+                               const Tensor x = tensor_operand(call);
+                               return Structure(ops::cast(ops::identity(x), dtype_or(config, x.dtype())));
+                             }};
+  rows["Erfc"] = {"Erfc", "keras.src.ops.math", floating(ops::erfc)};
+  rows["Norm"] = {"Norm", "keras.src.ops.linalg", [](const CallArguments& call, const Json& config) {
+                    const Json order = get(config, "ord");
+                    if (!order.is_null() && order != 2 && order != "fro") bad(fmt::format("Norm with ord {} is not supported", dump_json(order)));
+                    const Tensor x = tensor_operand(call);
+                    return Structure(ops::sqrt(ops::reduce_sum(ops::square(x), axes_of(config), get(config, "keepdims", false).get<bool>())));
                   }};
   rows["StopGradient"] = {"StopGradient", "keras.src.ops.core", unary(ops::stop_gradient)};
 }

@@ -32,8 +32,9 @@ void check_options(const std::string& who, const CommonOptions& options) {
   if (clips > 1) {
     throw_invalid_argument(fmt::format("{}: only one of clipnorm, clipvalue and global_clipnorm can be set", who));
   }
-  for (const auto& limit : {options.clipnorm, options.clipvalue, options.global_clipnorm}) {
-    if (limit && !(*limit > 0)) throw_invalid_argument(fmt::format("{}: a clipping limit must be positive", who));
+  for (const auto& [key, limit] : {std::pair{"clipnorm", options.clipnorm}, std::pair{"clipvalue", options.clipvalue},
+                                   std::pair{"global_clipnorm", options.global_clipnorm}}) {
+    if (limit && !(*limit > 0)) throw_invalid_argument(fmt::format("{}: {} is {}, expected a positive number", who, key, *limit));
   }
   if (options.use_ema && !(options.ema_momentum >= 0 && options.ema_momentum <= 1)) {
     throw_invalid_argument(fmt::format("{}: ema_momentum is {}, expected 0 to 1", who, options.ema_momentum));

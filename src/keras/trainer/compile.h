@@ -34,8 +34,8 @@ class ArgTree {
     }
     return tree;
   }
-  // A string, an object with "class_name", an array, an object of output names, or null.
-  static ArgTree from_config(const Json& config);
+  // A string, an object with "class_name", an array, an object of output names, or null. `key` names the argument in errors.
+  static ArgTree from_config(const Json& config, const char* key);
 
   bool is_leaf() const { return kind_ == Kind::kLeaf; }
   bool is_list() const { return kind_ == Kind::kList; }
@@ -92,6 +92,9 @@ struct CompileOptions {
   Json jit_compile = "auto";         // there is no XLA here: "auto" and false are the same
   bool auto_scale_loss = true;
 };
+
+// Throws InvalidArgument for anything but a number, null, or a list or dict of these.
+void check_loss_weights(const Json& weights);
 
 // The compile_config of a file, keys in Keras 3.15's order. `optimizer` is the object in use.
 Json compile_config(const CompileOptions& options, const optimizers::OptimizerPtr& optimizer);
