@@ -40,13 +40,17 @@ Command predict_command() {
 
 Command evaluate_command() {
   return {"evaluate", "loss and metrics of a model on data",
-          "Evaluates MODEL, compiled as it was saved, on --data, and prints what Keras's evaluate returns.",
+          "Evaluates MODEL, compiled as it was saved, on --data, and prints what Keras's evaluate returns. With --checkpoint-dir it is "
+          "the evaluator beside a training job: each new checkpoint of fit is evaluated as it appears, in a line of its own.",
           {kModel,
            {"--data", "D", kData, "", true},
            {"--batch-size", "N", "examples at a time", "32"},
            {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
+           {"--checkpoint-dir", "DIR", "evaluate the weights of the checkpoints that appear here, until SIGTERM or SIGINT"},
+           {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints"},
            kRescale, kStrategy, kTimeout, kStartupTimeout, kCommunication, kOptimizer, kLoss, kMetrics},
-          {"lockstep evaluate fashion.keras --data fashion-mnist --rescale 1/255 --json"},
+          {"lockstep evaluate fashion.keras --data fashion-mnist --rescale 1/255 --json",
+           "lockstep evaluate model.keras --data test.npz --checkpoint-dir run1"},
           ""};
 }
 

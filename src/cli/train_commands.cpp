@@ -1,4 +1,6 @@
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,7 @@
 #include "lockstep/cli/target_kind.h"
 #include "lockstep/cli/worker_job.h"
 #include "lockstep/collectives/together.h"
+#include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/random/seeds.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -144,6 +147,15 @@ void require_directory(const Arguments& arguments) {
   }
 }
 
+// An evaluator must not train beside the job, nor write where the chief does.
+void require_training_task(const distribute::Strategy& strategy) {
+  const auto* const workers = dynamic_cast<const distribute::MultiWorkerMirroredStrategy*>(&strategy);
+  if (!workers || workers->cluster_resolver().task_type() != "evaluator") return;
+  throw_invalid_argument(
+      "TF_CONFIG: this task is an evaluator, which takes no part in fit; start lockstep evaluate MODEL --data D --checkpoint-dir DIR for it, "
+      "which evaluates the checkpoints of fit as they appear");
+}
+
 volatile std::sig_atomic_t stop_signal = SIGTERM;  // which of the two it was; SIGTERM when another worker was asked
 
 // From now on the first SIGTERM or SIGINT asks fit to stop at a step that all workers agree on; a second one ends the process
@@ -177,6 +189,7 @@ int fit(const Arguments& arguments) {
   const int epochs = static_cast<int>(arguments.integer("--epochs", 0));
   if (const auto seed = arguments.maybe_integer("--seed", 0)) random::set_random_seed(*seed);
   const auto strategy = strategy_of(arguments);
+  require_training_task(*strategy);
   auto scope = strategy->scope();
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);
   apply_compile_overrides(model, arguments);
@@ -219,6 +232,63 @@ int fit(const Arguments& arguments) {
   return 0;
 }
 
+namespace {
+
+Json json_of(const keras::Results& results) {
+  Json out = Json::object();
+  for (const auto& [name, value] : results) out[name] = value;
+  return out;
+}
+
+template <typename Value>
+std::string text_of(const Value& value) {
+  return value.is_vector() ? dump_json(value) : python_float(value);
+}
+
+void print_evaluated(const std::string& path, const keras::Results& results, bool json) {
+  if (json) {
+    Json out = json_of(results);
+    out["checkpoint"] = path;
+    fmt::print("{}\n", dump_json(out));
+  } else {
+    std::string line = path;
+    for (const auto& [name, value] : results) line += fmt::format(" - {}: {}", name, text_of(value));
+    fmt::print("{}\n", line);
+  }
+  std::fflush(stdout);
+}
+
+// tf-keras's SidecarEvaluator: the newest checkpoint whenever there is another. One that goes while it is read was too old.
+void evaluate_checkpoints(const keras::Model& model, const std::string& directory, const Arguments& arguments,
+                          const std::function<keras::Results()>& evaluated) {
+  constexpr std::chrono::milliseconds kPoll{200};
+  constexpr int kMostFailures = 25;
+  const auto most = arguments.maybe_integer("--evaluations", 1);
+  const train::Checkpoint checkpoint({{"model", model}});
+  std::string last;
+  int failures = 0;
+  for (std::int64_t done = 0; !most || done < *most;) {
+    const auto latest = train::latest_checkpoint(directory);
+    if (!latest || *latest == last) {
+      std::this_thread::sleep_for(kPoll);
+      continue;
+    }
+    try {
+      checkpoint.restore(*latest).expect_partial();
+    } catch (const Error& error) {
+      if ((error.code() != Code::kNotFound && error.code() != Code::kDataLoss) || ++failures == kMostFailures) throw;
+      std::this_thread::sleep_for(kPoll);
+      continue;
+    }
+    failures = 0;
+    last = *latest;
+    print_evaluated(last, evaluated(), arguments.has("--json"));
+    ++done;
+  }
+}
+
+}  // namespace
+
 int evaluate(const Arguments& arguments) {
   const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
@@ -229,17 +299,22 @@ int evaluate(const Arguments& arguments) {
   }
   const Examples data = read_examples(arguments.text("--data"), model, true, rescale_of(arguments));
   require_same_job(*strategy, arguments, model, data);
-  const bool json = arguments.has("--json");
-  const keras::Results results = model.evaluate(data.x, data.y, {.batch_size = arguments.integer("--batch-size", 1),
-                                                                 .verbose = json ? 0 : verbosity(arguments),
-                                                                 .sample_weight = data.sample_weight});
+  const auto evaluated = [&] {
+    return model.evaluate(data.x, data.y, {.batch_size = arguments.integer("--batch-size", 1),
+                                           .verbose = arguments.has("--json") ? 0 : verbosity(arguments),
+                                           .sample_weight = data.sample_weight});
+  };
+  if (const auto directory = arguments.maybe("--checkpoint-dir")) {
+    evaluate_checkpoints(model, *directory, arguments, evaluated);
+    return 0;
+  }
+  if (arguments.has("--evaluations")) throw_invalid_argument("--evaluations is about --checkpoint-dir, which is missing");
+  const keras::Results results = evaluated();
   if (!speaks(arguments)) return 0;
-  if (json) {
-    Json out = Json::object();
-    for (const auto& [name, value] : results) out[name] = value;
-    fmt::print("{}\n", dump_json(out));
+  if (arguments.has("--json")) {
+    fmt::print("{}\n", dump_json(json_of(results)));
   } else {
-    for (const auto& [name, value] : results) fmt::print("{}: {}\n", name, value.is_vector() ? dump_json(value) : python_float(value));
+    for (const auto& [name, value] : results) fmt::print("{}: {}\n", name, text_of(value));
   }
   return 0;
 }

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/collectives/job_store.h"
 #include "lockstep/collectives/tcp.h"
 #include "lockstep/collectives/workers.h"
 
@@ -118,6 +120,24 @@ TEST(Job, ClustersMustAgree) {
   });
   EXPECT_THAT(messages[0], HasSubstr("elsewhere:1"));
   EXPECT_THAT(messages[1], HasSubstr("elsewhere:1"));
+}
+
+// Stands for a worker of another version: says hello as one does.
+TEST(Job, VersionsMustAgree) {
+  const auto addresses = free_addresses(2);
+  const auto messages = run(2, [&](int rank) {
+    const JobOptions options = job(rank, addresses);
+    if (rank == 0) {
+      join_job(options);
+      return;
+    }
+    std::string problem;
+    while (!probe(parse_address(addresses[0]), milliseconds(500), problem)) std::this_thread::sleep_for(milliseconds(20));
+    const auto store = join_store(parse_address(addresses[0]), milliseconds(5000));
+    store->set("hello/1", dump_json({{"version", "0.0.1"}, {"members", options.names}}));
+    EXPECT_THAT(store->get("go"), HasSubstr("run the same version everywhere"));
+  });
+  EXPECT_THAT(messages[0], AllOf(HasSubstr("InvalidArgument"), HasSubstr("worker 1 (" + addresses[1] + ") runs lockstep \"0.0.1\", worker 0")));
 }
 
 TEST(Job, AWorkerThatFailsTellsTheOthers) {

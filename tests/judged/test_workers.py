@@ -241,6 +241,33 @@ def same_end(tmp, a, b):
     assert (tmp / f"{a}.json").read_text() == (tmp / f"{b}.json").read_text()
 
 
+def test_an_evaluator_follows_the_checkpoints(tmp_path, request):
+    """Beside the job, as tf-keras's SidecarEvaluator; Keras judges what it says of the last checkpoint."""
+    import tensorflow as tf
+
+    model = start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 29)
+    config = {"cluster": {"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}, "task": {"type": "evaluator", "index": 0}}
+    env = {"TF_CONFIG": json.dumps(config)}
+    line = tool.refused("fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", "--save", tmp_path / "x.keras",
+                        env=env)
+    assert "evaluator" in line and "lockstep evaluate" in line and not (tmp_path / "x.keras").exists()
+    command = [tool.BIN, "evaluate", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--batch-size", "8", "--json", "--strategy", "multi_worker"]
+    beside = subprocess.Popen([str(a) for a in [*command, "--checkpoint-dir", tmp_path / "run"]], env={**os.environ, **env}, stdout=subprocess.PIPE, text=True)
+    checkpointed(tmp_path, "run").ok()
+    latest = tf.train.latest_checkpoint(str(tmp_path / "run"))
+    for line in beside.stdout:
+        told = json.loads(line)
+        if told["checkpoint"] == latest:
+            break
+    beside.send_signal(signal.SIGTERM)
+    assert beside.wait(timeout=20) == -signal.SIGTERM
+    tf.train.Checkpoint(model=model).restore(latest).expect_partial()
+    data = np.load(tmp_path / "d.npz")
+    expected = model.evaluate(data["x"], data["y"], sample_weight=data["sample_weight"], batch_size=8, verbose=0, return_dict=True)
+    for name, value in expected.items():
+        np.testing.assert_allclose(told[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("asked", [0, 1])
 def test_sigterm_saves_and_the_same_command_goes_on(asked, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)

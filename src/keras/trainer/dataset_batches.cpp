@@ -27,6 +27,22 @@ Batch weighted(Batch batch, const std::map<std::int64_t, double>& class_weight) 
   return batch;
 }
 
+// Whether a saved state lies within a pass over the data. Batches of one pipeline say where its iterator stood, those gathered
+// from workers how many each had taken.
+bool within_pass(const Json& state) {
+  const bool begun = state.contains("iterator") ? !state["iterator"].is_null() : state.at("taken").get<std::int64_t>() > 0;
+  return begun && !state.value("over", false);
+}
+
+[[noreturn]] void refuse_other_workers(const Json& state, int workers) {
+  const std::int64_t then = state.value("workers", std::int64_t{1});
+  throw_failed_precondition(fmt::format(
+      "the checkpoint lies within an epoch in which {} worker{} read data of their own (auto-sharding FILE or OFF), and which examples are "
+      "left is not known for {} worker{}: go on with {} worker{}, at least to the end of the epoch; from checkpoints at the end of an epoch, "
+      "or with auto_shard_policy DATA, any number of workers can go on", then, then == 1 ? "" : "s", workers, workers == 1 ? "" : "s", then,
+      then == 1 ? "" : "s"));
+}
+
 class DatasetBatches : public BatchSource {
  public:
   DatasetBatches(data::Dataset dataset, bool steps_given, std::map<std::int64_t, double> class_weight)
@@ -41,13 +57,16 @@ class DatasetBatches : public BatchSource {
     // Keras opens an iterator to look at a dataset of known size, and another to read it.
     if (dataset_.cardinality() >= 0 && !steps_given_) dataset_.make_iterator();
     iterator_.emplace(dataset_.make_iterator());
+    over_ = false;
   }
 
   Json save_state() const override {
-    return {{"dataset", dataset_.save_state()}, {"iterator", iterator_ ? iterator_->save_state() : Json(nullptr)}};
+    return {{"dataset", dataset_.save_state()}, {"iterator", iterator_ ? iterator_->save_state() : Json(nullptr)}, {"over", over_}};
   }
   void restore_state(const Json& state) override {
     iterator_.reset();
+    if (!state.contains("iterator")) return restore_gathered(state);
+    over_ = state.value("over", false);
     if (!state.at("iterator").is_null()) {
       iterator_.emplace(dataset_.make_iterator());
       iterator_->restore_state(state["iterator"]);
@@ -58,15 +77,27 @@ class DatasetBatches : public BatchSource {
   std::optional<Batch> next() override {
     if (!iterator_) reset();
     std::optional<data::Element> element = iterator_->next();
+    over_ = !element;
     if (!element) return std::nullopt;
     return weighted(split(*element), class_weight_);
   }
 
  private:
+  // The state of workers that each read data of their own.
+  void restore_gathered(const Json& state) {
+    if (within_pass(state)) refuse_other_workers(state, 1);
+    dataset_.restore_state(state.at("dataset"));
+    for (auto passes = state.at("passes").get<std::int64_t>(); passes > 0; --passes) reset();
+    if (!state.value("over", false)) return iterator_.reset();
+    while (next()) {
+    }
+  }
+
   data::Dataset dataset_;
   bool steps_given_;
   std::map<std::int64_t, double> class_weight_;
   std::optional<data::DatasetIterator> iterator_;
+  bool over_ = false;  // the pass
 };
 
 // Each worker reads its own part; a batch is the parts of all, one after the other.
@@ -79,17 +110,24 @@ class GatheredBatches : public BatchSource {
   void reset() override { part_.reset(); }
 
   // Passes and batches are counted, and gone through again: each worker knows its own place only. With another number of
-  // workers the parts are others, so only a pass that has not begun is the same then.
-  Json save_state() const override { return {{"dataset", start_}, {"passes", passes_}, {"taken", part_ ? taken_ : 0}}; }
+  // workers the parts are others, so one can go on between passes only.
+  Json save_state() const override {
+    const bool over = part_ && *part_ == parts_.end();
+    return {{"dataset", start_}, {"passes", passes_}, {"taken", part_ ? taken_ : 0}, {"over", over}, {"workers", workers_.size()}};
+  }
   void restore_state(const Json& state) override {
+    const bool gathered = !state.contains("iterator");
+    const bool same = gathered && state.value("workers", workers_.size()) == workers_.size();
+    if (!same && within_pass(state)) refuse_other_workers(state, workers_.size());
     dataset_.restore_state(state.at("dataset"));
     parts_ = share();
     passes_ = 0;
     part_.reset();
-    for (const auto passes = state.at("passes").get<std::int64_t>(); passes_ < passes;) begin_pass();
-    const auto taken = state.at("taken").get<std::int64_t>();
-    if (taken == 0) part_.reset();
-    for (std::int64_t i = 1; i < taken && *part_ != parts_.end(); ++i) advance();
+    const bool over = state.value("over", false);
+    const auto passes = gathered ? state.at("passes").get<std::int64_t>() : over ? 1 : 0;
+    while (passes_ < passes) begin_pass();
+    if (!over && !within_pass(state)) return part_.reset();
+    for (std::int64_t left = over ? -1 : state.at("taken").get<std::int64_t>() - 1; left != 0 && *part_ != parts_.end(); --left) advance();
   }
 
   std::optional<Batch> next() override {

@@ -1,7 +1,11 @@
 #include "lockstep/keras/trainer/dataset_batches.h"
 
+#include <set>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/collectives/thread_group.h"
 #include "lockstep/keras/random/seeds.h"
 #include "lockstep/ops/functions.h"
@@ -95,6 +99,65 @@ TEST(DatasetBatches, GoOnFromASavedState) {
       later->reset();
       EXPECT_EQ(rest(*later), next_pass);
     });
+  }
+}
+
+// Workers that read data of their own: another number of them goes on between epochs, and is refused within one.
+TEST(DatasetBatches, AnotherNumberOfWorkersGoesOnBetweenEpochs) {
+  const auto make = [](collectives::Communicator* group) {
+    const int size = group ? group->size() : 1, rank = group ? group->rank() : 0;
+    return dataset_batches(with_policy(Dataset::range(21).shard(size, rank).batch(2), AutoShardPolicy::kOff), group);
+  };
+  const auto pass = [](BatchSource& source) {
+    std::multiset<std::int64_t> seen;
+    while (const auto batch = source.next()) {
+      for (const std::int64_t each : batch->x.leaf().to_vector<std::int64_t>()) seen.insert(each);
+    }
+    return seen;
+  };
+  std::multiset<std::int64_t> all;
+  for (std::int64_t i = 0; i < 21; ++i) all.insert(i);
+  const auto run = [](int workers, const std::function<void(collectives::Communicator*)>& fn) {
+    if (workers == 1) return fn(nullptr);
+    collectives::run_ranks(workers, [&](collectives::Communicator& group) { fn(&group); });
+  };
+  for (const int before : {1, 2, 3}) {
+    std::string between, within, fresh;
+    run(before, [&](collectives::Communicator* group) {
+      const auto source = make(group);
+      const std::string unbegun = source->save_state().dump();
+      source->reset();
+      EXPECT_EQ(pass(*source), all);
+      const std::string over = source->save_state().dump();
+      source->reset();
+      source->next();
+      const std::string begun = source->save_state().dump();
+      if (group && group->rank() != 0) return;
+      fresh = unbegun;
+      between = over;
+      within = begun;
+    });
+    for (const int after : {1, 2, 4}) {
+      run(after, [&](collectives::Communicator* group) {
+        for (const std::string& state : {fresh, between}) {
+          const auto source = make(group);
+          source->restore_state(Json::parse(state));
+          if (state == between) {
+            EXPECT_FALSE(source->next());
+          }
+          source->reset();
+          EXPECT_EQ(pass(*source), all) << before << " -> " << after;
+        }
+        if (after == before) return;
+        try {
+          make(group)->restore_state(Json::parse(within));
+          ADD_FAILURE() << before << " -> " << after;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), Code::kFailedPrecondition);
+          EXPECT_THAT(error.message(), ::testing::HasSubstr("at the end of an epoch"));
+        }
+      });
+    }
   }
 }
 
