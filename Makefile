@@ -31,7 +31,7 @@ asan:
 
 tsan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-tsan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=thread tools/build.sh
-	ctest --test-dir build-tsan --output-on-failure
+	TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp ctest --test-dir build-tsan --output-on-failure
 
 format:
 	git ls-files '*.h' '*.cpp' | xargs clang-format -i

@@ -1,6 +1,7 @@
 #include "lockstep/collectives/job_store.h"
 
 #include <cstdlib>
+#include <mutex>
 
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
@@ -18,7 +19,10 @@ std::string to_text(const Bytes& bytes) { return std::string(bytes.begin(), byte
 
 // LibTorch logs a trace for each connection that breaks; we tell what matters of it ourselves.
 void quiet_libtorch() {
-  if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = 3;  // fatal errors only
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = 3;  // fatal errors only
+  });
 }
 
 // LibTorch's exceptions become Unavailable.

@@ -30,7 +30,7 @@ struct Round {
   explicit Round(int size) : parts(static_cast<std::size_t>(size)) {}
   std::vector<std::optional<Contribution>> parts;
   int arrived = 0;
-  std::exception_ptr error;       // of a round in which the ranks disagree
+  std::optional<Error> error;     // of a round in which the ranks disagree
   at::Tensor sum;
   std::shared_ptr<Group> child;   // of duplicate
 };
@@ -74,7 +74,7 @@ class Group : public std::enable_shared_from_this<Group> {
                                                         call, std::chrono::duration<double>(timeout_).count()));
       }
     }
-    if (round.error) std::rethrow_exception(round.error);
+    if (round.error) throw Error(*round.error);  // each rank's own: they are not all on one thread
   }
 
   void fail(int rank, const std::string& reason) {
@@ -124,9 +124,8 @@ class Group : public std::enable_shared_from_this<Group> {
     for (int rank = 1; rank < size_; ++rank) {
       const std::string& call = round.parts[static_cast<std::size_t>(rank)]->call;
       if (call == first) continue;
-      round.error = std::make_exception_ptr(
-          Error(Code::kInvalidArgument, fmt::format("{} called {}, but {} called {}: all ranks of a group make the same calls",
-                                                    rank_name(rank), call, rank_name(0), first)));
+      round.error = Error(Code::kInvalidArgument, fmt::format("{} called {}, but {} called {}: all ranks of a group make the same calls",
+                                                              rank_name(rank), call, rank_name(0), first));
       return;
     }
     if (first.starts_with("all_reduce")) {
