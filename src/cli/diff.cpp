@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -15,6 +16,7 @@
 #include "lockstep/cli/elements.h"
 #include "lockstep/cli/engine_loader.h"
 #include "lockstep/cli/exit_codes.h"
+#include "lockstep/formats/checkpoint_graph.h"
 
 namespace lockstep::cli {
 namespace {
@@ -74,10 +76,20 @@ std::string compare_tensor(const formats::TensorData& a, const formats::TensorDa
                      found.mean);
 }
 
-void compare_tensors(const Artifact& a, const Artifact& b, Tally& tally) {
+// What says more of the program that wrote a SavedModel or a checkpoint than of the model: the object graph, and the
+// second names that Keras's export gives all variables.
+bool is_bookkeeping(const std::string& name) { return name == formats::kObjectGraphKey || name.starts_with("_all_variables/"); }
+
+std::vector<formats::TensorInfo> tensors_of(const Artifact& artifact, bool kinds_differ) {
+  std::vector<formats::TensorInfo> list = artifact.tensors->list();
+  if (kinds_differ) std::erase_if(list, [](const auto& info) { return is_bookkeeping(info.name); });
+  return list;
+}
+
+void compare_tensors(const Artifact& a, const Artifact& b, bool kinds_differ, Tally& tally) {
   std::map<std::string, formats::TensorInfo> theirs;
-  for (const auto& info : b.tensors->list()) theirs.emplace(info.name, info);
-  for (const auto& info : a.tensors->list()) {
+  for (const auto& info : tensors_of(b, kinds_differ)) theirs.emplace(info.name, info);
+  for (const auto& info : tensors_of(a, kinds_differ)) {
     const bool optimizer = is_optimizer_tensor(info.name);
     const char* label = optimizer ? "optimizer" : "tensor";
     const auto found = theirs.find(info.name);
@@ -135,23 +147,34 @@ class Scratch {
   std::string path_;
 };
 
-// A legacy .h5 names and orders tensors in its own way. Beside Keras 3's own files it is compared as what it is there:
-// the model it holds, written as a .keras archive. Anything else is left as it is.
-void take_place_of(Artifact& legacy, const Artifact& other, const Scratch& scratch) {
+// What a model of Keras has to be written as so that its tensors bear the names that they have in `other`; nothing where
+// they bear them already, or cannot.
+std::optional<formats::Kind> kind_beside(const Artifact& model, const Artifact& other) {
   using formats::Kind;
-  if (legacy.kind != Kind::kKerasH5 || legacy.config.is_null()) return;
-  if (other.kind != Kind::kKeras && other.kind != Kind::kWeightsH5) return;
-  const std::string name = legacy.path;
-  Arguments arguments;
-  arguments.set("IN", name);
-  arguments.set("OUT", scratch.file("model.keras"));
-  run_in_engine("rewrite", arguments);
-  legacy = open_artifact(scratch.file("model.keras"));
-  legacy.path = name;
+  if (model.kind == other.kind || model.config.is_null()) return std::nullopt;
+  if (other.kind == Kind::kSavedModel || other.kind == Kind::kTfCheckpoint) return other.kind;
+  if (model.kind == Kind::kKerasH5) return Kind::kKeras;  // a legacy .h5 has names and an order of its own
+  return std::nullopt;
 }
 
-// A file of weights says nothing of the model's config.
-bool says_nothing(const Artifact& artifact) { return artifact.kind == formats::Kind::kWeightsH5; }
+// Artifacts of two kinds are compared by place: the model that one holds, written as the other is.
+void take_place_beside(Artifact& model, const Artifact& other, const Scratch& scratch) {
+  const auto kind = kind_beside(model, other);
+  if (!kind) return;
+  const std::string name = model.path;
+  const std::string written = scratch.file(*kind == formats::Kind::kKeras ? "model.keras" : "model");
+  Arguments arguments;
+  arguments.set("IN", name);
+  arguments.set("OUT", written);
+  arguments.set("--to", std::string(formats::kind_name(*kind)));
+  run_in_engine("rewrite", arguments);
+  model = open_artifact(written);
+  model.path = name;
+}
+
+bool holds_config(const Artifact& artifact) {
+  return artifact.kind == formats::Kind::kKeras || artifact.kind == formats::Kind::kKerasH5;
+}
 
 }  // namespace
 
@@ -160,15 +183,16 @@ int diff(const Arguments& arguments) {
   Artifact b = open_artifact(arguments.text("B"));
   const Scratch scratch;
   Tally tally;
-  if (a.kind != b.kind) fmt::print("kind: {} -> {}\n", formats::kind_name(a.kind), formats::kind_name(b.kind));
-  take_place_of(a, b, scratch);
-  take_place_of(b, a, scratch);
-  compare_tensors(a, b, tally);
-  if (!says_nothing(a) && !says_nothing(b)) {
+  const bool kinds_differ = a.kind != b.kind;
+  if (kinds_differ) fmt::print("kind: {} -> {}\n", formats::kind_name(a.kind), formats::kind_name(b.kind));
+  take_place_beside(a, b, scratch);
+  take_place_beside(b, a, scratch);
+  compare_tensors(a, b, kinds_differ, tally);
+  if (holds_config(a) && holds_config(b)) {
     compare_json(a.config, b.config, "config", tally.config);
     compare_json(a.training, b.training, "compile_config", tally.config);
   }
-  compare_json(signatures_json(a), signatures_json(b), "signatures", tally.structure);
+  if (a.kind == b.kind) compare_json(signatures_json(a), signatures_json(b), "signatures", tally.structure);
   if (tally.total() == 0) {
     fmt::print("no difference\n");
     return 0;

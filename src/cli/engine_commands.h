@@ -16,7 +16,7 @@ int evaluate(const Arguments& arguments);
 int fit(const Arguments& arguments);
 int summary(const Arguments& arguments);
 int convert_model(const Arguments& arguments);
-// Writes the model IN as the .keras archive OUT and says nothing: how diff sees a legacy .h5.
+// convert --to without a word: how diff sees a model beside an artifact of another kind.
 int rewrite_model(const Arguments& arguments);
 
 // A model that can be trained, under the current strategy. Throws InvalidArgument, saying why, for artifacts that hold none.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -62,6 +63,8 @@ std::vector<Tensor> part(const NamedTensors& arrays, const std::string& letter, 
   }
   return out;
 }
+
+const std::vector<std::string> kBuiltIns = {"fashion-mnist", "fashion-mnist:test"};
 
 Examples built_in(const std::string& name, bool evaluate, std::optional<double> rescale) {
   const datasets::TrainTest all = datasets::fashion_mnist();
@@ -163,7 +166,10 @@ keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> 
 }
 
 Examples read_examples(const std::string& name, const keras::Model& model, bool evaluate, std::optional<double> rescale) {
-  if (name == "fashion-mnist" || name == "fashion-mnist:test") return built_in(name, evaluate, rescale);
+  if (std::ranges::find(kBuiltIns, name) != kBuiltIns.end()) return built_in(name, evaluate, rescale);
+  if (!std::filesystem::exists(name)) {
+    throw_not_found(fmt::format("--data {}: no such file{}", name, did_you_mean(name, kBuiltIns)));
+  }
   const NamedTensors arrays = read_arrays(name);
   std::vector<std::string> inputs = input_names(model);
   std::vector<std::string> outputs = output_names(model);

@@ -88,7 +88,8 @@ int convert_model(const Arguments& arguments) {
 }
 
 int rewrite_model(const Arguments& arguments) {
-  write_model(load_trainable(arguments.text("IN"), true), arguments.text("OUT"), Kind::kKeras);
+  const std::string out = arguments.text("OUT");
+  write_model(load_trainable(arguments.text("IN"), true), out, target_kind(out, arguments.text("--to")));
   return 0;
 }
 

@@ -205,6 +205,14 @@ def test_diff(model, tmp_path):
     assert tool.run("diff", tmp_path / "m.keras", tmp_path / "m.h5").code == 0
     result = tool.run("diff", tmp_path / "m.h5", tmp_path / "n.keras")
     assert result.code == 1 and "0.25" in result.out and "layers/dense/vars/0" in result.out and "only in" not in result.out
+    # So is a model beside a SavedModel of Keras's, and beside a checkpoint.
+    model.export(tmp_path / "n", verbose=False)
+    assert tool.run("diff", tmp_path / "n.keras", tmp_path / "n").code == 0
+    result = tool.run("diff", tmp_path / "n", tmp_path / "m.keras")
+    assert result.code == 1 and "0.25" in result.out and "only in" not in result.out
+    tool.ok("convert", tmp_path / "n.keras", tmp_path / "ckpt", "--to", "tf_checkpoint")
+    assert tool.run("diff", tmp_path / "ckpt", tmp_path / "n.keras").code == 0
+    assert tool.run("diff", tmp_path / "m.keras", tmp_path / "ckpt").code == 1
     model.compile(optimizer="sgd", loss="mae")
     model.save(tmp_path / "o.keras")
     result = tool.run("diff", tmp_path / "n.keras", tmp_path / "o.keras")
