@@ -48,10 +48,6 @@ std::string text_digest(const std::string& text) {
   return fmt::format("{:08x}", io::crc32c(std::as_bytes(std::span(text.data(), text.size()))));
 }
 
-}  // namespace
-
-namespace {
-
 collectives::Compression compression_of(const std::string& text) {
   if (text == "none") return collectives::Compression::kNone;
   if (text == "float16") return collectives::Compression::kFloat16;

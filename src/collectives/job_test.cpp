@@ -83,11 +83,17 @@ TEST(Job, RanksReduceGatherAndBroadcast) {
 
 TEST(Job, MissingWorkersAreNamed) {
   const auto addresses = free_addresses(3);
+  std::vector<std::string> reports(2);
   const auto messages = run(2, [&](int rank) {
     JobOptions options = job(rank, addresses);
-    options.startup_timeout = milliseconds(1000);
+    options.startup_timeout = milliseconds(2500);
+    options.report = [&, rank](const std::string& line) { reports[static_cast<std::size_t>(rank)] += line + "\n"; };
     join_job(options);
   });
+  for (std::size_t rank = 0; rank < 2; ++rank) {  // said while they wait, not only at the end
+    EXPECT_THAT(reports[rank], AllOf(HasSubstr("worker " + std::to_string(rank) + " (" + addresses[rank] + ") waits for worker 2 (" + addresses[2] + ")"),
+                                     HasSubstr("s left")));
+  }
   EXPECT_THAT(messages[0], AllOf(HasSubstr("DeadlineExceeded"), HasSubstr("worker 2 (" + addresses[2] + ") did not start")));
   EXPECT_THAT(messages[1], HasSubstr("worker 2"));
 }

@@ -31,8 +31,8 @@ class Patience {
   milliseconds left() const { return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end_ - Clock::now())); }
   void pause(const std::function<std::string()>& waiting_for) {
     if (Clock::now() >= next_report_) {
-      next_report_ = Clock::now() + kReportEvery;
       const std::string text = waiting_for();
+      if (!text.empty()) next_report_ = Clock::now() + kReportEvery;
       if (options_.report && !text.empty()) {
         options_.report(fmt::format("{} waits for {} ({:.0f} s left)", options_.names[static_cast<std::size_t>(options_.rank)], text, seconds(left())));
       }

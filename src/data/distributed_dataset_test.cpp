@@ -187,6 +187,19 @@ TEST_F(DistributedDatasetTest, OffGivesEachWorkerEverythingInPartsOfABatch) {
             (Workers{twos, twos}));
 }
 
+// TensorFlow says nothing.
+TEST_F(DistributedDatasetTest, OffWithoutAShardIsWarnedOfOnce) {
+  const auto off = [](const std::function<Dataset()>& make) {
+    ::testing::internal::CaptureStdout();
+    seen(3, make, AutoShardPolicy::kOff);
+    return ::testing::internal::GetCapturedStdout();
+  };
+  const std::string warned = off([] { return Dataset::range(12).batch(4); });
+  EXPECT_THAT(warned, HasSubstr("all 3 workers see every element"));
+  EXPECT_EQ(warned.find("warning"), warned.rfind("warning"));
+  EXPECT_EQ(off([] { return Dataset::range(12).shard(3, 0).batch(4); }), "");
+}
+
 TEST_F(DistributedDatasetTest, TheUsersOwnShards) {
   const Workers workers = seen(2, 1, [](const InputShare& share) {
     return distribute_dataset(with_policy(Dataset::range(12).shard(2, share.worker()).batch(4), AutoShardPolicy::kOff),

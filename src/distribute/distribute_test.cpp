@@ -66,7 +66,9 @@ TEST(Variable, OnReadSumOfIntegersKeepsItsTotal) {
   auto scope = strategy.scope();
   const auto variable = Variable::create(Tensor::scalar(std::int32_t{0}), {.synchronization = Sync::kOnRead, .aggregation = Agg::kSum});
   variable->assign(Tensor::scalar(std::int32_t{7}));
-  EXPECT_EQ(variable->numpy().item<std::int32_t>(), 7);
+  EXPECT_EQ(variable->numpy().item<std::int32_t>(), 7);  // TensorFlow: 6
+  EXPECT_EQ(variable->copy(0).item<std::int32_t>(), 4);
+  EXPECT_EQ(variable->copy(1).item<std::int32_t>(), 3);
 }
 
 TEST(Variable, RefusesMeanOfIntegersAndNoneSynchronization) {
@@ -133,7 +135,34 @@ TEST(Strategy, ScopesDoNotMix) {
   auto outer = a.scope();
   auto again = a.scope();
   EXPECT_THROW(b.scope(), Error);
-  // Two strategies of different sizes in one process do not disturb each other.
+}
+
+// TensorFlow: "Device … is joining a group with size3, but that group has size 2", for the rest of the process.
+TEST(Strategy, TwoOfDifferentSizesDoNotDisturbEachOther) {
+  MirroredStrategy two({"/cpu:0", "/cpu:1"}), three({"/cpu:0", "/cpu:1", "/cpu:2"});
+  const auto sum = [](Strategy& strategy) {
+    const auto sums = strategy.run([] { return get_replica_context()->all_reduce(ReduceOp::kSum, Tensor::scalar(1.0F)); });
+    return value(sums[0]);
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(sum(two), 2);
+    EXPECT_EQ(sum(three), 3);
+  }
+}
+
+// TensorFlow: an AssertionError without text for a mirrored one.
+TEST(Strategy, ReducesVariables) {
+  MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+  const auto plain = Variable::create(Tensor::scalar(1.0F));
+  auto scope = strategy.scope();
+  const auto mirrored = Variable::create(Tensor::scalar(10.0F));
+  EXPECT_EQ(value(strategy.reduce(ReduceOp::kSum, mirrored, std::nullopt)), 20);
+  EXPECT_EQ(value(strategy.reduce(ReduceOp::kMean, mirrored, std::nullopt)), 10);
+  const auto on_read = Variable::create(Tensor::from_vector<float>({10, 20}), {.synchronization = Sync::kOnRead, .aggregation = Agg::kSum});
+  on_read->set_copy(1, Tensor::from_vector<float>({11, 21}));
+  EXPECT_EQ(strategy.reduce(ReduceOp::kSum, on_read, std::nullopt).to_vector<float>(), (std::vector<float>{21, 41}));
+  EXPECT_EQ(value(strategy.reduce(ReduceOp::kMean, on_read, 0)), 15.5F);
+  EXPECT_THROW(strategy.reduce(ReduceOp::kSum, plain, std::nullopt), Error);
 }
 
 TEST(Strategy, SpecsOfTheCommandLine) {

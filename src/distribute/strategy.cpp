@@ -225,6 +225,13 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::opti
   return ops::call1("RealDiv", {total, Tensor::scalar(static_cast<double>(count), total.dtype())});
 }
 
+Tensor Strategy::reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis) {
+  variable->require_made_under(*this);
+  Tensors copies;
+  for (int replica = 0; replica < num_local_replicas(); ++replica) copies.push_back(variable->copy(replica));
+  return reduce(op, PerReplica<Tensor>(std::move(copies)), axis);
+}
+
 Tensor Strategy::gather(const PerReplica<Tensor>& values, int axis) {
   if (values[0].rank() == 0) throw_invalid_argument("gather: scalars have no axis to gather along; reshape them to (1,)");
   const Tensor local = concat_values(values.values(), axis);

@@ -89,6 +89,8 @@ class Strategy {
 
   // The strategy whose scope or run() this thread is in; null outside.
   static Strategy* current();
+  // Tells whether it still lives; owns nothing.
+  std::weak_ptr<Strategy> handle() const { return handle_; }
 
   // Calls fn once for each replica, each on its own thread with its own ReplicaContext, and returns the
   // results in replica order. The first error of a replica is rethrown here after all have ended.
@@ -123,6 +125,8 @@ class Strategy {
   // MEAN over an axis divides by the number of elements on it over all replicas, so unequal shares
   // count as one tensor would. Integer means are float64, as in TensorFlow.
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis);
+  // The same of a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
+  Tensor reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis);
   // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
   Tensor gather(const PerReplica<Tensor>& values, int axis);
   // Each batch of the dataset cut into rows for the replicas (split_rows). A replica without rows gets a batch
@@ -142,6 +146,7 @@ class Strategy {
 
  private:
   void run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n);
+  std::shared_ptr<Strategy> handle_{this, [](Strategy*) {}};
   std::vector<std::string> devices_;
   struct Pool;
   std::unique_ptr<Pool> pool_;  // replica threads, started by the first run with several replicas

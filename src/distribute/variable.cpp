@@ -100,6 +100,12 @@ Tensor Variable::numpy() const {
 
 int Variable::num_replicas() const { return num_copies_ * (workers_ ? workers_->size() : 1); }
 
+void Variable::require_made_under(const Strategy& strategy) const {
+  if (num_copies_ == strategy.num_local_replicas() && workers_.get() == strategy.communicator()) return;
+  throw_failed_precondition(fmt::format("variable '{}' was made outside of the scope of this {}; make it, or the model it belongs to, while "
+                                        "strategy.scope() lives", path(), strategy.name()));
+}
+
 void Variable::check(const Tensor& value, const char* what) const {
   if (value.dtype() != dtype_ || !(value.shape() == shape_)) {
     throw_invalid_argument(fmt::format("{} of variable '{}': found {}{}, expected {}{}", what, path(), dtype_name(value.dtype()),

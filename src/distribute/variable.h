@@ -25,6 +25,7 @@ struct VariableOptions {
 };
 
 class ReplicaContext;
+class Strategy;
 class Variable;
 using VariablePtr = std::shared_ptr<Variable>;
 
@@ -96,6 +97,9 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   Tensor handle();
 
   int num_copies() const { return num_copies_; }
+  // Throws FailedPrecondition, naming the variable, when the strategy has replicas for which it holds no copy: it was made
+  // outside of the strategy's scope().
+  void require_made_under(const Strategy& strategy) const;
   // The value of each replica's copy (TensorFlow's `.values`).
   Tensor copy(int replica) const { return copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)]; }
   // Writes one copy and leaves the others alone.

@@ -1,6 +1,7 @@
 // Checkpoints of several ranks, as threads of this process.
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/thread_group.h"
 #include "lockstep/collectives/together.h"
+#include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/train/async_saver.h"
 #include "lockstep/train/checkpoint_manager.h"
@@ -196,6 +198,38 @@ TEST_F(SharedSaveTest, TheClassicProgramNeedsNobodyElse) {
     if (chief) state.checkpoint.write(path("by_the_chief_alone"));
   });
   EXPECT_EQ(names(), (std::vector<std::string>{"by_the_chief_alone.data-00000-of-00001", "by_the_chief_alone.index", "model"}));
+}
+
+// A sum over replicas needs all of them, so the chief cannot save it alone. TensorFlow waits for as long as the others live.
+TEST_F(SharedSaveTest, WhoIsMissingInASaveByTheChiefAloneIsNamed) {
+  for (const bool others_do_something_else : {false, true}) {
+    std::string message;
+    std::promise<void> over;
+    collectives::run_ranks(
+        2,
+        [&](Communicator& group) {
+          distribute::MultiWorkerMirroredStrategy strategy(borrowed(group));
+          const auto scope = strategy.scope();
+          const auto total = Variable::create(Tensor::scalar(1.0F), {.name = "total",
+                                                                     .synchronization = distribute::VariableSynchronization::kOnRead,
+                                                                     .aggregation = distribute::VariableAggregation::kSum});
+          if (group.rank() == 1) {
+            if (others_do_something_else) {
+              EXPECT_THROW(group.barrier(), Error);
+            }
+            return over.get_future().wait();
+          }
+          try {
+            Checkpoint({{"total", total}}).write(path("alone"));
+          } catch (const Error& error) {
+            message = error.message();
+          }
+          over.set_value();
+        },
+        std::chrono::milliseconds(300));
+    EXPECT_THAT(message, HasSubstr(others_do_something_else ? "worker 1 (thread) called barrier" : "worker 1 (thread) did not arrive"));
+    EXPECT_FALSE(fs::exists(path("alone.index")));
+  }
 }
 
 TEST_F(SharedSaveTest, WhatKilledSavesLeftIsRemoved) {

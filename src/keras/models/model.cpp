@@ -18,7 +18,9 @@ std::vector<VariablePtr> (*g_optimizer_variables)(const ModelImpl&) = nullptr;
 
 // ---- implementations -----------------------------------------------------------------------------------
 
-ModelImpl::ModelImpl(std::string class_name, Layer::Options options) : Layer(std::move(class_name), std::move(options)) {}
+ModelImpl::ModelImpl(std::string class_name, Layer::Options options) : Layer(std::move(class_name), std::move(options)) {
+  if (const distribute::Strategy* const strategy = distribute::Strategy::current()) made_under_ = strategy->handle();
+}
 ModelImpl::~ModelImpl() = default;
 
 std::vector<OperationPtr> ModelImpl::operations() const {

@@ -11,6 +11,10 @@
 
 #include "lockstep/keras/layers/layer.h"
 
+namespace lockstep::distribute {
+class Strategy;
+}
+
 namespace lockstep::keras {
 
 class GraphWalk;
@@ -52,9 +56,12 @@ class ModelImpl : public Layer {
   // What the trainer keeps with a model (compile arguments, metrics, …).
   std::any& trainer_state() { return trainer_state_; }
   const std::any& trainer_state() const { return trainer_state_; }
+  // In whose scope the model was made (Keras's distribute_strategy); null for none, and when it lives no more.
+  distribute::Strategy* strategy() const { return made_under_.lock().get(); }
 
  private:
   std::any trainer_state_;
+  std::weak_ptr<distribute::Strategy> made_under_;
 };
 
 // A graph of calls between symbolic inputs and outputs.

@@ -101,9 +101,15 @@ std::vector<std::string> Trainer::output_names() const {
 
 // A model without known inputs makes its variables at its first call, under the strategy it trains with.
 void Trainer::build_for(const Batch& batch) {
-  if (model_.built()) return;
+  if (model_.built()) return require_variables_of_strategy();
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
   model_(one.x, {.training = false});
+}
+
+void Trainer::require_variables_of_strategy() {
+  if (!strategy_ || variables_checked_) return;
+  for (const auto& weight : model_.weights()) weight->require_made_under(*strategy_);
+  variables_checked_ = true;
 }
 
 collectives::Communicator* Trainer::communicator() const { return strategy_ ? strategy_->communicator() : nullptr; }
@@ -142,6 +148,13 @@ void Trainer::compile(CompileOptions options) {
     options.metrics = compile_options_.metrics;
     options.weighted_metrics = compile_options_.weighted_metrics;
   }
+  if (distribute::Strategy* const current = distribute::Strategy::current()) {
+    strategy_ = current;
+  } else if (!strategy_) {
+    strategy_ = model_.strategy();
+  }
+  variables_checked_ = false;
+  if (model_.built()) require_variables_of_strategy();
   optimizers::OptimizerPtr optimizer = optimizers::get(options.optimizer);
   if (!optimizer) throw_invalid_argument("compile: an optimizer is needed");
   options.optimizer = optimizer;
@@ -150,7 +163,6 @@ void Trainer::compile(CompileOptions options) {
     optimizer = optimizers::LossScaleOptimizer(optimizer);
   }
   optimizer_ = std::move(optimizer);
-  if (!strategy_ || distribute::Strategy::current()) strategy_ = distribute::Strategy::current();
   compile_options_ = std::move(options);
   compiled_ = std::make_shared<Compiled>(compile_options_);
 }

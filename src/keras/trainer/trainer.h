@@ -16,7 +16,7 @@
 
 namespace lockstep::keras {
 
-// Trains one model. The strategy whose scope was active when compile() was called spreads
+// Trains one model. The strategy in whose scope compile() was called, or else the model was made, spreads
 // the work: every step gives each replica its rows of the global batch, losses are divided by what the whole
 // batch divides by, gradients are added and applied once. So N replicas compute what one computes, to
 // rounding, also for batches that do not divide evenly.
@@ -26,7 +26,8 @@ class Trainer {
   // The trainer of a model, made when first asked for.
   static Trainer& of(ModelImpl& model);
 
-  // Throws InvalidArgument for unknown names and malformed arguments. Calling it again keeps weights and,
+  // Throws InvalidArgument for unknown names and malformed arguments, FailedPrecondition inside the scope of a strategy under
+  // which the model's variables were not made. Calling it again keeps weights and,
   // when neither metrics nor weighted_metrics are given, the metrics of the last call, as Keras does.
   void compile(CompileOptions options);
   bool compiled() const { return compiled_ != nullptr; }
@@ -116,6 +117,8 @@ class Trainer {
              const std::function<void(std::size_t)>& prepare);
   std::vector<std::string> output_names() const;
   void build_for(const Batch& batch);
+  // Each replica must have a copy of each variable.
+  void require_variables_of_strategy();
   // Steps run across the replicas of the strategy, whether or not the caller is in its scope.
   std::unique_ptr<distribute::Strategy::Scope> enter_strategy() const;
   collectives::Communicator* communicator() const;  // of the workers; null for one
@@ -134,6 +137,7 @@ class Trainer {
   Loop* loop_ = nullptr;  // of the fit that is running
   std::optional<TrainingState> resumed_;
   distribute::Strategy* strategy_ = nullptr;
+  bool variables_checked_ = false;
 };
 
 }  // namespace lockstep::keras
