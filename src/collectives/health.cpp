@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -41,6 +42,9 @@ struct HealthMonitor::Shared {
   bool fault_published = false;
   bool store_lost = false;
   bool gone = false;
+  bool left = false;          // leave() was called
+  std::uint64_t rounds = 0;   // done
+  int hurried = 0;            // rounds that are to follow at once
   struct Peer {
     std::string beat;
     Clock::time_point heard;
@@ -146,7 +150,10 @@ void HealthMonitor::Shared::run() {
       changed.notify_all();
       return;
     }
-    changed.wait_for(lock, options.interval, [&] { return stop || (fault && !fault_published); });
+    ++rounds;
+    changed.notify_all();
+    changed.wait_for(lock, options.interval, [&] { return stop || hurried > 0 || (fault && !fault_published); });
+    hurried = std::max(0, hurried - 1);
   }
   lock.unlock();
   try {
@@ -180,7 +187,7 @@ void HealthMonitor::leave() {
   std::unique_lock lock(shared_->mutex);
   if (!shared_->fault) shared_->stop = true;
   shared_->changed.notify_all();
-  if (!shared_->started) return;
+  if (!shared_->started || std::exchange(shared_->left, true)) return;
   if (shared_->fault) {
     // Time for the others to learn the reason: from the store, which goes with rank 0.
     shared_->await_publication(lock);
@@ -266,7 +273,11 @@ Fault HealthMonitor::overdue(std::uint64_t number, milliseconds waited) {
 
 Fault HealthMonitor::ended(int rank) {
   std::unique_lock lock(shared_->mutex);
-  shared_->changed.wait_for(lock, 2 * shared_->options.interval, [&] { return shared_->fault.has_value(); });
+  shared_->hurried = 2;  // the first may have begun before the process ended
+  const std::uint64_t before = shared_->rounds;
+  shared_->changed.notify_all();
+  shared_->changed.wait_for(lock, 2 * shared_->options.interval,
+                            [&] { return shared_->fault || shared_->store_lost || shared_->rounds >= before + 2; });
   shared_->set_fault({Code::kUnavailable, fmt::format("{} is lost: its process has ended (killed or crashed)",
                                                       shared_->options.names[static_cast<std::size_t>(rank)])});
   return *shared_->fault;

@@ -49,7 +49,7 @@ class HealthMonitor {
   Fault overdue(std::uint64_t number, std::chrono::milliseconds waited);
   // A worker that has left the job without having come to collective `number`.
   std::optional<Fault> departed(std::uint64_t number);
-  // A process was seen to end: waits two beats for the reason it may have given, else this is the fault.
+  // A process was seen to end: looks for the reason it may have given, else this is the fault.
   Fault ended(int rank);
   // Makes a fault of this worker's known to all; waits a moment until it is.
   void publish(const Fault& fault);

@@ -28,8 +28,8 @@ def fit(tmp, strategy, out, batch_size=8, epochs=2, *options):
     return tool.load_history(tmp / (out + ".json"))
 
 
-# Rows and batches that divide evenly, that do not, and that leave replicas without a row.
-SIZES = [(32, 8), (29, 8), (17, 4), (9, 8), (5, 4)]
+# Rows and batches that divide evenly, that do not, from the first on too, and that leave replicas without a row.
+SIZES = [(32, 8), (29, 8), (17, 4), (9, 8), (5, 4), (7, 5), (3, 1)]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
