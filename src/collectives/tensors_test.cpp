@@ -106,6 +106,20 @@ TEST(Sum, CompressionRoundsFloatsToItsTypeAndNothingElse) {
 }
 
 // Gradients that come in another order on each rank, some late, one never, make the same packs.
+TEST(Gather, TensorsOfAnyTypeAndShape) {
+  run_ranks(3, [](Communicator& group) {
+    const std::int64_t rank = group.rank();
+    const Tensors texts = gather(group, rank == 1 ? Tensor() : Tensor::strings({"a\n", std::string(static_cast<std::size_t>(rank), 'b')}, Shape{2, 1}));
+    EXPECT_FALSE(texts[1].defined());
+    EXPECT_EQ(texts[0].string_values(), (std::vector<std::string>{"a\n", ""}));
+    EXPECT_EQ(texts[2].string_values(), (std::vector<std::string>{"a\n", "bb"}));
+    EXPECT_EQ(texts[2].shape(), (Shape{2, 1}));
+    const Tensors rows = gather(group, Tensor::full(Shape{rank, 2}, static_cast<double>(rank)));
+    EXPECT_EQ(rows[0].shape(), (Shape{0, 2}));
+    EXPECT_EQ(rows[2].to_vector<float>(), (std::vector<float>{2, 2, 2, 2}));
+  });
+}
+
 TEST(GradientSum, BucketsAreEqualInWhateverOrderGradientsCome) {
   for (const std::int64_t bytes : {1, 24, 1 << 20}) {
     run_ranks(3, [bytes](Communicator& group) {

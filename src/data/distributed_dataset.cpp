@@ -75,6 +75,19 @@ bool has_rows(const Element& element) {
   return some;
 }
 
+// The rows of one element after the other.
+Element joined(const Elements& parts) {
+  std::vector<Tensors> leaves;
+  for (const Element& part : parts) leaves.push_back(part.flatten());
+  Tensors whole;
+  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
+    Tensors column;
+    for (const Tensors& each : leaves) column.push_back(each[i]);
+    whole.push_back(column[0].defined() && column.size() > 1 ? ops::concat(column, 0) : column[0]);
+  }
+  return parts[0].pack(whole);
+}
+
 // What describe() was given, with no rows; scalars stay, as zeros.
 Element without_rows(const Json& described) {
   if (described.is_null()) return Element();
@@ -200,17 +213,14 @@ DistributedDataset data_sharded(const data::Dataset& dataset, const InputShare& 
 // takes fewer steps.
 class Rebatched {
  public:
-  Rebatched(const data::Dataset& dataset, const InputShare& share)
-      : iterator_(dataset.make_iterator()), share_(share), batch_size_(data::nominal_batch_size(dataset)) {}
+  Rebatched(const data::Dataset& dataset, int workers, int worker)
+      : iterator_(dataset.make_iterator()), workers_(workers), worker_(worker), batch_size_(data::nominal_batch_size(dataset)) {}
 
-  std::optional<Elements> next() {
+  std::optional<Element> next() {
     if (parts_.empty() && !take_batch()) return std::nullopt;
-    const Element part = std::move(parts_.front());
+    Element part = std::move(parts_.front());
     parts_.pop_front();
-    Elements elements;
-    for (const RowRange& range : split_rows(row_count(part), share_.num_local_replicas))
-      elements.push_back(rows(part, range));
-    return elements;
+    return part;
   }
 
  private:
@@ -219,11 +229,10 @@ class Rebatched {
     if (!batch) return false;
     const std::int64_t count = row_count(*batch);
     batch_size_ = std::max(batch_size_, count);
-    const int workers = share_.num_workers();
-    const std::vector<RowRange> sizes = split_rows(batch_size_, workers);
+    const std::vector<RowRange> sizes = split_rows(batch_size_, workers_);
     std::int64_t begin = 0;
-    for (int i = 0; i < workers && (begin < count || count == batch_size_); ++i) {
-      const RowRange& size = sizes[static_cast<std::size_t>((i + share_.worker()) % workers)];
+    for (int i = 0; i < workers_ && (begin < count || count == batch_size_); ++i) {
+      const RowRange& size = sizes[static_cast<std::size_t>((i + worker_) % workers_)];
       const std::int64_t end = std::min(count, begin + size.end - size.begin);
       parts_.push_back(rows(*batch, {begin, end}));
       begin = end;
@@ -232,7 +241,7 @@ class Rebatched {
   }
 
   data::DatasetIterator iterator_;
-  InputShare share_;
+  int workers_, worker_;
   std::int64_t batch_size_;
   std::deque<Element> parts_;
 };
@@ -240,13 +249,42 @@ class Rebatched {
 DistributedDataset rebatched(const data::Dataset& dataset, const InputShare& share) {
   return common_dataset(
       [dataset, share]() -> LocalSteps {
-        const auto own = std::make_shared<Rebatched>(dataset, share);
-        return [own] { return own->next(); };
+        const auto own = std::make_shared<Rebatched>(dataset, share.num_workers(), share.worker());
+        return [own, replicas = share.num_local_replicas]() -> std::optional<Elements> {
+          const std::optional<Element> part = own->next();
+          if (!part) return std::nullopt;
+          Elements elements;
+          for (const RowRange& range : split_rows(row_count(*part), replicas)) elements.push_back(rows(*part, range));
+          return elements;
+        };
       },
       share);
 }
 
 }  // namespace
+
+std::function<std::optional<Element>()> file_sharded_pass(const data::Dataset& dataset, int workers, std::int64_t pass) {
+  const auto pipelines = std::make_shared<std::vector<Rebatched>>();
+  for (int worker = 0; worker < workers; ++worker) {
+    const data::Dataset own = data::shard_files(dataset, workers, worker);
+    for (std::int64_t before = 1; before < pass; ++before) own.make_iterator();
+    pipelines->emplace_back(own, workers, worker);
+  }
+  return [pipelines]() -> std::optional<Element> {
+    while (true) {
+      Elements parts;
+      bool some = false;
+      for (Rebatched& pipeline : *pipelines) {
+        std::optional<Element> part = pipeline.next();
+        if (!part) continue;
+        some = some || has_rows(*part);
+        parts.push_back(std::move(*part));
+      }
+      if (parts.empty()) return std::nullopt;
+      if (some) return joined(parts);
+    }
+  };
+}
 
 std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_size) const {
   if (global_batch_size % num_replicas_in_sync != 0) {

@@ -89,6 +89,10 @@ DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputS
 DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
                                             const InputShare& share, const InputOptions& options = {});
 
+// What `workers` workers see under FILE in their pass number `pass`, from 1 on, read by this process alone: the parts of each
+// step, one after the other in one element, until all are out of data.
+std::function<std::optional<data::Element>()> file_sharded_pass(const data::Dataset& dataset, int workers, std::int64_t pass);
+
 // The chief's decision on a dataset, kData, kFile or kOff (see data::resolve_policy); every worker calls it. The dataset
 // has the chief's seeds afterwards, so that all shuffle alike. Throws on every worker what the chief found wrong, and
 // InvalidArgument on a worker that has built another pipeline than the chief.

@@ -1,5 +1,9 @@
 #include "lockstep/keras/trainer/dataset_batches.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -7,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/thread_group.h"
+#include "lockstep/data/files.h"
 #include "lockstep/keras/random/seeds.h"
 #include "lockstep/ops/functions.h"
 
@@ -157,6 +162,91 @@ TEST(DatasetBatches, AnotherNumberOfWorkersGoesOnBetweenEpochs) {
           EXPECT_THAT(error.message(), ::testing::HasSubstr("at the end of an epoch"));
         }
       });
+    }
+  }
+}
+
+// Workers that read files of their own go on within an epoch in any number: with the batches that were left.
+class FileBatches : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "file_batches_" + std::to_string(getpid());
+    std::filesystem::create_directories(folder_);
+    for (int file = 0; file < 5; ++file) {
+      paths_.push_back(folder_ + "/part-" + std::to_string(file));
+      std::ofstream out(paths_.back());
+      for (int line = 0; line < 4 + file; ++line) out << rows_++ << "\n";
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::unique_ptr<BatchSource> make(collectives::Communicator* group) const {
+    const auto number = [](const Element& line) { return Element{Tensor::scalar(std::int64_t{std::stoll(line.leaf().string_values()[0])})}; };
+    return dataset_batches(with_policy(data::TextLineDataset(paths_).map(number).shuffle(6, 5).batch(4), AutoShardPolicy::kFile), group);
+  }
+  static void run(int workers, const std::function<void(collectives::Communicator*)>& fn) {
+    if (workers == 1) return fn(nullptr);
+    collectives::run_ranks(workers, [&](collectives::Communicator& group) { fn(&group); });
+  }
+  static Steps rest(BatchSource& source) {
+    Steps steps;
+    while (const auto batch = source.next()) steps.push_back(batch->x.leaf().to_vector<std::int64_t>());
+    return steps;
+  }
+  static std::multiset<std::int64_t> all_of(const Steps& steps) {
+    std::multiset<std::int64_t> all;
+    for (const auto& step : steps) all.insert(step.begin(), step.end());
+    return all;
+  }
+
+  std::string folder_;
+  std::vector<std::string> paths_;
+  int rows_ = 0;
+};
+
+TEST_F(FileBatches, GoOnInAnyNumberWithinAnEpoch) {
+  std::multiset<std::int64_t> every;
+  for (std::int64_t i = 0; i < rows_; ++i) every.insert(i);
+  for (const int before : {1, 2, 4, 3}) {
+    for (const int taken : {1, 4}) {
+      for (const int middle : {1, 2, 3, 5}) {
+        std::string first, second;
+        Steps expected;
+        run(before, [&](collectives::Communicator* group) {
+          const auto source = make(group);
+          source->reset();
+          const Steps whole = rest(*source);
+          EXPECT_EQ(all_of(whole), every);
+          source->reset();
+          for (int i = 0; i < taken; ++i) source->next();
+          const std::string state = source->save_state().dump();
+          const Steps left = rest(*source);
+          if (group && group->rank() != 0) return;
+          first = state;
+          expected = left;
+        });
+        // Saved again by those who took over, and gone on with by the number that began.
+        run(middle, [&](collectives::Communicator* group) {
+          const auto source = make(group);
+          source->restore_state(Json::parse(first));
+          source->next();
+          const std::string state = source->save_state().dump();
+          const Steps left = rest(*source);
+          EXPECT_EQ(left, Steps(expected.begin() + 1, expected.end())) << before << " -> " << middle;
+          EXPECT_FALSE(source->next());
+          source->reset();
+          EXPECT_EQ(all_of(rest(*source)), every);
+          if (!group || group->rank() == 0) second = state;
+        });
+        for (const int after : {before, 2}) {
+          run(after, [&](collectives::Communicator* group) {
+            const auto source = make(group);
+            source->restore_state(Json::parse(second));
+            EXPECT_EQ(rest(*source), Steps(expected.begin() + 1, expected.end())) << before << " -> " << middle << " -> " << after;
+            source->reset();
+            EXPECT_EQ(all_of(rest(*source)), every);
+          });
+        }
+      }
     }
   }
 }
