@@ -9,15 +9,7 @@ class AdafactorOptimizer : public PerVariableOptimizer {
   explicit AdafactorOptimizer(AdafactorOptions options)
       : PerVariableOptimizer("Adafactor", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adafactor"; }
-  Json config() const override {
-    Json config = base_config();
-    config["beta_2_decay"] = options_.beta_2_decay;
-    config["epsilon_1"] = options_.epsilon_1;
-    config["epsilon_2"] = options_.epsilon_2;
-    config["clip_threshold"] = options_.clip_threshold;
-    config["relative_step"] = options_.relative_step;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

@@ -9,12 +9,7 @@ class AdagradOptimizer : public PerVariableOptimizer {
   explicit AdagradOptimizer(AdagradOptions options)
       : PerVariableOptimizer("Adagrad", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adagrad"; }
-  Json config() const override {
-    Json config = base_config();
-    config["initial_accumulator_value"] = options_.initial_accumulator_value;
-    config["epsilon"] = options_.epsilon;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {
@@ -36,12 +31,7 @@ class AdadeltaOptimizer : public PerVariableOptimizer {
   explicit AdadeltaOptimizer(AdadeltaOptions options)
       : PerVariableOptimizer("Adadelta", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adadelta"; }
-  Json config() const override {
-    Json config = base_config();
-    config["rho"] = options_.rho;
-    config["epsilon"] = options_.epsilon;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

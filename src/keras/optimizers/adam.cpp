@@ -4,23 +4,17 @@
 namespace lockstep::optimizers {
 namespace {
 
+template <typename Options>
 class AdamOptimizer : public Optimizer {
  public:
-  AdamOptimizer(std::string class_name, AdamOptions options)
+  AdamOptimizer(std::string class_name, Options options)
       : Optimizer(class_name, common_options(options)), class_name_(std::move(class_name)), options_(std::move(options)) {
     check_range(class_name_.c_str(), "beta_1", options_.beta_1, 0, 1);
     check_range(class_name_.c_str(), "beta_2", options_.beta_2, 0, 1);
   }
   std::string class_name() const override { return class_name_; }
 
-  Json config() const override {
-    Json config = base_config();
-    config["beta_1"] = options_.beta_1;
-    config["beta_2"] = options_.beta_2;
-    config["epsilon"] = options_.epsilon;
-    config["amsgrad"] = options_.amsgrad;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {
@@ -67,33 +61,13 @@ class AdamOptimizer : public Optimizer {
   }
 
   std::string class_name_;
-  AdamOptions options_;
+  Options options_;
   Variables momenta_, velocities_, tops_;
 };
 
 }  // namespace
 
-OptimizerPtr Adam(AdamOptions options) { return std::make_shared<AdamOptimizer>("Adam", std::move(options)); }
-
-OptimizerPtr AdamW(AdamWOptions o) {
-  AdamOptions options;
-  options.learning_rate = o.learning_rate;
-  options.beta_1 = o.beta_1;
-  options.beta_2 = o.beta_2;
-  options.epsilon = o.epsilon;
-  options.amsgrad = o.amsgrad;
-  const CommonOptions common = common_options(o);
-  options.weight_decay = common.weight_decay;
-  options.clipnorm = common.clipnorm;
-  options.clipvalue = common.clipvalue;
-  options.global_clipnorm = common.global_clipnorm;
-  options.use_ema = common.use_ema;
-  options.ema_momentum = common.ema_momentum;
-  options.ema_overwrite_frequency = common.ema_overwrite_frequency;
-  options.loss_scale_factor = common.loss_scale_factor;
-  options.gradient_accumulation_steps = common.gradient_accumulation_steps;
-  options.name = common.name;
-  return std::make_shared<AdamOptimizer>("AdamW", std::move(options));
-}
+OptimizerPtr Adam(AdamOptions options) { return std::make_shared<AdamOptimizer<AdamOptions>>("Adam", std::move(options)); }
+OptimizerPtr AdamW(AdamWOptions options) { return std::make_shared<AdamOptimizer<AdamWOptions>>("AdamW", std::move(options)); }
 
 }  // namespace lockstep::optimizers

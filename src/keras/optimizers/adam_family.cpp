@@ -12,13 +12,7 @@ class TwoMomentOptimizer : public PerVariableOptimizer {
         class_name_(std::move(class_name)),
         second_name_(second) {}
   std::string class_name() const override { return class_name_; }
-  Json config() const override {
-    Json config = base_config();
-    config["beta_1"] = options_.beta_1;
-    config["beta_2"] = options_.beta_2;
-    config["epsilon"] = options_.epsilon;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  protected:
   void create_slots() override {

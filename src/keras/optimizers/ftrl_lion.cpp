@@ -9,16 +9,7 @@ class FtrlOptimizer : public PerVariableOptimizer {
   explicit FtrlOptimizer(FtrlOptions options)
       : PerVariableOptimizer("Ftrl", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Ftrl"; }
-  Json config() const override {
-    Json config = base_config();
-    config["learning_rate_power"] = options_.learning_rate_power;
-    config["initial_accumulator_value"] = options_.initial_accumulator_value;
-    config["l1_regularization_strength"] = options_.l1_regularization_strength;
-    config["l2_regularization_strength"] = options_.l2_regularization_strength;
-    config["l2_shrinkage_regularization_strength"] = options_.l2_shrinkage_regularization_strength;
-    config["beta"] = options_.beta;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {
@@ -53,12 +44,7 @@ class LionOptimizer : public PerVariableOptimizer {
     check_range("Lion", "beta_1", options_.beta_1, 1e-300, 1);
   }
   std::string class_name() const override { return "Lion"; }
-  Json config() const override {
-    Json config = base_config();
-    config["beta_1"] = options_.beta_1;
-    config["beta_2"] = options_.beta_2;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

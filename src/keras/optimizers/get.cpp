@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/fields.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -44,137 +44,64 @@ void read_common(const ConfigReader& c, Options& o) {
 }
 
 // Sets a field where the config has it.
-void set(const ConfigReader& c, const char* key, double& field) { field = c.number(key, field); }
-void set(const ConfigReader& c, const char* key, bool& field) { field = c.boolean(key, field); }
-void set(const ConfigReader& c, const char* key, std::int64_t& field) { field = c.integer(key, field); }
+class FieldReader {
+ public:
+  explicit FieldReader(const ConfigReader& config) : config_(config) {}
+  void operator()(const char* key, double& field) const { field = config_.number(key, field); }
+  void operator()(const char* key, bool& field) const { field = config_.boolean(key, field); }
+  void operator()(const char* key, std::int64_t& field) const { field = config_.integer(key, field); }
+  void operator()(const char* key, std::optional<double>& field) const {
+    if (config_.contains(key)) field = config_.number(key);
+  }
+  void operator()(const char* key, std::vector<std::string>& field) const {
+    for (const Json& item : config_.raw(key)) field.push_back(item.get<std::string>());
+  }
 
-template <typename Options>
-Options read_adam(const ConfigReader& c) {
-  Options o;
-  read_common(c, o);
-  set(c, "beta_1", o.beta_1);
-  set(c, "beta_2", o.beta_2);
-  set(c, "epsilon", o.epsilon);
-  if constexpr (requires { o.amsgrad; }) set(c, "amsgrad", o.amsgrad);
-  return o;
-}
-
-OptimizerPtr read_sgd(const ConfigReader& c) {
-  SGDOptions o;
-  read_common(c, o);
-  set(c, "momentum", o.momentum);
-  set(c, "nesterov", o.nesterov);
-  return SGD(std::move(o));
-}
-
-OptimizerPtr read_rmsprop(const ConfigReader& c) {
-  RMSpropOptions o;
-  read_common(c, o);
-  set(c, "rho", o.rho);
-  set(c, "momentum", o.momentum);
-  set(c, "epsilon", o.epsilon);
-  set(c, "centered", o.centered);
-  return RMSprop(std::move(o));
-}
-
-OptimizerPtr read_adagrad(const ConfigReader& c) {
-  AdagradOptions o;
-  read_common(c, o);
-  set(c, "initial_accumulator_value", o.initial_accumulator_value);
-  set(c, "epsilon", o.epsilon);
-  return Adagrad(std::move(o));
-}
-
-OptimizerPtr read_adadelta(const ConfigReader& c) {
-  AdadeltaOptions o;
-  read_common(c, o);
-  set(c, "rho", o.rho);
-  set(c, "epsilon", o.epsilon);
-  return Adadelta(std::move(o));
-}
-
-OptimizerPtr read_ftrl(const ConfigReader& c) {
-  FtrlOptions o;
-  read_common(c, o);
-  set(c, "learning_rate_power", o.learning_rate_power);
-  set(c, "initial_accumulator_value", o.initial_accumulator_value);
-  set(c, "l1_regularization_strength", o.l1_regularization_strength);
-  set(c, "l2_regularization_strength", o.l2_regularization_strength);
-  set(c, "l2_shrinkage_regularization_strength", o.l2_shrinkage_regularization_strength);
-  set(c, "beta", o.beta);
-  return Ftrl(std::move(o));
-}
-
-OptimizerPtr read_lion(const ConfigReader& c) {
-  LionOptions o;
-  read_common(c, o);
-  set(c, "beta_1", o.beta_1);
-  set(c, "beta_2", o.beta_2);
-  return Lion(std::move(o));
-}
-
-OptimizerPtr read_adafactor(const ConfigReader& c) {
-  AdafactorOptions o;
-  read_common(c, o);
-  set(c, "beta_2_decay", o.beta_2_decay);
-  set(c, "epsilon_1", o.epsilon_1);
-  set(c, "epsilon_2", o.epsilon_2);
-  set(c, "clip_threshold", o.clip_threshold);
-  set(c, "relative_step", o.relative_step);
-  return Adafactor(std::move(o));
-}
-
-OptimizerPtr read_muon(const ConfigReader& c) {
-  MuonOptions o;
-  read_common(c, o);
-  set(c, "adam_beta_1", o.adam_beta_1);
-  set(c, "adam_beta_2", o.adam_beta_2);
-  set(c, "adam_weight_decay", o.adam_weight_decay);
-  set(c, "epsilon", o.epsilon);
-  for (const Json& pattern : c.raw("exclude_layers")) o.exclude_layers.push_back(pattern.get<std::string>());
-  set(c, "exclude_embeddings", o.exclude_embeddings);
-  set(c, "muon_a", o.muon_a);
-  set(c, "muon_b", o.muon_b);
-  set(c, "muon_c", o.muon_c);
-  set(c, "adam_lr_ratio", o.adam_lr_ratio);
-  set(c, "momentum", o.momentum);
-  set(c, "ns_steps", o.ns_steps);
-  set(c, "nesterov", o.nesterov);
-  if (c.contains("rms_rate")) o.rms_rate = c.number("rms_rate");
-  return Muon(std::move(o));
-}
-
-OptimizerPtr read_loss_scale(const ConfigReader& c) {
-  // Keras 3: inner_optimizer is required; a string alone cannot make one.
-  if (!c.has("inner_optimizer")) throw_invalid_argument("LossScaleOptimizer: 'inner_optimizer' is missing");
-  LossScaleOptions o;
-  set(c, "initial_scale", o.initial_scale);
-  set(c, "dynamic_growth_steps", o.dynamic_growth_steps);
-  o.name = c.string("name", "");
-  return LossScaleOptimizer(deserialize(c.raw("inner_optimizer")), std::move(o));
-}
+ private:
+  const ConfigReader& config_;
+};
 
 struct Row {
   const char* class_name;
   std::function<OptimizerPtr(const ConfigReader&)> make;
 };
 
+template <typename Options>
+Row row(const char* class_name, OptimizerPtr (*make)(Options)) {
+  return {class_name, [make](const ConfigReader& config) {
+            Options options;
+            read_common(config, options);
+            fields(FieldReader(config), options);
+            return make(std::move(options));
+          }};
+}
+
+OptimizerPtr read_loss_scale(const ConfigReader& c) {
+  // Keras 3: inner_optimizer is required; a string alone cannot make one.
+  if (!c.has("inner_optimizer")) throw_invalid_argument("LossScaleOptimizer: 'inner_optimizer' is missing");
+  LossScaleOptions o;
+  o.initial_scale = c.number("initial_scale", o.initial_scale);
+  o.dynamic_growth_steps = c.integer("dynamic_growth_steps", o.dynamic_growth_steps);
+  o.name = c.string("name", "");
+  return LossScaleOptimizer(deserialize(c.raw("inner_optimizer")), std::move(o));
+}
+
 const std::vector<Row>& rows() {
   static const auto* rows = new std::vector<Row>{
-      {"Adadelta", read_adadelta},
-      {"Adafactor", read_adafactor},
-      {"Adagrad", read_adagrad},
-      {"Adam", [](const ConfigReader& c) { return Adam(read_adam<AdamOptions>(c)); }},
-      {"AdamW", [](const ConfigReader& c) { return AdamW(read_adam<AdamWOptions>(c)); }},
-      {"Adamax", [](const ConfigReader& c) { return Adamax(read_adam<BetaOptions>(c)); }},
-      {"Ftrl", read_ftrl},
-      {"Lamb", [](const ConfigReader& c) { return Lamb(read_adam<BetaOptions>(c)); }},
-      {"Lion", read_lion},
+      row<AdadeltaOptions>("Adadelta", Adadelta),
+      row<AdafactorOptions>("Adafactor", Adafactor),
+      row<AdagradOptions>("Adagrad", Adagrad),
+      row<AdamOptions>("Adam", Adam),
+      row<AdamWOptions>("AdamW", AdamW),
+      row<BetaOptions>("Adamax", Adamax),
+      row<FtrlOptions>("Ftrl", Ftrl),
+      row<BetaOptions>("Lamb", Lamb),
+      row<LionOptions>("Lion", Lion),
       {"LossScaleOptimizer", read_loss_scale},
-      {"Muon", read_muon},
-      {"Nadam", [](const ConfigReader& c) { return Nadam(read_adam<BetaOptions>(c)); }},
-      {"RMSprop", read_rmsprop},
-      {"SGD", read_sgd},
+      row<MuonOptions>("Muon", Muon),
+      row<BetaOptions>("Nadam", Nadam),
+      row<RMSpropOptions>("RMSprop", RMSprop),
+      row<SGDOptions>("SGD", SGD),
   };
   return *rows;
 }

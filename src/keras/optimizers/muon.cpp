@@ -21,22 +21,9 @@ class MuonOptimizer : public PerVariableOptimizer {
   }
   std::string class_name() const override { return "Muon"; }
   Json config() const override {
-    Json config = base_config();
-    config["adam_beta_1"] = options_.adam_beta_1;
-    config["adam_beta_2"] = options_.adam_beta_2;
-    config["epsilon"] = options_.epsilon;
-    config["exclude_layers"] = options_.exclude_layers;
-    config["muon_a"] = options_.muon_a;
-    config["muon_b"] = options_.muon_b;
-    config["muon_c"] = options_.muon_c;
-    const double ratio = options_.adam_lr_ratio;
-    config["adam_lr_ratio"] = ratio == std::floor(ratio) ? Json(static_cast<std::int64_t>(ratio)) : Json(ratio);
-    config["momentum"] = options_.momentum;
-    config["ns_steps"] = options_.ns_steps;
-    config["nesterov"] = options_.nesterov;
-    config["exclude_embeddings"] = options_.exclude_embeddings;
-    config["adam_weight_decay"] = options_.adam_weight_decay;
-    config["rms_rate"] = options_.rms_rate ? Json(*options_.rms_rate) : Json(nullptr);
+    Json config = with_fields(base_config(), options_);
+    const double ratio = options_.adam_lr_ratio;  // Keras's default is the integer 1
+    if (ratio == std::floor(ratio)) config["adam_lr_ratio"] = static_cast<std::int64_t>(ratio);
     return config;
   }
 

@@ -11,14 +11,7 @@ class RMSpropOptimizer : public Optimizer {
   }
   std::string class_name() const override { return "RMSprop"; }
 
-  Json config() const override {
-    Json config = base_config();
-    config["rho"] = options_.rho;
-    config["momentum"] = options_.momentum;
-    config["epsilon"] = options_.epsilon;
-    config["centered"] = options_.centered;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

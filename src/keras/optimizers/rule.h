@@ -1,7 +1,7 @@
 // Helpers for writing update rules: the fused path and values in place.
 #pragma once
 
-#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/fields.h"
 #include "lockstep/ops/autograd.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/optimizer_kernels.h"

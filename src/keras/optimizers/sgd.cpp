@@ -20,12 +20,7 @@ class SGDOptimizer : public Optimizer {
   }
   std::string class_name() const override { return "SGD"; }
 
-  Json config() const override {
-    Json config = base_config();
-    config["momentum"] = options_.momentum;
-    config["nesterov"] = options_.nesterov;
-    return config;
-  }
+  Json config() const override { return with_fields(base_config(), options_); }
 
  private:
   void create_slots() override {
