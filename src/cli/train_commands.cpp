@@ -81,8 +81,10 @@ void print_plan(const keras::Model& model, const std::string& directory, const d
   checkpoint.save_counter();
   std::int64_t number = 1;
   if (const auto latest = train::latest_checkpoint(directory)) number = std::atoll(latest->c_str() + latest->rfind('-') + 1) + 1;
-  const auto workers = static_cast<int>(arguments.maybe_integer("--workers", 1).value_or(strategy.num_workers()));
-  const std::string plan = checkpoint.plan_text(io::join_path(directory, fmt::format("ckpt-{}", number)), workers);
+  const std::string prefix = io::join_path(directory, fmt::format("ckpt-{}", number));
+  const auto asked = arguments.maybe_integer("--workers", 1);
+  const std::string plan = !asked && strategy.communicator() ? checkpoint.plan_text(prefix, *strategy.communicator())
+                                                             : checkpoint.plan_text(prefix, static_cast<int>(asked.value_or(1)));
   if (speaks(arguments)) fmt::print("{}", plan);
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
@@ -203,10 +205,35 @@ void Checkpoint::write_shared(const std::string& prefix, Contents contents, cons
 
 void Checkpoint::wait() const { state_->wait(); }
 
-std::string Checkpoint::plan_text(const std::string& prefix, int num_workers) const {
-  const auto tensors = planned_tensors(contents_of(build_live_graph(state_->root.ptr())));
+namespace {
+
+std::string plan_of(const Contents& contents, const std::vector<int>& ranks, const std::string& prefix) {
   constexpr std::size_t kMostLines = 64;
-  return train::plan_text(plan_save(tensors, num_workers), tensors, prefix, kMostLines);
+  const auto tensors = planned_tensors(contents);
+  return train::plan_text(plan_save(tensors, ranks), tensors, prefix, kMostLines);
+}
+
+}  // namespace
+
+std::string Checkpoint::plan_text(const std::string& prefix, int num_workers) const {
+  if (num_workers < 1) throw_invalid_argument(fmt::format("plan_text: {} workers; expected 1 or more", num_workers));
+  std::vector<int> ranks(static_cast<std::size_t>(num_workers));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return plan_of(contents_of(build_live_graph(state_->root.ptr())), ranks, prefix);
+}
+
+std::string Checkpoint::plan_text(const std::string& prefix, collectives::Communicator& workers) const {
+  std::string folder = io::parent_directory(prefix);
+  while (!io::is_directory(io::posix_file_system(), folder)) folder = io::parent_directory(folder);
+  const std::vector<int> ranks = ranks_at(workers, workers.broadcast(workers.rank() == 0 ? folder : "", 0));
+  std::string text = plan_of(contents_of(build_live_graph(state_->root.ptr())), ranks, prefix);
+  if (static_cast<int>(ranks.size()) == workers.size()) return text;
+  std::vector<std::string> others;
+  for (int rank = 0; rank < workers.size(); ++rank) {
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) others.push_back(workers.member_name(rank));
+  }
+  return text + fmt::format("{} {} not see this folder of the chief's, and write{} nothing\n", fmt::join(others, ", "),
+                            others.size() == 1 ? "does" : "do", others.size() == 1 ? "s" : "");
 }
 
 std::string Checkpoint::save(const std::string& prefix, const CheckpointOptions& options) const {

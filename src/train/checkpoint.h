@@ -101,6 +101,8 @@ class Checkpoint {
 
   // What write() would do with so many workers that share the folder: who writes which file and how much. Touches no file.
   std::string plan_text(const std::string& prefix, int num_workers) const;
+  // The same for the workers of a job, who all call it: those that do not see the chief's folder write nothing.
+  std::string plan_text(const std::string& prefix, collectives::Communicator& workers) const;
 
   // Waits for asynchronous saves and throws the first error of one.
   void wait() const;

@@ -180,6 +180,11 @@ def private_training(net, tmp, *options, epochs=4):
 def test_what_is_saved_is_gathered_at_the_chief(net, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     one = fit(tmp_path, "default", "one.keras", 8, 4, "--seed", 1)
+    planned = network.finish(net.job(*private_training(net, tmp_path, "--dry-run")))
+    assert [code for code, _, _ in planned] == [0, 0, 0], planned
+    assert "written by 1 of 1 workers" in planned[0][1] and "ckpt-1.data-00000-of-00001" in planned[0][1]
+    assert all(f"worker {other} ({net.hosts[other]}:5000)" in planned[0][1].splitlines()[-1] for other in (1, 2)), planned[0][1]
+    assert not planned[1][1] and sorted(p.name for p in net.folder(0).iterdir()) == ["d.npz", "start.keras"], "a plan touches nothing"
     results = network.finish(net.job(*private_training(net, tmp_path, "--no-shuffle", "--export", net.private / "served")))
     assert [code for code, _, _ in results] == [0, 0, 0], results
     compare(keras.models.load_model(net.folder(0) / "out.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, "private")
@@ -194,7 +199,7 @@ def test_what_is_saved_is_gathered_at_the_chief(net, tmp_path, request):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_the_chief_alone_has_the_checkpoints_and_all_go_on(net, victim, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
-    command = private_training(net, tmp_path, "--timeout", 5, epochs=60)
+    command = private_training(net, tmp_path, "--timeout", 5, epochs=25)
     assert [code for code, _, _ in network.finish(net.job(*command))] == [0, 0]
     whole = (net.folder(0) / "out.keras").read_bytes(), (net.folder(0) / "out.json").read_text()
     shutil.rmtree(net.folder(0) / "run")

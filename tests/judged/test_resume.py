@@ -197,6 +197,9 @@ def test_the_plan_touches_nothing(tmp_path, task):
     out = ok(*whole, "--checkpoint-dir", tmp_path / "run", "--dry-run", "--workers", "3", "--save", tmp_path / "out.keras")
     assert "ckpt-1.data-00002-of-00003" in out and "worker 2" in out
     assert not list(tmp_path.iterdir())
+    out = launched(2, [*whole, "--checkpoint-dir", tmp_path / "run", "--dry-run", "--save", tmp_path / "out.keras"])
+    assert "ckpt-1.data-00001-of-00002" in out and "not see" not in out
+    assert not list(tmp_path.iterdir())
     start = time.monotonic()
     assert "4096 workers" in ok(*whole, "--checkpoint-dir", tmp_path / "run", "--dry-run", "--workers", "4096")
     assert time.monotonic() - start < 10
