@@ -1,8 +1,10 @@
 """Several workers on this machine: one job, one result, one voice; and what a TF_CONFIG may not say."""
 
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
@@ -37,6 +39,25 @@ def test_workers_train_what_one_trains(workers, rows, batch, tmp_path, request):
     compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, workers)
     tool.assert_history(tool.load_history(tmp_path / "many.keras.json"), tool.load_history(tmp_path / "one.json"), 1e-5)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.npz", "many.keras", "many.keras.json", "one.json", "one.keras", "start.keras"]
+
+
+def test_a_terminal_shows_one_bar_and_what_was_saved(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
+    terminal, end = pty.openpty()
+    command = ["launch", "-n", 3, "--", "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8, "--save",
+               tmp_path / "out.keras", "--checkpoint-dir", tmp_path / "run"]
+    job = subprocess.Popen([tool.BIN, *map(str, command)], stdout=end, stderr=end)
+    os.close(end)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while piece := os.read(terminal, 65536):
+            shown += piece
+    os.close(terminal)
+    lines = shown.decode().replace("\r\n", "\n").splitlines()
+    assert job.wait(timeout=60) == 0, shown
+    assert [line for line in lines if line.startswith("Epoch")] == ["Epoch 1/2", "Epoch 2/2"], shown
+    assert len([line for line in lines if "4/4" in line]) == 2 and "[worker" not in shown.decode(), shown
+    assert lines[-2:] == [f"saved {tmp_path / 'out.keras'} (keras)", f"checkpoints in {tmp_path / 'run'}, the newest is {tmp_path / 'run' / 'ckpt-2'}"]
 
 
 def test_evaluate_speaks_once(tmp_path, request):
