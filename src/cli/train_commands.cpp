@@ -13,8 +13,8 @@
 #include "lockstep/collectives/together.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/io/atomic_file.h"
-#include "lockstep/keras/random/seeds.h"
 #include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/random/seeds.h"
 #include "lockstep/train/training_checkpoints.h"
 
 namespace lockstep::cli {

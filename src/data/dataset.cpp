@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/node.h"
 #include "lockstep/data/sequence.h"
-#include "lockstep/keras/random/seeds.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::data {
 namespace {

@@ -7,8 +7,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/data/fit_order.h"
-#include "lockstep/keras/random/seeds.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::data {
 namespace {

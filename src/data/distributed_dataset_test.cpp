@@ -14,8 +14,8 @@
 #include "lockstep/collectives/thread_group.h"
 #include "lockstep/data/auto_shard.h"
 #include "lockstep/data/files.h"
-#include "lockstep/keras/random/seeds.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::distribute {
 namespace {

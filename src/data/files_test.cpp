@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/random/seeds.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::data {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "lockstep/keras/random/seeds.h"
 #include "lockstep/ops/philox.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::data {
 

@@ -299,6 +299,8 @@ void register_arithmetic(Table& table) {
   add_unary(table, "Round", half_even);
   add_unary(table, "Sign", sign_of);
   add_unary(table, "Sqrt", sqrt_like_tf);
+  add_unary(table, "Rsqrt", rsqrt_like_tf);
+  for (const char* name : {"Reciprocal", "Inv"}) add_unary(table, name, reciprocal_like_tf);
   add_test(table, "LogicalNot", [](const at::Tensor& x) { return at::logical_not(x); });
   add_test(table, "IsNan", [](const at::Tensor& x) { return at::isnan(x); });
   add_test(table, "IsInf", [](const at::Tensor& x) { return at::isinf(x); });
@@ -310,9 +312,6 @@ void register_unary_math(Table& table) {
   LOCKSTEP_UNARY("Neg", at::neg(x));
   LOCKSTEP_UNARY("Abs", at::abs(x));
   LOCKSTEP_UNARY("Square", at::mul(x, x));
-  LOCKSTEP_UNARY("Rsqrt", at::rsqrt(x));
-  LOCKSTEP_UNARY("Reciprocal", at::reciprocal(x));
-  LOCKSTEP_UNARY("Inv", at::reciprocal(x));
   LOCKSTEP_UNARY("Exp", at::exp(x));
   LOCKSTEP_UNARY("Expm1", at::expm1(x));
   LOCKSTEP_UNARY("Log", at::log(x));

@@ -76,6 +76,8 @@ TEST(Gradients, TiesAndZeros) {
   EXPECT_EQ(gradient(f({1}), [](const Tensor& x) { return maximum(x, f({1})); }), (F{1}));
   EXPECT_EQ(gradient(f({1}), [](const Tensor& x) { return minimum(f({1}), x); }), (F{0}));
   EXPECT_EQ(gradient(f({0, 4}), [](const Tensor& x) { return where(greater(x, 0), sqrt(x), zeros_like(x)); }), (F{0, 0.25f}));
+  EXPECT_EQ(gradient(f({0, 4}), [](const Tensor& x) { return minimum(rsqrt(x), 1e3); }), (F{0, -0.0625f}));
+  EXPECT_EQ(gradient(f({0, 2}), [](const Tensor& x) { return minimum(reciprocal(x), 1e3); }), (F{0, -0.25f}));
   EXPECT_EQ(gradient(f({1, 1}), [](const Tensor& x) { return reduce_max(x); }), (F{0.5f, 0.5f}));
   EXPECT_EQ(gradient(f({0, 2, 3}), [](const Tensor& x) { return reduce_prod(x); }), (F{6, 0, 0}));
 }

@@ -235,7 +235,8 @@ Tensor softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& lab
 // max(x, 0) - x z + log(1 + exp(-|x|)), elementwise.
 Tensor sigmoid_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels);
 Tensor l2_loss(const Tensor& x);
-Tensor l2_normalize(const Tensor& x, const Axes& axes, double epsilon = 1e-12);
+// x over its Euclidean length along the axes, at most x / epsilon (keras.ops.normalize).
+Tensor l2_normalize(const Tensor& x, const Axes& axes, double epsilon = 1e-7);
 
 // How a window moves over an image. `strides` and `dilations` name height and width.
 struct ConvOptions {

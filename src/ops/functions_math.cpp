@@ -208,8 +208,7 @@ Tensor unsorted_segment_sum(const Tensor& data, const Tensor& ids, std::int64_t 
 }
 
 Tensor l2_normalize(const Tensor& x, const Axes& axes, double epsilon) {
-  const Tensor sum = reduce_sum(square(x), axes, true);
-  return mul(x, rsqrt(maximum(sum, epsilon)));
+  return mul(x, minimum(rsqrt(reduce_sum(square(x), axes, true)), 1.0 / epsilon));
 }
 
 }  // namespace lockstep::ops

@@ -13,17 +13,37 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct SqrtNode : torch::autograd::Function<SqrtNode> {
+struct Sqrt {
+  static at::Tensor value(const at::Tensor& x) { return at::sqrt(x); }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / y; }
+};
+struct Rsqrt {
+  static at::Tensor value(const at::Tensor& x) { return at::rsqrt(x); }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * (y * y * y); }
+};
+struct Reciprocal {
+  static at::Tensor value(const at::Tensor& x) { return at::reciprocal(x); }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return -(dy * (y * y)); }
+};
+
+// A function whose gradient follows from its value, and is 0 where dy is.
+template <typename F>
+struct UnaryNode : torch::autograd::Function<UnaryNode<F>> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
-    at::Tensor y = at::sqrt(x);
+    at::Tensor y = F::value(x);
     context->save_for_backward({y});
     return y;
   }
   static variable_list backward(AutogradContext* context, variable_list dy) {
     const at::Tensor y = context->get_saved_variables()[0];
-    return {at::where(dy[0] == 0, at::zeros({}, y.options()), dy[0] * 0.5 / y)};
+    return {at::where(dy[0] == 0, at::zeros({}, y.options()), F::gradient(y, dy[0]))};
   }
 };
+
+template <typename F>
+at::Tensor unary(const at::Tensor& x) {
+  return x.requires_grad() && at::GradMode::is_enabled() ? UnaryNode<F>::apply(x) : F::value(x);
+}
 
 struct LogitsLossNode : torch::autograd::Function<LogitsLossNode> {
   static variable_list forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels,
@@ -82,9 +102,9 @@ Tensor with_adjoint(const Tensor& x, const Tensor& y, std::function<Tensor(const
   return wrap(AdjointNode::apply(aten(x), aten(y).detach(), c10::intrusive_ptr<torch::CustomClassHolder>(c10::make_intrusive<AdjointHolder>(std::move(adjoint)))));
 }
 
-at::Tensor sqrt_like_tf(const at::Tensor& x) {
-  return x.requires_grad() && at::GradMode::is_enabled() ? SqrtNode::apply(x) : at::sqrt(x);
-}
+at::Tensor sqrt_like_tf(const at::Tensor& x) { return unary<Sqrt>(x); }
+at::Tensor rsqrt_like_tf(const at::Tensor& x) { return unary<Rsqrt>(x); }
+at::Tensor reciprocal_like_tf(const at::Tensor& x) { return unary<Reciprocal>(x); }
 
 at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b) {
   if (!at::GradMode::is_enabled() || !(a.requires_grad() || b.requires_grad())) return at::maximum(a, b);

@@ -5,8 +5,11 @@
 
 namespace lockstep::ops {
 
-at::Tensor sqrt_like_tf(const at::Tensor& x);                             // 0, not NaN, where dy is 0
-at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b);     // ties: all to a
+// These three have a gradient of 0, not NaN, where dy is 0.
+at::Tensor sqrt_like_tf(const at::Tensor& x);
+at::Tensor rsqrt_like_tf(const at::Tensor& x);
+at::Tensor reciprocal_like_tf(const at::Tensor& x);
+at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b);  // ties: all to a
 at::Tensor minimum_like_tf(const at::Tensor& a, const at::Tensor& b);
 
 struct CrossEntropy {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/keras/callbacks/callback.h"
-#include "lockstep/keras/callbacks/model_checkpoint.h"
+#include "lockstep/keras/callbacks/save_frequency.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/train/checkpoint_manager.h"
 

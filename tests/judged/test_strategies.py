@@ -55,6 +55,36 @@ def test_uneven_batches(rows, batch, tmp_path, request):
         tool.assert_history(many, one, 1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["dice", "tversky", "circle"])
+def test_losses_over_the_batch(loss, weighted, tmp_path, request):
+    """Losses that are no sum over rows, in replicas and workers; uneven shares, one without rows."""
+    rng = tool.generator(request.node.name)
+    model = table.dense_model("sigmoid")
+    if loss == "circle":
+        model = keras.Sequential([keras.Input((6,)), *model.layers, keras.layers.UnitNormalization()])
+    tool.randomise(model, rng, 0.3)
+    model.compile(optimizer=table.OPTIMIZERS["sgd-momentum"](), loss=loss)
+    model.save(tmp_path / "start.keras")
+    arrays = {"x": table.inputs(rng, model, 25), "y": rng.integers(0, 3, 25) if loss == "circle" else table.targets(rng, "binary", 25)}
+    if weighted:
+        arrays["sample_weight"] = rng.uniform(0.5, 2, 25).astype("float32")
+    np.savez(tmp_path / "d.npz", **arrays)
+    one = fit(tmp_path, "default", "one.keras", 8)
+    theirs = model.fit(**arrays, batch_size=8, epochs=2, shuffle=False, verbose=0)
+    tool.assert_history(one, theirs.history)
+    near = 1e-4 if loss == "circle" else 1e-5  # it multiplies by 80
+    for strategy in ("mirrored:2", "mirrored:3"):
+        many = fit(tmp_path, strategy, "many.keras", 8)
+        compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), near, strategy)
+        tool.assert_history(many, one, near)
+    if tool.CONTROL:
+        return
+    tool.ok("launch", "-n", 2, "--", "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8,
+            "--no-shuffle", "--save", tmp_path / "jobs.keras")
+    compare(keras.models.load_model(tmp_path / "jobs.keras"), keras.models.load_model(tmp_path / "one.keras"), near, "workers")
+
+
 @pytest.mark.parametrize("extension", [".keras", ".h5", ".weights.h5"])
 @pytest.mark.parametrize("name", ["cnn", "dropout"])
 def test_same_state_same_bytes(name, extension, tmp_path, request):

@@ -6,8 +6,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/initializers/orthogonal.h"
-#include "lockstep/keras/random/random.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/random.h"
 
 namespace lockstep::initializers {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lockstep/keras/object_config.h"
-#include "lockstep/keras/random/seed_generator.h"
+#include "lockstep/random/seed_generator.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::initializers {

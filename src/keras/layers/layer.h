@@ -14,8 +14,8 @@
 #include "lockstep/keras/layers/dtype_policy.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/nested.h"
-#include "lockstep/keras/random/seed_generator.h"
 #include "lockstep/keras/regularizers/regularizers.h"
+#include "lockstep/random/seed_generator.h"
 
 namespace lockstep::keras {
 

@@ -350,7 +350,7 @@ class UnitNormalizationLayer : public ConfiguredLayer<UnitNormalizationLayer, Un
   bool supports_masking() const override { return true; }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& x = inputs.leaf();
-    return x * ops::rsqrt(ops::maximum(ops::reduce_sum(ops::square(x), options_.axis, true), 1e-24));
+    return ops::l2_normalize(x, options_.axis, 1e-12);
   }
 };
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/random/random.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/random.h"
 
 namespace lockstep::keras {
 namespace {

@@ -8,9 +8,9 @@
 #include "lockstep/graph/trace.h"
 #include "lockstep/keras/layers/families.h"
 #include "lockstep/keras/layers/windows.h"
-#include "lockstep/keras/random/random.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/random.h"
 
 namespace lockstep::keras {
 namespace {

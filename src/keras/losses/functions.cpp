@@ -25,12 +25,6 @@ Tensor mean_last(const Tensor& x) { return ops::reduce_mean(x, ops::Ints{-1}); }
 Tensor sum_last(const Tensor& x) { return ops::reduce_sum(x, ops::Ints{-1}); }
 Tensor clip_probability(const Tensor& p) { return ops::clip_by_value(p, kEpsilon, 1.0 - kEpsilon); }
 
-// x over its Euclidean length, at most 1e7 times x.
-Tensor normalized(const Tensor& x, int axis) {
-  const Tensor inverse = ops::rsqrt(ops::reduce_sum(ops::square(x), ops::Ints{axis}, true));
-  return x * ops::minimum(inverse, 1.0 / kEpsilon);
-}
-
 // 0 and 1 become -1 and 1, if nothing else occurs in the whole batch.
 Tensor hinge_labels(const Tensor& y) {
   const Tensor binary = ops::reduce_all(ops::logical_or(ops::equal(y, 0.0), ops::equal(y, 1.0)));
@@ -76,7 +70,7 @@ Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred
 
 Tensor cosine_similarity(const Tensor& y_true, const Tensor& y_pred, int axis) {
   const auto [y, p] = operands(y_true, y_pred);
-  return -ops::reduce_sum(normalized(y, axis) * normalized(p, axis), ops::Ints{axis});
+  return -ops::reduce_sum(ops::l2_normalize(y, ops::Ints{axis}) * ops::l2_normalize(p, ops::Ints{axis}), ops::Ints{axis});
 }
 
 Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta) {

@@ -45,6 +45,9 @@ class Loss {
   // weighted_sum / denominator, 0 where the denominator is 0.
   static Tensor finish(const Reduced& parts);
 
+  // Whether a value comes of several rows of the batch, so that replicas need all of them; `rank` is y_pred's.
+  virtual bool mixes_rows(int) const { return false; }
+
   // {"name", "reduction", …} as Keras 3.15 writes it.
   virtual Json config() const;
 

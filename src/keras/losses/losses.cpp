@@ -1,5 +1,6 @@
 #include "lockstep/keras/losses/losses.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -18,15 +19,17 @@ using MaskFunction = std::function<Tensor(const Tensor& y_true, const Tensor& y_
 class FunctionLoss : public Loss {
  public:
   FunctionLoss(std::string class_name, std::string name, const std::string& reduction, LossFunction function,
-               Json extra = Json::object(), MaskFunction mask = nullptr)
+               Json extra = Json::object(), MaskFunction mask = nullptr, std::function<bool(int rank)> mixes_rows = nullptr)
       : Loss(std::move(name), reduction),
         class_name_(std::move(class_name)),
         function_(std::move(function)),
         extra_(std::move(extra)),
-        mask_(std::move(mask)) {}
+        mask_(std::move(mask)),
+        mixes_(std::move(mixes_rows)) {}
 
   std::string class_name() const override { return class_name_; }
   Tensor call(const Tensor& y_true, const Tensor& y_pred) const override { return function_(y_true, y_pred); }
+  bool mixes_rows(int rank) const override { return mixes_ && mixes_(rank); }
   Json config() const override {
     Json config = Loss::config();
     for (const auto& [key, value] : extra_.items()) config[key] = value;
@@ -43,6 +46,7 @@ class FunctionLoss : public Loss {
   LossFunction function_;
   Json extra_;
   MaskFunction mask_;
+  std::function<bool(int)> mixes_;
 };
 
 std::string name_or(const std::string& given, const char* otherwise) { return given.empty() ? otherwise : given; }
@@ -158,17 +162,29 @@ LossPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
                                         o.ignore_class ? mask_of_class(*o.ignore_class) : MaskFunction());
 }
 
+namespace {
+
+// Whether a sum over these axes of y_pred, or over all, goes over the batch.
+std::function<bool(int)> over_rows(const std::optional<std::vector<std::int64_t>>& axis) {
+  return [axis](int rank) {
+    return !axis || std::any_of(axis->begin(), axis->end(), [rank](std::int64_t a) { return a == 0 || a == -rank; });
+  };
+}
+
+}  // namespace
+
 LossPtr Dice(DiceOptions o) {
   return std::make_shared<FunctionLoss>(
       "Dice", name_or(o.name, "dice"), o.reduction,
-      [axis = o.axis](const Tensor& y, const Tensor& p) { return dice(y, p, axis); }, Json{{"axis", axis_json(o.axis)}});
+      [axis = o.axis](const Tensor& y, const Tensor& p) { return dice(y, p, axis); }, Json{{"axis", axis_json(o.axis)}}, nullptr,
+      over_rows(o.axis));
 }
 
 LossPtr Tversky(TverskyOptions o) {
   return std::make_shared<FunctionLoss>(
       "Tversky", name_or(o.name, "tversky"), o.reduction,
       [o](const Tensor& y, const Tensor& p) { return tversky(y, p, o.alpha, o.beta, o.axis); },
-      Json{{"alpha", o.alpha}, {"beta", o.beta}, {"axis", axis_json(o.axis)}});
+      Json{{"alpha", o.alpha}, {"beta", o.beta}, {"axis", axis_json(o.axis)}}, nullptr, over_rows(o.axis));
 }
 
 LossPtr Circle(CircleOptions o) {
@@ -176,7 +192,8 @@ LossPtr Circle(CircleOptions o) {
       "Circle", name_or(o.name, "circle"), o.reduction,
       [o](const Tensor& y, const Tensor& p) { return circle(y, p, o.remove_diagonal, o.gamma, o.margin); },
       Json{{"gamma", o.gamma}, {"margin", o.margin}, {"remove_diagonal", o.remove_diagonal}},
-      [](const Tensor&, const Tensor&, const Tensor& values) { return ops::greater(values, 0.0); });
+      [](const Tensor&, const Tensor&, const Tensor& values) { return ops::greater(values, 0.0); },
+      [](int) { return true; });
 }
 
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {

@@ -172,7 +172,19 @@ void Compiled::resolve(const std::vector<std::string>& output_names, const Struc
   resolved_ = true;
 }
 
-std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight) const {
+namespace {
+
+Tensor gather_output(const Tensor& rows, const WholeBatch& whole) {
+  Tensor all = whole.gather(rows);
+  if (rows.mask().defined()) all.set_mask(ops::cast(whole.gather(ops::cast(rows.mask(), DType::kFloat32)), DType::kBool));
+  if (rows.logits().defined()) all.set_logits(whole.gather(rows.logits()));
+  return all;
+}
+
+}  // namespace
+
+std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
+                                           const WholeBatch* whole) const {
   const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
   std::vector<LossPart> parts;
   for (const OutputLoss& item : losses_) {
@@ -181,6 +193,12 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
       throw_invalid_argument(fmt::format("output '{}' has a loss but no target: give y for it", output_names_[item.output]));
     }
     const Tensor& output = outputs[item.output];
+    if (whole && item.loss->mixes_rows(output.rank())) {
+      const Tensor all = gather_output(output, *whole);
+      const Tensor weight = leaf_for(whole->sample_weight.flatten(), item.output);
+      parts.push_back({item.loss->reduce(leaf_for(whole->y.flatten(), item.output), all, weight, all.mask()), item.weight, true});
+      continue;
+    }
     parts.push_back({item.loss->reduce(target, output, leaf_for(weights, item.output), output.mask()), item.weight});
   }
   return parts;

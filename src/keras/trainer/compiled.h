@@ -17,6 +17,14 @@ namespace lockstep::keras {
 struct LossPart {
   losses::Reduced reduced;
   double weight = 1.0;
+  bool of_whole_batch = false;  // not of a replica's rows: each replica has all of it
+};
+
+// What losses that mix rows need in one of several replicas.
+struct WholeBatch {
+  const Structure& y;
+  const Structure& sample_weight;
+  std::function<Tensor(const Tensor& rows)> gather;  // the rows of all replicas; differentiable
 };
 
 // Resolved once the first batch shows how many outputs there are and of which shapes.
@@ -31,7 +39,8 @@ class Compiled {
 
   // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order; one
   // sample_weight serves all.
-  std::vector<LossPart> loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight) const;
+  std::vector<LossPart> loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
+                                   const WholeBatch* whole = nullptr) const;
 
   // Takes one batch into the metrics. `loss` is the batch's total, `output_losses` each output's own.
   void update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,

@@ -12,8 +12,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/thread_group.h"
 #include "lockstep/data/files.h"
-#include "lockstep/keras/random/seeds.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::keras {
 namespace {

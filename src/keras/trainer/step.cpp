@@ -7,12 +7,12 @@
 #include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/keras/random/batch_slice.h"
 #include "lockstep/keras/trainer/step_output.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/autograd.h"
-#include "lockstep/ops/fused.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused.h"
+#include "lockstep/random/batch_slice.h"
 
 namespace lockstep::keras {
 
@@ -37,6 +37,14 @@ Tensor sum_over_replicas(const Tensor& value) {
 Tensor share_of_loss(losses::Reduced reduced) {
   if (reduced.denominator.defined()) reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
   return losses::Loss::finish(reduced);
+}
+
+// A replica's rows, which begin at `offset`, with those of the others. Rows of zeros are added up, so that it works across
+// workers, and an idle one, and is differentiable.
+Tensor gather_rows(const Tensor& rows, std::int64_t offset, std::int64_t all) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> around(static_cast<std::size_t>(rows.rank()), {0, 0});
+  around[0] = {offset, all - offset - rows.dim(0)};
+  return sum_over_replicas(ops::pad(rows, around));
 }
 
 // The structure of the first part with the rows of all parts.
@@ -113,10 +121,14 @@ Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole,
   StepOutput out;
   out.y_pred = model(part.x, {.training = training});
   compiled_->resolve(output_names(), part.y, out.y_pred);
-  for (const LossPart& item : compiled_->loss_parts(part.y, out.y_pred, part.sample_weight)) {
-    Tensor value = share_of_loss(item.reduced);
+  const int replicas = share_of(whole).replicas;
+  const WholeBatch mixed{whole.y, whole.sample_weight, [&](const Tensor& mine) { return gather_rows(mine, offset, all_rows); }};
+  for (const LossPart& item : compiled_->loss_parts(part.y, out.y_pred, part.sample_weight, replicas > 1 ? &mixed : nullptr)) {
+    const bool of_whole = item.of_whole_batch;
+    Tensor value = of_whole ? losses::Loss::finish(item.reduced) / static_cast<double>(replicas) : share_of_loss(item.reduced);
     if (value.rank() > 0) {
-      if (rows > 0) out.numbers_per_row = static_cast<double>(value.num_elements()) / static_cast<double>(rows);
+      const double counted = static_cast<double>(of_whole ? all_rows : rows);
+      if (rows > 0) out.numbers_per_row = static_cast<double>(value.num_elements()) / counted;
       value = ops::reduce_sum(value);
     }
     out.output_losses.push_back(ops::detach(value).item<double>());

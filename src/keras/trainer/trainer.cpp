@@ -12,9 +12,9 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
-#include "lockstep/keras/random/seeds.h"
 #include "lockstep/keras/trainer/dataset_batches.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::keras {
 namespace {

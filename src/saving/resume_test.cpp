@@ -12,15 +12,15 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/formats/tensor_bundle.h"
-#include "lockstep/keras/callbacks/backup_and_restore.h"
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/layers/layers.h"
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
-#include "lockstep/keras/random/random.h"
-#include "lockstep/keras/random/seeds.h"
+#include "lockstep/random/random.h"
+#include "lockstep/random/seeds.h"
+#include "lockstep/saving/backup_and_restore.h"
 #include "lockstep/train/training_checkpoints.h"
 
 namespace lockstep::train {

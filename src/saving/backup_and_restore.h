@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/keras/callbacks/callback.h"
-#include "lockstep/keras/callbacks/model_checkpoint.h"
+#include "lockstep/keras/callbacks/save_frequency.h"
 
 namespace lockstep::callbacks {
 

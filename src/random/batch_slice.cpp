@@ -1,4 +1,4 @@
-#include "lockstep/keras/random/batch_slice.h"
+#include "lockstep/random/batch_slice.h"
 
 namespace lockstep::random {
 namespace {

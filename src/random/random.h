@@ -4,9 +4,9 @@
 // is the local batch are slices of the global draw. Floating dtypes: float16, bfloat16, float32, float64.
 #pragma once
 
-#include "lockstep/keras/random/batch_slice.h"
-#include "lockstep/keras/random/seed_generator.h"
-#include "lockstep/keras/random/seeds.h"
+#include "lockstep/random/batch_slice.h"
+#include "lockstep/random/seed_generator.h"
+#include "lockstep/random/seeds.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::random {

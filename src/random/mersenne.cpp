@@ -1,4 +1,4 @@
-#include "lockstep/keras/random/mersenne.h"
+#include "lockstep/random/mersenne.h"
 
 #include <algorithm>
 #include <bit>

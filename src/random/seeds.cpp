@@ -1,4 +1,4 @@
-#include "lockstep/keras/random/seeds.h"
+#include "lockstep/random/seeds.h"
 
 #include <mutex>
 
@@ -6,9 +6,9 @@
 
 #include "lockstep/base/entropy.h"
 #include "lockstep/base/error.h"
-#include "lockstep/keras/random/mersenne.h"
-#include "lockstep/keras/random/seed_generator.h"
 #include "lockstep/ops/philox.h"
+#include "lockstep/random/mersenne.h"
+#include "lockstep/random/seed_generator.h"
 
 namespace lockstep::random {
 namespace {

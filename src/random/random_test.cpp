@@ -1,10 +1,10 @@
-#include "lockstep/keras/random/random.h"
+#include "lockstep/random/random.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/keras/random/mersenne.h"
 #include "lockstep/ops/philox.h"
+#include "lockstep/random/mersenne.h"
 
 namespace lockstep::random {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/keras/random/random.h"
+#include "lockstep/random/random.h"
 
 #include <bit>
 #include <cmath>

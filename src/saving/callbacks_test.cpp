@@ -7,8 +7,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/callbacks/csv_logger.h"
-#include "lockstep/keras/callbacks/model_checkpoint.h"
 #include "lockstep/keras/callbacks/monitors.h"
+#include "lockstep/saving/model_checkpoint.h"
 
 namespace lockstep::callbacks {
 namespace {

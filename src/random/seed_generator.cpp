@@ -1,9 +1,9 @@
-#include "lockstep/keras/random/seed_generator.h"
+#include "lockstep/random/seed_generator.h"
 
 #include <mutex>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/random/seeds.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::random {
 namespace {

@@ -1,4 +1,4 @@
-#include "lockstep/keras/callbacks/backup_and_restore.h"
+#include "lockstep/saving/backup_and_restore.h"
 
 #include <utility>
 
