@@ -246,9 +246,9 @@ def no_strays(folder):
     assert prefixes == indexed and len(prefixes) <= 5, names
 
 
-def saved_often(whole, folder):
+def saved_often(whole, folder, timeout=10):
     return [*whole, "--checkpoint-dir", folder / "run", "--checkpoint-every", "2", "--save", folder / "out.keras", "--history", folder / "out.json",
-            "--timeout", "10"]
+            "--timeout", timeout]
 
 
 @pytest.mark.parametrize("workers,one", [(2, False), (3, True)], ids=["all", "one"])
@@ -273,6 +273,41 @@ def test_a_job_killed_at_any_moment_ends_the_same(tmp_path, task, workers, one, 
         assert (folder / "out.json").read_text() == (straight / "out.json").read_text()
         no_strays(folder)
     record_property("kills", struck)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGSTOP], ids=["asked", "stopped"])
+def test_a_job_asked_to_end_or_with_a_worker_that_is_stopped_at_any_moment_ends_the_same(tmp_path, task, how, record_property):
+    whole = ["12" if a == "4" else a for a in task[1]]
+    straight = tmp_path / "straight"
+    straight.mkdir()
+    start = time.monotonic()
+    launched(3, saved_often(whole, straight))
+    length = time.monotonic() - start
+    schedule = random.Random(SEED + how)
+    ends = []
+    for folder, _ in zip(folders(tmp_path), range(KILLS // 5)):
+        for _ in range(2):
+            command = [BIN, "launch", "-n", "3", "--grace", "1", "--", *saved_often(whole, folder, 2), "--startup-timeout", "2"]
+            job = subprocess.Popen([str(a) for a in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            time.sleep(schedule.uniform(0, length))
+            victims = [job.pid] if how == signal.SIGTERM else children(job.pid)
+            asked = time.monotonic()
+            if job.poll() is None and victims:
+                os.kill(schedule.choice(victims), how)
+            err = job.communicate(timeout=60)[1]
+            assert time.monotonic() - asked < 20, err
+            # 143: before all were training. 1: those that are left name the one that stands still.
+            assert job.returncode in ([0, 42, 143] if how == signal.SIGTERM else [0, 1]), err
+            assert job.returncode != 1 or ("worker" in err and "127.0.0.1:" in err), err
+            assert job.returncode != 42 or (folder / "run" / "checkpoint").exists()
+            readable(folder / "run")
+            ends.append(job.returncode)
+        launched(3, saved_often(whole, folder))
+        assert (folder / "out.keras").read_bytes() == (straight / "out.keras").read_bytes()
+        assert (folder / "out.json").read_text() == (straight / "out.json").read_text()
+        no_strays(folder)
+    record_property("ends", str(sorted(ends)))
+    assert any(ends), "all came too late"
 
 
 def test_killed_jobs_go_on_with_other_numbers_of_workers(tmp_path, task, record_property):
