@@ -125,6 +125,9 @@ Arguments parse_arguments(const Command& command, const std::vector<std::string>
   } catch (const CLI::ArgumentMismatch& e) {
     for (const OptionRow& row : command.rows) {  // the last option of the line has no value, or one was given twice
       if (!given.empty() && given.back() == row.name) throw_invalid_argument(fmt::format("{}: {} needs a value", command.name, spelled(row)));
+      const auto named = [&](const std::string& word) { return word == row.name || word.starts_with(row.name + "="); };
+      const auto times = std::count_if(given.begin(), given.end(), named);
+      if (times > 1) throw_invalid_argument(fmt::format("{}: {} is given {} times; give it once", command.name, row.name, times));
     }
     throw_invalid_argument(fmt::format("{}: {}", command.name, e.what()));
   } catch (const CLI::Error& e) {

@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/thread_group.h"
 #include "lockstep/data/dataset.h"
-#include "lockstep/distribute/strategy.h"
+#include "lockstep/data/files.h"
+#include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
@@ -237,6 +239,49 @@ TEST_F(ResumeTest, MetadataBelongsToItsCheckpoint) {
   ASSERT_EQ(saved.size(), 1u);
   EXPECT_EQ(dump_json(saved[0]), dump_json(metadata));
   checkpoint.restore(path("m-2")).assert_consumed();
+}
+
+// Workers that each read files of their own, then others in another number from the middle of the epoch.
+TEST_F(ResumeTest, WorkersOfAnyNumberGoOnWithinAnEpochOfFiles) {
+  std::vector<std::string> files;
+  for (int file = 0, row = 0; file < 4; ++file) {
+    files.push_back(path(fmt::format("part-{}", file)));
+    std::ofstream out(files.back());
+    for (int line = 0; line < 5 + file; ++line) out << row++ << "\n";
+  }
+  const auto fit = [&](int workers, int bomb) {
+    std::vector<float> weights;
+    collectives::run_ranks(workers, [&](collectives::Communicator& group) {
+      distribute::MultiWorkerMirroredStrategy strategy(collectives::CommunicatorPtr(collectives::CommunicatorPtr(), &group));
+      const auto scope = strategy.scope();
+      const keras::Model model = keras::Sequential({layers::Input({1}), layers::Dense(1, {.kernel_initializer = "ones", .name = "dense"})}, "line");
+      model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.1, .momentum = 0.5}), .loss = "mse"});
+      data::Options options;
+      options.experimental_distribute.auto_shard_policy = data::AutoShardPolicy::kFile;
+      const auto pair = [](const data::Element& line) -> data::Element {
+        const float x = std::stof(line.leaf().string_values()[0]) / 30.0F;
+        return {Tensor::from_vector<float>({x}), Tensor::from_vector<float>({x * x})};
+      };
+      const auto rows = data::TextLineDataset(files).map(pair).shuffle(5, 3).batch(4).with_options(options);
+      TrainingCheckpointsOptions saving{.every_batches = 1, .workers = strategy.workers()};
+      std::vector<CallbackPtr> callbacks{std::make_shared<TrainingCheckpoints>(model, path("run"), saving)};
+      if (bomb > 0) callbacks.push_back(std::make_shared<Bomb>(bomb));
+      model.fit(rows, {.epochs = 1, .verbose = 0, .callbacks = callbacks});
+      if (group.rank() == 0) {
+        for (const Tensor& weight : model.get_weights()) weights.push_back(weight.to_vector<float>()[0]);
+      }
+    });
+    return weights;
+  };
+  for (const auto& [before, after] : {std::pair{2, 3}, std::pair{4, 2}, std::pair{3, 4}}) {
+    fs::remove_all(path("run"));
+    const auto whole = fit(before, 0);
+    fs::remove_all(path("run"));
+    EXPECT_THROW(fit(before, 2), Error);
+    EXPECT_THROW(fit(after, 2), Error);
+    const auto resumed = fit(after, 0);
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(resumed[i], whole[i], 1e-6) << before << " -> " << after;
+  }
 }
 
 TEST(RandomState, LaterDrawsAreTheSame) {
