@@ -6,6 +6,7 @@ namespace lockstep::cli {
 namespace {
 
 const OptionRow kModel{"MODEL", "", "a .keras or .h5 file, a SavedModel folder, or a frozen GraphDef .pb"};
+const OptionRow kLayersModel{"MODEL", "", "a .keras or .h5 file"};
 const OptionRow kStrategy{"--strategy", "SPEC", "where and on how many replicas: default, one_device:cpu, mirrored:N, or multi_worker "
                             "(the workers that TF_CONFIG, torchrun, mpirun or srun tell of)", "default"};
 const OptionRow kTimeout{"--timeout", "S", "several workers: seconds that one may be silent or late (30 without it)"};
@@ -42,7 +43,7 @@ Command evaluate_command() {
   return {"evaluate", "loss and metrics of a model on data",
           "Evaluates MODEL, compiled as it was saved, on --data, and prints what Keras's evaluate returns. With --checkpoint-dir it is "
           "the evaluator beside a training job: each new checkpoint of fit is evaluated as it appears, in a line of its own.",
-          {kModel,
+          {kLayersModel,
            {"--data", "D", kData, "", true},
            {"--batch-size", "N", "examples at a time", "32"},
            {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
@@ -59,7 +60,7 @@ Command fit_command() {
           "Trains MODEL with the optimizer, loss and metrics it was compiled with, and goes on from the optimizer's state. With "
           "--checkpoint-dir the state is kept after each epoch, and a later call goes on from there up to --epochs: "
           "killed at any moment and called again, it ends with the same weights and the same history.",
-          {kModel,
+          {kLayersModel,
            {"--data", "D", kData, "", true},
            {"--validation-data", "D2", "evaluated after each epoch; same forms as --data"},
            {"--validation-split", "F", "keep the last part of the data for validation (0.2: a fifth)"},
@@ -125,7 +126,7 @@ std::vector<Command> make_table() {
       predict_command(),
       launch_command(),
       {"summary", "Keras's table of a model's layers", "Prints MODEL's layers, shapes and parameters as Keras's summary() does.",
-       {kModel,
+       {kLayersModel,
         {"--expand-nested", "", "show the layers of models inside the model"},
         {"--show-trainable", "", "add a column that tells whether a layer is trained"}},
        {"lockstep summary model.keras"},
