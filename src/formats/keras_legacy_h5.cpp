@@ -133,7 +133,11 @@ Json LegacyH5::json_attribute(const std::string& name) const {
   if (attribute->value.strings.size() != 1) {
     throw_data_loss(fmt::format("{}: attribute {} is not one text", file_->what(), name));
   }
-  return parse_json(attribute->value.strings[0], fmt::format("{} of {}", name, file_->what()));
+  Json json = parse_json(attribute->value.strings[0], fmt::format("{} of {}", name, file_->what()));
+  if (!json.is_null() && !json.is_object()) {
+    throw_data_loss(fmt::format("{}: attribute {} holds {}, expected a JSON object", file_->what(), name, json.type_name()));
+  }
+  return json;
 }
 
 std::vector<std::string> LegacyH5::names_of(const Hdf5Node& group, const std::string& attribute,

@@ -181,6 +181,33 @@ Tensors dense_bincount(const Call& call) {
   return one(x.dim() == 2 ? out : out.squeeze(0));
 }
 
+Shapes ragged_bincount_shape(const Call& call) {
+  const Shape& splits = call.input(0).shape();
+  const bool known = splits.known_rank() && splits.rank() == 1 && splits[0] != kUnknownDim;
+  return {Shape{known ? splits[0] - 1 : kUnknownDim, known_int(call, 2).value_or(kUnknownDim)}};
+}
+
+// Each row counted by itself.
+Tensors ragged_bincount(const Call& call) {
+  const at::Tensor splits = in(call, 0).to(at::kLong), values = in(call, 1).to(at::kLong).reshape({-1}), weights = in(call, 3);
+  const std::int64_t size = int_in(call, 2);
+  const bool binary = call.attr<bool>("binary_output");
+  if (size < 0) throw_invalid_argument("size must not be negative");
+  if (splits.dim() != 1 || splits.numel() < 1) throw_invalid_argument("splits must be a vector of one element at least");
+  const at::Tensor lengths = splits.diff();
+  if (splits[0].item<std::int64_t>() != 0 || splits[-1].item<std::int64_t>() != values.numel() || lengths.lt(0).any().item<bool>()) {
+    throw_invalid_argument(fmt::format("splits must go from 0 to the number of values ({}) and never back", values.numel()));
+  }
+  if (values.numel() > 0 && values.lt(0).any().item<bool>()) throw_invalid_argument("input must be non-negative");
+  if (weights.numel() > 0 && weights.numel() != values.numel()) throw_invalid_argument("there must be as many weights as values");
+  const at::Tensor row = at::repeat_interleave(at::arange(lengths.numel(), at::kLong), lengths);
+  at::Tensor out = at::zeros({lengths.numel() * (size + 1)}, weights.options());
+  const at::Tensor add = weights.numel() > 0 && !binary ? weights.reshape({-1}) : at::ones(values.sizes(), weights.options());
+  out.scatter_add_(0, row * (size + 1) + at::clamp_max(values, size), add);
+  out = out.reshape({lengths.numel(), size + 1}).slice(1, 0, size).contiguous();
+  return one(binary ? out.ne(0).to(weights.scalar_type()) : out);
+}
+
 Tensors bincount(const Call& call) {
   const std::int64_t size = int_in(call, 1);
   const at::Tensor x = in(call, 0).to(at::kLong).reshape({-1}), weights = in(call, 2).reshape({-1});
@@ -280,6 +307,7 @@ void register_reduction(Table& table) {
   const ShapeRule of_targets = [](const Call& call) { return Shapes{call.input(1).shape()}; };
   for (auto name : {"InTopKV2", "InTopK"}) table.add(name, of_targets, in_top_k);
   table.add("DenseBincount", bincount_shape, dense_bincount);
+  table.add("RaggedBincount", ragged_bincount_shape, ragged_bincount);
   table.add("Bincount", bincount_shape, bincount);
   table.add("Bucketize", same_shape, bucketize);
   for (const auto& [suffix, kind] : {std::pair{"Sum", "sum"}, {"Prod", "prod"}, {"Max", "amax"}, {"Min", "amin"}}) {

@@ -1,5 +1,6 @@
 // Resizing by weights of several pixels, and images seen through a projective transform.
 #include <cmath>
+#include <limits>
 
 #include "lockstep/ops/image_rows.h"
 #include "lockstep/ops/kernels.h"
@@ -63,6 +64,62 @@ Weights area_weights(std::int64_t from, std::int64_t to, bool align_corners) {
   return weights;
 }
 
+// A kernel of ScaleAndTranslate: 0 beyond its radius.
+struct Kernel {
+  float radius;
+  float (*at)(float distance);
+};
+
+float lanczos(float x, float radius) {
+  if (x > radius) return 0.0f;
+  if (x <= 1e-3f) return 1.0f;
+  const float pi = std::acos(-1.0f);
+  return radius * std::sin(pi * x) * std::sin(pi * x / radius) / (pi * pi * x * x);
+}
+
+Kernel kernel_of(const std::string& name) {
+  if (name == "lanczos1") return {1, [](float x) { return lanczos(x, 1); }};
+  if (name == "lanczos3") return {3, [](float x) { return lanczos(x, 3); }};
+  if (name == "lanczos5") return {5, [](float x) { return lanczos(x, 5); }};
+  if (name == "gaussian") return {1.5f, [](float x) { return x >= 1.5f ? 0.0f : std::exp(-x * x / (2.0f * 0.5f * 0.5f)); }};
+  if (name == "box") return {1, [](float x) { return x < 0.5f ? 1.0f : x == 0.5f ? 0.5f : 0.0f; }};
+  if (name == "triangle") return {1, [](float x) { return x < 1 ? 1 - x : 0.0f; }};
+  if (name == "keyscubic") {
+    return {2, [](float x) {
+              if (x >= 2) return 0.0f;
+              return x >= 1 ? ((-0.5f * x + 2.5f) * x - 4.0f) * x + 2.0f : (1.5f * x - 2.5f) * x * x + 1.0f;
+            }};
+  }
+  if (name == "mitchellcubic") {
+    return {2, [](float x) {
+              if (x >= 2) return 0.0f;
+              return x >= 1 ? ((-7.0f / 18 * x + 2.0f) * x - 10.0f / 3) * x + 16.0f / 9 : (7.0f / 6 * x - 2.0f) * x * x + 8.0f / 9;
+            }};
+  }
+  throw_invalid_argument(fmt::format(
+      "kernel_type '{}', expected lanczos1, lanczos3, lanczos5, gaussian, box, triangle, keyscubic or mitchellcubic", name));
+}
+
+Weights kernel_weights(std::int64_t from, std::int64_t to, const Kernel& kernel, float scale, float translation, bool antialias) {
+  if (!(scale > 0) || !std::isfinite(scale)) throw_invalid_argument(fmt::format("scale {}, expected a number greater than zero", scale));
+  const float step = 1.0f / scale, start = -step * translation;
+  const float width = antialias ? std::max(step, 1.0f) : 1.0f, reach = kernel.radius * width;
+  Weights weights = at::zeros({to, from});
+  for (std::int64_t i = 0; i < to; ++i) {
+    const float at = (static_cast<float>(i) + 0.5f) * step + start;
+    if (!(at >= 0 && at <= static_cast<float>(from))) continue;  // beyond the image all is black
+    const std::int64_t begin = bound(static_cast<std::int64_t>(std::ceil(at - reach - 0.5f)), from);
+    const std::int64_t end = bound(static_cast<std::int64_t>(std::floor(at + reach - 0.5f)), from);
+    float* row = weights.mutable_data_ptr<float>() + i * from;
+    float sum = 0;
+    for (std::int64_t k = begin; k <= end; ++k) sum += row[k] = kernel.at(std::abs((static_cast<float>(k) + 0.5f - at) / width));
+    if (std::abs(sum) < 1000 * std::numeric_limits<float>::min()) continue;
+    for (std::int64_t k = begin; k <= end; ++k) row[k] /= sum;
+  }
+  return weights;
+}
+
+// make(axis, extent before, extent after) gives the weights of an axis: 0 of the rows, 1 of the columns.
 template <typename MakeWeights>
 Tensors resample(const Call& call, const MakeWeights& make) {
   const Ints size = ints_in(call, 1);
@@ -71,19 +128,29 @@ Tensors resample(const Call& call, const MakeWeights& make) {
     throw_invalid_argument(fmt::format("images must have rank 4 and size be positive, found shape {}", call.input(0).shape().to_string()));
   }
   if (x.size(1) == 0 || x.size(2) == 0 || x.size(3) == 0) throw_invalid_argument("input image must be of non-zero size");
-  const at::Tensor rows = make(x.size(1), size[0]), columns = make(x.size(2), size[1]);
+  const at::Tensor rows = make(0, x.size(1), size[0]), columns = make(1, x.size(2), size[1]);
   return one(at::einsum("ih,bhwc,jw->bijc", {rows, x, columns}).contiguous());
 }
 
 Tensors resize_bicubic(const Call& call) {
   const bool corners = call.attr<bool>("align_corners"), half = call.attr<bool>("half_pixel_centers");
   if (corners && half) throw_invalid_argument("If half_pixel_centers is True, align_corners must be False.");
-  return resample(call, [&](std::int64_t from, std::int64_t to) { return cubic_weights(from, to, corners, half); });
+  return resample(call, [&](int, std::int64_t from, std::int64_t to) { return cubic_weights(from, to, corners, half); });
 }
 
 Tensors resize_area(const Call& call) {
   const bool corners = call.attr<bool>("align_corners");
-  return resample(call, [&](std::int64_t from, std::int64_t to) { return area_weights(from, to, corners); });
+  return resample(call, [&](int, std::int64_t from, std::int64_t to) { return area_weights(from, to, corners); });
+}
+
+Tensors scale_and_translate(const Call& call) {
+  const Kernel kernel = kernel_of(call.attr<std::string>("kernel_type"));
+  const bool antialias = call.attr<bool>("antialias");
+  const at::Tensor scale = in(call, 2).to(at::kFloat).contiguous(), translation = in(call, 3).to(at::kFloat).contiguous();
+  if (scale.numel() != 2 || translation.numel() != 2) throw_invalid_argument("scale and translation must have two elements");
+  return resample(call, [&](int axis, std::int64_t from, std::int64_t to) {
+    return kernel_weights(from, to, kernel, scale.const_data_ptr<float>()[axis], translation.const_data_ptr<float>()[axis], antialias);
+  });
 }
 
 Shapes resample_shape(const Call& call) {
@@ -188,6 +255,7 @@ Shapes projective_shape(const Call& call) {
 void register_resampling(Table& table) {
   table.add("ResizeBicubic", resample_shape, resize_bicubic);
   table.add("ResizeArea", resample_shape, resize_area);
+  table.add("ScaleAndTranslate", resample_shape, scale_and_translate);
   for (auto name : {"ImageProjectiveTransformV2", "ImageProjectiveTransformV3"}) table.add(name, projective_shape, projective);
 }
 

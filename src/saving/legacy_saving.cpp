@@ -185,7 +185,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   Trainer& trainer = Trainer::of(*model);
   if (compile && !file.training_config().is_null()) {
     trainer.compile_from_config(file.training_config());
-    if (model->built()) {
+    if (model->built() && trainer.optimizer()) {
       trainer.build_optimizer();
       plan_optimizer(*trainer.optimizer(), file, path, assignment);
     }

@@ -144,6 +144,9 @@ add("Cropping2D", [dict(cropping=1), dict(cropping=((1, 0), (0, 2)))], (5, 6, 2)
 add("CenterCrop", [dict(height=3, width=2), dict(height=6, width=5), dict(height=8, width=4), dict(height=7, width=9)], (6, 5, 2))
 add("Resizing", [dict(height=5, width=7), dict(height=3, width=3, interpolation="nearest"),
                  dict(height=7, width=4, interpolation="bicubic"), dict(height=3, width=4, interpolation="area"),
+                 dict(height=4, width=8, interpolation="lanczos3"), dict(height=4, width=8, interpolation="lanczos5", antialias=True),
+                 dict(height=3, width=9, interpolation="bilinear", antialias=True), dict(height=8, width=2, interpolation="bicubic",
+                                                                                        antialias=True),
                  dict(height=4, width=8, crop_to_aspect_ratio=True),
                  dict(height=4, width=8, pad_to_aspect_ratio=True, fill_value=2.0)], (6, 5, 2))
 add("CategoryEncoding", grid(num_tokens=[7], output_mode=["multi_hot", "count", "one_hot"]), (4,), ints=7)

@@ -4,6 +4,7 @@ import json
 import shutil
 import zipfile
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -133,6 +134,32 @@ def test_lambda_is_refused(tmp_path):
     assert "Lambda" in tool.refused("summary", tmp_path / "lambda.keras")
     model.save(tmp_path / "lambda.h5")
     assert "Lambda" in tool.refused("summary", tmp_path / "lambda.h5")
+
+
+@pytest.mark.parametrize("variant", ["lora", "int8", "int4", "float8"])
+def test_variants_of_layers_are_named(variant, tmp_path):
+    if tool.CONTROL:
+        pytest.skip("Keras has them")
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, name="first", lora_rank=2 if variant == "lora" else None)])
+    if variant != "lora":
+        model.quantize(variant)
+    model.save(tmp_path / "v.keras")
+    np.save(tmp_path / "x.npy", np.ones((2, 8), "float32"))
+    line = tool.refused("predict", tmp_path / "v.keras", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+    assert "first" in line or "Dense" in line, line
+    assert {"lora": "lora_rank"}.get(variant, variant) in line, line
+
+
+@pytest.mark.parametrize("what", ["training_config", "model_config"])
+@pytest.mark.parametrize("text", ["[]", "3", "{not json", "\"x\"", "{}", ""])
+def test_attributes_of_h5(model, what, text, tmp_path):
+    if tool.CONTROL:
+        pytest.skip("Keras crashes in many ways")
+    with h5py.File(tmp_path / "m.h5", "r+") as file:
+        file.attrs[what] = text
+    result = tool.run("convert", tmp_path / "m.h5", tmp_path / "c.keras")
+    lines = [line for line in result.err.splitlines() if line.strip()]
+    assert result.code == 0 and (what, text) == ("training_config", "{}") or result.code in (1, 3) and len(lines) == 1, str(result)
 
 
 @pytest.mark.parametrize("layer", [1, 2])

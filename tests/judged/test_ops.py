@@ -37,6 +37,12 @@ def resizing():
     for size in ([3, 4], [9, 11], [1, 1]):
         for method in ("bilinear", "nearest", "bicubic", "area"):
             out[f"{method}_{size[0]}"] = tf.image.resize(x, size, method=method)
+        for method in ("bilinear", "bicubic", "lanczos3", "lanczos5", "gaussian", "mitchellcubic"):
+            for antialias in (False, True):
+                out[f"{method}_{antialias}_{size[0]}"] = tf.image.resize(x, size, method=method, antialias=antialias)
+        for kernel in ("lanczos1", "box", "triangle", "keyscubic"):
+            out[f"moved_{kernel}_{size[0]}"] = R.ScaleAndTranslate(images=x, size=size, scale=[.5, 2.0], translation=[.25, -1.5],
+                                                                   kernel_type=kernel, antialias=size[0] == 3)
         out[f"old_bicubic_{size[0]}"] = tf.compat.v1.image.resize_bicubic(x, size)
         out[f"corners_{size[0]}"] = tf.compat.v1.image.resize_bicubic(x, size, align_corners=True)
         out[f"area_corners_{size[0]}"] = tf.compat.v1.image.resize_area(x, size, align_corners=True)
@@ -75,7 +81,11 @@ def ragged():
     nested = tf.RaggedTensor.from_nested_row_splits([[1., 2.], [3., 4.], [5., 6.]], [[0, 2, 2], [0, 1, 3]])
     words = tf.RaggedTensor.from_value_rowids(tf.constant(WORDS), [0, 0, 2, 2, 3])
     sparse = tf.sparse.SparseTensor([[0, 1], [2, 0]], [5, 7], [3, 2])
-    return {"rows": rows.to_tensor(), "wide": rows.to_tensor(-1.0, shape=[None, 5]), "narrow": rows.to_tensor(shape=[2, 2]),
+    counts = {f"count_{binary}_{len(weights)}": R.RaggedBincount(splits=[0, 2, 2, 5], values=[1, 1, 7, 0, 3], size=5, weights=weights,
+                                                                binary_output=binary)
+              for binary in (False, True) for weights in (tf.constant([], tf.float32), tf.constant([.5, 2., 3., 4., 5.]))
+              if not (binary and len(weights))}
+    return {**counts, "rows": rows.to_tensor(), "wide": rows.to_tensor(-1.0, shape=[None, 5]), "narrow": rows.to_tensor(shape=[2, 2]),
             "nested": nested.to_tensor(), "words": words.to_tensor("?"), "sparse": tf.sparse.to_dense(sparse, -1),
             "old": R.SparseToDense(sparse_indices=[1, 3], output_shape=[5], sparse_values=2.0, default_value=0.0)}
 

@@ -9,16 +9,13 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
-#include "lockstep/keras/callbacks/log_value.h"
+#include "lockstep/keras/callbacks/logs.h"
 #include "lockstep/keras/callbacks/progress_bar.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::keras {
 
 class Trainer;
-
-// Names and values so far, sorted by name as Keras passes them.
-using Logs = std::map<std::string, LogValue>;
 
 // What fit() is about to do.
 struct CallbackParams {

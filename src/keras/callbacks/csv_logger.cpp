@@ -1,5 +1,6 @@
 #include "lockstep/keras/callbacks/csv_logger.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -93,8 +94,10 @@ class CsvWriter final : public Callback {
       columns_.push_back(name);
       validated = validated || name.starts_with("val_");
     }
+    std::sort(columns_.begin(), columns_.end());
     if (validated) return;
-    for (const auto& [name, value] : logs) columns_.push_back("val_" + name);
+    const std::size_t known = columns_.size();
+    for (std::size_t i = 0; i < known; ++i) columns_.push_back("val_" + columns_[i]);
   }
 
   // A vector as Keras writes it: "[1.0, 0.5]".

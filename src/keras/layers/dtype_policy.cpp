@@ -40,7 +40,7 @@ DTypePolicy::DTypePolicy(const std::string& name) : name_(name) {
   }
 }
 
-DTypePolicy DTypePolicy::from_config(const Json& config) {
+DTypePolicy DTypePolicy::from_config(const Json& config, const std::string& who) {
   if (config.is_null()) return DTypePolicy();
   if (config.is_string()) return DTypePolicy(config.get<std::string>());
   if (config.is_object() && config.contains("config") && config["config"].is_object()) {
@@ -48,10 +48,11 @@ DTypePolicy DTypePolicy::from_config(const Json& config) {
     if (inner.contains("name") && inner["name"].is_string()) return DTypePolicy(inner["name"].get<std::string>());
     const std::string kind = config.value("class_name", Json("")).is_string() ? config.value("class_name", "") : "";
     if (kind != "DTypePolicy" && kind != "Policy") {
-      throw_unimplemented(fmt::format("dtype policy {} is not supported", kind));
+      const std::string mode = inner.contains("mode") ? fmt::format(" with mode {}", dump_json(inner["mode"]).substr(0, 80)) : "";
+      throw_unimplemented(fmt::format("{}dtype policy {}{} is not supported; save the model before it is quantized", who, kind, mode));
     }
   }
-  throw_invalid_argument(fmt::format("{} is no dtype policy", dump_json(config)));
+  throw_invalid_argument(fmt::format("{}{} is no dtype policy", who, dump_json(config)));
 }
 
 Json DTypePolicy::serialize() const {

@@ -16,8 +16,8 @@ class DTypePolicy {
   DTypePolicy(const char* name) : DTypePolicy(std::string(name)) {}
   DTypePolicy(const std::string& name);  // throws InvalidArgument for an unknown name
   // From a string, {"class_name": "DTypePolicy", "config": {"name": …}} or null (the default). Throws
-  // Unimplemented for quantized policies.
-  static DTypePolicy from_config(const Json& config);
+  // Unimplemented for quantized policies. Messages begin with `who`.
+  static DTypePolicy from_config(const Json& config, const std::string& who = {});
 
   const std::string& name() const { return name_; }
   DType compute_dtype() const { return compute_; }

@@ -137,11 +137,33 @@ void FieldReader::finish() const {
   }
 }
 
+namespace {
+
+std::string who(FieldReader& reader) {
+  const Json name = reader.config().value("name", Json(""));
+  return fmt::format("{} '{}'", reader.class_name(), name.is_string() ? name.get<std::string>() : "");
+}
+
+// What Keras makes of some layers, and which trains another way.
+void refuse_variants(FieldReader& reader) {
+  const auto refuse = [&](const char* key, const char* why) {
+    const Json* found = reader.take(key);
+    if (!found || found->is_null()) return;
+    throw_unimplemented(fmt::format("{}: {} is {}: {}", who(reader), key, dump_json(*found).substr(0, 80), why));
+  };
+  refuse("lora_rank", "LoRA is not supported. Keras saves the kernel with LoRA's part added: load these weights into the same model "
+                      "without lora_rank");
+  reader.drop("lora_alpha");
+  refuse("quantization_config", "quantized layers are not supported; save the model before it is quantized");
+}
+
+}  // namespace
+
 Layer::Options read_layer_options(FieldReader& reader) {
   Layer::Options options;
   reader("name", options.name);
   reader("trainable", options.trainable);
-  if (const Json* dtype = reader.take("dtype")) options.dtype = DTypePolicy::from_config(*dtype);
+  if (const Json* dtype = reader.take("dtype")) options.dtype = DTypePolicy::from_config(*dtype, who(reader) + ": ");
   reader("activity_regularizer", options.activity_regularizer);
   reader.drop("autocast");
   reader.drop("batch_input_shape");  // Keras 2's; the Sequential that reads it makes an InputLayer of it
@@ -149,9 +171,7 @@ Layer::Options read_layer_options(FieldReader& reader) {
   reader.drop("input_dim");
   reader.drop("input_dtype");
   reader.drop("batch_size");
-  reader.drop("quantization_config");
-  reader.drop("lora_rank");
-  reader.drop("lora_alpha");
+  refuse_variants(reader);
   return options;
 }
 

@@ -48,7 +48,19 @@ Tensor aspect_pad(const Tensor& x, Size given, Size target, double value) {
   return ops::pad(x, {{0, 0}, {above, above}, {beside, beside}, {0, 0}}, value);
 }
 
-Tensor resize(const Tensor& x, Size target, const std::string& interpolation) {
+// As tf.image.resize: kernels of several pixels, widened by antialiasing where the image gets smaller.
+Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel, bool antialias) {
+  const Tensor size = Tensor::from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(target.height),
+                                                                    static_cast<std::int32_t>(target.width)});
+  const Tensor given = ops::cast(ops::slice_axis(ops::shape_of(x), 0, 1, 3), DType::kFloat32);
+  const Tensor scale = ops::cast(size, DType::kFloat32) / given;
+  return ops::call1("ScaleAndTranslate", {x, size, scale, ops::zeros_like(scale)}, {{"kernel_type", kernel}, {"antialias", antialias}});
+}
+
+Tensor resize(const Tensor& x, Size target, const std::string& interpolation, bool antialias = false) {
+  if (interpolation.starts_with("lanczos")) return resize_by_kernel(x, target, interpolation, antialias);
+  if (antialias && interpolation == "bilinear") return resize_by_kernel(x, target, "triangle", true);
+  if (antialias && interpolation == "bicubic") return resize_by_kernel(x, target, "keyscubic", true);
   if (interpolation == "nearest") return ops::resize_nearest(x, target.height, target.width);
   if (interpolation == "bilinear") return ops::resize_bilinear(x, target.height, target.width);
   const Tensor size = Tensor::from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(target.height),
@@ -133,12 +145,11 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
     v("data_format", o.data_format);
   }
   explicit ResizingLayer(ResizingOptions options) : ImageLayer(std::move(options)) {
-    normalize_choice(options_.interpolation, {"bilinear", "nearest", "bicubic", "area"}, who() + ": interpolation");
+    normalize_choice(options_.interpolation, {"bilinear", "nearest", "lanczos3", "lanczos5", "bicubic", "area"}, who() + ": interpolation");
     normalize_choice(options_.fill_mode, {"constant"}, who() + ": fill_mode");
     if (options_.crop_to_aspect_ratio && options_.pad_to_aspect_ratio) {
       throw_invalid_argument(who() + ": only one of crop_to_aspect_ratio and pad_to_aspect_ratio can be set");
     }
-    if (options_.antialias) throw_unimplemented(who() + ": antialias is not supported");
   }
 
  private:
@@ -146,7 +157,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
     Tensor x = given;
     if (options_.crop_to_aspect_ratio) x = cut(x, aspect_crop(size_of(x), target()));
     if (options_.pad_to_aspect_ratio) x = aspect_pad(x, size_of(x), target(), options_.fill_value);
-    const Tensor y = resize(x, target(), options_.interpolation);
+    const Tensor y = resize(x, target(), options_.interpolation, options_.antialias);
     if (y.dtype() == given.dtype()) return y;
     return ops::cast(is_integer(given.dtype()) ? ops::round(y) : y, given.dtype());
   }

@@ -19,11 +19,14 @@
 namespace lockstep::keras {
 namespace {
 
-Logs to_logs(const Results& results) { return Logs(results.begin(), results.end()); }
+void add_results(Logs& logs, Results results, const std::string& prefix) {
+  std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [name, value] : results) logs[prefix + name] = std::move(value);
+}
 
-Logs with_prefix(const Results& results) {
+Logs to_logs(const Results& results) {
   Logs logs;
-  for (const auto& [name, value] : results) logs["val_" + name] = value;
+  add_results(logs, results, "");
   return logs;
 }
 
@@ -175,7 +178,7 @@ Json Trainer::get_compile_config() const {
 }
 
 void Trainer::compile_from_config(const Json& config) {
-  if (config.is_null() || config.empty()) return;
+  if (config.is_null() || config == Json::object()) return;
   compile(parse_compile_config(config));
 }
 
@@ -393,7 +396,7 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
     if (preempted_) return history_;  // within the epoch: a resumed fit ends it
     if (validation && (loop.epoch + 1) % std::max(1, options.validation_freq) == 0) {
       validation->reset();
-      logs.merge(with_prefix(run_evaluate(*validation, options.validation_steps, callbacks)));
+      add_results(logs, run_evaluate(*validation, options.validation_steps, callbacks), "val_");
     }
     callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
     ++loop.epoch;

@@ -1,0 +1,113 @@
+"""Callbacks in a whole seeded fit: the same history, weights, files and messages as with Keras's own."""
+
+import csv
+import json
+import subprocess
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="callbacks belong to the library, not to the tool")
+PROBE = tool.ROOT / "build" / "bin" / "callback_probe"
+C = keras.callbacks
+
+CASES = {
+    "early": [("EarlyStopping", dict(monitor="val_loss", patience=1, verbose=1))],
+    "early-best": [("EarlyStopping", dict(monitor="val_loss", patience=2, restore_best_weights=True, verbose=1))],
+    "early-best-not-stopped": [("EarlyStopping", dict(monitor="val_loss", patience=50, restore_best_weights=True, verbose=1))],
+    "early-late": [("EarlyStopping", dict(monitor="val_loss", patience=0, start_from_epoch=4, restore_best_weights=True, verbose=1))],
+    "early-min-delta": [("EarlyStopping", dict(monitor="loss", min_delta=0.05, patience=0, verbose=1))],
+    "early-max": [("EarlyStopping", dict(monitor="val_mae", mode="max", patience=2, verbose=1))],
+    "early-baseline": [("EarlyStopping", dict(monitor="val_loss", baseline=0.01, patience=2, restore_best_weights=True, verbose=1))],
+    "early-missing": [("EarlyStopping", dict(monitor="val_nothing", mode="min"))],
+    "plateau": [("ReduceLROnPlateau", dict(monitor="val_loss", factor=0.5, patience=1, verbose=1))],
+    "plateau-cooldown": [("ReduceLROnPlateau", dict(monitor="val_loss", factor=0.2, patience=1, cooldown=2, min_lr=0.004, verbose=1))],
+    "plateau-delta": [("ReduceLROnPlateau", dict(monitor="loss", factor=0.3, patience=2, min_delta=0.1, verbose=1))],
+    "rate": [("LearningRateScheduler", dict(every=2, verbose=1))],
+    "best": [("ModelCheckpoint", dict(filepath="best.keras", save_best_only=True, monitor="val_loss", verbose=1))],
+    "best-threshold": [("ModelCheckpoint", dict(filepath="best.keras", save_best_only=True, initial_value_threshold=0.5, verbose=1))],
+    "each-epoch": [("ModelCheckpoint", dict(filepath="at-{epoch:02d}-{val_loss:.3f}.keras"))],
+    "weights": [("ModelCheckpoint", dict(filepath="w{epoch}.weights.h5", save_weights_only=True, monitor="val_mae", save_best_only=True,
+                                         mode="min", verbose=1))],
+    "batches": [("ModelCheckpoint", dict(filepath="b{epoch}-{batch}.keras", save_freq=5))],
+    "log": [("CSVLogger", dict(filename="log.csv"))],
+    "log-tabs": [("CSVLogger", dict(filename="log.csv", separator="\t"))],
+    "nan": [("TerminateOnNaN", dict()), ("CSVLogger", dict(filename="log.csv"))],
+    "backup": [("BackupAndRestore", dict(backup_dir="backup", delete_checkpoint=False))],
+    "backup-deleted": [("BackupAndRestore", dict(backup_dir="backup", save_freq=3))],
+    "all": [("LearningRateScheduler", dict(every=3)), ("ReduceLROnPlateau", dict(monitor="val_loss", factor=0.5, patience=1)),
+            ("ModelCheckpoint", dict(filepath="best.keras", save_best_only=True, monitor="val_loss")),
+            ("CSVLogger", dict(filename="log.csv")), ("EarlyStopping", dict(monitor="val_loss", patience=3, restore_best_weights=True))],
+}
+
+
+def keras_callback(name, config):
+    if name == "LearningRateScheduler":
+        every = config["every"]
+        return C.LearningRateScheduler(lambda epoch, rate: rate * 0.5 if epoch > 0 and epoch % every == 0 else rate, config.get("verbose", 0))
+    return getattr(C, name)(**config)
+
+
+def messages(text):
+    return [line.strip() for line in text.splitlines() if line.strip() and "[warning]" not in line]
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def same_weights(ours, theirs, what):
+    for a, b in zip(ours.variables, theirs.variables):
+        if "seed" not in b.path:
+            tool.assert_close(np.asarray(a), np.asarray(b), 1e-4, f"{what}: {b.path}", atol=1e-6)
+
+
+def same_files(ours, theirs, model):
+    """Ours has all that Keras's folder has, and in it the same."""
+    assert set(files(theirs)) <= set(files(ours)), f"{files(ours)}, Keras has {files(theirs)}"
+    for name in files(theirs):
+        if name.endswith(".keras"):
+            same_weights(keras.models.load_model(ours / name), keras.models.load_model(theirs / name), name)
+        elif name.endswith(".weights.h5"):
+            loaded = []
+            for folder in (ours, theirs):
+                loaded.append(keras.models.load_model(model))
+                loaded[-1].load_weights(folder / name)
+            same_weights(*loaded, name)
+        elif name.endswith(".csv"):
+            rows = [list(csv.reader((folder / name).open(), delimiter="\t" if "\t" in (folder / name).read_text() else ","))
+                    for folder in (ours, theirs)]
+            assert rows[0][0] == rows[1][0] and len(rows[0]) == len(rows[1])
+            tool.assert_close(np.array(rows[0][1:], "float64"), np.array(rows[1][1:], "float64"), 1e-4, name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_callbacks(name, tmp_path, request, monkeypatch, capfd):
+    rng = tool.generator(request.node.name)
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dropout(0.2), keras.layers.Dense(4)])
+    tool.randomise(model, rng)
+    model.compile(optimizer=keras.optimizers.SGD(1e30 if name == "nan" else 0.2, momentum=0.9), loss="mse", metrics=["mae"])
+    model.save(tmp_path / "m.keras")
+    data = {"x": rng.normal(0, 1, (40, 6)), "y": rng.normal(0, 1, (40, 4)), "vx": rng.normal(0, 1, (12, 6)), "vy": rng.normal(0, 1, (12, 4))}
+    data = {key: value.astype("float32") for key, value in data.items()}
+    np.savez(tmp_path / "d.npz", **data)
+    rows = [{"class_name": kind, "config": config} for kind, config in CASES[name]]
+    (tmp_path / "c.json").write_text(json.dumps({"epochs": 9, "batch_size": 8, "seed": 3, "callbacks": rows}))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.mkdir(), theirs.mkdir()
+    done = subprocess.run([str(PROBE), tmp_path / "m.keras", tmp_path / "d.npz", tmp_path / "c.json", tmp_path / "o.keras", tmp_path / "h.json"],
+                          cwd=ours, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(theirs)
+    keras.utils.set_random_seed(3)
+    judge = keras.models.load_model(tmp_path / "m.keras")
+    capfd.readouterr()
+    history = judge.fit(data["x"], data["y"], epochs=9, batch_size=8, verbose=0, validation_data=(data["vx"], data["vy"]),
+                        callbacks=[keras_callback(*case) for case in CASES[name]])
+    assert messages(done.stdout) == messages(capfd.readouterr().out)
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), {key: np.asarray(v, "float64").tolist() for key, v in history.history.items()})
+    same_weights(keras.models.load_model(tmp_path / "o.keras"), judge, "at the end")
+    same_files(ours, theirs, tmp_path / "m.keras")
