@@ -1,5 +1,6 @@
 """Saving together, and training that is killed and goes on: real TensorFlow restores the one, the other ends bit-equal."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -216,6 +217,13 @@ def children(pid):
     return [int(each) for each in out.split()]
 
 
+def has_ended(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def kill_job(workers, args, seconds, choose=None):
     """Kills all of a job, or the worker that `choose` picks (then the rest must end by itself). Whether there was one to kill."""
     command = [BIN, "launch", "-n", str(workers), "--grace", "2", "--", *map(str, args), "--startup-timeout", "2"]
@@ -225,17 +233,18 @@ def kill_job(workers, args, seconds, choose=None):
         return False
     except subprocess.TimeoutExpired:
         pass
-    struck = True
-    if choose is None:
-        os.killpg(job.pid, signal.SIGKILL)
-    else:
-        alive = children(job.pid)
-        try:
-            os.kill(choose(alive), signal.SIGKILL)
-        except (IndexError, ProcessLookupError):
-            struck = False
+    job.send_signal(signal.SIGSTOP)  # it starts no more workers, and does not see theirs end
+    alive = children(job.pid)
+    victims = [choose(alive)] if choose and alive else [] if choose else alive
+    for pid in victims:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    job.send_signal(signal.SIGCONT if choose else signal.SIGKILL)
     job.wait(timeout=90)
-    return struck
+    for pid in alive:
+        while not has_ended(pid):
+            time.sleep(0.01)
+    return bool(victims)
 
 
 def no_strays(folder):
