@@ -1,5 +1,7 @@
 #include "lockstep/formats/keras_archive.h"
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,7 +18,7 @@ namespace {
 class KerasArchiveTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "keras_archive_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = testing::TempDir() + "keras_archive_" + std::to_string(getpid()) + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }

@@ -1,4 +1,6 @@
 // The tensor formats without HDF5: round trips, known bytes, and liars.
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -43,7 +45,7 @@ void expect_same(const TensorData& a, const TensorData& b) {
 class FormatsTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "lockstep_formats_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = testing::TempDir() + "lockstep_formats_" + std::to_string(getpid()) + testing::UnitTest::GetInstance()->current_test_info()->name();
     io::remove_all(files_, folder_);
     io::make_directories(files_, folder_);
   }

@@ -23,7 +23,7 @@ using Fault = FaultyFileSystem::Fault;
 class FolderTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "lockstep_io_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = testing::TempDir() + "lockstep_io_" + std::to_string(getpid()) + testing::UnitTest::GetInstance()->current_test_info()->name();
     remove_all(files_, folder_);
     make_directories(files_, folder_);
   }

@@ -1,4 +1,6 @@
 // Callbacks of training that need no data: templates, formats, files.
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +46,7 @@ TEST(Callbacks, SavesAreCountedOverEpochs) {
 }
 
 TEST(Callbacks, CsvRows) {
-  const std::string path = ::testing::TempDir() + "/log.csv";
+  const std::string path = ::testing::TempDir() + "/log" + std::to_string(getpid()) + ".csv";
   std::filesystem::remove(path);
   const auto run = [&](bool append, int epoch) {
     const auto logger = CSVLogger(path, {.append = append});

@@ -69,7 +69,7 @@ void expect_equal(const Outcome& resumed, const Outcome& whole, const std::strin
 class ResumeTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) / fmt::format("resume_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(::testing::TempDir()) / fmt::format("resume_{}_{}", getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }

@@ -1,4 +1,6 @@
 // Checkpoints of several ranks, as threads of this process.
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -30,7 +32,7 @@ namespace fs = std::filesystem;
 class SharedSaveTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) / fmt::format("shared_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(::testing::TempDir()) / fmt::format("shared_{}_{}", getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
