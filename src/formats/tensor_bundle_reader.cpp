@@ -107,24 +107,25 @@ void BundleReader::read_header(const std::string& value) {
 void BundleReader::read_entry(const std::string& key, const std::string& value) {
   tensorflow::BundleEntryProto proto;
   const bool is_slice = key.front() == '\0';
-  parse_proto(proto, io::as_bytes(value), fmt::format("{}.index, entry {}", prefix_, is_slice ? "of a slice" : key));
+  const std::string name = is_slice ? "(a slice of " + key.substr(1, key.find(std::string_view("\0\1", 2), 1) - 1) + ")" : key;
+  parse_proto(proto, io::as_bytes(value), fmt::format("{}.index, entry {}", prefix_, name));
   Entry entry;
-  entry.info.name = key;
+  entry.info.name = name;
   entry.info.dtype = static_cast<DType>(proto.dtype());
-  if (proto.dtype() <= 0 || proto.dtype() > 100) damaged(fmt::format("tensor {}: unknown dtype {}", key, static_cast<int>(proto.dtype())));
-  if (proto.shape().dim_size() > kMostRank) damaged(fmt::format("tensor {}: {} dimensions", key, proto.shape().dim_size()));
+  if (proto.dtype() <= 0 || proto.dtype() > 100) damaged(fmt::format("tensor {}: unknown dtype {}", name, static_cast<int>(proto.dtype())));
+  if (proto.shape().dim_size() > kMostRank) damaged(fmt::format("tensor {}: {} dimensions", name, proto.shape().dim_size()));
   std::vector<std::int64_t> dims;
   for (const auto& dim : proto.shape().dim()) {
-    if (dim.size() < 0) damaged(fmt::format("tensor {}: dimension of size {}", key, dim.size()));
+    if (dim.size() < 0) damaged(fmt::format("tensor {}: dimension of size {}", name, dim.size()));
     dims.push_back(dim.size());
   }
   entry.info.shape = Shape(std::move(dims));
-  if (!entry.info.shape.num_elements()) damaged(fmt::format("tensor {}: shape {} is too large", key, entry.info.shape.to_string()));
+  if (!entry.info.shape.num_elements()) damaged(fmt::format("tensor {}: shape {} is too large", name, entry.info.shape.to_string()));
   entry.shard = proto.shard_id();
   entry.offset = proto.offset();
   entry.size = proto.size();
   entry.masked_crc = proto.crc32c();
-  if (entry.offset < 0 || entry.size < 0) damaged(fmt::format("tensor {}: offset {}, size {}", key, entry.offset, entry.size));
+  if (entry.offset < 0 || entry.size < 0) damaged(fmt::format("tensor {}: offset {}, size {}", name, entry.offset, entry.size));
   for (const auto& slice : proto.slices()) {
     std::vector<Extent> extents;
     for (const auto& extent : slice.extent()) {

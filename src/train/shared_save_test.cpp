@@ -177,12 +177,18 @@ TEST_F(SharedSaveTest, DamageAnywhereIsFoundByAll) {
       file.put(static_cast<char>(byte ^ 1));
     };
     flip();
+    ::testing::internal::CaptureStdout();
     collectives::run_ranks(3, [&](Communicator& group) {
       const State state;
       CheckpointManager manager(state.checkpoint, folder_.string(), {.workers = borrowed(group)});
       EXPECT_EQ(manager.restore_or_initialize(), path("ckpt-1")) << shard;
       state.expect(1);
     });
+    const std::string told = ::testing::internal::GetCapturedStdout();
+    EXPECT_THAT(told, HasSubstr(fmt::format("in shard {}: checksum does not match", shard)));
+    if (shard > 0) {
+      EXPECT_THAT(told, HasSubstr("tensor (a slice of large/.ATTRIBUTES/VARIABLE_VALUE) in shard"));
+    }
     flip();
   }
 }
