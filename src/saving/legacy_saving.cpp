@@ -25,7 +25,8 @@ using keras::Trainer;
 // A layer object without module and registered_name, as the legacy form has it; nested models likewise.
 Json legacy_object(const Json& object) {
   Json out = Json::object();
-  out["class_name"] = object.at("class_name");
+  // The legacy form names Python's class, which is another than the public name for one layer.
+  out["class_name"] = object.at("class_name") == "GroupQueryAttention" ? Json("GroupedQueryAttention") : object.at("class_name");
   Json config = object.at("config");
   if (config.is_object() && config.contains("layers") && config["layers"].is_array()) {
     for (Json& layer : config["layers"]) layer = legacy_object(layer);

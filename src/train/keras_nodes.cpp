@@ -37,7 +37,7 @@ std::string variable_attribute(const std::string& class_name, const std::string&
 
 // The attention layers keep their sublayers in private attributes.
 std::string layer_attribute(const std::string& class_name, const std::string& attribute) {
-  const bool attention = class_name == "MultiHeadAttention" || class_name == "GroupedQueryAttention";
+  const bool attention = class_name == "MultiHeadAttention" || class_name == "GroupQueryAttention";
   return attention && !attribute.starts_with("_") ? "_" + attribute : attribute;
 }
 

@@ -326,6 +326,27 @@ void add_shapes_of_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows
     std::swap(order[at("axis1")], order[at("axis2")]);
     return Structure(ops::transpose(x, order));
   });
+  row("Moveaxis", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    const auto axes = [&](const char* key) {
+      ops::Ints found = int_list(get(config, key), key);
+      for (std::int64_t& axis : found) {
+        if (axis < -x.rank() || axis >= x.rank()) bad(fmt::format("Moveaxis: {} has {}, the tensor has {} axes", key, axis, x.rank()));
+        if (axis < 0) axis += x.rank();
+      }
+      return found;
+    };
+    const ops::Ints from = axes("source"), to = axes("destination");
+    if (from.size() != to.size()) bad("Moveaxis: source and destination differ in length");
+    std::map<std::int64_t, std::int64_t> moved;
+    for (std::size_t i = 0; i < from.size(); ++i) moved[to[i]] = from[i];
+    ops::Ints order;
+    for (int i = 0; i < x.rank(); ++i) {
+      if (std::find(from.begin(), from.end(), i) == from.end()) order.push_back(i);
+    }
+    for (const auto& [place, axis] : moved) order.insert(order.begin() + std::min<std::ptrdiff_t>(place, std::ssize(order)), axis);
+    return Structure(ops::transpose(x, order));
+  });
   row("Ravel", [](const CallArguments& call, const Json&) { return Structure(ops::reshape(tensor_operand(call), ops::Ints{-1})); });
   row("Pad", pad_op);
   row("Take", [](const CallArguments& call, const Json& config) {
