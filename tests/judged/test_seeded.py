@@ -10,7 +10,7 @@ from test_train import compare
 
 
 @pytest.mark.parametrize("name, batch_size, rows, seed", [
-    ("dense", 8, 29, 1), ("dropout", 8, 29, 42), ("cnn", 16, 50, 7), ("dropout", 5, 5, 0), ("lstm", 4, 18, 123456),
+    ("dense", 8, 29, 1), ("dropout", 8, 29, 42), ("cnn", 16, 50, 7), ("dropout", 5, 5, 0), ("lstm", 4, 18, 123456), ("recurrent_dropout", 5, 18, 3),
     ("dense", 10, 1000, 99)])
 def test_seeded_run(name, batch_size, rows, seed, tmp_path, request):
     rng = tool.generator(request.node.name)

@@ -34,7 +34,7 @@ SIZES = [(32, 8), (29, 8), (17, 4), (9, 8), (5, 4), (7, 5), (3, 1)]
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name, optimizer", [("dense", "sgd-global-clipnorm"), ("dropout", "adam"), ("regularized", "adamw"),
-                                             ("lstm", "rmsprop-centered")])
+                                             ("lstm", "rmsprop-centered"), ("recurrent_dropout", "adam")])
 def test_replicas_compute_what_one_does(strategy, name, optimizer, tmp_path, request):
     rng = tool.generator(request.node.name)
     rows, batch = SIZES[rng.integers(len(SIZES))] if not tool.CONFORMANCE else (29, 8)

@@ -33,7 +33,7 @@ def fit_job(tmp, shape, out, *options, epochs=2):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name, optimizer", [("dense", "sgd-global-clipnorm"), ("dropout", "adam"), ("regularized", "adamw"),
-                                             ("lstm", "rmsprop-centered")])
+                                             ("lstm", "rmsprop-centered"), ("recurrent_dropout", "adam")])
 def test_workers_compute_what_one_does(shape, name, optimizer, tmp_path, request):
     if not tool.CONFORMANCE and (SHAPES.index(shape) + len(name)) % 2:
         pytest.skip("drawn for the full run")

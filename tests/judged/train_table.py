@@ -135,6 +135,13 @@ def dropout_model(activation=None):
                              L.Dropout(0.2, seed=12), L.Dense(4, activation=activation)])
 
 
+def recurrent_dropout_model(activation=None):
+    cells = [L.GRUCell(4, dropout=0.2, recurrent_dropout=0.1, seed=24), L.SimpleRNNCell(3, recurrent_dropout=0.2, seed=25)]
+    return keras.Sequential([keras.Input((5, 3)), L.LSTM(4, dropout=0.3, recurrent_dropout=0.2, return_sequences=True, seed=21),
+                             L.Bidirectional(L.GRU(3, dropout=0.2, reset_after=False, return_sequences=True, seed=22)),
+                             L.RNN(cells), L.Dense(4, activation=activation)])
+
+
 def frozen_model(activation=None):
     model = functional_model(activation)
     model.layers[1].trainable = False
@@ -143,7 +150,8 @@ def frozen_model(activation=None):
 
 
 MODELS = {"dense": dense_model, "cnn": cnn_model, "regularized": regularized_model, "lstm": lstm_model,
-          "embedding": embedding_model, "functional": functional_model, "dropout": dropout_model, "frozen": frozen_model}
+          "embedding": embedding_model, "functional": functional_model, "dropout": dropout_model,
+          "recurrent_dropout": recurrent_dropout_model, "frozen": frozen_model}
 
 
 def inputs(rng, model, n):

@@ -32,8 +32,8 @@ Tensor keep(const Tensor& mask, const Tensor& now, const Tensor& before) {
 }
 
 RnnCell::Result masked_step(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Tensor& previous,
-                            bool zero_output, bool training) {
-  RnnCell::Result result = cell.step(x, states, training);
+                            bool zero_output, const CellMasks& drop) {
+  RnnCell::Result result = cell.step(x, states, drop);
   if (!mask.defined()) return result;
   const Tensor other = zero_output || !previous.defined() ? ops::zeros_like(result.output) : previous;
   result.output = keep(mask, result.output, other);
@@ -46,7 +46,7 @@ Tensor at_time(const Tensor& x, std::int64_t t) {
 }
 
 // Steps written out one after the other.
-Outcome run_unrolled(RnnCell& cell, const Tensor& projected, const Tensor& mask, Tensors states, const Unroll& how, bool training) {
+Outcome run_unrolled(RnnCell& cell, const Tensor& projected, const Tensor& mask, Tensors states, const Unroll& how, const CellMasks& drop) {
   const std::int64_t steps = projected.dim(1);
   Tensors outputs;
   Tensor previous;
@@ -55,7 +55,7 @@ Outcome run_unrolled(RnnCell& cell, const Tensor& projected, const Tensor& mask,
   for (std::int64_t i = 0; i < steps; ++i) {
     const auto t = static_cast<std::size_t>(how.go_backwards ? steps - 1 - i : i);
     RnnCell::Result one = masked_step(cell, inputs[t], mask.defined() ? masks[t] : Tensor(), states, previous,
-                                      how.zero_output_for_mask, training);
+                                      how.zero_output_for_mask, drop);
     previous = one.output;
     states = std::move(one.states);
     if (how.return_sequences) outputs.push_back(previous);
@@ -64,10 +64,10 @@ Outcome run_unrolled(RnnCell& cell, const Tensor& projected, const Tensor& mask,
 }
 
 // A loop in the graph, for traces with a number of steps that is unknown or large.
-Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, const Tensors& states, const Unroll& how, bool training) {
+Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, const Tensors& states, const Unroll& how, const CellMasks& drop) {
   const Tensor one = Tensor::scalar(std::int32_t{1}), steps = ops::dim_of(projected, 1);
   const Tensor first = ops::slice_axis(projected, 1, 0, 1);
-  const Tensor blank = ops::zeros_like(cell.step(ops::squeeze(first, {1}), states, training).output);
+  const Tensor blank = ops::zeros_like(cell.step(ops::squeeze(first, {1}), states, drop).output);
   Shape element = {kUnknownDim, cell.output_size()};
   const Tensor element_shape = ops::constant_ints({-1, cell.output_size()});
   Tensor list = ops::call1("TensorListReserve", {element_shape, steps}, {{"element_dtype", blank.dtype()}});
@@ -77,7 +77,7 @@ Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, con
     const Tensor t = how.go_backwards ? ops::sub(ops::sub(steps, one), v[0]) : v[0];
     const Tensor x = ops::gather(projected, t, 1);
     const Tensor m = mask.defined() ? ops::gather(mask, t, 1) : Tensor();
-    RnnCell::Result next = masked_step(cell, x, m, Tensors(v.begin() + 3, v.end()), v[1], how.zero_output_for_mask, training);
+    RnnCell::Result next = masked_step(cell, x, m, Tensors(v.begin() + 3, v.end()), v[1], how.zero_output_for_mask, drop);
     Tensors out = {ops::add(v[0], one), next.output,
                    how.return_sequences ? ops::call1("TensorListSetItem", {v[2], v[0], next.output}) : v[2]};
     out.insert(out.end(), next.states.begin(), next.states.end());
@@ -93,8 +93,8 @@ Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, con
 }
 
 // Only shapes: one step tells them all.
-Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& states, const Unroll& how, bool training) {
-  RnnCell::Result one = cell.step(at_time(projected, 0), states, training);
+Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& states, const Unroll& how, const CellMasks& drop) {
+  RnnCell::Result one = cell.step(at_time(projected, 0), states, drop);
   Outcome outcome{one.output, Tensor(), one.states};
   if (how.return_sequences) {
     const Tensor along = ops::slice_axis(projected, 2, 0, 1) * 0.0;
@@ -103,16 +103,16 @@ Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& st
   return outcome;
 }
 
-Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how, bool training) {
+Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how, const CellMasks& drop) {
   constexpr std::int64_t kMostUnrolled = 32;
-  const Tensor projected = cell.project(x, training);
+  const Tensor projected = cell.project(x, drop);
   if (!x.is_symbolic()) {
     if (x.dim(1) == 0) throw_invalid_argument(fmt::format("'{}' was given a sequence without time steps", cell.name()));
-    return run_unrolled(cell, projected, mask, states, how, training);
+    return run_unrolled(cell, projected, mask, states, how, drop);
   }
-  if (!graph::TraceScope::current()) return run_for_shapes(cell, projected, states, how, training);
-  if (x.dim(1) != kUnknownDim && x.dim(1) <= kMostUnrolled) return run_unrolled(cell, projected, mask, states, how, training);
-  return run_loop(cell, projected, mask, states, how, training);
+  if (!graph::TraceScope::current()) return run_for_shapes(cell, projected, states, how, drop);
+  if (x.dim(1) != kUnknownDim && x.dim(1) <= kMostUnrolled) return run_unrolled(cell, projected, mask, states, how, drop);
+  return run_loop(cell, projected, mask, states, how, drop);
 }
 
 // LSTM, GRU, SimpleRNN and RNN.
@@ -177,10 +177,10 @@ class RecurrentLayer : public Layer {
     }
     Tensors states = initial_states(x, context);
     const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
-    cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
+    const CellMasks drawn = cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
     const Unroll how{flags_.return_sequences, flags_.go_backwards, flags_.zero_output_for_mask};
-    Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how, context.training);
-    cell_->drop_masks();
+    Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how,
+                               context.training ? drawn : CellMasks());
     if (flags_.stateful && !x.is_symbolic()) {
       for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i]->assign(ops::stop_gradient(outcome.states[i]));
     }

@@ -47,15 +47,12 @@ class GatedCell : public RnnCell {
 
   const RNNOptions* cell_options() const override { return &options_; }
   Ints state_sizes() const override { return Ints(kKind == CellKind::kLstm ? 2 : 1, options_.units); }
-  void draw_masks(const Tensor& x) override {
-    if (x.is_symbolic()) return;
-    const int count = split_gates() ? kGates : 1;
-    if (options_.dropout > 0) draw(input_masks_, count, {x.dim(0), x.dim(1)}, options_.dropout);
-    if (options_.recurrent_dropout > 0) draw(recurrent_masks_, count, {x.dim(0), options_.units}, options_.recurrent_dropout);
-  }
-  void drop_masks() override {
-    input_masks_.clear();
-    recurrent_masks_.clear();
+  CellMasks draw_masks(const Tensor& x) override {
+    CellMasks masks;
+    if (x.is_symbolic()) return masks;
+    if (options_.dropout > 0) masks.input = draw({x.dim(0), x.dim(1)}, options_.dropout);
+    if (options_.recurrent_dropout > 0) masks.recurrent = draw({x.dim(0), options_.units}, options_.recurrent_dropout);
+    return masks;
   }
 
   void build(const Nested<Shape>& shapes) override {
@@ -80,14 +77,14 @@ class GatedCell : public RnnCell {
                         .regularizer = options_.bias_regularizer.object(), .constraint = options_.bias_constraint.object()});
   }
 
-  Tensor project(const Tensor& x, bool training) override {
+  Tensor project(const Tensor& x, const CellMasks& masks) override {
     const Tensor kernel = value(kernel_);
     const auto masked = [&](const Tensor& mask) { return x * (x.rank() == 3 ? ops::expand_dims(mask, 1) : mask); };
-    if (!training || input_masks_.empty()) return ops::matmul(x, kernel);
-    if (input_masks_.size() == 1) return ops::matmul(masked(input_masks_[0]), kernel);
+    if (masks.input.empty()) return ops::matmul(x, kernel);
+    if (masks.input.size() == 1) return ops::matmul(masked(masks.input[0]), kernel);
     const Tensors kernels = ops::split(kernel, kGates, 1);
     Tensors gates;
-    for (std::size_t i = 0; i < kernels.size(); ++i) gates.push_back(ops::matmul(masked(input_masks_[i]), kernels[i]));
+    for (std::size_t i = 0; i < kernels.size(); ++i) gates.push_back(ops::matmul(masked(masks.input[i]), kernels[i]));
     return ops::concat(gates, -1);
   }
 
@@ -107,26 +104,27 @@ class GatedCell : public RnnCell {
   bool split_gates() const { return kKind != CellKind::kSimple && options_.recurrent_dropout > 0; }
   const activations::Activation& activation() const { return *options_.activation.object(); }
   const activations::Activation& recurrent_activation() const { return *options_.recurrent_activation.object(); }
-  // h · the recurrent kernel of gates first … last-1, masked for each gate in training.
-  Tensor recur(const Tensor& h, int first, int last, bool training) const {
+  // h · the recurrent kernel of gates first … last-1, masked for each gate.
+  Tensor recur(const Tensor& h, int first, int last, const CellMasks& masks) const {
     const Tensor kernel = value(recurrent_);
     const std::int64_t u = options_.units;
     const auto columns = [&](int from, int to) { return from == 0 && to == kGates ? kernel : ops::slice_axis(kernel, 1, from * u, to * u); };
-    if (!training || recurrent_masks_.empty()) return ops::matmul(h, columns(first, last));
-    if (recurrent_masks_.size() == 1) return ops::matmul(h * recurrent_masks_[0], columns(first, last));
+    const Tensors& drawn = masks.recurrent;
+    if (drawn.empty()) return ops::matmul(h, columns(first, last));
+    if (drawn.size() == 1) return ops::matmul(h * drawn[0], columns(first, last));
     Tensors gates;
-    for (int i = first; i < last; ++i) gates.push_back(ops::matmul(h * recurrent_masks_[static_cast<std::size_t>(i)], columns(i, i + 1)));
+    for (int i = first; i < last; ++i) gates.push_back(ops::matmul(h * drawn[static_cast<std::size_t>(i)], columns(i, i + 1)));
     return gates.size() == 1 ? gates[0] : ops::concat(gates, -1);
   }
 
   RNNOptions options_;
   VariablePtr kernel_, recurrent_, bias_;
-  Tensors input_masks_, recurrent_masks_;
 
  private:
-  void draw(Tensors& masks, int count, const Shape& shape, double rate) {
-    masks.clear();
-    for (int i = 0; i < count; ++i) masks.push_back(random::dropout_mask(shape, rate, compute_dtype(), generator_));
+  Tensors draw(const Shape& shape, double rate) {
+    Tensors masks(split_gates() ? kGates : 1);
+    for (Tensor& mask : masks) mask = random::dropout_mask(shape, rate, compute_dtype(), generator_);
+    return masks;
   }
   random::SeedGeneratorPtr generator_;
 };
@@ -135,8 +133,8 @@ class LstmCell : public GatedCell<LstmCell, CellKind::kLstm, 4> {
  public:
   static constexpr const char* kClass = "LSTMCell";
   explicit LstmCell(RNNOptions options) : GatedCell(std::move(options)) {}
-  Result step(const Tensor& projected, const Tensors& states, bool training) override {
-    Tensor z = projected + recur(states[0], 0, 4, training);
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
+    Tensor z = projected + recur(states[0], 0, 4, masks);
     if (bias_) z = z + value(bias_);
     const Tensors gates = ops::split(z, 4, 1);
     const Tensor i = recurrent_activation()(gates[0]), f = recurrent_activation()(gates[1]);
@@ -150,19 +148,19 @@ class GruCell : public GatedCell<GruCell, CellKind::kGru, 3> {
  public:
   static constexpr const char* kClass = "GRUCell";
   explicit GruCell(RNNOptions options) : GatedCell(std::move(options)) {}
-  Tensor project(const Tensor& x, bool training) override {
-    Tensor y = GatedCell::project(x, training);
+  Tensor project(const Tensor& x, const CellMasks& masks) override {
+    Tensor y = GatedCell::project(x, masks);
     return bias_ ? y + bias_row(0) : y;
   }
-  Result step(const Tensor& projected, const Tensors& states, bool training) override {
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
     const Tensor& h = states[0];
     const Tensors x = ops::split(projected, 3, 1);
-    Tensor inner = options_.reset_after ? recur(h, 0, 3, training) : recur(h, 0, 2, training);
+    Tensor inner = options_.reset_after ? recur(h, 0, 3, masks) : recur(h, 0, 2, masks);
     if (bias_ && options_.reset_after) inner = inner + bias_row(1);
     const std::int64_t u = options_.units;
     const Tensor z = recurrent_activation()(x[0] + ops::slice_axis(inner, 1, 0, u));
     const Tensor r = recurrent_activation()(x[1] + ops::slice_axis(inner, 1, u, 2 * u));
-    const Tensor candidate = options_.reset_after ? r * ops::slice_axis(inner, 1, 2 * u, 3 * u) : recur_candidate(r, h, training);
+    const Tensor candidate = options_.reset_after ? r * ops::slice_axis(inner, 1, 2 * u, 3 * u) : recur_candidate(r, h, masks);
     const Tensor hh = activation()(x[2] + candidate);
     const Tensor next = z * h + (1.0 - z) * hh;
     return {next, {next}};
@@ -173,10 +171,9 @@ class GruCell : public GatedCell<GruCell, CellKind::kGru, 3> {
     const Tensor bias = value(bias_);
     return options_.reset_after ? ops::strided_slice(bias, {ops::SliceSpec::at(row)}) : bias;
   }
-  Tensor recur_candidate(const Tensor& r, const Tensor& h, bool training) const {
+  Tensor recur_candidate(const Tensor& r, const Tensor& h, const CellMasks& masks) const {
     const Tensor kernel = ops::slice_axis(value(recurrent_), 1, 2 * options_.units, 3 * options_.units);
-    const bool masked = training && recurrent_masks_.size() == 3;
-    return ops::matmul(r * (masked ? h * recurrent_masks_[2] : h), kernel);
+    return ops::matmul(r * (masks.recurrent.size() == 3 ? h * masks.recurrent[2] : h), kernel);
   }
 };
 
@@ -184,12 +181,12 @@ class SimpleCell : public GatedCell<SimpleCell, CellKind::kSimple, 1> {
  public:
   static constexpr const char* kClass = "SimpleRNNCell";
   explicit SimpleCell(RNNOptions options) : GatedCell(std::move(options)) {}
-  Tensor project(const Tensor& x, bool training) override {
-    Tensor y = GatedCell::project(x, training);
+  Tensor project(const Tensor& x, const CellMasks& masks) override {
+    Tensor y = GatedCell::project(x, masks);
     return bias_ ? y + value(bias_) : y;
   }
-  Result step(const Tensor& projected, const Tensors& states, bool training) override {
-    const Tensor h = activation()(projected + recur(states[0], 0, 1, training));
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
+    const Tensor h = activation()(projected + recur(states[0], 0, 1, masks));
     return {h, {h}};
   }
 };
@@ -231,25 +228,24 @@ class StackedCells : public RnnCell {
       shape = {shape[0], cell->output_size()};
     }
   }
-  void draw_masks(const Tensor& x) override {
+  CellMasks draw_masks(const Tensor& x) override {
+    CellMasks masks;
     Tensor like = x;
     for (const auto& cell : cells_) {
-      cell->draw_masks(like);
+      masks.cells.push_back(cell->draw_masks(like));
       if (!x.is_symbolic()) like = Tensor::zeros({x.dim(0), cell->output_size()}, x.dtype());
     }
+    return masks;
   }
-  void drop_masks() override {
-    for (const auto& cell : cells_) cell->drop_masks();
-  }
-  Tensor project(const Tensor& x, bool training) override { return cells_[0]->project(x, training); }
-  Result step(const Tensor& projected, const Tensors& states, bool training) override {
+  Tensor project(const Tensor& x, const CellMasks& masks) override { return cells_[0]->project(x, masks.of_cell(0)); }
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
     Result result{projected, {}};
     std::size_t next = 0;
     for (std::size_t i = 0; i < cells_.size(); ++i) {
       const std::size_t count = cells_[i]->state_sizes().size();
       const Tensors own(states.begin() + static_cast<std::ptrdiff_t>(next), states.begin() + static_cast<std::ptrdiff_t>(next + count));
-      const Tensor input = i == 0 ? projected : cells_[i]->project(result.output, training);
-      Result one = cells_[i]->step(input, own, training);
+      const Tensor input = i == 0 ? projected : cells_[i]->project(result.output, masks.of_cell(i));
+      Result one = cells_[i]->step(input, own, masks.of_cell(i));
       result.output = one.output;
       result.states.insert(result.states.end(), one.states.begin(), one.states.end());
       next += count;
@@ -287,9 +283,8 @@ Structure RnnCell::call(const Structure& inputs, const CallContext& context) {
   if (states.size() != state_sizes().size()) {
     throw_invalid_argument(fmt::format("{} '{}' has {} states, {} were given", class_name(), name(), state_sizes().size(), states.size()));
   }
-  draw_masks(x);
-  const Result result = step(project(x, context.training), states, context.training);
-  drop_masks();
+  const CellMasks drawn = draw_masks(x), masks = context.training ? drawn : CellMasks();
+  const Result result = step(project(x, masks), states, masks);
   Structure::List next(result.states.begin(), result.states.end());
   return Structure::list({Structure(result.output), Structure::list(std::move(next))});
 }

@@ -6,6 +6,16 @@
 
 namespace lockstep::keras {
 
+// The dropout masks of one call of a layer, which belong to the call: replicas call one cell at the same time.
+// All empty where nothing is dropped.
+struct CellMasks {
+  Tensors input, recurrent;      // one for all gates, or one for each
+  std::vector<CellMasks> cells;  // of stacked cells
+
+  // Those of stacked cell i; none where there are none.
+  const CellMasks& of_cell(std::size_t i) const { return cells.empty() ? *this : cells[i]; }
+};
+
 // A cell computes in two halves, so that the part without states runs for all time steps at once:
 // project(x) of (batch, features) or (batch, time, features), then step(projected, states) of one step.
 class RnnCell : public Layer {
@@ -13,15 +23,15 @@ class RnnCell : public Layer {
   // Sizes of the states; the first is also the output's unless output_size() says otherwise.
   virtual Ints state_sizes() const = 0;
   virtual std::int64_t output_size() const { return state_sizes()[0]; }
-  // Draws the dropout masks of one call of the layer, for inputs like x (batch, features).
-  virtual void draw_masks(const Tensor& x) = 0;
-  virtual void drop_masks() = 0;
-  virtual Tensor project(const Tensor& x, bool training) = 0;
+  // Draws the masks of one call of the layer, for inputs like x (batch, features). As in Keras they are drawn in
+  // inference too, and not used then.
+  virtual CellMasks draw_masks(const Tensor& x) = 0;
+  virtual Tensor project(const Tensor& x, const CellMasks& masks) = 0;
   struct Result {
     Tensor output;
     Tensors states;
   };
-  virtual Result step(const Tensor& projected, const Tensors& states, bool training) = 0;
+  virtual Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) = 0;
 
   std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
   TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
