@@ -129,19 +129,24 @@ Json signatures_json(const Artifact& artifact) {
   return out;
 }
 
-// A folder of its own that goes when the object does.
+// A folder of its own, made when a file in it is asked for, that goes when the object does.
 class Scratch {
  public:
-  Scratch() : path_((std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string()) {
-    if (!mkdtemp(path_.data())) throw_unavailable(fmt::format("{}: a temporary folder cannot be made", path_));
-  }
+  Scratch() = default;
   ~Scratch() {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string file(const std::string& name) {
+    if (path_.empty()) {
+      std::string made = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
+      if (!mkdtemp(made.data())) throw_unavailable(fmt::format("{}: a temporary folder cannot be made", made));
+      path_ = std::move(made);
+    }
+    return path_ + "/" + name;
+  }
 
  private:
   std::string path_;
@@ -158,7 +163,7 @@ std::optional<formats::Kind> kind_beside(const Artifact& model, const Artifact& 
 }
 
 // Artifacts of two kinds are compared by place: the model that one holds, written as the other is.
-void take_place_beside(Artifact& model, const Artifact& other, const Scratch& scratch) {
+void take_place_beside(Artifact& model, const Artifact& other, Scratch& scratch) {
   const auto kind = kind_beside(model, other);
   if (!kind) return;
   const std::string name = model.path;
@@ -181,7 +186,7 @@ bool holds_config(const Artifact& artifact) {
 int diff(const Arguments& arguments) {
   Artifact a = open_artifact(arguments.text("A"));
   Artifact b = open_artifact(arguments.text("B"));
-  const Scratch scratch;
+  Scratch scratch;
   Tally tally;
   const bool kinds_differ = a.kind != b.kind;
   if (kinds_differ) fmt::print("kind: {} -> {}\n", formats::kind_name(a.kind), formats::kind_name(b.kind));
