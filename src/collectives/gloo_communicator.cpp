@@ -235,9 +235,9 @@ class GlooCommunicator final : public Communicator {
       Group group;
     };
     auto result = std::make_shared<Result>();
-    auto store = c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, c10d_store(*job_->meeting.store->clone()));
-    std::thread([result, store, job = job_] {
+    std::thread([result, name, job = job_] {
       try {
+        auto store = c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, c10d_store(*job->meeting.store->clone()));
         auto options = c10d::ProcessGroupGloo::Options::create(job->options.timeout + kGlooGrace);
         options->devices.push_back(job->meeting.local_address.empty()
                                        ? c10d::ProcessGroupGloo::createDefaultDevice()
@@ -249,7 +249,12 @@ class GlooCommunicator final : public Communicator {
         result->signal.finish(plain_reason(error));
       }
     }).detach();
-    await(*job_, result->signal, job_->health->next_collective(), job_->options.startup_timeout);
+    try {
+      await(*job_, result->signal, job_->health->next_collective(), job_->options.startup_timeout);
+    } catch (...) {
+      job_->health->leave();  // the thread above keeps the job from ending, perhaps for good
+      throw;
+    }
     return result->group;
   }
 
@@ -355,7 +360,7 @@ CommunicatorPtr join_job(JobOptions options) {
   job->options = std::move(options);
   job->meeting = meet(job->options);
   job->health = std::make_unique<HealthMonitor>(
-      job->meeting.store->clone(), HealthMonitor::Options{job->options.rank, job->options.names, job->options.timeout});
+      std::move(job->meeting.health_store), HealthMonitor::Options{job->options.rank, job->options.names, job->options.timeout});
   job->health->start();
   auto group = std::make_shared<GlooCommunicator>(job, "main");
   if (job->options.share_memory) group->share_memory();

@@ -106,6 +106,19 @@ TEST(Job, AMissingChiefIsNamed) {
   EXPECT_THAT(messages[0], AllOf(HasSubstr("DeadlineExceeded"), HasSubstr("worker 0 (" + addresses[0] + ") cannot be reached"), HasSubstr("refused")));
 }
 
+// The kernel takes the connection for a listener that nobody serves: as a worker 0 that is stopped, or a cut line.
+TEST(Job, AChiefThatDoesNotAnswerIsNamed) {
+  const auto addresses = free_addresses(2);
+  const Listener mute("test", parse_address(addresses[0]).port);
+  JobOptions options = job(1, addresses);
+  options.startup_timeout = milliseconds(500);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto messages = run(1, [&](int) { join_job(options); });
+  EXPECT_THAT(messages[0], AllOf(HasSubstr("DeadlineExceeded"), HasSubstr("worker 0 (" + addresses[0] + ")"), HasSubstr("did not answer")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(5000));
+  const Listener again("test", parse_address(addresses[1]).port);  // its own port is free
+}
+
 TEST(Job, PortsInUseAreNamed) {
   const auto addresses = free_addresses(2);
   const Listener other("test", parse_address(addresses[1]).port);

@@ -1,6 +1,9 @@
 #include "lockstep/collectives/rendezvous.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -22,6 +25,7 @@ constexpr milliseconds kReportEvery{5000};
 constexpr milliseconds kProbe{1000};
 constexpr milliseconds kVerdict{2000};  // rank 0 gives up first, and says why
 constexpr milliseconds kLinger{300};  // so that the others read why the job did not start
+constexpr milliseconds kMute{1000};  // beyond the verdict, rank 0 does not answer any more
 
 // Time that runs out, with a word to the user now and then.
 class Patience {
@@ -151,37 +155,83 @@ std::unique_ptr<JobStore> reach_leader(const JobOptions& options, Patience& pati
   }
 }
 
-}  // namespace
-
-Meeting meet(const JobOptions& options) {
+// Meets the others in the store, which rank 0 may serve already.
+void come_together(const JobOptions& options, Meeting& meeting) {
   Patience patience(options);
-  Meeting meeting;
-  const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
-  const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
-  const bool serves = options.rank == 0 && !options.store_is_served;
-  if (!address.empty() && (serves || options.rank != 0)) meeting.place = std::make_unique<Listener>(name, parse_address(address).port);
-  if (serves) {
-    const HostPort own = parse_address(address);
-    meeting.store = serve_store("localhost", own.port, *meeting.place, options.startup_timeout);
-    meeting.place.reset();
-    meeting.local_address = local_address_of(own.host).value_or("");
-  } else {
-    meeting.store = reach_leader(options, patience, meeting.local_address);
-  }
+  if (!meeting.store) meeting.store = reach_leader(options, patience, meeting.local_address);
   if (options.rank == 0) {
     HealthMonitor::announce(*meeting.store, 0);
     welcome(*meeting.store, options, patience);
-    return meeting;
   }
-  while (!introduce(*meeting.store, options, patience)) {
+  while (options.rank != 0 && !introduce(*meeting.store, options, patience)) {
     meeting.store = nullptr;
+    const std::string& leader = options.names[0];
     if (patience.over()) {
-      throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there", options.names[0], name,
-                                          seconds(options.startup_timeout)));
+      throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there", leader,
+                                          options.names[static_cast<std::size_t>(options.rank)], seconds(options.startup_timeout)));
     }
-    patience.pause([&] { return fmt::format("{} to end the job before", options.names[0]); });
+    patience.pause([&] { return fmt::format("{} to end the job before", leader); });
     meeting.store = reach_leader(options, patience, meeting.local_address);
   }
+  meeting.health_store = meeting.store->clone();
+}
+
+// A meeting under way in a thread of its own, since a call to the store does not return while the line to rank 0 is cut.
+struct Attempt {
+  JobOptions options;
+  Meeting meeting;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+  bool abandoned = false;
+  std::exception_ptr problem;
+
+  void report(const std::string& line) {
+    const std::lock_guard lock(mutex);
+    if (!abandoned && options.report) options.report(line);
+  }
+  void run() {
+    std::exception_ptr caught;
+    try {
+      JobOptions heard = options;
+      heard.report = [this](const std::string& line) { report(line); };
+      come_together(heard, meeting);
+    } catch (...) {
+      caught = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    over = true;
+    problem = caught;
+    changed.notify_all();
+  }
+};
+
+}  // namespace
+
+Meeting meet(const JobOptions& options) {
+  const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
+  const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
+  const bool serves = options.rank == 0 && !options.store_is_served;
+  std::unique_ptr<Listener> place;
+  if (!address.empty() && (serves || options.rank != 0)) place = std::make_unique<Listener>(name, parse_address(address).port);
+  const auto attempt = std::make_shared<Attempt>();
+  attempt->options = options;
+  if (serves) {
+    const HostPort own = parse_address(address);
+    attempt->meeting.store = serve_store("localhost", own.port, *place, options.startup_timeout);
+    attempt->meeting.local_address = local_address_of(own.host).value_or("");
+    place.reset();
+  }
+  std::thread([attempt] { attempt->run(); }).detach();
+  std::unique_lock lock(attempt->mutex);
+  if (!attempt->changed.wait_for(lock, options.startup_timeout + kVerdict + kMute, [&] { return attempt->over; })) {
+    attempt->abandoned = true;
+    throw_deadline_exceeded(fmt::format("{} was reached, but did not answer for the whole of {:.0f} s: it is stopped or cut off, or "
+                                        "another program listens there", options.names[0], seconds(options.startup_timeout)));
+  }
+  if (attempt->problem) std::rethrow_exception(attempt->problem);
+  Meeting meeting = std::move(attempt->meeting);
+  meeting.place = std::move(place);
   return meeting;
 }
 

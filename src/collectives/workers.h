@@ -22,7 +22,7 @@ struct JobOptions {
   std::chrono::milliseconds startup_timeout{20000};
   std::chrono::milliseconds timeout{30000};  // of each collective, and of a worker's silence
   bool share_memory = true;  // sums go through memory when all ranks are on one machine, else always through Gloo
-  // Told of every few seconds while somebody is waited for.
+  // Told every few seconds, on a thread of its own, who is waited for; never after join_job has returned or thrown.
   std::function<void(const std::string&)> report;
 };
 

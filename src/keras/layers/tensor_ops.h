@@ -18,7 +18,10 @@ struct TensorOpClass {
   // Computes from a call's arguments and the constructor's.
   std::function<Structure(const CallArguments& arguments, const Json& config)> run;
 };
+// Null for a class that is not there.
 const TensorOpClass* find_tensor_op(std::string_view class_name);
+// Of all classes, sorted.
+std::vector<std::string> tensor_op_names();
 
 // A node of such a class.
 class TensorOp : public Operation {
