@@ -25,47 +25,48 @@ void quiet_libtorch() {
   });
 }
 
-// LibTorch's exceptions become Unavailable.
+// LibTorch's exceptions become StoreLost.
 template <typename Fn>
-auto guarded(const char* what, Fn fn) -> decltype(fn()) {
+auto guarded(const std::string& address, const char* what, Fn fn) -> decltype(fn()) {
   try {
     return fn();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw_unavailable(fmt::format("the job's store cannot {}: {}", what, plain_reason(error)));
+    throw StoreLost(fmt::format("the job's store at {} cannot {}: {}", address, what, plain_reason(error)));
   }
 }
 
 class TcpJobStore final : public JobStore {
  public:
-  explicit TcpJobStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+  TcpJobStore(std::string address, c10::intrusive_ptr<c10d::Store> store) : address_(std::move(address)), store_(std::move(store)) {}
 
   void set(const std::string& key, const std::string& value) override {
-    guarded("write", [&] { store_->set(key, to_bytes(value)); });
+    guarded(address_, "write", [&] { store_->set(key, to_bytes(value)); });
   }
   std::string get(const std::string& key) override {
-    return guarded("read", [&] { return to_text(store_->get(key)); });
+    return guarded(address_, "read", [&] { return to_text(store_->get(key)); });
   }
   std::vector<std::string> get_all(const std::vector<std::string>& keys) override {
-    return guarded("read", [&] {
+    return guarded(address_, "read", [&] {
       std::vector<std::string> out;
       for (const Bytes& value : store_->multiGet(keys)) out.push_back(to_text(value));
       return out;
     });
   }
   bool has(const std::string& key) override {
-    return guarded("read", [&] { return store_->check({key}); });
+    return guarded(address_, "read", [&] { return store_->check({key}); });
   }
   bool set_once(const std::string& key, const std::string& value) override {
-    return guarded("write", [&] { return to_text(store_->compareSet(key, {}, to_bytes(value))) == value; });
+    return guarded(address_, "write", [&] { return to_text(store_->compareSet(key, {}, to_bytes(value))) == value; });
   }
   std::unique_ptr<JobStore> clone() override {
-    return guarded("connect", [&] { return std::make_unique<TcpJobStore>(store_->clone()); });
+    return guarded(address_, "be reached again", [&] { return std::make_unique<TcpJobStore>(address_, store_->clone()); });
   }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
  private:
+  std::string address_;
   c10::intrusive_ptr<c10d::Store> store_;
 };
 
@@ -84,25 +85,27 @@ std::string plain_reason(const std::exception& error) {
 
 std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listener& listener, std::chrono::milliseconds timeout) {
   quiet_libtorch();
-  return guarded("start", [&] {
+  const std::string where = fmt::format("{}:{}", host, port);
+  return guarded(where, "start", [&] {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(port);
     options.isServer = true;
     options.waitWorkers = false;
     options.timeout = timeout;
     options.masterListenFd = listener.release();
-    return std::make_unique<TcpJobStore>(c10::make_intrusive<c10d::TCPStore>(host, options));
+    return std::make_unique<TcpJobStore>(where, c10::make_intrusive<c10d::TCPStore>(host, options));
   });
 }
 
 std::unique_ptr<JobStore> join_store(const HostPort& address, std::chrono::milliseconds timeout) {
   quiet_libtorch();
-  return guarded("connect", [&] {
+  const std::string where = fmt::format("{}:{}", address.host, address.port);
+  return guarded(where, "be reached", [&] {
     c10d::TCPStoreOptions options;
     options.port = static_cast<std::uint16_t>(address.port);
     options.waitWorkers = false;
     options.timeout = timeout;
-    return std::make_unique<TcpJobStore>(c10::make_intrusive<c10d::TCPStore>(address.host, options));
+    return std::make_unique<TcpJobStore>(where, c10::make_intrusive<c10d::TCPStore>(address.host, options));
   });
 }
 

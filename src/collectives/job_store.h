@@ -6,12 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/collectives/tcp.h"
 
 namespace lockstep::collectives {
 
-// One connection to the store. Calls may come from several threads, one waiting for the other. Throws Unavailable with
-// what LibTorch says when the connection is lost.
+// The connection to the store is lost (Unavailable, with what LibTorch says).
+class StoreLost final : public Error {
+ public:
+  explicit StoreLost(const std::string& message) : Error(Code::kUnavailable, message) {}
+};
+
+// One connection to the store. Calls may come from several threads, one waiting for the other. All throw StoreLost. While
+// the line is cut a call does not return for as long as TCP tries, which may be a quarter of an hour.
 class JobStore {
  public:
   virtual ~JobStore() = default;

@@ -196,6 +196,9 @@ struct Attempt {
       JobOptions heard = options;
       heard.report = [this](const std::string& line) { report(line); };
       come_together(heard, meeting);
+    } catch (const StoreLost& lost) {
+      caught = std::make_exception_ptr(Error(lost.code(), fmt::format("{} is lost while the job starts (it has ended or is cut off): {}",
+                                                                      options.names[0], lost.message())));
     } catch (...) {
       caught = std::current_exception();
     }
