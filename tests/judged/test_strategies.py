@@ -85,6 +85,64 @@ def test_losses_over_the_batch(loss, weighted, tmp_path, request):
     compare(keras.models.load_model(tmp_path / "jobs.keras"), keras.models.load_model(tmp_path / "one.keras"), near, "workers")
 
 
+X, L = keras.losses, keras.layers
+
+
+def scalar_model(activation=None):
+    return keras.Sequential([keras.Input((6,)), *table.dense_model(activation).layers, L.Dense(1), L.Reshape(())])
+
+
+def masked_model(activation=None):
+    return keras.Sequential([keras.Input((5,), dtype="int32"), L.Embedding(9, 4, mask_zero=True), L.LSTM(5, return_sequences=True),
+                             L.Dense(4, activation=activation)])
+
+
+PLAIN = {name: (table.dense_model, *row[:3], ()) for name, row in table.LOSSES.items()}  # …, axes of a sample's weights beyond the first
+MIXED = {  # by rows that replicas must share, by values that do not count, or with the weights in the denominator
+    "bce-over-rows": (table.dense_model, lambda: X.BinaryCrossentropy(axis=0), "sigmoid", "binary", None),
+    "scalar": (scalar_model, "mse", None, "scalar", None),
+    "scalar-log-cosh": (scalar_model, "log_cosh", None, "scalar", None),
+    "weighted-mean": (table.dense_model, lambda: X.MeanSquaredError(reduction="mean_with_sample_weight"), None, "real", ()),
+    "masked": (masked_model, "sparse_categorical_crossentropy", "softmax", "classes", (1,)),
+    "masked-weighted-mean": (masked_model, lambda: X.SparseCategoricalCrossentropy(reduction="mean_with_sample_weight"), "softmax", "classes", (5,)),
+    "masked-sum": (masked_model, lambda: X.SparseCategoricalCrossentropy(reduction="sum"), "softmax", "classes", (5,)),
+    "masked-ignore": (masked_model, lambda: X.SparseCategoricalCrossentropy(ignore_class=2), "softmax", "classes", (5,)),
+}
+
+
+LOSSES = [(name, weighted) for name in [*MIXED, *tool.pick(PLAIN, 6, "losses")] for weighted in (False, True)
+          if not weighted or {**PLAIN, **MIXED}[name][-1] is not None]  # Keras gives no weights to samples that one value stands for
+
+
+@pytest.mark.parametrize("name, weighted", LOSSES)
+def test_each_loss_in_shares(name, weighted, tmp_path, request):
+    """25 rows in batches of 8: the shares are uneven, and the last batch leaves all but one without a row."""
+    rng = tool.generator(request.node.name)
+    make, loss, activation, kind, axes = {**PLAIN, **MIXED}[name]
+    model = make(activation)
+    tool.randomise(model, rng, 0.3)
+    model.compile(optimizer=table.OPTIMIZERS["sgd-momentum"](), loss=loss() if callable(loss) else loss)
+    model.save(tmp_path / "start.keras")
+    y = {"scalar": lambda: rng.normal(0, 1, 25).astype("float32"), "classes": lambda: rng.integers(0, 4, (25, 5))}
+    arrays = {"x": table.inputs(rng, model, 25), "y": y[kind]() if kind in y else table.targets(rng, kind, 25)}
+    if weighted:
+        arrays["sample_weight"] = rng.uniform(0.5, 2, (25, *axes)).astype("float32")
+    np.savez(tmp_path / "d.npz", **arrays)
+    one = fit(tmp_path, "default", "one.keras", 8)
+    model = keras.models.load_model(tmp_path / "start.keras")  # Keras does not save all arguments of its losses
+    tool.assert_history(one, model.fit(**arrays, batch_size=8, epochs=2, shuffle=False, verbose=0).history)
+    compare(keras.models.load_model(tmp_path / "one.keras"), model, 1e-4, "one")
+    for strategy in ("mirrored:2", "mirrored:3"):
+        many = fit(tmp_path, strategy, "many.keras", 8)
+        compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, strategy)
+        tool.assert_history(many, one, 1e-5)
+    if tool.CONTROL:
+        return
+    tool.ok("launch", "-n", 2, "--", "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 8,
+            "--no-shuffle", "--save", tmp_path / "jobs.keras")
+    compare(keras.models.load_model(tmp_path / "jobs.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, "workers")
+
+
 @pytest.mark.parametrize("extension", [".keras", ".h5", ".weights.h5"])
 @pytest.mark.parametrize("name", ["cnn", "dropout"])
 def test_same_state_same_bytes(name, extension, tmp_path, request):

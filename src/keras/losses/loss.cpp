@@ -91,6 +91,10 @@ Reduced Loss::reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& s
   if (values.rank() == 0) return {values, reduction_ == Reduction::kSum ? Tensor() : ops::ones_like(values)};
   Reduced parts{ops::reduce_sum(values), {}};
   if (reduction_ == Reduction::kSum) return parts;
+  const bool weights_count = weight.defined() && reduction_ == Reduction::kMeanWithSampleWeight;
+  if (keeps_rows(prediction.rank()) && values.shape().fully_known() && !counted.defined() && !weights_count && values.dim(0) > 0) {
+    parts.per_row = static_cast<double>(*values.shape().num_elements()) / static_cast<double>(values.dim(0));
+  }
   if (reduction_ == Reduction::kMeanWithSampleWeight) {
     parts.denominator = weight.defined() ? ops::reduce_sum(weight) : count_of(values);
     return parts;

@@ -23,6 +23,7 @@ std::string_view reduction_name(Reduction reduction);
 struct Reduced {
   Tensor weighted_sum;  // differentiable; for kNone the weighted values themselves
   Tensor denominator;   // undefined for kNone and kSum, which divide by nothing
+  double per_row = 0;   // positive: the denominator of any rows of the batch is so much times their number
 };
 
 class Loss {
@@ -47,6 +48,8 @@ class Loss {
 
   // Whether a value comes of several rows of the batch, so that replicas need all of them; `rank` is y_pred's.
   virtual bool mixes_rows(int) const { return false; }
+  // Whether each row of the batch is known to give as many values as any other. Not known of a loss of one's own.
+  virtual bool keeps_rows(int) const { return false; }
 
   // {"name", "reduction", …} as Keras 3.15 writes it.
   virtual Json config() const;

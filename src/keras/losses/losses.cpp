@@ -14,22 +14,32 @@ namespace {
 
 using keras::ConfigReader;
 using MaskFunction = std::function<Tensor(const Tensor& y_true, const Tensor& y_pred, const Tensor& values)>;
+using RowRule = std::function<bool(int rank)>;
 
-// A loss is a function of (y_true, y_pred) and what its config says besides name and reduction.
+// Whether what goes over these axes of y_pred, or over all, goes over the rows of the batch.
+RowRule over_axes(const std::optional<std::vector<std::int64_t>>& axes) {
+  return [axes](int rank) {
+    return !axes || std::any_of(axes->begin(), axes->end(), [rank](std::int64_t a) { return a == 0 || a == -rank; });
+  };
+}
+RowRule over_axis(std::int64_t axis) { return over_axes(std::vector<std::int64_t>{axis}); }
+
+// A loss is a function of (y_true, y_pred), the rows that it goes over, and what its config says besides name and reduction.
 class FunctionLoss : public Loss {
  public:
-  FunctionLoss(std::string class_name, std::string name, const std::string& reduction, LossFunction function,
-               Json extra = Json::object(), MaskFunction mask = nullptr, std::function<bool(int rank)> mixes_rows = nullptr)
+  FunctionLoss(std::string class_name, std::string name, const std::string& reduction, LossFunction function, RowRule mixes_rows,
+               Json extra = Json::object(), MaskFunction mask = nullptr)
       : Loss(std::move(name), reduction),
         class_name_(std::move(class_name)),
         function_(std::move(function)),
+        mixes_(std::move(mixes_rows)),
         extra_(std::move(extra)),
-        mask_(std::move(mask)),
-        mixes_(std::move(mixes_rows)) {}
+        mask_(std::move(mask)) {}
 
   std::string class_name() const override { return class_name_; }
   Tensor call(const Tensor& y_true, const Tensor& y_pred) const override { return function_(y_true, y_pred); }
   bool mixes_rows(int rank) const override { return mixes_ && mixes_(rank); }
+  bool keeps_rows(int rank) const override { return mixes_ && !mixes_(rank); }
   Json config() const override {
     Json config = Loss::config();
     for (const auto& [key, value] : extra_.items()) config[key] = value;
@@ -44,16 +54,16 @@ class FunctionLoss : public Loss {
  private:
   std::string class_name_;
   LossFunction function_;
+  RowRule mixes_;  // null: not known
   Json extra_;
   MaskFunction mask_;
-  std::function<bool(int)> mixes_;
 };
 
 std::string name_or(const std::string& given, const char* otherwise) { return given.empty() ? otherwise : given; }
 
 LossPtr plain(const char* class_name, const char* name, const LossOptions& options,
               Tensor (*function)(const Tensor&, const Tensor&)) {
-  return std::make_shared<FunctionLoss>(class_name, name_or(options.name, name), options.reduction, function);
+  return std::make_shared<FunctionLoss>(class_name, name_or(options.name, name), options.reduction, function, over_axis(-1));
 }
 
 // Every value but those of one class, in the shape of the values.
@@ -88,13 +98,13 @@ LossPtr Poisson(LossOptions o) { return plain("Poisson", "poisson", o, poisson);
 LossPtr CosineSimilarity(CosineSimilarityOptions o) {
   return std::make_shared<FunctionLoss>(
       "CosineSimilarity", name_or(o.name, "cosine_similarity"), o.reduction,
-      [axis = o.axis](const Tensor& y, const Tensor& p) { return cosine_similarity(y, p, axis); });
+      [axis = o.axis](const Tensor& y, const Tensor& p) { return cosine_similarity(y, p, axis); }, over_axis(o.axis));
 }
 
 LossPtr Huber(HuberOptions o) {
   return std::make_shared<FunctionLoss>(
       "Huber", name_or(o.name, "huber_loss"), o.reduction,
-      [delta = o.delta](const Tensor& y, const Tensor& p) { return huber(y, p, delta); });
+      [delta = o.delta](const Tensor& y, const Tensor& p) { return huber(y, p, delta); }, over_axis(-1));
 }
 
 LossPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {
@@ -102,7 +112,7 @@ LossPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {
     return binary_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
   };
   return std::make_shared<FunctionLoss>(
-      "BinaryCrossentropy", name_or(o.name, "binary_crossentropy"), o.reduction, function,
+      "BinaryCrossentropy", name_or(o.name, "binary_crossentropy"), o.reduction, function, over_axis(o.axis),
       Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}, {"axis", o.axis}});
 }
 
@@ -112,7 +122,7 @@ LossPtr BinaryFocalCrossentropy(BinaryFocalCrossentropyOptions o) {
                                      o.axis);
   };
   return std::make_shared<FunctionLoss>("BinaryFocalCrossentropy", name_or(o.name, "binary_focal_crossentropy"),
-                                        o.reduction, function,
+                                        o.reduction, function, over_axis(o.axis),
                                         Json{{"from_logits", o.from_logits},
                                              {"label_smoothing", o.label_smoothing},
                                              {"axis", o.axis},
@@ -126,7 +136,7 @@ LossPtr CategoricalCrossentropy(CategoricalCrossentropyOptions o) {
     return categorical_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
   };
   return std::make_shared<FunctionLoss>(
-      "CategoricalCrossentropy", name_or(o.name, "categorical_crossentropy"), o.reduction, function,
+      "CategoricalCrossentropy", name_or(o.name, "categorical_crossentropy"), o.reduction, function, over_axis(o.axis),
       Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}, {"axis", o.axis}});
 }
 
@@ -135,7 +145,7 @@ LossPtr CategoricalFocalCrossentropy(CategoricalFocalCrossentropyOptions o) {
     return categorical_focal_crossentropy(y, p, o.alpha, o.gamma, o.from_logits, o.label_smoothing, o.axis);
   };
   return std::make_shared<FunctionLoss>(
-      "CategoricalFocalCrossentropy", name_or(o.name, "categorical_focal_crossentropy"), o.reduction, function,
+      "CategoricalFocalCrossentropy", name_or(o.name, "categorical_focal_crossentropy"), o.reduction, function, over_axis(o.axis),
       Json{{"from_logits", o.from_logits},
            {"label_smoothing", o.label_smoothing},
            {"axis", o.axis},
@@ -146,7 +156,7 @@ LossPtr CategoricalFocalCrossentropy(CategoricalFocalCrossentropyOptions o) {
 LossPtr CategoricalGeneralizedCrossEntropy(CategoricalGeneralizedCrossEntropyOptions o) {
   return std::make_shared<FunctionLoss>(
       "CategoricalGeneralizedCrossEntropy", name_or(o.name, "categorical_generalized_cross_entropy"), o.reduction,
-      [q = o.q](const Tensor& y, const Tensor& p) { return categorical_generalized_cross_entropy(y, p, q); },
+      [q = o.q](const Tensor& y, const Tensor& p) { return categorical_generalized_cross_entropy(y, p, q); }, over_axis(-1),
       Json{{"q", o.q}});
 }
 
@@ -157,47 +167,35 @@ LossPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
   // Keras 3.15 does not write the axis.
   const Json ignored = o.ignore_class ? Json(*o.ignore_class) : Json(nullptr);
   return std::make_shared<FunctionLoss>("SparseCategoricalCrossentropy",
-                                        name_or(o.name, "sparse_categorical_crossentropy"), o.reduction, function,
+                                        name_or(o.name, "sparse_categorical_crossentropy"), o.reduction, function, over_axis(o.axis),
                                         Json{{"from_logits", o.from_logits}, {"ignore_class", ignored}},
                                         o.ignore_class ? mask_of_class(*o.ignore_class) : MaskFunction());
 }
 
-namespace {
-
-// Whether a sum over these axes of y_pred, or over all, goes over the batch.
-std::function<bool(int)> over_rows(const std::optional<std::vector<std::int64_t>>& axis) {
-  return [axis](int rank) {
-    return !axis || std::any_of(axis->begin(), axis->end(), [rank](std::int64_t a) { return a == 0 || a == -rank; });
-  };
-}
-
-}  // namespace
-
 LossPtr Dice(DiceOptions o) {
   return std::make_shared<FunctionLoss>(
       "Dice", name_or(o.name, "dice"), o.reduction,
-      [axis = o.axis](const Tensor& y, const Tensor& p) { return dice(y, p, axis); }, Json{{"axis", axis_json(o.axis)}}, nullptr,
-      over_rows(o.axis));
+      [axis = o.axis](const Tensor& y, const Tensor& p) { return dice(y, p, axis); }, over_axes(o.axis),
+      Json{{"axis", axis_json(o.axis)}});
 }
 
 LossPtr Tversky(TverskyOptions o) {
   return std::make_shared<FunctionLoss>(
       "Tversky", name_or(o.name, "tversky"), o.reduction,
-      [o](const Tensor& y, const Tensor& p) { return tversky(y, p, o.alpha, o.beta, o.axis); },
-      Json{{"alpha", o.alpha}, {"beta", o.beta}, {"axis", axis_json(o.axis)}}, nullptr, over_rows(o.axis));
+      [o](const Tensor& y, const Tensor& p) { return tversky(y, p, o.alpha, o.beta, o.axis); }, over_axes(o.axis),
+      Json{{"alpha", o.alpha}, {"beta", o.beta}, {"axis", axis_json(o.axis)}});
 }
 
 LossPtr Circle(CircleOptions o) {
   return std::make_shared<FunctionLoss>(
       "Circle", name_or(o.name, "circle"), o.reduction,
-      [o](const Tensor& y, const Tensor& p) { return circle(y, p, o.remove_diagonal, o.gamma, o.margin); },
+      [o](const Tensor& y, const Tensor& p) { return circle(y, p, o.remove_diagonal, o.gamma, o.margin); }, over_axes(std::nullopt),
       Json{{"gamma", o.gamma}, {"margin", o.margin}, {"remove_diagonal", o.remove_diagonal}},
-      [](const Tensor&, const Tensor&, const Tensor& values) { return ops::greater(values, 0.0); },
-      [](int) { return true; });
+      [](const Tensor&, const Tensor&, const Tensor& values) { return ops::greater(values, 0.0); });
 }
 
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
-  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), std::move(function));
+  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), std::move(function), nullptr);
 }
 
 }  // namespace lockstep::losses

@@ -33,9 +33,14 @@ Tensor sum_over_replicas(const Tensor& value) {
   return context->all_reduce(distribute::ReduceOp::kSum, value);
 }
 
-// A loss of a replica's rows, divided by what the whole batch divides by.
-Tensor share_of_loss(losses::Reduced reduced) {
-  if (reduced.denominator.defined()) reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
+// A loss of a replica's rows, divided by what the whole batch of `all_rows` divides by; the replicas ask each other where
+// that is not known.
+Tensor share_of_loss(losses::Reduced reduced, std::optional<std::int64_t> all_rows) {
+  if (reduced.per_row > 0 && all_rows) {
+    reduced.denominator = Tensor::full(Shape({}), reduced.per_row * static_cast<double>(*all_rows), reduced.denominator.dtype());
+  } else if (reduced.denominator.defined()) {
+    reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
+  }
   return losses::Loss::finish(reduced);
 }
 
@@ -125,7 +130,7 @@ Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole,
   const WholeBatch mixed{whole.y, whole.sample_weight, [&](const Tensor& mine) { return gather_rows(mine, offset, all_rows); }};
   for (const LossPart& item : compiled_->loss_parts(part.y, out.y_pred, part.sample_weight, replicas > 1 ? &mixed : nullptr)) {
     const bool of_whole = item.of_whole_batch;
-    Tensor value = of_whole ? losses::Loss::finish(item.reduced) / static_cast<double>(replicas) : share_of_loss(item.reduced);
+    Tensor value = of_whole ? losses::Loss::finish(item.reduced) / static_cast<double>(replicas) : share_of_loss(item.reduced, all_rows);
     if (value.rank() > 0) {
       const double counted = static_cast<double>(of_whole ? all_rows : rows);
       if (rows > 0) out.numbers_per_row = static_cast<double>(value.num_elements()) / counted;
@@ -272,7 +277,7 @@ Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structu
   compiled_->resolve(output_names(), y, y_pred);
   Tensor loss;
   for (const LossPart& item : compiled_->loss_parts(y, y_pred, sample_weight)) {
-    Tensor value = share_of_loss(item.reduced);
+    Tensor value = share_of_loss(item.reduced, std::nullopt);
     if (item.weight != 1.0) value = value * item.weight;
     loss = loss.defined() ? loss + value : value;
   }
