@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -26,7 +27,9 @@ struct TrainingCheckpointsOptions {
 // A callback that keeps DIRECTORY/ckpt-N of model and optimizer, each with where the fit stood. When a fit begins it
 // goes on from the newest one, so that weights, history and all else end as if nothing had come between. From
 // checkpoints without such a state (of TensorFlow, of Checkpoint::save) it takes the weights, and save_counter for the
-// number of epochs that are done. Damaged checkpoints are named in a warning and the next older one is used.
+// number of epochs that are done. Damaged checkpoints are named in a warning and the next older one is used. While it
+// trains no other process may train into the folder: a fit that begins there waits five seconds for the one before to
+// end, then throws FailedPrecondition.
 // Throws InvalidArgument for every_batches < 1 and max_to_keep < 1.
 class TrainingCheckpoints : public keras::Callback {
  public:
@@ -36,7 +39,7 @@ class TrainingCheckpoints : public keras::Callback {
   void on_train_batch_end(std::int64_t batch, const keras::Logs&) override;
   void on_epoch_end(int epoch, keras::Logs&) override;
   void on_settled() override;
-  void on_train_end(const keras::Logs&) override { manager_.wait(); }
+  void on_train_end(const keras::Logs&) override;
   std::string class_name() const override { return "TrainingCheckpoints"; }
   keras::CallbackState save_state() const override;
   void restore_state(const keras::CallbackState& state) override;
@@ -46,10 +49,13 @@ class TrainingCheckpoints : public keras::Callback {
   CheckpointManager& manager() { return manager_; }
 
  private:
+  void lock_folder();
+
   TrainingCheckpointsOptions options_;
   callbacks::SaveFrequency frequency_;
   Checkpoint checkpoint_;
-  CheckpointManager manager_;
+  std::shared_ptr<void> lock_;  // of the folder; the chief's
+  CheckpointManager manager_;   // goes first, as it may still write
   bool due_ = false;
 };
 

@@ -193,6 +193,28 @@ def test_a_damaged_checkpoint_is_named_and_passed_over(tmp_path, task):
     finished(tmp_path, task_folder)
 
 
+def test_two_jobs_in_one_folder(tmp_path, task):
+    """The second one would take the first one's unfinished files for leftovers."""
+    _, whole = task
+    run_folder = tmp_path / "run"
+    endless = [a if a != "4" else "100000" for a in whole] + ["--checkpoint-dir", run_folder]
+    first = subprocess.Popen([BIN, *map(str, endless)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        while not (run_folder / "checkpoint").exists():
+            time.sleep(0.02)
+        second = [*whole, "--checkpoint-dir", run_folder, "--save", tmp_path / "out.keras"]
+        job = run("launch", "-n", "2", "--", *second)
+        assert job.code == 1
+        for line in (refused(*second), job.err.splitlines()[-1]):
+            assert str(run_folder) in line and f"process {first.pid}" in line, line
+        assert first.poll() is None and not (tmp_path / "out.keras").exists()
+    finally:
+        first.kill()
+        assert first.communicate()[1] == ""
+    readable(run_folder)
+    assert "resumed after" in ok(*whole, "--checkpoint-dir", run_folder)
+
+
 def test_the_plan_touches_nothing(tmp_path, task):
     _, whole = task
     out = ok(*whole, "--checkpoint-dir", tmp_path / "run", "--dry-run", "--workers", "3", "--save", tmp_path / "out.keras")
