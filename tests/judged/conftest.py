@@ -1,5 +1,6 @@
 import os
 import pathlib
+import signal
 import sys
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -19,6 +20,7 @@ def pytest_report_header(config):
 
 
 def pytest_sessionstart(session):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would all that tests start
     if not tool.CONTROL and not os.access(tool.BIN, os.X_OK):
         pytest.exit(f"{tool.BIN} is not there: build first, or set LOCKSTEP_BIN", returncode=4)
 
