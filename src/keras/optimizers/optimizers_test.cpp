@@ -155,6 +155,20 @@ TEST(Optimizers, LongVariablesGiveWhatShortOnesGive) {
   }
 }
 
+// As TensorFlow's operations do; numbers of Keras 3.15.1 on it.
+TEST(Optimizers, NumbersBelowTheNormalOnesAreZero) {
+  for (const auto& [momentum, after] : {std::pair{2e-39f, 0.0f}, std::pair{1.2e-38f, 1.2e-38f}}) {
+    const VariablePtr w = variable(Values(11, 1.0f), {11});
+    const OptimizerPtr optimizer = Adam({.learning_rate = 0.1});
+    optimizer->build({w});
+    const VariablePtr m = optimizer->variables()[2], v = optimizer->variables()[3];
+    m->assign(Tensor::full({11}, momentum));
+    v->assign(Tensor::full({11}, 1e-5));
+    optimizer->apply({Tensor::zeros({11})}, {w});
+    EXPECT_EQ(values_of(m), Values(11, after));
+  }
+}
+
 TEST(Optimizers, ReplicasGradientsAreSummedAndAppliedOnce) {
   distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
   const auto scope = strategy.scope();
