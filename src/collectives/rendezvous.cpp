@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -204,7 +205,7 @@ struct Attempt {
     }
     const std::lock_guard lock(mutex);
     over = true;
-    problem = caught;
+    problem = std::move(caught);
     changed.notify_all();
   }
 };
@@ -232,7 +233,7 @@ Meeting meet(const JobOptions& options) {
     throw_deadline_exceeded(fmt::format("{} was reached, but did not answer for the whole of {:.0f} s: it is stopped or cut off, or "
                                         "another program listens there", options.names[0], seconds(options.startup_timeout)));
   }
-  if (attempt->problem) std::rethrow_exception(attempt->problem);
+  if (attempt->problem) std::rethrow_exception(std::exchange(attempt->problem, nullptr));
   Meeting meeting = std::move(attempt->meeting);
   meeting.place = std::move(place);
   return meeting;
