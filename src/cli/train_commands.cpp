@@ -120,7 +120,7 @@ void write_targets(const distribute::Strategy& strategy, const Targets& targets,
     const auto workers = strategy.workers();
     if (!workers) return how(*path);
     const distribute::Variable::ScopedOwnInitialValues alone;
-    collectives::run_on_chief(*workers, fmt::format("saving {}", *path), [&] { how(*path); });
+    collectives::run_on_chief(workers.get(), fmt::format("saving {}", *path), [&] { how(*path); });
   };
   write(targets.save, [&](const std::string& path) { write_model(model, path, targets.save_kind); });
   write(targets.saved_model, [&](const std::string& path) { write_model(model, path, formats::Kind::kSavedModel); });

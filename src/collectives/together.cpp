@@ -96,9 +96,10 @@ std::vector<std::string> run_together(Communicator& group, std::string_view what
   return results;
 }
 
-void run_on_chief(Communicator& group, std::string_view what, const std::function<void()>& work) {
-  run_together(group, what, [&] {
-    if (group.rank() == 0) work();
+void run_on_chief(Communicator* group, std::string_view what, const std::function<void()>& work) {
+  if (!group) return work();
+  run_together(*group, what, [&] {
+    if (group->rank() == 0) work();
     return std::string();
   });
 }

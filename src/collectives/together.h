@@ -16,7 +16,7 @@ namespace lockstep::collectives {
 // stays usable. When a worker is lost, the rest throw as any collective does, once their own work has ended.
 std::vector<std::string> run_together(Communicator& group, std::string_view what, const std::function<std::string()>& work);
 
-// The same for work of the chief's alone, such as writing one file.
-void run_on_chief(Communicator& group, std::string_view what, const std::function<void()>& work);
+// The same for work of the chief's alone, such as writing one file. Without a group (null) this process is the chief, alone.
+void run_on_chief(Communicator* group, std::string_view what, const std::function<void()>& work);
 
 }  // namespace lockstep::collectives

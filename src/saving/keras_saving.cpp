@@ -132,7 +132,7 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
   if (options.workers) {
     SaveModelOptions alone = options;
     alone.workers = nullptr;
-    return collectives::run_on_chief(*options.workers, fmt::format("saving {}", path), [&] { save_model(model, path, alone); });
+    return collectives::run_on_chief(options.workers.get(), fmt::format("saving {}", path), [&] { save_model(model, path, alone); });
   }
   check_target(path, options.overwrite);
   if (path.ends_with(".h5") || path.ends_with(".hdf5")) {

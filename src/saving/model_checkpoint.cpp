@@ -119,11 +119,7 @@ class ModelSaver final : public Callback {
       }
     };
     const auto workers = trainer_->strategy() ? trainer_->strategy()->workers() : nullptr;
-    if (workers) {
-      collectives::run_on_chief(*workers, fmt::format("saving {}", path), write);
-    } else {
-      write();
-    }
+    collectives::run_on_chief(workers.get(), fmt::format("saving {}", path), write);
     say(epoch, fmt::format("finished saving model to {}", path));
   }
 

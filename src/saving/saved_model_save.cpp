@@ -98,7 +98,7 @@ void save(const Exportable& model, const std::string& path, const SaveOptions& o
   if (options.workers) {
     SaveOptions alone = options;
     alone.workers = nullptr;
-    return collectives::run_on_chief(*options.workers, fmt::format("saving {}", path), [&] { save(model, path, alone); });
+    return collectives::run_on_chief(options.workers.get(), fmt::format("saving {}", path), [&] { save(model, path, alone); });
   }
   const Export exported(model, options);
   const tensorflow::SavedModel description = describe(exported);

@@ -191,7 +191,7 @@ void write_together(collectives::Communicator& group, SharedPart part, const std
     put_text(report, shard->file().temporary_path());
     return report + shard->entries().serialize();
   });
-  collectives::run_on_chief(group, what, [&] {
+  collectives::run_on_chief(&group, what, [&] {
     std::vector<WrittenShard> written;
     for (const PlannedShard& each : part.plan.shards) {
       const std::string worker = group.member_name(each.rank);

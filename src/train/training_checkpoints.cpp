@@ -41,12 +41,7 @@ TrainingCheckpoints::TrainingCheckpoints(const keras::Model& model, const std::s
       manager_(checkpoint_, directory, {.max_to_keep = options_.max_to_keep, .workers = options_.workers}) {}
 
 void TrainingCheckpoints::lock_folder() {
-  const auto lock = [this] { lock_ = lock_within(manager_.directory(), kPatience); };
-  if (options_.workers) {
-    collectives::run_on_chief(*options_.workers, "the checkpoints", lock);
-  } else {
-    lock();
-  }
+  collectives::run_on_chief(options_.workers.get(), "the checkpoints", [this] { lock_ = lock_within(manager_.directory(), kPatience); });
 }
 
 void TrainingCheckpoints::on_train_end(const keras::Logs&) {

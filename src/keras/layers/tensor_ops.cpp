@@ -7,7 +7,6 @@
 #include "lockstep/graph/scratch.h"
 #include "lockstep/keras/naming.h"
 #include "lockstep/keras/object_config.h"
-#include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 
