@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,12 +29,22 @@ struct Addend {
   bool ours = false;   // the sum may be written over it
 };
 
+// What ranks make together of a float32 addend's sum, each of the share that it adds. make(begin, count, piece): `piece` holds the
+// sums of elements begin … begin+count-1; make replaces them by what they become, and writes that to `target` too, whose other
+// elements come from the other ranks. `target` is contiguous, of the addend's shape.
+struct ShardedUpdate {
+  Tensor target;
+  std::function<void(std::int64_t begin, std::int64_t count, float* piece)> make;
+};
+
 // A sum of several tensors under way.
 class PendingSum {
  public:
   virtual ~PendingSum() = default;
-  // The sums, in the order of the addends. `targets`: where they may be put; none, or contiguous tensors of the addends'
-  // shapes, some perhaps undefined. Sums are waited for in the order in which they were begun.
+  // Only among ranks that share memory; every rank says so of the same addends, before any sum begun aside is waited for.
+  virtual void update(std::size_t addend, ShardedUpdate update);
+  // The sums, in the order of the addends; undefined where an update was made of one. `targets`: where they may be put; none, or
+  // contiguous tensors of the addends' shapes, some perhaps undefined. Sums are waited for in the order in which they were begun.
   virtual Tensors wait(const Tensors& targets = {}) = 0;
 };
 
@@ -55,10 +67,14 @@ class Communicator {
   virtual std::unique_ptr<Pending> all_reduce_async(const Tensor& value) = 0;
   void all_reduce(const Tensor& value) { all_reduce_async(value)->wait(); }
   // The same for tensors of one dtype that travel together; the addends are not written to, but for those that are `ours`.
-  // The memory of the addends must stay as it is until the sum is there.
-  virtual std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends);
-  // Whether a sum of several tensors costs no more than one of all of them together.
-  virtual bool sums_are_cheap() const { return false; }
+  // The memory of the addends must stay as it is until the sum is there. Sums `aside` may be waited for after others that were
+  // begun later.
+  virtual std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends, bool aside = false);
+  // Whether sums go through memory that all ranks see: one of several tensors costs no more than one of all of them together.
+  virtual bool shares_memory() const { return false; }
+  // Memory that all ranks see, of zeros at first, while any of them holds it. Null on every rank where they do not share memory or
+  // the machine has no room for it. Every rank calls it.
+  virtual std::shared_ptr<std::byte> shared_memory(std::size_t bytes);
   // Each rank's bytes, by rank; sizes may differ.
   virtual std::vector<std::string> all_gather(const std::string& bytes) = 0;
   // Rank root's bytes, on every rank.

@@ -1,4 +1,5 @@
 // Collectives by LibTorch's Gloo.
+#include <algorithm>
 #include <condition_variable>
 #include <future>
 #include <thread>
@@ -23,6 +24,7 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 constexpr milliseconds kLook{100};       // how often a waiting worker looks whether the others are well
 constexpr std::size_t kSmall = 8192;     // bytes that an all_gather carries in its first round
 constexpr std::size_t kSmallTogether = 1 << 20;  // bytes of all ranks that are gathered in shared memory
+constexpr double kPartOfFree = 0.5;      // of shared memory, that others need too
 constexpr milliseconds kGlooGrace{60000};  // Gloo's own time is longer than ours, which can say more
 
 // What the communicators of one job share.
@@ -113,12 +115,25 @@ class MemorySum final : public Pending, public PendingSum {
   Tensors wait(const Tensors& targets) override {
     Tensors sums;
     for (std::size_t i = 0; i < results.size(); ++i) {
+      if (i < updates_.size() && updates_[i].defined()) {
+        sums.emplace_back();
+        continue;
+      }
       const bool given = i < targets.size() && targets[i].defined();
       sums.push_back(given ? targets[i] : wrap(at::empty(results[i].shape, at::TensorOptions().dtype(results[i].type))));
       memory_->target(sum_, i, aten(sums.back()).data_ptr());
     }
     finish_();
     return sums;
+  }
+  void update(std::size_t addend, ShardedUpdate update) override {
+    updates_.resize(results.size());
+    updates_[addend] = update.target;
+    memory_->make_of(sum_, addend, aten(update.target).mutable_data_ptr(),
+                     [make = std::move(update.make)](std::size_t offset, std::size_t bytes, std::byte* piece) {
+                       make(static_cast<std::int64_t>(offset / sizeof(float)), static_cast<std::int64_t>(bytes / sizeof(float)),
+                            reinterpret_cast<float*>(piece));
+                     });
   }
 
   std::vector<Result> results;  // what wait(targets) makes
@@ -128,6 +143,7 @@ class MemorySum final : public Pending, public PendingSum {
   std::shared_ptr<SharedMemory> memory_;
   std::uint64_t sum_;
   std::function<void()> finish_;
+  Tensors updates_;  // the targets of what is made of sums
 };
 
 at::Tensor bytes_tensor(std::size_t size) { return at::zeros({static_cast<std::int64_t>(size)}, at::kByte); }
@@ -143,15 +159,13 @@ class GlooCommunicator final : public Communicator {
 
   // Sums go through memory when all ranks see the same.
   void share_memory() {
-    std::unique_ptr<SharedMemory> memory = rank() == 0 ? SharedMemory::make(size()) : nullptr;
-    const std::string name = broadcast(memory ? memory->name() : "", 0);
-    if (rank() != 0) memory = SharedMemory::open(name, rank(), size());
-    bool everywhere = true;
-    const std::vector<std::string> processes = all_gather(memory ? ProcessWatch::self() : "");
-    for (const std::string& process : processes) everywhere = everywhere && !process.empty();
-    if (memory) memory->unlink();
-    if (!everywhere) return;
+    const auto make = [this] { return SharedMemory::make(size()); };
+    const auto open = [this](const std::string& name) { return SharedMemory::open(name, rank(), size()); };
+    std::vector<std::string> processes;
+    std::shared_ptr<SharedMemory> memory = seen_by_all(make, open, processes), aside = seen_by_all(make, open, processes);
+    if (!memory || !aside) return;
     memory_ = std::move(memory);
+    aside_ = std::move(aside);
     for (const std::string& process : processes) watches_.push_back(std::make_unique<ProcessWatch>(process));
   }
 
@@ -162,7 +176,7 @@ class GlooCommunicator final : public Communicator {
   std::unique_ptr<Pending> all_reduce_async(const Tensor& value) override {
     if (memory_ && SharedMemory::can_sum(value.dtype())) {
       const at::Tensor data = contiguous(value);
-      auto sum = start_in_memory({{data.data_ptr(), data.data_ptr(), data.nbytes()}}, value.dtype());
+      auto sum = start_in_memory(memory_, {{data.data_ptr(), data.data_ptr(), data.nbytes()}}, value.dtype());
       sum->in_place = data;
       return sum;
     }
@@ -172,8 +186,8 @@ class GlooCommunicator final : public Communicator {
     });
   }
 
-  std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends) override {
-    if (!memory_ || addends.empty() || !SharedMemory::can_sum(addends[0].value.dtype())) return Communicator::sum_async(std::move(addends));
+  std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends, bool aside) override {
+    if (!memory_ || addends.empty() || !SharedMemory::can_sum(addends[0].value.dtype())) return Communicator::sum_async(std::move(addends), aside);
     std::vector<SharedMemory::Part> parts;
     std::vector<MemorySum::Result> results;
     for (const Addend& addend : addends) {
@@ -181,11 +195,18 @@ class GlooCommunicator final : public Communicator {
       parts.push_back({addend.counts ? data.data_ptr() : nullptr, nullptr, data.nbytes()});
       results.push_back({data.sizes().vec(), data.scalar_type()});
     }
-    auto sum = start_in_memory(std::move(parts), addends[0].value.dtype());
+    auto sum = start_in_memory(aside ? aside_ : memory_, std::move(parts), addends[0].value.dtype());
     sum->results = std::move(results);
     return sum;
   }
-  bool sums_are_cheap() const override { return memory_ != nullptr; }
+  bool shares_memory() const override { return memory_ != nullptr; }
+  std::shared_ptr<std::byte> shared_memory(std::size_t bytes) override {
+    if (!memory_) return nullptr;
+    std::vector<std::string> processes;
+    const std::shared_ptr<SharedMapping> mapping = seen_by_all([&] { return SharedMapping::make(bytes, kPartOfFree); },
+                                                               [&](const std::string& name) { return SharedMapping::open(name, bytes); }, processes);
+    return mapping ? std::shared_ptr<std::byte>(mapping, mapping->data()) : nullptr;
+  }
 
   std::vector<std::string> all_gather(const std::string& bytes) override {
     std::vector<std::string> first = gather_blocks(bytes, kSmall);
@@ -258,16 +279,28 @@ class GlooCommunicator final : public Communicator {
     return result->group;
   }
 
-  std::unique_ptr<MemorySum> start_in_memory(std::vector<SharedMemory::Part> parts, DType dtype) {
-    job_->check();
-    begun_ = job_->health->next_collective();
-    const std::uint64_t sum = memory_->start(std::move(parts), dtype);
-    return std::make_unique<MemorySum>(memory_, sum, [this, sum] { finish_in_memory(sum); });
+  // What rank 0 makes and the others open by its name; null everywhere unless all see it. `processes`: who they are, by rank.
+  template <typename Make, typename Open>
+  auto seen_by_all(Make make, Open open, std::vector<std::string>& processes) -> decltype(make()) {
+    auto mine = rank() == 0 ? make() : nullptr;
+    const std::string name = broadcast(mine ? mine->name() : "", 0);
+    if (rank() != 0) mine = open(name);
+    processes = all_gather(mine ? ProcessWatch::self() : "");
+    if (mine) mine->unlink();
+    if (std::find(processes.begin(), processes.end(), "") != processes.end()) mine = nullptr;
+    return mine;
   }
 
-  void finish_in_memory(std::uint64_t sum) {
+  std::unique_ptr<MemorySum> start_in_memory(const std::shared_ptr<SharedMemory>& memory, std::vector<SharedMemory::Part> parts, DType dtype) {
+    job_->check();
+    begun_ = job_->health->next_collective();
+    const std::uint64_t sum = memory->start(std::move(parts), dtype);
+    return std::make_unique<MemorySum>(memory, sum, [this, at = memory.get(), sum] { finish_in_memory(*at, sum); });
+  }
+
+  void finish_in_memory(SharedMemory& memory, std::uint64_t sum) {
     const Clock::time_point begin = Clock::now();
-    memory_->finish(sum, [&] {
+    memory.finish(sum, [&] {
       job_->check();
       look_after(begun_);
       const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
@@ -327,7 +360,7 @@ class GlooCommunicator final : public Communicator {
       // The sum of all rows, in each of which a rank has written its own block alone.
       std::vector<std::int64_t> all(words * ranks, 0);
       fill(reinterpret_cast<char*>(all.data() + words * static_cast<std::size_t>(rank())));
-      start_in_memory({{all.data(), all.data(), all.size() * sizeof(std::int64_t)}}, DType::kInt64)->wait();
+      start_in_memory(memory_, {{all.data(), all.data(), all.size() * sizeof(std::int64_t)}}, DType::kInt64)->wait();
       std::vector<std::string> out;
       for (std::size_t i = 0; i < ranks; ++i) out.emplace_back(reinterpret_cast<const char*>(all.data() + words * i), block);
       return out;
@@ -348,7 +381,7 @@ class GlooCommunicator final : public Communicator {
   JobPtr job_;
   std::string name_;
   Group* group_;
-  std::shared_ptr<SharedMemory> memory_;  // null: ranks on several machines
+  std::shared_ptr<SharedMemory> memory_, aside_;  // null: ranks on several machines
   std::vector<std::unique_ptr<ProcessWatch>> watches_;  // of all ranks, with memory_
   std::uint64_t begun_ = 0;  // the last sum in memory: whoever has not come to it is late
 };

@@ -1,9 +1,7 @@
 #include "lockstep/collectives/shared_memory.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,9 +9,6 @@
 #include <atomic>
 #include <cstring>
 #include <ctime>
-#include <random>
-
-#include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 
@@ -22,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBlock = 512 << 10;  // bytes of a place, when there is room
 constexpr std::size_t kPlaces = 8;         // of each rank
-constexpr std::size_t kMost = 64 << 20;    // bytes in all
+constexpr std::size_t kMost = 28 << 20;    // bytes in all: two fit where a container has 64 MiB
 constexpr std::size_t kLine = 64;          // a line of the cache
 constexpr int kMaxRanks = 64;
 constexpr int kSpins = 2000;    // some 40 microseconds
@@ -91,58 +86,35 @@ struct SharedMemory::Header {
 
 std::unique_ptr<SharedMemory> SharedMemory::make(int size) {
   if (size < 2 || size > kMaxRanks) return nullptr;
-  std::random_device random;
-  const std::string name = fmt::format("/lockstep-{}-{:08x}{:08x}", getpid(), random(), random());
-  const std::size_t bytes = sizeof(Header) + static_cast<std::size_t>(size) * kPlaces * block_size(size);
-  const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-  if (file < 0) return nullptr;
-  void* memory = MAP_FAILED;
-  if (posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0) memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (memory == MAP_FAILED) {
-    shm_unlink(name.c_str());
-    return nullptr;
-  }
-  new (memory) Header();
-  return std::unique_ptr<SharedMemory>(new SharedMemory(name, 0, size, memory, bytes));
+  auto mapping = SharedMapping::make(bytes_for(size));
+  if (!mapping) return nullptr;
+  new (mapping->data()) Header();
+  return std::unique_ptr<SharedMemory>(new SharedMemory(std::move(mapping), 0, size));
 }
 
 std::unique_ptr<SharedMemory> SharedMemory::open(const std::string& name, int rank, int size) {
-  if (!name.starts_with("/lockstep-") || size < 2 || size > kMaxRanks) return nullptr;
-  const std::size_t bytes = sizeof(Header) + static_cast<std::size_t>(size) * kPlaces * block_size(size);
-  const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
-  if (file < 0) return nullptr;
-  void* memory = MAP_FAILED;
-  if (lseek(file, 0, SEEK_END) == static_cast<off_t>(bytes)) memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
-  if (memory == MAP_FAILED) return nullptr;
-  return std::unique_ptr<SharedMemory>(new SharedMemory(std::string(), rank, size, memory, bytes));
+  if (size < 2 || size > kMaxRanks) return nullptr;
+  auto mapping = SharedMapping::open(name, bytes_for(size));
+  return mapping ? std::unique_ptr<SharedMemory>(new SharedMemory(std::move(mapping), rank, size)) : nullptr;
 }
 
-SharedMemory::SharedMemory(std::string name, int rank, int size, void* memory, std::size_t bytes)
-    : name_(std::move(name)), rank_(rank), size_(size), memory_(memory), bytes_(bytes) {}
+std::size_t SharedMemory::bytes_for(int size) { return sizeof(Header) + static_cast<std::size_t>(size) * kPlaces * block_size(size); }
 
-SharedMemory::~SharedMemory() {
-  unlink();
-  munmap(memory_, bytes_);
-}
+SharedMemory::SharedMemory(std::unique_ptr<SharedMapping> mapping, int rank, int size)
+    : mapping_(std::move(mapping)), rank_(rank), size_(size) {}
 
-void SharedMemory::unlink() {
-  if (!name_.empty()) shm_unlink(name_.c_str());
-  name_.clear();
-}
-
-SharedMemory::Counters& SharedMemory::counters(int rank) const { return static_cast<Header*>(memory_)->of[rank]; }
+SharedMemory::Header& SharedMemory::header() const { return *reinterpret_cast<Header*>(mapping_->data()); }
+SharedMemory::Counters& SharedMemory::counters(int rank) const { return header().of[rank]; }
 
 std::byte* SharedMemory::place(int rank, std::uint64_t block) const {
   const std::size_t number = static_cast<std::size_t>(rank) * kPlaces + block % kPlaces;
-  return static_cast<std::byte*>(memory_) + sizeof(Header) + number * block_size(size_);
+  return mapping_->data() + sizeof(Header) + number * block_size(size_);
 }
 
 bool SharedMemory::can_sum(DType dtype) { return adder(dtype) != nullptr; }
 
 std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype) {
-  Sum sum{std::move(parts), dtype, 0, end_block_, 0};
+  Sum sum{std::move(parts), dtype, size_ > 2, 0, end_block_, 0, {}};
   for (const Part& part : sum.parts) sum.bytes += part.bytes;
   end_block_ += (sum.bytes + block_size(size_) - 1) / block_size(size_);
   sum.end_block = end_block_;
@@ -155,9 +127,19 @@ void SharedMemory::target(std::uint64_t sum, std::size_t part, void* to) {
   sums_.at(static_cast<std::size_t>(sum - first_sum_)).parts.at(part).to = to;
 }
 
+void SharedMemory::make_of(std::uint64_t sum, std::size_t part, void* to, Make fn) {
+  target(sum, part, to);
+  Sum& made = sums_[static_cast<std::size_t>(sum - first_sum_)];
+  made.shared_out = true;
+  made.makes.resize(made.parts.size());
+  made.makes[part] = std::move(fn);
+}
+
 void SharedMemory::abandon(std::uint64_t sum) noexcept {
   if (sum < first_sum_) return;
-  for (Part& part : sums_[static_cast<std::size_t>(sum - first_sum_)].parts) part.from = part.to = nullptr;
+  Sum& left = sums_[static_cast<std::size_t>(sum - first_sum_)];
+  for (Part& part : left.parts) part.from = part.to = nullptr;
+  left.makes.clear();
 }
 
 void SharedMemory::finish(std::uint64_t sum, const Patience& patience) {
@@ -208,7 +190,7 @@ void SharedMemory::post() {
 }
 
 bool SharedMemory::can_add_share() const {
-  if (size_ == 2 || summed_ == posted_) return false;
+  if (summed_ == posted_ || !sum_of(summed_).shared_out) return false;
   for (int rank = 0; rank < size_; ++rank) {
     if (counters(rank).posted.load(std::memory_order_acquire) <= summed_) return false;
   }
@@ -220,42 +202,58 @@ void SharedMemory::add_share() {
   const std::size_t bytes = std::min(sum.bytes - (summed_ - sum.first_block) * block_size(size_), block_size(size_));
   std::byte* places[kMaxRanks];
   for (int rank = 0; rank < size_; ++rank) places[rank] = place(rank, summed_);
-  const std::size_t end = rank_ + 1 == size_ ? bytes : share_begin(bytes, rank_ + 1, size_);
-  adder(sum.dtype)(places, size_, share_begin(bytes, rank_, size_), end, places[rank_]);
+  const std::size_t begin = share_begin(bytes, rank_, size_), end = rank_ + 1 == size_ ? bytes : share_begin(bytes, rank_ + 1, size_);
+  adder(sum.dtype)(places, size_, begin, end, places[rank_]);
+  if (!sum.makes.empty()) {
+    each_part(sum, summed_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+      const Make& make = sum.makes[static_cast<std::size_t>(&part - sum.parts.data())];
+      const std::size_t first = std::max(at, begin), last = std::min(at + count, end);
+      if (make && first < last) make(offset + (first - at), last - first, places[rank_] + first);
+    });
+  }
   counters(rank_).summed.store(++summed_, std::memory_order_release);
   ring();
 }
 
 bool SharedMemory::can_take() const {
   if (taken_ == posted_) return false;
+  const bool shared_out = sum_of(taken_).shared_out;
   for (int rank = 0; rank < size_; ++rank) {
     const Counters& theirs = counters(rank);
-    if ((size_ == 2 ? theirs.posted : theirs.summed).load(std::memory_order_acquire) <= taken_) return false;
+    if ((shared_out ? theirs.summed : theirs.posted).load(std::memory_order_acquire) <= taken_) return false;
   }
   return true;
 }
 
 void SharedMemory::take() {
   const Sum& sum = sum_of(taken_);
-  const std::size_t bytes = std::min(sum.bytes - (taken_ - sum.first_block) * block_size(size_), block_size(size_));
   each_part(sum, taken_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
     if (!part.to) throw_internal("a sum is to be finished before one that was begun earlier has got its targets");
     std::byte* const to = static_cast<std::byte*>(part.to) + offset;
-    if (size_ == 2) {
-      std::byte* places[] = {place(0, taken_) + at, place(1, taken_) + at};
-      // What is summed in place is nearer than its copy.
-      if (part.from == part.to) places[rank_] = to;
-      adder(sum.dtype)(places, 2, 0, count, to);
+    if (sum.shared_out) {
+      collect(sum, part, to, at, count);
       return;
     }
-    for (int rank = 0; rank < size_; ++rank) {
-      const std::size_t begin = std::max(at, share_begin(bytes, rank, size_));
-      const std::size_t end = std::min(at + count, rank + 1 == size_ ? bytes : share_begin(bytes, rank + 1, size_));
-      if (begin < end) std::memcpy(to + (begin - at), place(rank, taken_) + begin, end - begin);
-    }
+    std::byte* places[] = {place(0, taken_) + at, place(1, taken_) + at};
+    // What is summed in place is nearer than its copy.
+    if (part.from == part.to) places[rank_] = to;
+    adder(sum.dtype)(places, 2, 0, count, to);
   });
   counters(rank_).taken.store(++taken_, std::memory_order_release);
+  if (!sum.shared_out) counters(rank_).summed.store(summed_ = taken_, std::memory_order_relaxed);
   ring();
+}
+
+// The bytes at … at+count-1 of the block that is taken, from the ranks that have added them.
+void SharedMemory::collect(const Sum& sum, const Part& part, std::byte* to, std::size_t at, std::size_t count) const {
+  const std::size_t bytes = std::min(sum.bytes - (taken_ - sum.first_block) * block_size(size_), block_size(size_));
+  const bool made = !sum.makes.empty() && sum.makes[static_cast<std::size_t>(&part - sum.parts.data())];
+  for (int rank = 0; rank < size_; ++rank) {
+    if (made && rank == rank_) continue;  // it is there already
+    const std::size_t begin = std::max(at, share_begin(bytes, rank, size_));
+    const std::size_t end = std::min(at + count, rank + 1 == size_ ? bytes : share_begin(bytes, rank + 1, size_));
+    if (begin < end) std::memcpy(to + (begin - at), place(rank, taken_) + begin, end - begin);
+  }
 }
 
 // Does what can be done without waiting; false when there is nothing.
@@ -273,7 +271,7 @@ bool SharedMemory::advance() {
 }
 
 void SharedMemory::ring() const {
-  auto& header = *static_cast<Header*>(memory_);
+  Header& header = this->header();
   header.bell.fetch_add(1, std::memory_order_seq_cst);
   if (header.sleepers.load(std::memory_order_seq_cst) > 0) {
     syscall(SYS_futex, &header.bell, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
@@ -281,7 +279,7 @@ void SharedMemory::ring() const {
 }
 
 void SharedMemory::wait(const Patience& patience) {
-  auto& header = *static_cast<Header*>(memory_);
+  Header& header = this->header();
   const auto ready = [this] { return can_post() || can_add_share() || can_take(); };
   for (int spin = 0; spin < kSpins + kYields; ++spin) {
     if (ready()) return;

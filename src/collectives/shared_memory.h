@@ -10,15 +10,16 @@
 #include <vector>
 
 #include "lockstep/base/dtype.h"
+#include "lockstep/collectives/shared_mapping.h"
 
 namespace lockstep::collectives {
 
-// A piece of memory in which every rank has a row of places, through which sums of any length go block by block. It has no
-// name once all have opened it, so nothing stays behind however the processes end.
+// A piece of memory in which every rank has a row of places, through which sums of any length go block by block.
 //
 // A block's way: each rank copies its own into a place ("posted"), two ranks then add both places into their targets. More
-// ranks first add a share of the elements each into their own place ("summed") and collect the shares of the others. A
-// place is used again when all ranks have "taken" what was in it. Nobody waits but in finish().
+// ranks first add a share of the elements each into their own place ("summed") and collect the shares of the others; so do
+// two when something is made of the sum on its way (see make_of). A place is used again when all ranks have "taken" what was
+// in it. Nobody waits but in finish().
 class SharedMemory {
  public:
   // What a rank does while it waits: throws when waiting has no sense any more. Called every few milliseconds.
@@ -28,13 +29,10 @@ class SharedMemory {
   static std::unique_ptr<SharedMemory> make(int size);
   // The other ranks open it by name; empty when it cannot be seen from here, as on another machine.
   static std::unique_ptr<SharedMemory> open(const std::string& name, int rank, int size);
-  ~SharedMemory();
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
 
-  const std::string& name() const { return name_; }
-  // Takes the name away.
-  void unlink();
+  const std::string& name() const { return mapping_->name(); }
+  // Takes the name away, once all have opened it.
+  void unlink() { mapping_->unlink(); }
 
   static bool can_sum(DType dtype);
 
@@ -52,6 +50,11 @@ class SharedMemory {
   void abandon(std::uint64_t sum) noexcept;
   // Where the sum of a part shall go; may be where it comes from.
   void target(std::uint64_t sum, std::size_t part, void* to);
+  // Instead of the sum of a part, something that is made of it piece by piece shall be written to `to`: by each rank from its
+  // share of the sum, fn(first byte of the piece in the part, its bytes, the piece), in place. What fn makes it also writes to this
+  // rank's `to` itself; the other ranks' pieces come there. Every rank says so, for the same parts, before it waits for any sum.
+  using Make = std::function<void(std::size_t offset, std::size_t bytes, std::byte* piece)>;
+  void make_of(std::uint64_t sum, std::size_t part, void* to, Make fn);
   // Returns when the sum, and all that were begun before it, is in its targets.
   void finish(std::uint64_t sum, const Patience& patience);
 
@@ -61,11 +64,15 @@ class SharedMemory {
   struct Sum {
     std::vector<Part> parts;
     DType dtype;
+    bool shared_out = false;  // each rank adds a share, and collects those of the others
     std::size_t bytes = 0;
     std::uint64_t first_block = 0, end_block = 0;
+    std::vector<Make> makes;  // by part; none, or some empty
   };
 
-  SharedMemory(std::string name, int rank, int size, void* memory, std::size_t bytes);
+  SharedMemory(std::unique_ptr<SharedMapping> mapping, int rank, int size);
+  static std::size_t bytes_for(int size);
+  Header& header() const;
   Counters& counters(int rank) const;
   std::byte* place(int rank, std::uint64_t block) const;
   const Sum& sum_of(std::uint64_t block) const;
@@ -76,16 +83,15 @@ class SharedMemory {
   void post();
   void add_share();
   void take();
+  void collect(const Sum& sum, const Part& part, std::byte* to, std::size_t at, std::size_t count) const;
   template <typename Fn>
   void each_part(const Sum& sum, std::uint64_t block, Fn fn) const;
   void ring() const;
   void wait(const Patience& patience);
 
-  std::string name_;
+  std::unique_ptr<SharedMapping> mapping_;
   int rank_;
   int size_;
-  void* memory_;
-  std::size_t bytes_;
   std::deque<Sum> sums_;          // those that are not finished
   std::uint64_t first_sum_ = 0;   // the number of the first of them
   std::uint64_t end_block_ = 0;   // of all that were begun

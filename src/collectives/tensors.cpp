@@ -70,7 +70,7 @@ class PackedSum final : public PendingSum {
 // Tensors on their way, in packs that follow from their order, types and sizes alone.
 class Packs {
  public:
-  Packs(Communicator& group, std::int64_t bytes) : group_(group), limit_(bytes) {}
+  Packs(Communicator& group, std::int64_t bytes, bool aside = false) : group_(group), limit_(bytes), aside_(aside) {}
 
   // The sum of `value` will be the next in the order of these calls.
   void append(Tensor value, bool counts, Compression compression = Compression::kNone) {
@@ -91,23 +91,24 @@ class Packs {
 
   // The tensor that was appended as number `at`, by its last holder: where its sum may be put.
   void give(std::size_t at, Tensor value) {
-    for (Pack& pack : packs_) {
-      if (at >= pack.addends.size()) {
-        at -= pack.addends.size();
-        continue;
-      }
-      Addend& addend = pack.addends[at];
-      if (aten(addend.value).data_ptr() != aten(value).data_ptr()) return;
-      addend.value = Tensor();
-      addend.ours = is_ours(value);
-      addend.value = std::move(value);
-      return;
-    }
+    const auto [pack, place] = find(at);
+    if (!pack) return;
+    Addend& addend = pack->addends[place];
+    if (aten(addend.value).data_ptr() != aten(value).data_ptr()) return;
+    addend.value = Tensor();
+    addend.ours = is_ours(value);
+    addend.value = std::move(value);
+  }
+
+  // What shall be made of the sum of number `at`, once it is on its way.
+  void update(std::size_t at, const ShardedUpdate& update) {
+    const auto [pack, place] = find(at);
+    pack->sum->update(place, update);
   }
 
   void send() {
     if (open_.empty()) return;
-    auto sum = group_.sum_async(open_);
+    auto sum = group_.sum_async(open_, aside_);
     packs_.push_back({std::exchange(open_, {}), std::move(sum)});
     open_bytes_ = 0;
   }
@@ -121,7 +122,7 @@ class Packs {
       for (const Addend& addend : pack.addends) targets.push_back(addend.ours ? addend.value : Tensor());
       for (Tensor& sum : pack.sum->wait(targets)) {
         const at::ScalarType type = types_[sums.size()];
-        sums.push_back(aten(sum).scalar_type() == type ? std::move(sum) : wrap(aten(sum).to(type)));
+        sums.push_back(!sum.defined() || aten(sum).scalar_type() == type ? std::move(sum) : wrap(aten(sum).to(type)));
       }
     }
     return sums;
@@ -132,8 +133,19 @@ class Packs {
     std::vector<Addend> addends;
     std::unique_ptr<PendingSum> sum;  // goes first, as it looks at the addends
   };
+
+  // The pack on its way that has number `at`, and the place in it; null when it has not been sent.
+  std::pair<Pack*, std::size_t> find(std::size_t at) {
+    for (Pack& pack : packs_) {
+      if (at < pack.addends.size()) return {&pack, at};
+      at -= pack.addends.size();
+    }
+    return {nullptr, 0};
+  }
+
   Communicator& group_;
   std::int64_t limit_;
+  bool aside_;
   std::vector<at::ScalarType> types_;  // of the tensors, as they were given
   std::vector<Addend> open_;
   at::ScalarType open_type_ = at::kFloat;
@@ -155,7 +167,7 @@ IndexedSlices gather_slices(Communicator& group, const IndexedSlices& own, bool 
 
 }  // namespace
 
-std::unique_ptr<PendingSum> Communicator::sum_async(std::vector<Addend> addends) { return std::make_unique<PackedSum>(*this, addends); }
+std::unique_ptr<PendingSum> Communicator::sum_async(std::vector<Addend> addends, bool) { return std::make_unique<PackedSum>(*this, addends); }
 
 void sum(Communicator& group, Tensors& values, const SumOptions& options) {
   Packs packs(group, options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerPack);
@@ -179,10 +191,13 @@ struct GradientSum::Sending {
 
 GradientSum::GradientSum(Communicator& group, std::size_t count, const SumOptions& options)
     : group_(group), options_(options), next_(count), ready_(count) {
-  const std::int64_t bytes = options.bytes_per_pack > 0 ? options.bytes_per_pack : group.sums_are_cheap() ? kSmallBucket : kDefaultBytesPerBucket;
-  sending_.reset(new Sending{Packs(group, bytes), {}});
+  const std::int64_t bytes = options.bytes_per_pack > 0 ? options.bytes_per_pack : group.shares_memory() ? kSmallBucket : kDefaultBytesPerBucket;
+  // A layer may add up something else over the ranks while gradients are on their way.
+  sending_.reset(new Sending{Packs(group, bytes, true), {}});
 }
 GradientSum::~GradientSum() = default;
+
+bool GradientSum::takes_updates() const { return group_.shares_memory() && options_.compression == Compression::kNone; }
 
 void GradientSum::ready(std::size_t place, const Tensor& gradient) {
   ready_.at(place) = gradient;
@@ -194,7 +209,7 @@ void GradientSum::append(std::size_t place, Tensor gradient) {
   sending_->places.push_back(place);
 }
 
-void GradientSum::finish(Tensors& gradients, Tensors& exact) {
+void GradientSum::finish(Tensors& gradients, Tensors& exact, const std::vector<ShardedUpdate>& updates) {
   std::vector<std::pair<std::size_t, IndexedSlices>> slices;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (const auto& rows = ops::slices_of(gradients[i])) slices.emplace_back(i, *rows);
@@ -211,8 +226,12 @@ void GradientSum::finish(Tensors& gradients, Tensors& exact) {
     exact_places.push_back(i);
     packs.append(std::move(exact[i]), true);
   }
-  Tensors sums = packs.wait();
+  packs.send();
   const std::size_t count = sending_->places.size();
+  for (std::size_t k = 0; k < count && !updates.empty(); ++k) {
+    if (const ShardedUpdate& update = updates[sending_->places[k]]; update.make) packs.update(k, update);
+  }
+  Tensors sums = packs.wait();
   for (std::size_t k = 0; k < count; ++k) gradients[sending_->places[k]] = std::move(sums[k]);
   for (std::size_t k = 0; k < exact_places.size(); ++k) exact[exact_places[k]] = std::move(sums[count + k]);
   for (const auto& [i, rows] : slices) ops::set_slices(gradients[i], gather_slices(group_, rows, options_.idle));

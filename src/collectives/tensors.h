@@ -39,7 +39,10 @@ class GradientSum {
   void ready(std::size_t place, const Tensor& gradient);
   // All gradients are there, undefined ones too; replaces them by their sums, and `exact`, which travels along unrounded and
   // counts on idle ranks too, by its own.
-  void finish(Tensors& gradients, Tensors& exact);
+  // `updates`, by gradient, those without `make` are none: what is made of a sum instead; the gradient is undefined afterwards.
+  void finish(Tensors& gradients, Tensors& exact, const std::vector<ShardedUpdate>& updates = {});
+  // Whether finish() takes updates: ranks share memory, and nothing is compressed.
+  bool takes_updates() const;
 
  private:
   struct Sending;

@@ -1,6 +1,7 @@
 // Sums of tensors as they come: over ranks that are threads, and through the memory that ranks of one machine share.
 #include "lockstep/collectives/tensors.h"
 
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -214,6 +215,41 @@ TEST(SharedMemory, AddsInTheOrderOfRanksInPlace) {
       EXPECT_THAT(values, Each(16777216.0F));
     }
   });
+}
+
+// Each element is made by one rank, from the sum and what that rank holds, and comes to all; sums of both kinds in turns.
+TEST(SharedMemory, SharesOutWhatIsMadeOfASum) {
+  for (const int size : {2, 3}) {
+    const std::size_t count = 2500007;
+    std::vector<std::atomic<int>> makers(count);
+    with_memory(size, [&](int rank, SharedMemory& memory) {
+      std::vector<float> gradient(count), value(count), other(5);
+      for (int step = 1; step <= 3; ++step) {
+        for (std::size_t i = 0; i < count; ++i) gradient[i] = static_cast<float>(rank + step);
+        std::fill(other.begin(), other.end(), 1.0F);
+        const auto first = memory.start({{gradient.data(), nullptr, count * 4}, {other.data(), nullptr, 20}}, DType::kFloat32);
+        const auto plain = memory.start({{other.data(), other.data(), 20}}, DType::kFloat32);
+        std::vector<float> summed(5);
+        memory.target(first, 1, summed.data());
+        memory.make_of(first, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
+          auto* const sum = reinterpret_cast<float*>(piece);
+          for (std::size_t i = offset / 4; i < (offset + bytes) / 4; ++i) {
+            ++makers[i];
+            sum[i - offset / 4] = value[i] += sum[i - offset / 4] + static_cast<float>(i % 10);
+          }
+        });
+        memory.finish(first, [] {});
+        memory.finish(plain, [] {});
+        EXPECT_THAT(summed, Each(size));
+        EXPECT_THAT(other, Each(size));
+      }
+      const int sums = 3 * size * (size - 1) / 2 + 6 * size;
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < count; ++i) wrong += value[i] != static_cast<float>(sums) + 3 * static_cast<float>(i % 10);
+      EXPECT_EQ(wrong, 0U);
+    });
+    EXPECT_TRUE(std::all_of(makers.begin(), makers.end(), [](const auto& times) { return times == 3; }));
+  }
 }
 
 TEST(SharedMemory, WhoWaitsIsAskedForItsPatience) {

@@ -69,6 +69,21 @@ def test_gradients_larger_than_what_travels_together(workers, communication, tmp
     tool.assert_history(many, one, 1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 1, 32, 8), (3, 1, 17, 4), (2, 2, 29, 8), (4, 1, 9, 8)], ids=str)
+def test_a_layer_that_asks_the_others_while_gradients_travel(shape, tmp_path, request):
+    rng = tool.generator(request.node.name)
+    L = keras.layers
+    model = keras.Sequential([L.Input((20,)), L.Dense(64, use_bias=False), L.BatchNormalization(synchronized=True), L.Dense(300, activation="relu"),
+                              L.Dense(100), L.Dense(3)])
+    model.compile("adam", "mse")
+    model.save(tmp_path / "start.keras")
+    np.savez(tmp_path / "d.npz", x=rng.random((shape[2], 20), "float32"), y=rng.random((shape[2], 3), "float32"))
+    one = fit(tmp_path, "default", "one.keras", shape[3], 2)
+    many = fit_job(tmp_path, shape, "many.keras")
+    compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, str(shape))
+    tool.assert_history(many, one, 1e-5)
+
+
 @pytest.mark.parametrize("compression, epsilon", [("float16", 2.0 ** -11), ("bfloat16", 2.0 ** -8)])
 def test_compressed_gradients_train_nearly_the_same(compression, epsilon, tmp_path, request):
     start_model(tmp_path, "dense", "sgd-momentum", tool.generator(request.node.name), 64)
