@@ -85,7 +85,7 @@ Tensor Variable::read() {
 }
 
 Tensor Variable::numpy() const {
-  if (synchronization_ != VariableSynchronization::kOnRead || (num_copies_ == 1 && !workers_)) return copies_[0];
+  if (synchronization_ != VariableSynchronization::kOnRead || (num_copies_ == 1 && !workers_)) return copy(0);
   switch (aggregation_) {
     case VariableAggregation::kOnlyFirstReplica: return workers_ ? from_chief(*workers_, copies_[0], path()) : copies_[0];
     case VariableAggregation::kNone:
@@ -202,6 +202,22 @@ Tensor Variable::combined(const ReplicaContext& context, const Tensors& values) 
   if (aggregation_ != VariableAggregation::kOnlyFirstReplica) return keep_dtype(context.combine(reduce_op(aggregation_), values), dtype_);
   return workers_ && !context.alone() ? from_chief(*workers_, values[0], path()) : values[0];
 }
+
+Tensor Variable::copy(int replica) const {
+  Tensor value = copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
+  if (has_common_value()) ops::make_writable(value);
+  return value;
+}
+
+bool Variable::has_common_value() const { return common_.defined() && same(copies_[0], common_); }
+
+void Variable::set_common_value(Tensor value) {
+  check(value, "set_common_value");
+  common_ = std::move(value);
+  copies_ = {common_};
+}
+
+Tensor Variable::peek() const { return has_common_value() ? common_ : numpy(); }
 
 Tensor& Variable::shared_value() {
   if (copies_.size() != 1) copies_.resize(1);

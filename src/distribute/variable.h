@@ -101,13 +101,19 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   // outside of the strategy's scope().
   void require_made_under(const Strategy& strategy) const;
   // The value of each replica's copy (TensorFlow's `.values`).
-  Tensor copy(int replica) const { return copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)]; }
+  Tensor copy(int replica) const;
   // Writes one copy and leaves the others alone.
   void set_copy(int replica, Tensor value);
 
   // For optimizers' in-place updates across replicas of a mirrored variable: the value all copies share
   // from now on. What is written to it becomes the variable's value.
   Tensor& shared_value();
+  // The same for a value in memory that other workers write to during a step (an optimizer's slots): from now on reads give copies
+  // of it, until something else is written to the variable.
+  void set_common_value(Tensor value);
+  bool has_common_value() const;
+  // The value across replicas, for whoever looks at it between two steps and keeps nothing: a common value as it lies.
+  Tensor peek() const;
 
  private:
   Variable() = default;
@@ -127,6 +133,7 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   int num_copies_ = 1;
   collectives::CommunicatorPtr workers_;  // null: this process is all of the job
   Tensors copies_;  // one entry while all copies are equal
+  Tensor common_;   // what set_common_value() gave
   Tensor handle_;
 };
 

@@ -1,7 +1,7 @@
 #include "lockstep/ops/optimizer_kernels.h"
 
 #include <algorithm>
-#include <cmath>
+#include <vector>
 
 #ifdef __AVX__
 #include <immintrin.h>
@@ -22,26 +22,15 @@ struct Lane {
   const float* g;
   float* s[3];
   float decay;
-  std::int64_t size;
-  at::Tensor gradient;  // keeps a contiguous copy alive
 };
 
-std::vector<Lane> lanes_of(std::span<FusedUpdate> updates) {
-  std::vector<Lane> lanes;
-  lanes.reserve(updates.size());
-  for (FusedUpdate& update : updates) {
-    Lane lane;
-    lane.gradient = aten(update.gradient).contiguous();
-    lane.w = static_cast<float*>(aten(update.value).mutable_data_ptr());
-    lane.g = static_cast<const float*>(lane.gradient.const_data_ptr());
-    for (int i = 0; i < 3; ++i) {
-      lane.s[i] = update.slots[i].defined() ? static_cast<float*>(aten(update.slots[i]).mutable_data_ptr()) : nullptr;
-    }
-    lane.decay = update.decay;
-    lane.size = lane.gradient.numel();
-    lanes.push_back(std::move(lane));
-  }
-  return lanes;
+float* memory_of(const Tensor& tensor) { return static_cast<float*>(aten(tensor).mutable_data_ptr()); }
+
+// From element `begin` on, whose gradient `gradient` points to.
+Lane lane_of(const FusedUpdate& update, std::int64_t begin, const float* gradient) {
+  Lane lane{memory_of(update.value) + begin, gradient, {}, update.decay};
+  for (int i = 0; i < 3; ++i) lane.s[i] = update.slots[i].defined() ? memory_of(update.slots[i]) + begin : nullptr;
+  return lane;
 }
 
 // While one lives, this thread takes numbers below the normal ones for zero, as TensorFlow's operations do. A momentum that
@@ -61,26 +50,6 @@ class FlushedDenormals {
   static constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
   unsigned before_ = 0;
 };
-
-// Runs body(lane, begin, end) over all elements of all lanes, cut into equal shares for the threads.
-template <typename Body>
-void for_each_share(const std::vector<Lane>& lanes, const Body& body) {
-  std::vector<std::int64_t> starts;
-  std::int64_t total = 0;
-  for (const Lane& lane : lanes) {
-    starts.push_back(total);
-    total += lane.size;
-  }
-  parallel_for(0, total, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    const FlushedDenormals flushed;
-    auto index = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin()) - 1;
-    for (; index < lanes.size() && starts[index] < end; ++index) {
-      const std::int64_t from = std::max(begin - starts[index], std::int64_t{0});
-      const std::int64_t to = std::min(end - starts[index], lanes[index].size);
-      if (from < to) body(lanes[index], from, to);
-    }
-  });
-}
 
 // Eight elements at a time, the rest one by one, both by the same body. Products and sums round on their own,
 // so a share's borders, and with them the number of threads, do not show in the result.
@@ -194,6 +163,27 @@ void rmsprop(float* w, const float* g, float* v, float* b, float* mean, std::int
 
 #pragma GCC pop_options
 
+void run(const SgdRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
+  if (lane.s[0]) {
+    sgd_momentum(lane.w + from, lane.g + from, lane.s[0] + from, to - from, rule, lane.decay);
+  } else {
+    sgd_plain(lane.w + from, lane.g + from, to - from, rule.learning_rate, lane.decay);
+  }
+}
+
+void run(const AdamRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
+  adam(lane.w + from, lane.g + from, lane.s[0] + from, lane.s[1] + from, rule.amsgrad ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
+}
+
+void run(const RmspropRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
+  rmsprop(lane.w + from, lane.g + from, lane.s[0] + from, lane.s[1] ? lane.s[1] + from : nullptr,
+          lane.s[2] ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
+}
+
+void run(const FusedRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
+  std::visit([&](const auto& each) { run(each, lane, from, to); }, rule);
+}
+
 }  // namespace
 
 bool fusable(const Tensor& value, const Tensor& gradient) {
@@ -202,27 +192,31 @@ bool fusable(const Tensor& value, const Tensor& gradient) {
          aten(value).sizes() == aten(gradient).sizes();
 }
 
-void fused_sgd(std::span<FusedUpdate> updates, const SgdRule& rule) {
-  for_each_share(lanes_of(updates), [&](const Lane& lane, std::int64_t from, std::int64_t to) {
-    if (lane.s[0]) {
-      sgd_momentum(lane.w + from, lane.g + from, lane.s[0] + from, to - from, rule, lane.decay);
-    } else {
-      sgd_plain(lane.w + from, lane.g + from, to - from, rule.learning_rate, lane.decay);
+// All elements of all variables, cut into equal shares for the threads.
+void update_fused(std::span<const FusedUpdate> updates, const FusedRule& rule) {
+  std::vector<at::Tensor> gradients;  // contiguous copies live as long as the pass
+  std::vector<Lane> lanes;
+  std::vector<std::int64_t> starts{0};
+  for (const FusedUpdate& update : updates) {
+    gradients.push_back(aten(update.gradient).contiguous());
+    lanes.push_back(lane_of(update, 0, static_cast<const float*>(gradients.back().const_data_ptr())));
+    starts.push_back(starts.back() + gradients.back().numel());
+  }
+  parallel_for(0, starts.back(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+    const FlushedDenormals flushed;
+    auto index = static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin()) - 1;
+    for (; index < lanes.size() && starts[index] < end; ++index) {
+      const std::int64_t from = std::max(begin, starts[index]), to = std::min(end, starts[index + 1]);
+      if (from < to) run(rule, lanes[index], from - starts[index], to - starts[index]);
     }
   });
 }
 
-void fused_adam(std::span<FusedUpdate> updates, const AdamRule& rule) {
-  for_each_share(lanes_of(updates), [&](const Lane& lane, std::int64_t from, std::int64_t to) {
-    adam(lane.w + from, lane.g + from, lane.s[0] + from, lane.s[1] + from,
-         rule.amsgrad ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
-  });
-}
-
-void fused_rmsprop(std::span<FusedUpdate> updates, const RmspropRule& rule) {
-  for_each_share(lanes_of(updates), [&](const Lane& lane, std::int64_t from, std::int64_t to) {
-    rmsprop(lane.w + from, lane.g + from, lane.s[0] + from, lane.s[1] ? lane.s[1] + from : nullptr,
-            lane.s[2] ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
+void update_piece(const FusedUpdate& update, const FusedRule& rule, std::int64_t begin, std::int64_t count, const float* gradient) {
+  const Lane lane = lane_of(update, begin, gradient);
+  parallel_for(0, count, kGrain, [&](std::int64_t from, std::int64_t to) {
+    const FlushedDenormals flushed;
+    run(rule, lane, from, to);
   });
 }
 

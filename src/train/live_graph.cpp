@@ -75,9 +75,9 @@ Contents contents_of(const LiveGraph& live, Contents more) {
   Contents contents;
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto* value = live.graph.nodes[i].attribute(formats::kVariableValue);
-    if (value) contents.emplace_back(value->key, live.nodes[i]->variable()->numpy().to_data());
+    if (value) contents.emplace_back(value->key, live.nodes[i]->variable()->peek().to_data());
   }
-  for (const StoredVariable& stored : live.beside) contents.emplace_back(stored.key, stored.variable->numpy().to_data());
+  for (const StoredVariable& stored : live.beside) contents.emplace_back(stored.key, stored.variable->peek().to_data());
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto* state = live.graph.nodes[i].attribute("py_state");
     if (state) contents.emplace_back(state->key, string_tensor(live.nodes[i]->python_state().value_or("")));

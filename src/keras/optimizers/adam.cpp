@@ -1,14 +1,14 @@
 // Adam and AdamW.
-#include "lockstep/keras/optimizers/rule.h"
+#include "lockstep/keras/optimizers/fused_optimizer.h"
 
 namespace lockstep::optimizers {
 namespace {
 
 template <typename Options>
-class AdamOptimizer : public Optimizer {
+class AdamOptimizer : public FusedOptimizer {
  public:
   AdamOptimizer(std::string class_name, Options options)
-      : Optimizer(class_name, common_options(options)), class_name_(std::move(class_name)), options_(std::move(options)) {
+      : FusedOptimizer(class_name, common_options(options)), class_name_(std::move(class_name)), options_(std::move(options)) {
     check_range(class_name_.c_str(), "beta_1", options_.beta_1, 0, 1);
     check_range(class_name_.c_str(), "beta_2", options_.beta_2, 0, 1);
   }
@@ -26,27 +26,18 @@ class AdamOptimizer : public Optimizer {
     for (std::size_t i = 0; i < trainable_.size() && options_.amsgrad; ++i) tops_[i] = add_slot(i, "velocity_hat");
   }
 
-  void update(Step& step) override {
-    const auto beta_1 = static_cast<float>(options_.beta_1), beta_2 = static_cast<float>(options_.beta_2);
-    const auto t = static_cast<float>(step.t);
-    const float alpha = step.learning_rate * std::sqrt(1.0f - std::pow(beta_2, t)) / (1.0f - std::pow(beta_1, t));
-    std::vector<ops::FusedUpdate> fused;
-    for (std::size_t i = 0; i < step.indices.size(); ++i) {
-      const std::size_t index = step.indices[i];
-      const VariablePtr& variable = trainable_[index];
-      if (fusable(variable, step.gradients[i])) {
-        fused.push_back(fused_update(variable, step.gradients[i], step.decays[i],
-                                     {&momenta_[index], &velocities_[index], &tops_[index]}));
-      } else {
-        update_one(index, step.gradients[i], step.decays[i], alpha);
-      }
-    }
-    ops::fused_adam(fused, {alpha, static_cast<float>(1.0 - options_.beta_1), static_cast<float>(1.0 - options_.beta_2),
-                            static_cast<float>(options_.epsilon), options_.amsgrad});
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::AdamRule{alpha(step), static_cast<float>(1.0 - options_.beta_1), static_cast<float>(1.0 - options_.beta_2),
+                         static_cast<float>(options_.epsilon), options_.amsgrad};
+  }
+  Slots slots_of(std::size_t index) const override { return {momenta_[index], velocities_[index], tops_[index]}; }
+
+  float alpha(const Step& step) const {
+    const auto beta_1 = static_cast<float>(options_.beta_1), beta_2 = static_cast<float>(options_.beta_2), t = static_cast<float>(step.t);
+    return step.learning_rate * std::sqrt(1.0f - std::pow(beta_2, t)) / (1.0f - std::pow(beta_1, t));
   }
 
-  void update_one(std::size_t index, const Tensor& g, float decay, double alpha) {
-    Tensor& w = trainable_[index]->shared_value();
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     Tensor& m = momenta_[index]->shared_value();
     Tensor& v = velocities_[index]->shared_value();
     w = w - w * static_cast<double>(decay);
@@ -57,7 +48,7 @@ class AdamOptimizer : public Optimizer {
       Tensor& top = tops_[index]->shared_value();
       largest = top = ops::maximum(top, v);
     }
-    w = w - (m * alpha) / (ops::sqrt(largest) + options_.epsilon);
+    w = w - (m * static_cast<double>(alpha(step))) / (ops::sqrt(largest) + options_.epsilon);
   }
 
   std::string class_name_;

@@ -51,6 +51,18 @@ void check_options(const std::string& who, const CommonOptions& options) {
   }
 }
 
+// While one lives, nothing is recorded for gradients.
+class GradientsOff {
+ public:
+  GradientsOff() : before_(ops::grad_enabled()) { ops::set_grad_enabled(false); }
+  ~GradientsOff() { ops::set_grad_enabled(before_); }
+  GradientsOff(const GradientsOff&) = delete;
+  GradientsOff& operator=(const GradientsOff&) = delete;
+
+ private:
+  bool before_;
+};
+
 // The square root of the sum of squares, in the gradients' dtype.
 Tensor norm_of(const Tensor& gradient) { return ops::sqrt(ops::reduce_sum(ops::gradient_square(gradient))); }
 
@@ -168,13 +180,7 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
   if (gradients.size() != targets.size()) {
     throw_invalid_argument(fmt::format("{}: {} gradients were given for {} variables", name_, gradients.size(), targets.size()));
   }
-  const bool with_gradients = ops::grad_enabled();
-  ops::set_grad_enabled(false);
-  struct Restore {
-    bool enabled;
-    ~Restore() { ops::set_grad_enabled(enabled); }
-  } restore{with_gradients};
-
+  const GradientsOff off;
   build(targets);
   std::vector<std::size_t> indices;
   Tensors defined;
@@ -193,18 +199,34 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
   }
   if (indices.empty()) throw_invalid_argument(fmt::format("{}: no gradients provided for any variable", name_));
 
-  const std::int64_t count = iterations();
-  const std::int64_t updates = count / options_.gradient_accumulation_steps.value_or(1);
   if (accumulate(indices, defined)) {
     clip(defined);
-    Step step{std::move(indices), std::move(defined), {}, updates + 1, learning_rate()};
-    for (std::size_t index : step.indices) step.decays.push_back(decay_of(index) * step.learning_rate);
+    Step step = begin_step(std::move(indices), std::move(defined));
     update(step);
     indices = std::move(step.indices);
   }
-  if (options_.use_ema) update_averages(indices, updates);
+  end_step(indices);
+}
+
+std::optional<ShardedStep> Optimizer::shard(const collectives::CommunicatorPtr&, const Tensors&, const Variables&) { return std::nullopt; }
+
+bool Optimizer::is_elementwise() const {
+  return !options_.clipnorm && !options_.clipvalue && !options_.global_clipnorm && !options_.loss_scale_factor && !options_.gradient_accumulation_steps;
+}
+
+std::int64_t Optimizer::updates_made() const { return iterations() / options_.gradient_accumulation_steps.value_or(1); }
+
+Optimizer::Step Optimizer::begin_step(std::vector<std::size_t> indices, Tensors gradients) const {
+  Step step{std::move(indices), std::move(gradients), {}, updates_made() + 1, learning_rate()};
+  for (std::size_t index : step.indices) step.decays.push_back(decay_of(index) * step.learning_rate);
+  return step;
+}
+
+void Optimizer::end_step(const std::vector<std::size_t>& indices) {
+  const GradientsOff off;
+  if (options_.use_ema) update_averages(indices, updates_made());
   constrain(indices);
-  iterations_->assign(Tensor::scalar<std::int64_t>(count + 1));
+  iterations_->assign(Tensor::scalar<std::int64_t>(iterations() + 1));
 }
 
 bool Optimizer::accumulate(std::vector<std::size_t>& indices, Tensors& gradients) {

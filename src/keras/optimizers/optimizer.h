@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/object_config.h"
 #include "lockstep/keras/schedules/schedules.h"
@@ -64,6 +65,14 @@ CommonOptions common_options(const Options& o) {
           o.gradient_accumulation_steps, o.name};
 }
 
+// A step's update that the workers of one machine share, each making a part of every variable. `updates` go, by gradient, to the sum
+// of the gradients; commit() ends the step when all have been made. When the sum fails, variables and slots are left between two
+// steps.
+struct ShardedStep {
+  std::vector<collectives::ShardedUpdate> updates;
+  std::function<void()> commit;
+};
+
 // One optimizer object. Not thread-safe; under a strategy call apply() in every replica (it sums the
 // replicas' gradients and updates once) or apply_aggregated() across replicas.
 class Optimizer {
@@ -86,6 +95,10 @@ class Optimizer {
   void apply(const Tensors& gradients, const Variables& variables = {});
   // The same without summing over replicas.
   virtual void apply_aggregated(Tensors gradients, const Variables& variables = {});
+  // The same as apply_aggregated() for workers that share memory, before the gradients' sum is known: `gradients` are this worker's.
+  // Every worker calls it. Empty, and nothing done, where the update needs whole gradients (clipping, accumulation, slices),
+  // the rule has no fused kernel, or there is no memory: then apply_aggregated() is to be called with the sums.
+  virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const Tensors& gradients, const Variables& variables);
   // Keras 2's spelling.
   void apply_gradients(const std::vector<std::pair<Tensor, VariablePtr>>& gradients_and_variables);
 
@@ -126,6 +139,13 @@ class Optimizer {
     std::int64_t t = 1;                // updates made, this one included
     float learning_rate = 0;
   };
+  // Whether one element's update depends on its own gradient alone.
+  bool is_elementwise() const;
+  // The step that is due; gradients must be as the rule shall see them.
+  Step begin_step(std::vector<std::size_t> indices, Tensors gradients) const;
+  // After the rule, or when nothing but counting was to be done: averages, constraints, the count of steps.
+  void end_step(const std::vector<std::size_t>& indices);
+  std::size_t index_of(const VariablePtr& variable) const;
   virtual void create_slots() = 0;
   // Decays the weights and applies the rule to each variable.
   virtual void update(Step& step) = 0;
@@ -144,7 +164,7 @@ class Optimizer {
   bool built_ = false;
 
  private:
-  std::size_t index_of(const VariablePtr& variable) const;
+  std::int64_t updates_made() const;  // not counting steps that only accumulated
   bool accumulate(std::vector<std::size_t>& indices, Tensors& gradients);
   void clip(Tensors& gradients) const;
   void update_averages(const std::vector<std::size_t>& indices, std::int64_t iteration);

@@ -1,12 +1,12 @@
-#include "lockstep/keras/optimizers/rule.h"
+#include "lockstep/keras/optimizers/fused_optimizer.h"
 
 namespace lockstep::optimizers {
 namespace {
 
-class RMSpropOptimizer : public Optimizer {
+class RMSpropOptimizer : public FusedOptimizer {
  public:
   explicit RMSpropOptimizer(RMSpropOptions options)
-      : Optimizer("RMSprop", common_options(options)), options_(std::move(options)) {
+      : FusedOptimizer("RMSprop", common_options(options)), options_(std::move(options)) {
     check_range("RMSprop", "rho", options_.rho, 0, 1);
   }
   std::string class_name() const override { return "RMSprop"; }
@@ -23,25 +23,13 @@ class RMSpropOptimizer : public Optimizer {
     for (std::size_t i = 0; i < n && options_.centered; ++i) means_[i] = add_slot(i, "average_gradient");
   }
 
-  void update(Step& step) override {
-    std::vector<ops::FusedUpdate> fused;
-    for (std::size_t i = 0; i < step.indices.size(); ++i) {
-      const std::size_t index = step.indices[i];
-      const VariablePtr& variable = trainable_[index];
-      if (fusable(variable, step.gradients[i])) {
-        fused.push_back(fused_update(variable, step.gradients[i], step.decays[i],
-                                     {&velocities_[index], &momenta_[index], &means_[index]}));
-      } else {
-        update_one(index, step.gradients[i], step.decays[i], step.learning_rate);
-      }
-    }
-    ops::fused_rmsprop(fused, {step.learning_rate, static_cast<float>(options_.rho),
-                               static_cast<float>(options_.momentum), static_cast<float>(options_.epsilon),
-                               options_.centered});
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::RmspropRule{step.learning_rate, static_cast<float>(options_.rho), static_cast<float>(options_.momentum),
+                            static_cast<float>(options_.epsilon), options_.centered};
   }
+  Slots slots_of(std::size_t index) const override { return {velocities_[index], momenta_[index], means_[index]}; }
 
-  void update_one(std::size_t index, const Tensor& g, float decay, double rate) {
-    Tensor& w = trainable_[index]->shared_value();
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     Tensor& v = velocities_[index]->shared_value();
     w = w - w * static_cast<double>(decay);
     v = v * options_.rho + ops::gradient_square(g) * (1.0 - options_.rho);
@@ -51,12 +39,12 @@ class RMSpropOptimizer : public Optimizer {
       mean = mean * options_.rho + g * (1.0 - options_.rho);
       denominator = v - ops::square(mean) + options_.epsilon;
     }
-    Tensor step = g * rate / ops::sqrt(denominator);
+    Tensor change = g * static_cast<double>(step.learning_rate) / ops::sqrt(denominator);
     if (options_.momentum > 0) {
       Tensor& momentum = momenta_[index]->shared_value();
-      step = momentum = momentum * options_.momentum + step;
+      change = momentum = momentum * options_.momentum + change;
     }
-    w = w - step;
+    w = w - change;
   }
 
   RMSpropOptions options_;

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/optimizers/rule.h"
+#include "lockstep/keras/optimizers/fused_optimizer.h"
 
 namespace lockstep::optimizers {
 
@@ -13,9 +13,9 @@ void check_range(const char* who, const char* what, double value, double low, do
 
 namespace {
 
-class SGDOptimizer : public Optimizer {
+class SGDOptimizer : public FusedOptimizer {
  public:
-  explicit SGDOptimizer(SGDOptions options) : Optimizer("SGD", common_options(options)), options_(std::move(options)) {
+  explicit SGDOptimizer(SGDOptions options) : FusedOptimizer("SGD", common_options(options)), options_(std::move(options)) {
     check_range("SGD", "momentum", options_.momentum, 0, 1);
   }
   std::string class_name() const override { return "SGD"; }
@@ -28,21 +28,15 @@ class SGDOptimizer : public Optimizer {
     for (std::size_t i = 0; i < trainable_.size() && options_.momentum != 0; ++i) momenta_[i] = add_slot(i, "momentum");
   }
 
-  void update(Step& step) override {
-    std::vector<ops::FusedUpdate> fused;
-    for (std::size_t i = 0; i < step.indices.size(); ++i) {
-      const std::size_t index = step.indices[i];
-      const VariablePtr& variable = trainable_[index];
-      if (ops::fusable(variable->shared_value(), step.gradients[i])) {
-        fused.push_back(fused_update(variable, step.gradients[i], step.decays[i], {&momenta_[index]}));
-      } else {
-        update_one(variable->shared_value(), momenta_[index], step.gradients[i], step.decays[i], step.learning_rate);
-      }
-    }
-    ops::fused_sgd(fused, {step.learning_rate, static_cast<float>(options_.momentum), options_.nesterov});
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::SgdRule{step.learning_rate, static_cast<float>(options_.momentum), options_.nesterov};
   }
+  Slots slots_of(std::size_t index) const override { return {momenta_[index]}; }
+  bool takes_slices() const override { return true; }
 
-  void update_one(Tensor& w, const VariablePtr& slot, const Tensor& g, float decay, double rate) const {
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    const VariablePtr& slot = momenta_[index];
+    const double rate = step.learning_rate;
     w = w - w * static_cast<double>(decay);
     if (!slot) {
       w = w - g * rate;

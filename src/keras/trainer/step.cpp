@@ -203,7 +203,7 @@ void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs
 
 // What the replicas, and then the workers, have found out together.
 Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients,
-                                  collectives::GradientSum* sum) {
+                                  collectives::GradientSum* sum, const Updates& updates) {
   StepOutput whole;
   whole.output_losses.assign(outputs[0].output_losses.size(), 0.0);
   std::vector<const Structure*> predictions;
@@ -215,7 +215,7 @@ Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutp
   }
   whole.y_pred = concat_rows(predictions);
   preempted_ = preemption_requested;
-  if (sum) join_workers(batch, whole, gradients, *sum);
+  if (sum) join_workers(batch, whole, gradients, *sum, updates);
   return whole;
 }
 
@@ -245,8 +245,14 @@ Results Trainer::train_step(const Batch& batch) {
   std::vector<StepOutput> outputs;
   const auto sum = gradient_sum(batch, model_.trainable_weights().size());
   Tensors gradients = train_replicas(batch, outputs, sum.get());
-  const StepOutput whole = join(batch, outputs, gradients, sum.get());
-  if (!gradients.empty()) optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
+  std::optional<optimizers::ShardedStep> sharded;
+  if (sum && sum->takes_updates() && !gradients.empty()) sharded = optimizer_->shard(strategy_->workers(), gradients, model_.trainable_weights());
+  const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
+  if (sharded) {
+    sharded->commit();
+  } else if (!gradients.empty()) {
+    optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
+  }
   return finish_step(batch, whole);
 }
 

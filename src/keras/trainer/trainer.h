@@ -109,8 +109,11 @@ class Trainer {
     bool idle() const { return ranges.empty(); }
   };
   Share share_of(const Batch& batch) const;
-  StepOutput join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients, collectives::GradientSum* sum);
-  void join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum);
+  using Updates = std::vector<collectives::ShardedUpdate>;
+  StepOutput join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients, collectives::GradientSum* sum,
+                  const Updates& updates = {});
+  void join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum,
+                    const Updates& updates = {});
   static Tensors sum_replicas(std::vector<Tensors>& gradients);
   void run_alone(const std::function<void()>& fn) const;
   void spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,

@@ -55,7 +55,8 @@ Tensor in_place(const Tensor& part, std::int64_t begin, std::int64_t rows, std::
 }  // namespace
 
 // Replaces this worker's part by the whole batch's, equal on all workers. An idle worker's part counts for nothing.
-void Trainer::join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum) {
+void Trainer::join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum,
+                           const Updates& updates) {
   const Share share = share_of(batch);
   const std::int64_t begin = share.idle() ? 0 : share.ranges.front().begin;
   const std::int64_t rows = share.idle() ? 1 : share.ranges.back().end - begin;
@@ -70,7 +71,7 @@ void Trainer::join_workers(const Batch& batch, StepOutput& whole, Tensors& gradi
       exact.push_back(share.idle() && placed.defined() ? ops::zeros_like(placed) : placed);
     }
   }
-  sum.finish(gradients, exact);
+  sum.finish(gradients, exact, updates);
 
   const std::vector<double> sums = sum_slots(exact[0], numbers.size());
   preempted_ = sums.back() > 0;
