@@ -195,7 +195,7 @@ class GlooCommunicator final : public Communicator {
       parts.push_back({addend.counts ? data.data_ptr() : nullptr, nullptr, data.nbytes()});
       results.push_back({data.sizes().vec(), data.scalar_type()});
     }
-    auto sum = start_in_memory(aside ? aside_ : memory_, std::move(parts), addends[0].value.dtype());
+    auto sum = start_in_memory(aside ? aside_ : memory_, std::move(parts), addends[0].value.dtype(), aside);
     sum->results = std::move(results);
     return sum;
   }
@@ -291,10 +291,11 @@ class GlooCommunicator final : public Communicator {
     return mine;
   }
 
-  std::unique_ptr<MemorySum> start_in_memory(const std::shared_ptr<SharedMemory>& memory, std::vector<SharedMemory::Part> parts, DType dtype) {
+  std::unique_ptr<MemorySum> start_in_memory(const std::shared_ptr<SharedMemory>& memory, std::vector<SharedMemory::Part> parts, DType dtype,
+                                             bool share_out = false) {
     job_->check();
     begun_ = job_->health->next_collective();
-    const std::uint64_t sum = memory->start(std::move(parts), dtype);
+    const std::uint64_t sum = memory->start(std::move(parts), dtype, share_out);
     return std::make_unique<MemorySum>(memory, sum, [this, at = memory.get(), sum] { finish_in_memory(*at, sum); });
   }
 

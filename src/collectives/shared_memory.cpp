@@ -35,39 +35,34 @@ inline void pause() {
 #endif
 }
 
-// result[i] = the sum of places[rank][i], for bytes begin … end-1.
+// result[i] = the sum of addends[rank][i], of `bytes` in all.
 template <typename T>
-void add_places(std::byte* const* places, int size, std::size_t begin, std::size_t end, std::byte* result) {
-  auto* const out = reinterpret_cast<T*>(result + begin);
-  const auto* const first = reinterpret_cast<const T*>(places[0] + begin);
-  const auto* const second = reinterpret_cast<const T*>(places[1] + begin);
-  const std::size_t count = (end - begin) / sizeof(T);
+void add_up(const std::byte* const* addends, int size, std::size_t bytes, std::byte* result) {
+  auto* const out = reinterpret_cast<T*>(result);
+  const auto* const first = reinterpret_cast<const T*>(addends[0]);
+  const auto* const second = reinterpret_cast<const T*>(addends[1]);
+  const std::size_t count = bytes / sizeof(T);
   if (size == 2) {
     for (std::size_t i = 0; i < count; ++i) out[i] = first[i] + second[i];
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {
     T sum = first[i] + second[i];
-    for (int rank = 2; rank < size; ++rank) sum += reinterpret_cast<const T*>(places[rank] + begin)[i];
+    for (int rank = 2; rank < size; ++rank) sum += reinterpret_cast<const T*>(addends[rank])[i];
     out[i] = sum;
   }
 }
 
-using Add = void (*)(std::byte* const*, int, std::size_t, std::size_t, std::byte*);
+using Add = void (*)(const std::byte* const*, int, std::size_t, std::byte*);
 
 Add adder(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return add_places<float>;
-    case DType::kFloat64: return add_places<double>;
-    case DType::kInt32: return add_places<std::int32_t>;
-    case DType::kInt64: return add_places<std::int64_t>;
+    case DType::kFloat32: return add_up<float>;
+    case DType::kFloat64: return add_up<double>;
+    case DType::kInt32: return add_up<std::int32_t>;
+    case DType::kInt64: return add_up<std::int64_t>;
     default: return nullptr;
   }
-}
-
-// A block's elements are shared out by whole lines.
-std::size_t share_begin(std::size_t bytes, int rank, int size) {
-  return std::min(bytes, (bytes / kLine * static_cast<std::size_t>(rank) + static_cast<std::size_t>(size) - 1) / static_cast<std::size_t>(size) * kLine);
 }
 
 }  // namespace
@@ -113,8 +108,8 @@ std::byte* SharedMemory::place(int rank, std::uint64_t block) const {
 
 bool SharedMemory::can_sum(DType dtype) { return adder(dtype) != nullptr; }
 
-std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype) {
-  Sum sum{std::move(parts), dtype, size_ > 2, 0, end_block_, 0, {}};
+std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype, bool share_out) {
+  Sum sum{std::move(parts), dtype, share_out || size_ > 2, 0, end_block_, 0, {}};
   for (const Part& part : sum.parts) sum.bytes += part.bytes;
   end_block_ += (sum.bytes + block_size(size_) - 1) / block_size(size_);
   sum.end_block = end_block_;
@@ -130,7 +125,7 @@ void SharedMemory::target(std::uint64_t sum, std::size_t part, void* to) {
 void SharedMemory::make_of(std::uint64_t sum, std::size_t part, void* to, Make fn) {
   target(sum, part, to);
   Sum& made = sums_[static_cast<std::size_t>(sum - first_sum_)];
-  made.shared_out = true;
+  if (!made.shared_out) throw_internal("something is to be made of a sum that is not shared out");
   made.makes.resize(made.parts.size());
   made.makes[part] = std::move(fn);
 }
@@ -178,12 +173,21 @@ bool SharedMemory::can_post() const {
 
 void SharedMemory::post() {
   std::byte* const mine = place(rank_, posted_);
-  each_part(sum_of(posted_), posted_, [mine](const Part& part, std::size_t offset, std::size_t at, std::size_t bytes) {
-    if (part.from) {
-      std::memcpy(mine + at, static_cast<const std::byte*>(part.from) + offset, bytes);
-    } else {
-      std::memset(mine + at, 0, bytes);
-    }
+  const Sum& sum = sum_of(posted_);
+  const std::size_t bytes = block_bytes(sum, posted_);
+  // The own share, empty when all is to be copied.
+  const std::size_t begin = sum.shared_out ? share_begin(bytes, rank_) : bytes, end = sum.shared_out ? share_begin(bytes, rank_ + 1) : bytes;
+  each_part(sum, posted_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+    const auto copy = [&](std::size_t first, std::size_t last) {
+      if (first >= last) return;
+      if (part.from) {
+        std::memcpy(mine + first, static_cast<const std::byte*>(part.from) + offset + (first - at), last - first);
+      } else {
+        std::memset(mine + first, 0, last - first);
+      }
+    };
+    copy(at, std::min(begin, at + count));
+    copy(std::max(end, at), at + count);
   });
   counters(rank_).posted.store(++posted_, std::memory_order_release);
   ring();
@@ -199,18 +203,23 @@ bool SharedMemory::can_add_share() const {
 
 void SharedMemory::add_share() {
   const Sum& sum = sum_of(summed_);
-  const std::size_t bytes = std::min(sum.bytes - (summed_ - sum.first_block) * block_size(size_), block_size(size_));
-  std::byte* places[kMaxRanks];
-  for (int rank = 0; rank < size_; ++rank) places[rank] = place(rank, summed_);
-  const std::size_t begin = share_begin(bytes, rank_, size_), end = rank_ + 1 == size_ ? bytes : share_begin(bytes, rank_ + 1, size_);
-  adder(sum.dtype)(places, size_, begin, end, places[rank_]);
-  if (!sum.makes.empty()) {
-    each_part(sum, summed_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
-      const Make& make = sum.makes[static_cast<std::size_t>(&part - sum.parts.data())];
-      const std::size_t first = std::max(at, begin), last = std::min(at + count, end);
-      if (make && first < last) make(offset + (first - at), last - first, places[rank_] + first);
-    });
-  }
+  const std::size_t bytes = block_bytes(sum, summed_), begin = share_begin(bytes, rank_), end = share_begin(bytes, rank_ + 1);
+  std::byte* const mine = place(rank_, summed_);
+  each_part(sum, summed_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+    const std::size_t first = std::max(at, begin), last = std::min(at + count, end);
+    if (first >= last) return;
+    const std::byte* addends[kMaxRanks];
+    for (int rank = 0; rank < size_; ++rank) addends[rank] = place(rank, summed_) + first;
+    if (part.from) {
+      addends[rank_] = static_cast<const std::byte*>(part.from) + offset + (first - at);
+    } else {
+      std::memset(mine + first, 0, last - first);
+    }
+    adder(sum.dtype)(addends, size_, last - first, mine + first);
+    if (sum.makes.empty()) return;
+    const Make& make = sum.makes[static_cast<std::size_t>(&part - sum.parts.data())];
+    if (make) make(offset + (first - at), last - first, mine + first);
+  });
   counters(rank_).summed.store(++summed_, std::memory_order_release);
   ring();
 }
@@ -234,10 +243,10 @@ void SharedMemory::take() {
       collect(sum, part, to, at, count);
       return;
     }
-    std::byte* places[] = {place(0, taken_) + at, place(1, taken_) + at};
+    const std::byte* addends[] = {place(0, taken_) + at, place(1, taken_) + at};
     // What is summed in place is nearer than its copy.
-    if (part.from == part.to) places[rank_] = to;
-    adder(sum.dtype)(places, 2, 0, count, to);
+    if (part.from == part.to) addends[rank_] = to;
+    adder(sum.dtype)(addends, 2, count, to);
   });
   counters(rank_).taken.store(++taken_, std::memory_order_release);
   if (!sum.shared_out) counters(rank_).summed.store(summed_ = taken_, std::memory_order_relaxed);
@@ -246,14 +255,24 @@ void SharedMemory::take() {
 
 // The bytes at … at+count-1 of the block that is taken, from the ranks that have added them.
 void SharedMemory::collect(const Sum& sum, const Part& part, std::byte* to, std::size_t at, std::size_t count) const {
-  const std::size_t bytes = std::min(sum.bytes - (taken_ - sum.first_block) * block_size(size_), block_size(size_));
+  const std::size_t bytes = block_bytes(sum, taken_);
   const bool made = !sum.makes.empty() && sum.makes[static_cast<std::size_t>(&part - sum.parts.data())];
   for (int rank = 0; rank < size_; ++rank) {
     if (made && rank == rank_) continue;  // it is there already
-    const std::size_t begin = std::max(at, share_begin(bytes, rank, size_));
-    const std::size_t end = std::min(at + count, rank + 1 == size_ ? bytes : share_begin(bytes, rank + 1, size_));
+    const std::size_t begin = std::max(at, share_begin(bytes, rank)), end = std::min(at + count, share_begin(bytes, rank + 1));
     if (begin < end) std::memcpy(to + (begin - at), place(rank, taken_) + begin, end - begin);
   }
+}
+
+std::size_t SharedMemory::block_bytes(const Sum& sum, std::uint64_t block) const {
+  return std::min(sum.bytes - (block - sum.first_block) * block_size(size_), block_size(size_));
+}
+
+// A block's elements are shared out by whole lines; the last rank's share ends with the block.
+std::size_t SharedMemory::share_begin(std::size_t block_bytes, int rank) const {
+  if (rank == size_) return block_bytes;
+  const std::size_t lines = block_bytes / kLine * static_cast<std::size_t>(rank), ranks = static_cast<std::size_t>(size_);
+  return std::min(block_bytes, (lines + ranks - 1) / ranks * kLine);
 }
 
 // Does what can be done without waiting; false when there is nothing.

@@ -17,9 +17,9 @@ namespace lockstep::collectives {
 // A piece of memory in which every rank has a row of places, through which sums of any length go block by block.
 //
 // A block's way: each rank copies its own into a place ("posted"), two ranks then add both places into their targets. More
-// ranks first add a share of the elements each into their own place ("summed") and collect the shares of the others; so do
-// two when something is made of the sum on its way (see make_of). A place is used again when all ranks have "taken" what was
-// in it. Nobody waits but in finish().
+// ranks, and two when the sum is shared out, first add a share of the elements each into their own place ("summed") and collect
+// the shares of the others; nobody copies the elements of its own share. A place is used again when all ranks have "taken" what
+// was in it. Nobody waits but in finish().
 class SharedMemory {
  public:
   // What a rank does while it waits: throws when waiting has no sense any more. Called every few milliseconds.
@@ -44,15 +44,16 @@ class SharedMemory {
   };
   // Begins to add the rows that the ranks' parts make up, elementwise and in the order of ranks; returns the number of the
   // sum. Every rank makes equal calls in the same order. What `from` points to must stay until finish() has returned;
-  // `to` is given by then (see target).
-  std::uint64_t start(std::vector<Part> parts, DType dtype);
+  // `to` is given by then (see target). Sharing out copies less and meets once more; more than two ranks always do.
+  std::uint64_t start(std::vector<Part> parts, DType dtype, bool share_out = false);
   // Forgets where the parts of an unfinished sum come from and go to, as their memory goes. Nobody can go on after that.
   void abandon(std::uint64_t sum) noexcept;
   // Where the sum of a part shall go; may be where it comes from.
   void target(std::uint64_t sum, std::size_t part, void* to);
   // Instead of the sum of a part, something that is made of it piece by piece shall be written to `to`: by each rank from its
   // share of the sum, fn(first byte of the piece in the part, its bytes, the piece), in place. What fn makes it also writes to this
-  // rank's `to` itself; the other ranks' pieces come there. Every rank says so, for the same parts, before it waits for any sum.
+  // rank's `to` itself; the other ranks' pieces come there. Every rank says so, for the same parts of sums that are shared out, before
+  // it waits for any sum.
   using Make = std::function<void(std::size_t offset, std::size_t bytes, std::byte* piece)>;
   void make_of(std::uint64_t sum, std::size_t part, void* to, Make fn);
   // Returns when the sum, and all that were begun before it, is in its targets.
@@ -84,6 +85,8 @@ class SharedMemory {
   void add_share();
   void take();
   void collect(const Sum& sum, const Part& part, std::byte* to, std::size_t at, std::size_t count) const;
+  std::size_t block_bytes(const Sum& sum, std::uint64_t block) const;
+  std::size_t share_begin(std::size_t block_bytes, int rank) const;
   template <typename Fn>
   void each_part(const Sum& sum, std::uint64_t block, Fn fn) const;
   void ring() const;

@@ -227,7 +227,7 @@ TEST(SharedMemory, SharesOutWhatIsMadeOfASum) {
       for (int step = 1; step <= 3; ++step) {
         for (std::size_t i = 0; i < count; ++i) gradient[i] = static_cast<float>(rank + step);
         std::fill(other.begin(), other.end(), 1.0F);
-        const auto first = memory.start({{gradient.data(), nullptr, count * 4}, {other.data(), nullptr, 20}}, DType::kFloat32);
+        const auto first = memory.start({{gradient.data(), nullptr, count * 4}, {other.data(), nullptr, 20}}, DType::kFloat32, true);
         const auto plain = memory.start({{other.data(), other.data(), 20}}, DType::kFloat32);
         std::vector<float> summed(5);
         memory.target(first, 1, summed.data());
