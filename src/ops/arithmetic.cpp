@@ -59,6 +59,7 @@ at::Tensor truncate_mod(const at::Tensor& a, const at::Tensor& b) {
 }
 // The value where b is zero must not reach the gradient either, hence the safe divisor.
 at::Tensor divide_no_nan(const at::Tensor& a, const at::Tensor& b) {
+  if (b.numel() == 1 && !b.requires_grad() && b.is_nonzero()) return at::div(a, b);
   const at::Tensor zero = b == 0;
   const at::Tensor safe = at::where(zero, at::ones({}, b.options()), b);
   return at::where(zero, at::zeros({}, a.options()), at::div(a, safe));

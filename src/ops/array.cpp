@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "lockstep/ops/array_rows.h"
+#include "lockstep/ops/fused.h"
 #include "lockstep/ops/kernels.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -436,6 +437,11 @@ Shapes pass_shapes(const Call& call) {
 }
 
 }  // namespace
+
+std::optional<Tensor> try_rows(const Tensor& x, std::int64_t begin, std::int64_t end) {
+  if (!x.is_value() || x.dtype() == DType::kString) return std::nullopt;
+  return wrap(aten(x).narrow(0, begin, end - begin));
+}
 
 void register_indexing(Table& table);
 

@@ -1,5 +1,6 @@
 #include "lockstep/ops/gradients.h"
 
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
@@ -140,10 +141,19 @@ CrossEntropy sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Te
             fmt::format("label {} at row {} is outside the {} classes: valid labels are [0, {})", data[i], i, classes, classes));
       }
     }
-    const at::Tensor log_p = at::log_softmax(logits, -1);
-    loss = -log_p.gather(1, index.unsqueeze(1)).squeeze(1);
+    const at::Tensor log_p = at::log_softmax(logits, -1).contiguous();
     backprop = log_p.exp();
-    backprop.scatter_add_(1, index.unsqueeze(1), at::full({index.size(0), 1}, -1.0, backprop.options()));
+    loss = at::empty({index.numel()}, log_p.options());
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, log_p.scalar_type(), "sparse_softmax_cross_entropy", [&] {
+      const auto* const from = log_p.const_data_ptr<scalar_t>();
+      auto* const to = loss.mutable_data_ptr<scalar_t>();
+      auto* const gradient = backprop.mutable_data_ptr<scalar_t>();
+      for (std::int64_t i = 0; i < index.numel(); ++i) {
+        const std::int64_t at = i * classes + data[i];
+        to[i] = -from[at];
+        gradient[at] -= scalar_t(1);
+      }
+    });
   }
   return tie(logits, labels, {loss, backprop});
 }

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/fit_order.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused.h"
 
 namespace lockstep::keras {
 namespace {
@@ -100,7 +101,9 @@ std::int64_t batch_rows(const Batch& batch) {
 
 Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
   const auto cut = [&](const Tensor& leaf) {
-    return begin == 0 && end == leaf.dim(0) ? leaf : ops::slice_axis(leaf, 0, begin, end);
+    if (begin == 0 && end == leaf.dim(0)) return leaf;
+    const auto rows = ops::try_rows(leaf, begin, end);
+    return rows ? *rows : ops::slice_axis(leaf, 0, begin, end);
   };
   return {map_defined(batch.x, cut), map_defined(batch.y, cut), map_defined(batch.sample_weight, cut)};
 }
