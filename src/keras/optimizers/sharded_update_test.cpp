@@ -1,0 +1,178 @@
+// Updates that workers of one machine share, by ranks that are threads of this process with memory of their own.
+#include <unistd.h>
+
+#include <random>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/tcp.h"
+#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/workers.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+
+namespace lockstep::optimizers {
+namespace {
+
+using Values = std::vector<float>;
+
+// One block in part, several blocks, and a few elements.
+const std::vector<std::int64_t> kSizes = {1000, 300001, 3};
+
+int free_port() {
+  static int next = 41000 + static_cast<int>(getpid() % 20000);
+  while (true) {
+    try {
+      const collectives::Listener probe("test", ++next);
+      return next;
+    } catch (const Error&) {  // taken
+    }
+  }
+}
+
+// fn(rank, the group) on a thread each.
+void with_workers(int size, const std::function<void(int, const collectives::CommunicatorPtr&)>& fn) {
+  collectives::JobOptions options;
+  for (int rank = 0; rank < size; ++rank) {
+    options.addresses.push_back("127.0.0.1:" + std::to_string(free_port()));
+    options.names.push_back("worker " + std::to_string(rank));
+  }
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&fn, options, rank]() mutable {
+      options.rank = rank;
+      fn(rank, collectives::join_job(std::move(options)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+Values random_values(std::int64_t size, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  Values values(static_cast<std::size_t>(size));
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+struct Model {
+  explicit Model(OptimizerPtr made) : optimizer(std::move(made)) {
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      variables.push_back(distribute::Variable::create(Tensor::from_vector(random_values(kSizes[i], static_cast<unsigned>(i))), {.name = "kernel"}));
+      variables.back()->set_path("layer_" + std::to_string(i) + "/kernel");
+    }
+    optimizer->build(variables);
+  }
+
+  // What one worker would be given: the sums of the ranks' gradients, added in their order.
+  Tensors gradients(int step, int rank) const {
+    Tensors out;
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      out.push_back(Tensor::from_vector(random_values(kSizes[i], static_cast<unsigned>(1000 * step + 10 * rank) + static_cast<unsigned>(i))));
+    }
+    return out;
+  }
+  void step_alone(int step, int ranks) {
+    Tensors sums = gradients(step, 0);
+    for (int rank = 1; rank < ranks; ++rank) {
+      const Tensors more = gradients(step, rank);
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        Values sum = sums[i].to_vector<float>();
+        const Values addend = more[i].to_vector<float>();
+        for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += addend[k];
+        sums[i] = Tensor::from_vector(sum);
+      }
+    }
+    optimizer->apply_aggregated(std::move(sums), variables);
+  }
+  void step_together(int step, const collectives::CommunicatorPtr& group) {
+    Tensors mine = gradients(step, group->rank());
+    collectives::GradientSum sum(*group, mine.size(), {});
+    sum.ready(2, mine[2]);
+    sum.ready(1, mine[1]);
+    auto sharded = optimizer->shard(group, mine, variables);
+    ASSERT_TRUE(sharded.has_value());
+    Tensors exact{Tensor::from_vector(Values{1})};
+    sum.finish(mine, exact, sharded->updates);
+    sharded->commit();
+    EXPECT_EQ(exact[0].item<float>(), static_cast<float>(group->size()));
+  }
+
+  std::vector<Values> state() const {
+    std::vector<Values> out;
+    for (const VariablePtr& each : variables) out.push_back(each->numpy().to_vector<float>());
+    for (const VariablePtr& each : optimizer->variables()) {
+      if (each->dtype() == DType::kFloat32) out.push_back(each->numpy().to_vector<float>());
+    }
+    return out;
+  }
+
+  OptimizerPtr optimizer;
+  Variables variables;
+};
+
+std::vector<std::function<OptimizerPtr()>> rules() {
+  return {[] { return SGD(); },
+          [] { return SGD({.momentum = 0.9, .nesterov = true, .weight_decay = 0.01}); },
+          [] { return Adam(); },
+          [] { return Adam({.amsgrad = true, .use_ema = true, .ema_momentum = 0.5, .ema_overwrite_frequency = 2}); },
+          [] { return AdamW({.weight_decay = 0.02}); },
+          [] { return RMSprop({.momentum = 0.5, .centered = true}); }};
+}
+
+TEST(ShardedUpdate, IsToTheBitWhatEachWouldDo) {
+  for (const int size : {2, 3}) {
+    with_workers(size, [size](int, const collectives::CommunicatorPtr& group) {
+      for (const auto& rule : rules()) {
+        Model shared(rule()), alone(rule());
+        for (int step = 0; step < 3; ++step) {
+          shared.step_together(step, group);
+          alone.step_alone(step, size);
+          EXPECT_TRUE(shared.state() == alone.state()) << dump_json(alone.optimizer->config()) << " step " << step;
+        }
+        EXPECT_EQ(shared.optimizer->iterations(), 3);
+        group->barrier();
+      }
+    });
+  }
+}
+
+// A value that somebody holds stays as it was, a slot can be written to between steps, and a step may go the other way.
+TEST(ShardedUpdate, SlotsAreVariablesLikeOthers) {
+  with_workers(2, [](int, const collectives::CommunicatorPtr& group) {
+    Model shared(Adam()), alone(Adam());
+    const VariablePtr velocity = shared.optimizer->variables().back();
+    for (int step = 0; step < 2; ++step) shared.step_together(step, group), alone.step_alone(step, 2);
+    const Tensor held = velocity->numpy();
+    const Values before = held.to_vector<float>();
+    shared.step_together(2, group), alone.step_alone(2, 2);
+    EXPECT_EQ(held.to_vector<float>(), before);
+    EXPECT_NE(velocity->numpy().to_vector<float>(), before);
+
+    shared.step_alone(3, 2), alone.step_alone(3, 2);
+    EXPECT_TRUE(shared.state() == alone.state()) << "after a step that each made alone";
+    shared.step_together(4, group), alone.step_alone(4, 2);
+    EXPECT_TRUE(shared.state() == alone.state()) << "after one made together again";
+
+    for (Model* model : {&shared, &alone}) model->optimizer->variables().back()->assign(held);
+    shared.step_together(5, group), alone.step_alone(5, 2);
+    EXPECT_TRUE(shared.state() == alone.state()) << "after a slot was written to";
+    group->barrier();
+  });
+}
+
+TEST(ShardedUpdate, WhatNeedsWholeGradientsIsNotShared) {
+  with_workers(2, [](int rank, const collectives::CommunicatorPtr& group) {
+    for (const OptimizerPtr& optimizer : {SGD({.clipnorm = 1.0}), SGD({.global_clipnorm = 1.0}), SGD({.clipvalue = 1.0}), Adam({.loss_scale_factor = 2}),
+                                          Adam({.gradient_accumulation_steps = 2}), Lamb(), LossScaleOptimizer(Adam())}) {
+      Model model(optimizer);
+      EXPECT_FALSE(model.optimizer->shard(group, model.gradients(0, rank), model.variables)) << dump_json(optimizer->config());
+    }
+    group->barrier();
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::optimizers
