@@ -1,7 +1,9 @@
 """Jobs of several lockstep processes over loopback."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -10,10 +12,13 @@ import lockstep_tool as tool
 
 
 def free_ports(count):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
+    """Below those that the system gives to outgoing connections, which could take them before a worker does."""
+    ports = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(10000, 32000)
+        with contextlib.suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            ports += [port] if port not in ports else []
     return ports
 
 
