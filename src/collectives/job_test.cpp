@@ -10,56 +10,19 @@
 #include "lockstep/base/json.h"
 #include "lockstep/collectives/job_store.h"
 #include "lockstep/collectives/tcp.h"
+#include "lockstep/collectives/threaded_job.h"
 #include "lockstep/collectives/workers.h"
 
 namespace lockstep::collectives {
 namespace {
 
 using std::chrono::milliseconds;
+using threaded_job::free_addresses;
+using threaded_job::job;
+using threaded_job::run;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Ports that nobody uses at the moment, below those that the system gives to outgoing connections; other processes' tests look
-// for theirs elsewhere.
-std::vector<std::string> free_addresses(int count) {
-  static int next = 21000 + static_cast<int>(getpid() % 1000) * 11;
-  std::vector<std::string> out;
-  while (static_cast<int>(out.size()) < count) {
-    const int port = next++;
-    try {
-      const Listener probe("test", port);
-      out.push_back("127.0.0.1:" + std::to_string(port));
-    } catch (const Error&) {  // taken
-    }
-  }
-  return out;
-}
-
-JobOptions job(int rank, const std::vector<std::string>& addresses) {
-  JobOptions options;
-  options.rank = rank;
-  options.addresses = addresses;
-  for (std::size_t i = 0; i < addresses.size(); ++i) options.names.push_back("worker " + std::to_string(i) + " (" + addresses[i] + ")");
-  return options;
-}
-
-// Runs fn(rank) on a thread each; the messages of what they threw.
-std::vector<std::string> run(int size, const std::function<void(int)>& fn) {
-  std::vector<std::string> messages(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        fn(rank);
-      } catch (const Error& error) {
-        messages[static_cast<std::size_t>(rank)] = std::string(code_name(error.code())) + ": " + error.message();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return messages;
-}
 
 TEST(Job, RanksReduceGatherAndBroadcast) {
   const auto addresses = free_addresses(3);

@@ -111,7 +111,6 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   // The same for a value in memory that other workers write to during a step (an optimizer's slots): from now on reads give copies
   // of it, until something else is written to the variable.
   void set_common_value(Tensor value);
-  bool has_common_value() const;
   // The value across replicas, for whoever looks at it between two steps and keeps nothing: a common value as it lies.
   Tensor peek() const;
 
@@ -120,6 +119,7 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   void check(const Tensor& value, const char* what) const;
   void update(const Tensor& argument, const char* op);
   void write_everywhere(const Tensor& value);
+  bool has_common_value() const;
   Tensor combined(const ReplicaContext& context, const Tensors& values) const;
   int num_replicas() const;
 

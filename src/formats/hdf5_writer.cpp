@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/hdf5_encoding.h"
 #include "lockstep/formats/hdf5_group_blocks.h"
+#include "lockstep/io/bytes.h"
 
 namespace lockstep::formats {
 namespace {
@@ -23,10 +24,6 @@ constexpr std::uint64_t kDataAlignment = 64;  // so that a mapping of the file c
 constexpr std::size_t kHeapMinimum = 4096;    // of a global heap collection
 constexpr std::size_t kHeapTarget = 1 << 20;
 constexpr std::size_t kMaxAttributeStrings = 4000;  // 16 bytes each must fit a header message of 64 KB
-
-constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 // A string in the global heap: which collection, and its index there.
 struct HeapReference {
@@ -313,7 +310,7 @@ void Hdf5Writer::build() {
   const std::uint64_t metadata_size = at;
   for (Node* node : plan->datasets) {
     if (node->data_size == 0) continue;
-    at = align_up(at, kDataAlignment);
+    at = io::align_up(at, kDataAlignment);
     node->data_address = at;
     at += node->data_size;
   }

@@ -1,8 +1,9 @@
-// Little-endian numbers in byte strings.
+// Little-endian numbers in byte strings, and sizes in bytes.
 #pragma once
 
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -25,5 +26,8 @@ template <typename T>
 void append_le(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
+
+// The least multiple of `multiple` that is no less than `value`.
+constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 }  // namespace lockstep::io

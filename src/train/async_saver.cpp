@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/io/bytes.h"
 
 namespace lockstep::train {
 namespace {
@@ -27,14 +28,12 @@ struct Buffer {
   std::size_t size = 0;
 };
 
-std::size_t padded(std::size_t size, std::size_t to = kAlignment) { return (size + to - 1) / to * to; }
-
 // Large pages make the first use of new memory cost little more than the copy.
 Buffer new_buffer(std::size_t size) {
   const std::size_t alignment = size >= kLargePage ? kLargePage : kAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, padded(size, alignment)));
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, io::align_up(size, alignment)));
   if (memory == nullptr) throw_resource_exhausted("no memory for a copy of the state to be saved asynchronously");
-  if (alignment == kLargePage) ::madvise(memory, padded(size, alignment), MADV_HUGEPAGE);
+  if (alignment == kLargePage) ::madvise(memory, io::align_up(size, alignment), MADV_HUGEPAGE);
   return {std::unique_ptr<std::byte, Free>(memory), size};
 }
 
@@ -70,7 +69,7 @@ void CopyBuffers::copy(std::vector<formats::TensorData*> tensors) {
   if (!pool_) pool_ = std::make_shared<Pool>();
   std::erase_if(tensors, [](const auto* each) { return each->bytes.empty(); });
   std::size_t size = 0;
-  for (const auto* each : tensors) size += padded(each->bytes.size());
+  for (const auto* each : tensors) size += io::align_up(each->bytes.size(), kAlignment);
   if (size == 0) return;
   const std::shared_ptr<Buffer> buffer(new Buffer(pool_->take(size)), [pool = pool_](Buffer* each) {
     pool->give_back(std::move(*each));
@@ -86,7 +85,7 @@ void CopyBuffers::copy(std::vector<formats::TensorData*> tensors) {
   for (auto* each : tensors) {
     pieces.push_back({base + at, each->bytes});
     each->bytes = {base + at, each->bytes.size()};
-    at += padded(each->bytes.size());
+    at += io::align_up(each->bytes.size(), kAlignment);
   }
   // Bytes begin … end-1 of the buffer.
   const auto copy_range = [&](std::size_t begin, std::size_t end) {

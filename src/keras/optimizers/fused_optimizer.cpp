@@ -3,6 +3,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "lockstep/io/bytes.h"
+
 namespace lockstep::optimizers {
 namespace {
 
@@ -11,8 +13,6 @@ constexpr std::size_t kAlignment = 64;
 std::size_t bytes_of(const distribute::Variable& variable) {
   return static_cast<std::size_t>(variable.shape().num_elements().value()) * dtype_size(variable.dtype());
 }
-
-std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
 
@@ -28,13 +28,13 @@ struct FusedOptimizer::SlotMemory {
 
   SlotMemory(collectives::CommunicatorPtr group, const Variables& slots) : workers(std::move(group)) {
     std::size_t size = kAlignment;
-    for (const VariablePtr& slot : slots) size += padded(bytes_of(*slot));
+    for (const VariablePtr& slot : slots) size += io::align_up(bytes_of(*slot), kAlignment);
     memory = workers->shared_memory(size);
     std::byte* at = memory.get();
     for (const VariablePtr& slot : slots) {
       if (!memory) break;
       places[slot.get()] = {at, Tensor::from_data(formats::TensorData{slot->dtype(), slot->shape(), {at, bytes_of(*slot)}, {}, memory})};
-      at += padded(bytes_of(*slot));
+      at += io::align_up(bytes_of(*slot), kAlignment);
     }
   }
 };
@@ -66,7 +66,7 @@ struct FusedOptimizer::Shards {
 };
 
 std::optional<ShardedStep> FusedOptimizer::shard(const collectives::CommunicatorPtr& workers, const Tensors& gradients, const Variables& variables) {
-  if (!is_elementwise() || !workers->shares_memory()) return std::nullopt;
+  if (!is_elementwise()) return std::nullopt;
   build(variables);
   std::vector<std::size_t> indices, places;
   for (std::size_t i = 0; i < gradients.size(); ++i) {

@@ -1,16 +1,11 @@
 // Updates that workers of one machine share, by ranks that are threads of this process with memory of their own.
-#include <unistd.h>
-
 #include <random>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/base/error.h"
-#include "lockstep/collectives/tcp.h"
 #include "lockstep/collectives/tensors.h"
-#include "lockstep/collectives/workers.h"
+#include "lockstep/collectives/threaded_job.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 
 namespace lockstep::optimizers {
@@ -21,33 +16,13 @@ using Values = std::vector<float>;
 // One block in part, several blocks, and a few elements.
 const std::vector<std::int64_t> kSizes = {1000, 300001, 3};
 
-// Below the ports that the system gives to outgoing connections.
-int free_port() {
-  static int next = 10000 + static_cast<int>(getpid() % 1000) * 10;
-  while (true) {
-    try {
-      const collectives::Listener probe("test", ++next);
-      return next;
-    } catch (const Error&) {  // taken
-    }
-  }
-}
-
 // fn(rank, the group) on a thread each.
 void with_workers(int size, const std::function<void(int, const collectives::CommunicatorPtr&)>& fn) {
-  collectives::JobOptions options;
-  for (int rank = 0; rank < size; ++rank) {
-    options.addresses.push_back("127.0.0.1:" + std::to_string(free_port()));
-    options.names.push_back("worker " + std::to_string(rank));
-  }
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&fn, options, rank]() mutable {
-      options.rank = rank;
-      fn(rank, collectives::join_job(std::move(options)));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto addresses = collectives::threaded_job::free_addresses(size);
+  const auto messages = collectives::threaded_job::run(size, [&](int rank) {
+    fn(rank, collectives::join_job(collectives::threaded_job::job(rank, addresses)));
+  });
+  EXPECT_THAT(messages, ::testing::Each(""));
 }
 
 Values random_values(std::int64_t size, unsigned seed) {
