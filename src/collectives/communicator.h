@@ -18,7 +18,7 @@ namespace lockstep::collectives {
 class Pending {
  public:
   virtual ~Pending() = default;
-  // Returns when the result is there; throws what the collective would have thrown.
+  // Returns when the result is there, at once when it was there before; throws what the collective would have thrown.
   virtual void wait() = 0;
 };
 
@@ -31,7 +31,7 @@ struct Addend {
 
 // What ranks make together of a float32 addend's sum, each of the share that it adds. make(begin, count, piece): `piece` holds the
 // sums of elements begin … begin+count-1; make replaces them by what they become, and writes that to `target` too, whose other
-// elements come from the other ranks. `target` is contiguous, of the addend's shape.
+// elements come from the other ranks. `target` is contiguous, of the addend's shape. `make` must not hold what waits for it.
 struct ShardedUpdate {
   Tensor target;
   std::function<void(std::int64_t begin, std::int64_t count, float* piece)> make;
@@ -41,8 +41,10 @@ struct ShardedUpdate {
 class PendingSum {
  public:
   virtual ~PendingSum() = default;
-  // Only among ranks that share memory; every rank says so of the same addends, before any sum begun aside is waited for.
+  // Only among ranks that share memory; every rank says so of the same addends, before it waits for this sum or a later one.
   virtual void update(std::size_t addend, ShardedUpdate update);
+  // Returns when this rank has made its share of the updates: nobody waits for this rank any more. wait() then waits for the others.
+  virtual void make_share() {}
   // The sums, in the order of the addends; undefined where an update was made of one. `targets`: where they may be put; none, or
   // contiguous tensors of the addends' shapes, some perhaps undefined. Sums are waited for in the order in which they were begun.
   virtual Tensors wait(const Tensors& targets = {}) = 0;

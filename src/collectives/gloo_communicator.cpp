@@ -107,11 +107,13 @@ class MemorySum final : public Pending, public PendingSum {
     std::vector<std::int64_t> shape;
     at::ScalarType type;
   };
-  MemorySum(std::shared_ptr<SharedMemory> memory, std::uint64_t sum, std::function<void()> finish)
-      : memory_(std::move(memory)), sum_(sum), finish_(std::move(finish)) {}
+  using Step = void (SharedMemory::*)(std::uint64_t, const SharedMemory::Patience&);
+  MemorySum(std::shared_ptr<SharedMemory> memory, std::uint64_t sum, std::function<void(Step)> go)
+      : memory_(std::move(memory)), sum_(sum), go_(std::move(go)) {}
   ~MemorySum() override { memory_->abandon(sum_); }
 
-  void wait() override { finish_(); }
+  void wait() override { go_(&SharedMemory::finish); }
+  void make_share() override { go_(&SharedMemory::add); }
   Tensors wait(const Tensors& targets) override {
     Tensors sums;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -123,7 +125,7 @@ class MemorySum final : public Pending, public PendingSum {
       sums.push_back(given ? targets[i] : wrap(at::empty(results[i].shape, at::TensorOptions().dtype(results[i].type))));
       memory_->target(sum_, i, aten(sums.back()).data_ptr());
     }
-    finish_();
+    wait();
     return sums;
   }
   void update(std::size_t addend, ShardedUpdate update) override {
@@ -142,13 +144,13 @@ class MemorySum final : public Pending, public PendingSum {
  private:
   std::shared_ptr<SharedMemory> memory_;
   std::uint64_t sum_;
-  std::function<void()> finish_;
+  std::function<void(Step)> go_;
   Tensors updates_;  // the targets of what is made of sums
 };
 
 at::Tensor bytes_tensor(std::size_t size) { return at::zeros({static_cast<std::int64_t>(size)}, at::kByte); }
 
-class GlooCommunicator final : public Communicator {
+class GlooCommunicator final : public Communicator, public std::enable_shared_from_this<GlooCommunicator> {
  public:
   // Connects the ranks under a name that is new in the job.
   GlooCommunicator(JobPtr job, const std::string& name) : job_(std::move(job)), name_(name), group_(new Group(connect(name))) {}
@@ -296,12 +298,14 @@ class GlooCommunicator final : public Communicator {
     job_->check();
     begun_ = job_->health->next_collective();
     const std::uint64_t sum = memory->start(std::move(parts), dtype, share_out);
-    return std::make_unique<MemorySum>(memory, sum, [this, at = memory.get(), sum] { finish_in_memory(*at, sum); });
+    return std::make_unique<MemorySum>(memory, sum, [self = shared_from_this(), at = memory.get(), sum](MemorySum::Step step) {
+      self->go_in_memory(*at, step, sum);
+    });
   }
 
-  void finish_in_memory(SharedMemory& memory, std::uint64_t sum) {
+  void go_in_memory(SharedMemory& memory, MemorySum::Step step, std::uint64_t sum) {
     const Clock::time_point begin = Clock::now();
-    memory.finish(sum, [&] {
+    (memory.*step)(sum, [&] {
       job_->check();
       look_after(begun_);
       const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
@@ -384,7 +388,7 @@ class GlooCommunicator final : public Communicator {
   Group* group_;
   std::shared_ptr<SharedMemory> memory_, aside_;  // null: ranks on several machines
   std::vector<std::unique_ptr<ProcessWatch>> watches_;  // of all ranks, with memory_
-  std::uint64_t begun_ = 0;  // the last sum in memory: whoever has not come to it is late
+  std::atomic<std::uint64_t> begun_{0};  // the last sum in memory: whoever has not come to it is late
 };
 
 }  // namespace

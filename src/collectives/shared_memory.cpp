@@ -109,8 +109,10 @@ std::byte* SharedMemory::place(int rank, std::uint64_t block) const {
 bool SharedMemory::can_sum(DType dtype) { return adder(dtype) != nullptr; }
 
 std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype, bool share_out) {
-  Sum sum{std::move(parts), dtype, share_out || size_ > 2, 0, end_block_, 0, {}};
+  Sum sum{std::move(parts), dtype, share_out || size_ > 2, 0, 0, 0, {}, false};
   for (const Part& part : sum.parts) sum.bytes += part.bytes;
+  const std::lock_guard lock(mutex_);
+  sum.first_block = end_block_;
   end_block_ += (sum.bytes + block_size(size_) - 1) / block_size(size_);
   sum.end_block = end_block_;
   sums_.push_back(std::move(sum));
@@ -119,11 +121,13 @@ std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype, bool sha
 }
 
 void SharedMemory::target(std::uint64_t sum, std::size_t part, void* to) {
+  const std::lock_guard lock(mutex_);
   sums_.at(static_cast<std::size_t>(sum - first_sum_)).parts.at(part).to = to;
 }
 
 void SharedMemory::make_of(std::uint64_t sum, std::size_t part, void* to, Make fn) {
   target(sum, part, to);
+  const std::lock_guard lock(mutex_);
   Sum& made = sums_[static_cast<std::size_t>(sum - first_sum_)];
   if (!made.shared_out) throw_internal("something is to be made of a sum that is not shared out");
   made.makes.resize(made.parts.size());
@@ -131,17 +135,29 @@ void SharedMemory::make_of(std::uint64_t sum, std::size_t part, void* to, Make f
 }
 
 void SharedMemory::abandon(std::uint64_t sum) noexcept {
+  const std::lock_guard lock(mutex_);
   if (sum < first_sum_) return;
   Sum& left = sums_[static_cast<std::size_t>(sum - first_sum_)];
   for (Part& part : left.parts) part.from = part.to = nullptr;
   left.makes.clear();
+  left.unwanted = summed_ >= left.end_block;
+}
+
+void SharedMemory::add(std::uint64_t sum, const Patience& patience) {
+  const std::lock_guard lock(mutex_);
+  if (sum < first_sum_) return;
+  const std::uint64_t end = sums_[static_cast<std::size_t>(sum - first_sum_)].end_block;
+  while (summed_ < end) {
+    if (!advance(end)) wait(end, patience);
+  }
 }
 
 void SharedMemory::finish(std::uint64_t sum, const Patience& patience) {
+  const std::lock_guard lock(mutex_);
   if (sum < first_sum_) return;
   const std::uint64_t end = sums_[static_cast<std::size_t>(sum - first_sum_)].end_block;
   while (taken_ < end) {
-    if (!advance()) wait(patience);
+    if (!advance(end)) wait(end, patience);
   }
   for (; first_sum_ <= sum; ++first_sum_) sums_.pop_front();
 }
@@ -193,8 +209,8 @@ void SharedMemory::post() {
   ring();
 }
 
-bool SharedMemory::can_add_share() const {
-  if (summed_ == posted_ || !sum_of(summed_).shared_out) return false;
+bool SharedMemory::can_add_share(std::uint64_t end) const {
+  if (summed_ >= std::min(posted_, end) || !sum_of(summed_).shared_out) return false;
   for (int rank = 0; rank < size_; ++rank) {
     if (counters(rank).posted.load(std::memory_order_acquire) <= summed_) return false;
   }
@@ -224,8 +240,8 @@ void SharedMemory::add_share() {
   ring();
 }
 
-bool SharedMemory::can_take() const {
-  if (taken_ == posted_) return false;
+bool SharedMemory::can_take(std::uint64_t end) const {
+  if (taken_ >= std::min(posted_, end)) return false;
   const bool shared_out = sum_of(taken_).shared_out;
   for (int rank = 0; rank < size_; ++rank) {
     const Counters& theirs = counters(rank);
@@ -237,6 +253,7 @@ bool SharedMemory::can_take() const {
 void SharedMemory::take() {
   const Sum& sum = sum_of(taken_);
   each_part(sum, taken_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+    if (sum.unwanted) return;
     if (!part.to) throw_internal("a sum is to be finished before one that was begun earlier has got its targets");
     std::byte* const to = static_cast<std::byte*>(part.to) + offset;
     if (sum.shared_out) {
@@ -275,13 +292,14 @@ std::size_t SharedMemory::share_begin(std::size_t block_bytes, int rank) const {
   return std::min(block_bytes, (lines + ranks - 1) / ranks * kLine);
 }
 
-// Does what can be done without waiting; false when there is nothing.
-bool SharedMemory::advance() {
+// Does what can be done without waiting: posts, and goes on with the blocks before `end`, as it may not be known yet what becomes of
+// later ones. False when there is nothing.
+bool SharedMemory::advance(std::uint64_t end) {
   if (can_post()) {
     post();
-  } else if (can_add_share()) {
+  } else if (can_add_share(end)) {
     add_share();
-  } else if (can_take()) {
+  } else if (can_take(end)) {
     take();
   } else {
     return false;
@@ -297,9 +315,9 @@ void SharedMemory::ring() const {
   }
 }
 
-void SharedMemory::wait(const Patience& patience) {
+void SharedMemory::wait(std::uint64_t end, const Patience& patience) {
   Header& header = this->header();
-  const auto ready = [this] { return can_post() || can_add_share() || can_take(); };
+  const auto ready = [this, end] { return can_post() || can_add_share(end) || can_take(end); };
   for (int spin = 0; spin < kSpins + kYields; ++spin) {
     if (ready()) return;
     if (spin < kSpins) {

@@ -1,5 +1,8 @@
 #include "lockstep/collectives/tensors.h"
 
+#include <atomic>
+#include <mutex>
+
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
@@ -10,8 +13,6 @@
 
 namespace lockstep::collectives {
 namespace {
-
-constexpr std::int64_t kSmallBucket = 64 << 10;  // bytes, where sums are cheap
 
 at::ScalarType travelling_type(at::ScalarType type, Compression compression) {
   if (type == at::kBool) return at::kByte;
@@ -67,6 +68,24 @@ class PackedSum final : public PendingSum {
   std::unique_ptr<Pending> pending_;
 };
 
+// What the other ranks make of sums, after this one has made its share.
+class OthersShares final : public Pending {
+ public:
+  explicit OthersShares(std::vector<std::unique_ptr<PendingSum>> sums) : sums_(std::move(sums)) {}
+  void wait() override {
+    if (there_.load(std::memory_order_acquire)) return;
+    const std::lock_guard lock(mutex_);
+    for (const auto& sum : sums_) sum->wait();
+    sums_.clear();
+    there_.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PendingSum>> sums_;
+  std::atomic<bool> there_{false};
+};
+
 // Tensors on their way, in packs that follow from their order, types and sizes alone.
 class Packs {
  public:
@@ -100,24 +119,40 @@ class Packs {
     addend.value = std::move(value);
   }
 
-  // What shall be made of the sum of number `at`, once it is on its way.
+  // What shall be made of the sum of number `at`, once it is on its way; it travels alone.
   void update(std::size_t at, const ShardedUpdate& update) {
     const auto [pack, place] = find(at);
     pack->sum->update(place, update);
+    pack->updates = true;
+  }
+
+  // Makes this rank's share of the updates. What is left of them; null where there are none.
+  std::shared_ptr<Pending> make_updates() {
+    std::vector<std::unique_ptr<PendingSum>> begun;
+    for (Pack& pack : packs_) {
+      if (!pack.updates) continue;
+      pack.sum->make_share();
+      begun.push_back(std::move(pack.sum));
+    }
+    return begun.empty() ? nullptr : std::make_shared<OthersShares>(std::move(begun));
   }
 
   void send() {
     if (open_.empty()) return;
     auto sum = group_.sum_async(open_, aside_);
-    packs_.push_back({std::exchange(open_, {}), std::move(sum)});
+    packs_.push_back({std::exchange(open_, {}), std::move(sum), false});
     open_bytes_ = 0;
   }
 
-  // The sums of all that was appended.
+  // The sums of all that was appended; undefined where they became updates.
   Tensors wait() {
     send();
     Tensors sums;
     for (Pack& pack : packs_) {
+      if (pack.updates) {
+        sums.emplace_back();
+        continue;
+      }
       Tensors targets;
       for (const Addend& addend : pack.addends) targets.push_back(addend.ours ? addend.value : Tensor());
       for (Tensor& sum : pack.sum->wait(targets)) {
@@ -132,6 +167,7 @@ class Packs {
   struct Pack {
     std::vector<Addend> addends;
     std::unique_ptr<PendingSum> sum;  // goes first, as it looks at the addends
+    bool updates = false;
   };
 
   // The pack on its way that has number `at`, and the place in it; null when it has not been sent.
@@ -185,56 +221,81 @@ void sum(Communicator& group, Tensors& values, const SumOptions& options) {
 }
 
 struct GradientSum::Sending {
-  Packs packs;
-  std::vector<std::size_t> places;  // of what was appended
+  Packs early, late;                // begun as gradients come, and at the end
+  std::vector<std::size_t> places;  // of the gradients that are begun early
 };
 
 GradientSum::GradientSum(Communicator& group, std::size_t count, const SumOptions& options)
-    : group_(group), options_(options), next_(count), ready_(count) {
-  const std::int64_t bytes = options.bytes_per_pack > 0 ? options.bytes_per_pack : group.shares_memory() ? kSmallBucket : kDefaultBytesPerBucket;
+    : group_(group),
+      options_(options),
+      bucket_(options.bytes_per_pack > 0 ? options.bytes_per_pack : group.shares_memory() ? kBytesOfLarge : kDefaultBytesPerBucket),
+      next_(count),
+      ready_(count) {
   // A layer may add up something else over the ranks while gradients are on their way.
-  sending_.reset(new Sending{Packs(group, bytes, true), {}});
+  sending_.reset(new Sending{Packs(group, bucket_, true), Packs(group, kDefaultBytesPerPack), {}});
 }
 GradientSum::~GradientSum() = default;
 
-bool GradientSum::takes_updates() const { return group_.shares_memory() && options_.compression == Compression::kNone; }
+std::int64_t GradientSum::bytes_of(const Tensor& gradient) const {
+  const at::ScalarType type = travelling_type(aten(gradient).scalar_type(), options_.compression);
+  return aten(gradient).numel() * static_cast<std::int64_t>(c10::elementSize(type));
+}
+
+bool GradientSum::takes_update(const Tensor& gradient) const {
+  return group_.shares_memory() && options_.compression == Compression::kNone && bytes_of(gradient) >= bucket_;
+}
+
+// Small ones of ranks that share memory go together.
+bool GradientSum::waits_for_the_end(const Tensor& gradient) const { return group_.shares_memory() && bytes_of(gradient) < bucket_; }
 
 void GradientSum::ready(std::size_t place, const Tensor& gradient) {
   ready_.at(place) = gradient;
-  for (; next_ > 0 && ready_[next_ - 1].defined(); --next_) append(next_ - 1, ready_[next_ - 1]);
+  for (; next_ > 0 && ready_[next_ - 1].defined(); --next_) {
+    if (!waits_for_the_end(ready_[next_ - 1])) begin(next_ - 1, ready_[next_ - 1]);
+  }
 }
 
-void GradientSum::append(std::size_t place, Tensor gradient) {
-  sending_->packs.append(std::move(gradient), !options_.idle, options_.compression);
+void GradientSum::begin(std::size_t place, Tensor gradient) {
+  sending_->early.append(std::move(gradient), !options_.idle, options_.compression);
   sending_->places.push_back(place);
 }
 
-void GradientSum::finish(Tensors& gradients, Tensors& exact, const std::vector<ShardedUpdate>& updates) {
+std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact, const std::vector<ShardedUpdate>& updates) {
   std::vector<std::pair<std::size_t, IndexedSlices>> slices;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (const auto& rows = ops::slices_of(gradients[i])) slices.emplace_back(i, *rows);
   }
   ready_.clear();
-  Packs& packs = sending_->packs;
-  for (std::size_t k = 0; k < sending_->places.size(); ++k) packs.give(k, std::move(gradients[sending_->places[k]]));
-  for (; next_ > 0; --next_) {
-    if (gradients[next_ - 1].defined()) append(next_ - 1, std::exchange(gradients[next_ - 1], {}));
+  auto& [early, late, places] = *sending_;
+  for (std::size_t k = 0; k < places.size(); ++k) early.give(k, std::move(gradients[places[k]]));
+  std::vector<Tensor*> last;  // what travels at the end, whichever way
+  for (std::size_t i = gradients.size(); i-- > 0;) {
+    if (!gradients[i].defined()) continue;
+    if (waits_for_the_end(gradients[i])) {
+      last.push_back(&gradients[i]);
+      late.append(std::move(gradients[i]), !options_.idle, options_.compression);
+    } else {
+      begin(i, std::move(gradients[i]));
+    }
   }
-  std::vector<std::size_t> exact_places;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    if (!exact[i].defined()) continue;
-    exact_places.push_back(i);
-    packs.append(std::move(exact[i]), true);
+  Packs& with_exact = group_.shares_memory() ? late : early;
+  for (Tensor& value : exact) {
+    if (!value.defined()) continue;
+    last.push_back(&value);
+    with_exact.append(std::move(value), true);
   }
-  packs.send();
-  const std::size_t count = sending_->places.size();
-  for (std::size_t k = 0; k < count && !updates.empty(); ++k) {
-    if (const ShardedUpdate& update = updates[sending_->places[k]]; update.make) packs.update(k, update);
+  early.send();
+  late.send();
+  for (std::size_t k = 0; k < places.size() && !updates.empty(); ++k) {
+    if (const ShardedUpdate& update = updates[places[k]]; update.make) early.update(k, update);
   }
-  Tensors sums = packs.wait();
-  for (std::size_t k = 0; k < count; ++k) gradients[sending_->places[k]] = std::move(sums[k]);
-  for (std::size_t k = 0; k < exact_places.size(); ++k) exact[exact_places[k]] = std::move(sums[count + k]);
+  std::shared_ptr<Pending> others = early.make_updates();
+  Tensors sums = early.wait();
+  for (Tensor& sum : late.wait()) sums.push_back(std::move(sum));
+  for (std::size_t k = 0; k < places.size(); ++k) gradients[places[k]] = std::move(sums[k]);
+  for (std::size_t k = 0; k < last.size(); ++k) *last[k] = std::move(sums[places.size() + k]);
   for (const auto& [i, rows] : slices) ops::set_slices(gradients[i], gather_slices(group_, rows, options_.idle));
+  return others;
 }
 
 namespace {

@@ -1,8 +1,11 @@
 // Sums of tensors as they come: over ranks that are threads, and through the memory that ranks of one machine share.
 #include "lockstep/collectives/tensors.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
+#include <cstring>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -250,6 +253,51 @@ TEST(SharedMemory, SharesOutWhatIsMadeOfASum) {
     });
     EXPECT_TRUE(std::all_of(makers.begin(), makers.end(), [](const auto& times) { return times == 3; }));
   }
+}
+
+// Once a rank has added its share, the others need nothing of it; what it gives up then does not stop later sums.
+TEST(SharedMemory, AShareThatIsAddedNeedsNoFurtherCalls) {
+  constexpr std::size_t kCount = 100000;
+  std::atomic<bool> gone_on{false};
+  with_memory(2, [&](int rank, SharedMemory& memory) {
+    std::vector<float> gradient(kCount, 1.0F), value(kCount), later(10, 1.0F);
+    const auto sum = memory.start({{gradient.data(), nullptr, kCount * 4}}, DType::kFloat32, true);
+    memory.make_of(sum, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
+      // Rank 1 makes its share after rank 0 has gone on.
+      for (int wait = 0; rank == 1 && !gone_on && wait < 5000; ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::memcpy(value.data() + offset / 4, piece, bytes);
+    });
+    memory.add(sum, [] {});
+    if (rank == 0) {
+      EXPECT_FALSE(gone_on.exchange(true));
+      EXPECT_EQ(std::count(value.begin(), value.end(), 2.0F), kCount / 2);
+      memory.finish(sum, [] {});
+      EXPECT_THAT(value, Each(2));
+    } else {
+      EXPECT_TRUE(gone_on);
+      memory.abandon(sum);
+    }
+    memory.finish(memory.start({{later.data(), later.data(), 40}}, DType::kFloat32, true), [] {});
+    EXPECT_THAT(later, Each(2));
+  });
+}
+
+// What becomes of a sum may be said after an earlier one has been waited for.
+TEST(SharedMemory, WaitingForASumLeavesLaterOnesAlone) {
+  with_memory(2, [](int rank, SharedMemory& memory) {
+    std::vector<float> first(1000, 1.0F), second(1000, 2.0F), value(1000);
+    const auto earlier = memory.start({{first.data(), first.data(), 4000}}, DType::kFloat32, true);
+    const auto later = memory.start({{second.data(), nullptr, 4000}}, DType::kFloat32, true);
+    memory.finish(earlier, [] {});
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    memory.make_of(later, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
+      for (std::size_t i = 0; i < bytes / 4; ++i) reinterpret_cast<float*>(piece)[i] += 1;
+      std::memcpy(value.data() + offset / 4, piece, bytes);
+    });
+    memory.finish(later, [] {});
+    EXPECT_THAT(first, Each(2));
+    EXPECT_THAT(value, Each(5));
+  });
 }
 
 TEST(SharedMemory, WhoWaitsIsAskedForItsPatience) {

@@ -142,6 +142,7 @@ void Variable::assign_sub(const Tensor& delta) {
 
 void Variable::set_copy(int replica, Tensor value) {
   check(value, "set_copy");
+  settle();
   if (copies_.size() == 1 && num_copies_ > 1) copies_.resize(static_cast<std::size_t>(num_copies_), copies_[0]);
   copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = std::move(value);
 }
@@ -149,6 +150,7 @@ void Variable::set_copy(int replica, Tensor value) {
 void Variable::write_everywhere(const Tensor& value) { copies_ = {value}; }
 
 void Variable::update(const Tensor& argument, const char* op) {
+  settle();
   ReplicaContext* const context = get_replica_context();
   const bool on_read = synchronization_ == VariableSynchronization::kOnRead;
   if (num_copies_ == 1 && !workers_) {
@@ -204,6 +206,7 @@ Tensor Variable::combined(const ReplicaContext& context, const Tensors& values) 
 }
 
 Tensor Variable::copy(int replica) const {
+  settle();
   Tensor value = copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
   if (has_common_value()) ops::make_writable(value);
   return value;
@@ -217,9 +220,19 @@ void Variable::set_common_value(Tensor value) {
   copies_ = {common_};
 }
 
-Tensor Variable::peek() const { return has_common_value() ? common_ : numpy(); }
+void Variable::set_arriving(std::shared_ptr<collectives::Pending> others) { arriving_ = std::move(others); }
+
+void Variable::settle() const {
+  if (arriving_) arriving_->wait();
+}
+
+Tensor Variable::peek() const {
+  settle();
+  return has_common_value() ? common_ : numpy();
+}
 
 Tensor& Variable::shared_value() {
+  settle();
   if (copies_.size() != 1) copies_.resize(1);
   return copies_[0];
 }

@@ -111,6 +111,8 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   // The same for a value in memory that other workers write to during a step (an optimizer's slots): from now on reads give copies
   // of it, until something else is written to the variable.
   void set_common_value(Tensor value);
+  // Other workers are still making parts of the value: whoever reads or writes it next waits for them, and gets what that throws.
+  void set_arriving(std::shared_ptr<collectives::Pending> others);
   // The value across replicas, for whoever looks at it between two steps and keeps nothing: a common value as it lies.
   Tensor peek() const;
 
@@ -120,6 +122,7 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   void update(const Tensor& argument, const char* op);
   void write_everywhere(const Tensor& value);
   bool has_common_value() const;
+  void settle() const;
   Tensor combined(const ReplicaContext& context, const Tensors& values) const;
   int num_replicas() const;
 
@@ -134,6 +137,7 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   collectives::CommunicatorPtr workers_;  // null: this process is all of the job
   Tensors copies_;  // one entry while all copies are equal
   Tensor common_;   // what set_common_value() gave
+  std::shared_ptr<collectives::Pending> arriving_;  // null: nothing is
   Tensor handle_;
 };
 

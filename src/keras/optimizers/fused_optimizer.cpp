@@ -3,6 +3,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "lockstep/collectives/tensors.h"
 #include "lockstep/io/bytes.h"
 
 namespace lockstep::optimizers {
@@ -39,10 +40,9 @@ struct FusedOptimizer::SlotMemory {
   }
 };
 
-// A step while it is made.
+// A step while it is made. It knows memory and no variables, as these wait for what it makes.
 struct FusedOptimizer::Shards {
   struct Slot {
-    VariablePtr variable;
     SlotMemory::Place place;
     formats::TensorData before;  // its value, unless that lies in the place already
   };
@@ -65,15 +65,16 @@ struct FusedOptimizer::Shards {
   }
 };
 
-std::optional<ShardedStep> FusedOptimizer::shard(const collectives::CommunicatorPtr& workers, const Tensors& gradients, const Variables& variables) {
+std::optional<ShardedStep> FusedOptimizer::shard(const collectives::CommunicatorPtr& workers, const collectives::GradientSum& sum,
+                                                 const Tensors& gradients, const Variables& variables) {
   if (!is_elementwise()) return std::nullopt;
   build(variables);
-  std::vector<std::size_t> indices, places;
+  std::vector<std::size_t> indices, places, whole, places_of_whole;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    if (ops::slices_of(gradients[i]) || !fusable(variables[i], gradients[i])) return std::nullopt;
-    places.push_back(i);
-    indices.push_back(index_of(variables[i]));
+    const bool shared = !ops::slices_of(gradients[i]) && fusable(variables[i], gradients[i]) && sum.takes_update(gradients[i]);
+    (shared ? places : places_of_whole).push_back(i);
+    (shared ? indices : whole).push_back(index_of(variables[i]));
   }
   if (indices.empty()) return std::nullopt;
   if (!memory_ || memory_->workers != workers) memory_ = std::make_shared<SlotMemory>(workers, slots_);
@@ -84,16 +85,20 @@ std::optional<ShardedStep> FusedOptimizer::shard(const collectives::Communicator
   shards->rule = rule(step);
   ShardedStep sharded;
   sharded.updates.resize(gradients.size());
+  Variables updated;
+  std::vector<std::pair<VariablePtr, Tensor>> common;
   for (std::size_t k = 0; k < places.size(); ++k) {
     Shards::Shard shard;
-    shard.update.value = writable(variables[places[k]]);
+    updated.push_back(variables[places[k]]);
+    shard.update.value = writable(updated.back());
     shard.update.decay = step.decays[k];
     shard.value = shard.update.value.to_data().bytes.data();
     const Slots slots = slots_of(step.indices[k]);
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (!slots[i]) continue;
-      Shards::Slot slot{slots[i], memory_->places.at(slots[i].get()), {}};
+      Shards::Slot slot{memory_->places.at(slots[i].get()), {}};
       shard.update.slots[i] = slot.place.value;
+      common.emplace_back(slots[i], slot.place.value);
       if (!same(slots[i]->shared_value(), slot.place.value)) slot.before = slots[i]->numpy().to_data();
       shard.slots.push_back(std::move(slot));
     }
@@ -102,11 +107,16 @@ std::optional<ShardedStep> FusedOptimizer::shard(const collectives::Communicator
                                   }};
     shards->shards.push_back(std::move(shard));
   }
-  sharded.commit = [this, shards, indices = step.indices] {
-    for (const Shards::Shard& shard : shards->shards) {
-      for (const Shards::Slot& slot : shard.slots) slot.variable->set_common_value(slot.place.value);
+  sharded.commit = [this, updated, common, indices = step.indices, whole, places_of_whole](
+                       const Tensors& sums, const std::shared_ptr<collectives::Pending>& others) {
+    for (const VariablePtr& variable : updated) variable->set_arriving(others);
+    for (const auto& [slot, value] : common) {
+      slot->set_common_value(value);
+      slot->set_arriving(others);
     }
-    end_step(indices);
+    Tensors of_whole;
+    for (const std::size_t place : places_of_whole) of_whole.push_back(sums[place]);
+    end_step(indices, whole, std::move(of_whole));
   };
   return sharded;
 }

@@ -9,8 +9,9 @@ namespace lockstep::optimizers {
 
 class FusedOptimizer : public Optimizer {
  public:
-  // The slots lie once for all workers, in memory that they share, after the first such step.
-  std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const Tensors& gradients, const Variables& variables) override;
+  // The slots of what is shared lie once for all workers, in memory that they share, after the first such step.
+  std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const collectives::GradientSum& sum, const Tensors& gradients,
+                                   const Variables& variables) override;
 
  protected:
   using Optimizer::Optimizer;

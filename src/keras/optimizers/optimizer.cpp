@@ -186,15 +186,9 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
   Tensors defined;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    const std::size_t index = index_of(targets[i]);
-    const distribute::Variable& variable = *targets[i];
-    if (!(gradients[i].shape() == variable.shape())) {
-      throw_invalid_argument(fmt::format("{}: the gradient of '{}' has shape {}, expected {}", name_, variable.path(),
-                                         gradients[i].shape().to_string(), variable.shape().to_string()));
-    }
-    Tensor gradient = gradients[i].dtype() == variable.dtype() ? gradients[i] : ops::cast(gradients[i], variable.dtype());
+    Tensor gradient = accepted(gradients[i], *targets[i]);
     if (options_.loss_scale_factor) gradient = gradient / *options_.loss_scale_factor;
-    indices.push_back(index);
+    indices.push_back(index_of(targets[i]));
     defined.push_back(std::move(gradient));
   }
   if (indices.empty()) throw_invalid_argument(fmt::format("{}: no gradients provided for any variable", name_));
@@ -208,7 +202,17 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
   end_step(indices);
 }
 
-std::optional<ShardedStep> Optimizer::shard(const collectives::CommunicatorPtr&, const Tensors&, const Variables&) { return std::nullopt; }
+Tensor Optimizer::accepted(const Tensor& gradient, const distribute::Variable& variable) const {
+  if (!(gradient.shape() == variable.shape())) {
+    throw_invalid_argument(fmt::format("{}: the gradient of '{}' has shape {}, expected {}", name_, variable.path(),
+                                       gradient.shape().to_string(), variable.shape().to_string()));
+  }
+  return gradient.dtype() == variable.dtype() ? gradient : ops::cast(gradient, variable.dtype());
+}
+
+std::optional<ShardedStep> Optimizer::shard(const collectives::CommunicatorPtr&, const collectives::GradientSum&, const Tensors&, const Variables&) {
+  return std::nullopt;
+}
 
 bool Optimizer::is_elementwise() const {
   return !options_.clipnorm && !options_.clipvalue && !options_.global_clipnorm && !options_.loss_scale_factor && !options_.gradient_accumulation_steps;
@@ -227,6 +231,17 @@ void Optimizer::end_step(const std::vector<std::size_t>& indices) {
   if (options_.use_ema) update_averages(indices, updates_made());
   constrain(indices);
   iterations_->assign(Tensor::scalar<std::int64_t>(iterations() + 1));
+}
+
+void Optimizer::end_step(std::vector<std::size_t> made, std::vector<std::size_t> rest, Tensors sums) {
+  const GradientsOff off;
+  for (std::size_t k = 0; k < rest.size(); ++k) sums[k] = accepted(sums[k], *trainable_[rest[k]]);
+  made.insert(made.end(), rest.begin(), rest.end());
+  if (!rest.empty()) {
+    Step step = begin_step(std::move(rest), std::move(sums));
+    update(step);
+  }
+  end_step(made);
 }
 
 bool Optimizer::accumulate(std::vector<std::size_t>& indices, Tensors& gradients) {

@@ -18,6 +18,10 @@
 #include "lockstep/keras/object_config.h"
 #include "lockstep/keras/schedules/schedules.h"
 
+namespace lockstep::collectives {
+class GradientSum;
+}
+
 namespace lockstep::optimizers {
 
 using distribute::VariablePtr;
@@ -65,12 +69,12 @@ CommonOptions common_options(const Options& o) {
           o.gradient_accumulation_steps, o.name};
 }
 
-// A step's update that the workers of one machine share, each making a part of every variable. `updates` go, by gradient, to the sum
-// of the gradients; commit() ends the step when all have been made. When the sum fails, variables and slots are left between two
-// steps.
+// A step's update that the workers of one machine share, each making a part of every large variable. `updates` go, by gradient, to the
+// sum of the gradients; commit() ends the step: it takes the sums of the gradients that have no update, and what the others are
+// still making of those that have one. When the sum fails, variables and slots are left between two steps.
 struct ShardedStep {
   std::vector<collectives::ShardedUpdate> updates;
-  std::function<void()> commit;
+  std::function<void(const Tensors& sums, std::shared_ptr<collectives::Pending> others)> commit;
 };
 
 // One optimizer object. Not thread-safe; under a strategy call apply() in every replica (it sums the
@@ -95,10 +99,12 @@ class Optimizer {
   void apply(const Tensors& gradients, const Variables& variables = {});
   // The same without summing over replicas.
   virtual void apply_aggregated(Tensors gradients, const Variables& variables = {});
-  // The same as apply_aggregated() for workers that share memory, before the gradients' sum is known: `gradients` are this worker's.
-  // Every worker calls it. Empty, and nothing done, where the update needs whole gradients (clipping, accumulation, slices),
-  // the rule has no fused kernel, or there is no memory: then apply_aggregated() is to be called with the sums.
-  virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const Tensors& gradients, const Variables& variables);
+  // The same as apply_aggregated() for workers that share memory, before the gradients' sum is known: `gradients` are this worker's,
+  // `sum` is what adds them. Every worker calls it. Empty, and nothing done, where the update needs all gradients (clipping,
+  // accumulation), the rule has no fused kernel, nothing is large, or there is no memory: then apply_aggregated() is to be called
+  // with the sums.
+  virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const collectives::GradientSum& sum,
+                                           const Tensors& gradients, const Variables& variables);
   // Keras 2's spelling.
   void apply_gradients(const std::vector<std::pair<Tensor, VariablePtr>>& gradients_and_variables);
 
@@ -145,6 +151,8 @@ class Optimizer {
   Step begin_step(std::vector<std::size_t> indices, Tensors gradients) const;
   // After the rule, or when nothing but counting was to be done: averages, constraints, the count of steps.
   void end_step(const std::vector<std::size_t>& indices);
+  // Ends a step in which the variables `made` have been updated; those of `rest` still are to be, by `sums` of their gradients.
+  void end_step(std::vector<std::size_t> made, std::vector<std::size_t> rest, Tensors sums);
   std::size_t index_of(const VariablePtr& variable) const;
   virtual void create_slots() = 0;
   // Decays the weights and applies the rule to each variable.
@@ -164,6 +172,8 @@ class Optimizer {
   bool built_ = false;
 
  private:
+  // A gradient as rules take it: checked, of the variable's dtype.
+  Tensor accepted(const Tensor& gradient, const distribute::Variable& variable) const;
   std::int64_t updates_made() const;  // not counting steps that only accumulated
   bool accumulate(std::vector<std::size_t>& indices, Tensors& gradients);
   void clip(Tensors& gradients) const;

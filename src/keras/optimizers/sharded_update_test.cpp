@@ -1,5 +1,7 @@
 // Updates that workers of one machine share, by ranks that are threads of this process with memory of their own.
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,11 +70,11 @@ struct Model {
     collectives::GradientSum sum(*group, mine.size(), {});
     sum.ready(2, mine[2]);
     sum.ready(1, mine[1]);
-    auto sharded = optimizer->shard(group, mine, variables);
+    auto sharded = optimizer->shard(group, sum, mine, variables);
     ASSERT_TRUE(sharded.has_value());
     Tensors exact{Tensor::from_vector(Values{1})};
-    sum.finish(mine, exact, sharded->updates);
-    sharded->commit();
+    const auto others = sum.finish(mine, exact, sharded->updates);
+    sharded->commit(mine, others);
     EXPECT_EQ(exact[0].item<float>(), static_cast<float>(group->size()));
   }
 
@@ -115,11 +117,46 @@ TEST(ShardedUpdate, IsToTheBitWhatEachWouldDo) {
   }
 }
 
+// Nobody looks at anything between steps, so that each begins while others still make parts of the last one; then several threads
+// look at once.
+TEST(ShardedUpdate, StepsFollowEachOther) {
+  with_workers(2, [](int rank, const collectives::CommunicatorPtr& group) {
+    Model shared(Adam()), alone(Adam()), another(SGD({.momentum = 0.9})), another_alone(SGD({.momentum = 0.9}));
+    for (int step = 0; step < 6; ++step) {
+      if (rank == step % 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      shared.step_together(step, group), another.step_together(step + 10, group);
+      alone.step_alone(step, 2), another_alone.step_alone(step + 10, 2);
+    }
+    std::vector<std::vector<Values>> seen(3);
+    std::vector<std::thread> threads;
+    for (auto& state : seen) threads.emplace_back([&] { state = shared.state(); });
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& state : seen) EXPECT_TRUE(state == alone.state());
+    EXPECT_TRUE(another.state() == another_alone.state());
+    group->barrier();
+  });
+}
+
+// A model that is gone before its last step has arrived leaves nothing behind.
+TEST(ShardedUpdate, NobodyHasToLook) {
+  with_workers(2, [](int, const collectives::CommunicatorPtr& group) {
+    for (int round = 0; round < 3; ++round) {
+      Model unseen(Adam());
+      for (int step = 0; step < 2; ++step) unseen.step_together(step, group);
+    }
+    Model shared(SGD()), alone(SGD());
+    shared.step_together(0, group), alone.step_alone(0, 2);
+    EXPECT_TRUE(shared.state() == alone.state());
+    group->barrier();
+  });
+}
+
 // A value that somebody holds stays as it was, a slot can be written to between steps, and a step may go the other way.
 TEST(ShardedUpdate, SlotsAreVariablesLikeOthers) {
   with_workers(2, [](int, const collectives::CommunicatorPtr& group) {
     Model shared(Adam()), alone(Adam());
-    const VariablePtr velocity = shared.optimizer->variables().back();
+    const auto velocity_of_the_large_one = [](const Model& model) { return model.optimizer->variables()[model.optimizer->variables().size() - 3]; };
+    const VariablePtr velocity = velocity_of_the_large_one(shared);
     for (int step = 0; step < 2; ++step) shared.step_together(step, group), alone.step_alone(step, 2);
     const Tensor held = velocity->numpy();
     const Values before = held.to_vector<float>();
@@ -132,7 +169,7 @@ TEST(ShardedUpdate, SlotsAreVariablesLikeOthers) {
     shared.step_together(4, group), alone.step_alone(4, 2);
     EXPECT_TRUE(shared.state() == alone.state()) << "after one made together again";
 
-    for (Model* model : {&shared, &alone}) model->optimizer->variables().back()->assign(held);
+    for (Model* model : {&shared, &alone}) velocity_of_the_large_one(*model)->assign(held);
     shared.step_together(5, group), alone.step_alone(5, 2);
     EXPECT_TRUE(shared.state() == alone.state()) << "after a slot was written to";
     group->barrier();
@@ -144,7 +181,9 @@ TEST(ShardedUpdate, WhatNeedsWholeGradientsIsNotShared) {
     for (const OptimizerPtr& optimizer : {SGD({.clipnorm = 1.0}), SGD({.global_clipnorm = 1.0}), SGD({.clipvalue = 1.0}), Adam({.loss_scale_factor = 2}),
                                           Adam({.gradient_accumulation_steps = 2}), Lamb(), LossScaleOptimizer(Adam())}) {
       Model model(optimizer);
-      EXPECT_FALSE(model.optimizer->shard(group, model.gradients(0, rank), model.variables)) << dump_json(optimizer->config());
+      const Tensors gradients = model.gradients(0, rank);
+      EXPECT_FALSE(model.optimizer->shard(group, collectives::GradientSum(*group, gradients.size(), {}), gradients, model.variables))
+          << dump_json(optimizer->config());
     }
     group->barrier();
   });

@@ -246,10 +246,10 @@ Results Trainer::train_step(const Batch& batch) {
   const auto sum = gradient_sum(batch, model_.trainable_weights().size());
   Tensors gradients = train_replicas(batch, outputs, sum.get());
   std::optional<optimizers::ShardedStep> sharded;
-  if (sum && sum->takes_updates() && !gradients.empty()) sharded = optimizer_->shard(strategy_->workers(), gradients, model_.trainable_weights());
+  if (sum && !gradients.empty()) sharded = optimizer_->shard(strategy_->workers(), *sum, gradients, model_.trainable_weights());
   const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
   if (sharded) {
-    sharded->commit();
+    sharded->commit(gradients, whole.others);
   } else if (!gradients.empty()) {
     optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
   }

@@ -71,7 +71,7 @@ void Trainer::join_workers(const Batch& batch, StepOutput& whole, Tensors& gradi
       exact.push_back(share.idle() && placed.defined() ? ops::zeros_like(placed) : placed);
     }
   }
-  sum.finish(gradients, exact, updates);
+  whole.others = sum.finish(gradients, exact, updates);
 
   const std::vector<double> sums = sum_slots(exact[0], numbers.size());
   preempted_ = sums.back() > 0;
