@@ -24,7 +24,7 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 constexpr milliseconds kLook{100};       // how often a waiting worker looks whether the others are well
 constexpr std::size_t kSmall = 8192;     // bytes that an all_gather carries in its first round
 constexpr std::size_t kSmallTogether = 1 << 20;  // bytes of all ranks that are gathered in shared memory
-constexpr double kPartOfFree = 0.5;      // of shared memory, that others need too
+constexpr double kPartOfFree = 0.5;      // of the machine's memory, that others need too
 constexpr milliseconds kGlooGrace{60000};  // Gloo's own time is longer than ours, which can say more
 
 // What the communicators of one job share.
@@ -288,7 +288,7 @@ class GlooCommunicator final : public Communicator, public std::enable_shared_fr
     const std::string name = broadcast(mine ? mine->name() : "", 0);
     if (rank() != 0) mine = open(name);
     processes = all_gather(mine ? ProcessWatch::self() : "");
-    if (mine) mine->unlink();
+    if (mine) mine->unname();
     if (std::find(processes.begin(), processes.end(), "") != processes.end()) mine = nullptr;
     return mine;
   }

@@ -2,61 +2,82 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <climits>
+#include <fstream>
+#include <limits>
 #include <random>
+#include <sstream>
 
 #include <fmt/format.h>
 
 namespace lockstep::collectives {
 namespace {
 
-constexpr const char* kPrefix = "/lockstep-";
-
-bool has_room(int file, std::size_t bytes, double part_of_free) {
-  struct statvfs system;
-  if (fstatvfs(file, &system) != 0 || system.f_blocks == 0) return true;  // a file system without limit
-  return static_cast<double>(bytes) <= part_of_free * static_cast<double>(system.f_bavail) * static_cast<double>(system.f_frsize);
+// What the system could give without taking from others; proc(5), MemAvailable.
+double available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string field;
+  double kilobytes = 0;
+  while (file >> field) {
+    if (field == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::numeric_limits<double>::infinity();
 }
 
 void* map(int file, std::size_t bytes) { return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0); }
 
+// What an entry of proc(5) leads to: "/memfd:LABEL (deleted)" for a descriptor of anonymous memory.
+std::string target_of(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t length = readlink(path.c_str(), target, sizeof target);
+  return length > 0 ? std::string(target, static_cast<std::size_t>(length)) : std::string();
+}
+
 }  // namespace
 
+// A name is "PROCESS DESCRIPTOR LABEL": where it is in the process that made it, and what only that memory is called.
 std::unique_ptr<SharedMapping> SharedMapping::make(std::size_t bytes, double part_of_free) {
   std::random_device random;
-  const std::string name = fmt::format("{}{}-{:08x}{:08x}", kPrefix, getpid(), random(), random());
-  const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  const std::string label = fmt::format("lockstep-{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+  if (static_cast<double>(bytes) > part_of_free * available_bytes()) return nullptr;
+  const int file = memfd_create(label.c_str(), MFD_CLOEXEC);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
-  if (has_room(file, bytes, part_of_free) && posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0) memory = map(file, bytes);
-  close(file);
+  if (posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0) memory = map(file, bytes);
   if (memory == MAP_FAILED) {
-    shm_unlink(name.c_str());
+    close(file);
     return nullptr;
   }
-  return std::unique_ptr<SharedMapping>(new SharedMapping(name, memory, bytes));
+  return std::unique_ptr<SharedMapping>(new SharedMapping(fmt::format("{} {} {}", getpid(), file, label), file, memory, bytes));
 }
 
 std::unique_ptr<SharedMapping> SharedMapping::open(const std::string& name, std::size_t bytes) {
-  if (!name.starts_with(kPrefix)) return nullptr;
-  const int file = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+  std::istringstream words(name);
+  std::string process, descriptor, label;
+  words >> process >> descriptor >> label;
+  const std::string proc = "/proc/" + process, path = proc + "/fd/" + descriptor;
+  // On another machine the same numbers may be anything. Processes with networks of their own are machines of their own.
+  if (label.empty() || !target_of(path).starts_with("/memfd:" + label) || target_of(proc + "/ns/net") != target_of("/proc/self/ns/net")) return nullptr;
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;
   if (lseek(file, 0, SEEK_END) == static_cast<off_t>(bytes)) memory = map(file, bytes);
   close(file);
   if (memory == MAP_FAILED) return nullptr;
-  return std::unique_ptr<SharedMapping>(new SharedMapping(std::string(), memory, bytes));
+  return std::unique_ptr<SharedMapping>(new SharedMapping(std::string(), -1, memory, bytes));
 }
 
 SharedMapping::~SharedMapping() {
-  unlink();
+  unname();
   munmap(memory_, bytes_);
 }
 
-void SharedMapping::unlink() {
-  if (!name_.empty()) shm_unlink(name_.c_str());
+void SharedMapping::unname() {
+  if (file_ >= 0) close(file_);
+  file_ = -1;
   name_.clear();
 }
 

@@ -1,4 +1,4 @@
-// Memory that all processes of one machine that know its name can see.
+// Memory that several processes of one machine can see.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,15 @@
 
 namespace lockstep::collectives {
 
-// POSIX shared memory, mapped for reading and writing; zeros at first. Once its name is taken away nothing stays behind,
-// however the processes end.
+// Anonymous memory (memfd), mapped for reading and writing; zeros at first. It has no place in any file system: nothing stays behind,
+// however the processes end, and what a container allows /dev/shm does not bound it.
 class SharedMapping {
  public:
-  // Under a name that is new on this machine; all bytes are set aside at once. Null when that would take more than this part of
-  // what is free (containers often have 64 MiB).
+  // All bytes are set aside at once. Null when there is no such memory, or that would take more than this part of what is available
+  // on the machine.
   static std::unique_ptr<SharedMapping> make(std::size_t bytes, double part_of_free = 1.0);
-  // What make() of another process named so. Null when it cannot be seen from here, as on another machine, or has another size.
+  // What make() of another process of the same user named so. Null when it cannot be seen from here, as on another machine or in
+  // another container, or has another size.
   static std::unique_ptr<SharedMapping> open(const std::string& name, std::size_t bytes);
   ~SharedMapping();
   SharedMapping(const SharedMapping&) = delete;
@@ -22,14 +23,16 @@ class SharedMapping {
 
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
   std::size_t size() const { return bytes_; }
-  const std::string& name() const { return name_; }  // empty where it was opened, and after unlink()
-  // Takes the name away.
-  void unlink();
+  // For open(), while the process that made it lives; empty where it was opened, and after unname().
+  const std::string& name() const { return name_; }
+  // Lets nobody open it any more.
+  void unname();
 
  private:
-  SharedMapping(std::string name, void* memory, std::size_t bytes) : name_(std::move(name)), memory_(memory), bytes_(bytes) {}
+  SharedMapping(std::string name, int file, void* memory, std::size_t bytes) : name_(std::move(name)), file_(file), memory_(memory), bytes_(bytes) {}
 
   std::string name_;
+  int file_;  // what the name leads to; -1 without a name
   void* memory_;
   std::size_t bytes_;
 };

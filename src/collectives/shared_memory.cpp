@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBlock = 512 << 10;  // bytes of a place, when there is room
 constexpr std::size_t kPlaces = 8;         // of each rank
-constexpr std::size_t kMost = 28 << 20;    // bytes in all: two fit where a container has 64 MiB
+constexpr std::size_t kMost = 28 << 20;    // bytes in all
 constexpr std::size_t kLine = 64;          // a line of the cache
 constexpr int kMaxRanks = 64;
 constexpr int kSpins = 2000;    // some 40 microseconds

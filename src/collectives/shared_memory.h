@@ -33,7 +33,7 @@ class SharedMemory {
 
   const std::string& name() const { return mapping_->name(); }
   // Takes the name away, once all have opened it.
-  void unlink() { mapping_->unlink(); }
+  void unname() { mapping_->unname(); }
 
   static bool can_sum(DType dtype);
 

@@ -173,7 +173,9 @@ void with_memory(int size, const std::function<void(int, SharedMemory&)>& fn) {
     views.push_back(SharedMemory::open(views[0]->name(), rank, size));
     ASSERT_TRUE(views.back());
   }
-  views[0]->unlink();
+  EXPECT_FALSE(SharedMemory::open("1 " + views[0]->name().substr(views[0]->name().find(' ') + 1), 1, size)) << "another process";
+  EXPECT_FALSE(SharedMemory::open(views[0]->name() + "0", 1, size)) << "another memory";
+  views[0]->unname();
   EXPECT_FALSE(SharedMemory::open(views[0]->name(), 1, size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { fn(rank, *views[static_cast<std::size_t>(rank)]); });

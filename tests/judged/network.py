@@ -89,7 +89,7 @@ class Network:
     def start(self, machine, *args, port=5000, env=None):
         """lockstep on a machine, whose process is the one that is returned."""
         config = {"cluster": {"worker": [f"{host}:{port}" for host in self.hosts]}, "task": {"type": "worker", "index": machine}}
-        script = ('mount --make-rprivate / && mount -t tmpfs none /dev/shm && mount --bind "$0" "$1" && shift && exec "$@"')
+        script = 'mount --make-rprivate / && mount --bind "$0" "$1" && shift && exec "$@"'
         command = ["ip", "netns", "exec", self.names[machine], "unshare", "--mount", "sh", "-c", script, self.folder(machine), self.private,
                    tool.BIN, *args]
         return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
