@@ -1,5 +1,6 @@
 #include "lockstep/collectives/tensors.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -228,9 +229,10 @@ struct GradientSum::Sending {
 GradientSum::GradientSum(Communicator& group, std::size_t count, const SumOptions& options)
     : group_(group),
       options_(options),
-      bucket_(options.bytes_per_pack > 0 ? options.bytes_per_pack : group.shares_memory() ? kBytesOfLarge : kDefaultBytesPerBucket),
+      bucket_(options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerBucket),
       next_(count),
       ready_(count) {
+  if (group.shares_memory()) bucket_ = std::min(bucket_, kBytesOfLarge);
   // A layer may add up something else over the ranks while gradients are on their way.
   sending_.reset(new Sending{Packs(group, bucket_, true), Packs(group, kDefaultBytesPerPack), {}});
 }

@@ -32,7 +32,7 @@ void sum(Communicator& group, Tensors& values, const SumOptions& options = {});
 // ranks that share memory each large gradient is a bucket, and the small ones are one at the end.
 class GradientSum {
  public:
-  // Of `count` gradients. bytes_per_pack 0: kDefaultBytesPerBucket, or kBytesOfLarge among ranks that share memory.
+  // Of `count` gradients. bytes_per_pack 0: kDefaultBytesPerBucket; among ranks that share memory not more than kBytesOfLarge.
   GradientSum(Communicator& group, std::size_t count, const SumOptions& options);
   ~GradientSum();
   GradientSum(const GradientSum&) = delete;
