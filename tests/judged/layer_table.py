@@ -115,6 +115,9 @@ MORE = [
       rows(kind + "3D", [dict(pool_size=2), dict(pool_size=2, strides=1, padding="same")], (4, 5, 4, 2))],
     *[row for kind in ("GlobalMaxPooling", "GlobalAveragePooling") for row in
       rows(kind + "1D", [dict(), dict(keepdims=True), dict(data_format="channels_first")], (5, 3)) + rows(kind + "3D", [dict()], (3, 4, 2, 3))],
+    *[row for kind in ("AdaptiveMaxPooling", "AdaptiveAveragePooling") for row in
+      rows(kind + "1D", [dict(output_size=3), dict(output_size=4, data_format="channels_first")], (7, 6)) +
+      rows(kind + "2D", [dict(output_size=(2, 3)), dict(output_size=4)], (6, 7, 2)) + rows(kind + "3D", [dict(output_size=(2, 2, 3))], (4, 5, 4, 2))],
     *rows("ZeroPadding1D", [dict(padding=(1, 2))], (4, 3)),
     *rows("ZeroPadding3D", [dict(padding=1)], (2, 3, 2, 2)),
     *rows("Cropping1D", [dict(cropping=(1, 2))], (6, 3)),

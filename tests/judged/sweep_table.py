@@ -28,6 +28,9 @@ for kind in ("Max", "Average"):
     add(kind + "Pooling3D", grid(pool_size=[2], strides=[None, 1], padding=["valid", "same"]), (4, 5, 4, 2))
     for rank, shape in ((1, (5, 3)), (2, (5, 4, 3)), (3, (2, 3, 2, 3))):
         add(f"Global{kind}Pooling{rank}D", grid(keepdims=[False, True], data_format=["channels_last", "channels_first"]), shape)
+    add(f"Adaptive{kind}Pooling1D", grid(output_size=[2, 3, 5, 7, 9], data_format=["channels_last", "channels_first"]), (7, 6))
+    add(f"Adaptive{kind}Pooling2D", grid(output_size=[2, (3, 2), (5, 9)], data_format=["channels_last", "channels_first"]), (5, 7, 3))
+    add(f"Adaptive{kind}Pooling3D", [dict(output_size=2), dict(output_size=(2, 3, 2), data_format="channels_first")], (3, 4, 5, 2))
 add("GlobalAveragePooling1D", [dict(), dict(keepdims=True)], (5, 3), mask=True)
 add("Flatten", [dict(), dict(data_format="channels_first")], (2, 3, 4))
 add("Flatten", [dict()], (None, 3), unknown=4)

@@ -98,6 +98,66 @@ class GlobalPoolingLayer : public ConfiguredLayer<Derived, GlobalPoolingOptions>
   }
 };
 
+// Entry i of `count` along an axis of n pools the entries from floor(i·n/count) to before ceil((i+1)·n/count), one axis after the
+// other, as Keras does.
+template <typename Derived, Pool kPool, int kRank>
+class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOptions> {
+ public:
+  using Base = ConfiguredLayer<Derived, AdaptivePoolingOptions>;
+  template <typename V>
+  static void fields(V& v, AdaptivePoolingOptions& o) {
+    v("output_size", o.output_size);
+    v("data_format", o.data_format);
+  }
+  explicit AdaptivePoolingLayer(AdaptivePoolingOptions options) : Base(std::move(options)) {
+    const std::string who = fmt::format("{} '{}'", Derived::kClass, this->name());
+    normalize_window(this->options_.output_size, kRank, 1, who + ": output_size");
+    normalize_data_format(this->options_.data_format, who + ": data_format");
+  }
+  std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = kRank + 2}}; }
+
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const auto& o = this->options_;
+    const bool first = o.data_format == "channels_first";
+    Tensor y = first ? to_channels_last(inputs) : inputs.leaf();
+    for (int axis = 1; axis < kRank + 2; ++axis) {
+      if (y.dim(axis) == kUnknownDim) {
+        throw_invalid_argument(fmt::format("{} '{}': the extents and channels of its input must be known, found shape {}", Derived::kClass,
+                                           this->name(), inputs.leaf().shape().to_string()));
+      }
+    }
+    for (int axis = 1; axis <= kRank; ++axis) y = pool(y, axis, o.output_size.values[static_cast<std::size_t>(axis - 1)]);
+    return first ? to_channels_first(y) : y;
+  }
+
+ private:
+  // The axis becomes the height of an image of width 1, what follows it the channels.
+  static Tensor pool(const Tensor& x, int axis, std::int64_t count) {
+    const std::int64_t n = x.dim(axis);
+    ops::Ints shape(x.shape().dims().begin(), x.shape().dims().end());
+    std::int64_t channels = 1;
+    for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < shape.size(); ++i) channels *= shape[i];
+    const Tensor image = ops::reshape(x, ops::Ints{-1, n, 1, channels});
+    const auto pooled = [](const Tensor& part, std::int64_t size) {
+      const ops::PoolOptions how{.size = {size, 1}, .strides = {size, 1}};
+      return kPool == Pool::kMax ? ops::max_pool(part, how) : ops::avg_pool(part, how);
+    };
+    Tensor y;
+    if (n % count == 0) {
+      y = pooled(image, n / count);
+    } else {
+      Tensors entries;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
+        entries.push_back(pooled(ops::slice_axis(image, 1, begin, end), end - begin));
+      }
+      y = ops::concat(entries, 1);
+    }
+    shape[static_cast<std::size_t>(axis)] = count;
+    return ops::reshape(y, shape);
+  }
+};
+
 struct MaxPooling1DLayer : PoolingLayer<MaxPooling1DLayer, Pool::kMax, 1> {
   static constexpr const char* kClass = "MaxPooling1D";
   using PoolingLayer::PoolingLayer;
@@ -147,6 +207,31 @@ struct GlobalAveragePooling3DLayer : GlobalPoolingLayer<GlobalAveragePooling3DLa
   using GlobalPoolingLayer::GlobalPoolingLayer;
 };
 
+struct AdaptiveMaxPooling1DLayer : AdaptivePoolingLayer<AdaptiveMaxPooling1DLayer, Pool::kMax, 1> {
+  static constexpr const char* kClass = "AdaptiveMaxPooling1D";
+  using AdaptivePoolingLayer::AdaptivePoolingLayer;
+};
+struct AdaptiveMaxPooling2DLayer : AdaptivePoolingLayer<AdaptiveMaxPooling2DLayer, Pool::kMax, 2> {
+  static constexpr const char* kClass = "AdaptiveMaxPooling2D";
+  using AdaptivePoolingLayer::AdaptivePoolingLayer;
+};
+struct AdaptiveMaxPooling3DLayer : AdaptivePoolingLayer<AdaptiveMaxPooling3DLayer, Pool::kMax, 3> {
+  static constexpr const char* kClass = "AdaptiveMaxPooling3D";
+  using AdaptivePoolingLayer::AdaptivePoolingLayer;
+};
+struct AdaptiveAveragePooling1DLayer : AdaptivePoolingLayer<AdaptiveAveragePooling1DLayer, Pool::kAverage, 1> {
+  static constexpr const char* kClass = "AdaptiveAveragePooling1D";
+  using AdaptivePoolingLayer::AdaptivePoolingLayer;
+};
+struct AdaptiveAveragePooling2DLayer : AdaptivePoolingLayer<AdaptiveAveragePooling2DLayer, Pool::kAverage, 2> {
+  static constexpr const char* kClass = "AdaptiveAveragePooling2D";
+  using AdaptivePoolingLayer::AdaptivePoolingLayer;
+};
+struct AdaptiveAveragePooling3DLayer : AdaptivePoolingLayer<AdaptiveAveragePooling3DLayer, Pool::kAverage, 3> {
+  static constexpr const char* kClass = "AdaptiveAveragePooling3D";
+  using AdaptivePoolingLayer::AdaptivePoolingLayer;
+};
+
 }  // namespace
 
 void register_pooling_layers(LayerRegistry& registry) {
@@ -162,6 +247,12 @@ void register_pooling_layers(LayerRegistry& registry) {
   registry.add(layer_row<GlobalAveragePooling1DLayer>({"GlobalAvgPool1D"}));
   registry.add(layer_row<GlobalAveragePooling2DLayer>({"GlobalAvgPool2D"}));
   registry.add(layer_row<GlobalAveragePooling3DLayer>({"GlobalAvgPool3D"}));
+  registry.add(layer_row<AdaptiveMaxPooling1DLayer>());
+  registry.add(layer_row<AdaptiveMaxPooling2DLayer>());
+  registry.add(layer_row<AdaptiveMaxPooling3DLayer>());
+  registry.add(layer_row<AdaptiveAveragePooling1DLayer>());
+  registry.add(layer_row<AdaptiveAveragePooling2DLayer>());
+  registry.add(layer_row<AdaptiveAveragePooling3DLayer>());
 }
 
 }  // namespace lockstep::keras
@@ -180,5 +271,34 @@ LayerHandle GlobalMaxPooling3D(GlobalPoolingOptions options) { return std::make_
 LayerHandle GlobalAveragePooling1D(GlobalPoolingOptions options) { return std::make_shared<keras::GlobalAveragePooling1DLayer>(std::move(options)); }
 LayerHandle GlobalAveragePooling2D(GlobalPoolingOptions options) { return std::make_shared<keras::GlobalAveragePooling2DLayer>(std::move(options)); }
 LayerHandle GlobalAveragePooling3D(GlobalPoolingOptions options) { return std::make_shared<keras::GlobalAveragePooling3DLayer>(std::move(options)); }
+
+namespace {
+
+template <typename Layer>
+LayerHandle adaptive(Window output_size, AdaptivePoolingOptions options) {
+  options.output_size = std::move(output_size);
+  return std::make_shared<Layer>(std::move(options));
+}
+
+}  // namespace
+
+LayerHandle AdaptiveMaxPooling1D(Window output_size, AdaptivePoolingOptions options) {
+  return adaptive<keras::AdaptiveMaxPooling1DLayer>(std::move(output_size), std::move(options));
+}
+LayerHandle AdaptiveMaxPooling2D(Window output_size, AdaptivePoolingOptions options) {
+  return adaptive<keras::AdaptiveMaxPooling2DLayer>(std::move(output_size), std::move(options));
+}
+LayerHandle AdaptiveMaxPooling3D(Window output_size, AdaptivePoolingOptions options) {
+  return adaptive<keras::AdaptiveMaxPooling3DLayer>(std::move(output_size), std::move(options));
+}
+LayerHandle AdaptiveAveragePooling1D(Window output_size, AdaptivePoolingOptions options) {
+  return adaptive<keras::AdaptiveAveragePooling1DLayer>(std::move(output_size), std::move(options));
+}
+LayerHandle AdaptiveAveragePooling2D(Window output_size, AdaptivePoolingOptions options) {
+  return adaptive<keras::AdaptiveAveragePooling2DLayer>(std::move(output_size), std::move(options));
+}
+LayerHandle AdaptiveAveragePooling3D(Window output_size, AdaptivePoolingOptions options) {
+  return adaptive<keras::AdaptiveAveragePooling3DLayer>(std::move(output_size), std::move(options));
+}
 
 }  // namespace lockstep::layers

@@ -53,4 +53,20 @@ LayerHandle GlobalAveragePooling1D(GlobalPoolingOptions options = {});
 LayerHandle GlobalAveragePooling2D(GlobalPoolingOptions options = {});
 LayerHandle GlobalAveragePooling3D(GlobalPoolingOptions options = {});
 
+struct AdaptivePoolingOptions {
+  Window output_size = {};  // entries along each spatial axis; one number: along all
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Entry i along an axis of n pools the entries from floor(i·n/size) to before ceil((i+1)·n/size), whatever n is; the extents of the
+// input must be known.
+LayerHandle AdaptiveMaxPooling1D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveMaxPooling2D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveMaxPooling3D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveAveragePooling1D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveAveragePooling2D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveAveragePooling3D(Window output_size, AdaptivePoolingOptions options = {});
+
 }  // namespace lockstep::layers
