@@ -1,5 +1,6 @@
 // Collectives by LibTorch's Gloo.
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <future>
 #include <thread>

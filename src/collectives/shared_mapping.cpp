@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <climits>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <random>
@@ -31,9 +31,8 @@ void* map(int file, std::size_t bytes) { return mmap(nullptr, bytes, PROT_READ |
 
 // What an entry of proc(5) leads to: "/memfd:LABEL (deleted)" for a descriptor of anonymous memory.
 std::string target_of(const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t length = readlink(path.c_str(), target, sizeof target);
-  return length > 0 ? std::string(target, static_cast<std::size_t>(length)) : std::string();
+  std::error_code error;
+  return std::filesystem::read_symlink(path, error).string();
 }
 
 }  // namespace

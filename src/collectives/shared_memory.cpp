@@ -145,21 +145,22 @@ void SharedMemory::abandon(std::uint64_t sum) noexcept {
 
 void SharedMemory::add(std::uint64_t sum, const Patience& patience) {
   const std::lock_guard lock(mutex_);
-  if (sum < first_sum_) return;
-  const std::uint64_t end = sums_[static_cast<std::size_t>(sum - first_sum_)].end_block;
-  while (summed_ < end) {
-    if (!advance(end)) wait(end, patience);
-  }
+  advance_to(summed_, sum, patience);
 }
 
 void SharedMemory::finish(std::uint64_t sum, const Patience& patience) {
   const std::lock_guard lock(mutex_);
+  advance_to(taken_, sum, patience);
+  for (; first_sum_ <= sum; ++first_sum_) sums_.pop_front();
+}
+
+// Goes on until `blocks`, one of this rank's counts, has come to the end of the sum.
+void SharedMemory::advance_to(const std::uint64_t& blocks, std::uint64_t sum, const Patience& patience) {
   if (sum < first_sum_) return;
   const std::uint64_t end = sums_[static_cast<std::size_t>(sum - first_sum_)].end_block;
-  while (taken_ < end) {
+  while (blocks < end) {
     if (!advance(end)) wait(end, patience);
   }
-  for (; first_sum_ <= sum; ++first_sum_) sums_.pop_front();
 }
 
 const SharedMemory::Sum& SharedMemory::sum_of(std::uint64_t block) const {

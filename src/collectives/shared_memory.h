@@ -86,6 +86,7 @@ class SharedMemory {
   bool can_add_share(std::uint64_t end) const;
   bool can_take(std::uint64_t end) const;
   bool advance(std::uint64_t end);
+  void advance_to(const std::uint64_t& blocks, std::uint64_t sum, const Patience& patience);
   void post();
   void add_share();
   void take();
