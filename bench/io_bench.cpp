@@ -15,7 +15,7 @@
 #include "lockstep/formats/npy.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/saving/saved_model.h"
-#include "lockstep/train/model_io.h"
+#include "lockstep/train/model_io_internal.h"
 
 namespace {
 

@@ -1,7 +1,8 @@
-// A worker of a job that adds up one large tensor, several times each way, and prints the least seconds of the two ways as JSON:
+// A worker of a job that adds up one large tensor, several times each way, and prints the least seconds of the two ways
+// as JSON:
 //   reduce_bench MEGABYTES [ring]
-// TF_CONFIG (or another launcher's variables) tells the job. "sum": collectives::sum of a tensor that it may sum in place;
-// "gloo": LibTorch's Gloo on that tensor. With ring the sum may not go through shared memory either.
+// TF_CONFIG (or another launcher's variables) tells the job. "sum": collectives::sum of a tensor that it may sum in
+// place; "gloo": LibTorch's Gloo on that tensor. With ring the sum may not go through shared memory either.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -30,7 +31,8 @@ double seconds(const std::function<void()>& work) {
 
 void check(const ls::Tensor& sum, double expected) {
   const std::vector<float> values = sum.to_vector<float>();
-  const auto wrong = std::find_if(values.begin(), values.end(), [&](float value) { return value != static_cast<float>(expected); });
+  const auto wrong =
+      std::find_if(values.begin(), values.end(), [&](float value) { return value != static_cast<float>(expected); });
   if (wrong != values.end()) ls::throw_internal(fmt::format("a sum is {}, expected {}", *wrong, expected));
 }
 

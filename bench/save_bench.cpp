@@ -1,5 +1,5 @@
-// What saves cost, beside what the machine can do. Run by each worker of a job (TF_CONFIG) with a folder on the disk of interest,
-// and perhaps megabytes; the chief prints seconds, the least of several, as JSON:
+// What saves cost, beside what the machine can do. Run by each worker of a job (TF_CONFIG) with a folder on the disk of
+// interest, and perhaps megabytes; the chief prints seconds, the least of several, as JSON:
 //   durable   a plain file written and synced          together  a checkpoint of all workers, of one state
 //   memcpy    one copy of the state                    stall     what an asynchronous save takes of one worker's time
 //   one, all  restoring by the chief alone, and by all workers
@@ -45,14 +45,18 @@ class Clock {
       if (prepare && group_.rank() == 0) prepare();
       group_.barrier();
       least = std::min(least, seconds([&] {
-        work();
-        group_.barrier();
-      }));
+                         work();
+                         group_.barrier();
+                       }));
     }
     return least;
   }
   double chief(const std::function<void()>& work, const std::function<void()>& prepare = {}) const {
-    const auto of_chief = [&](const std::function<void()>& fn) { return [&] { if (fn && group_.rank() == 0) fn(); }; };
+    const auto of_chief = [&](const std::function<void()>& fn) {
+      return [&] {
+        if (fn && group_.rank() == 0) fn();
+      };
+    };
     return all(of_chief(work), of_chief(prepare));
   }
 
@@ -63,7 +67,8 @@ class Clock {
 struct State {
   explicit State(std::int64_t megabytes) {
     for (std::int64_t i = 0; i < megabytes; i += 8) {
-      variables.push_back(ls::distribute::Variable::create(ls::Tensor::full(ls::Shape{2048, 1024}, static_cast<double>(i)), {.name = "v"}));
+      variables.push_back(ls::distribute::Variable::create(
+          ls::Tensor::full(ls::Shape{2048, 1024}, static_cast<double>(i)), {.name = "v"}));
       items.emplace_back(variables.back());
     }
   }
@@ -107,13 +112,15 @@ void run(const fs::path& folder, std::int64_t megabytes) {
   const double one = clock.chief([&] { checkpoint.read(prefix).expect_partial(); });
   const double all = clock.all([&] { checkpoint.read(prefix, together).expect_partial(); });
   const double copy = clock.chief([&] { std::memcpy(target.data(), bytes.data(), bytes.size()); });
-  const double stall = clock.chief([&] { checkpoint.write(prefix, {.enable_async = true}); }, [&] { checkpoint.wait(); });
+  const double stall =
+      clock.chief([&] { checkpoint.write(prefix, {.enable_async = true}); }, [&] { checkpoint.wait(); });
   if (!chief) return;
   checkpoint.wait();
   fs::remove_all(folder);
-  fmt::print("{{\"megabytes\": {}, \"durable\": {:.4f}, \"together\": {:.4f}, \"bytes_of_one_copy\": {:.4f}, \"one\": {:.4f}, "
-             "\"all\": {:.4f}, \"memcpy\": {:.4f}, \"stall\": {:.4f}}}\n",
-             megabytes, raw, shared, static_cast<double>(total) / static_cast<double>(bytes.size()), one, all, copy, stall);
+  fmt::print(
+      "{{\"megabytes\": {}, \"durable\": {:.4f}, \"together\": {:.4f}, \"bytes_of_one_copy\": {:.4f}, \"one\": {:.4f}, "
+      "\"all\": {:.4f}, \"memcpy\": {:.4f}, \"stall\": {:.4f}}}\n",
+      megabytes, raw, shared, static_cast<double>(total) / static_cast<double>(bytes.size()), one, all, copy, stall);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/distribute/strategy_spec.h"
+#include "lockstep/distribute/strategy_spec_internal.h"
 #include "lockstep/formats/npy.h"
 #include "lockstep/saving/keras_saving.h"
 
@@ -42,9 +42,14 @@ void run(char** argv) {
   const auto x = lockstep::Tensor::from_data(data.read("x"));
   const auto y = lockstep::Tensor::from_data(data.read("y"));
   const auto times = std::make_shared<EpochTimes>();
-  const auto history = model.fit(x, y, {.batch_size = std::atoi(argv[3]), .epochs = std::atoi(argv[4]), .verbose = 0,
-                                        .callbacks = {times}, .shuffle = false});
-  const lockstep::Json out = {{"epoch_ms", times->milliseconds}, {"epoch_cpu_ms", times->cpu_milliseconds}, {"loss", (*history)["loss"]}};
+  const auto history = model.fit(x, y,
+                                 {.batch_size = std::atoi(argv[3]),
+                                  .epochs = std::atoi(argv[4]),
+                                  .verbose = 0,
+                                  .callbacks = {times},
+                                  .shuffle = false});
+  const lockstep::Json out = {
+      {"epoch_ms", times->milliseconds}, {"epoch_cpu_ms", times->cpu_milliseconds}, {"loss", (*history)["loss"]}};
   fmt::print("{}\n", lockstep::dump_json(out));
 }
 

@@ -2,14 +2,11 @@
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(GTest REQUIRED)
-pkg_check_modules(libzip REQUIRED IMPORTED_TARGET libzip)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
-pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5)
 find_package(ZLIB REQUIRED)
 
 # LibTorch: one given by the environment or by -DCMAKE_PREFIX_PATH, else the one of tools/setup.sh.

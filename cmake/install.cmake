@@ -10,7 +10,7 @@ if(TARGET lockstep_tool)
 endif()
 
 # The public headers are those that lockstep.h and formats/formats.h include, directly or not; no other is installed.
-install(CODE "set(LOCKSTEP_SOURCES \"${CMAKE_SOURCE_DIR}/src\")
+install(CODE "set(LOCKSTEP_SOURCES \"${CMAKE_SOURCE_DIR}/lockstep\")
 set(LOCKSTEP_HEADERS \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/lockstep\")")
 install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/install_headers.cmake)
 

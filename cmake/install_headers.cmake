@@ -1,4 +1,4 @@
-# Installs src/lockstep.h, src/formats/formats.h and every header of ours that they include, directly or not, from LOCKSTEP_SOURCES into
+# Installs lockstep/lockstep.h, lockstep/formats/formats.h and every header of ours that they include, directly or not, from LOCKSTEP_SOURCES into
 # LOCKSTEP_HEADERS. Ends with an error at one that is missing, or that would pull a library into the user's build.
 cmake_policy(VERSION 3.25)
 file(REMOVE_RECURSE ${LOCKSTEP_HEADERS})
@@ -18,7 +18,7 @@ while(waiting)
       if(NOT CMAKE_MATCH_1 IN_LIST done AND NOT CMAKE_MATCH_1 IN_LIST waiting)
         list(APPEND waiting ${CMAKE_MATCH_1})
       endif()
-    elseif(line MATCHES "[<\"]((ATen|torch|c10|google|fmt|spdlog)/|hdf5|zip\\.h|CLI/)")
+    elseif(line MATCHES "[<\"]((ATen|torch|c10|google|fmt|CLI)/)")
       message(FATAL_ERROR "public header ${header} has ${line}: a user's build must not need that")
     endif()
   endforeach()

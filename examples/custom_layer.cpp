@@ -20,7 +20,8 @@ class Linear : public ls::keras::Layer {
     return config;
   }
   void build(const ls::keras::Nested<ls::Shape>& shapes) override {
-    w_ = add_weight({.name = "w", .shape = {shapes.leaf()[-1], units_}, .initializer = ls::initializers::GlorotUniform()});
+    w_ = add_weight(
+        {.name = "w", .shape = {shapes.leaf()[-1], units_}, .initializer = ls::initializers::GlorotUniform()});
     b_ = add_weight({.name = "b", .shape = {units_}, .initializer = ls::initializers::Zeros()});
   }
   ls::keras::Structure call(const ls::keras::Structure& inputs, const ls::keras::CallContext&) override {
@@ -62,8 +63,8 @@ int main() try {
   model.compile({.optimizer = ls::optimizers::SGD(0.1), .loss = "mse"});
   model.fit(x, y, {.batch_size = 64, .epochs = 5, .verbose = 2});
   const auto weights = model.get_weights();
-  std::printf("w = %.3f %.3f %.3f (expected 1 -2 3), b = %.3f\n", weights[0].to_vector<float>()[0], weights[0].to_vector<float>()[1],
-              weights[0].to_vector<float>()[2], weights[1].to_vector<float>()[0]);
+  std::printf("w = %.3f %.3f %.3f (expected 1 -2 3), b = %.3f\n", weights[0].to_vector<float>()[0],
+              weights[0].to_vector<float>()[1], weights[0].to_vector<float>()[2], weights[1].to_vector<float>()[0]);
 
   // The layer in a functional model, saved, and loaded again once its class is registered.
   ls::keras::register_layer("Linear", [](const ls::Json& config) -> ls::keras::LayerPtr {
@@ -75,7 +76,8 @@ int main() try {
   ls::keras::Model functional(inputs, ls::keras::make_layer<Linear>(2)(inputs));
   functional.save("custom_layer.keras");
   const auto loaded = ls::keras::load_model("custom_layer.keras");
-  const bool same = loaded.predict(x, {.verbose = 0}).leaf().to_vector<float>() == functional.predict(x, {.verbose = 0}).leaf().to_vector<float>();
+  const bool same = loaded.predict(x, {.verbose = 0}).leaf().to_vector<float>() ==
+                    functional.predict(x, {.verbose = 0}).leaf().to_vector<float>();
   std::remove("custom_layer.keras");
   std::printf("saved and loaded, it computes the same: %s\n", same ? "yes" : "NO");
   return same ? 0 : 1;

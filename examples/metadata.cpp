@@ -1,8 +1,8 @@
 // Statistics of each worker that always belong to their checkpoint.
 //
 // Each worker keeps the losses and the times of its own steps. They are saved with the weights, committed by the same
-// rename: whenever the job dies, the newest checkpoint tells how each worker came to it, and a job that goes on takes its
-// statistics up. Start it as the other program of several workers:
+// rename: whenever the job dies, the newest checkpoint tells how each worker came to it, and a job that goes on takes
+// its statistics up. Start it as the other program of several workers:
 //
 //   lockstep launch -n 2 -- build/bin/metadata [folder for what it writes]
 #include <chrono>
@@ -40,7 +40,8 @@ int main(int argc, char** argv) try {
 
   ls::train::CheckpointManager manager(ls::train::Checkpoint(model, optimizer), folder.string(),
                                        {.max_to_keep = 2, .workers = strategy.workers()});
-  ls::Json mine{{"worker", strategy.worker_index()}, {"since", 0}, {"losses", ls::Json::array()}, {"seconds", ls::Json::array()}};
+  ls::Json mine{
+      {"worker", strategy.worker_index()}, {"since", 0}, {"losses", ls::Json::array()}, {"seconds", ls::Json::array()}};
   int epoch = 0;
   if (const auto newest = manager.restore_or_initialize()) {
     // In a job of another size a worker takes up its own part where there is one, else begins one.
@@ -56,13 +57,15 @@ int main(int argc, char** argv) try {
   for (; epoch < kEpochs; ++epoch) {
     for (const auto& batch : dataset) {
       const auto start = std::chrono::steady_clock::now();
-      const auto losses = strategy.run([&](const ls::data::Element& part) {
-        ls::GradientTape tape;
-        const auto error = model(part[0]).leaf() - part[1];
-        const auto loss = ls::ops::reduce_sum(error * error) / static_cast<double>(kGlobalBatch);
-        optimizer->apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
-        return ls::ops::stop_gradient(loss);
-      }, batch);
+      const auto losses = strategy.run(
+          [&](const ls::data::Element& part) {
+            ls::GradientTape tape;
+            const auto error = model(part[0]).leaf() - part[1];
+            const auto loss = ls::ops::reduce_sum(error * error) / static_cast<double>(kGlobalBatch);
+            optimizer->apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
+            return ls::ops::stop_gradient(loss);
+          },
+          batch);
       mine["losses"].push_back(losses[0].item<double>());  // of this worker's rows
       mine["seconds"].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }

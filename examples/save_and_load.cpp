@@ -35,7 +35,11 @@ Data get_data(const ls::distribute::Strategy& strategy) {
     return ls::data::Element{ls::ops::cast(element[0], ls::DType::kFloat32) / 255.0, element[1]};
   };
   return {
-      ls::data::Dataset::from_tensor_slices({train.images, train.labels}).map(scale).cache().shuffle(kBufferSize).batch(batch_size),
+      ls::data::Dataset::from_tensor_slices({train.images, train.labels})
+          .map(scale)
+          .cache()
+          .shuffle(kBufferSize)
+          .batch(batch_size),
       ls::data::Dataset::from_tensor_slices({test.images, test.labels}).map(scale).batch(batch_size),
   };
 }
@@ -61,7 +65,9 @@ ls::keras::Model get_model(ls::distribute::Strategy& strategy) {
 class SubclassedModel : public ls::keras::Model {
  public:
   SubclassedModel()
-      : Model("SubclassedModel"), flatten(track("flatten", ls::layers::Flatten())), dense(track("dense", ls::layers::Dense(10))) {}
+      : Model("SubclassedModel"),
+        flatten(track("flatten", ls::layers::Flatten())),
+        dense(track("dense", ls::layers::Dense(10))) {}
   ls::keras::Structure call(const ls::keras::Structure& inputs, const ls::keras::CallContext&) override {
     return dense(flatten(inputs));
   }
@@ -87,7 +93,7 @@ bool agree(const ls::keras::Results& a, const ls::keras::Results& b) {
 
 void expect(bool ok, const char* what) {
   std::printf("   %s: %s\n", what, ok ? "yes" : "NO");
-  if (!ok) throw ls::Error(ls::Code::kInternal, std::string("not as it should be: ") + what);
+  if (!ok) ls::throw_internal(std::string("not as it should be: ") + what);
 }
 
 }  // namespace
@@ -110,7 +116,8 @@ int main(int argc, char** argv) try {
   const std::string keras_path = folder / "my_model.keras";
   model.save(keras_path);
   auto restored = ls::keras::load_model(keras_path);
-  expect(agree(restored.evaluate(eval, {.verbose = 0}), trained), "the restored model evaluates to the same loss and accuracy");
+  expect(agree(restored.evaluate(eval, {.verbose = 0}), trained),
+         "the restored model evaluates to the same loss and accuracy");
   std::printf("   it is still compiled: training goes on\n");
   restored.fit(train, {.epochs = 1});
 
@@ -132,8 +139,10 @@ int main(int argc, char** argv) try {
     const std::string input = inference.input_names().front();
     const auto batch = *predict_dataset.begin();
     const auto scores = inference({{input, batch[0]}}).begin()->second;
-    std::printf("   signature 'serving_default', first batch: scores of shape %s\n", scores.shape().to_string().c_str());
-    expect(all_close(scores, model.predict_on_batch(batch[0]).leaf(), 1e-5), "the signature gives the model's own predictions");
+    std::printf("   signature 'serving_default', first batch: scores of shape %s\n",
+                scores.shape().to_string().c_str());
+    expect(all_close(scores, model.predict_on_batch(batch[0]).leaf(), 1e-5),
+           "the signature gives the model's own predictions");
   }
 
   title("Inference with the loaded model under another MirroredStrategy");
@@ -146,7 +155,10 @@ int main(int argc, char** argv) try {
     std::int64_t images = 0;
     for (const auto& batch : another.experimental_distribute_dataset(predict_dataset)) {
       const auto scores = another.run(
-          [&](const ls::data::Element& element) { return inference({{input, element[0]}}).begin()->second; }, batch);
+          [&](const ls::data::Element& element) {
+            return inference({{input, element[0]}}).begin()->second;
+          },
+          batch);
       for (const auto& part : another.experimental_local_results(scores)) images += part.dim(0);
     }
     std::printf("   images scored by two replicas: %lld\n", static_cast<long long>(images));
@@ -208,7 +220,8 @@ int main(int argc, char** argv) try {
             [&](const ls::data::Element& element) {
               ls::GradientTape tape;
               const auto logits = net(element[0], {.training = true}).leaf();
-              const auto each = ls::ops::sparse_softmax_cross_entropy_with_logits(logits, ls::ops::cast(element[1], ls::DType::kInt64));
+              const auto each = ls::ops::sparse_softmax_cross_entropy_with_logits(
+                  logits, ls::ops::cast(element[1], ls::DType::kInt64));
               const auto loss = ls::ops::reduce_sum(each) / (kBatchSizePerReplica * 2.0);
               optimizer->apply(tape.gradient(loss, net.trainable_weights()), net.trainable_weights());
               return ls::ops::stop_gradient(loss);
@@ -232,13 +245,15 @@ int main(int argc, char** argv) try {
     run(whole, whole_optimizer, 0, 6);
     {
       auto [first, first_optimizer] = fresh();
-      ls::train::CheckpointManager manager(ls::train::Checkpoint(first, first_optimizer), directory, {.max_to_keep = 5});
+      ls::train::CheckpointManager manager(ls::train::Checkpoint(first, first_optimizer), directory,
+                                           {.max_to_keep = 5});
       expect(!manager.restore_or_initialize(), "an empty folder has nothing to restore");
       run(first, first_optimizer, 0, 3);
       manager.save();
     }
     auto [second, second_optimizer] = fresh();
-    ls::train::CheckpointManager manager(ls::train::Checkpoint(second, second_optimizer), directory, {.max_to_keep = 5});
+    ls::train::CheckpointManager manager(ls::train::Checkpoint(second, second_optimizer), directory,
+                                         {.max_to_keep = 5});
     expect(manager.restore_or_initialize().has_value(), "the checkpoint is restored");
     manager.restore_status()->assert_consumed();
     run(second, second_optimizer, 3, 6);

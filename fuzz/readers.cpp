@@ -1,6 +1,6 @@
 // One libFuzzer target for each reader of a file format; FUZZ_READER names it. A reader may refuse bytes with
-// lockstep::Error; anything else that it does (a crash, a hang, another exception, memory beyond libFuzzer's limit) is a
-// finding. Readers of several files get the bytes divided among them.
+// lockstep::Error; anything else that it does (a crash, a hang, another exception, memory beyond libFuzzer's limit) is
+// a finding. Readers of several files get the bytes divided among them.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -23,7 +23,7 @@
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/npy.h"
 #include "lockstep/formats/safetensors.h"
-#include "lockstep/formats/saved_model_info.h"
+#include "lockstep/formats/saved_model_info_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
 
@@ -170,14 +170,15 @@ void idx(Bytes bytes) {
 }
 
 // Every target compiles all of them, so that none rots.
-[[maybe_unused]] constexpr std::array kReaders{hdf5,        keras_archive, keras_h5,     npy,              npz, safetensors,
-                                               bundle,      saved_model,   frozen_graph, checkpoint_state, idx};
+[[maybe_unused]] constexpr std::array kReaders{
+    hdf5, keras_archive, keras_h5, npy, npz, safetensors, bundle, saved_model, frozen_graph, checkpoint_state, idx};
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // A copy of just this size, so that a sanitizer sees a read beyond its end.
-  const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(data), reinterpret_cast<const std::byte*>(data) + size);
+  const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(data),
+                                    reinterpret_cast<const std::byte*>(data) + size);
   attempt([&] { FUZZ_READER(copy); });
   return 0;
 }

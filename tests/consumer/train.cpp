@@ -11,7 +11,8 @@ int main(int, char** argv) {
   const auto x = ls::Tensor::from_vector(std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}, {4, 2});
   const auto y = ls::Tensor::from_vector(std::vector<float>{1, 2, 3, 4}, {4, 1});
   auto scope = strategy.scope();
-  ls::keras::Sequential model({ls::layers::Input({2}), ls::layers::Dense(3, {.activation = "relu"}), ls::layers::Dense(1)});
+  ls::keras::Sequential model(
+      {ls::layers::Input({2}), ls::layers::Dense(3, {.activation = "relu"}), ls::layers::Dense(1)});
   model.compile({.optimizer = "adam", .loss = "mse"});
   model.fit(x, y, {.epochs = 2, .verbose = 0});
   model.save(argv[1]);

@@ -1,5 +1,0 @@
-// Precompiled for tests.
-#pragma once
-#include "pch_plain.h"
-
-#include <gtest/gtest.h>

@@ -1,0 +1,141 @@
+// Structures of values, as inputs, outputs, masks and elements of datasets come: one value, a list, or a dict.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+
+// Throws InvalidArgument: "<found> was given where <wanted> is needed".
+[[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
+
+// A leaf, a list of structures, or a dict of structures that keeps the order of insertion. flatten()
+// visits lists in order and dicts by sorted key, as Keras does. A default one is a default leaf.
+template <typename T>
+class Nested {
+ public:
+  using List = std::vector<Nested>;
+  using Dict = std::vector<std::pair<std::string, Nested>>;
+
+  Nested() = default;
+  Nested(T leaf) : value_(std::move(leaf)) {}
+  Nested(const std::vector<T>& leaves) : value_(List(leaves.begin(), leaves.end())) {}
+  Nested(std::initializer_list<Nested> items) : value_(List(items)) {}
+  static Nested list(List items) {
+    Nested out;
+    out.value_ = std::move(items);
+    return out;
+  }
+  static Nested dict(Dict items) {
+    Nested out;
+    out.value_ = std::move(items);
+    return out;
+  }
+
+  bool is_leaf() const { return std::holds_alternative<T>(value_); }
+  bool is_list() const { return std::holds_alternative<List>(value_); }
+  bool is_dict() const { return std::holds_alternative<Dict>(value_); }
+
+  // Throw InvalidArgument when the structure is of another kind.
+  const T& leaf() const { return get<T>("one value"); }
+  const List& items() const { return get<List>("a list"); }
+  const Dict& entries() const { return get<Dict>("a dict"); }
+  T& leaf() { return const_cast<T&>(std::as_const(*this).leaf()); }
+  List& items() { return const_cast<List&>(std::as_const(*this).items()); }
+  Dict& entries() { return const_cast<Dict&>(std::as_const(*this).entries()); }
+  operator const T&() const { return leaf(); }
+
+  // Entries of a list or a dict; 1 for a leaf.
+  std::size_t size() const { return is_list() ? items().size() : is_dict() ? entries().size() : 1; }
+  // An element of a list, or the entry of a dict.
+  const Nested& operator[](std::size_t index) const {
+    if (index >= items().size())
+      throw_out_of_range("a list of " + std::to_string(items().size()) + " has no item " + std::to_string(index));
+    return items()[index];
+  }
+  const Nested& at(std::string_view key) const {
+    const Nested* found = find(key);
+    if (!found) throw_not_found("the dict has no key '" + std::string(key) + "'");
+    return *found;
+  }
+  const Nested* find(std::string_view key) const {
+    for (const auto& [name, value] : entries()) {
+      if (name == key) return &value;
+    }
+    return nullptr;
+  }
+
+  std::vector<T> flatten() const {
+    std::vector<T> out;
+    visit([&](const T& leaf) { out.push_back(leaf); });
+    return out;
+  }
+  // Calls fn on each leaf in the order of flatten().
+  void visit(const std::function<void(const T&)>& fn) const {
+    if (is_leaf()) {
+      fn(leaf());
+    } else if (is_list()) {
+      for (const Nested& item : items()) item.visit(fn);
+    } else {
+      for (const auto* entry : sorted_entries()) entry->second.visit(fn);
+    }
+  }
+  std::size_t num_leaves() const {
+    std::size_t count = 0;
+    visit([&](const T&) { ++count; });
+    return count;
+  }
+
+  // The same structure with fn's results, called in the order of flatten().
+  template <typename Fn>
+  auto map(Fn fn) const -> Nested<decltype(fn(std::declval<const T&>()))> {
+    using R = decltype(fn(std::declval<const T&>()));
+    if (is_leaf()) return Nested<R>(fn(leaf()));
+    if (is_list()) {
+      typename Nested<R>::List out;
+      for (const Nested& item : items()) out.push_back(item.map(fn));
+      return Nested<R>::list(std::move(out));
+    }
+    typename Nested<R>::Dict out(entries().size());
+    for (const auto* entry : sorted_entries()) {
+      const auto index = static_cast<std::size_t>(entry - entries().data());
+      out[index] = {entry->first, entry->second.map(fn)};
+    }
+    return Nested<R>::dict(std::move(out));
+  }
+  // This structure with other leaves, given in the order of flatten(). Throws InvalidArgument when their
+  // number differs.
+  template <typename R>
+  Nested<R> pack(const std::vector<R>& leaves) const {
+    if (leaves.size() != num_leaves()) {
+      throw_invalid_argument("a structure of " + std::to_string(num_leaves()) + " values was given " +
+                             std::to_string(leaves.size()));
+    }
+    std::size_t next = 0;
+    return map([&](const T&) { return leaves[next++]; });
+  }
+
+ private:
+  template <typename U>
+  const U& get(const char* wanted) const {
+    if (const U* value = std::get_if<U>(&value_)) return *value;
+    throw_wrong_structure(is_leaf() ? "one value" : is_list() ? "a list" : "a dict", wanted);
+  }
+  std::vector<const std::pair<std::string, Nested>*> sorted_entries() const {
+    std::vector<const std::pair<std::string, Nested>*> sorted;
+    for (const auto& entry : entries()) sorted.push_back(&entry);
+    std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });
+    return sorted;
+  }
+
+  std::variant<T, List, Dict> value_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,115 @@
+#include "lockstep/cli/artifact_internal.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/keras_archive.h"
+#include "lockstep/formats/keras_legacy_h5.h"
+#include "lockstep/formats/keras_weights.h"
+#include "lockstep/formats/npy.h"
+#include "lockstep/formats/safetensors.h"
+#include "lockstep/formats/tensor_bundle.h"
+
+namespace lockstep::cli {
+namespace {
+
+using formats::Kind;
+
+// A listing without bytes: an empty one, or the constants of a graph.
+class NamesOnly final : public formats::TensorReader {
+ public:
+  explicit NamesOnly(std::vector<formats::TensorInfo> infos) : infos_(std::move(infos)) {}
+  const std::vector<formats::TensorInfo>& list() const override { return infos_; }
+  formats::TensorData read(const std::string& name) const override {
+    throw_unimplemented("the value of the constant '" + name + "' is not read on its own");
+  }
+
+ private:
+  std::vector<formats::TensorInfo> infos_;
+};
+
+// One array as a listing of one.
+class OneTensor final : public formats::TensorReader {
+ public:
+  explicit OneTensor(const std::string& path)
+      : data_(formats::read_npy(path)), infos_{{"array", data_.dtype, data_.shape}} {}
+  const std::vector<formats::TensorInfo>& list() const override { return infos_; }
+  formats::TensorData read(const std::string&) const override { return data_; }
+
+ private:
+  formats::TensorData data_;
+  std::vector<formats::TensorInfo> infos_;
+};
+
+void open_keras(Artifact& artifact) {
+  const auto archive = std::make_shared<formats::KerasArchive>(formats::KerasArchive::open(artifact.path));
+  artifact.tensors = {archive, &archive->weights()};
+  artifact.config = archive->config();
+  if (artifact.config.is_object() && artifact.config.contains("compile_config")) {
+    artifact.training = artifact.config["compile_config"];
+    artifact.config.erase("compile_config");
+  }
+  const Json& metadata = archive->metadata();
+  if (metadata.is_object() && metadata.contains("keras_version") && metadata["keras_version"].is_string()) {
+    artifact.version = "Keras " + metadata["keras_version"].get<std::string>();
+  }
+  artifact.assets = archive->assets();
+}
+
+void open_h5(Artifact& artifact) {
+  const auto file = std::make_shared<formats::LegacyH5>(formats::LegacyH5::open(artifact.path));
+  artifact.tensors = file;
+  artifact.config = file->model_config();
+  artifact.training = file->training_config();
+  artifact.version = "Keras " + file->keras_version();
+}
+
+void open_weights_h5(Artifact& artifact) {
+  // Keras 2's files of weights have the layout of its whole models.
+  const auto image = io::posix_file_system().map(artifact.path);
+  if (formats::Hdf5File::recognise(image->bytes()) &&
+      formats::LegacyH5::recognise(formats::Hdf5File(image->bytes(), image, artifact.path))) {
+    return open_h5(artifact);
+  }
+  artifact.tensors = std::make_shared<formats::KerasWeights>(formats::KerasWeights::open(artifact.path));
+}
+
+void open_saved_model(Artifact& artifact) {
+  artifact.saved_model = formats::read_saved_model_info(artifact.path);
+  artifact.assets = artifact.saved_model->assets;
+  if (!artifact.saved_model->tensorflow_version.empty()) {
+    artifact.version = "TensorFlow " + artifact.saved_model->tensorflow_version;
+  }
+  if (artifact.saved_model->has_variables) {
+    artifact.tensors = std::make_shared<formats::BundleReader>(io::join_path(artifact.path, "variables/variables"));
+  } else {
+    artifact.tensors = std::make_shared<NamesOnly>(std::vector<formats::TensorInfo>{});
+  }
+}
+
+}  // namespace
+
+Artifact open_artifact(const std::string& path) {
+  const formats::Detected found = formats::detect(path);
+  Artifact artifact{found.kind, found.path, {}, nullptr};
+  switch (found.kind) {
+    case Kind::kKeras: open_keras(artifact); break;
+    case Kind::kKerasH5: open_h5(artifact); break;
+    case Kind::kWeightsH5: open_weights_h5(artifact); break;
+    case Kind::kSavedModel: open_saved_model(artifact); break;
+    case Kind::kFrozenGraph:
+      artifact.graph = formats::read_frozen_graph_info(artifact.path);
+      artifact.tensors = std::make_shared<NamesOnly>(artifact.graph->constants);
+      break;
+    case Kind::kTfCheckpoint: artifact.tensors = std::make_shared<formats::BundleReader>(artifact.path); break;
+    case Kind::kSafetensors: artifact.tensors = std::make_shared<formats::SafetensorsReader>(artifact.path); break;
+    case Kind::kNpy: artifact.tensors = std::make_shared<OneTensor>(artifact.path); break;
+    case Kind::kNpz: artifact.tensors = std::make_shared<formats::NpzReader>(artifact.path); break;
+  }
+  return artifact;
+}
+
+bool is_optimizer_tensor(const std::string& name) {
+  return name.starts_with("optimizer/") || name.starts_with("optimizer_weights/") ||
+         name.find("/.OPTIMIZER_SLOT/") != std::string::npos;
+}
+
+}  // namespace lockstep::cli

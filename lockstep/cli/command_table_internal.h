@@ -1,0 +1,12 @@
+// Every command of the tool with its options: what is parsed and what --help shows.
+#pragma once
+
+#include <vector>
+
+#include "lockstep/cli/options_internal.h"
+
+namespace lockstep::cli {
+
+const std::vector<Command>& command_table();
+
+}  // namespace lockstep::cli

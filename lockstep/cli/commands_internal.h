@@ -1,0 +1,16 @@
+// The commands that need no engine: they look into files and compute nothing.
+#pragma once
+
+#include "lockstep/cli/options_internal.h"
+
+namespace lockstep::cli {
+
+int inspect(const Arguments& arguments);
+int verify(const Arguments& arguments);
+int diff(const Arguments& arguments);
+// Between files of weights; whole models go to the engine.
+int convert(const Arguments& arguments);
+// Workers on this machine, each of them this program again.
+int launch(const Arguments& arguments);
+
+}  // namespace lockstep::cli

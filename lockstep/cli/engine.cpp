@@ -1,0 +1,29 @@
+// The half of the tool that computes: a module that the tool loads.
+#include <map>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/engine_commands_internal.h"
+#include "lockstep/cli/worker_job_internal.h"
+
+// Exported by name; the tool looks it up. Errors leave as exceptions.
+extern "C" int lockstep_engine_run(const std::string& command, const lockstep::cli::Arguments& arguments) {
+  using namespace lockstep;
+  static const std::map<std::string, int (*)(const cli::Arguments&)> kCommands = {
+      {"predict", cli::predict}, {"evaluate", cli::evaluate},     {"fit", cli::fit},
+      {"summary", cli::summary}, {"convert", cli::convert_model}, {"rewrite", cli::rewrite_model},
+  };
+  const auto found = kCommands.find(command);
+  if (found == kCommands.end()) throw_internal(fmt::format("the engine has no command '{}'", command));
+  try {
+    const int status = found->second(arguments);
+    cli::leave_job();
+    return status;
+  } catch (const std::exception& error) {
+    cli::tell_other_workers(error.what());
+    cli::leave_job();
+    throw;
+  }
+}

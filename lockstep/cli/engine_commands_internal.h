@@ -1,0 +1,30 @@
+// The commands that compute.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/cli/options_internal.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/formats/detect.h"
+#include "lockstep/keras/models/model.h"
+
+namespace lockstep::cli {
+
+int predict(const Arguments& arguments);
+int evaluate(const Arguments& arguments);
+int fit(const Arguments& arguments);
+int summary(const Arguments& arguments);
+int convert_model(const Arguments& arguments);
+// convert --to without a word: how diff sees a model beside an artifact of another kind.
+int rewrite_model(const Arguments& arguments);
+
+// A model that can be trained, under the current strategy. Throws InvalidArgument, saying why, for artifacts that hold
+// none.
+keras::Model load_trainable(const std::string& path, bool compile);
+// Compiles anew when --optimizer, --loss or --metrics ask for it; what they leave open stays as the model has it.
+void apply_compile_overrides(const keras::Model& model, const Arguments& arguments);
+// Writes a model as a kind, the optimizer's state too where the kind holds it.
+void write_model(const keras::Model& model, const std::string& path, formats::Kind kind);
+
+}  // namespace lockstep::cli

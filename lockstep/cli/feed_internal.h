@@ -1,0 +1,53 @@
+// Arrays of the user's as a model takes them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/cli/options_internal.h"
+#include "lockstep/keras/models/model.h"
+
+namespace lockstep::cli {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+// The arrays of a .npy (under the name "arr_0") or .npz file. Floats are float32 afterwards, as Keras takes them.
+NamedTensors read_arrays(const std::string& path, bool floats_to_float32 = true);
+// True when the names are NumPy's arr_0, arr_1, …
+bool positional(const NamedTensors& arrays);
+// In the order of `names`: positional arrays by place, others by name. One array for one name fits whatever it is
+// called. Throws InvalidArgument, naming what is missing and what is there.
+std::vector<Tensor> arrange(const NamedTensors& arrays, const std::vector<std::string>& names, const std::string& path);
+
+// Writes a .npy for a single output, else a .npz. Throws InvalidArgument for a .npy with several.
+void write_outputs(const std::string& path, const NamedTensors& outputs);
+
+// Names of a functional model's inputs and of its outputs (the layers that produce them, or the keys of a dict), in the
+// order of flattening; empty for a subclassed model.
+std::vector<std::string> input_names(const keras::Model& model);
+std::vector<std::string> output_names(const keras::Model& model);
+// The model's input structure with these leaves.
+keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> leaves);
+
+struct Examples {
+  keras::Structure x;
+  keras::Structure y;
+  keras::Structure sample_weight;
+};
+
+// What --data names: a .npz, "fashion-mnist" (its test part when `evaluate`), or "fashion-mnist:test". Inputs are
+// multiplied by `rescale`.
+Examples read_examples(const std::string& name, const keras::Model& model, bool evaluate,
+                       std::optional<double> rescale);
+
+// "1/255" or "0.5"; empty when the option was not given. Throws InvalidArgument.
+std::optional<double> rescale_of(const Arguments& arguments);
+
+// Whether this process tells the person about the work: of several workers the chief alone does.
+bool speaks(const Arguments& arguments);
+// 1 (a bar) for a process that speaks to a terminal, else 0.
+int verbosity(const Arguments& arguments);
+
+}  // namespace lockstep::cli

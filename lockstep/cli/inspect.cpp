@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include "lockstep/cli/artifact_internal.h"
+#include "lockstep/cli/commands_internal.h"
+
+namespace lockstep::cli {
+namespace {
+
+Json shape_json(const Shape& shape) {
+  if (!shape.known_rank()) return nullptr;
+  Json dims = Json::array();
+  for (const std::int64_t dim : shape.dims()) dims.push_back(dim == kUnknownDim ? Json(nullptr) : Json(dim));
+  return dims;
+}
+
+Json tensor_json(const std::string& name, DType dtype, const Shape& shape) {
+  return {{"name", name}, {"dtype", std::string(dtype_name(dtype))}, {"shape", shape_json(shape)}};
+}
+
+Json signature_json(const std::vector<formats::SignatureTensor>& tensors) {
+  Json out = Json::object();
+  for (const auto& tensor : tensors) out[tensor.key] = tensor_json(tensor.name, tensor.dtype, tensor.shape);
+  return out;
+}
+
+std::uint64_t size_of(const formats::TensorInfo& info) {
+  return static_cast<std::uint64_t>(info.shape.num_elements().value_or(0)) * dtype_size(info.dtype);
+}
+
+Json as_json(const Artifact& artifact) {
+  Json out = {{"kind", std::string(formats::kind_name(artifact.kind))}, {"path", artifact.path}};
+  out["version"] = artifact.version.empty() ? Json(nullptr) : Json(artifact.version);
+  if (artifact.config.is_object()) {
+    out["model"] = {{"class_name", artifact.config.value("class_name", Json(nullptr))},
+                    {"compiled", !artifact.training.is_null()}};
+    if (artifact.config.contains("config") && artifact.config["config"].is_object()) {
+      out["model"]["name"] = artifact.config["config"].value("name", Json(nullptr));
+    }
+  }
+  out["tensors"] = Json::array();
+  for (const auto& info : artifact.tensors->list())
+    out["tensors"].push_back(tensor_json(info.name, info.dtype, info.shape));
+  if (artifact.saved_model) {
+    out["tags"] = artifact.saved_model->tags;
+    out["signatures"] = Json::object();
+    for (const auto& signature : artifact.saved_model->signatures) {
+      out["signatures"][signature.name] = {{"inputs", signature_json(signature.inputs)},
+                                           {"outputs", signature_json(signature.outputs)}};
+    }
+  }
+  if (artifact.graph) {
+    out["inputs"] = Json::array();
+    for (const auto& info : artifact.graph->placeholders)
+      out["inputs"].push_back(tensor_json(info.name, info.dtype, info.shape));
+    out["outputs"] = artifact.graph->outputs;
+  }
+  if (!artifact.assets.empty()) out["assets"] = artifact.assets;
+  return out;
+}
+
+void print_signatures(const formats::SavedModelInfo& model) {
+  fmt::print("tags       {}\n", fmt::join(model.tags, ", "));
+  for (const auto& signature : model.signatures) {
+    fmt::print("signature  {}\n", signature.name);
+    for (const auto& t : signature.inputs)
+      fmt::print("  in   {}  {} {}\n", t.key, dtype_name(t.dtype), t.shape.to_string());
+    for (const auto& t : signature.outputs)
+      fmt::print("  out  {}  {} {}\n", t.key, dtype_name(t.dtype), t.shape.to_string());
+  }
+}
+
+void print_table(const Artifact& artifact) {
+  fmt::print("kind       {}\n", formats::kind_name(artifact.kind));
+  if (!artifact.version.empty()) fmt::print("written by {}\n", artifact.version);
+  if (artifact.config.is_object() && artifact.config.contains("class_name") &&
+      artifact.config["class_name"].is_string()) {
+    fmt::print("model      {}{}\n", artifact.config["class_name"].get<std::string>(),
+               artifact.training.is_null() ? "" : ", compiled");
+  }
+  if (artifact.saved_model) print_signatures(*artifact.saved_model);
+  if (artifact.graph) {
+    for (const auto& t : artifact.graph->placeholders)
+      fmt::print("input      {}  {} {}\n", t.name, dtype_name(t.dtype), t.shape.to_string());
+    for (const auto& name : artifact.graph->outputs) fmt::print("output     {}\n", name);
+  }
+  for (const std::string& asset : artifact.assets) fmt::print("asset      {}\n", asset);
+  std::uint64_t bytes = 0;
+  std::size_t width = 0;
+  for (const auto& info : artifact.tensors->list()) {
+    bytes += size_of(info);
+    width = std::max(width, info.name.size());
+  }
+  fmt::print("tensors    {} ({} bytes)\n", artifact.tensors->list().size(), bytes);
+  for (const auto& info : artifact.tensors->list()) {
+    fmt::print("  {:<{}}  {:<8} {}\n", info.name, width, dtype_name(info.dtype), info.shape.to_string());
+  }
+}
+
+}  // namespace
+
+int inspect(const Arguments& arguments) {
+  const Artifact artifact = open_artifact(arguments.text("PATH"));
+  if (arguments.has("--json")) {
+    fmt::print("{}\n", dump_json(as_json(artifact)));
+  } else {
+    print_table(artifact);
+  }
+  return 0;
+}
+
+}  // namespace lockstep::cli

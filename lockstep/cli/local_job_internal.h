@@ -1,0 +1,53 @@
+// Workers of one job as processes of this machine.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+// Addresses on this machine that nobody else takes while this lives: their sockets are bound but do not listen, so the
+// worker for which one is meant can bind it too.
+class HeldPorts {
+ public:
+  // `first` 0: any free ports, else first, first + 1, … Throws Unavailable naming a port that is taken, InvalidArgument
+  // when there are not that many from `first` on.
+  HeldPorts(int count, int first);
+  ~HeldPorts();
+  HeldPorts(const HeldPorts&) = delete;
+  HeldPorts& operator=(const HeldPorts&) = delete;
+  const std::vector<int>& ports() const { return ports_; }
+
+ private:
+  HeldPorts() = default;
+  std::vector<int> sockets_;
+  std::vector<int> ports_;
+};
+
+struct LocalJob {
+  std::string program;                 // path of the executable
+  std::vector<std::string> arguments;  // without the program's name
+  // What each worker finds in its environment besides what this process has; the first is the chief.
+  std::vector<std::map<std::string, std::string>> environments;
+  std::vector<std::string> names;  // "worker 1 (127.0.0.1:5000)"
+  std::vector<std::string> logs;   // a file for each worker's output; empty: none
+  bool append_to_logs = false;
+  std::chrono::milliseconds grace{10000};  // between a worker's failure and the end of the others
+};
+
+struct JobEnd {
+  int status = 0;  // of the first worker that failed or ended by the stop signal; 128 + n for one killed by signal n
+  int stop_signal = 0;         // the signal that this process was sent and has passed on; 0: none
+  bool stopped_twice = false;  // a second one came, and those that still ran were killed
+};
+
+// Starts all workers and waits for them. The chief has this process's standard streams; what the others say goes to
+// standard error, each line with "[worker 1] " before it. SIGINT, SIGTERM and SIGHUP are passed on to all workers, a
+// second one kills them. When a worker fails without that, which is told in a line, those that have not ended after the
+// grace time are sent SIGTERM, and SIGKILL five seconds later. Throws NotFound when the program cannot be started.
+JobEnd run_local_job(const LocalJob& job);
+
+}  // namespace lockstep::cli

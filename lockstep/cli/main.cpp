@@ -1,0 +1,145 @@
+// The command line: parse, call the library, print.
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/cli/command_table_internal.h"
+#include "lockstep/cli/engine_loader_internal.h"
+#include "lockstep/cli/exit_codes_internal.h"
+
+namespace lockstep::cli {
+namespace {
+
+const Command* find_command(const std::vector<Command>& commands, const std::string& name) {
+  for (const Command& command : commands) {
+    if (command.name == name) return &command;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  throw_invalid_argument(fmt::format("unknown command '{}'{}; see lockstep --help", name, did_you_mean(name, names)));
+}
+
+bool asks_for_help(const std::vector<std::string>& given) {
+  for (const std::string& argument : given) {
+    if (argument == "--help" || argument == "-h") return true;
+  }
+  return false;
+}
+
+// One line, whatever a message holds.
+void report(std::string message) {
+  for (char& c : message) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  std::fflush(stdout);
+  fmt::print(stderr, "lockstep: {}\n", message);
+}
+
+// fit --restarts: a worker was lost, and this one may start again from the last checkpoint. The process is replaced, so
+// that nothing of the broken job is left in it. Returns when it may not.
+void restart_after(const Error& error, const Command& command, const Arguments& arguments,
+                   const std::vector<std::string>& given) {
+  constexpr const char* kCount = "LOCKSTEP_RESTARTS";
+  if (command.name != "fit" || (error.code() != Code::kUnavailable && error.code() != Code::kDeadlineExceeded)) return;
+  const std::int64_t allowed = arguments.maybe_integer("--restarts", 0).value_or(0);
+  const char* const text = std::getenv(kCount);
+  const long done = text ? std::strtol(text, nullptr, 10) : 0;
+  if (done >= allowed) return;
+  report(error.message());
+  report(fmt::format("starting again from the last checkpoint ({} of {})", done + 1, allowed));
+  setenv(kCount, std::to_string(done + 1).c_str(), 1);
+  std::vector<char*> words;
+  std::vector<std::string> line{"lockstep", command.name};
+  line.insert(line.end(), given.begin(), given.end());
+  for (std::string& word : line) words.push_back(word.data());
+  words.push_back(nullptr);
+  execv("/proc/self/exe", words.data());
+  report(fmt::format("cannot start again: {}", std::strerror(errno)));
+}
+
+int run(std::vector<std::string> given) {
+  const std::vector<Command>& commands = command_table();
+  if (given.empty()) {
+    fmt::print(stderr, "lockstep: no command given; see lockstep --help\n");
+    return kUsage;
+  }
+  const std::string name = given.front();
+  given.erase(given.begin());
+  if (name == "--help" || name == "-h" || (name == "help" && given.empty())) {
+    fmt::print("{}", overview(commands));
+    return 0;
+  }
+  if (name == "--version") {
+    fmt::print("lockstep {}\n", LOCKSTEP_VERSION);
+    return 0;
+  }
+  const Command* command = nullptr;
+  Arguments arguments;
+  try {
+    command = find_command(commands, name == "help" ? given.front() : name);
+    if (name == "help" || asks_for_help(own_words(*command, given))) {
+      fmt::print("{}", command_help(*command));
+      return 0;
+    }
+    arguments = parse_arguments(*command, given);
+  } catch (const Error& e) {
+    report(e.message());
+    return kUsage;
+  }
+  if (command->run) return command->run(arguments);
+  try {
+    return run_in_engine(command->name, arguments);
+  } catch (const Error& error) {
+    restart_after(error, *command, arguments, given);
+    throw;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cli
+
+namespace {
+
+int guarded_run(int argc, char** argv) {
+  // A file that may grow no further, or a reader that went away, is an error like others.
+  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    const int code = lockstep::cli::run({argv + 1, argv + argc});
+    if (std::fflush(stdout) != 0) {
+      fmt::print(stderr, "lockstep: standard output cannot be written\n");
+      return lockstep::cli::kFailure;
+    }
+    return code;
+  } catch (const lockstep::Error& e) {
+    lockstep::cli::report(e.message());
+  } catch (const std::bad_alloc&) {
+    lockstep::cli::report("out of memory");
+  } catch (const std::exception& e) {
+    lockstep::cli::report(fmt::format("internal error: {}", e.what()));
+  }
+  return lockstep::cli::kFailure;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = guarded_run(argc, argv);
+  // Taking LibTorch's registries apart would cost more than many a command; all files are closed by now.
+  std::cout.flush();
+  std::fflush(stderr);
+  std::_Exit(code);
+}

@@ -1,0 +1,105 @@
+// Models in and out for the commands that compute.
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/engine_commands_internal.h"
+#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/target_kind_internal.h"
+#include "lockstep/saving/keras_export.h"
+#include "lockstep/saving/keras_saving.h"
+#include "lockstep/train/model_io_internal.h"
+
+namespace lockstep::cli {
+namespace {
+
+using formats::Kind;
+
+// A name stays a name, JSON becomes a config.
+Json name_or_config(const std::string& text, const char* option) {
+  return text.starts_with('{') || text.starts_with('[') ? parse_json(text, option) : Json(text);
+}
+
+}  // namespace
+
+keras::Model load_trainable(const std::string& path, bool compile) {
+  const formats::Detected found = formats::detect(path);
+  switch (found.kind) {
+    case Kind::kKeras:
+    case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile});
+    case Kind::kSavedModel:
+      throw_unimplemented(
+          fmt::format("{} is a SavedModel: a graph to run, with no Keras layers to train, convert or list; use the "
+                      ".keras or .h5 file it was made from (predict runs it)",
+                      path));
+    case Kind::kFrozenGraph:
+      throw_unimplemented(fmt::format("{} is a frozen graph: its weights are constants; predict runs it", path));
+    default:
+      throw_invalid_argument(fmt::format("{} is a {} file and holds no model; give a .keras or .h5 file", path,
+                                         formats::kind_name(found.kind)));
+  }
+}
+
+void apply_compile_overrides(const keras::Model& model, const Arguments& arguments) {
+  const auto optimizer = arguments.maybe("--optimizer");
+  const auto loss = arguments.maybe("--loss");
+  const auto metrics = arguments.maybe("--metrics");
+  if (!optimizer && !loss && !metrics) return;
+  keras::CompileOptions options = model.compiled() ? model.trainer().compile_options() : keras::CompileOptions{};
+  if (optimizer) {
+    options.optimizer = optimizers::OptimizerArg(name_or_config(*optimizer, "--optimizer"));
+  } else if (model.compiled()) {
+    options.optimizer = model.optimizer();
+  }
+  if (loss) options.loss = keras::LossTree::from_config(name_or_config(*loss, "--loss"), "loss");
+  if (metrics) {
+    Json list = Json::array();
+    if (metrics->starts_with('[') || metrics->starts_with('{')) {
+      list = parse_json(*metrics, "--metrics");
+    } else {
+      for (const std::string& name : arguments.list("--metrics")) list.push_back(name);
+    }
+    options.metrics = keras::MetricTree::from_config(list, "metrics");
+  }
+  model.compile(std::move(options));
+}
+
+void write_model(const keras::Model& model, const std::string& path, formats::Kind kind) {
+  switch (kind) {
+    case Kind::kKeras:
+    case Kind::kKerasH5: saving::save_model(model, path); break;
+    case Kind::kWeightsH5: saving::save_weights(*model.impl(), path); break;
+    case Kind::kTfCheckpoint: train::write_model_checkpoint(model, path); break;
+    case Kind::kSavedModel: saved_model::save(model, path); break;
+    default: throw_invalid_argument(fmt::format("{}: a model cannot be written as {}", path, formats::kind_name(kind)));
+  }
+}
+
+int convert_model(const Arguments& arguments) {
+  const std::string in = arguments.text("IN");
+  const std::string out = arguments.text("OUT");
+  const Kind kind = target_kind(out, arguments.maybe("--to"));
+  const keras::Model model = load_trainable(in, true);
+  write_model(model, out, kind);
+  fmt::print("{} -> {} ({}): {} weights\n", in, out, formats::kind_name(kind), model.weights().size());
+  if (model.compiled() && kind == Kind::kSavedModel) {
+    fmt::print("left behind, a SavedModel does not hold them: the optimizer's state and the compile arguments\n");
+  } else if (kind == Kind::kTfCheckpoint || kind == Kind::kWeightsH5) {
+    fmt::print("left behind, {} cannot hold it: the model's config\n", formats::kind_name(kind));
+  }
+  return 0;
+}
+
+int rewrite_model(const Arguments& arguments) {
+  const std::string out = arguments.text("OUT");
+  write_model(load_trainable(arguments.text("IN"), true), out, target_kind(out, arguments.text("--to")));
+  return 0;
+}
+
+int summary(const Arguments& arguments) {
+  const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  model.summary(
+      {.expand_nested = arguments.has("--expand-nested"), .show_trainable = arguments.has("--show-trainable")});
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,180 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/cli/engine_commands_internal.h"
+#include "lockstep/cli/feed_internal.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/saving/keras_saving.h"
+#include "lockstep/saving/saved_model.h"
+
+namespace lockstep::cli {
+namespace {
+
+using formats::Kind;
+
+NamedTensors input_arrays(const Arguments& arguments, bool floats_to_float32) {
+  const auto path = arguments.maybe("--input");
+  return path ? read_arrays(*path, floats_to_float32) : NamedTensors{};
+}
+
+Tensor prepared(const Tensor& value, std::optional<double> rescale) {
+  return rescale ? ops::cast(value, DType::kFloat32) * *rescale : value;
+}
+
+NamedTensors predict_keras(const Arguments& arguments, const std::string& path) {
+  for (const char* option : {"--outputs"}) {
+    if (arguments.has(option))
+      throw_invalid_argument(fmt::format("{} is for frozen graphs; {} is a Keras model", option, path));
+  }
+  const keras::Model model = keras::load_model(path, {.compile = false});
+  std::vector<std::string> names = input_names(model);
+  const NamedTensors arrays = input_arrays(arguments, true);
+  if (arrays.empty())
+    throw_invalid_argument(
+        fmt::format("predict: --input X is missing; {} has the inputs {}", path, fmt::join(names, ", ")));
+  if (names.empty()) {
+    for (const auto& [name, value] : arrays) names.push_back(name);
+  }
+  std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
+  for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
+  const keras::Structure result =
+      model.predict(input_structure(model, leaves),
+                    {.batch_size = arguments.integer("--batch-size", 1), .verbose = verbosity(arguments)});
+  const std::vector<Tensor> values = result.flatten();
+  std::vector<std::string> outputs = output_names(model);
+  NamedTensors named;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    named.emplace_back(outputs.size() == values.size() ? outputs[i] : fmt::format("arr_{}", i), values[i]);
+  }
+  return named;
+}
+
+// A value in the dtype a graph asks for, where nothing but the width of the numbers differs.
+Tensor fitted(const Tensor& value, DType wanted) {
+  const bool same_family =
+      (is_floating(value.dtype()) && is_floating(wanted)) || (is_integer(value.dtype()) && is_integer(wanted));
+  return value.dtype() != wanted && same_family ? ops::cast(value, wanted) : value;
+}
+
+Tensor rows(const Tensor& value, std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> starts(static_cast<std::size_t>(value.rank()), 0);
+  std::vector<std::int64_t> sizes = value.shape().dims();
+  starts[0] = begin;
+  sizes[0] = end - begin;
+  return ops::slice(value, starts, sizes);
+}
+
+// Rows that all inputs have in common and may be cut at; empty when the inputs must go in at once.
+std::optional<std::int64_t> common_rows(const std::map<std::string, Tensor>& inputs,
+                                        const saved_model::Signature& signature) {
+  std::optional<std::int64_t> count;
+  for (const auto& spec : signature.inputs()) {
+    const Tensor& value = inputs.at(spec.name);
+    if (value.rank() == 0 || (spec.shape.known_rank() && (spec.shape.rank() == 0 || spec.shape[0] != kUnknownDim)))
+      return std::nullopt;
+    if (count && *count != value.dim(0)) return std::nullopt;
+    count = value.dim(0);
+  }
+  return count;
+}
+
+std::map<std::string, Tensor> run_signature(const saved_model::Signature& signature,
+                                            const std::map<std::string, Tensor>& inputs, std::int64_t batch) {
+  const std::optional<std::int64_t> count = common_rows(inputs, signature);
+  if (!count || *count <= batch) return signature(inputs);
+  std::map<std::string, std::vector<Tensor>> parts;
+  for (std::int64_t begin = 0; begin < *count; begin += batch) {
+    const std::int64_t end = std::min(begin + batch, *count);
+    std::map<std::string, Tensor> part;
+    for (const auto& [name, value] : inputs) part[name] = rows(value, begin, end);
+    for (const auto& [name, value] : signature(part)) {
+      if (value.rank() == 0 || value.dim(0) != end - begin) return signature(inputs);  // no output for each row
+      parts[name].push_back(value);
+    }
+  }
+  std::map<std::string, Tensor> joined;
+  for (const auto& [name, values] : parts) joined[name] = ops::concat(values, 0);
+  return joined;
+}
+
+NamedTensors predict_saved_model(const Arguments& arguments, const std::string& path) {
+  const saved_model::LoadedModel model = saved_model::load(path);
+  const saved_model::Signature& signature = model.signatures(arguments.text("--signature"));
+  std::vector<std::string> names;
+  for (const auto& spec : signature.inputs()) names.push_back(spec.name);
+  const NamedTensors arrays = input_arrays(arguments, false);
+  std::map<std::string, Tensor> inputs;
+  if (!names.empty()) {
+    if (arrays.empty()) {
+      throw_invalid_argument(fmt::format("predict: --input X is missing; the signature {} of {} takes {}",
+                                         signature.name(), path, fmt::join(names, ", ")));
+    }
+    const std::vector<Tensor> values = arrange(arrays, names, arguments.text("--input"));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      inputs[names[i]] = fitted(prepared(values[i], rescale_of(arguments)), signature.inputs()[i].dtype);
+    }
+  }
+  const auto outputs = run_signature(signature, inputs, arguments.integer("--batch-size", 1));
+  const std::vector<std::string> wanted = arguments.list("--outputs");
+  if (wanted.empty()) return {outputs.begin(), outputs.end()};
+  NamedTensors named;
+  for (const std::string& name : wanted) {
+    const auto found = outputs.find(name);
+    if (found == outputs.end()) {
+      std::vector<std::string> known;
+      for (const auto& [have, value] : outputs) known.push_back(have);
+      throw_not_found(fmt::format("--outputs: the signature {} has no output '{}'{}; there are {}", signature.name(),
+                                  name, did_you_mean(name, known), fmt::join(known, ", ")));
+    }
+    named.emplace_back(name, found->second);
+  }
+  return named;
+}
+
+NamedTensors predict_frozen(const Arguments& arguments, const std::string& path) {
+  const auto graph = saved_model::FrozenGraph::load(path);
+  const NamedTensors arrays = input_arrays(arguments, false);
+  std::map<std::string, Tensor> inputs;
+  const bool by_place = !arrays.empty() && positional(arrays) && graph.placeholders().size() == arrays.size();
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    std::string name = by_place ? graph.placeholders()[i].name : arrays[i].first;
+    if (name.ends_with(":0")) name.resize(name.size() - 2);
+    Tensor value = prepared(arrays[i].second, rescale_of(arguments));
+    for (const auto& spec : graph.placeholders()) {
+      if (spec.name == name) value = fitted(value, spec.dtype);
+    }
+    inputs[name] = value;
+  }
+  std::vector<std::string> names = arguments.list("--outputs");
+  if (names.empty()) names = graph.outputs();
+  const std::vector<Tensor> values = graph.run(inputs, names);
+  NamedTensors named;
+  for (std::size_t i = 0; i < values.size(); ++i) named.emplace_back(names[i], values[i]);
+  return named;
+}
+
+}  // namespace
+
+int predict(const Arguments& arguments) {
+  const formats::Detected found = formats::detect(arguments.text("MODEL"));
+  const std::string target = arguments.text("--output");
+  if (!target.ends_with(".npy") && !target.ends_with(".npz")) {
+    throw_invalid_argument(fmt::format("--output {}: outputs are written as .npy or .npz", target));
+  }
+  switch (found.kind) {
+    case Kind::kKeras:
+    case Kind::kKerasH5: write_outputs(target, predict_keras(arguments, found.path)); return 0;
+    case Kind::kSavedModel: write_outputs(target, predict_saved_model(arguments, found.path)); return 0;
+    case Kind::kFrozenGraph: write_outputs(target, predict_frozen(arguments, found.path)); return 0;
+    default:
+      throw_invalid_argument(
+          fmt::format("{} is a {} file and holds no model; predict takes .keras, .h5, a SavedModel or a frozen "
+                      "graph",
+                      found.path, formats::kind_name(found.kind)));
+  }
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,341 @@
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/engine_commands_internal.h"
+#include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/target_kind_internal.h"
+#include "lockstep/cli/worker_job_internal.h"
+#include "lockstep/collectives/together.h"
+#include "lockstep/distribute/multi_worker_mirrored_strategy.h"
+#include "lockstep/io/atomic_file.h"
+#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/random/seeds.h"
+#include "lockstep/train/training_checkpoints.h"
+
+namespace lockstep::cli {
+namespace {
+
+// "0:1.0,1:2.5".
+std::map<std::int64_t, double> class_weights(const Arguments& arguments) {
+  std::map<std::int64_t, double> weights;
+  for (const std::string& item : arguments.list("--class-weight")) {
+    try {
+      const std::size_t colon = item.find(':');
+      if (colon == std::string::npos) throw std::invalid_argument(item);
+      std::size_t used_class = 0;
+      std::size_t used_weight = 0;
+      const std::string label = item.substr(0, colon);
+      const std::string weight = item.substr(colon + 1);
+      const std::int64_t number = std::stoll(label, &used_class);
+      const double value = std::stod(weight, &used_weight);
+      if (used_class != label.size() || used_weight != weight.size()) throw std::invalid_argument(item);
+      weights[number] = value;
+    } catch (const std::logic_error&) {
+      throw_invalid_argument(
+          fmt::format("--class-weight takes CLASS:WEIGHT pairs such as 0:1.0,1:2.5, found '{}'", item));
+    }
+  }
+  return weights;
+}
+
+double fraction(const Arguments& arguments, const std::string& name) {
+  const auto text = arguments.maybe(name);
+  if (!text) return 0;
+  try {
+    std::size_t used = 0;
+    const double value = std::stod(*text, &used);
+    if (used == text->size() && value >= 0 && value < 1) return value;
+  } catch (const std::logic_error&) {
+  }
+  throw_invalid_argument(fmt::format("{} takes a fraction from 0 to 1, found '{}'", name, *text));
+}
+
+std::shared_ptr<train::TrainingCheckpoints> checkpoints(const keras::Model& model, const std::string& directory,
+                                                        const distribute::Strategy& strategy,
+                                                        const Arguments& arguments) {
+  train::TrainingCheckpointsOptions options{.workers = strategy.workers()};
+  if (const auto every = arguments.maybe_integer("--checkpoint-every", 1))
+    options.every_batches = static_cast<int>(*every);
+  if (speaks(arguments))
+    options.on_resume = [](const std::string& path, const keras::TrainingState& state) {
+      if (state.batches() > 0) {
+        fmt::print("resumed after batch {} of epoch {} from {}\n", state.batches(), state.epoch() + 1, path);
+      } else {
+        fmt::print("resumed after epoch {} from {}\n", state.epoch(), path);
+      }
+    };
+  return std::make_shared<train::TrainingCheckpoints>(model, directory, std::move(options));
+}
+
+void write_history(const keras::History& history, const std::string& path) {
+  Json out = Json::object();
+  for (const auto& [name, values] : history.history) out[name] = values;
+  io::write_atomically(path, dump_json(out) + "\n");
+}
+
+// What --checkpoint-dir would be given next, and by whom.
+void print_plan(const keras::Model& model, const std::string& directory, const distribute::Strategy& strategy,
+                const Arguments& arguments) {
+  model.trainer().build_optimizer();
+  const train::Checkpoint checkpoint(model, model.optimizer());
+  checkpoint.save_counter();
+  std::int64_t number = 1;
+  if (const auto latest = train::latest_checkpoint(directory))
+    number = std::atoll(latest->c_str() + latest->rfind('-') + 1) + 1;
+  const std::string prefix = io::join_path(directory, fmt::format("ckpt-{}", number));
+  const auto asked = arguments.maybe_integer("--workers", 1);
+  const std::string plan = !asked && strategy.communicator()
+                               ? checkpoint.plan_text(prefix, *strategy.communicator())
+                               : checkpoint.plan_text(prefix, static_cast<int>(asked.value_or(1)));
+  if (speaks(arguments)) fmt::print("{}", plan);
+}
+
+// The kinds of everything that is to be written, found out before the work begins.
+struct Targets {
+  std::optional<std::string> save;
+  formats::Kind save_kind = formats::Kind::kKeras;
+  std::optional<std::string> saved_model;
+  std::optional<std::string> history;
+};
+
+Targets targets_of(const Arguments& arguments) {
+  Targets targets{arguments.maybe("--save"), formats::Kind::kKeras, arguments.maybe("--export"),
+                  arguments.maybe("--history")};
+  if (targets.save) {
+    targets.save_kind = target_kind(*targets.save, std::nullopt);
+    if (targets.save_kind == formats::Kind::kSafetensors) {
+      throw_invalid_argument(fmt::format(
+          "--save {}: a model is saved as .keras, .h5, .weights.h5, .ckpt or a SavedModel folder", *targets.save));
+    }
+  }
+  for (const auto& path : {targets.save, targets.saved_model, targets.history}) {
+    if (path && !io::is_directory(io::posix_file_system(), io::parent_directory(*path))) {
+      throw_not_found(fmt::format("{}: its folder is not there; make it first", *path));
+    }
+  }
+  return targets;
+}
+
+// Of several workers the chief writes, and all learn how it went.
+void write_targets(const distribute::Strategy& strategy, const Targets& targets, const keras::Model& model,
+                   const keras::History& history) {
+  const auto write = [&](const std::optional<std::string>& path, const std::function<void(const std::string&)>& how) {
+    if (!path) return;
+    const auto workers = strategy.workers();
+    if (!workers) return how(*path);
+    const distribute::Variable::ScopedOwnInitialValues alone;
+    collectives::run_on_chief(workers.get(), fmt::format("saving {}", *path), [&] { how(*path); });
+  };
+  write(targets.save, [&](const std::string& path) { write_model(model, path, targets.save_kind); });
+  write(targets.saved_model, [&](const std::string& path) { write_model(model, path, formats::Kind::kSavedModel); });
+  write(targets.history, [&](const std::string& path) { write_history(history, path); });
+}
+
+// What the person finds where.
+void tell_targets(const Targets& targets, const std::optional<std::string>& checkpoints) {
+  if (targets.save) fmt::print("saved {} ({})\n", *targets.save, formats::kind_name(targets.save_kind));
+  if (targets.saved_model)
+    fmt::print("saved {} ({})\n", *targets.saved_model, formats::kind_name(formats::Kind::kSavedModel));
+  if (targets.history) fmt::print("saved {} (history)\n", *targets.history);
+  if (!checkpoints) return;
+  if (const auto latest = train::latest_checkpoint(*checkpoints))
+    fmt::print("checkpoints in {}, the newest is {}\n", *checkpoints, *latest);
+}
+
+// Options that mean nothing without --checkpoint-dir.
+void require_directory(const Arguments& arguments) {
+  if (arguments.has("--checkpoint-dir")) {
+    if (arguments.has("--workers") && !arguments.has("--dry-run")) {
+      throw_invalid_argument(
+          "--workers says for how many workers --dry-run plans; without it start them with lockstep launch");
+    }
+    return;
+  }
+  for (const char* name : {"--checkpoint-every", "--dry-run", "--workers", "--restarts"}) {
+    if (arguments.has(name))
+      throw_invalid_argument(fmt::format("{} is about --checkpoint-dir, which is missing", name));
+  }
+}
+
+// An evaluator must not train beside the job, nor write where the chief does.
+void require_training_task(const distribute::Strategy& strategy) {
+  const auto* const workers = dynamic_cast<const distribute::MultiWorkerMirroredStrategy*>(&strategy);
+  if (!workers || workers->cluster_resolver().task_type() != "evaluator") return;
+  throw_invalid_argument(
+      "TF_CONFIG: this task is an evaluator, which takes no part in fit; start lockstep evaluate MODEL --data D "
+      "--checkpoint-dir DIR for it, "
+      "which evaluates the checkpoints of fit as they appear");
+}
+
+volatile std::sig_atomic_t stop_signal = SIGTERM;  // which of the two it was; SIGTERM when another worker was asked
+
+// From now on the first SIGTERM or SIGINT asks fit to stop at a step that all workers agree on; a second one ends the
+// process at once. A signal that is ignored (nohup, a shell's background job) stays so.
+void stop_in_order_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int signal) {
+    stop_signal = signal;
+    for (const int each : {SIGTERM, SIGINT}) std::signal(each, SIG_DFL);
+    keras::Trainer::request_preemption();
+  };
+  action.sa_flags = SA_RESTART;
+  for (const int each : {SIGTERM, SIGINT}) {
+    struct sigaction before {};
+    if (sigaction(each, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(each, &action, nullptr);
+  }
+}
+
+int tell_stopped(const Arguments& arguments, const std::string& directory) {
+  if (speaks(arguments)) {
+    fmt::print(stderr, "lockstep: stopped by SIG{}; all is saved in {}, and the same command goes on from there\n",
+               sigabbrev_np(stop_signal), directory);
+  }
+  return kPreempted;
+}
+
+}  // namespace
+
+int fit(const Arguments& arguments) {
+  const Targets targets = targets_of(arguments);
+  const int epochs = static_cast<int>(arguments.integer("--epochs", 0));
+  if (const auto seed = arguments.maybe_integer("--seed", 0)) random::set_random_seed(*seed);
+  const auto strategy = strategy_of(arguments);
+  require_training_task(*strategy);
+  auto scope = strategy->scope();
+  const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  apply_compile_overrides(model, arguments);
+  if (!model.compiled()) {
+    throw_failed_precondition(fmt::format(
+        "{} is not compiled: give --optimizer and --loss, or compile it before saving", arguments.text("MODEL")));
+  }
+  const auto directory = arguments.maybe("--checkpoint-dir");
+  require_directory(arguments);
+  if (arguments.has("--dry-run")) {
+    print_plan(model, *directory, *strategy, arguments);
+    return 0;
+  }
+  const auto rescale = rescale_of(arguments);
+  const Examples data = read_examples(arguments.text("--data"), model, false, rescale);
+  require_same_job(*strategy, arguments, model, data);
+  keras::FitOptions options;
+  options.batch_size = arguments.integer("--batch-size", 1);
+  options.epochs = epochs;
+  options.verbose = verbosity(arguments);
+  options.shuffle = !arguments.has("--no-shuffle");
+  options.class_weight = class_weights(arguments);
+  options.sample_weight = data.sample_weight;
+  options.validation_split = fraction(arguments, "--validation-split");
+  options.steps_per_epoch = arguments.maybe_integer("--steps-per-epoch", 1);
+  if (const auto validation = arguments.maybe("--validation-data")) {
+    const Examples held = read_examples(*validation, model, true, rescale);
+    options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};
+  }
+  if (directory) {
+    options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
+    stop_in_order_on_signals();
+  }
+  keras::History untrained;
+  std::shared_ptr<keras::History> history;
+  if (epochs > 0) history = model.fit(data.x, data.y, options);
+  if (directory && model.trainer().preempted()) return tell_stopped(arguments, *directory);
+  write_targets(*strategy, targets, model, history ? *history : untrained);
+  if (speaks(arguments)) tell_targets(targets, directory);
+  return 0;
+}
+
+namespace {
+
+Json json_of(const keras::Results& results) {
+  Json out = Json::object();
+  for (const auto& [name, value] : results) out[name] = value;
+  return out;
+}
+
+template <typename Value>
+std::string text_of(const Value& value) {
+  return value.is_vector() ? dump_json(value) : python_float(value);
+}
+
+void print_evaluated(const std::string& path, const keras::Results& results, bool json) {
+  if (json) {
+    Json out = json_of(results);
+    out["checkpoint"] = path;
+    fmt::print("{}\n", dump_json(out));
+  } else {
+    std::string line = path;
+    for (const auto& [name, value] : results) line += fmt::format(" - {}: {}", name, text_of(value));
+    fmt::print("{}\n", line);
+  }
+  std::fflush(stdout);
+}
+
+// tf-keras's SidecarEvaluator: the newest checkpoint whenever there is another. One that goes while it is read was too
+// old.
+void evaluate_checkpoints(const keras::Model& model, const std::string& directory, const Arguments& arguments,
+                          const std::function<keras::Results()>& evaluated) {
+  constexpr std::chrono::milliseconds kPoll{200};
+  constexpr int kMostFailures = 25;
+  const auto most = arguments.maybe_integer("--evaluations", 1);
+  const train::Checkpoint checkpoint({{"model", model}});
+  std::string last;
+  int failures = 0;
+  for (std::int64_t done = 0; !most || done < *most;) {
+    const auto latest = train::latest_checkpoint(directory);
+    if (!latest || *latest == last) {
+      std::this_thread::sleep_for(kPoll);
+      continue;
+    }
+    try {
+      checkpoint.restore(*latest).expect_partial();
+    } catch (const Error& error) {
+      if ((error.code() != Code::kNotFound && error.code() != Code::kDataLoss) || ++failures == kMostFailures) throw;
+      std::this_thread::sleep_for(kPoll);
+      continue;
+    }
+    failures = 0;
+    last = *latest;
+    print_evaluated(last, evaluated(), arguments.has("--json"));
+    ++done;
+  }
+}
+
+}  // namespace
+
+int evaluate(const Arguments& arguments) {
+  const auto strategy = strategy_of(arguments);
+  auto scope = strategy->scope();
+  const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  apply_compile_overrides(model, arguments);
+  if (!model.compiled()) {
+    throw_failed_precondition(fmt::format("{} is not compiled: give --loss (and --metrics)", arguments.text("MODEL")));
+  }
+  const Examples data = read_examples(arguments.text("--data"), model, true, rescale_of(arguments));
+  require_same_job(*strategy, arguments, model, data);
+  const auto evaluated = [&] {
+    return model.evaluate(data.x, data.y,
+                          {.batch_size = arguments.integer("--batch-size", 1),
+                           .verbose = arguments.has("--json") ? 0 : verbosity(arguments),
+                           .sample_weight = data.sample_weight});
+  };
+  if (const auto directory = arguments.maybe("--checkpoint-dir")) {
+    evaluate_checkpoints(model, *directory, arguments, evaluated);
+    return 0;
+  }
+  if (arguments.has("--evaluations"))
+    throw_invalid_argument("--evaluations is about --checkpoint-dir, which is missing");
+  const keras::Results results = evaluated();
+  if (!speaks(arguments)) return 0;
+  if (arguments.has("--json")) {
+    fmt::print("{}\n", dump_json(json_of(results)));
+  } else {
+    for (const auto& [name, value] : results) fmt::print("{}: {}\n", name, text_of(value));
+  }
+  return 0;
+}
+
+}  // namespace lockstep::cli

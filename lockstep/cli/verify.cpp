@@ -1,0 +1,77 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/artifact_internal.h"
+#include "lockstep/cli/commands_internal.h"
+#include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/io/zip.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Every member of an archive, its checksum too.
+void read_members(const std::string& path) {
+  const io::ZipReader zip(path);
+  for (const io::ZipMember& member : zip.members()) zip.read(member);
+}
+
+void check_assets(const Artifact& artifact) {
+  if (artifact.kind != formats::Kind::kSavedModel) return;
+  for (const std::string& asset : artifact.assets) {
+    const std::string path = io::join_path(io::join_path(artifact.path, "assets"), asset);
+    if (!io::is_file(io::posix_file_system(), path)) {
+      throw_not_found(fmt::format("{}: the asset {} is missing; copy it there from where the model was saved",
+                                  artifact.path, path));
+    }
+  }
+}
+
+// Variables that the graph has, but no file of values.
+void check_variables(const Artifact& artifact) {
+  if (artifact.kind != formats::Kind::kSavedModel || artifact.saved_model->has_variables) return;
+  auto& files = io::posix_file_system();
+  const std::string folder = io::join_path(artifact.path, "variables");
+  if (!io::is_directory(files, folder)) return;
+  for (const std::string& name : files.list(folder)) {
+    if (name.find(".data-") != std::string::npos) {
+      throw_not_found(fmt::format("{}/variables.index is missing, but {} is there: the copy or the save was cut off",
+                                  folder, name));
+    }
+  }
+}
+
+void verify_all(const std::string& path) {
+  const Artifact artifact = open_artifact(path);
+  auto& files = io::posix_file_system();
+  if (io::is_file(files, artifact.path) &&
+      (artifact.kind == formats::Kind::kKeras || artifact.kind == formats::Kind::kNpz)) {
+    read_members(artifact.path);
+  }
+  check_variables(artifact);
+  check_assets(artifact);
+  std::uint64_t bytes = 0;
+  std::size_t count = 0;
+  if (!artifact.graph) {
+    for (const auto& info : artifact.tensors->list()) {
+      bytes += artifact.tensors->read(info.name).bytes.size();
+      ++count;
+    }
+  }
+  fmt::print("{}: whole ({}, {} tensors, {} bytes)\n", artifact.path, formats::kind_name(artifact.kind), count, bytes);
+}
+
+}  // namespace
+
+int verify(const Arguments& arguments) {
+  try {
+    verify_all(arguments.text("PATH"));
+  } catch (const Error& e) {
+    fmt::print(stderr, "lockstep: {}\n", e.message());
+    return kDamaged;
+  }
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,104 @@
+#include "lockstep/cli/worker_job_internal.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/strategy_spec_internal.h"
+#include "lockstep/io/checksum_internal.h"
+#include "lockstep/keras/trainer/trainer.h"
+
+namespace lockstep::cli {
+namespace {
+
+// Outlives the strategy while an error travels up.
+collectives::CommunicatorPtr& job() {
+  static collectives::CommunicatorPtr instance;
+  return instance;
+}
+
+std::optional<double> seconds(const Arguments& arguments, const std::string& name) {
+  const auto text = arguments.maybe(name);
+  if (!text) return std::nullopt;
+  double value = 0;
+  const auto parsed = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (parsed.ec != std::errc() || parsed.ptr != text->data() + text->size() || !(value > 0)) {
+    throw_invalid_argument(fmt::format("{} takes a number of seconds greater than 0, found '{}'", name, *text));
+  }
+  return value;
+}
+
+std::string digest(const Tensor& tensor, std::uint32_t start) {
+  const formats::TensorData data = tensor.to_data();
+  return fmt::format("{} {}{} {:08x}", start, dtype_name(tensor.dtype()), tensor.shape().to_string(),
+                     io::crc32c(data.bytes));
+}
+
+std::string digest(const keras::Structure& structure) {
+  std::string out;
+  std::uint32_t index = 0;
+  for (const Tensor& leaf : structure.flatten()) {
+    if (leaf.defined()) out += (out.empty() ? "" : ", ") + digest(leaf, index);
+    ++index;
+  }
+  return out;
+}
+
+std::string text_digest(const std::string& text) {
+  return fmt::format("{:08x}", io::crc32c(std::as_bytes(std::span(text.data(), text.size()))));
+}
+
+collectives::Compression compression_of(const std::string& text) {
+  if (text == "none") return collectives::Compression::kNone;
+  if (text == "float16") return collectives::Compression::kFloat16;
+  if (text == "bfloat16") return collectives::Compression::kBFloat16;
+  throw_invalid_argument(fmt::format("--compression takes none, float16 or bfloat16, found '{}'", text));
+}
+
+}  // namespace
+
+std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
+  distribute::CommunicationOptions communication;
+  communication.timeout_seconds = seconds(arguments, "--timeout");
+  communication.startup_timeout_seconds =
+      seconds(arguments, "--startup-timeout").value_or(communication.startup_timeout_seconds);
+  const std::string implementation = arguments.text("--communication");
+  if (implementation != "auto" && implementation != "ring") {
+    throw_invalid_argument(fmt::format("--communication takes auto or ring, found '{}'", implementation));
+  }
+  if (implementation == "ring") communication.implementation = distribute::CommunicationImplementation::kRing;
+  if (arguments.has("--compression")) communication.compression = compression_of(arguments.text("--compression"));
+  auto strategy = distribute::parse_strategy(arguments.text("--strategy"), communication);
+  job() = strategy->workers();
+  return strategy;
+}
+
+void tell_other_workers(const std::string& message) noexcept {
+  if (job()) job()->fail(message);
+}
+
+void leave_job() noexcept { job().reset(); }
+
+void require_same_job(const distribute::Strategy& strategy, const Arguments& arguments, const keras::Model& model,
+                      const Examples& data) {
+  if (!strategy.communicator()) return;
+  std::map<std::string, std::string> facts;
+  facts["data x"] = digest(data.x);
+  facts["data y"] = digest(data.y);
+  facts["sample weights"] = digest(data.sample_weight);
+  facts["model"] = text_digest(dump_json(model.impl()->get_config()));
+  facts["compile config"] = text_digest(dump_json(keras::Trainer::of(*model.impl()).get_compile_config()));
+  std::uint32_t index = 0;
+  std::string weights;
+  for (const auto& weight : model.weights()) weights += digest(weight->numpy(), index++);
+  facts["weights"] = text_digest(weights);
+  for (const char* option :
+       {"--seed", "--epochs", "--batch-size", "--steps-per-epoch", "--validation-split", "--class-weight"}) {
+    facts[option] = arguments.maybe(option).value_or("none");
+  }
+  facts["--no-shuffle"] = arguments.has("--no-shuffle") ? "given" : "not given";
+  collectives::require_equal(*strategy.communicator(), facts);
+}
+
+}  // namespace lockstep::cli

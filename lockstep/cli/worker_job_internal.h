@@ -1,0 +1,27 @@
+// Commands that run on several workers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/options_internal.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/models/model.h"
+
+namespace lockstep::cli {
+
+// The strategy of --strategy, with the times of --timeout and --startup-timeout. When the command then fails on this
+// worker, the others are told why.
+std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments);
+// Called with the message of the error by which a command ends.
+void tell_other_workers(const std::string& message) noexcept;
+// Called when a command has ended: leaves the job.
+void leave_job() noexcept;
+
+// Throws InvalidArgument on every worker, naming what differs, unless all have the same model with the same weights,
+// the same data and the same options.
+void require_same_job(const distribute::Strategy& strategy, const Arguments& arguments, const keras::Model& model,
+                      const Examples& data);
+
+}  // namespace lockstep::cli

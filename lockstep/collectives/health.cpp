@@ -1,0 +1,310 @@
+#include "lockstep/collectives/health_internal.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace lockstep::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr const char* kFaultKey = "fault";
+constexpr const char* kLeft = "left";
+constexpr milliseconds kSeeOff{3000};
+constexpr int kSilentBeats = 4;  // so many missed beats tell who broke a connection
+
+std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
+
+std::uint64_t leading_number(const std::string& text, std::size_t begin) {
+  std::uint64_t number = 0;
+  if (begin < text.size()) std::from_chars(text.data() + begin, text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+// Outlives the monitor while the thread is inside the store, which may be for ever.
+struct HealthMonitor::Shared {
+  Options options;
+  std::unique_ptr<JobStore> store;
+  std::vector<std::string> keys;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool started = false;
+  bool stop = false;
+  std::atomic<std::uint64_t> collective{0};
+  std::optional<Fault> fault;
+  bool fault_published = false;
+  bool store_lost = false;
+  bool gone = false;
+  bool left = false;         // leave() was called
+  std::uint64_t rounds = 0;  // done
+  int hurried = 0;           // rounds that are to follow at once
+  struct Peer {
+    std::string beat;
+    Clock::time_point heard;
+    std::uint64_t collective = 0;
+    bool left = false;
+    milliseconds silent() const { return std::chrono::duration_cast<milliseconds>(Clock::now() - heard); }
+  };
+  std::vector<Peer> peers;
+  Clock::time_point last_round = Clock::now();
+
+  explicit Shared(Options given) : options(std::move(given)), peers(options.names.size()) {
+    for (std::size_t i = 0; i < peers.size(); ++i) keys.push_back(beat_key(static_cast<int>(i)));
+    keys.push_back(kFaultKey);
+  }
+  void run();
+  void round(std::uint64_t number);
+  void see_off();
+  void note(const std::vector<std::string>& values);
+  Fault lost(std::size_t rank, milliseconds silent) const;
+  Fault left_early(std::size_t rank) const;
+  std::optional<Fault> most_silent(milliseconds limit) const;
+  void set_fault(Fault found);
+  void await_publication(std::unique_lock<std::mutex>& lock);
+};
+
+Fault HealthMonitor::Shared::lost(std::size_t rank, milliseconds silent) const {
+  return {Code::kUnavailable,
+          fmt::format("{} is lost: nothing was heard of it for {:.1f} s (killed, stopped, or cut off)",
+                      options.names[rank], seconds(silent))};
+}
+
+Fault HealthMonitor::Shared::left_early(std::size_t rank) const {
+  return {Code::kUnavailable, fmt::format("{} has ended its program while others still work", options.names[rank])};
+}
+
+// Returns when the others can read the fault, or cannot any more.
+void HealthMonitor::Shared::await_publication(std::unique_lock<std::mutex>& lock) {
+  changed.wait_for(lock, milliseconds(1000), [&] { return fault_published || store_lost; });
+}
+
+// The worker that has been silent for longest, and for longer than `limit`. While rank 0 does not answer, nothing is
+// known of the others.
+std::optional<Fault> HealthMonitor::Shared::most_silent(milliseconds limit) const {
+  const auto unanswered = std::chrono::duration_cast<milliseconds>(Clock::now() - last_round);
+  if (unanswered > limit) return options.rank == 0 ? std::nullopt : std::optional(lost(0, unanswered));
+  std::optional<Fault> found;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const milliseconds silent = peers[i].silent();
+    if (static_cast<int>(i) == options.rank || peers[i].left || silent <= limit) continue;
+    limit = silent;
+    found = lost(i, silent);
+  }
+  return found;
+}
+
+void HealthMonitor::Shared::set_fault(Fault found) {
+  if (!fault) fault = std::move(found);
+  changed.notify_all();
+}
+
+// With the mutex held.
+void HealthMonitor::Shared::note(const std::vector<std::string>& values) {
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    Peer& peer = peers[i];
+    if (values[i] != peer.beat) {
+      peer.beat = values[i];
+      peer.heard = Clock::now();
+      peer.left = peer.beat == kLeft;
+      if (!peer.left) peer.collective = leading_number(peer.beat, peer.beat.find(' ') + 1);
+    }
+    const milliseconds silent = peer.silent();
+    if (static_cast<int>(i) != options.rank && !peer.left && silent > options.timeout) set_fault(lost(i, silent));
+  }
+  if (!values.back().empty()) set_fault(parse_fault(values.back()));
+  last_round = Clock::now();
+}
+
+void HealthMonitor::Shared::round(std::uint64_t number) {
+  std::optional<Fault> own;
+  {
+    const std::lock_guard lock(mutex);
+    if (fault && !fault_published) own = fault;
+  }
+  if (own) store->set_once(kFaultKey, fault_text(*own));
+  store->set(beat_key(options.rank), fmt::format("{} {}", number, collective.load()));
+  const std::vector<std::string> values = store->get_all(keys);
+  const std::lock_guard lock(mutex);
+  if (own) fault_published = true;
+  note(values);
+  changed.notify_all();
+}
+
+void HealthMonitor::Shared::run() {
+  std::uint64_t number = 1;
+  std::unique_lock lock(mutex);
+  while (!stop && !store_lost) {
+    lock.unlock();
+    try {
+      round(number++);
+      lock.lock();
+    } catch (const std::exception&) {
+      lock.lock();
+      store_lost = true;
+      changed.notify_all();
+      return;
+    }
+    ++rounds;
+    changed.notify_all();
+    changed.wait_for(lock, options.interval, [&] { return stop || hurried > 0 || (fault && !fault_published); });
+    hurried = std::max(0, hurried - 1);
+  }
+  lock.unlock();
+  try {
+    store->set(beat_key(options.rank), kLeft);
+    if (options.rank == 0) see_off();
+  } catch (const std::exception&) {  // the job has ended in another way
+  }
+  lock.lock();
+  gone = true;
+  changed.notify_all();
+}
+
+// Until all other ranks have left or are lost.
+void HealthMonitor::Shared::see_off() {
+  for (const Clock::time_point end = Clock::now() + kSeeOff; Clock::now() < end;) {
+    const std::vector<std::string> values = store->get_all(keys);
+    if (!values.back().empty()) return;
+    if (std::all_of(values.begin(), values.end() - 1, [](const std::string& beat) { return beat == kLeft; })) return;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+HealthMonitor::HealthMonitor(std::unique_ptr<JobStore> store, Options options)
+    : shared_(std::make_shared<Shared>(std::move(options))) {
+  shared_->store = std::move(store);
+}
+
+HealthMonitor::~HealthMonitor() { leave(); }
+
+void HealthMonitor::leave() {
+  std::unique_lock lock(shared_->mutex);
+  if (!shared_->fault) shared_->stop = true;
+  shared_->changed.notify_all();
+  if (!shared_->started || std::exchange(shared_->left, true)) return;
+  if (shared_->fault) {
+    // Time for the others to learn the reason: from the store, which goes with rank 0.
+    shared_->await_publication(lock);
+    lock.unlock();
+    if (shared_->options.rank == 0) std::this_thread::sleep_for(2 * shared_->options.interval);
+    return;
+  }
+  shared_->changed.wait_for(lock, kSeeOff + milliseconds(500), [&] { return shared_->gone || shared_->store_lost; });
+}
+
+void HealthMonitor::announce(JobStore& store, int rank) {
+  if (rank == 0) store.set(kFaultKey, "");
+  store.set(beat_key(rank), "0 0");
+}
+
+void HealthMonitor::report_lost(JobStore& store, const std::string& message) {
+  store.set_once(kFaultKey, fault_text({Code::kUnavailable, message}));
+}
+
+void HealthMonitor::start() {
+  for (auto& peer : shared_->peers) peer.heard = Clock::now();
+  shared_->last_round = Clock::now();
+  shared_->started = true;
+  std::thread([shared = shared_] { shared->run(); }).detach();
+}
+
+std::uint64_t HealthMonitor::next_collective() { return ++shared_->collective; }
+
+std::optional<Fault> HealthMonitor::fault() const {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->fault) return shared_->fault;
+  const auto silent = std::chrono::duration_cast<milliseconds>(Clock::now() - shared_->last_round);
+  if (shared_->store_lost) {
+    shared_->fault = Fault{
+        Code::kUnavailable,
+        fmt::format("{} is lost: its connection is closed (it was killed or has ended)", shared_->options.names[0])};
+  } else if (shared_->options.rank != 0 && silent > shared_->options.timeout) {
+    shared_->fault = shared_->lost(0, silent);
+  }
+  return shared_->fault;
+}
+
+Fault HealthMonitor::diagnose(const std::string& reason) {
+  const auto window = kSilentBeats * shared_->options.interval;
+  const Clock::time_point end = Clock::now() + 2 * window;
+  while (Clock::now() < end) {
+    if (const auto known = fault()) return *known;
+    std::unique_lock lock(shared_->mutex);
+    for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
+      const milliseconds silent = shared_->peers[i].silent();
+      if (static_cast<int>(i) == shared_->options.rank) continue;
+      if (shared_->peers[i].left) {
+        shared_->set_fault(shared_->left_early(i));
+        return *shared_->fault;
+      }
+      if (silent > window) {
+        shared_->set_fault(shared_->lost(i, silent));
+        return *shared_->fault;
+      }
+    }
+    shared_->changed.wait_for(lock, milliseconds(100));
+  }
+  return {Code::kUnavailable, fmt::format("a connection between workers broke: {}", reason)};
+}
+
+Fault HealthMonitor::overdue(std::uint64_t number, milliseconds waited) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->fault) return *shared_->fault;
+  // A line that was cut shows as silence before it is as long as the timeout.
+  if (const auto silent =
+          shared_->most_silent(std::min(shared_->options.timeout, kSilentBeats * shared_->options.interval))) {
+    shared_->set_fault(*silent);
+    return *silent;
+  }
+  std::vector<std::string> late;
+  for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
+    if (static_cast<int>(i) == shared_->options.rank || shared_->peers[i].collective >= number) continue;
+    late.push_back(shared_->options.names[i]);
+  }
+  if (late.empty()) late.emplace_back("the network between the workers");
+  shared_->set_fault(
+      {Code::kDeadlineExceeded,
+       fmt::format(
+           "{} did not arrive at the step the others are at within {:.1f} s; it is too slow, stuck, or runs another "
+           "program (a longer time can be set)",
+           fmt::join(late, ", "), seconds(waited))});
+  return *shared_->fault;
+}
+
+Fault HealthMonitor::ended(int rank) {
+  std::unique_lock lock(shared_->mutex);
+  shared_->hurried = 2;  // the first may have begun before the process ended
+  const std::uint64_t before = shared_->rounds;
+  shared_->changed.notify_all();
+  shared_->changed.wait_for(lock, 2 * shared_->options.interval,
+                            [&] { return shared_->fault || shared_->store_lost || shared_->rounds >= before + 2; });
+  shared_->set_fault({Code::kUnavailable, fmt::format("{} is lost: its process has ended (killed or crashed)",
+                                                      shared_->options.names[static_cast<std::size_t>(rank)])});
+  return *shared_->fault;
+}
+
+std::optional<Fault> HealthMonitor::departed(std::uint64_t number) {
+  const std::lock_guard lock(shared_->mutex);
+  for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
+    if (!shared_->peers[i].left || shared_->peers[i].collective >= number) continue;
+    shared_->set_fault(shared_->left_early(i));
+    return shared_->fault;
+  }
+  return std::nullopt;
+}
+
+void HealthMonitor::publish(const Fault& fault) {
+  std::unique_lock lock(shared_->mutex);
+  if (shared_->fault) return;
+  shared_->set_fault(fault);
+  shared_->await_publication(lock);
+}
+
+}  // namespace lockstep::collectives

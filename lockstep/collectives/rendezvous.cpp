@@ -1,0 +1,254 @@
+#include "lockstep/collectives/rendezvous_internal.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/collectives/health_internal.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr const char* kGo = "go";
+constexpr const char* kWaiting = "waiting";
+constexpr milliseconds kPoll{50};
+constexpr milliseconds kReportEvery{5000};
+constexpr milliseconds kProbe{1000};
+constexpr milliseconds kVerdict{2000};  // rank 0 gives up first, and says why
+constexpr milliseconds kLinger{300};    // so that the others read why the job did not start
+constexpr milliseconds kMute{1000};     // beyond the verdict, rank 0 does not answer any more
+
+// Time that runs out, with a word to the user now and then.
+class Patience {
+ public:
+  explicit Patience(const JobOptions& options) : options_(options), end_(Clock::now() + options.startup_timeout) {}
+  bool over(milliseconds by = {}) const { return Clock::now() >= end_ + by; }
+  milliseconds left() const {
+    return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end_ - Clock::now()));
+  }
+  void pause(const std::function<std::string()>& waiting_for) {
+    if (Clock::now() >= next_report_) {
+      const std::string text = waiting_for();
+      if (!text.empty()) next_report_ = Clock::now() + kReportEvery;
+      if (options_.report && !text.empty()) {
+        options_.report(fmt::format("{} waits for {} ({:.0f} s left)",
+                                    options_.names[static_cast<std::size_t>(options_.rank)], text, seconds(left())));
+      }
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+
+ private:
+  const JobOptions& options_;
+  Clock::time_point end_;
+  Clock::time_point next_report_ = Clock::now() + milliseconds(2000);
+};
+
+std::string hello_key(int rank) { return "hello/" + std::to_string(rank); }
+
+Json hello_of(const JobOptions& options) { return {{"version", LOCKSTEP_VERSION}, {"members", options.names}}; }
+
+// What differs between a worker's hello and rank 0's; empty when nothing does.
+std::string difference(const JobOptions& options, const Json& own, const std::string& text, int rank) {
+  const std::string& name = options.names[static_cast<std::size_t>(rank)];
+  const Json other = Json::parse(text, nullptr, false);
+  if (!other.is_object() || !other.contains("version") || !other.contains("members")) {
+    return fmt::format("{} does not speak lockstep's protocol", name);
+  }
+  if (other["version"] != own["version"]) {
+    return fmt::format("{} runs lockstep {}, {} runs {}; run the same version everywhere", name,
+                       other["version"].dump(), options.names[0], own["version"].dump());
+  }
+  if (other["members"] != own["members"]) {
+    return fmt::format("{} was started for the cluster {}, {} for {}; give all workers the same cluster", name,
+                       other["members"].dump(), options.names[0], own["members"].dump());
+  }
+  return {};
+}
+
+// Rank 0's part: waits for all hellos, compares them, and says go, or why not.
+void welcome(JobStore& store, const JobOptions& options, Patience& patience) {
+  const int size = static_cast<int>(options.names.size());
+  const Json own = hello_of(options);
+  Fault trouble{Code::kInvalidArgument, ""};
+  std::vector<bool> here(options.names.size(), false);
+  std::vector<std::string> missing;
+  for (here[0] = true;;) {
+    missing.clear();
+    for (int rank = 1; rank < size; ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      if (!here[at] && store.has(hello_key(rank))) {
+        here[at] = true;
+        trouble.message = difference(options, own, store.get(hello_key(rank)), rank);
+        if (!trouble.message.empty()) break;
+      }
+      if (!here[at]) missing.push_back(options.names[at]);
+    }
+    if (!trouble.message.empty() || missing.empty()) break;
+    const std::string absent = fmt::format("{}", fmt::join(missing, ", "));
+    if (patience.over()) {
+      trouble = {Code::kDeadlineExceeded,
+                 fmt::format("{} did not start within {:.0f} s; start every worker of the cluster, and see that {} can "
+                             "be reached from there",
+                             absent, seconds(options.startup_timeout), options.addresses[0])};
+      break;
+    }
+    patience.pause([&] {
+      store.set(kWaiting, absent);
+      return absent;
+    });
+  }
+  store.set(kGo, trouble.message.empty() ? "" : fault_text(trouble));
+  if (trouble.message.empty()) return;
+  std::this_thread::sleep_for(kLinger);
+  throw_error(trouble.code, trouble.message);
+}
+
+// Another rank's part. False when the store is that of a job in which this rank has been before: this process holds the
+// rank's port, so the one before has ended, and the others are told so.
+bool introduce(JobStore& store, const JobOptions& options, Patience& patience) {
+  const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
+  if (store.has(hello_key(options.rank))) {
+    if (options.addresses[static_cast<std::size_t>(options.rank)].empty()) {
+      throw_unavailable(fmt::format(
+          "a second {} wants to join the running job; end the job that is running at {}, or wait until it has "
+          "ended",
+          name, options.addresses[0]));
+    }
+    HealthMonitor::report_lost(store, fmt::format("{} is lost: it has been started again", name));
+    return false;
+  }
+  HealthMonitor::announce(store, options.rank);
+  if (!store.set_once(hello_key(options.rank), dump_json(hello_of(options)))) {
+    throw_unavailable(fmt::format("{} was started twice at the same time; start it once", name));
+  }
+  while (!store.has(kGo)) {
+    if (patience.over(kVerdict)) {
+      throw_deadline_exceeded(
+          fmt::format("{} did not start the job within {:.0f} s", options.names[0], seconds(options.startup_timeout)));
+    }
+    patience.pause([&] { return store.has(kWaiting) ? store.get(kWaiting) : std::string(); });
+  }
+  const std::string go = store.get(kGo);
+  if (go.empty()) return true;
+  const Fault trouble = parse_fault(go);
+  throw_error(trouble.code, trouble.message);
+}
+
+// The connection to rank 0, tried until it is there.
+std::unique_ptr<JobStore> reach_leader(const JobOptions& options, Patience& patience, std::string& local_address) {
+  const HostPort leader = parse_address(options.addresses[0]);
+  std::string problem;
+  for (;;) {
+    if (const auto local = probe(leader, std::min(kProbe, patience.left()), problem)) {
+      local_address = *local;
+      return join_store(leader, patience.left());
+    }
+    if (patience.over()) {
+      throw_deadline_exceeded(
+          fmt::format("{} cannot be reached within {:.0f} s ({}); start it, and see that its address is right",
+                      options.names[0], seconds(options.startup_timeout), problem));
+    }
+    patience.pause([&] { return fmt::format("{}: {}", options.names[0], problem); });
+  }
+}
+
+// Meets the others in the store, which rank 0 may serve already.
+void come_together(const JobOptions& options, Meeting& meeting) {
+  Patience patience(options);
+  if (!meeting.store) meeting.store = reach_leader(options, patience, meeting.local_address);
+  if (options.rank == 0) {
+    HealthMonitor::announce(*meeting.store, 0);
+    welcome(*meeting.store, options, patience);
+  }
+  while (options.rank != 0 && !introduce(*meeting.store, options, patience)) {
+    meeting.store = nullptr;
+    const std::string& leader = options.names[0];
+    if (patience.over()) {
+      throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there",
+                                          leader, options.names[static_cast<std::size_t>(options.rank)],
+                                          seconds(options.startup_timeout)));
+    }
+    patience.pause([&] { return fmt::format("{} to end the job before", leader); });
+    meeting.store = reach_leader(options, patience, meeting.local_address);
+  }
+  meeting.health_store = meeting.store->clone();
+}
+
+// A meeting under way in a thread of its own, since a call to the store does not return while the line to rank 0 is
+// cut.
+struct Attempt {
+  JobOptions options;
+  Meeting meeting;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+  bool abandoned = false;
+  std::exception_ptr problem;
+
+  void report(const std::string& line) {
+    const std::lock_guard lock(mutex);
+    if (!abandoned && options.report) options.report(line);
+  }
+  void run() {
+    std::exception_ptr caught;
+    try {
+      JobOptions heard = options;
+      heard.report = [this](const std::string& line) { report(line); };
+      come_together(heard, meeting);
+    } catch (const StoreLost& lost) {
+      caught = std::make_exception_ptr(errors::UnavailableError(fmt::format(
+          "{} is lost while the job starts (it has ended or is cut off): {}", options.names[0], lost.message())));
+    } catch (...) {
+      caught = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    over = true;
+    problem = std::move(caught);
+    changed.notify_all();
+  }
+};
+
+}  // namespace
+
+Meeting meet(const JobOptions& options) {
+  const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
+  const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
+  const bool serves = options.rank == 0 && !options.store_is_served;
+  std::unique_ptr<Listener> place;
+  if (!address.empty() && (serves || options.rank != 0))
+    place = std::make_unique<Listener>(name, parse_address(address).port);
+  const auto attempt = std::make_shared<Attempt>();
+  attempt->options = options;
+  if (serves) {
+    const HostPort own = parse_address(address);
+    attempt->meeting.store = serve_store("localhost", own.port, *place, options.startup_timeout);
+    attempt->meeting.local_address = local_address_of(own.host).value_or("");
+    place.reset();
+  }
+  std::thread([attempt] { attempt->run(); }).detach();
+  std::unique_lock lock(attempt->mutex);
+  if (!attempt->changed.wait_for(lock, options.startup_timeout + kVerdict + kMute, [&] { return attempt->over; })) {
+    attempt->abandoned = true;
+    throw_deadline_exceeded(
+        fmt::format("{} was reached, but did not answer for the whole of {:.0f} s: it is stopped or cut off, or "
+                    "another program listens there",
+                    options.names[0], seconds(options.startup_timeout)));
+  }
+  if (attempt->problem) std::rethrow_exception(std::exchange(attempt->problem, nullptr));
+  Meeting meeting = std::move(attempt->meeting);
+  meeting.place = std::move(place);
+  return meeting;
+}
+
+}  // namespace lockstep::collectives

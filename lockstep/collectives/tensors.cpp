@@ -1,0 +1,357 @@
+#include "lockstep/collectives/tensors.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include <ATen/Functions.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/ops/slices_internal.h"
+#include "lockstep/tensor/aten_internal.h"
+
+namespace lockstep::collectives {
+namespace {
+
+at::ScalarType travelling_type(at::ScalarType type, Compression compression) {
+  if (type == at::kBool) return at::kByte;
+  if (type != at::kFloat || compression == Compression::kNone) return type;
+  return compression == Compression::kFloat16 ? at::kHalf : at::kBFloat16;
+}
+
+// Whether nobody else holds the memory of a tensor, so that its sum may be written there.
+bool is_ours(const Tensor& value) {
+  const at::Tensor& tensor = aten(value);
+  return value.impl().use_count() == 1 && tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
+         tensor.is_contiguous() && tensor.storage().resizable() && !tensor.requires_grad();
+}
+
+// Addends in one buffer; a single one where it lies.
+class PackedSum final : public PendingSum {
+ public:
+  PackedSum(Communicator& group, const std::vector<Addend>& addends) {
+    std::int64_t elements = 0;
+    for (const Addend& addend : addends) {
+      shapes_.push_back(aten(addend.value).sizes().vec());
+      elements += aten(addend.value).numel();
+    }
+    if (addends.size() == 1 && addends[0].ours && addends[0].counts) {
+      buffer_ = aten(addends[0].value).view(-1);
+    } else {
+      buffer_ = at::empty({elements}, at::TensorOptions().dtype(aten(addends.at(0).value).scalar_type()));
+      std::int64_t at = 0;
+      for (const Addend& addend : addends) {
+        at::Tensor place = buffer_.narrow(0, at, aten(addend.value).numel());
+        addend.counts ? place.copy_(aten(addend.value).detach().view(-1)) : place.zero_();
+        at += place.numel();
+      }
+    }
+    pending_ = group.all_reduce_async(wrap(buffer_));
+  }
+
+  Tensors wait(const Tensors&) override {
+    pending_->wait();
+    Tensors sums;
+    std::int64_t at = 0;
+    for (const auto& shape : shapes_) {
+      const std::int64_t count = c10::multiply_integers(shape);
+      sums.push_back(wrap(buffer_.narrow(0, at, count).view(shape)));
+      at += count;
+    }
+    return sums;
+  }
+
+ private:
+  std::vector<std::vector<std::int64_t>> shapes_;
+  at::Tensor buffer_;
+  std::unique_ptr<Pending> pending_;
+};
+
+// What the other ranks make of sums, after this one has made its share.
+class OthersShares final : public Pending {
+ public:
+  explicit OthersShares(std::vector<std::unique_ptr<PendingSum>> sums) : sums_(std::move(sums)) {}
+  void wait() override {
+    if (there_.load(std::memory_order_acquire)) return;
+    const std::lock_guard lock(mutex_);
+    for (const auto& sum : sums_) sum->wait();
+    sums_.clear();
+    there_.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PendingSum>> sums_;
+  std::atomic<bool> there_{false};
+};
+
+// Tensors on their way, in packs that follow from their order, types and sizes alone.
+class Packs {
+ public:
+  Packs(Communicator& group, std::int64_t bytes, bool aside = false) : group_(group), limit_(bytes), aside_(aside) {}
+
+  // The sum of `value` will be the next in the order of these calls.
+  void append(Tensor value, bool counts, Compression compression = Compression::kNone) {
+    const at::ScalarType type = aten(value).scalar_type(), travelling = travelling_type(type, compression);
+    const std::int64_t bytes = aten(value).numel() * static_cast<std::int64_t>(c10::elementSize(travelling));
+    if (!open_.empty() && (travelling != open_type_ || open_bytes_ + bytes > limit_)) send();
+    open_type_ = travelling;
+    open_bytes_ += bytes;
+    types_.push_back(type);
+    if (travelling == type && aten(value).is_contiguous()) {
+      const bool ours = is_ours(value);
+      open_.push_back({std::move(value), counts, ours});
+    } else {
+      open_.push_back({wrap(aten(value).detach().to(travelling).contiguous()), counts, true});
+    }
+    if (open_bytes_ >= limit_) send();
+  }
+
+  // The tensor that was appended as number `at`, by its last holder: where its sum may be put.
+  void give(std::size_t at, Tensor value) {
+    const auto [pack, place] = find(at);
+    if (!pack) return;
+    Addend& addend = pack->addends[place];
+    if (aten(addend.value).data_ptr() != aten(value).data_ptr()) return;
+    addend.value = Tensor();
+    addend.ours = is_ours(value);
+    addend.value = std::move(value);
+  }
+
+  // What shall be made of the sum of number `at`, once it is on its way; it travels alone.
+  void update(std::size_t at, const ShardedUpdate& update) {
+    const auto [pack, place] = find(at);
+    pack->sum->update(place, update);
+    pack->updates = true;
+  }
+
+  // Makes this rank's share of the updates. What is left of them; null where there are none.
+  std::shared_ptr<Pending> make_updates() {
+    std::vector<std::unique_ptr<PendingSum>> begun;
+    for (Pack& pack : packs_) {
+      if (!pack.updates) continue;
+      pack.sum->make_share();
+      begun.push_back(std::move(pack.sum));
+    }
+    return begun.empty() ? nullptr : std::make_shared<OthersShares>(std::move(begun));
+  }
+
+  void send() {
+    if (open_.empty()) return;
+    auto sum = group_.sum_async(open_, aside_);
+    packs_.push_back({std::exchange(open_, {}), std::move(sum), false});
+    open_bytes_ = 0;
+  }
+
+  // The sums of all that was appended; undefined where they became updates.
+  Tensors wait() {
+    send();
+    Tensors sums;
+    for (Pack& pack : packs_) {
+      if (pack.updates) {
+        sums.emplace_back();
+        continue;
+      }
+      Tensors targets;
+      for (const Addend& addend : pack.addends) targets.push_back(addend.ours ? addend.value : Tensor());
+      for (Tensor& sum : pack.sum->wait(targets)) {
+        const at::ScalarType type = types_[sums.size()];
+        sums.push_back(!sum.defined() || aten(sum).scalar_type() == type ? std::move(sum) : wrap(aten(sum).to(type)));
+      }
+    }
+    return sums;
+  }
+
+ private:
+  struct Pack {
+    std::vector<Addend> addends;
+    std::unique_ptr<PendingSum> sum;  // goes first, as it looks at the addends
+    bool updates = false;
+  };
+
+  // The pack on its way that has number `at`, and the place in it; null when it has not been sent.
+  std::pair<Pack*, std::size_t> find(std::size_t at) {
+    for (Pack& pack : packs_) {
+      if (at < pack.addends.size()) return {&pack, at};
+      at -= pack.addends.size();
+    }
+    return {nullptr, 0};
+  }
+
+  Communicator& group_;
+  std::int64_t limit_;
+  bool aside_;
+  std::vector<at::ScalarType> types_;  // of the tensors, as they were given
+  std::vector<Addend> open_;
+  at::ScalarType open_type_ = at::kFloat;
+  std::int64_t open_bytes_ = 0;
+  std::vector<Pack> packs_;
+};
+
+// The slices of a gradient on all ranks, in the order of the ranks.
+IndexedSlices gather_slices(Communicator& group, const IndexedSlices& own, bool idle) {
+  const auto of_all = [&](const Tensor& part) {
+    std::vector<at::Tensor> parts;
+    const at::Tensor rows = idle ? aten(part).narrow(0, 0, 0) : aten(part);
+    for (const Tensor& gathered : gather(group, wrap(rows))) parts.push_back(aten(gathered));
+    return wrap(at::cat(parts));
+  };
+  const Tensor indices = of_all(own.indices);
+  return {indices, of_all(own.values)};
+}
+
+}  // namespace
+
+std::unique_ptr<PendingSum> Communicator::sum_async(std::vector<Addend> addends, bool) {
+  return std::make_unique<PackedSum>(*this, addends);
+}
+
+void sum(Communicator& group, Tensors& values, const SumOptions& options) {
+  Packs packs(group, options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerPack);
+  std::vector<std::size_t> places;
+  std::vector<std::pair<std::size_t, IndexedSlices>> slices;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) continue;
+    if (const auto& rows = ops::slices_of(values[i])) slices.emplace_back(i, *rows);
+    places.push_back(i);
+    packs.append(std::move(values[i]), !options.idle, options.compression);
+  }
+  Tensors sums = packs.wait();
+  for (std::size_t k = 0; k < places.size(); ++k) values[places[k]] = std::move(sums[k]);
+  for (const auto& [i, rows] : slices) ops::set_slices(values[i], gather_slices(group, rows, options.idle));
+}
+
+struct GradientSum::Sending {
+  Packs early, late;                // begun as gradients come, and at the end
+  std::vector<std::size_t> places;  // of the gradients that are begun early
+};
+
+GradientSum::GradientSum(Communicator& group, std::size_t count, const SumOptions& options)
+    : group_(group),
+      options_(options),
+      bucket_(options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerBucket),
+      next_(count),
+      ready_(count) {
+  if (group.shares_memory()) bucket_ = std::min(bucket_, kBytesOfLarge);
+  // A layer may add up something else over the ranks while gradients are on their way.
+  sending_.reset(new Sending{Packs(group, bucket_, true), Packs(group, kDefaultBytesPerPack), {}});
+}
+GradientSum::~GradientSum() = default;
+
+std::int64_t GradientSum::bytes_of(const Tensor& gradient) const {
+  const at::ScalarType type = travelling_type(aten(gradient).scalar_type(), options_.compression);
+  return aten(gradient).numel() * static_cast<std::int64_t>(c10::elementSize(type));
+}
+
+bool GradientSum::takes_update(const Tensor& gradient) const {
+  return group_.shares_memory() && options_.compression == Compression::kNone && bytes_of(gradient) >= bucket_;
+}
+
+// Small ones of ranks that share memory go together.
+bool GradientSum::waits_for_the_end(const Tensor& gradient) const {
+  return group_.shares_memory() && bytes_of(gradient) < bucket_;
+}
+
+void GradientSum::ready(std::size_t place, const Tensor& gradient) {
+  ready_.at(place) = gradient;
+  for (; next_ > 0 && ready_[next_ - 1].defined(); --next_) {
+    if (!waits_for_the_end(ready_[next_ - 1])) begin(next_ - 1, ready_[next_ - 1]);
+  }
+}
+
+void GradientSum::begin(std::size_t place, Tensor gradient) {
+  sending_->early.append(std::move(gradient), !options_.idle, options_.compression);
+  sending_->places.push_back(place);
+}
+
+std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
+                                             const std::vector<ShardedUpdate>& updates) {
+  std::vector<std::pair<std::size_t, IndexedSlices>> slices;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (const auto& rows = ops::slices_of(gradients[i])) slices.emplace_back(i, *rows);
+  }
+  ready_.clear();
+  auto& [early, late, places] = *sending_;
+  for (std::size_t k = 0; k < places.size(); ++k) early.give(k, std::move(gradients[places[k]]));
+  std::vector<Tensor*> last;  // what travels at the end, whichever way
+  for (std::size_t i = gradients.size(); i-- > 0;) {
+    if (!gradients[i].defined()) continue;
+    if (waits_for_the_end(gradients[i])) {
+      last.push_back(&gradients[i]);
+      late.append(std::move(gradients[i]), !options_.idle, options_.compression);
+    } else {
+      begin(i, std::move(gradients[i]));
+    }
+  }
+  Packs& with_exact = group_.shares_memory() ? late : early;
+  for (Tensor& value : exact) {
+    if (!value.defined()) continue;
+    last.push_back(&value);
+    with_exact.append(std::move(value), true);
+  }
+  early.send();
+  late.send();
+  for (std::size_t k = 0; k < places.size() && !updates.empty(); ++k) {
+    if (const ShardedUpdate& update = updates[places[k]]; update.make) early.update(k, update);
+  }
+  std::shared_ptr<Pending> others = early.make_updates();
+  Tensors sums = early.wait();
+  for (Tensor& sum : late.wait()) sums.push_back(std::move(sum));
+  for (std::size_t k = 0; k < places.size(); ++k) gradients[places[k]] = std::move(sums[k]);
+  for (std::size_t k = 0; k < last.size(); ++k) *last[k] = std::move(sums[places.size() + k]);
+  for (const auto& [i, rows] : slices) ops::set_slices(gradients[i], gather_slices(group_, rows, options_.idle));
+  return others;
+}
+
+namespace {
+
+// A line of JSON, and the elements; of strings, the line has their sizes.
+std::string packed(const Tensor& value) {
+  if (!value.defined()) return {};
+  Json head{{"shape", value.shape().dims()}};
+  std::string bytes;
+  if (value.dtype() == DType::kString) {
+    head["sizes"] = Json::array();
+    for (const std::string& text : value.string_values()) {
+      head["sizes"].push_back(text.size());
+      bytes += text;
+    }
+  } else {
+    const at::Tensor data = aten(value).detach().contiguous();
+    head["type"] = static_cast<int>(data.scalar_type());
+    bytes.assign(static_cast<const char*>(data.data_ptr()), data.nbytes());
+  }
+  return dump_json(head) + '\n' + bytes;
+}
+
+Tensor unpacked(const std::string& text) {
+  if (text.empty()) return {};
+  const std::size_t line = text.find('\n');
+  const Json head = Json::parse(text.substr(0, line));
+  const auto shape = head["shape"].get<std::vector<std::int64_t>>();
+  std::size_t at = line + 1;
+  if (head.contains("sizes")) {
+    std::vector<std::string> strings;
+    for (const auto& size : head["sizes"]) {
+      strings.push_back(text.substr(at, size.get<std::size_t>()));
+      at += size.get<std::size_t>();
+    }
+    return Tensor::strings(std::move(strings), Shape(shape));
+  }
+  const at::Tensor data = at::empty(shape, static_cast<at::ScalarType>(head["type"].get<int>()));
+  if (data.nbytes() != text.size() - at) throw_internal("a gathered tensor has another size than its shape tells");
+  std::memcpy(data.data_ptr(), text.data() + at, data.nbytes());
+  return wrap(data);
+}
+
+}  // namespace
+
+Tensors gather(Communicator& group, const Tensor& value, const std::string& what) {
+  Tensors out;
+  for (const std::string& text : labelled_gather(group, what, packed(value))) out.push_back(unpacked(text));
+  return out;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,154 @@
+#include "lockstep/data/dataset.h"
+
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/node_internal.h"
+#include "lockstep/data/sequence_internal.h"
+#include "lockstep/random/seeds.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr std::int64_t kAutotunedPrefetch = 2;
+
+void check_positive(const char* what, std::int64_t value) {
+  if (value < 1) throw_invalid_argument(fmt::format("{} is {}, expected at least 1", what, value));
+}
+
+}  // namespace
+
+// ---- DatasetIterator -----------------------------------------------------------------------------------
+
+DatasetIterator::DatasetIterator(std::shared_ptr<const DatasetNode> node)
+    : node_(std::move(node)), iterator_(node_->make_iterator()) {}
+DatasetIterator::~DatasetIterator() = default;
+DatasetIterator::DatasetIterator(DatasetIterator&&) noexcept = default;
+DatasetIterator& DatasetIterator::operator=(DatasetIterator&& other) noexcept {
+  iterator_ = std::move(other.iterator_);  // before the node that it refers to
+  node_ = std::move(other.node_);
+  return *this;
+}
+
+std::optional<Element> DatasetIterator::next() {
+  Item item;
+  if (!iterator_->next(item)) return std::nullopt;
+  return item.element();
+}
+
+std::int64_t DatasetIterator::skip(std::int64_t n) { return iterator_->advance(n); }
+
+Json DatasetIterator::save_state() const { return {{"iterator", iterator_->save()}, {"nodes", save_nodes(*node_)}}; }
+
+void DatasetIterator::restore_state(const Json& state) {
+  iterator_->restore(state_at(state, "iterator"));
+  restore_nodes(*node_, state_at(state, "nodes"));  // last: iterators that were made took seeds
+}
+
+const Element& DatasetInputIterator::operator*() const {
+  if (!current_) throw_out_of_range("the dataset has no more elements");
+  return *current_;
+}
+
+DatasetInputIterator& DatasetInputIterator::operator++() {
+  current_ = iterator_->next();
+  return *this;
+}
+
+// ---- Dataset -------------------------------------------------------------------------------------------
+
+Dataset::Dataset() : node_(empty_node()) {}
+
+Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
+  if (datasets.empty()) throw_invalid_argument("zip: no datasets were given");
+  std::vector<NodePtr> nodes;
+  for (const Dataset& dataset : datasets) nodes.push_back(dataset.node_);
+  return Dataset(zip_node(std::move(nodes)));
+}
+
+Dataset Dataset::choose_from_datasets(const std::vector<Dataset>& datasets, const Dataset& choices,
+                                      bool stop_on_empty_dataset) {
+  if (datasets.empty()) throw_invalid_argument("choose_from_datasets: no datasets were given");
+  std::vector<NodePtr> nodes{choices.node_};
+  for (const Dataset& dataset : datasets) nodes.push_back(dataset.node_);
+  return Dataset(choose_node(std::move(nodes), stop_on_empty_dataset));
+}
+
+Dataset Dataset::map_elements(MapFunction fn) const { return Dataset(map_node(node_, std::move(fn))); }
+Dataset Dataset::filter_elements(FilterFunction fn) const { return Dataset(filter_node(node_, std::move(fn))); }
+Dataset Dataset::take_elements_while(FilterFunction fn) const { return Dataset(take_while_node(node_, std::move(fn))); }
+
+Dataset Dataset::interleave_elements(FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length) const {
+  check_positive("interleave: cycle_length", cycle_length);
+  check_positive("interleave: block_length", block_length);
+  return Dataset(interleave_node(node_, std::move(fn), cycle_length, block_length));
+}
+
+Dataset Dataset::batch(std::int64_t batch_size, bool drop_remainder) const {
+  check_positive("batch: batch_size", batch_size);
+  return Dataset(batch_node(node_, batch_size, drop_remainder));
+}
+
+Dataset Dataset::padded_batch(std::int64_t batch_size, const std::vector<Shape>& padded_shapes, double padding_value,
+                              bool drop_remainder) const {
+  check_positive("padded_batch: batch_size", batch_size);
+  return Dataset(padded_batch_node(node_, batch_size, padded_shapes, padding_value, drop_remainder));
+}
+
+Dataset Dataset::unbatch() const { return Dataset(unbatch_node(node_)); }
+
+Dataset Dataset::shuffle(std::int64_t buffer_size, std::optional<std::int64_t> seed,
+                         bool reshuffle_each_iteration) const {
+  // UNKNOWN as a buffer size means all elements.
+  if (buffer_size == kUnknownCardinality) buffer_size = std::numeric_limits<std::int64_t>::max();
+  check_positive("shuffle: buffer_size", buffer_size);
+  return Dataset(shuffle_node(node_, buffer_size, random::op_seeds(seed), reshuffle_each_iteration));
+}
+
+Dataset Dataset::repeat(std::int64_t count) const { return Dataset(repeat_node(node_, count)); }
+Dataset Dataset::take(std::int64_t count) const { return count < 0 ? *this : Dataset(take_node(node_, count)); }
+Dataset Dataset::skip(std::int64_t count) const { return count < 0 ? take(0) : Dataset(skip_node(node_, count)); }
+
+Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
+  check_positive("shard: num_shards", num_shards);
+  if (index < 0 || index >= num_shards) {
+    throw_invalid_argument(fmt::format("shard: index is {}, expected 0 to {}", index, num_shards - 1));
+  }
+  return Dataset(shard_node(node_, num_shards, index));
+}
+
+Dataset Dataset::cache() const { return Dataset(cache_node(node_)); }
+
+Dataset Dataset::prefetch(std::int64_t buffer_size) const {
+  if (buffer_size < -1)
+    throw_invalid_argument(fmt::format("prefetch: buffer_size is {}, expected at least 0", buffer_size));
+  if (buffer_size == 0) return *this;
+  return Dataset(prefetch_node(node_, buffer_size < 0 ? kAutotunedPrefetch : buffer_size));
+}
+
+Dataset Dataset::concatenate(const Dataset& other) const { return Dataset(concatenate_node(node_, other.node_)); }
+Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(enumerate_node(node_, start)); }
+Dataset Dataset::assert_cardinality(std::int64_t count) const { return Dataset(assert_cardinality_node(node_, count)); }
+
+Dataset Dataset::with_options(const Options& options) const { return Dataset(options_node(node_, options)); }
+
+Options Dataset::options() const {
+  // Through the first inputs: where several datasets come together, the first one's count.
+  for (const DatasetNode* node = node_.get();; node = node->input().get()) {
+    if (node->options()) return *node->options();
+    if (node->inputs().empty()) return {};
+  }
+}
+
+std::int64_t Dataset::cardinality() const { return node_->cardinality(); }
+ElementSpec Dataset::element_spec() const { return node_->element_spec(); }
+DatasetInputIterator Dataset::begin() const {
+  return DatasetInputIterator(std::make_shared<DatasetIterator>(make_iterator()));
+}
+
+Json Dataset::save_state() const { return save_nodes(*node_); }
+void Dataset::restore_state(const Json& state) const { restore_nodes(*node_, state); }
+
+}  // namespace lockstep::data

@@ -1,0 +1,257 @@
+// Input pipelines: tf.data's Dataset, its transformations and iterators.
+//
+// A Dataset is a cheap handle on an immutable description; every transformation returns a new one. What
+// lives beside the description is what tf.data keeps there too: the contents of cache() and the generator
+// that gives each new iterator of shuffle() its seeds. Orders are tf.data's bit for bit, in particular
+// those of shuffle, interleave, repeat and zip.
+//
+// Rows of from_tensor_slices travel as row numbers through shuffle, repeat, take, shard and cache, and are
+// copied once, straight into their batch.
+//
+// Errors are thrown where they happen: by a transformation for arguments that can be checked at once
+// (InvalidArgument), by DatasetIterator::next() for elements (InvalidArgument for shapes that do not stack).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/base/nested.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::data {
+
+class Dataset;
+class DatasetNode;
+class NodeIterator;
+
+// A tensor, a tuple of elements ({x, y}: element[0], element[1]) or a dict (element.at("name")).
+using Element = Nested<Tensor>;
+
+// dtype and shape of a leaf; dimensions that vary from element to element are unknown.
+struct TensorSpec {
+  DType dtype = DType::kInvalid;
+  Shape shape = Shape::unknown_rank();
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+using ElementSpec = Nested<TensorSpec>;
+
+// Cardinalities that are not a number of elements.
+inline constexpr std::int64_t kInfiniteCardinality = -1;
+inline constexpr std::int64_t kUnknownCardinality = -2;
+
+// Steps through a dataset once. Not to be used from two threads at a time; moves, does not copy.
+class DatasetIterator {
+ public:
+  explicit DatasetIterator(std::shared_ptr<const DatasetNode> node);
+  ~DatasetIterator();
+  DatasetIterator(DatasetIterator&&) noexcept;
+  DatasetIterator& operator=(DatasetIterator&&) noexcept;
+
+  // The next element; empty at the end, and from then on.
+  std::optional<Element> next();
+  // Leaves out up to n elements, without computing them where that is possible. Returns how many there were.
+  std::int64_t skip(std::int64_t n);
+
+  // Where the iterator stands: seeds and counts, no data. Restored into an iterator of a dataset that was
+  // built in the same way over the same data it goes on exactly, shuffle buffers and the seeds of later
+  // iterators included. Functions given to map and the like are taken to be pure.
+  // restore_state throws InvalidArgument when the state is of another pipeline.
+  Json save_state() const;
+  void restore_state(const Json& state);
+
+ private:
+  std::shared_ptr<const DatasetNode> node_;
+  std::unique_ptr<NodeIterator> iterator_;
+};
+
+// For `for (const Element& element : dataset)`.
+class DatasetInputIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Element;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Element*;
+  using reference = const Element&;
+
+  DatasetInputIterator() = default;  // the end
+  explicit DatasetInputIterator(std::shared_ptr<DatasetIterator> iterator) : iterator_(std::move(iterator)) { ++*this; }
+
+  // Throws OutOfRange at the end, as for the first element of an empty dataset.
+  const Element& operator*() const;
+  const Element* operator->() const { return &**this; }
+  DatasetInputIterator& operator++();
+  void operator++(int) { ++*this; }
+  friend bool operator==(const DatasetInputIterator& a, const DatasetInputIterator& b) {
+    return a.current_.has_value() == b.current_.has_value();
+  }
+
+ private:
+  std::shared_ptr<DatasetIterator> iterator_;
+  std::optional<Element> current_;
+};
+
+// tf.data.experimental.AutoShardPolicy: what the workers of a job do with a dataset that all of them have.
+enum class AutoShardPolicy {
+  kOff = -1,  // nothing: each sees every element
+  kAuto = 0,  // kFile where there are files enough, else kData
+  kFile = 1,  // each reads files of its own
+  kData = 2,  // each batch is cut among all replicas
+  kHint = 3,  // as kOff: the user's own shard()
+};
+
+// tf.data.Options.
+struct Options {
+  struct Distribute {
+    AutoShardPolicy auto_shard_policy = AutoShardPolicy::kAuto;
+  };
+  Distribute experimental_distribute;
+};
+
+using MapFunction = std::function<Element(const Element&)>;
+using FilterFunction = std::function<bool(const Element&)>;
+using FlatMapFunction = std::function<Dataset(const Element&)>;
+
+namespace internal {
+
+// Functions may take the element, or the two or three tensors that it consists of.
+template <typename Result, typename Fn>
+std::function<Result(const Element&)> element_function(Fn fn) {
+  if constexpr (std::is_invocable_v<Fn&, const Element&>) {
+    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e); };
+  } else if constexpr (std::is_invocable_v<Fn&, const Tensor&, const Tensor&>) {
+    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e[0].leaf(), e[1].leaf()); };
+  } else {
+    return
+        [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e[0].leaf(), e[1].leaf(), e[2].leaf()); };
+  }
+}
+
+}  // namespace internal
+
+class Dataset {
+ public:
+  // Empty: no elements.
+  Dataset();
+  explicit Dataset(std::shared_ptr<const DatasetNode> node) : node_(std::move(node)) {}
+
+  // ---- sources -----------------------------------------------------------------------------------------
+  static Dataset from_tensors(const Element& element);
+  // Slices of axis 0; every leaf must have as many. Memory is shared with the tensors.
+  static Dataset from_tensor_slices(const Element& tensors);
+  // int64 scalars start, start + step, … below (for a negative step: above) stop.
+  static Dataset range(std::int64_t stop) { return range(0, stop, 1); }
+  static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
+  // Calls `make` for each iteration; what it returns gives elements until nullopt. Cardinality unknown.
+  using Generator = std::function<std::optional<Element>()>;
+  static Dataset from_generator(std::function<Generator()> make, ElementSpec spec);
+  static Dataset zip(const std::vector<Dataset>& datasets);  // tuples; ends with the shortest
+  static Dataset zip(const Dataset& a, const Dataset& b) { return zip(std::vector<Dataset>{a, b}); }
+  // Takes from datasets[choice] for each int64 scalar of `choices`. Ends when the chosen one is empty, or
+  // passes over it when stop_on_empty_dataset is false.
+  static Dataset choose_from_datasets(const std::vector<Dataset>& datasets, const Dataset& choices,
+                                      bool stop_on_empty_dataset = true);
+
+  // ---- transformations ---------------------------------------------------------------------------------
+  // fn takes the element (or a tuple's two or three tensors) and returns an element. It is called in order.
+  template <typename Fn>
+  Dataset map(Fn fn) const {
+    return map_elements(internal::element_function<Element>(std::move(fn)));
+  }
+  template <typename Fn>
+  Dataset filter(Fn fn) const {
+    return filter_elements(predicate(std::move(fn)));
+  }
+  template <typename Fn>
+  Dataset take_while(Fn fn) const {
+    return take_elements_while(predicate(std::move(fn)));
+  }
+  // Consecutive elements stacked along a new first axis. The last batch may be shorter.
+  Dataset batch(std::int64_t batch_size, bool drop_remainder = false) const;
+  // The same for leaves of different shapes, padded at the end to the longest of the batch or to
+  // `padded_shapes` (one for each leaf; unknown entries: the longest), with padding_value or "".
+  Dataset padded_batch(std::int64_t batch_size, const std::vector<Shape>& padded_shapes = {}, double padding_value = 0,
+                       bool drop_remainder = false) const;
+  Dataset unbatch() const;
+  // Without a seed, one follows from the global seed (random::set_random_seed) when there is one.
+  Dataset shuffle(std::int64_t buffer_size, std::optional<std::int64_t> seed = std::nullopt,
+                  bool reshuffle_each_iteration = true) const;
+  Dataset repeat(std::int64_t count = -1) const;  // negative: for ever
+  Dataset take(std::int64_t count) const;         // negative: all
+  Dataset skip(std::int64_t count) const;         // negative: all
+  Dataset shard(std::int64_t num_shards, std::int64_t index) const;
+  // Keeps the elements of the first complete pass in memory.
+  Dataset cache() const;
+  // Up to buffer_size elements are made ahead on a thread; -1 (AUTOTUNE): 2.
+  Dataset prefetch(std::int64_t buffer_size = -1) const;
+  Dataset concatenate(const Dataset& other) const;  // element_spec must match
+  Dataset enumerate(std::int64_t start = 0) const;  // (int64 scalar, element)
+  template <typename Fn>
+  Dataset flat_map(Fn fn) const {
+    return interleave_elements(internal::element_function<Dataset>(std::move(fn)), 1, 1);
+  }
+  // block_length elements in turn from cycle_length datasets.
+  template <typename Fn>
+  Dataset interleave(Fn fn, std::int64_t cycle_length, std::int64_t block_length = 1) const {
+    return interleave_elements(internal::element_function<Dataset>(std::move(fn)), cycle_length, block_length);
+  }
+  // States the number of elements; iterating throws FailedPrecondition when it is another.
+  Dataset assert_cardinality(std::int64_t count) const;
+  Dataset with_options(const Options& options) const;
+  // Those that were given last.
+  Options options() const;
+  // The result of a function of this dataset.
+  template <typename Fn>
+  Dataset apply(Fn fn) const {
+    return fn(*this);
+  }
+
+  // ---- what it is --------------------------------------------------------------------------------------
+  // Number of elements, kInfiniteCardinality or kUnknownCardinality.
+  std::int64_t cardinality() const;
+  // Of map, the spec is learned from the function's result for the first element.
+  ElementSpec element_spec() const;
+
+  // ---- iterating ---------------------------------------------------------------------------------------
+  // Each iterator of shuffle() takes the next seeds; Keras's fit opens two an epoch on datasets of known
+  // finite cardinality and uses the second.
+  DatasetIterator make_iterator() const { return DatasetIterator(node_); }
+  DatasetInputIterator begin() const;
+  DatasetInputIterator end() const { return {}; }
+
+  // Which seeds the next iterators will take: what a training that stands between two epochs must save.
+  // restore_state throws InvalidArgument when the state is of another pipeline.
+  Json save_state() const;
+  void restore_state(const Json& state) const;
+
+  const std::shared_ptr<const DatasetNode>& node() const { return node_; }
+
+ private:
+  template <typename Fn>
+  static FilterFunction predicate(Fn fn) {
+    return [call = internal::element_function<Truth>(std::move(fn))](const Element& e) { return call(e).value; };
+  }
+  // A bool, or a bool scalar tensor.
+  struct Truth {
+    Truth(bool truth) : value(truth) {}
+    Truth(const Tensor& truth) : value(truth.item<bool>()) {}
+    bool value;
+  };
+  Dataset map_elements(MapFunction fn) const;
+  Dataset filter_elements(FilterFunction fn) const;
+  Dataset take_elements_while(FilterFunction fn) const;
+  Dataset interleave_elements(FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length) const;
+
+  std::shared_ptr<const DatasetNode> node_;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,102 @@
+// Datasets whose batches are shared out to the replicas of a strategy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/distribute/strategy.h"
+
+namespace lockstep::distribute {
+
+// Which pipeline of a job a dataset function builds (tf.distribute.InputContext).
+struct InputContext {
+  int num_input_pipelines = 1;   // workers
+  int input_pipeline_id = 0;     // this one
+  int num_replicas_in_sync = 1;  // of all workers
+  // Throws InvalidArgument when the global size does not divide evenly.
+  std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
+};
+
+// How a function's dataset is shared out on one worker (tf.distribute.InputOptions).
+struct InputOptions {
+  enum class ReplicationMode {
+    kPerWorker,   // a replica gets one element, the next the next
+    kPerReplica,  // each replica gets every element
+  };
+  ReplicationMode experimental_replication_mode = ReplicationMode::kPerWorker;
+};
+
+// The part that this process has in a job.
+struct InputShare {
+  collectives::Communicator* group = nullptr;  // null for a job of one worker
+  int num_replicas = 1;                        // of all workers
+  int first_replica = 0;                       // the number of this worker's first one
+  int num_local_replicas = 1;
+
+  int num_workers() const { return group ? group->size() : 1; }
+  int worker() const { return group ? group->rank() : 0; }
+};
+
+// Gives one element for each local replica at each step.
+class DistributedDataset {
+ public:
+  // What a pass gives: the replicas' elements of the next step, or nothing at the end.
+  using Steps = std::function<std::optional<PerReplica<data::Element>>()>;
+  explicit DistributedDataset(std::function<Steps()> make) : make_(std::move(make)) {}
+
+  class Iterator {
+   public:
+    Iterator() = default;
+    explicit Iterator(Steps steps) : steps_(std::move(steps)) { ++*this; }
+    const PerReplica<data::Element>& operator*() const { return *current_; }
+    Iterator& operator++() {
+      current_ = steps_();
+      return *this;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) {
+      return a.current_.has_value() == b.current_.has_value();
+    }
+
+   private:
+    Steps steps_;
+    std::optional<PerReplica<data::Element>> current_;
+  };
+  // A new pass over the data.
+  Iterator begin() const { return Iterator(make_()); }
+  Iterator end() const { return {}; }
+
+ private:
+  std::function<Steps()> make_;
+};
+
+// What Strategy::experimental_distribute_dataset does, by the policy of the dataset's options, which the chief resolves
+// for all:
+//   DATA  Every worker reads the whole dataset and takes its replicas' rows of each batch (split_rows over all
+//   replicas), so the
+//         workers together see what one would. No communication.
+//   FILE  Each worker reads files of its own, and takes the n-th part of each batch at a step.
+//   OFF   As FILE, with all elements on every worker.
+// Under FILE and OFF the steps end when all workers are out of data; those that are out earlier get batches of no rows.
+// Shuffles without a seed take the chief's. A worker whose pipeline throws tells the others, whose next step then
+// throws Unavailable. Every worker must call this, and begin its passes, in the same order.
+DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputShare& share);
+// What Strategy::distribute_datasets_from_function does; steps end as under FILE.
+DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
+                                            const InputShare& share, const InputOptions& options = {});
+
+// What `workers` workers see under FILE in their pass number `pass`, from 1 on, read by this process alone: the parts
+// of each step, one after the other in one element, until all are out of data.
+std::function<std::optional<data::Element>()> file_sharded_pass(const data::Dataset& dataset, int workers,
+                                                                std::int64_t pass);
+
+// The chief's decision on a dataset, kData, kFile or kOff (see data::resolve_policy); every worker calls it. The
+// dataset has the chief's seeds afterwards, so that all shuffle alike. Throws on every worker what the chief found
+// wrong, and InvalidArgument on a worker that has built another pipeline than the chief.
+data::AutoShardPolicy agree_on_policy(const data::Dataset& dataset, collectives::Communicator& group);
+
+}  // namespace lockstep::distribute

@@ -1,0 +1,129 @@
+// What a dataset is made of: nodes that describe it, and the iterators that walk them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/row_store_internal.h"
+
+namespace lockstep::data {
+
+using NodePtr = std::shared_ptr<const DatasetNode>;
+
+// An element on its way: a row of a store, or an element that was computed.
+class Item {
+ public:
+  Item() = default;
+  Item(Element element) : element_(std::move(element)) {}
+  Item(std::shared_ptr<const RowStore> store, std::int64_t row) : store_(std::move(store)), row_(row) {}
+
+  const std::shared_ptr<const RowStore>& store() const { return store_; }  // null for a computed element
+  std::int64_t row() const { return row_; }
+  Element element() const { return store_ ? RowStore::row(store_, row_) : element_; }
+
+ private:
+  std::shared_ptr<const RowStore> store_;
+  std::int64_t row_ = 0;
+  Element element_;
+};
+
+class NodeIterator {
+ public:
+  virtual ~NodeIterator() = default;
+  // False at the end, and from then on.
+  virtual bool next(Item& out) = 0;
+  // Leaves out up to n elements; returns how many there were.
+  virtual std::int64_t advance(std::int64_t n);
+  // Seeds and counts. restore() may be called on an iterator that has moved.
+  virtual Json save() const = 0;
+  virtual void restore(const Json& state) = 0;
+};
+
+class DatasetNode {
+ public:
+  explicit DatasetNode(std::string name, std::vector<NodePtr> inputs = {})
+      : name_(std::move(name)), inputs_(std::move(inputs)) {}
+  virtual ~DatasetNode() = default;
+
+  virtual std::unique_ptr<NodeIterator> make_iterator() const = 0;
+  virtual std::int64_t cardinality() const = 0;
+  virtual ElementSpec element_spec() const = 0;
+  // An element as the dataset gives them, made without touching the seeds of iterators; for learning what
+  // functions return. `copies` elements go into a batch, so that sizes that vary show. Empty: not known.
+  virtual std::optional<Element> sample(std::int64_t copies) const = 0;
+  // Whether its input is names of files, so that a worker can take some of them: readers, and what makes readers of
+  // names.
+  virtual bool reads_files() const { return false; }
+  // How many elements of its input become one of its own; 0: it does not batch.
+  virtual std::int64_t batch_size() const { return 0; }
+  // The same transformation of other inputs, as many as this has; without what lives beside the description.
+  virtual NodePtr with_inputs(std::vector<NodePtr> inputs) const;
+
+  // What lives beside the description (see Dataset::save_state); null when nothing does.
+  virtual const Options* options() const { return nullptr; }  // what with_options() set here
+  virtual Json save_node() const { return nullptr; }
+  virtual void restore_node(const Json&) const {}
+
+  const std::string& name() const { return name_; }
+  const std::vector<NodePtr>& inputs() const { return inputs_; }
+  const NodePtr& input() const { return inputs_[0]; }
+
+ private:
+  std::string name_;
+  std::vector<NodePtr> inputs_;
+};
+
+// The states of a node and all below it, in the order of a walk from the root.
+Json save_nodes(const DatasetNode& root);
+void restore_nodes(const DatasetNode& root, const Json& state);
+
+// A member of a saved state. Throws InvalidArgument when it is missing or of another type: the state is of
+// another pipeline.
+const Json& state_at(const Json& state, std::string_view key);
+std::int64_t state_int(const Json& state, std::string_view key);
+std::pair<std::int64_t, std::int64_t> state_pair(const Json& state, std::string_view key);
+
+// The elements number indices[0] < indices[1] < … counted from where the iterator stands. Throws
+// FailedPrecondition when there are fewer.
+std::vector<Item> items_at(NodeIterator& iterator, const std::vector<std::int64_t>& indices);
+
+// The number of elements when it is finite and known.
+std::optional<std::int64_t> known(std::int64_t cardinality);
+
+ElementSpec spec_of(const Element& element);
+// Shapes with the dimensions unknown in which a and b differ.
+ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b);
+
+// A node that passes on its input's elements unchanged.
+class PassingNode : public DatasetNode {
+ public:
+  using DatasetNode::DatasetNode;
+  std::int64_t cardinality() const override { return input()->cardinality(); }
+  ElementSpec element_spec() const override { return input()->element_spec(); }
+  std::optional<Element> sample(std::int64_t copies) const override { return input()->sample(copies); }
+};
+
+// The nodes, by the files that have them. Arguments have been checked by Dataset's functions.
+NodePtr empty_node();
+NodePtr map_node(NodePtr input, MapFunction fn);
+NodePtr filter_node(NodePtr input, FilterFunction fn);
+NodePtr take_while_node(NodePtr input, FilterFunction fn);
+NodePtr batch_node(NodePtr input, std::int64_t size, bool drop_remainder);
+NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, double value,
+                          bool drop_remainder);
+NodePtr unbatch_node(NodePtr input);
+NodePtr shuffle_node(NodePtr input, std::int64_t buffer_size, std::pair<std::int64_t, std::int64_t> seeds,
+                     bool reshuffle_each_iteration);
+NodePtr cache_node(NodePtr input);
+NodePtr prefetch_node(NodePtr input, std::int64_t buffer_size);
+NodePtr interleave_node(NodePtr input, FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length);
+NodePtr options_node(NodePtr input, Options options);
+
+}  // namespace lockstep::data

@@ -1,0 +1,228 @@
+// Dataset.shuffle, order for order as tf.data's: a ring of slots, one random word for each element out.
+#include <algorithm>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/node_internal.h"
+#include "lockstep/ops/philox_internal.h"
+
+namespace lockstep::data {
+namespace {
+
+using Seeds = std::pair<std::int64_t, std::int64_t>;
+
+// Gives each iterator two words of Philox(seeds) as its own seeds.
+class SeedSource {
+ public:
+  SeedSource(Seeds seeds, bool reshuffle) : seeds_(seeds), reshuffle_(reshuffle), words_(stream(seeds)) {}
+
+  Seeds next() {
+    const std::lock_guard lock(mutex_);
+    ++taken_;
+    if (!reshuffle_) return seeds_;
+    const std::int64_t a = words_.next();
+    return {a, words_.next()};
+  }
+  bool reshuffles() const { return reshuffle_; }
+  Json save() const {
+    const std::lock_guard lock(mutex_);
+    return {{"seeds", {seeds_.first, seeds_.second}}, {"iterators", taken_}};
+  }
+  void restore(const Json& state) {
+    const Seeds seeds = state_pair(state, "seeds");
+    const std::int64_t taken = state_int(state, "iterators");
+    if (taken < 0) throw_invalid_argument(fmt::format("the state of a dataset's shuffle counts {} iterators", taken));
+    const std::lock_guard lock(mutex_);
+    seeds_ = seeds;
+    taken_ = taken;
+    const auto words = static_cast<std::uint64_t>(taken) * 2;
+    words_ = ops::PhiloxStream(ops::philox_from_seeds(seeds.first, seeds.second).skipped(words / 4));
+    for (std::uint64_t i = 0; i < words % 4; ++i) words_.next();
+  }
+
+ private:
+  static ops::PhiloxStream stream(Seeds seeds) {
+    return ops::PhiloxStream(ops::philox_from_seeds(seeds.first, seeds.second));
+  }
+  mutable std::mutex mutex_;
+  Seeds seeds_;
+  bool reshuffle_;
+  ops::PhiloxStream words_;
+  std::int64_t taken_ = 0;
+};
+
+// The ring: fill to the brim, take one at random, move the oldest into its place.
+template <typename T>
+class Ring {
+ public:
+  explicit Ring(std::int64_t capacity) : capacity_(capacity) {}
+
+  std::int64_t count() const { return count_; }
+  bool full() const { return count_ == capacity_; }
+  void push(T value) {
+    const std::size_t slot = static_cast<std::size_t>((start_ + count_) % capacity_);
+    if (slot == slots_.size()) {
+      slots_.push_back(std::move(value));
+    } else {
+      slots_[slot] = std::move(value);
+    }
+    ++count_;
+  }
+  T take(std::uint32_t random) {
+    const auto first = static_cast<std::size_t>(start_ % capacity_);
+    const auto slot = static_cast<std::size_t>((start_ + random % count_) % capacity_);
+    T out = std::move(slots_[slot]);
+    if (slot != first) slots_[slot] = std::move(slots_[first]);
+    slots_[first] = T();
+    ++start_;
+    --count_;
+    return out;
+  }
+  // From the oldest on.
+  std::vector<T> contents() const {
+    std::vector<T> out;
+    for (std::int64_t i = 0; i < count_; ++i) out.push_back(slots_[static_cast<std::size_t>((start_ + i) % capacity_)]);
+    return out;
+  }
+  // The ring after `taken` elements were taken from it.
+  void assign(std::vector<T> contents, std::int64_t taken) {
+    slots_.clear();
+    slots_.resize(static_cast<std::size_t>(
+        std::min<std::int64_t>(taken + static_cast<std::int64_t>(contents.size()), capacity_)));
+    start_ = taken;
+    count_ = 0;
+    for (T& value : contents) push(std::move(value));
+  }
+
+ private:
+  std::int64_t capacity_;
+  std::vector<T> slots_;
+  std::int64_t start_ = 0;  // elements taken so far
+  std::int64_t count_ = 0;
+};
+
+class ShuffleIterator : public NodeIterator {
+ public:
+  ShuffleIterator(NodePtr input, std::int64_t buffer_size, Seeds seeds)
+      : node_(std::move(input)), buffer_size_(buffer_size), seeds_(seeds), words_(stream()), ring_(buffer_size) {}
+
+  bool next(Item& out) override {
+    fill();
+    if (ring_.count() == 0) return false;
+    out = ring_.take(words_.next());
+    ++emitted_;
+    return true;
+  }
+
+  Json save() const override {
+    Json state = {{"seeds", {seeds_.first, seeds_.second}},
+                  {"emitted", emitted_},
+                  {"buffered", ring_.count()},
+                  {"ended", ended_}};
+    if (input_) {
+      state["input_start"] = input_start_;
+      state["input"] = input_->save();
+    }
+    return state;
+  }
+
+  // Draws again to see which elements were in the buffer, and reads these alone.
+  void restore(const Json& state) override {
+    seeds_ = state_pair(state, "seeds");
+    const std::int64_t emitted = state_int(state, "emitted");
+    const std::int64_t buffered = state_int(state, "buffered");
+    if (emitted < 0 || buffered < 0 || buffered > buffer_size_) {
+      throw_invalid_argument(
+          fmt::format("the state of a dataset's shuffle says {} elements given and {} buffered of {}", emitted,
+                      buffered, buffer_size_));
+    }
+    words_ = stream();
+    input_.reset();
+    emitted_ = emitted;
+    ended_ = state_at(state, "ended") == Json(true);
+    if (!state.contains("input")) {
+      ring_ = Ring<Item>(buffer_size_);
+      return;
+    }
+    Ring<std::int64_t> numbers(buffer_size_);
+    std::int64_t read = 0;
+    const std::int64_t total = emitted + buffered;
+    for (std::int64_t i = 0; i < emitted; ++i) {
+      while (!numbers.full() && read < total) numbers.push(read++);
+      numbers.take(words_.next());
+    }
+    while (!numbers.full() && read < total) numbers.push(read++);
+    input_start_ = state_at(state, "input_start");
+    input_ = node_->make_iterator();
+    input_->restore(input_start_);
+    ring_.assign(read_items(numbers.contents()), emitted);
+    input_->restore(state_at(state, "input"));
+  }
+
+ private:
+  ops::PhiloxStream stream() const { return ops::PhiloxStream(ops::philox_from_seeds(seeds_.first, seeds_.second)); }
+  void fill() {
+    if (ended_) return;
+    if (!input_) {
+      input_ = node_->make_iterator();
+      input_start_ = input_->save();
+    }
+    Item item;
+    while (!ring_.full()) {
+      if (!input_->next(item)) {
+        ended_ = true;
+        return;
+      }
+      ring_.push(std::move(item));
+    }
+  }
+  std::vector<Item> read_items(const std::vector<std::int64_t>& numbers) const {
+    std::vector<std::size_t> order(numbers.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });
+    std::vector<std::int64_t> sorted;
+    for (const std::size_t i : order) sorted.push_back(numbers[i]);
+    std::vector<Item> read = items_at(*input_, sorted);
+    std::vector<Item> items(numbers.size());
+    for (std::size_t i = 0; i < order.size(); ++i) items[order[i]] = std::move(read[i]);
+    return items;
+  }
+
+  NodePtr node_;
+  std::int64_t buffer_size_;
+  Seeds seeds_;
+  ops::PhiloxStream words_;
+  std::unique_ptr<NodeIterator> input_;  // made when the first element is asked for
+  Json input_start_;
+  Ring<Item> ring_;
+  std::int64_t emitted_ = 0;
+  bool ended_ = false;
+};
+
+class ShuffleNode : public PassingNode {
+ public:
+  ShuffleNode(NodePtr input, std::int64_t buffer_size, Seeds seeds, bool reshuffle)
+      : PassingNode("shuffle", {std::move(input)}), buffer_size_(buffer_size), seeds_(seeds, reshuffle) {}
+  std::unique_ptr<NodeIterator> make_iterator() const override {
+    return std::make_unique<ShuffleIterator>(input(), buffer_size_, seeds_.next());
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return shuffle_node(inputs[0], buffer_size_, {}, seeds_.reshuffles());
+  }
+  Json save_node() const override { return seeds_.save(); }
+  void restore_node(const Json& state) const override { seeds_.restore(state); }
+
+ private:
+  std::int64_t buffer_size_;
+  mutable SeedSource seeds_;
+};
+
+}  // namespace
+
+NodePtr shuffle_node(NodePtr input, std::int64_t buffer_size, Seeds seeds, bool reshuffle_each_iteration) {
+  return std::make_shared<ShuffleNode>(std::move(input), buffer_size, seeds, reshuffle_each_iteration);
+}
+
+}  // namespace lockstep::data

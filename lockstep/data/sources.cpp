@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/node_internal.h"
+
+namespace lockstep::data {
+namespace {
+
+// Elements by number: all that sources of known length need.
+class CountingIterator : public NodeIterator {
+ public:
+  explicit CountingIterator(std::int64_t size) : size_(size) {}
+
+  bool next(Item& out) override {
+    if (next_ >= size_) return false;
+    out = at(next_++);
+    return true;
+  }
+  std::int64_t advance(std::int64_t n) override {
+    const std::int64_t count = std::min(n, size_ - next_);
+    next_ += count;
+    return count;
+  }
+  Json save() const override { return {{"next", next_}}; }
+  void restore(const Json& state) override {
+    const std::int64_t next = state_int(state, "next");
+    if (next < 0 || next > size_) {
+      throw_invalid_argument(fmt::format("the state of a dataset iterator stands at element {} of {}", next, size_));
+    }
+    next_ = next;
+  }
+
+ protected:
+  virtual Item at(std::int64_t index) const = 0;
+
+ private:
+  std::int64_t size_;
+  std::int64_t next_ = 0;
+};
+
+class RowsIterator : public CountingIterator {
+ public:
+  explicit RowsIterator(std::shared_ptr<const RowStore> store)
+      : CountingIterator(store->num_rows()), store_(std::move(store)) {}
+
+ protected:
+  Item at(std::int64_t index) const override { return Item(store_, index); }
+
+ private:
+  std::shared_ptr<const RowStore> store_;
+};
+
+class SlicesNode : public DatasetNode {
+ public:
+  explicit SlicesNode(const Element& tensors)
+      : DatasetNode("from_tensor_slices"), store_(std::make_shared<RowStore>(tensors, "from_tensor_slices")) {}
+  std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<RowsIterator>(store_); }
+  std::int64_t cardinality() const override { return store_->num_rows(); }
+  ElementSpec element_spec() const override { return store_->spec(); }
+  std::optional<Element> sample(std::int64_t) const override {
+    if (store_->num_rows() == 0) return std::nullopt;
+    return RowStore::row(store_, 0);
+  }
+
+ private:
+  std::shared_ptr<const RowStore> store_;
+};
+
+class TensorsIterator : public CountingIterator {
+ public:
+  explicit TensorsIterator(const std::optional<Element>& element)
+      : CountingIterator(element ? 1 : 0), element_(element.value_or(Element())) {}
+
+ protected:
+  Item at(std::int64_t) const override { return element_; }
+
+ private:
+  Element element_;
+};
+
+// One element, or none.
+class TensorsNode : public DatasetNode {
+ public:
+  explicit TensorsNode(std::optional<Element> element) : DatasetNode("from_tensors"), element_(std::move(element)) {}
+  std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<TensorsIterator>(element_); }
+  std::int64_t cardinality() const override { return element_ ? 1 : 0; }
+  ElementSpec element_spec() const override { return element_ ? spec_of(*element_) : ElementSpec(); }
+  std::optional<Element> sample(std::int64_t) const override { return element_; }
+
+ private:
+  std::optional<Element> element_;
+};
+
+class RangeIterator : public CountingIterator {
+ public:
+  RangeIterator(std::int64_t size, std::int64_t start, std::int64_t step)
+      : CountingIterator(size), start_(start), step_(step) {}
+
+ protected:
+  Item at(std::int64_t index) const override { return Element(Tensor::scalar<std::int64_t>(start_ + index * step_)); }
+
+ private:
+  std::int64_t start_, step_;
+};
+
+class RangeNode : public DatasetNode {
+ public:
+  RangeNode(std::int64_t start, std::int64_t stop, std::int64_t step)
+      : DatasetNode("range"), start_(start), step_(step) {
+    if (step == 0) throw_invalid_argument("range: step is 0");
+    const bool up = step > 0;
+    if (up ? start < stop : start > stop) {
+      const auto distance = up ? static_cast<std::uint64_t>(stop) - static_cast<std::uint64_t>(start)
+                               : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(stop);
+      const auto stride = up ? static_cast<std::uint64_t>(step) : ~static_cast<std::uint64_t>(step) + 1;
+      size_ = static_cast<std::int64_t>((distance - 1) / stride + 1);
+    }
+  }
+  std::unique_ptr<NodeIterator> make_iterator() const override {
+    return std::make_unique<RangeIterator>(size_, start_, step_);
+  }
+  std::int64_t cardinality() const override { return size_; }
+  ElementSpec element_spec() const override { return TensorSpec{DType::kInt64, Shape()}; }
+  std::optional<Element> sample(std::int64_t) const override { return Element(Tensor::scalar<std::int64_t>(start_)); }
+
+ private:
+  std::int64_t start_, step_, size_ = 0;
+};
+
+class GeneratorIterator : public NodeIterator {
+ public:
+  explicit GeneratorIterator(std::function<Dataset::Generator()> make) : make_(std::move(make)), generator_(make_()) {}
+  bool next(Item& out) override {
+    if (ended_) return false;
+    std::optional<Element> element = generator_();
+    ended_ = !element.has_value();
+    if (element) {
+      ++given_;
+      out = Item(std::move(*element));
+    }
+    return !ended_;
+  }
+  Json save() const override { return {{"given", given_}, {"ended", ended_}}; }
+  void restore(const Json& state) override {
+    const std::int64_t given = state_int(state, "given");
+    generator_ = make_();
+    given_ = 0;
+    ended_ = false;
+    advance(given);
+    ended_ = state_at(state, "ended") == Json(true);
+  }
+
+ private:
+  std::function<Dataset::Generator()> make_;
+  Dataset::Generator generator_;
+  std::int64_t given_ = 0;
+  bool ended_ = false;
+};
+
+class GeneratorNode : public DatasetNode {
+ public:
+  GeneratorNode(std::function<Dataset::Generator()> make, ElementSpec spec)
+      : DatasetNode("from_generator"), make_(std::move(make)), spec_(std::move(spec)) {}
+  std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<GeneratorIterator>(make_); }
+  std::int64_t cardinality() const override { return kUnknownCardinality; }
+  ElementSpec element_spec() const override { return spec_; }
+  // Zeros of the declared shapes: a generator may not be asked for elements out of turn.
+  std::optional<Element> sample(std::int64_t copies) const override {
+    return spec_.map([&](const TensorSpec& spec) {
+      std::vector<std::int64_t> dims = spec.shape.dims();
+      for (std::int64_t& dim : dims) dim = dim == kUnknownDim ? copies : dim;
+      if (spec.dtype == DType::kString) {
+        const Shape shape(dims);
+        return Tensor::strings(std::vector<std::string>(static_cast<std::size_t>(shape.num_elements().value())), shape);
+      }
+      return Tensor::zeros(Shape(dims), spec.dtype);
+    });
+  }
+
+ private:
+  std::function<Dataset::Generator()> make_;
+  ElementSpec spec_;
+};
+
+}  // namespace
+
+NodePtr empty_node() { return std::make_shared<TensorsNode>(std::nullopt); }
+
+Dataset Dataset::from_tensors(const Element& element) { return Dataset(std::make_shared<TensorsNode>(element)); }
+
+Dataset Dataset::from_tensor_slices(const Element& tensors) {
+  if (tensors.num_leaves() == 0) throw_invalid_argument("from_tensor_slices: no tensors were given");
+  return Dataset(std::make_shared<SlicesNode>(tensors));
+}
+
+Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
+  return Dataset(std::make_shared<RangeNode>(start, stop, step));
+}
+
+Dataset Dataset::from_generator(std::function<Generator()> make, ElementSpec spec) {
+  return Dataset(std::make_shared<GeneratorNode>(std::move(make), std::move(spec)));
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,112 @@
+// What a replica knows of itself and how replicas of one process meet.
+#pragma once
+
+#include <any>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::distribute {
+
+class Strategy;
+
+enum class ReduceOp { kSum, kMean };
+
+// Where the replica threads of one Strategy::run meet. Every replica must make the same calls in the
+// same order; when one ends early or fails, those that wait get an Aborted error instead of hanging.
+class ReplicaGroup {
+ public:
+  explicit ReplicaGroup(int size) : size_(size), inputs_(static_cast<std::size_t>(size)) {}
+  int size() const { return size_; }
+
+  // Gives every replica the result of `combine` over all replicas' values in replica order; it runs once.
+  std::any meet(int replica, std::any value, const std::function<std::any(std::vector<std::any>&)>& combine);
+  // Called when a replica's function has returned or thrown.
+  void leave(bool failed);
+
+ private:
+  const int size_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<std::any> inputs_;
+  std::any output_;
+  std::exception_ptr error_;
+  int waiting_ = 0;
+  int left_ = 0;
+  bool failed_ = false;
+  std::uint64_t round_ = 0;
+};
+
+// One call of Strategy::run on this worker.
+struct ReplicaRun {
+  Strategy* strategy = nullptr;   // null in the default context
+  ReplicaGroup* group = nullptr;  // this worker's replicas; null: one
+  int num_replicas = 1;           // of the strategy, over all workers
+  int active = 1;                 // those that take part, over all workers
+  // This worker has no replica that takes part: it runs one along, so that every worker makes the same collective
+  // calls, and what that one gives counts for nothing.
+  bool idle = false;
+  bool alone = false;  // one replica on each worker by itself, without the other workers
+};
+
+// The context of the running replica (tf.distribute.get_replica_context()). Outside of any strategy
+// there is a default one: replica 0 of 1.
+class ReplicaContext {
+ public:
+  ReplicaContext(const ReplicaRun& run, int replica_id, int local_replica)
+      : run_(run), replica_id_(replica_id), local_replica_(local_replica) {}
+
+  Strategy* strategy() const { return run_.strategy; }  // null in the default context
+  int replica_id_in_sync_group() const { return replica_id_; }
+  int num_replicas_in_sync() const { return run_.num_replicas; }
+  // Which of this worker's replicas it is: what PerReplica values and copies of variables go by.
+  int local_replica() const { return local_replica_; }
+  bool idle() const { return run_.idle; }
+  bool alone() const { return run_.alone; }
+
+  // Elementwise over the replicas' tensors, which must have equal shapes; added in replica order inside a worker, then
+  // over the workers, so a run repeats bit for bit. Differentiable: the gradient is the gradients of all replicas,
+  // reduced likewise (so all replicas must take it).
+  Tensor all_reduce(ReduceOp op, const Tensor& value);
+  Tensors all_reduce(ReduceOp op, const Tensors& values);
+  // Concatenated along `axis` in replica order; sizes along it may differ.
+  Tensor all_gather(const Tensor& value, int axis);
+  // Runs fn once across replicas with all replicas' arguments and gives its result to each.
+  // Under several workers it runs on each with the arguments of that worker's replicas; see combine.
+  std::any merge_call(const std::function<std::any(std::vector<std::any>&)>& fn, std::any argument);
+  // Inside merge_call's function: the values of this worker's replicas, combined, and that over all workers.
+  Tensor combine(ReduceOp op, const Tensors& local) const;
+  // Likewise for lists of gradients, whose undefined ones are left out (on all workers alike).
+  Tensors sum_lists(const std::vector<const Tensors*>& local) const;
+
+ private:
+  Tensors reduce_values_of_all(ReduceOp op, const Tensors& values);
+  const ReplicaRun& run_;
+  int replica_id_;
+  int local_replica_;
+};
+
+// Null when this thread is in cross-replica context (inside scope() but not in run()).
+ReplicaContext* get_replica_context();
+bool in_cross_replica_context();
+
+// ReplicaContext::local_replica of this thread; 0 unless it runs under Strategy::run.
+int current_local_replica();
+
+// Sets this thread's context while it lives.
+class ScopedReplicaContext {
+ public:
+  explicit ScopedReplicaContext(ReplicaContext* context);
+  ~ScopedReplicaContext();
+  ScopedReplicaContext(const ScopedReplicaContext&) = delete;
+  ScopedReplicaContext& operator=(const ScopedReplicaContext&) = delete;
+
+ private:
+  ReplicaContext* previous_;
+};
+
+}  // namespace lockstep::distribute

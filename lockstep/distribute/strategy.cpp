@@ -1,0 +1,281 @@
+#include "lockstep/distribute/strategy.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/slices_internal.h"
+
+namespace lockstep::distribute {
+namespace {
+
+thread_local Strategy* t_strategy = nullptr;
+
+}  // namespace
+
+// Replica threads that wait for work. Replica 0 runs on the caller's own thread.
+struct Strategy::Pool {
+  explicit Pool(int threads) : jobs(static_cast<std::size_t>(threads)) {
+    for (int i = 0; i < threads; ++i) {
+      workers.emplace_back([this, i] { work(static_cast<std::size_t>(i)); });
+    }
+  }
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+  void start(std::size_t thread, std::function<void()> job) {
+    {
+      const std::lock_guard lock(mutex);
+      jobs[thread] = std::move(job);
+      ++running;
+    }
+    wake.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex);
+    done.wait(lock, [this] { return running == 0; });
+  }
+  void work(std::size_t thread) {
+    ops::initialize_engine();
+    while (true) {
+      std::function<void()> job;
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [&] { return stopping || jobs[thread]; });
+        if (stopping) return;
+        job = std::exchange(jobs[thread], nullptr);
+      }
+      job();
+      const std::lock_guard lock(mutex);
+      if (--running == 0) done.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable wake, done;
+  std::vector<std::function<void()>> jobs;
+  std::vector<std::thread> workers;
+  int running = 0;
+  bool stopping = false;
+};
+
+std::vector<RowRange> split_rows(std::int64_t rows, int parts) {
+  std::vector<RowRange> ranges;
+  std::int64_t begin = 0;
+  for (int i = 0; i < parts; ++i) {
+    const std::int64_t size = rows / parts + (i < rows % parts ? 1 : 0);
+    ranges.push_back({begin, begin + size});
+    begin += size;
+  }
+  return ranges;
+}
+
+Strategy::Strategy(std::vector<std::string> devices) : devices_(std::move(devices)) { ops::initialize_engine(); }
+Strategy::~Strategy() = default;
+
+std::unique_ptr<collectives::GradientSum> Strategy::gradient_sum(std::size_t, bool) { return nullptr; }
+
+Strategy* Strategy::current() { return t_strategy; }
+
+Strategy::Scope::Scope(Strategy* strategy) : previous_(t_strategy) {
+  if (t_strategy && t_strategy != strategy) {
+    throw_failed_precondition(fmt::format("scope() of a {} inside that of another {}: strategies cannot be mixed",
+                                          strategy->name(), t_strategy->name()));
+  }
+  if (t_strategy && get_replica_context()) {
+    throw_failed_precondition("scope() was called inside run(); it must be called across replicas");
+  }
+  t_strategy = strategy;
+}
+Strategy::Scope::~Scope() { t_strategy = previous_; }
+
+void Strategy::run_replicas(const std::function<void(int)>& fn, int count) {
+  if (t_strategy && get_replica_context()) {
+    throw_failed_precondition("run() was called inside a replica; it must be called across replicas");
+  }
+  const int active = count < 0 ? num_replicas_in_sync() : std::min(count, num_replicas_in_sync());
+  const int first = first_local_replica();
+  const int share = std::clamp(active - first, 0, num_local_replicas());
+  const bool idle = share == 0 && active > 0;
+  const int n = idle ? 1 : share;
+  ReplicaGroup group(std::max(n, 1));
+  run_threads(fn, {this, &group, num_replicas_in_sync(), active, idle, false}, first, n);
+}
+
+void Strategy::run_alone(const std::function<void()>& fn) {
+  if (t_strategy && get_replica_context()) return fn();
+  ReplicaGroup group(1);
+  run_threads([&](int) { fn(); }, {this, &group, 1, 1, false, true}, first_local_replica(), 1);
+}
+
+void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n) {
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(n));
+  const auto replica = [&](int local) {
+    ReplicaContext context(run, first + local, local);
+    const ScopedReplicaContext scoped(&context);
+    Strategy* const previous = std::exchange(t_strategy, this);
+    bool failed = false;
+    try {
+      fn(first + local);
+    } catch (...) {
+      errors[static_cast<std::size_t>(local)] = std::current_exception();
+      failed = true;
+    }
+    run.group->leave(failed);
+    t_strategy = previous;
+  };
+  if (n == 1) {
+    replica(0);
+  } else if (n > 1) {
+    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const int threads = std::max(1, cores / n);
+    if (!pool_) pool_ = std::make_unique<Pool>(num_local_replicas() - 1);
+    for (int id = 1; id < n; ++id) {
+      pool_->start(static_cast<std::size_t>(id - 1), [&, id] {
+        if (ops::intra_op_threads() != threads) ops::set_intra_op_threads(threads);
+        replica(id);
+      });
+    }
+    const int own_threads = ops::intra_op_threads();
+    if (own_threads != threads) ops::set_intra_op_threads(threads);
+    replica(0);
+    pool_->wait();
+    if (own_threads != threads) ops::set_intra_op_threads(own_threads);
+  }
+  std::exception_ptr consequence;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& e) {
+      if (e.code() != Code::kAborted) throw;  // the cause, not what followed from it
+      consequence = error;
+    }
+  }
+  if (consequence) std::rethrow_exception(consequence);
+}
+
+Tensor reduce_values(ReduceOp op, const Tensors& values) {
+  Tensor sum = values.size() == 1 ? values[0] : ops::call1("AddN", std::span<const Tensor>(values));
+  if (op == ReduceOp::kSum) {
+    ops::join_slices(values, sum);
+    return sum;
+  }
+  if (is_integer(sum.dtype()) || sum.dtype() == DType::kBool) {
+    sum = ops::call1("Cast", {sum}, {{"DstT", DType::kFloat64}});
+  }
+  return ops::call1("RealDiv", {sum, Tensor::scalar(static_cast<double>(values.size()), sum.dtype())});
+}
+
+Tensor reduce_over_job(ReduceOp op, const Tensors& local, collectives::Communicator* workers, int count, bool idle) {
+  if (!workers) return reduce_values(op, local);
+  Tensor sum = reduce_values(ReduceOp::kSum, local);
+  if (op == ReduceOp::kMean && (is_integer(sum.dtype()) || sum.dtype() == DType::kBool)) {
+    sum = ops::call1("Cast", {sum}, {{"DstT", DType::kFloat64}});
+  }
+  Tensors sums{sum};
+  collectives::sum(*workers, sums, {.idle = idle});
+  if (op == ReduceOp::kSum) return sums[0];
+  return ops::call1("RealDiv", {sums[0], Tensor::scalar(static_cast<double>(count), sums[0].dtype())});
+}
+
+Tensor concat_values(const Tensors& values, int axis) {
+  if (values.size() == 1) return values[0];
+  Tensors inputs = values;
+  inputs.push_back(Tensor::scalar(static_cast<std::int32_t>(axis)));
+  return ops::call1("ConcatV2", std::span<const Tensor>(inputs));
+}
+
+Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis) {
+  if (!axis) {
+    for (const Tensor& value : values.values()) {
+      if (!(value.shape() == values[0].shape())) {
+        throw_invalid_argument(fmt::format("reduce: replicas hold shapes {} and {}; give an axis to reduce over it",
+                                           values[0].shape().to_string(), value.shape().to_string()));
+      }
+    }
+    return reduce_over_job(op, values.values(), communicator(), num_replicas_in_sync());
+  }
+  Tensors sums;
+  std::int64_t count = 0;
+  for (const Tensor& value : values.values()) {
+    const int at = *axis < 0 ? *axis + value.rank() : *axis;
+    if (at < 0 || at >= value.rank()) {
+      throw_invalid_argument(
+          fmt::format("reduce: axis {} is beyond a value of shape {}", *axis, value.shape().to_string()));
+    }
+    count += value.dim(at);
+    sums.push_back(ops::call1("Sum", {value, Tensor::scalar(static_cast<std::int32_t>(at))}));
+  }
+  Tensor total = reduce_over_job(ReduceOp::kSum, sums, communicator(), num_replicas_in_sync());
+  const Tensors counts{Tensor::scalar(count)};
+  count = reduce_over_job(ReduceOp::kSum, counts, communicator(), num_replicas_in_sync()).item<std::int64_t>();
+  if (op == ReduceOp::kSum) return total;
+  if (is_integer(total.dtype())) total = ops::call1("Cast", {total}, {{"DstT", DType::kFloat64}});
+  return ops::call1("RealDiv", {total, Tensor::scalar(static_cast<double>(count), total.dtype())});
+}
+
+Tensor Strategy::reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis) {
+  variable->require_made_under(*this);
+  Tensors copies;
+  for (int replica = 0; replica < num_local_replicas(); ++replica) copies.push_back(variable->copy(replica));
+  return reduce(op, PerReplica<Tensor>(std::move(copies)), axis);
+}
+
+Tensor Strategy::gather(const PerReplica<Tensor>& values, int axis) {
+  if (values[0].rank() == 0)
+    throw_invalid_argument("gather: scalars have no axis to gather along; reshape them to (1,)");
+  const Tensor local = concat_values(values.values(), axis);
+  return communicator() ? concat_values(collectives::gather(*communicator(), local), axis) : local;
+}
+
+std::string canonical_device(const std::string& device) {
+  std::string text;
+  for (const char c : device) text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::size_t slash = text.rfind('/');
+  std::string last = slash == std::string::npos ? text : text.substr(slash + 1);
+  if (last.starts_with("device:")) last = last.substr(7);
+  const std::size_t colon = last.find(':');
+  const std::string type = last.substr(0, colon);
+  const std::string index = colon == std::string::npos ? "0" : last.substr(colon + 1);
+  const bool digits = !index.empty() && index.size() < 5 &&
+                      std::all_of(index.begin(), index.end(), [](unsigned char c) { return std::isdigit(c); });
+  if ((type != "cpu" && type != "gpu") || !digits) {
+    throw_invalid_argument(fmt::format("device '{}' is not understood; expected a name such as \"/cpu:0\"", device));
+  }
+  if (type == "gpu") throw_not_found(fmt::format("device '{}': this build runs on CPU devices only", device));
+  return "/" + type + ":" + std::to_string(std::stoi(index));
+}
+
+OneDeviceStrategy::OneDeviceStrategy(const std::string& device)
+    : Strategy(std::vector<std::string>{canonical_device(device)}) {}
+
+namespace {
+
+std::vector<std::string> checked_devices(std::vector<std::string> devices) {
+  if (devices.empty()) throw_invalid_argument("MirroredStrategy: the list of devices is empty");
+  std::set<std::string> seen;
+  for (std::string& device : devices) {
+    device = canonical_device(device);
+    if (!seen.insert(device).second)
+      throw_invalid_argument(fmt::format("MirroredStrategy: device '{}' is named twice", device));
+  }
+  return devices;
+}
+
+}  // namespace
+
+MirroredStrategy::MirroredStrategy(std::vector<std::string> devices) : Strategy(checked_devices(std::move(devices))) {}
+
+}  // namespace lockstep::distribute

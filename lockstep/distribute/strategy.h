@@ -1,0 +1,183 @@
+// Strategies: where variables lie and how computations are spread over replicas.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/distribute/replica_context.h"
+#include "lockstep/distribute/variable.h"
+
+namespace lockstep::data {
+class Dataset;
+}
+namespace lockstep::collectives {
+class GradientSum;
+}
+
+namespace lockstep::distribute {
+
+class DistributedDataset;
+struct InputContext;
+struct InputOptions;
+
+// One value for each replica, in replica order (TensorFlow's PerReplica).
+template <typename T>
+class PerReplica {
+ public:
+  explicit PerReplica(std::vector<T> values) : values_(std::move(values)) {}
+  const std::vector<T>& values() const { return values_; }
+  const T& operator[](int replica) const { return values_[static_cast<std::size_t>(replica)]; }
+  int size() const { return static_cast<int>(values_.size()); }
+
+ private:
+  std::vector<T> values_;
+};
+
+// Which rows of a global batch a replica gets.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+// Cuts `rows` rows into `parts` consecutive ranges whose sizes differ by one at most, larger ones first
+// (10 over 3: 4, 3, 3). TensorFlow cuts chunks of ceil(rows / parts), which can leave replicas idle.
+std::vector<RowRange> split_rows(std::int64_t rows, int parts);
+
+// tf.distribute.Strategy. The base class is the default strategy: one replica on the CPU.
+class Strategy {
+ public:
+  Strategy() : Strategy(std::vector<std::string>{"/cpu:0"}) {}
+  virtual ~Strategy();
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+
+  virtual std::string name() const { return "DefaultStrategy"; }
+  // Over all workers.
+  int num_replicas_in_sync() const { return num_local_replicas() * num_workers(); }
+  // This worker's.
+  const std::vector<std::string>& worker_devices() const { return devices_; }
+
+  // The workers of the job; null when this process is all of it.
+  virtual collectives::CommunicatorPtr workers() const { return nullptr; }
+  collectives::Communicator* communicator() const { return workers().get(); }
+  // Begins a step's sum of `count` gradients over all workers, to which an idle one adds zeros; null for one worker.
+  virtual std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle);
+  int num_workers() const { return communicator() ? communicator()->size() : 1; }
+  int worker_index() const { return communicator() ? communicator()->rank() : 0; }
+  bool is_chief() const { return worker_index() == 0; }
+  // Replicas are numbered worker by worker; every worker has equally many.
+  int num_local_replicas() const { return static_cast<int>(devices_.size()); }
+  int first_local_replica() const { return worker_index() * num_local_replicas(); }
+
+  // Variables made while the returned guard lives belong to this strategy. Scopes nest only with
+  // themselves: throws FailedPrecondition inside another strategy's scope or inside run().
+  class Scope {
+   public:
+    explicit Scope(Strategy* strategy);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Strategy* previous_;
+  };
+  Scope scope() { return Scope(this); }
+
+  // The strategy whose scope or run() this thread is in; null outside.
+  static Strategy* current();
+  // Tells whether it still lives; owns nothing.
+  std::weak_ptr<Strategy> handle() const { return handle_; }
+
+  // Calls fn once for each replica, each on its own thread with its own ReplicaContext, and returns the
+  // results in replica order. The first error of a replica is rethrown here after all have ended.
+  // Throws FailedPrecondition when called inside a replica.
+  template <typename Fn>
+  auto run(Fn fn) -> PerReplica<decltype(fn())> {
+    using R = decltype(fn());
+    std::vector<std::optional<R>> slots(devices_.size());
+    run_replicas([&](int) { slots[static_cast<std::size_t>(current_local_replica())].emplace(fn()); });
+    std::vector<R> values;
+    for (auto& slot : slots) values.push_back(std::move(*slot));
+    return PerReplica<R>(std::move(values));
+  }
+  // The same with one argument for each replica.
+  template <typename Fn, typename A>
+  auto run(Fn fn, const PerReplica<A>& args) -> PerReplica<decltype(fn(args[0]))> {
+    return run([&] { return fn(args[current_local_replica()]); });
+  }
+  template <typename Fn, typename A>
+  auto run(Fn fn, const A& arg) -> PerReplica<decltype(fn(arg))> {
+    return run([&] { return fn(arg); });
+  }
+  // What run() is made of: fn(replica) on the threads of this worker's part of the replicas 0 … count-1 (-1: all). A
+  // training step whose batch has fewer rows than replicas leaves the last ones out, so they take no part in anything.
+  // A worker without any part runs fn once for its first replica, >= count, idle (see ReplicaRun).
+  void run_replicas(const std::function<void(int)>& fn, int count = -1);
+  // Calls fn in the context of a single replica, this worker's first, without any other replica or worker: for what
+  // every worker computes whole.
+  void run_alone(const std::function<void()>& fn);
+
+  // Combines the replicas' values over `axis` and all replicas of the job (every worker calls it); axis empty:
+  // elementwise over replicas only. MEAN over an axis divides by the number of elements on it over all replicas, so
+  // unequal shares count as one tensor would. Integer means are float64, as in TensorFlow.
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis);
+  // The same of a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
+  Tensor reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis);
+  // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
+  Tensor gather(const PerReplica<Tensor>& values, int axis);
+  // Each batch of the dataset cut into rows for the replicas (split_rows). A replica without rows gets a batch
+  // of none. Include lockstep/data/distributed_dataset.h to use it.
+  DistributedDataset experimental_distribute_dataset(const data::Dataset& dataset);
+  // Whole elements of fn's dataset to one replica after the other: fn batches for a replica itself.
+  DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn);
+  DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
+                                                       const InputOptions& options);
+  template <typename T>
+  const std::vector<T>& experimental_local_results(const PerReplica<T>& values) {
+    return values.values();
+  }
+
+ protected:
+  explicit Strategy(std::vector<std::string> devices);
+
+ private:
+  void run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n);
+  std::shared_ptr<Strategy> handle_{this, [](Strategy*) {}};
+  std::vector<std::string> devices_;
+  struct Pool;
+  std::unique_ptr<Pool> pool_;  // replica threads, started by the first run with several replicas
+};
+
+// Everything on one device, one replica.
+class OneDeviceStrategy : public Strategy {
+ public:
+  // "/cpu:0". Throws NotFound for a device this machine lacks, InvalidArgument for a malformed name.
+  explicit OneDeviceStrategy(const std::string& device);
+  std::string name() const override { return "OneDeviceStrategy"; }
+};
+
+// One replica for each device of this process. CPU devices are logical: any number may be named, each
+// replica is a thread, and the machine's cores are divided among them.
+class MirroredStrategy : public Strategy {
+ public:
+  // Default: all local devices ("/cpu:0"). Throws InvalidArgument for duplicates.
+  explicit MirroredStrategy(std::vector<std::string> devices = {"/cpu:0"});
+  std::string name() const override { return "MirroredStrategy"; }
+};
+
+// "/cpu:0", "CPU:0", "/device:CPU:0", "/job:localhost/…/device:CPU:0" -> "/cpu:0".
+std::string canonical_device(const std::string& device);
+
+// Elementwise sum or mean in the order given; the mean of integers is float64.
+Tensor reduce_values(ReduceOp op, const Tensors& values);
+// The same over the values of all workers' replicas, `count` in all; an idle worker's values count for nothing. Without
+// workers it is reduce_values.
+Tensor reduce_over_job(ReduceOp op, const Tensors& local, collectives::Communicator* workers, int count,
+                       bool idle = false);
+Tensor concat_values(const Tensors& values, int axis);
+
+}  // namespace lockstep::distribute

@@ -1,0 +1,249 @@
+#include "lockstep/distribute/variable.h"
+
+#include <any>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/replica_context.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
+
+namespace lockstep::distribute {
+namespace {
+
+thread_local bool t_own_initial_values = false;
+
+ReduceOp reduce_op(VariableAggregation aggregation) {
+  return aggregation == VariableAggregation::kSum ? ReduceOp::kSum : ReduceOp::kMean;
+}
+
+Tensor keep_dtype(const Tensor& value, DType dtype) {
+  return value.dtype() == dtype ? value : ops::call1("Cast", {value}, {{"DstT", dtype}});
+}
+
+Tensor apply(const char* op, const Tensor& value, const Tensor& argument) {
+  return op ? ops::call1(op, {value, argument}) : argument;
+}
+
+// The chief's value, on every worker.
+Tensor from_chief(collectives::Communicator& workers, const Tensor& value, const std::string& name) {
+  const bool chief = workers.rank() == 0;
+  return collectives::gather(workers, chief ? value : Tensor(), fmt::format("the value of variable '{}'", name))[0];
+}
+
+}  // namespace
+
+Variable::ScopedOwnInitialValues::ScopedOwnInitialValues() : previous_(std::exchange(t_own_initial_values, true)) {}
+Variable::ScopedOwnInitialValues::~ScopedOwnInitialValues() { t_own_initial_values = previous_; }
+
+VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
+  if (!initial_value.is_value())
+    throw_invalid_argument(fmt::format("variable '{}': the initial value must be known", options.name));
+  Strategy* const strategy = Strategy::current();
+  if (strategy && strategy->num_replicas_in_sync() > 1 && options.synchronization == VariableSynchronization::kNone) {
+    throw_invalid_argument(
+        fmt::format("variable '{}': synchronization NONE is not supported under a strategy", options.name));
+  }
+  if (options.aggregation == VariableAggregation::kMean && !is_floating(initial_value.dtype()) &&
+      !is_complex(initial_value.dtype())) {
+    throw_invalid_argument(fmt::format("variable '{}': aggregation MEAN needs a floating dtype, found {}", options.name,
+                                       dtype_name(initial_value.dtype())));
+  }
+  VariablePtr variable(new Variable());
+  variable->name_ = std::move(options.name);
+  variable->dtype_ = initial_value.dtype();
+  variable->shape_ = initial_value.shape();
+  variable->synchronization_ = options.synchronization;
+  if (strategy && options.synchronization == VariableSynchronization::kAuto) {
+    variable->synchronization_ = VariableSynchronization::kOnWrite;
+  }
+  variable->aggregation_ = options.aggregation;
+  variable->trainable_ = options.trainable.value_or(options.synchronization != VariableSynchronization::kOnRead);
+  variable->num_copies_ = strategy ? strategy->num_local_replicas() : 1;
+  if (strategy) variable->workers_ = strategy->workers();
+  if (variable->workers_ && !t_own_initial_values)
+    initial_value = from_chief(*variable->workers_, initial_value, variable->name_);
+  variable->copies_ = {std::move(initial_value)};
+  return variable;
+}
+
+Tensor Variable::handle() {
+  if (!handle_.defined()) handle_ = Tensor::resource(std::shared_ptr<Resource>(std::shared_ptr<Resource>(), this));
+  return handle_;
+}
+
+Tensor Variable::read() {
+  if (ops::ScopedRecorder::active()) return ops::call1("ReadVariableOp", {handle()}, {{"dtype", dtype_}});
+  if (num_copies_ > 1 && in_cross_replica_context()) return numpy();
+  const Tensor value = copy(num_copies_ > 1 ? current_local_replica() : 0);
+  if (trainable_ && ops::grad_enabled()) {
+    const Tensor leaf = GradientTape::leaf_of(*this, value);
+    if (leaf.defined()) return leaf;
+  }
+  return value;
+}
+
+Tensor Variable::numpy() const {
+  if (synchronization_ != VariableSynchronization::kOnRead || (num_copies_ == 1 && !workers_)) return copy(0);
+  switch (aggregation_) {
+    case VariableAggregation::kOnlyFirstReplica:
+      return workers_ ? from_chief(*workers_, copies_[0], path()) : copies_[0];
+    case VariableAggregation::kNone:
+      throw_failed_precondition(
+          fmt::format("variable '{}' (ON_READ) has aggregation NONE: its {} copies cannot be combined into one value",
+                      path(), num_replicas()));
+    default: break;
+  }
+  Tensors all;
+  for (int i = 0; i < num_copies_; ++i) all.push_back(copy(i));
+  return keep_dtype(reduce_over_job(reduce_op(aggregation_), all, workers_.get(), num_replicas()), dtype_);
+}
+
+int Variable::num_replicas() const { return num_copies_ * (workers_ ? workers_->size() : 1); }
+
+void Variable::require_made_under(const Strategy& strategy) const {
+  if (num_copies_ == strategy.num_local_replicas() && workers_.get() == strategy.communicator()) return;
+  throw_failed_precondition(
+      fmt::format("variable '{}' was made outside of the scope of this {}; make it, or the model it belongs to, while "
+                  "strategy.scope() lives",
+                  path(), strategy.name()));
+}
+
+void Variable::check(const Tensor& value, const char* what) const {
+  if (value.dtype() != dtype_ || !(value.shape() == shape_)) {
+    throw_invalid_argument(fmt::format("{} of variable '{}': found {}{}, expected {}{}", what, path(),
+                                       dtype_name(value.dtype()), value.shape().to_string(), dtype_name(dtype_),
+                                       shape_.to_string()));
+  }
+}
+
+void Variable::assign(const Tensor& value) {
+  if (ops::ScopedRecorder::active()) {
+    ops::call("AssignVariableOp", {handle(), value});
+    return;
+  }
+  check(value, "assign");
+  update(ops::grad_enabled() ? ops::detach(value) : value, nullptr);
+}
+
+void Variable::assign_add(const Tensor& delta) {
+  if (ops::ScopedRecorder::active()) {
+    ops::call("AssignAddVariableOp", {handle(), delta});
+    return;
+  }
+  check(delta, "assign_add");
+  update(ops::grad_enabled() ? ops::detach(delta) : delta, "AddV2");
+}
+
+void Variable::assign_sub(const Tensor& delta) {
+  if (ops::ScopedRecorder::active()) {
+    ops::call("AssignSubVariableOp", {handle(), delta});
+    return;
+  }
+  check(delta, "assign_sub");
+  update(ops::grad_enabled() ? ops::detach(delta) : delta, "Sub");
+}
+
+void Variable::set_copy(int replica, Tensor value) {
+  check(value, "set_copy");
+  settle();
+  if (copies_.size() == 1 && num_copies_ > 1) copies_.resize(static_cast<std::size_t>(num_copies_), copies_[0]);
+  copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = std::move(value);
+}
+
+void Variable::write_everywhere(const Tensor& value) { copies_ = {value}; }
+
+void Variable::update(const Tensor& argument, const char* op) {
+  settle();
+  ReplicaContext* const context = get_replica_context();
+  const bool on_read = synchronization_ == VariableSynchronization::kOnRead;
+  if (num_copies_ == 1 && !workers_) {
+    write_everywhere(apply(op, copies_[0], argument));
+    return;
+  }
+  if (context) {
+    const int replica = context->local_replica();
+    if (on_read || aggregation_ == VariableAggregation::kNone) {
+      // Each replica writes its own copy; the first write makes room for all, by one replica at a time.
+      static std::mutex mutex;
+      const std::lock_guard lock(mutex);
+      set_copy(replica, apply(op, copy(replica), argument));
+      return;
+    }
+    context->merge_call(
+        [&](std::vector<std::any>& arguments) -> std::any {
+          Tensors values;
+          for (const std::any& item : arguments) values.push_back(std::any_cast<Tensor>(item));
+          write_everywhere(apply(op, copies_[0], combined(*context, values)));
+          return {};
+        },
+        argument);
+    return;
+  }
+  if (!on_read) {
+    Tensors updated;
+    for (const Tensor& value : copies_) updated.push_back(apply(op, value, argument));
+    copies_ = std::move(updated);
+    return;
+  }
+  if (aggregation_ != VariableAggregation::kSum) {
+    Tensors updated;
+    for (const Tensor& value : copies_) updated.push_back(apply(op, value, argument));
+    copies_ = std::move(updated);
+    return;
+  }
+  // SUM: equal shares; of an integer the first copy takes the remainder, so the total is exact.
+  const Tensor total = apply(op, numpy(), argument);
+  const Tensor count = Tensor::scalar(static_cast<double>(num_replicas()), dtype_);
+  const Tensor share = ops::call1(is_integer(dtype_) ? "FloorDiv" : "RealDiv", {total, count});
+  copies_.assign(static_cast<std::size_t>(num_copies_), share);
+  if (is_integer(dtype_) && (!workers_ || workers_->rank() == 0)) {
+    const Tensor others = ops::call1("Mul", {share, Tensor::scalar(static_cast<double>(num_replicas() - 1), dtype_)});
+    copies_[0] = ops::call1("Sub", {total, others});
+  }
+}
+
+// What the replicas' arguments of a write to a mirrored variable come to, over all workers.
+Tensor Variable::combined(const ReplicaContext& context, const Tensors& values) const {
+  if (aggregation_ != VariableAggregation::kOnlyFirstReplica)
+    return keep_dtype(context.combine(reduce_op(aggregation_), values), dtype_);
+  return workers_ && !context.alone() ? from_chief(*workers_, values[0], path()) : values[0];
+}
+
+Tensor Variable::copy(int replica) const {
+  settle();
+  Tensor value = copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
+  if (has_common_value()) ops::make_writable(value);
+  return value;
+}
+
+bool Variable::has_common_value() const { return common_.defined() && same(copies_[0], common_); }
+
+void Variable::set_common_value(Tensor value) {
+  check(value, "set_common_value");
+  common_ = std::move(value);
+  copies_ = {common_};
+}
+
+void Variable::set_arriving(std::shared_ptr<collectives::Pending> others) { arriving_ = std::move(others); }
+
+void Variable::settle() const {
+  if (arriving_) arriving_->wait();
+}
+
+Tensor Variable::peek() const {
+  settle();
+  return has_common_value() ? common_ : numpy();
+}
+
+Tensor& Variable::shared_value() {
+  settle();
+  if (copies_.size() != 1) copies_.resize(1);
+  return copies_[0];
+}
+
+}  // namespace lockstep::distribute

@@ -1,0 +1,145 @@
+// Variables: one logical value with one copy for each local replica.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::distribute {
+
+// How copies are kept in step; numbers as in tensorflow.VariableSynchronization.
+enum class VariableSynchronization { kAuto = 0, kNone = 1, kOnWrite = 2, kOnRead = 3 };
+// How different values of replicas become one; numbers as in tensorflow.VariableAggregationV2.
+enum class VariableAggregation { kNone = 0, kSum = 1, kMean = 2, kOnlyFirstReplica = 3 };
+
+struct VariableOptions {
+  std::string name = "Variable";
+  std::optional<bool> trainable;  // default: true, but false for kOnRead
+  VariableSynchronization synchronization = VariableSynchronization::kAuto;
+  VariableAggregation aggregation = VariableAggregation::kNone;
+};
+
+class ReplicaContext;
+class Strategy;
+class Variable;
+using VariablePtr = std::shared_ptr<Variable>;
+
+// What tf.Variable is under a strategy. Created inside strategy.scope() it has num_replicas copies,
+// elsewhere one. kAuto and kOnWrite variables are mirrored: every copy is the same after each write.
+// kOnRead variables are written by each replica on its own and combined when read across replicas.
+//
+// Reads and writes follow tf.distribute (TensorFlow 2.21):
+//   in a replica:   read gives the replica's copy. A write to a mirrored variable combines the
+//                   replicas' arguments by the aggregation (SUM, MEAN, ONLY_FIRST_REPLICA) and must be
+//                   made by all replicas; with NONE each replica writes its own copy, as kOnRead does.
+//   across replicas: a mirrored read gives the first copy; a kOnRead read combines the copies
+//                   (FailedPrecondition with aggregation NONE). A write sets every copy; for kOnRead
+//                   SUM it is split over the copies so that the total is the value.
+// Values are immutable, so copies that are equal share memory.
+//
+// With several workers each holds the copies of its own replicas; combining then goes over all workers, so every worker
+// must make the same call. A mirrored variable starts everywhere with the chief's initial value.
+class Variable : public VariableResource, public std::enable_shared_from_this<Variable> {
+ public:
+  // Throws InvalidArgument for kNone synchronization under a strategy and for MEAN with a dtype that is
+  // not floating.
+  static VariablePtr create(Tensor initial_value, VariableOptions options = {});
+
+  // While one lives, variables made on this thread keep the worker's own initial value: it is about to be replaced by
+  // what a file holds.
+  class ScopedOwnInitialValues {
+   public:
+    ScopedOwnInitialValues();
+    ~ScopedOwnInitialValues();
+    ScopedOwnInitialValues(const ScopedOwnInitialValues&) = delete;
+    ScopedOwnInitialValues& operator=(const ScopedOwnInitialValues&) = delete;
+
+   private:
+    bool previous_;
+  };
+
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  // The name within its owner's scopes ("sequential/dense/kernel"); the name until set.
+  const std::string& path() const { return path_.empty() ? name_ : path_; }
+  void set_path(std::string path) { path_ = std::move(path); }
+
+  std::string resource_name() const override { return path(); }
+  DType dtype() const override { return dtype_; }
+  Shape shape() const override { return shape_; }
+  bool is_initialized() const override { return true; }
+  bool trainable() const { return trainable_; }
+  void set_trainable(bool trainable) { trainable_ = trainable; }
+  VariableSynchronization synchronization() const { return synchronization_; }
+  VariableAggregation aggregation() const { return aggregation_; }
+  // What optimizers bring the value back to after each update (keras.constraints); may be empty.
+  using Constraint = std::function<Tensor(const Tensor&)>;
+  const Constraint& constraint() const { return constraint_; }
+  void set_constraint(Constraint constraint) { constraint_ = std::move(constraint); }
+
+  // While a graph is traced on this thread this is a ReadVariableOp on handle(); under a GradientTape
+  // a trainable variable's value is tied to the tape.
+  Tensor read() override;
+  Tensor value() { return read(); }
+  Tensor numpy() const;  // the value across replicas as a plain tensor, outside tapes and traces
+
+  // Throw InvalidArgument when the shape or the dtype differs. Inside a trace they are recorded.
+  void assign(const Tensor& value) override;
+  void assign_add(const Tensor& delta);
+  void assign_sub(const Tensor& delta);
+
+  // The resource tensor that stands for this variable in graphs.
+  Tensor handle();
+
+  int num_copies() const { return num_copies_; }
+  // Throws FailedPrecondition, naming the variable, when the strategy has replicas for which it holds no copy: it was
+  // made outside of the strategy's scope().
+  void require_made_under(const Strategy& strategy) const;
+  // The value of each replica's copy (TensorFlow's `.values`).
+  Tensor copy(int replica) const;
+  // Writes one copy and leaves the others alone.
+  void set_copy(int replica, Tensor value);
+
+  // For optimizers' in-place updates across replicas of a mirrored variable: the value all copies share
+  // from now on. What is written to it becomes the variable's value.
+  Tensor& shared_value();
+  // The same for a value in memory that other workers write to during a step (an optimizer's slots): from now on reads
+  // give copies of it, until something else is written to the variable.
+  void set_common_value(Tensor value);
+  // Other workers are still making parts of the value: whoever reads or writes it next waits for them, and gets what
+  // that throws.
+  void set_arriving(std::shared_ptr<collectives::Pending> others);
+  // The value across replicas, for whoever looks at it between two steps and keeps nothing: a common value as it lies.
+  Tensor peek() const;
+
+ private:
+  Variable() = default;
+  void check(const Tensor& value, const char* what) const;
+  void update(const Tensor& argument, const char* op);
+  void write_everywhere(const Tensor& value);
+  bool has_common_value() const;
+  void settle() const;
+  Tensor combined(const ReplicaContext& context, const Tensors& values) const;
+  int num_replicas() const;
+
+  std::string name_, path_;
+  DType dtype_ = DType::kInvalid;
+  Shape shape_;
+  bool trainable_ = true;
+  Constraint constraint_;
+  VariableSynchronization synchronization_ = VariableSynchronization::kAuto;
+  VariableAggregation aggregation_ = VariableAggregation::kNone;
+  int num_copies_ = 1;
+  collectives::CommunicatorPtr workers_;            // null: this process is all of the job
+  Tensors copies_;                                  // one entry while all copies are equal
+  Tensor common_;                                   // what set_common_value() gave
+  std::shared_ptr<collectives::Pending> arriving_;  // null: nothing is
+  Tensor handle_;
+};
+
+}  // namespace lockstep::distribute

@@ -1,0 +1,37 @@
+// The text file "checkpoint" beside TensorFlow checkpoints, which says which is the newest.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::formats {
+
+struct CheckpointState {
+  std::string model_checkpoint_path;                    // as in the file: often relative to its folder
+  std::vector<std::string> all_model_checkpoint_paths;  // oldest first
+  std::vector<double> all_model_checkpoint_timestamps;  // seconds since 1970, one for each path, or none
+  double last_preserved_timestamp = 0;
+
+  std::string to_text() const;
+  // Throws DataLoss for text that is not a CheckpointState.
+  static CheckpointState parse(std::string_view text, std::string_view what);
+};
+
+// Reads `directory`/checkpoint; paths come back joined to the directory. Empty when there is no such
+// file. Throws DataLoss when it is malformed or names no newest checkpoint.
+std::optional<CheckpointState> read_checkpoint_state(const std::string& directory,
+                                                     io::FileSystem& files = io::posix_file_system());
+
+// Replaces the file atomically. Paths below `directory` are written relative to it, as TensorFlow does.
+void write_checkpoint_state(const std::string& directory, CheckpointState state,
+                            io::FileSystem& files = io::posix_file_system());
+
+// The newest checkpoint's prefix by the state file, when its index is there; else empty.
+std::optional<std::string> latest_checkpoint(const std::string& directory,
+                                             io::FileSystem& files = io::posix_file_system());
+
+}  // namespace lockstep::formats

@@ -1,0 +1,298 @@
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/formats/hdf5_image_internal.h"
+
+namespace lockstep::formats::hdf5 {
+namespace {
+
+constexpr std::uint16_t kDeflate = 1;
+constexpr std::uint16_t kShuffle = 2;
+constexpr std::uint16_t kFletcher32 = 3;
+constexpr std::uint16_t kLzf = 32000;
+constexpr std::uint64_t kMaxRatio = 1100;  // deflate cannot do better than 1032
+
+using Bytes = std::vector<std::byte>;
+
+Bytes inflate(const Image& image, std::span<const std::byte> input, std::uint64_t limit) {
+  Bytes output(limit);
+  uLongf size = limit;
+  const int result = ::uncompress(reinterpret_cast<Bytef*>(output.data()), &size,
+                                  reinterpret_cast<const Bytef*>(input.data()), input.size());
+  if (result != Z_OK) throw_data_loss(fmt::format("{}: a compressed chunk of an HDF5 dataset is damaged", image.what));
+  output.resize(size);
+  return output;
+}
+
+// LibLZF's format: a byte below 32 starts that many literals plus one, any other a copy from before.
+Bytes unlzf(const Image& image, std::span<const std::byte> input, std::uint64_t limit) {
+  Bytes output;
+  output.reserve(limit);
+  Fields fields(image, input);
+  auto fail = [&] { throw_data_loss(fmt::format("{}: an lzf chunk of an HDF5 dataset is damaged", image.what)); };
+  while (fields.left() > 0) {
+    const unsigned control = fields.u8();
+    if (control < 32) {
+      if (fields.left() < control + 1 || output.size() + control + 1 > limit) fail();
+      auto literals = fields.take(control + 1);
+      output.insert(output.end(), literals.begin(), literals.end());
+      continue;
+    }
+    std::size_t length = (control >> 5) + 2;
+    if (length == 9) length += fields.left() > 0 ? fields.u8() : 0u;
+    if (fields.left() == 0) fail();
+    const std::size_t distance = ((control & 31) << 8 | fields.u8()) + 1;
+    if (distance > output.size() || output.size() + length > limit) fail();
+    for (std::size_t i = 0; i < length; ++i) output.push_back(output[output.size() - distance]);
+  }
+  return output;
+}
+
+Bytes unshuffle(std::span<const std::byte> input, std::size_t width) {
+  Bytes output(input.begin(), input.end());
+  const std::size_t count = width == 0 ? 0 : input.size() / width;
+  for (std::size_t byte = 0; byte < width; ++byte) {
+    for (std::size_t i = 0; i < count; ++i) output[i * width + byte] = input[byte * count + i];
+  }
+  return output;
+}
+
+Bytes strip_fletcher(const Image& image, std::span<const std::byte> input) {
+  if (input.size() < 4) throw_data_loss(fmt::format("{}: a chunk is too short for its checksum", image.what));
+  auto data = input.first(input.size() - 4);
+  const auto stored = Fields(image, input.last(4)).u32();
+  const auto computed = fletcher32(data);
+  // Old libraries on little-endian machines stored the halves with their bytes swapped.
+  const std::uint32_t swapped = ((computed & 0x00ff00ffu) << 8) | ((computed >> 8) & 0x00ff00ffu);
+  if (stored != computed && stored != swapped) {
+    throw_data_loss(fmt::format("{}: a chunk of an HDF5 dataset does not match its Fletcher-32 checksum", image.what));
+  }
+  return Bytes(data.begin(), data.end());
+}
+
+class ChunkReader {
+ public:
+  ChunkReader(const Image& image, const Storage& storage, std::span<std::byte> target)
+      : image_(image), storage_(storage), target_(target), rank_(storage.chunk.size()) {
+    chunk_bytes_ = storage.type.size;
+    total_ = 1;
+    for (std::size_t i = 0; i < rank_; ++i) {
+      chunk_bytes_ *= storage.chunk[i];  // checked when the layout was parsed
+      const auto dim = static_cast<std::uint64_t>(storage.space.dims[i]);
+      grid_.push_back((dim + storage.chunk[i] - 1) / storage.chunk[i]);
+      total_ *= grid_.back();
+    }
+    seen_.resize(total_);
+  }
+
+  void run() {
+    if (storage_.address != kUndefinedAddress) {
+      switch (storage_.index) {
+        case 0: walk_tree(storage_.address, -1); break;
+        case 1:
+          place(std::vector<std::uint64_t>(rank_), storage_.address,
+                storage_.filters.empty() ? chunk_bytes_ : storage_.single_size, storage_.single_mask);
+          break;
+        case 2:
+          for (std::uint64_t i = 0; i < total_; ++i)
+            place(coordinates(i), storage_.address + i * chunk_bytes_, chunk_bytes_, 0);
+          break;
+        default: walk_fixed_array();
+      }
+    }
+    const bool all = std::find(seen_.begin(), seen_.end(), false) == seen_.end();
+    if (!all && !storage_.plain_fill) image_.unsupported("a dataset with missing chunks and a fill value");
+  }
+
+ private:
+  std::vector<std::uint64_t> coordinates(std::uint64_t index) const {
+    std::vector<std::uint64_t> at(rank_);
+    for (std::size_t i = rank_; i-- > 0; index /= grid_[i]) at[i] = index % grid_[i] * storage_.chunk[i];
+    return at;
+  }
+
+  void walk_tree(std::uint64_t address, int expected_level) {
+    const auto size_l = 8 + 8 * (static_cast<std::uint64_t>(rank_) + 1);
+    Fields head(image_, image_.block(address, 8 + 2 * static_cast<std::uint64_t>(image_.address_size)));
+    head.expect("TREE");
+    const auto type = head.u8();
+    const int level = head.u8();
+    const auto count = head.u16();
+    if (type != 1 || level > 16 || (expected_level >= 0 && level != expected_level)) {
+      image_.damaged(address, "a chunk index of the wrong kind or level");
+    }
+    if (++nodes_ > image_.bytes.size() / 24 + 1) image_.damaged(address, "a chunk index that runs in circles");
+    const auto entry = size_l + static_cast<std::uint64_t>(image_.address_size);
+    Fields fields(image_,
+                  image_.block(address + 8 + 2 * static_cast<std::uint64_t>(image_.address_size), count * entry));
+    for (int i = 0; i < count; ++i) {
+      const auto stored = fields.u32();
+      const auto mask = fields.u32();
+      std::vector<std::uint64_t> at(rank_);
+      for (auto& offset : at) offset = fields.u64();
+      fields.skip(8);
+      const auto child = fields.address();
+      if (level > 0) {
+        walk_tree(child, level - 1);
+      } else {
+        place(at, child, stored, mask);
+      }
+    }
+  }
+
+  void walk_fixed_array() {
+    const int a = image_.address_size;
+    const auto head_size = 12 + static_cast<std::uint64_t>(image_.length_size + a);
+    auto block = image_.block(storage_.address, head_size);
+    Fields head(image_, block);
+    head.expect("FAHD");
+    head.skip(1);
+    const bool filtered = head.u8() == 1;
+    const std::uint64_t entry = head.u8();
+    const int page_bits = head.u8();
+    const std::uint64_t count = head.length();
+    const std::uint64_t data = head.address();
+    check(block);
+    if (count < total_ || page_bits > 32 || entry < static_cast<std::uint64_t>(a) + (filtered ? 5 : 0) ||
+        entry > static_cast<std::uint64_t>(a) + (filtered ? 12 : 0) || filtered != !storage_.filters.empty()) {
+      image_.damaged(storage_.address, "a fixed-array chunk index that does not fit its dataset");
+    }
+    if (data == kUndefinedAddress) return;
+    const std::uint64_t page = std::uint64_t{1} << page_bits;
+    const std::uint64_t pages = count > page ? (count + page - 1) / page : 0;
+    const std::uint64_t bitmap = (pages + 7) / 8;
+    const std::uint64_t prefix = 6 + static_cast<std::uint64_t>(a) + bitmap;
+    if (count > image_.bytes.size() / entry) image_.damaged(data, "a chunk index larger than the file");
+    auto first = image_.block(data, prefix + (pages == 0 ? count * entry : 0) + 4);
+    Fields fields(image_, first);
+    fields.expect("FADB");
+    check(first);
+    fields.skip(2 + static_cast<std::uint64_t>(a));
+    auto bits = fields.take(bitmap);
+    for (std::uint64_t p = 0, index = 0; p < std::max<std::uint64_t>(pages, 1) && index < total_; ++p) {
+      const std::uint64_t in_page = std::min(page, count - p * page);
+      if (pages > 0) {
+        if ((std::to_integer<int>(bits[p / 8]) >> (7 - p % 8) & 1) == 0) {
+          index += in_page;
+          continue;
+        }
+        auto page_block = image_.block(data + prefix + 4 + p * (page * entry + 4), in_page * entry + 4);
+        check(page_block);
+        fields = Fields(image_, page_block);
+      }
+      for (std::uint64_t i = 0; i < in_page && index < total_; ++i, ++index) {
+        const std::uint64_t address = fields.address();
+        const std::uint64_t stored = filtered ? fields.unsigned_field(static_cast<int>(entry) - a - 4) : chunk_bytes_;
+        const std::uint32_t mask = filtered ? fields.u32() : 0;
+        if (address != kUndefinedAddress) place(coordinates(index), address, stored, mask);
+      }
+    }
+  }
+
+  void check(std::span<const std::byte> block) const {
+    if (lookup3(block.first(block.size() - 4)) != Fields(image_, block.last(4)).u32()) {
+      throw_data_loss(fmt::format("{}: a chunk index of the HDF5 file does not match its checksum", image_.what));
+    }
+  }
+
+  void place(const std::vector<std::uint64_t>& at, std::uint64_t address, std::uint64_t stored, std::uint32_t mask) {
+    std::uint64_t index = 0;
+    for (std::size_t i = 0; i < rank_; ++i) {
+      if (at[i] % storage_.chunk[i] != 0 || at[i] / storage_.chunk[i] >= grid_[i]) {
+        image_.damaged(address, "a chunk outside its dataset");
+      }
+      index = index * grid_[i] + at[i] / storage_.chunk[i];
+    }
+    if (seen_[index]) image_.damaged(address, "a chunk that is stored twice");
+    seen_[index] = true;
+    auto raw = image_.block(address, stored);
+    if (storage_.filters.empty()) {
+      if (raw.size() != chunk_bytes_) image_.damaged(address, "a chunk of the wrong size");
+      copy(at, raw);
+      return;
+    }
+    const Bytes decoded = decode(raw, mask);
+    if (decoded.size() != chunk_bytes_) image_.damaged(address, "a chunk of the wrong size after decompression");
+    copy(at, decoded);
+  }
+
+  Bytes decode(std::span<const std::byte> raw, std::uint32_t mask) const {
+    Bytes data(raw.begin(), raw.end());
+    const std::uint64_t limit = chunk_bytes_ + 4 * storage_.filters.size();
+    for (std::size_t i = storage_.filters.size(); i-- > 0;) {
+      if (i < 32 && (mask >> i & 1) != 0) continue;
+      const Filter& filter = storage_.filters[i];
+      switch (filter.id) {
+        case kDeflate: data = inflate(image_, data, limit); break;
+        case kShuffle: data = unshuffle(data, filter.values.empty() ? storage_.type.size : filter.values[0]); break;
+        case kFletcher32: data = strip_fletcher(image_, data); break;
+        case kLzf: data = unlzf(image_, data, limit); break;
+        default: image_.unsupported(fmt::format("filter {} of an HDF5 dataset", filter.id));
+      }
+    }
+    return data;
+  }
+
+  // Copies what of the chunk lies inside the dataset, row by row.
+  void copy(const std::vector<std::uint64_t>& at, std::span<const std::byte> chunk) {
+    const std::uint64_t width = storage_.type.size;
+    auto dim = [&](std::size_t i) { return static_cast<std::uint64_t>(storage_.space.dims[i]); };
+    auto extent = [&](std::size_t i) { return std::min(storage_.chunk[i], dim(i) - at[i]); };
+    const std::uint64_t row = extent(rank_ - 1);
+    std::vector<std::uint64_t> place(rank_);
+    for (;;) {
+      std::uint64_t from = 0;
+      std::uint64_t to = 0;
+      for (std::size_t i = 0; i < rank_; ++i) {
+        from = from * storage_.chunk[i] + place[i];
+        to = to * dim(i) + at[i] + place[i];
+      }
+      std::memcpy(target_.data() + to * width, chunk.data() + from * width, row * width);
+      std::size_t axis = rank_ - 1;
+      while (axis-- > 0) {
+        if (++place[axis] < extent(axis)) break;
+        place[axis] = 0;
+      }
+      if (axis == static_cast<std::size_t>(-1)) return;
+    }
+  }
+
+  const Image& image_;
+  const Storage& storage_;
+  std::span<std::byte> target_;
+  std::size_t rank_;
+  std::uint64_t chunk_bytes_ = 0;
+  std::uint64_t total_ = 0;
+  std::vector<std::uint64_t> grid_;
+  std::vector<bool> seen_;
+  std::uint64_t nodes_ = 0;
+};
+
+}  // namespace
+
+void check_claim(const Image& image, const Storage& storage, std::uint64_t size) {
+  constexpr std::uint64_t kFree = 1 << 20;
+  std::uint64_t most = kFree;
+  if (storage.layout == Storage::Layout::kChunked && storage.address != kUndefinedAddress) {
+    most += image.bytes.size() * (storage.filters.empty() ? 1 : kMaxRatio);
+  }
+  if (size > most) {
+    throw_data_loss(fmt::format("{}: an HDF5 dataset declares {} bytes, more than the file of {} bytes can hold",
+                                image.what, size, image.bytes.size()));
+  }
+}
+
+void read_chunks(const Image& image, const Storage& storage, std::span<std::byte> target) {
+  std::uint64_t chunk_bytes = storage.type.size;
+  for (std::uint64_t extent : storage.chunk) chunk_bytes *= extent;
+  if (!storage.filters.empty() && chunk_bytes > image.bytes.size() * kMaxRatio + (1 << 20)) {
+    throw_data_loss(fmt::format("{}: a chunk of an HDF5 dataset declares {} bytes, more than the file can hold",
+                                image.what, chunk_bytes));
+  }
+  std::memset(target.data(), 0, target.size());
+  ChunkReader(image, storage, target).run();
+}
+
+}  // namespace lockstep::formats::hdf5

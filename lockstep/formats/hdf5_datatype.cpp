@@ -1,0 +1,207 @@
+#include <algorithm>
+
+#include "lockstep/formats/hdf5_image_internal.h"
+
+namespace lockstep::formats::hdf5 {
+namespace {
+
+DType integer_dtype(std::uint64_t size, bool is_signed) {
+  switch (size) {
+    case 1: return is_signed ? DType::kInt8 : DType::kUInt8;
+    case 2: return is_signed ? DType::kInt16 : DType::kUInt16;
+    case 4: return is_signed ? DType::kInt32 : DType::kUInt32;
+    case 8: return is_signed ? DType::kInt64 : DType::kUInt64;
+    default: return DType::kInvalid;
+  }
+}
+
+void parse_integer(Fields& fields, std::uint32_t bits, Datatype& type) {
+  const auto offset = fields.u16();
+  const auto precision = fields.u16();
+  type.big_endian = (bits & 1) != 0;
+  type.dtype = integer_dtype(type.size, (bits & 8) != 0);
+  type.name = fmt::format("a {}-bit integer", precision);
+  if (type.dtype != DType::kInvalid && offset == 0 && precision == 8 * type.size) type.kind = Datatype::Kind::kNumber;
+}
+
+void parse_float(Fields& fields, std::uint32_t bits, Datatype& type) {
+  const auto offset = fields.u16();
+  const auto precision = fields.u16();
+  const auto exponent_at = fields.u8();
+  const auto exponent_bits = fields.u8();
+  fields.skip(1);
+  const auto mantissa_bits = fields.u8();
+  const auto bias = fields.u32();
+  type.big_endian = (bits & 1) != 0;
+  type.name = fmt::format("a {}-bit float", precision);
+  if (offset != 0 || precision != 8 * type.size || exponent_at != mantissa_bits || (bits & 0x40) != 0) return;
+  if (type.size == 2 && exponent_bits == 5 && bias == 15) type.dtype = DType::kFloat16;
+  if (type.size == 2 && exponent_bits == 8 && bias == 127) type.dtype = DType::kBFloat16;
+  if (type.size == 4 && exponent_bits == 8 && bias == 127) type.dtype = DType::kFloat32;
+  if (type.size == 8 && exponent_bits == 11 && bias == 1023) type.dtype = DType::kFloat64;
+  if (type.dtype != DType::kInvalid) type.kind = Datatype::Kind::kNumber;
+}
+
+// Only h5py's boolean: FALSE = 0, TRUE = 1 over int8.
+void parse_enum(const Image& image, Fields& fields, std::uint32_t bits, int version, int depth, Datatype& type) {
+  type.name = "an enumeration";
+  const Datatype base = parse_datatype(image, fields.take(std::min<std::size_t>(12, fields.left())), depth + 1);
+  if (base.kind != Datatype::Kind::kNumber || base.size != 1 || type.size != 1 || (bits & 0xffff) != 2) return;
+  std::string names[2];
+  for (auto& name : names) {
+    std::size_t used = 1;
+    for (char c = static_cast<char>(fields.u8()); c != 0; c = static_cast<char>(fields.u8()), ++used) name += c;
+    if (version < 3) fields.skip((8 - used % 8) % 8);
+  }
+  const auto first = fields.u8();
+  const auto second = fields.u8();
+  if ((names[0] == "FALSE" && names[1] == "TRUE" && first == 0 && second == 1) ||
+      (names[0] == "TRUE" && names[1] == "FALSE" && first == 1 && second == 0)) {
+    type.kind = Datatype::Kind::kNumber;
+    type.dtype = DType::kBool;
+  }
+}
+
+}  // namespace
+
+Datatype parse_datatype(const Image& image, std::span<const std::byte> block, int depth) {
+  Fields fields(image, block);
+  if (depth > 4) image.damaged(fields.offset(), "a datatype nested too deep");
+  const auto first = fields.u8();
+  const int version = first >> 4;
+  const auto bits = static_cast<std::uint32_t>(fields.unsigned_field(3));
+  Datatype type;
+  type.size = fields.u32();
+  if (version < 1 || version > 5) image.damaged(fields.offset(), fmt::format("datatype version {}", version));
+  if (type.size == 0) image.damaged(fields.offset(), "a datatype of no bytes");
+  switch (first & 0x0f) {
+    case 0: parse_integer(fields, bits, type); break;
+    case 1: parse_float(fields, bits, type); break;
+    case 3:
+      type.kind = Datatype::Kind::kFixedString;
+      type.dtype = DType::kString;
+      type.padding = static_cast<int>(bits & 15);
+      type.name = "a string";
+      break;
+    case 5:
+      type.name = "opaque bytes";
+      type.opaque2 = type.size == 2;
+      break;
+    case 6: type.name = "a compound type"; break;
+    case 7: type.name = "a reference"; break;
+    case 8: parse_enum(image, fields, bits, version, depth, type); break;
+    case 9:
+      type.name = "a variable-length type";
+      if ((bits & 15) == 1 && type.size == 8 + static_cast<std::uint64_t>(image.address_size)) {
+        type.kind = Datatype::Kind::kVariableString;
+        type.dtype = DType::kString;
+      }
+      break;
+    default: type.name = fmt::format("datatype class {}", first & 0x0f);
+  }
+  return type;
+}
+
+Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block) {
+  Fields fields(image, block);
+  const auto version = fields.u8();
+  const auto rank = fields.u8();
+  fields.skip(1);
+  Dataspace space;
+  if (version == 1) {
+    fields.skip(5);
+  } else if (version == 2) {
+    space.null = fields.u8() == 2;
+  } else {
+    image.damaged(fields.offset(), fmt::format("dataspace version {}", version));
+  }
+  if (rank > 32) image.damaged(fields.offset(), fmt::format("{} dimensions, at most 32 are possible", rank));
+  for (int i = 0; i < rank; ++i) {
+    const std::uint64_t dim = fields.length();
+    if (dim > (std::uint64_t{1} << 62)) image.damaged(fields.offset(), fmt::format("a dimension of {}", dim));
+    space.dims.push_back(static_cast<std::int64_t>(dim));
+    if (dim != 0 && __builtin_mul_overflow(space.count, dim, &space.count)) {
+      image.damaged(fields.offset(), "the number of elements passes 64 bits");
+    }
+  }
+  if (space.null || std::find(space.dims.begin(), space.dims.end(), 0) != space.dims.end()) space.count = 0;
+  return space;
+}
+
+std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte> block) {
+  Fields fields(image, block);
+  const auto version = fields.u8();
+  const auto count = fields.u8();
+  if (version != 1 && version != 2) image.damaged(fields.offset(), fmt::format("filter pipeline version {}", version));
+  if (version == 1) fields.skip(6);
+  std::vector<Filter> filters;
+  for (int i = 0; i < count; ++i) {
+    Filter filter;
+    filter.id = fields.u16();
+    std::uint16_t name_size = version == 1 || filter.id >= 256 ? fields.u16() : std::uint16_t{0};
+    fields.skip(2);
+    const auto values = fields.u16();
+    if (version == 1) name_size = static_cast<std::uint16_t>((name_size + 7) / 8 * 8);
+    fields.skip(name_size);
+    for (int v = 0; v < values; ++v) filter.values.push_back(fields.u32());
+    if (version == 1 && values % 2 == 1) fields.skip(4);
+    filters.push_back(std::move(filter));
+  }
+  return filters;
+}
+
+std::span<const std::byte> global_heap_object(const Image& image, std::uint64_t address, std::uint32_t index) {
+  Fields head(image, image.block(address, 8 + static_cast<std::uint64_t>(image.length_size)));
+  head.expect("GCOL");
+  head.skip(4);
+  const std::uint64_t size = head.length();
+  Fields fields(image, image.block(address, size));
+  fields.skip(std::min<std::uint64_t>(size, head.position()));
+  while (fields.left() >= 8 + static_cast<std::size_t>(image.length_size)) {
+    const auto number = fields.u16();
+    fields.skip(6);
+    const std::uint64_t object_size = fields.length();
+    if (number == 0) break;
+    auto object = fields.take(object_size);
+    fields.skip(std::min<std::uint64_t>((8 - object_size % 8) % 8, fields.left()));
+    if (number == index) return object;
+  }
+  image.damaged(address, fmt::format("no object {} in the global heap", index));
+}
+
+std::vector<std::string> read_strings(const Image& image, const Datatype& type, std::uint64_t count,
+                                      std::span<const std::byte> bytes, std::uint64_t& budget) {
+  std::vector<std::string> strings;
+  Fields fields(image, bytes);
+  auto spend = [&](std::uint64_t size) {
+    if (size + sizeof(std::string) > budget)
+      image.damaged(fields.offset(), "its strings claim more than the file can hold");
+    budget -= size + sizeof(std::string);
+  };
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (type.kind == Datatype::Kind::kFixedString) {
+      spend(type.size);
+      std::string text = fields.text(type.size);
+      if (type.padding == 0) text = text.substr(0, text.find('\0'));
+      const auto last = text.find_last_not_of(type.padding == 2 ? ' ' : '\0');
+      text.resize(last == std::string::npos ? 0 : last + 1);
+      strings.push_back(std::move(text));
+      continue;
+    }
+    const std::uint32_t length = fields.u32();
+    const std::uint64_t address = fields.address();
+    const std::uint32_t index = fields.u32();
+    spend(length);
+    if (length == 0) {
+      strings.emplace_back();
+      continue;
+    }
+    auto object = global_heap_object(image, address, index);
+    if (object.size() < length) image.damaged(address, "a string is longer than its place in the global heap");
+    std::string text(reinterpret_cast<const char*>(object.data()), length);
+    strings.push_back(text.substr(0, text.find('\0')));
+  }
+  return strings;
+}
+
+}  // namespace lockstep::formats::hdf5

@@ -1,0 +1,154 @@
+// Internal to the HDF5 reader: bounds-checked access to the image, and what is known of a stored dataset.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/hdf5_checksum_internal.h"
+#include "lockstep/formats/tensor_data.h"
+
+namespace lockstep::formats::hdf5 {
+
+struct Image {
+  std::span<const std::byte> bytes;
+  std::string what;
+  std::uint64_t base = 0;  // addresses count from here
+  int address_size = 8;
+  int length_size = 8;
+
+  [[noreturn]] void damaged(std::uint64_t at, std::string_view problem) const {
+    throw_data_loss(fmt::format("{}: damaged HDF5 file at byte {}: {}", what, at, problem));
+  }
+  [[noreturn]] void unsupported(std::string_view feature) const {
+    throw_unimplemented(fmt::format("{}: {} is not read; write the file again with h5py's defaults", what, feature));
+  }
+  // `size` bytes at an address of the file.
+  std::span<const std::byte> block(std::uint64_t address, std::uint64_t size) const {
+    if (address > bytes.size() - base || size > bytes.size() - base - address) {
+      damaged(address, fmt::format("{} bytes are wanted there, but the file ends at {}", size, bytes.size()));
+    }
+    return bytes.subspan(base + address, size);
+  }
+};
+
+// Reads fields in order out of one block.
+class Fields {
+ public:
+  Fields(const Image& image, std::span<const std::byte> block) : image_(&image), block_(block) {}
+
+  std::uint64_t unsigned_field(int size) {
+    auto field = take(static_cast<std::uint64_t>(size));
+    std::uint64_t value = 0;
+    for (int i = size; i-- > 0;)
+      value = (value << 8) | std::to_integer<std::uint64_t>(field[static_cast<std::size_t>(i)]);
+    return value;
+  }
+  std::uint8_t u8() { return static_cast<std::uint8_t>(unsigned_field(1)); }
+  std::uint16_t u16() { return static_cast<std::uint16_t>(unsigned_field(2)); }
+  std::uint32_t u32() { return static_cast<std::uint32_t>(unsigned_field(4)); }
+  std::uint64_t u64() { return unsigned_field(8); }
+  std::uint64_t length() { return unsigned_field(image_->length_size); }
+  std::uint64_t address() {
+    const std::uint64_t value = unsigned_field(image_->address_size);
+    return image_->address_size == 4 && value == 0xffffffffu ? kUndefinedAddress : value;
+  }
+  std::span<const std::byte> take(std::uint64_t size) {
+    if (size > block_.size() - at_)
+      image_->damaged(offset(), fmt::format("a field of {} bytes passes its block", size));
+    auto result = block_.subspan(at_, size);
+    at_ += size;
+    return result;
+  }
+  void skip(std::uint64_t size) { take(size); }
+  void align(std::size_t multiple) { skip(std::min((multiple - at_ % multiple) % multiple, left())); }
+  void expect(std::string_view signature) {
+    auto found = take(signature.size());
+    if (std::string_view(reinterpret_cast<const char*>(found.data()), found.size()) != signature) {
+      image_->damaged(offset() - signature.size(), fmt::format("no {} block there", signature));
+    }
+  }
+  std::string text(std::uint64_t size) {
+    auto found = take(size);
+    return std::string(reinterpret_cast<const char*>(found.data()), found.size());
+  }
+  std::size_t left() const { return block_.size() - at_; }
+  std::size_t position() const { return at_; }
+  std::uint64_t offset() const {
+    return static_cast<std::uint64_t>(block_.data() - image_->bytes.data()) - image_->base + at_;
+  }
+
+ private:
+  const Image* image_;
+  std::span<const std::byte> block_;
+  std::size_t at_ = 0;
+};
+
+struct Datatype {
+  enum class Kind { kNumber, kFixedString, kVariableString, kUnreadable };
+  Kind kind = Kind::kUnreadable;
+  DType dtype = DType::kInvalid;
+  bool big_endian = false;
+  bool opaque2 = false;    // two opaque bytes, which an attribute may declare to be bfloat16
+  std::uint64_t size = 0;  // bytes of one element in the file
+  int padding = 0;         // of fixed strings: 0 NUL-terminated, 1 NUL-padded, 2 space-padded
+  std::string name;        // for messages
+};
+
+struct Dataspace {
+  bool null = false;
+  std::vector<std::int64_t> dims;
+  std::uint64_t count = 1;
+};
+
+struct Filter {
+  std::uint16_t id = 0;
+  std::vector<std::uint32_t> values;
+};
+
+struct Storage {
+  enum class Layout { kCompact, kContiguous, kChunked };
+  Layout layout = Layout::kContiguous;
+  Datatype type;
+  Dataspace space;
+  std::uint64_t address = kUndefinedAddress;
+  std::uint64_t size = 0;
+  std::span<const std::byte> compact;
+  std::vector<Filter> filters;
+  std::vector<std::uint64_t> chunk;  // extents, without the element size
+  int index = 0;                     // 0: version-1 B-tree; 1 single, 2 implicit, 3 fixed array
+  std::uint64_t single_size = 0;     // of a filtered single chunk
+  std::uint32_t single_mask = 0;
+  bool plain_fill = true;  // missing chunks are zero
+};
+
+Datatype parse_datatype(const Image& image, std::span<const std::byte> block, int depth = 0);
+Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block);
+std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte> block);
+
+// Whether a fill value message says that values which were never written are zero.
+bool plain_fill(const Image& image, std::span<const std::byte> body);
+
+// Fills in where the values of a dataset lie, whose type and space are known already. Returns why they cannot be read;
+// nothing where they can.
+std::string parse_layout(const Image& image, std::span<const std::byte> body, Storage& storage);
+
+// The object `index` of the global heap collection at `address`.
+std::span<const std::byte> global_heap_object(const Image& image, std::uint64_t address, std::uint32_t index);
+
+// Strings of `count` elements that lie in `bytes`. `budget` is what they may still take, and is used up.
+std::vector<std::string> read_strings(const Image& image, const Datatype& type, std::uint64_t count,
+                                      std::span<const std::byte> bytes, std::uint64_t& budget);
+
+// Puts the elements of a chunked dataset into `target`, in the file's byte order.
+void read_chunks(const Image& image, const Storage& storage, std::span<std::byte> target);
+
+// Checks that the chunks that are stored can hold what the dataset claims, before memory is taken for it.
+void check_claim(const Image& image, const Storage& storage, std::uint64_t size);
+
+}  // namespace lockstep::formats::hdf5

@@ -1,0 +1,173 @@
+#include "lockstep/formats/hdf5_messages_internal.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lockstep::formats::hdf5 {
+namespace {
+
+constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+
+}  // namespace
+
+std::uint64_t find_signature(std::span<const std::byte> image) {
+  for (std::uint64_t at = 0; at + kSignature.size() <= image.size(); at = at == 0 ? 512 : 2 * at) {
+    if (std::memcmp(image.data() + at, kSignature.data(), kSignature.size()) == 0) return at;
+  }
+  return kUndefinedAddress;
+}
+
+std::uint64_t MessageReader::read_superblock() {
+  const std::uint64_t available = image_.bytes.size() - image_.base;
+  Fields fields(image_, image_.block(0, available));
+  fields.skip(8);
+  const int version = fields.u8();
+  if (version > 3) image_.unsupported(fmt::format("an HDF5 superblock of version {}", version));
+  std::uint64_t root = 0;
+  std::uint64_t end = 0;
+  const std::uint64_t file_base = image_.base;
+  std::uint64_t base = 0;
+  if (version < 2) {
+    fields.skip(4);
+    set_sizes(fields);
+    fields.skip(1 + 4 + 4);
+    if (version == 1) fields.skip(4);
+    base = fields.address();
+    fields.address();
+    end = fields.address();
+    fields.address();
+    fields.length();
+    root = fields.address();
+  } else {
+    set_sizes(fields);
+    fields.skip(1);
+    base = fields.address();
+    fields.address();
+    end = fields.address();
+    root = fields.address();
+    check(image_.block(0, fields.position() + 4));
+  }
+  if (base != file_base && base != 0)
+    image_.damaged(0, fmt::format("its base address is {}, but it starts at {}", base, file_base));
+  image_.base = base;
+  // The end of a file with a user block counts from the start of the file or of the HDF5 part.
+  if (end > image_.bytes.size()) {
+    throw_data_loss(fmt::format("{}: truncated HDF5 file: {} bytes of {}", image_.what, image_.bytes.size(), end));
+  }
+  return root;
+}
+
+void MessageReader::set_sizes(Fields& fields) {
+  const int address_size = fields.u8();
+  const int length_size = fields.u8();
+  if ((address_size != 4 && address_size != 8) || (length_size != 4 && length_size != 8)) {
+    image_.damaged(0, fmt::format("addresses of {} and lengths of {} bytes", address_size, length_size));
+  }
+  image_.address_size = address_size;
+  image_.length_size = length_size;
+}
+
+void MessageReader::check(std::span<const std::byte> block) const {
+  if (lookup3(block.first(block.size() - 4)) != Fields(image_, block.last(4)).u32()) {
+    throw_data_loss(fmt::format("{}: damaged HDF5 file: a metadata block at byte {} does not match its checksum",
+                                image_.what, block.data() - image_.bytes.data()));
+  }
+}
+
+std::vector<Message> MessageReader::read(std::uint64_t address) {
+  auto start = image_.block(address, 4);
+  if (std::memcmp(start.data(), "OHDR", 4) == 0) return read_version2(address);
+  Fields head(image_, image_.block(address, 16));
+  const int version = head.u8();
+  if (version != 1) image_.damaged(address, fmt::format("an object header of version {}", version));
+  head.skip(3 + 4);
+  const std::uint64_t size = head.u32();
+  std::vector<std::span<const std::byte>> blocks{image_.block(address + 16, size)};
+  std::vector<Message> messages;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    Fields fields(image_, blocks[b]);
+    while (fields.left() >= 8) {
+      Message message;
+      message.type = fields.u16();
+      const auto body = fields.u16();
+      message.flags = fields.u8();
+      fields.skip(3);
+      message.body = fields.take(body);
+      add_message(message, blocks, messages);
+    }
+  }
+  return messages;
+}
+
+std::vector<Message> MessageReader::read_version2(std::uint64_t address) {
+  Fields head(image_, image_.block(address, std::min<std::uint64_t>(64, image_.bytes.size() - image_.base - address)));
+  head.skip(4);
+  if (head.u8() != 2) image_.damaged(address, "an object header of an unknown version");
+  const int flags = head.u8();
+  if ((flags & 0x20) != 0) head.skip(16);
+  if ((flags & 0x10) != 0) head.skip(4);
+  const std::uint64_t size = head.unsigned_field(1 << (flags & 3));
+  if (size > image_.bytes.size()) image_.damaged(address, "an object header larger than the file");
+  auto whole = image_.block(address, head.position() + size + 4);
+  check(whole);
+  std::vector<std::span<const std::byte>> blocks{whole.subspan(head.position(), size)};
+  std::vector<Message> messages;
+  const std::size_t prefix = (flags & 4) != 0 ? 6 : 4;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    auto block = blocks[b];
+    if (b > 0) {
+      if (block.size() < 8 || std::memcmp(block.data(), "OCHK", 4) != 0) image_.damaged(address, "no OCHK block");
+      check(block);
+      block = block.subspan(4, block.size() - 8);
+    }
+    Fields fields(image_, block);
+    while (fields.left() >= prefix) {
+      Message message;
+      message.type = fields.u8();
+      const auto body = fields.u16();
+      message.flags = fields.u8();
+      fields.skip(prefix - 4);
+      message.body = fields.take(body);
+      add_message(message, blocks, messages);
+    }
+  }
+  return messages;
+}
+
+void MessageReader::add_message(const Message& message, std::vector<std::span<const std::byte>>& blocks,
+                                std::vector<Message>& messages) {
+  if (message.type == 0x10) {
+    Fields fields(image_, message.body);
+    const auto address = fields.address();
+    const auto size = fields.length();
+    if (blocks.size() > 1000) image_.damaged(address, "an object header that runs in circles");
+    blocks.push_back(image_.block(address, size));
+  } else if (message.type != 0) {
+    spend_entry(0);
+    messages.push_back(message);
+  }
+}
+
+void MessageReader::spend_entry(std::uint64_t at) {
+  if (entries_left_-- == 0) image_.damaged(at, "more objects than the file has room for");
+}
+
+std::span<const std::byte> MessageReader::shared_body(const Message& message, int depth) {
+  if ((message.flags & 2) == 0) return message.body;
+  return follow_shared(message.body, message.type, depth);
+}
+
+std::span<const std::byte> MessageReader::follow_shared(std::span<const std::byte> body, int type, int depth) {
+  Fields fields(image_, body);
+  const int version = fields.u8();
+  const int kind = fields.u8();
+  if (version == 1) fields.skip(6);
+  if (version > 3 || (version == 3 && kind != 2) || depth > 4) image_.unsupported("a shared message of an HDF5 file");
+  const auto address = fields.address();
+  for (const Message& other : read(address)) {
+    if (other.type == type) return shared_body(other, depth + 1);
+  }
+  image_.damaged(address, "a shared message that is not there");
+}
+
+}  // namespace lockstep::formats::hdf5

@@ -1,0 +1,453 @@
+#include "lockstep/formats/hdf5_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "lockstep/formats/hdf5_dense_internal.h"
+#include "lockstep/formats/hdf5_image_internal.h"
+#include "lockstep/formats/hdf5_messages_internal.h"
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::formats {
+
+using hdf5::Fields;
+using hdf5::Image;
+using hdf5::kUndefinedAddress;
+using hdf5::Message;
+using hdf5::Storage;
+
+namespace {
+
+constexpr int kMaxDepth = 64;
+constexpr std::size_t kCopyBlock = std::size_t{4} << 20;
+
+void swap_elements(std::span<std::byte> bytes, std::size_t width) {
+  for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
+    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(at + width));
+  }
+}
+
+}  // namespace
+
+struct Hdf5File::State {
+  Image image;
+  std::shared_ptr<const void> owner;
+  Hdf5Node root;
+  std::vector<Storage> storages;
+};
+
+class Hdf5File::Parser {
+ public:
+  explicit Parser(State& state)
+      : state_(state),
+        image_(state.image),
+        headers_(state.image),
+        text_budget_((1 << 20) + 4 * state.image.bytes.size()) {}
+
+  void run() {
+    const std::uint64_t at = hdf5::find_signature(image_.bytes);
+    if (at == kUndefinedAddress) {
+      throw_data_loss(fmt::format("{}: not an HDF5 file: its signature is missing", image_.what));
+    }
+    image_.base = at;
+    parse_object(headers_.read_superblock(), state_.root, 0);
+    if (state_.root.kind != Hdf5Node::Kind::kGroup) image_.damaged(0, "the root is not a group");
+  }
+
+ private:
+  void parse_object(std::uint64_t address, Hdf5Node& node, int depth) {
+    if (depth > kMaxDepth) image_.damaged(address, fmt::format("groups nested deeper than {}", kMaxDepth));
+    if (!path_.insert(address).second) image_.damaged(address, "a group that contains itself");
+    const auto messages = headers_.read(address);
+    auto has = [&](int type) {
+      return std::any_of(messages.begin(), messages.end(), [&](const Message& m) { return m.type == type; });
+    };
+    parse_attributes(messages, node);
+    if (has(0x08)) {
+      parse_dataset(messages, node);
+    } else if (has(0x11) || has(0x02) || has(0x06) || has(0x0a)) {
+      parse_group(messages, node, depth);
+    } else {
+      node.kind = Hdf5Node::Kind::kLink;
+      node.refusal = "it is neither a group nor a dataset";
+    }
+    path_.erase(address);
+  }
+
+  void parse_group(const std::vector<Message>& messages, Hdf5Node& node, int depth) {
+    node.kind = Hdf5Node::Kind::kGroup;
+    for (const Message& message : messages) {
+      Fields fields(image_, message.body);
+      if (message.type == 0x11) {
+        const auto tree = fields.address();
+        const auto heap = fields.address();
+        auto names = local_heap(heap);
+        nodes_in_tree_ = 0;
+        walk_group_tree(tree, -1, names, node, depth);
+      } else if (message.type == 0x06) {
+        add_link(message.body, node, depth);
+      } else if (message.type == 0x02) {
+        fields.skip(1);
+        const int flags = fields.u8();
+        if ((flags & 1) != 0) fields.skip(8);
+        const auto heap = fields.address();
+        const auto index = fields.address();
+        if (heap == kUndefinedAddress) continue;
+        for (auto link : hdf5::dense_objects(image_, heap, index, 5)) add_link(link, node, depth);
+      }
+    }
+    std::sort(node.children.begin(), node.children.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    for (std::size_t i = 1; i < node.children.size(); ++i) {
+      if (node.children[i].name == node.children[i - 1].name) {
+        image_.damaged(0, fmt::format("two entries named \"{}\" in one group", node.children[i].name));
+      }
+    }
+  }
+
+  std::span<const std::byte> local_heap(std::uint64_t address) {
+    Fields fields(image_, image_.block(address, 8 + 2 * static_cast<std::uint64_t>(image_.length_size) +
+                                                    static_cast<std::uint64_t>(image_.address_size)));
+    fields.expect("HEAP");
+    fields.skip(4);
+    const auto size = fields.length();
+    fields.length();
+    return image_.block(fields.address(), size);
+  }
+
+  void walk_group_tree(std::uint64_t address, int expected_level, std::span<const std::byte> names, Hdf5Node& node,
+                       int depth) {
+    Fields fields(image_, image_.block(address, 8 + 2 * static_cast<std::uint64_t>(image_.address_size)));
+    fields.expect("TREE");
+    const int type = fields.u8();
+    const int level = fields.u8();
+    const auto count = fields.u16();
+    if (type != 0 || level > 16 || (expected_level >= 0 && level != expected_level) ||
+        ++nodes_in_tree_ > image_.bytes.size() / 24 + 1) {
+      image_.damaged(address, "a group index of the wrong kind or level, or one that runs in circles");
+    }
+    const auto entry = static_cast<std::uint64_t>(image_.length_size + image_.address_size);
+    Fields body(image_, image_.block(address + 8 + 2 * static_cast<std::uint64_t>(image_.address_size), count * entry));
+    for (int i = 0; i < count; ++i) {
+      body.length();
+      const auto child = body.address();
+      if (level > 0) {
+        walk_group_tree(child, level - 1, names, node, depth);
+      } else {
+        read_symbols(child, names, node, depth);
+      }
+    }
+  }
+
+  void read_symbols(std::uint64_t address, std::span<const std::byte> names, Hdf5Node& node, int depth) {
+    Fields head(image_, image_.block(address, 8));
+    head.expect("SNOD");
+    head.skip(2);
+    const auto count = head.u16();
+    const auto entry = 24 + static_cast<std::uint64_t>(image_.length_size + image_.address_size);
+    Fields fields(image_, image_.block(address + 8, count * entry));
+    for (int i = 0; i < count; ++i) {
+      const auto name_at = fields.length();
+      const auto object = fields.address();
+      const auto cache = fields.u32();
+      fields.skip(4 + 16);
+      if (name_at >= names.size()) image_.damaged(address, "a name outside its heap");
+      auto rest = names.subspan(name_at);
+      const auto stop = std::find(rest.begin(), rest.end(), std::byte{0});
+      if (stop == rest.end()) image_.damaged(address, "a name without an end");
+      std::string name(reinterpret_cast<const char*>(rest.data()), static_cast<std::size_t>(stop - rest.begin()));
+      add_child(node, std::move(name), cache == 2 ? "it is a soft link" : "", object, depth);
+    }
+  }
+
+  void add_link(std::span<const std::byte> body, Hdf5Node& node, int depth) {
+    Fields fields(image_, body);
+    if (fields.u8() != 1) image_.damaged(fields.offset(), "a link of an unknown version");
+    const int flags = fields.u8();
+    const int type = (flags & 8) != 0 ? fields.u8() : 0;
+    if ((flags & 4) != 0) fields.skip(8);
+    if ((flags & 16) != 0) fields.skip(1);
+    std::string name = fields.text(fields.unsigned_field(1 << (flags & 3)));
+    if (type == 0) {
+      add_child(node, std::move(name), "", fields.address(), depth);
+    } else {
+      add_child(node, std::move(name), type == 1 ? "it is a soft link" : "it is an external or user-defined link", 0,
+                depth);
+    }
+  }
+
+  void add_child(Hdf5Node& node, std::string name, std::string refusal, std::uint64_t address, int depth) {
+    headers_.spend_entry(address);
+    if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos) {
+      image_.damaged(address, fmt::format("\"{}\" is no name of a group or dataset", name));
+    }
+    Hdf5Node& child = node.children.emplace_back();
+    child.name = std::move(name);
+    if (refusal.empty()) {
+      parse_object(address, child, depth + 1);
+    } else {
+      child.kind = Hdf5Node::Kind::kLink;
+      child.refusal = std::move(refusal);
+    }
+  }
+
+  void parse_attributes(const std::vector<Message>& messages, Hdf5Node& node) {
+    for (const Message& message : messages) {
+      if (message.type == 0x0c) {
+        if ((message.flags & 2) != 0) image_.unsupported("a shared attribute of an HDF5 file");
+        node.attributes.push_back(parse_attribute(message.body));
+      } else if (message.type == 0x15) {
+        Fields fields(image_, message.body);
+        fields.skip(1);
+        if ((fields.u8() & 1) != 0) fields.skip(2);
+        const auto heap = fields.address();
+        const auto index = fields.address();
+        if (heap == kUndefinedAddress) continue;
+        for (auto body : hdf5::dense_objects(image_, heap, index, 8)) node.attributes.push_back(parse_attribute(body));
+      }
+    }
+  }
+
+  Hdf5Attribute parse_attribute(std::span<const std::byte> body) {
+    headers_.spend_entry(0);
+    Fields fields(image_, body);
+    const int version = fields.u8();
+    const int flags = fields.u8();
+    if (version < 1 || version > 3) image_.damaged(fields.offset(), fmt::format("an attribute of version {}", version));
+    const auto name_size = fields.u16();
+    const auto type_size = fields.u16();
+    const auto space_size = fields.u16();
+    if (version == 3) fields.skip(1);
+    auto part = [&](std::uint64_t size) {
+      auto bytes = fields.take(size);
+      if (version == 1) fields.skip(std::min<std::uint64_t>((8 - size % 8) % 8, fields.left()));
+      return bytes;
+    };
+    auto name = part(name_size);
+    auto type_bytes = part(type_size);
+    auto space_bytes = part(space_size);
+    if (version > 1 && (flags & 1) != 0) type_bytes = headers_.follow_shared(type_bytes, 0x03);
+    if (version > 1 && (flags & 2) != 0) space_bytes = headers_.follow_shared(space_bytes, 0x01);
+    Hdf5Attribute attribute;
+    attribute.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+    attribute.name = attribute.name.substr(0, attribute.name.find('\0'));
+    const auto type = hdf5::parse_datatype(image_, type_bytes);
+    const auto space = hdf5::parse_dataspace(image_, space_bytes);
+    std::uint64_t size = 0;
+    if (__builtin_mul_overflow(space.count, type.size, &size))
+      image_.damaged(fields.offset(), "an attribute too large");
+    auto data = fields.take(size);
+    TensorData& value = attribute.value;
+    if (type.kind == hdf5::Datatype::Kind::kUnreadable || space.null) return attribute;
+    if (type.dtype == DType::kString) {
+      value.strings = hdf5::read_strings(image_, type, space.count, data, text_budget_);
+      value.shape = Shape(space.dims);
+      value.dtype = DType::kString;
+    } else {
+      std::vector<std::byte> copy(data.begin(), data.end());
+      if (type.big_endian) swap_elements(copy, type.size);
+      value = TensorData::copy_of(type.dtype, Shape(space.dims), copy);
+    }
+    return attribute;
+  }
+
+  void parse_dataset(const std::vector<Message>& messages, Hdf5Node& node) {
+    node.kind = Hdf5Node::Kind::kDataset;
+    Storage storage;
+    bool typed = false;
+    bool spaced = false;
+    for (const Message& message : messages) {
+      switch (message.type) {
+        case 0x01:
+          storage.space = hdf5::parse_dataspace(image_, headers_.shared_body(message));
+          spaced = true;
+          break;
+        case 0x03:
+          storage.type = hdf5::parse_datatype(image_, headers_.shared_body(message));
+          typed = true;
+          break;
+        case 0x05: storage.plain_fill = hdf5::plain_fill(image_, headers_.shared_body(message)); break;
+        case 0x07: node.refusal = "its values lie in another file"; break;
+        case 0x0b: storage.filters = hdf5::parse_filters(image_, headers_.shared_body(message)); break;
+        default: break;
+      }
+    }
+    if (!typed || !spaced) image_.damaged(0, fmt::format("dataset \"{}\" has no datatype or no shape", node.name));
+    for (const Message& message : messages) {
+      if (message.type != 0x08) continue;
+      if (auto refusal = hdf5::parse_layout(image_, message.body, storage); !refusal.empty())
+        node.refusal = std::move(refusal);
+    }
+    finish_dataset(std::move(storage), node);
+  }
+
+  void finish_dataset(Storage storage, Hdf5Node& node) {
+    hdf5::Datatype& type = storage.type;
+    const Hdf5Attribute* declared = node.attribute("dtype");
+    if (type.opaque2 && declared != nullptr && declared->value.strings == std::vector<std::string>{"bfloat16"}) {
+      type.kind = hdf5::Datatype::Kind::kNumber;
+      type.dtype = DType::kBFloat16;
+    }
+    node.shape = Shape(storage.space.dims);
+    if (node.refusal.empty() && type.kind == hdf5::Datatype::Kind::kUnreadable) {
+      node.refusal = fmt::format("its elements are {}", type.name);
+    }
+    if (node.refusal.empty() && storage.space.null) node.refusal = "it has no values (a null dataspace)";
+    for (const auto& filter : storage.filters) {
+      if (filter.id != 1 && filter.id != 2 && filter.id != 3 && filter.id != 32000 && node.refusal.empty()) {
+        node.refusal = fmt::format("its chunks are stored with filter {}", filter.id);
+      }
+    }
+    std::uint64_t size = 0;
+    if (__builtin_mul_overflow(storage.space.count, type.size, &size) || size >> 62 != 0) {
+      image_.damaged(
+          0, fmt::format("dataset \"{}\" of {} is larger than memory can be", node.name, node.shape.to_string()));
+    }
+    if (node.refusal.empty()) {
+      node.dtype = type.dtype;
+      if (storage.layout == Storage::Layout::kCompact && storage.size < size) {
+        image_.damaged(0,
+                       fmt::format("dataset \"{}\" is shorter than its shape {}", node.name, node.shape.to_string()));
+      }
+      if (storage.layout == Storage::Layout::kContiguous && storage.address != kUndefinedAddress && size > 0) {
+        if (storage.size < size)
+          image_.damaged(storage.address, fmt::format("dataset \"{}\" is shorter than its shape", node.name));
+        image_.block(storage.address, size);
+      }
+    }
+    node.storage = state_.storages.size();
+    state_.storages.push_back(std::move(storage));
+  }
+
+  State& state_;
+  Image& image_;
+  hdf5::MessageReader headers_;
+  std::set<std::uint64_t> path_;
+  std::uint64_t nodes_in_tree_ = 0;
+  std::uint64_t text_budget_;
+};
+
+const Hdf5Node* Hdf5Node::child(std::string_view child_name) const {
+  auto found = std::lower_bound(children.begin(), children.end(), child_name,
+                                [](const Hdf5Node& node, std::string_view wanted) { return node.name < wanted; });
+  return found != children.end() && found->name == child_name ? &*found : nullptr;
+}
+
+const Hdf5Attribute* Hdf5Node::attribute(std::string_view attribute_name) const {
+  for (const auto& candidate : attributes) {
+    if (candidate.name == attribute_name) return &candidate;
+  }
+  return nullptr;
+}
+
+Hdf5File::Hdf5File(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string what)
+    : state_(std::make_unique<State>()) {
+  state_->image.bytes = image;
+  state_->image.what = std::move(what);
+  state_->owner = std::move(owner);
+  Parser(*state_).run();
+}
+Hdf5File::~Hdf5File() = default;
+Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
+Hdf5File& Hdf5File::operator=(Hdf5File&&) noexcept = default;
+
+bool Hdf5File::recognise(std::span<const std::byte> image) { return hdf5::find_signature(image) != kUndefinedAddress; }
+
+const Hdf5Node& Hdf5File::root() const { return state_->root; }
+const std::string& Hdf5File::what() const { return state_->image.what; }
+
+const Hdf5Node* Hdf5File::find(std::string_view path) const {
+  const Hdf5Node* node = &state_->root;
+  while (node != nullptr && !path.empty()) {
+    const auto slash = path.find('/');
+    node = node->child(path.substr(0, slash));
+    path = slash == std::string_view::npos ? std::string_view{} : path.substr(slash + 1);
+  }
+  return node;
+}
+
+TensorData Hdf5File::read(const Hdf5Node& dataset) const {
+  const Image& image = state_->image;
+  if (dataset.kind != Hdf5Node::Kind::kDataset || !dataset.refusal.empty()) {
+    throw_invalid_argument(fmt::format("{}: \"{}\" cannot be read: {}", image.what, dataset.name,
+                                       dataset.refusal.empty() ? "it is a group" : dataset.refusal));
+  }
+  const Storage& storage = state_->storages[dataset.storage];
+  const std::uint64_t size = storage.space.count * storage.type.size;
+  const bool contiguous = storage.layout == Storage::Layout::kContiguous && storage.address != kUndefinedAddress;
+  if (storage.type.dtype == DType::kString) {
+    std::vector<std::byte> raw;
+    std::span<const std::byte> bytes = storage.compact;
+    if (contiguous && size > 0) bytes = image.block(storage.address, size);
+    if (storage.layout == Storage::Layout::kChunked && size > 0) {
+      hdf5::check_claim(image, storage, size);
+      raw.resize(size);
+      hdf5::read_chunks(image, storage, raw);
+      bytes = raw;
+    }
+    if (bytes.size() < size) hdf5::check_claim(image, storage, size), raw.resize(size), bytes = raw;
+    TensorData tensor;
+    tensor.dtype = DType::kString;
+    tensor.shape = dataset.shape;
+    std::uint64_t budget = (1 << 20) + 64 * image.bytes.size();
+    tensor.strings = hdf5::read_strings(image, storage.type, storage.space.count, bytes, budget);
+    return tensor;
+  }
+  if (contiguous && size > 0 && !storage.type.big_endian) {
+    auto bytes = image.block(storage.address, size);
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % dtype_size(dataset.dtype) == 0) {
+      TensorData tensor;
+      tensor.dtype = dataset.dtype;
+      tensor.shape = dataset.shape;
+      tensor.bytes = bytes;
+      tensor.owner = state_->owner;
+      return tensor;
+    }
+  }
+  if (!contiguous && storage.layout != Storage::Layout::kCompact) hdf5::check_claim(image, storage, size);
+  std::span<std::byte> target;
+  TensorData tensor = TensorData::allocate(dataset.dtype, dataset.shape, target);
+  read_into(dataset, target);
+  return tensor;
+}
+
+void Hdf5File::read_into(const Hdf5Node& dataset, std::span<std::byte> target) const {
+  const Image& image = state_->image;
+  if (dataset.kind != Hdf5Node::Kind::kDataset || !dataset.refusal.empty() || dataset.dtype == DType::kString) {
+    throw_invalid_argument(fmt::format("{}: \"{}\" cannot be read as numbers: {}", image.what, dataset.name,
+                                       dataset.refusal.empty() ? "it is a group or holds text" : dataset.refusal));
+  }
+  const Storage& storage = state_->storages[dataset.storage];
+  const std::uint64_t size = storage.space.count * storage.type.size;
+  if (target.size() != size) {
+    throw_invalid_argument(fmt::format("{}: \"{}\" holds {} bytes, but {} are to be filled", image.what, dataset.name,
+                                       size, target.size()));
+  }
+  if (size == 0) return;
+  if (storage.layout == Storage::Layout::kChunked) {
+    hdf5::check_claim(image, storage, size);
+    hdf5::read_chunks(image, storage, target);
+  } else if (storage.layout == Storage::Layout::kCompact) {
+    std::memcpy(target.data(), storage.compact.data(), size);
+  } else if (storage.address != kUndefinedAddress) {
+    const auto source = image.block(storage.address, size);
+    for (std::size_t at = 0; at < size; at += kCopyBlock) {
+      const auto part = source.subspan(at, std::min<std::size_t>(kCopyBlock, size - at));
+      std::memcpy(target.data() + at, part.data(), part.size());
+      if (part.size() == kCopyBlock) io::release(part);
+    }
+  } else {
+    hdf5::check_claim(image, storage, size);
+    if (!storage.plain_fill) image.unsupported("a dataset that was never written and has a fill value");
+    std::memset(target.data(), 0, size);
+  }
+  if (storage.type.big_endian) swap_elements(target, storage.type.size);
+  if (dataset.dtype == DType::kBool) {
+    for (std::byte& value : target) value = value == std::byte{0} ? std::byte{0} : std::byte{1};
+  }
+}
+
+}  // namespace lockstep::formats

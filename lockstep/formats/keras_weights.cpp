@@ -1,0 +1,219 @@
+#include "lockstep/formats/keras_weights.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/io/atomic_file.h"
+
+namespace lockstep::formats {
+namespace {
+
+constexpr std::string_view kOldLayers = "_layer_checkpoint_dependencies";
+
+std::optional<std::uint64_t> as_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Compares part by part, numbers by value, so that "vars/2" comes before "vars/10".
+bool path_before(std::string_view a, std::string_view b) {
+  while (!a.empty() && !b.empty()) {
+    const auto part_a = a.substr(0, a.find('/'));
+    const auto part_b = b.substr(0, b.find('/'));
+    if (part_a != part_b) {
+      const auto number_a = as_number(part_a);
+      const auto number_b = as_number(part_b);
+      return number_a && number_b && *number_a != *number_b ? *number_a < *number_b : part_a < part_b;
+    }
+    a.remove_prefix(std::min(a.size(), part_a.size() + 1));
+    b.remove_prefix(std::min(b.size(), part_b.size() + 1));
+  }
+  return a.size() < b.size();
+}
+
+std::string vars_of(std::string_view inner_path) {
+  return inner_path.empty() ? "vars" : fmt::format("{}/vars", inner_path);
+}
+
+std::set<std::string> shard_names(const Json& index, const std::string& path) {
+  const auto map = index.find("weight_map");
+  if (!index.is_object() || map == index.end() || !map->is_object()) {
+    throw_data_loss(fmt::format("{}: no \"weight_map\" in this index of shards", path));
+  }
+  std::set<std::string> names;
+  auto add = [&](const Json& value) {
+    if (!value.is_string()) throw_data_loss(fmt::format("{}: a shard's name is not text", path));
+    const auto name = value.get<std::string>();
+    if (name.empty() || name == "." || name == ".." ||
+        name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
+      throw_data_loss(fmt::format("{}: \"{}\" is no file name beside the index", path, name));
+    }
+    names.insert(name);
+  };
+  for (const auto& [group, value] : map->items()) {
+    if (value.is_array()) {
+      for (const auto& name : value) add(name);
+    } else {
+      add(value);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+void WeightsPlan::add(std::string path, TensorData tensor) {
+  const DType dtype = tensor.dtype;
+  Shape shape = tensor.shape;
+  add(std::move(path), dtype, std::move(shape), [tensor = std::move(tensor)] { return tensor; });
+}
+
+void WeightsPlan::add(std::string path, DType dtype, Shape shape, TensorSource source) {
+  entries.push_back({std::move(path), dtype, std::move(shape), std::move(source)});
+}
+
+void add_weights(Hdf5Writer& writer, const WeightsPlan& plan) {
+  for (const auto& [path, name] : plan.groups) {
+    writer.add_group(path);
+    if (!name.empty()) writer.set_attribute(path, "name", name);
+  }
+  for (const WeightEntry& entry : plan.entries) writer.add_dataset(entry.path, entry.dtype, entry.shape, entry.data);
+}
+
+void write_keras_weights(const std::string& path, const WeightsPlan& plan, io::FileSystem& files) {
+  Hdf5Writer writer;
+  add_weights(writer, plan);
+  io::AtomicFile file(path, files, writer.size());
+  writer.write([&](std::span<const std::byte> bytes) { file.append(bytes); });
+  file.commit();
+}
+
+KerasWeights KerasWeights::from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner,
+                                      std::string what) {
+  KerasWeights weights;
+  weights.add_file(Hdf5File(image, std::move(owner), std::move(what)));
+  weights.finish();
+  return weights;
+}
+
+KerasWeights KerasWeights::open(const std::string& path, io::FileSystem& files) {
+  auto open_one = [&](const std::string& file) {
+    auto mapped = files.map(file);
+    return Hdf5File(mapped->bytes(), mapped, file);
+  };
+  KerasWeights weights;
+  if (path.ends_with(".json")) {
+    const Json index = parse_json(io::read_text(files, path), path);
+    for (const auto& name : shard_names(index, path)) {
+      weights.add_file(open_one(io::join_path(io::parent_directory(path), name)));
+    }
+  } else {
+    Hdf5File file = open_one(path);
+    if (file.root().attribute("layer_names") != nullptr || file.root().child("model_weights") != nullptr) {
+      throw_invalid_argument(
+          fmt::format("{}: a legacy HDF5 model, not Keras 3 weights: load it as a whole model", path));
+    }
+    weights.add_file(std::move(file));
+  }
+  weights.finish();
+  return weights;
+}
+
+void KerasWeights::add_file(Hdf5File file) {
+  files_.push_back(std::make_unique<Hdf5File>(std::move(file)));
+  collect(files_.size() - 1, files_.back()->root(), "");
+}
+
+void KerasWeights::collect(std::size_t file, const Hdf5Node& node, const std::string& path) {
+  if (!path.empty()) {
+    auto [found, added] = places_.emplace(path, Place{file, &node, 0});
+    const bool both_groups = node.kind == Hdf5Node::Kind::kGroup && found->second.node->kind == Hdf5Node::Kind::kGroup;
+    if (!added && !both_groups) {
+      throw_data_loss(fmt::format("{}: \"{}\" is in another shard too", files_[file]->what(), path));
+    }
+  }
+  for (const Hdf5Node& child : node.children) collect(file, child, path.empty() ? child.name : path + "/" + child.name);
+}
+
+void KerasWeights::finish() {
+  old_layer_group_ = places_.count(kOldLayers) != 0;
+  for (const auto& [path, place] : places_) {
+    if (place.node->kind == Hdf5Node::Kind::kDataset) infos_.push_back({path, place.node->dtype, place.node->shape});
+  }
+  std::sort(infos_.begin(), infos_.end(), [](const auto& a, const auto& b) { return path_before(a.name, b.name); });
+  for (std::size_t i = 0; i < infos_.size(); ++i) places_.find(infos_[i].name)->second.info = i;
+}
+
+const KerasWeights::Place& KerasWeights::place(std::string_view name) const {
+  const auto found = places_.find(name);
+  if (found == places_.end()) {
+    throw_not_found(fmt::format("{}: no weight \"{}\"", files_.empty() ? "weights" : files_[0]->what(), name));
+  }
+  return found->second;
+}
+
+TensorData KerasWeights::read(const std::string& name) const {
+  const Place& found = place(name);
+  return files_[found.file]->read(*found.node);
+}
+
+void KerasWeights::read_into(const std::string& name, std::span<std::byte> target) const {
+  const Place& found = place(name);
+  files_[found.file]->read_into(*found.node, target);
+}
+
+const TensorInfo* KerasWeights::find(std::string_view name) const {
+  const auto found = places_.find(name);
+  return found == places_.end() || found->second.node->kind != Hdf5Node::Kind::kDataset ? nullptr
+                                                                                        : &infos_[found->second.info];
+}
+
+std::vector<TensorInfo> KerasWeights::variables(std::string_view inner_path) const {
+  const std::string prefix = vars_of(inner_path) + "/";
+  std::vector<TensorInfo> result;
+  std::size_t numbered = 0;
+  std::set<std::uint64_t> numbers;
+  for (auto at = places_.lower_bound(prefix); at != places_.end() && at->first.starts_with(prefix); ++at) {
+    const std::string_view key = std::string_view(at->first).substr(prefix.size());
+    if (key.find('/') != std::string_view::npos) continue;
+    if (at->second.node->kind != Hdf5Node::Kind::kDataset) {
+      throw_data_loss(fmt::format("{}: \"{}\" is no dataset: {}", files_[at->second.file]->what(), at->first,
+                                  at->second.node->refusal.empty() ? "it is a group" : at->second.node->refusal));
+    }
+    result.push_back(infos_[at->second.info]);
+    if (const auto number = as_number(key)) numbers.insert(*number), ++numbered;
+  }
+  if (!numbers.empty() && (numbers.size() != numbered || *numbers.rbegin() + 1 != numbers.size())) {
+    throw_data_loss(fmt::format("{}: the variables of \"{}\" are not numbered 0 to {}",
+                                files_.empty() ? "weights" : files_[0]->what(), inner_path, numbers.size() - 1));
+  }
+  std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return path_before(a.name, b.name); });
+  if (result.empty() && old_layer_group_ && (inner_path == "layers" || inner_path.starts_with("layers/"))) {
+    return variables(fmt::format("{}{}", kOldLayers, inner_path.substr(6)));
+  }
+  return result;
+}
+
+bool KerasWeights::has_object(std::string_view inner_path) const {
+  const auto found = places_.find(inner_path);
+  if (found != places_.end()) return found->second.node->kind == Hdf5Node::Kind::kGroup;
+  return old_layer_group_ && inner_path.starts_with("layers") &&
+         has_object(fmt::format("{}{}", kOldLayers, inner_path.substr(6)));
+}
+
+std::string KerasWeights::object_name(std::string_view inner_path) const {
+  const auto found = places_.find(vars_of(inner_path));
+  if (found == places_.end()) return "";
+  const Hdf5Attribute* name = found->second.node->attribute("name");
+  return name != nullptr && name->value.strings.size() == 1 ? name->value.strings[0] : "";
+}
+
+}  // namespace lockstep::formats

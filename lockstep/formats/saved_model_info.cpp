@@ -1,0 +1,95 @@
+#include "lockstep/formats/saved_model_info_internal.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/proto/graph.pb.h"
+#include "lockstep/formats/proto/saved_model.pb.h"
+#include "lockstep/formats/proto_io_internal.h"
+
+namespace lockstep::formats {
+namespace {
+
+Shape shape_of(const tensorflow::TensorShapeProto& proto) {
+  if (proto.unknown_rank()) return Shape::unknown_rank();
+  Shape shape;
+  for (const auto& dim : proto.dim()) shape.push_back(dim.size() < 0 ? kUnknownDim : dim.size());
+  return shape;
+}
+
+DType dtype_of(int value) {
+  const int plain = value > 100 ? value - 100 : value;  // reference types
+  return plain > 0 && plain <= static_cast<int>(DType::kFloat8E4M3FN) ? static_cast<DType>(plain) : DType::kInvalid;
+}
+
+template <typename Map>
+std::vector<SignatureTensor> tensors_of(const Map& map) {
+  std::vector<SignatureTensor> out;
+  for (const auto& [key, info] : map)
+    out.push_back({key, info.name(), dtype_of(info.dtype()), shape_of(info.tensor_shape())});
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  return out;
+}
+
+TensorInfo node_info(const tensorflow::NodeDef& node) {
+  TensorInfo info{node.name(), DType::kInvalid, Shape::unknown_rank()};
+  const auto& attributes = node.attr();
+  if (const auto dtype = attributes.find("dtype"); dtype != attributes.end())
+    info.dtype = dtype_of(dtype->second.type());
+  if (const auto value = attributes.find("value"); value != attributes.end() && value->second.has_tensor()) {
+    info.shape = shape_of(value->second.tensor().tensor_shape());
+  } else if (const auto shape = attributes.find("shape"); shape != attributes.end() && shape->second.has_shape()) {
+    info.shape = shape_of(shape->second.shape());
+  }
+  return info;
+}
+
+}  // namespace
+
+SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files) {
+  const std::string path = io::join_path(directory, "saved_model.pb");
+  const auto file = files.map(path);
+  tensorflow::SavedModel model;
+  parse_proto(model, file->bytes(), path);
+  if (model.meta_graphs_size() == 0) throw_data_loss(path + " holds no meta graph: it is damaged, or no SavedModel");
+  const tensorflow::MetaGraphDef& graph = model.meta_graphs(0);
+  SavedModelInfo info;
+  info.tags.assign(graph.meta_info_def().tags().begin(), graph.meta_info_def().tags().end());
+  info.tensorflow_version = graph.meta_info_def().tensorflow_version();
+  info.has_objects = graph.has_object_graph_def();
+  for (const auto& [name, signature] : graph.signature_def()) {
+    if (name.starts_with("__saved_model")) continue;  // TensorFlow's own, for initialisers
+    info.signatures.push_back({name, tensors_of(signature.inputs()), tensors_of(signature.outputs())});
+  }
+  std::sort(info.signatures.begin(), info.signatures.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
+  info.has_variables = io::is_file(files, io::join_path(directory, "variables/variables.index"));
+  return info;
+}
+
+FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& files) {
+  const auto file = files.map(path);
+  tensorflow::GraphDef graph;
+  parse_proto(graph, file->bytes(), path);
+  FrozenGraphInfo info;
+  std::set<std::string> used;
+  for (const auto& node : graph.node()) {
+    if (node.op() == "Const") info.constants.push_back(node_info(node));
+    if (node.op().starts_with("Placeholder")) info.placeholders.push_back(node_info(node));
+    for (const std::string& input : node.input()) {
+      const std::size_t begin = input.starts_with('^') ? 1 : 0;
+      used.insert(
+          input.substr(begin, input.rfind(':') == std::string::npos ? std::string::npos : input.rfind(':') - begin));
+    }
+  }
+  for (const auto& node : graph.node()) {
+    if (!used.contains(node.name())) info.outputs.push_back(node.name());
+  }
+  return info;
+}
+
+}  // namespace lockstep::formats

@@ -1,0 +1,46 @@
+// What a SavedModel or a frozen graph says about itself, without LibTorch and without running anything.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lockstep/formats/tensor_data.h"
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::formats {
+
+struct SignatureTensor {
+  std::string key;   // the name callers use
+  std::string name;  // the tensor in the graph: "serving_default_x:0"
+  DType dtype = DType::kInvalid;
+  Shape shape;  // unknown dimensions are kUnknownDim
+};
+
+struct SignatureInfo {
+  std::string name;                     // "serving_default"
+  std::vector<SignatureTensor> inputs;  // sorted by key
+  std::vector<SignatureTensor> outputs;
+};
+
+struct SavedModelInfo {
+  std::vector<std::string> tags;
+  std::string tensorflow_version;         // of the writer; empty when the file does not say
+  std::vector<SignatureInfo> signatures;  // sorted by name, of the first meta graph
+  std::vector<std::string> assets;        // file names below assets/ that the graph asks for
+  bool has_objects = false;               // a TensorFlow 2 file with its object graph
+  bool has_variables = false;             // variables/variables.index is there
+};
+
+// Throws NotFound without saved_model.pb, DataLoss when it cannot be parsed or holds no meta graph.
+SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files = io::posix_file_system());
+
+struct FrozenGraphInfo {
+  std::vector<TensorInfo> placeholders;
+  std::vector<TensorInfo> constants;
+  std::vector<std::string> outputs;  // nodes that feed no other
+};
+
+FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& files = io::posix_file_system());
+
+}  // namespace lockstep::formats

@@ -1,0 +1,230 @@
+// The tensor formats without HDF5: round trips, known bytes, and liars.
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/formats/checkpoint_state.h"
+#include "lockstep/formats/detect.h"
+#include "lockstep/formats/npy.h"
+#include "lockstep/formats/safetensors.h"
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/atomic_file.h"
+#include "lockstep/io/faulty_file_system_internal.h"
+
+namespace lockstep::formats {
+namespace {
+
+using io::as_bytes;
+
+TensorData floats(Shape shape, std::vector<float> values) {
+  return TensorData::copy_of(DType::kFloat32, std::move(shape), std::as_bytes(std::span(values)));
+}
+
+TensorData strings(std::vector<std::string> values) {
+  TensorData tensor;
+  tensor.dtype = DType::kString;
+  tensor.shape = Shape{static_cast<std::int64_t>(values.size())};
+  tensor.strings = std::move(values);
+  return tensor;
+}
+
+void expect_same(const TensorData& a, const TensorData& b) {
+  EXPECT_EQ(a.dtype, b.dtype);
+  EXPECT_EQ(a.shape, b.shape);
+  EXPECT_EQ(io::as_text(a.bytes), io::as_text(b.bytes));
+  EXPECT_EQ(a.strings, b.strings);
+}
+
+class FormatsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "lockstep_formats_" + std::to_string(getpid()) +
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    io::remove_all(files_, folder_);
+    io::make_directories(files_, folder_);
+  }
+  void TearDown() override { io::remove_all(files_, folder_); }
+  std::string at(const std::string& name) const { return io::join_path(folder_, name); }
+
+  // Every truncation and every flipped bit of `path`: `read` must throw Error or return.
+  void damage(const std::string& path, const std::function<void()>& read) {
+    const std::string good = io::read_text(files_, path);
+    const auto attempt = [&](const std::string& bytes) {
+      std::ofstream(path, std::ios::binary) << bytes;  // not synced: there are thousands
+      try {
+        read();
+      } catch (const Error&) {
+      }
+    };
+    for (std::size_t size = 0; size < good.size(); ++size) attempt(good.substr(0, size));
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      std::string bad = good;
+      bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+      attempt(bad);
+    }
+    io::write_atomically(path, good);
+  }
+
+  io::FileSystem& files_ = io::posix_file_system();
+  std::string folder_;
+};
+
+TEST_F(FormatsTest, BundleRoundTripSlicesAndDamage) {
+  const std::string prefix = at("ck-1");
+  const auto a = floats({2, 2}, {1, 2, 3, 4});
+  const auto s = strings({"", "hello", std::string(200, 'x')});
+  {
+    BundleWriter writer(prefix);
+    writer.add("s", s);
+    writer.add("a", a);
+    writer.add_slice("p", Shape{4, 2}, {2, 0}, floats({2, 2}, {5, 6, 7, 8}));
+    writer.add_slice("p", Shape{4, 2}, {0, 0}, a);
+    EXPECT_THROW(writer.add("a", a), Error);
+    writer.finish();
+  }
+  const BundleReader reader(prefix);
+  ASSERT_EQ(reader.list().size(), 3u);
+  EXPECT_EQ(reader.list()[0].name, "a");
+  expect_same(reader.read("a"), a);
+  expect_same(reader.read("s"), s);
+  expect_same(reader.read("p"), floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_THROW(reader.read("none"), Error);
+  EXPECT_EQ(detect(prefix).kind, Kind::kTfCheckpoint);
+  // Checksums cover all that is read, so what comes back is what was written.
+  const auto read_all = [&] {
+    const BundleReader damaged(prefix);
+    for (const auto& info : damaged.list()) {
+      const auto tensor = damaged.read(info.name);
+      expect_same(tensor, info.name == "a" ? a : info.name == "s" ? s : floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
+    }
+  };
+  damage(bundle_index_path(prefix), read_all);
+  damage(bundle_data_path(prefix, 0, 1), read_all);
+}
+
+// TensorFlow's bytes for one float scalar named "counter".
+TEST_F(FormatsTest, BundleKnownBytes) {
+  BundleWriter writer(at("c"));
+  writer.add("counter", floats({}, {0}));
+  writer.finish();
+  const std::string index = io::read_text(files_, bundle_index_path(at("c")));
+  ASSERT_EQ(index.size(), 123u);
+  EXPECT_EQ(index.substr(0, 20), std::string("\x00\x00\x06\x08\x01\x1a\x02\x08\x01\x00\x07\x0b"
+                                             "counter\x08",
+                                             20));
+  EXPECT_EQ(index.substr(38, 5), std::string("\x00\x5f\xa0\x10\x73", 5));
+}
+
+// An older bundle of the same prefix stays whole until the new one is.
+TEST_F(FormatsTest, BundleReplacementSurvivesEveryFault) {
+  using Fault = io::FaultyFileSystem::Fault;
+  for (const Fault fault : {Fault::kFail, Fault::kTear, Fault::kDie}) {
+    for (int n = 1;; ++n) {
+      ASSERT_LT(n, 100);
+      for (const auto& name : files_.list(folder_)) files_.remove_file(at(name));
+      BundleWriter old(at("c"));
+      old.add("v", floats({1}, {1}));
+      old.finish();
+      io::FaultyFileSystem faulty(files_, fault, n);
+      bool failed = false;
+      try {
+        BundleWriter writer(at("c"), faulty);
+        writer.add("v", floats({1}, {2}));
+        writer.finish();
+      } catch (const Error&) {
+        failed = true;
+      }
+      float value = 0;
+      const TensorData v = BundleReader(at("c")).read("v");
+      std::memcpy(&value, v.bytes.data(), sizeof value);
+      EXPECT_TRUE(value == 2 || (failed && value == 1));
+      if (failed) continue;
+      EXPECT_EQ(files_.list(folder_), (std::vector<std::string>{"c.data-00000-of-00001", "c.index"}));
+      break;
+    }
+  }
+}
+
+TEST_F(FormatsTest, NpyAndNpz) {
+  const auto a = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  write_npy(at("a.npy"), a);
+  expect_same(read_npy(at("a.npy")), a);
+  NpzWriter writer(at("b.npz"));
+  writer.add("x", a);
+  writer.add("s", strings({"ab", ""}));
+  TensorData half = a;
+  half.dtype = DType::kBFloat16;
+  EXPECT_THROW(writer.add("h", half), Error);
+  writer.finish();
+  const NpzReader reader(at("b.npz"));
+  expect_same(reader.read("x"), a);
+  expect_same(reader.read("s"), strings({"ab", ""}));
+  EXPECT_EQ(detect(at("b.npz")).kind, Kind::kNpz);
+  EXPECT_EQ(detect(at("a.npy")).kind, Kind::kNpy);
+  damage(at("a.npy"), [&] { read_npy(at("a.npy")); });
+  damage(at("b.npz"), [&] {
+    const NpzReader damaged(at("b.npz"));
+    for (const auto& info : damaged.list()) damaged.read(info.name);
+  });
+}
+
+TEST_F(FormatsTest, Safetensors) {
+  const auto a = floats({2}, {1, 2});
+  for (const char* name : {"1", "2"}) {
+    SafetensorsWriter writer(at(name), {{"format", "pt"}});
+    writer.add(*name == '1' ? "a" : "b", a);
+    writer.add(*name == '1' ? "b" : "a", a);
+    writer.finish();
+  }
+  EXPECT_EQ(io::read_text(files_, at("1")), io::read_text(files_, at("2")));
+  const SafetensorsReader reader(at("1"));
+  expect_same(reader.read("b"), a);
+  EXPECT_EQ(reader.metadata().at("format"), "pt");
+  EXPECT_EQ(detect(at("1")).kind, Kind::kSafetensors);
+  damage(at("1"), [&] {
+    const SafetensorsReader damaged(at("1"));
+    for (const auto& info : damaged.list()) damaged.read(info.name);
+  });
+}
+
+TEST(CheckpointGraph, KeysAndRoundTrip) {
+  CheckpointGraph graph;
+  const int model = graph.add_child(0, "model");
+  const int optimizer = graph.add_child(0, "optimizer");
+  const int kernel = graph.add_child(model, "a/b.c");
+  graph.set_variable(kernel, "dense/kernel");
+  graph.add_slot(optimizer, "m", kernel, "Adam/dense/kernel/m");
+  graph.add_edge(kernel, "again", model);
+  graph.number_breadth_first();
+  graph.assign_keys();
+  const auto again = CheckpointGraph::parse(graph.serialize(), "test");
+  ASSERT_EQ(again.nodes.size(), 5u);
+  EXPECT_EQ(again.nodes[3].attributes[0].key, "model/a.Sb..c/.ATTRIBUTES/VARIABLE_VALUE");
+  EXPECT_EQ(again.nodes[4].attributes[0].key, "model/a.Sb..c/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE");
+  EXPECT_TRUE(*again.nodes[0].has_values);
+  EXPECT_THROW(CheckpointGraph::parse(std::string("\x0a\x04\x0a\x02\x08\x09", 6), "test"), Error);
+}
+
+TEST_F(FormatsTest, CheckpointState) {
+  CheckpointState state;
+  state.model_checkpoint_path = at("a\"b\\c\t");
+  state.all_model_checkpoint_paths = {state.model_checkpoint_path};
+  state.all_model_checkpoint_timestamps = {1795226211.6737382};
+  write_checkpoint_state(folder_, state);
+  EXPECT_EQ(io::read_text(files_, at("checkpoint")),
+            "model_checkpoint_path: \"a\\\"b\\\\c\\t\"\nall_model_checkpoint_paths: \"a\\\"b\\\\c\\t\"\n"
+            "all_model_checkpoint_timestamps: 1795226211.6737382\n");
+  EXPECT_EQ(read_checkpoint_state(folder_)->model_checkpoint_path, state.model_checkpoint_path);
+  EXPECT_FALSE(latest_checkpoint(folder_));
+  damage(at("checkpoint"), [&] { read_checkpoint_state(folder_); });
+}
+
+}  // namespace
+}  // namespace lockstep::formats

@@ -1,0 +1,231 @@
+// Running graphs with Switch, Merge, Enter, Exit and NextIteration: tokens that wait for each other.
+//
+// A token is a value (or a control signal) at one input of a node, in one iteration of one frame. A node
+// runs once all its inputs have tokens, a Merge with the first. A branch that is not taken gets no tokens,
+// so nothing in it runs: this equals TensorFlow's "dead" tensors for every graph whose fetches are alive.
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/plan_internal.h"
+
+namespace lockstep::graph {
+
+class Dataflow {
+ public:
+  Dataflow(const Plan& plan, RunContext& context) : plan_(plan), context_(context) {
+    users_.resize(plan.steps_.size());
+    for (int id = 0; id < plan.graph_.size(); ++id) {
+      const Step& step = plan.steps_[static_cast<std::size_t>(id)];
+      if (!step.node) continue;
+      for (std::size_t i = 0; i < step.node->inputs.size(); ++i) {
+        users_[static_cast<std::size_t>(step.node->inputs[i].node)].push_back(
+            {id, static_cast<int>(i), step.node->inputs[i].output});
+      }
+      for (int control : step.node->control_inputs) users_[static_cast<std::size_t>(control)].push_back({id, -1, -1});
+    }
+  }
+
+  Tensors run(const Tensors& feeds) {
+    root_.iterations[0];
+    for (std::size_t i = 0; i < feeds.size(); ++i) {
+      fed_outputs_[plan_.feeds_[i].node].emplace_back(plan_.feeds_[i].output, feeds[i]);
+    }
+    for (int id = 0; id < plan_.graph_.size(); ++id) {
+      if (!plan_.needed_[static_cast<std::size_t>(id)]) continue;
+      if (plan_.fed_[static_cast<std::size_t>(id)]) {
+        emit_feed(id);
+      } else if (const Node& node = plan_.graph_.node(id); node.inputs.empty() && node.control_inputs.empty()) {
+        ready_.push_back({id, &root_, 0, {}, 0});
+      }
+    }
+    while (!ready_.empty()) {
+      Ready item = std::move(ready_.front());
+      ready_.pop_front();
+      fire(item);
+    }
+    Tensors results;
+    for (const Output& fetch : plan_.fetches_) {
+      const auto value = results_.find({fetch.node, fetch.output});
+      if (value == results_.end()) {
+        throw_invalid_argument(fmt::format("{}: '{}:{}' has no value: it lies in a branch that was not taken",
+                                           plan_.what_, plan_.graph_.node(fetch.node).name, fetch.output));
+      }
+      results.push_back(value->second);
+    }
+    return results;
+  }
+
+ private:
+  struct User {
+    int node;
+    int input;   // -1: control
+    int output;  // of the source; -1: control
+  };
+  struct Waiting {
+    Tensors inputs;
+    int missing = 0;  // inputs and controls still to come
+    int first = -1;   // for Merge: the input that came
+  };
+  struct Iteration {
+    std::unordered_map<int, Waiting> waiting;
+    int pending = 0;  // ready items and live child frames
+  };
+  struct Frame {
+    Frame* parent = nullptr;
+    int parent_iteration = 0;
+    std::map<int, Iteration> iterations;
+    int latest = 0;
+    std::vector<std::pair<int, Tensor>> invariants;  // Enter node, value
+  };
+  struct Ready {
+    int node;
+    Frame* frame;
+    int iteration;
+    Tensors inputs;
+    int merged;
+  };
+
+  void emit_feed(int id) {
+    for (const User& user : users_[static_cast<std::size_t>(id)]) {
+      if (user.input < 0) deliver(user, Tensor(), root_, 0);
+    }
+    for (const auto& [output, value] : fed_outputs_[id]) {
+      results_[{id, output}] = value;
+      for (const User& user : users_[static_cast<std::size_t>(id)]) {
+        if (user.output == output) deliver(user, value, root_, 0);
+      }
+    }
+  }
+
+  void deliver(const User& user, const Tensor& value, Frame& frame, int iteration) {
+    const Step& step = plan_.steps_[static_cast<std::size_t>(user.node)];
+    const bool merge = step.node->op == "Merge" || step.node->op == "RefMerge";
+    auto& waiting_nodes = frame.iterations[iteration].waiting;
+    auto [entry, fresh] = waiting_nodes.try_emplace(user.node);
+    Waiting& waiting = entry->second;
+    if (fresh) {
+      waiting.inputs.resize(step.node->inputs.size());
+      waiting.missing = static_cast<int>((merge ? 1 : step.node->inputs.size()) + step.node->control_inputs.size());
+    }
+    if (merge && user.input >= 0) {
+      if (waiting.first >= 0) return;
+      waiting.first = user.input;
+    }
+    if (user.input >= 0) waiting.inputs[static_cast<std::size_t>(user.input)] = value;
+    if (--waiting.missing > 0) return;
+    ++frame.iterations[iteration].pending;
+    ready_.push_back({user.node, &frame, iteration, std::move(waiting.inputs), waiting.first});
+    waiting.inputs.clear();  // the entry stays, so that later tokens for a Merge are noticed
+    waiting.missing = -1;
+  }
+
+  void emit(int id, const Tensors& outputs, Frame& frame, int iteration) {
+    if (&frame == &root_) {
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        if (outputs[i].defined()) results_[{id, static_cast<int>(i)}] = outputs[i];
+      }
+    }
+    for (const User& user : users_[static_cast<std::size_t>(id)]) {
+      if (user.input < 0) {
+        deliver(user, Tensor(), frame, iteration);
+      } else if (const Tensor& value = outputs[static_cast<std::size_t>(user.output)]; value.defined()) {
+        deliver(user, value, frame, iteration);
+      }
+    }
+  }
+
+  void fire(Ready& item) {
+    const Step& step = plan_.steps_[static_cast<std::size_t>(item.node)];
+    const std::string& op = step.node->op;
+    Frame& frame = *item.frame;
+    if (op == "Const") {
+      emit(item.node, {step.attr<Tensor>("value")}, frame, item.iteration);
+    } else if (op == "Switch" || op == "RefSwitch") {
+      Tensors outputs(2);
+      outputs[item.inputs[1].item<bool>() ? 1 : 0] = item.inputs[0];
+      emit(item.node, outputs, frame, item.iteration);
+    } else if (op == "Merge" || op == "RefMerge") {
+      emit(item.node, {item.inputs[static_cast<std::size_t>(item.merged)], Tensor::scalar(std::int32_t{item.merged})},
+           frame, item.iteration);
+    } else if (op == "Enter" || op == "RefEnter") {
+      enter(item, step);
+    } else if (op == "Exit" || op == "RefExit") {
+      if (!frame.parent)
+        throw_invalid_argument(fmt::format("node '{}' leaves a frame that was not entered", step.node->name));
+      emit(item.node, item.inputs, *frame.parent, frame.parent_iteration);
+    } else if (op == "NextIteration" || op == "RefNextIteration") {
+      next_iteration(item);
+    } else if (op == "LoopCond") {
+      emit(item.node, item.inputs, frame, item.iteration);
+    } else {
+      emit(item.node, run_named(step, item.inputs), frame, item.iteration);
+    }
+    if (const auto iteration = frame.iterations.find(item.iteration); iteration != frame.iterations.end()) {
+      --iteration->second.pending;
+    }
+  }
+
+  Tensors run_named(const Step& step, const Tensors& inputs) {
+    try {
+      return run_step(step, inputs, context_);
+    } catch (const Error& error) {
+      if (error.message().find("[node ") != std::string::npos) throw;
+      throw_error(error.code(), fmt::format("{} [node '{}' of {}]", error.message(), step.node->name, plan_.what_));
+    }
+  }
+
+  void enter(Ready& item, const Step& step) {
+    auto& frames = children_[{item.frame, item.iteration}];
+    auto& child = frames[step.attr<std::string>("frame_name")];
+    if (!child) {
+      child = std::make_unique<Frame>();
+      child->parent = item.frame;
+      child->parent_iteration = item.iteration;
+      child->iterations[0];
+      ++item.frame->iterations[item.iteration].pending;  // iterations with children are kept
+    }
+    if (!step.attr<bool>("is_constant")) {
+      emit(item.node, item.inputs, *child, 0);
+      return;
+    }
+    child->invariants.emplace_back(item.node, item.inputs[0]);
+    for (int i = 0; i <= child->latest; ++i) {
+      if (child->iterations.contains(i)) emit(item.node, item.inputs, *child, i);
+    }
+  }
+
+  void next_iteration(Ready& item) {
+    Frame& frame = *item.frame;
+    if (!frame.parent) throw_invalid_argument("NextIteration outside of a frame");
+    const int next = item.iteration + 1;
+    if (next > frame.latest) {
+      frame.latest = next;
+      frame.iterations[next];
+      for (const auto& [node, value] : frame.invariants) emit(node, {value}, frame, next);
+      // Iterations where nothing can happen any more.
+      while (frame.iterations.begin()->first < item.iteration && frame.iterations.begin()->second.pending == 0) {
+        frame.iterations.erase(frame.iterations.begin());
+      }
+    }
+    emit(item.node, item.inputs, frame, next);
+  }
+
+  const Plan& plan_;
+  RunContext& context_;
+  std::vector<std::vector<User>> users_;
+  Frame root_;
+  std::map<std::pair<Frame*, int>, std::map<std::string, std::unique_ptr<Frame>>> children_;
+  std::deque<Ready> ready_;
+  std::map<std::pair<int, int>, Tensor> results_;
+  std::unordered_map<int, std::vector<std::pair<int, Tensor>>> fed_outputs_;
+};
+
+Tensors Plan::run_as_dataflow(const Tensors& feeds, RunContext& context) const {
+  return Dataflow(*this, context).run(feeds);
+}
+
+}  // namespace lockstep::graph

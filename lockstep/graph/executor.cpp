@@ -1,0 +1,111 @@
+#include "lockstep/graph/executor_internal.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/plan_internal.h"
+
+namespace lockstep::graph {
+
+struct Resources::State {
+  std::mutex mutex;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Resource>> resources;
+  std::mutex plans_mutex;
+  std::map<const Function*, std::unique_ptr<Plan>> plans;
+};
+
+Resources::Resources() : state_(std::make_unique<State>()) {}
+Resources::~Resources() = default;
+
+std::shared_ptr<Resource> Resources::find(const std::string& kind, const std::string& name) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->resources.find({kind, name});
+  return found == state_->resources.end() ? nullptr : found->second;
+}
+
+void Resources::put(const std::string& kind, const std::string& name, std::shared_ptr<Resource> resource) {
+  const std::lock_guard lock(state_->mutex);
+  state_->resources[{kind, name}] = std::move(resource);
+}
+
+std::shared_ptr<Resource> Resources::find_or_put(const std::string& kind, const std::string& name,
+                                                 const std::function<std::shared_ptr<Resource>()>& make) {
+  const std::lock_guard lock(state_->mutex);
+  auto& entry = state_->resources[{kind, name}];
+  if (!entry) entry = make();
+  return entry;
+}
+
+std::vector<std::pair<std::string, std::shared_ptr<Resource>>> Resources::all(const std::string& kind) const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::pair<std::string, std::shared_ptr<Resource>>> found;
+  for (const auto& [key, resource] : state_->resources) {
+    if (key.first == kind) found.emplace_back(key.second, resource);
+  }
+  return found;
+}
+
+const Plan& Resources::plan_of(const Function& function, const FunctionLibrary& library) {
+  const std::lock_guard lock(state_->plans_mutex);
+  std::unique_ptr<Plan>& plan = state_->plans[&function];
+  if (!plan) {
+    std::vector<Output> feeds, fetches;
+    for (int i = 0; i < static_cast<int>(function.arguments.size()); ++i) feeds.push_back({i, 0});
+    for (const Result& result : function.results) fetches.push_back(result.value);
+    plan = std::make_unique<Plan>(function.body, library, feeds, fetches, function.effects,
+                                  fmt::format("function '{}'", function.name));
+  }
+  return *plan;
+}
+
+Tensors call_function(const std::string& name, const Tensors& inputs, RunContext& context) {
+  const auto function = context.library.find(name);
+  if (!function) throw_invalid_argument(fmt::format("function '{}' is called but not in the library", name));
+  return context.resources.plan_of(*function, context.library).run(inputs, context);
+}
+
+Executable::Executable() = default;
+Executable::~Executable() = default;
+
+std::shared_ptr<Executable> Executable::prepare(const Graph& graph, std::shared_ptr<const FunctionLibrary> library,
+                                                std::shared_ptr<Resources> resources, const std::vector<Output>& feeds,
+                                                const std::vector<Output>& fetches, const std::vector<int>& targets) {
+  const std::shared_ptr<Executable> out(new Executable());
+  auto holder = std::make_shared<Function>();
+  holder->body = graph;
+  out->function_ = holder;
+  out->own_plan_ = std::make_unique<Plan>(holder->body, *library, feeds, fetches, targets, "the graph");
+  out->plan_ = out->own_plan_.get();
+  out->library_ = std::move(library);
+  out->resources_ = std::move(resources);
+  return out;
+}
+
+std::shared_ptr<Executable> Executable::prepare(std::shared_ptr<const Function> function,
+                                                std::shared_ptr<const FunctionLibrary> library,
+                                                std::shared_ptr<Resources> resources) {
+  const std::shared_ptr<Executable> out(new Executable());
+  out->plan_ = &resources->plan_of(*function, *library);
+  out->function_ = std::move(function);
+  out->library_ = std::move(library);
+  out->resources_ = std::move(resources);
+  return out;
+}
+
+Tensors Executable::run(const Tensors& feeds) const {
+  const bool symbolic = std::any_of(feeds.begin(), feeds.end(), [](const Tensor& feed) { return feed.is_symbolic(); });
+  RunContext context{*resources_, *library_, symbolic || ops::ScopedRecorder::active() != nullptr};
+  return plan_->run(feeds, context);
+}
+
+Tensors call(const TracedFunction& function, const Tensors& inputs) {
+  Tensors feeds = inputs;
+  feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
+  const auto library = std::make_shared<FunctionLibrary>(function.library);
+  return Executable::prepare(function.function, library, std::make_shared<Resources>())->run(feeds);
+}
+
+}  // namespace lockstep::graph

@@ -1,0 +1,32 @@
+// Graphs and functions from and to TensorFlow's messages. Internal: it pulls protobuf in.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "lockstep/formats/proto/graph.pb.h"
+#include "lockstep/graph/graph_internal.h"
+
+namespace lockstep::graph {
+
+// `owner` keeps the message alive: constants share its bytes. Without one they are copied.
+using Owner = std::shared_ptr<const void>;
+
+// Throws DataLoss for a tensor whose values do not fit its shape; ResourceExhausted for one that
+// repeats a value into more than 256 MiB.
+Tensor tensor_from_proto(const tensorflow::TensorProto& proto, std::string_view what, const Owner& owner = {});
+void tensor_to_proto(const Tensor& tensor, tensorflow::TensorProto* proto);
+
+Shape shape_from_proto(const tensorflow::TensorShapeProto& proto);
+void shape_to_proto(const Shape& shape, tensorflow::TensorShapeProto* proto);
+
+// Reference types become their base type; types lockstep has not become kInvalid.
+DType dtype_from_proto(int number);
+
+Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what, const Owner& owner = {});
+FunctionLibrary library_from_proto(const tensorflow::FunctionDefLibrary& proto, std::string_view what,
+                                   const Owner& owner = {});
+void graph_to_proto(const Graph& graph, tensorflow::GraphDef* proto);
+void function_to_proto(const Function& function, const FunctionLibrary& library, tensorflow::FunctionDef* proto);
+
+}  // namespace lockstep::graph

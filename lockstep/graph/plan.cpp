@@ -1,0 +1,304 @@
+#include "lockstep/graph/plan_internal.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/table_internal.h"
+
+namespace lockstep::graph {
+namespace {
+
+constexpr std::int64_t kMaxOutputs = 1 << 20;
+constexpr int kMaxDepth = 64;  // of functions calling functions
+thread_local int t_depth = 0;
+
+bool is_dataflow(const std::string& op) {
+  static const std::set<std::string> names = {"Switch",        "Merge",    "Enter",           "Exit",
+                                              "NextIteration", "LoopCond", "RefSwitch",       "RefMerge",
+                                              "RefEnter",      "RefExit",  "RefNextIteration"};
+  return names.contains(op);
+}
+
+// The value behind a V1 variable's reference.
+Tensor dereferenced(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kResource || tensor.is_symbolic()) return tensor;
+  const auto variable = std::dynamic_pointer_cast<VariableResource>(tensor.resource_value());
+  return variable ? variable->read() : tensor;
+}
+
+bool has_resource_inputs(const ops::Signature& signature) {
+  return std::any_of(signature.inputs.begin(), signature.inputs.end(), [](const ops::ArgDef& arg) {
+    return arg.dtype == DType::kResource || !arg.type_list_attr.empty();
+  });
+}
+
+// How many tensors an argument of the signature stands for.
+std::int64_t width_of(const Step& step, const ops::ArgDef& arg) {
+  if (!arg.type_list_attr.empty())
+    return static_cast<std::int64_t>(step.attr<std::vector<DType>>(arg.type_list_attr).size());
+  const std::int64_t width = arg.number_attr.empty() ? 1 : step.attr<std::int64_t>(arg.number_attr);
+  if (width < 0 || width > kMaxOutputs) {
+    throw_invalid_argument(fmt::format("node '{}': '{}' stands for {} tensors", step.node->name, arg.name, width));
+  }
+  return width;
+}
+
+void check_inputs(const Step& step) {
+  std::int64_t expected = 0;
+  for (const ops::ArgDef& arg : step.op->signature->inputs) expected += width_of(step, arg);
+  if (static_cast<std::int64_t>(step.node->inputs.size()) == expected) return;
+  throw_invalid_argument(fmt::format("node '{}' ({}) has {} inputs, expected {}", step.node->name, step.node->op,
+                                     step.node->inputs.size(), expected));
+}
+
+struct DepthGuard {
+  explicit DepthGuard(const std::string& what) {
+    if (t_depth >= kMaxDepth) {
+      throw_invalid_argument(fmt::format("{}: functions call each other more than {} deep", what, kMaxDepth));
+    }
+    ++t_depth;
+  }
+  ~DepthGuard() { --t_depth; }
+};
+
+}  // namespace
+
+template <typename T>
+const T& Step::attr(std::string_view name) const {
+  const ops::Attr* value = attrs.find(name);
+  if (!value) throw_invalid_argument(fmt::format("attribute '{}' is missing", name));
+  const T* typed = std::get_if<T>(value);
+  if (!typed) throw_invalid_argument(fmt::format("attribute '{}' has the wrong type", name));
+  return *typed;
+}
+
+template const std::int64_t& Step::attr<std::int64_t>(std::string_view) const;
+template const bool& Step::attr<bool>(std::string_view) const;
+template const std::string& Step::attr<std::string>(std::string_view) const;
+template const DType& Step::attr<DType>(std::string_view) const;
+template const Shape& Step::attr<Shape>(std::string_view) const;
+template const Tensor& Step::attr<Tensor>(std::string_view) const;
+template const ops::FunctionName& Step::attr<ops::FunctionName>(std::string_view) const;
+template const std::vector<DType>& Step::attr<std::vector<DType>>(std::string_view) const;
+template const std::vector<Shape>& Step::attr<std::vector<Shape>>(std::string_view) const;
+template const std::vector<ops::FunctionName>& Step::attr<std::vector<ops::FunctionName>>(std::string_view) const;
+
+Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector<Output>& feeds,
+           const std::vector<Output>& fetches, const std::vector<int>& targets, std::string what)
+    : what_(std::move(what)), graph_(graph), library_(library), feeds_(feeds), fetches_(fetches) {
+  fed_.assign(graph_.nodes().size(), 0);
+  for (const Output& feed : feeds_) fed_[static_cast<std::size_t>(feed.node)] = 1;
+  select(fetches, targets);
+  build_steps();
+  number_values();
+  if (!dataflow_) {
+    order();
+    find_last_uses();
+  }
+}
+
+// What the fetches and targets need. A fed node runs only if another of its outputs is needed; feeding
+// covers all outputs, as graphs from exporters feed placeholders.
+void Plan::select(const std::vector<Output>& fetches, const std::vector<int>& targets) {
+  needed_.assign(graph_.nodes().size(), 0);
+  std::vector<int> stack = targets;
+  for (const Output& fetch : fetches) stack.push_back(fetch.node);
+  while (!stack.empty()) {
+    const int id = stack.back();
+    stack.pop_back();
+    if (std::exchange(needed_[static_cast<std::size_t>(id)], 1) || fed_[static_cast<std::size_t>(id)]) continue;
+    const Node& node = graph_.node(id);
+    dataflow_ |= is_dataflow(node.op);
+    for (const Output& input : node.inputs) stack.push_back(input.node);
+    for (int control : node.control_inputs) stack.push_back(control);
+  }
+}
+
+void Plan::build_steps() {
+  steps_.resize(graph_.nodes().size());
+  std::set<std::string> missing;
+  for (int id = 0; id < graph_.size(); ++id) {
+    if (!needed_[static_cast<std::size_t>(id)] || fed_[static_cast<std::size_t>(id)]) continue;
+    const Node& node = graph_.node(id);
+    Step& step = steps_[static_cast<std::size_t>(id)];
+    step.node = &node;
+    step.attrs = node.attrs;
+    step.special = find_special(node.op);
+    step.op = ops::Table::instance().find(node.op);
+    if (step.op) {
+      for (const ops::AttrDef& def : step.op->signature->attrs) {
+        if (def.default_value && !step.attrs.find(def.name)) step.attrs.set(def.name, *def.default_value);
+      }
+      check_inputs(step);
+      step.takes_references = !step.special && !has_resource_inputs(*step.op->signature);
+    }
+    const bool runs = step.special || (step.op && step.op->kernel) || library_.find(node.op) || node.op == "Const" ||
+                      is_dataflow(node.op);
+    if (!runs) missing.insert(node.op);
+  }
+  if (missing.empty()) return;
+  throw_unimplemented(fmt::format("{}: {} not implemented: {}", what_,
+                                  missing.size() == 1 ? "this operation is" : "these operations are",
+                                  fmt::join(missing, ", ")));
+}
+
+int Plan::outputs_of(const Node& node) const {
+  const ops::Op* op = ops::Table::instance().find(node.op);
+  if (!op) {
+    const auto function = library_.find(node.op);
+    return function ? static_cast<int>(function->results.size()) : 1;
+  }
+  const Step& step = steps_[static_cast<std::size_t>(&node - graph_.nodes().data())];
+  std::int64_t count = 0;
+  for (const ops::ArgDef& arg : op->signature->outputs) count += width_of(step, arg);
+  return static_cast<int>(count);
+}
+
+void Plan::number_values() {
+  first_value_.assign(graph_.nodes().size(), -1);
+  for (int id = 0; id < graph_.size(); ++id) {
+    const auto at = static_cast<std::size_t>(id);
+    if (!needed_[at]) continue;
+    first_value_[at] = num_values_;
+    int count = 1;
+    if (fed_[at]) {
+      for (const Output& feed : feeds_) count = feed.node == id ? std::max(count, feed.output + 1) : count;
+    } else {
+      count = outputs_of(graph_.node(id));
+    }
+    steps_[at].first_output = num_values_;
+    steps_[at].num_outputs = count;
+    num_values_ += count;
+  }
+  const auto value_of = [&](const Output& output, const std::string& user) {
+    const Step& source = steps_[static_cast<std::size_t>(output.node)];
+    if (output.output >= source.num_outputs) {
+      throw_invalid_argument(fmt::format("{}: node '{}' has {} outputs; number {} is asked for by '{}'", what_,
+                                         graph_.node(output.node).name, source.num_outputs, output.output, user));
+    }
+    return source.first_output + output.output;
+  };
+  for (int id = 0; id < graph_.size(); ++id) {
+    Step& step = steps_[static_cast<std::size_t>(id)];
+    if (!step.node) continue;
+    for (const Output& input : step.node->inputs) step.inputs.push_back(value_of(input, step.node->name));
+    if (step.node->op == "Const") {
+      if (!step.attrs.find("value")) {
+        throw_failed_precondition(
+            fmt::format("{}: node '{}' is a constant without a readable value", what_, step.node->name));
+      }
+      if (!dataflow_) constants_.emplace_back(step.first_output, step.attr<Tensor>("value"));
+    }
+  }
+  for (const Output& fetch : fetches_) value_of(fetch, "the caller");
+}
+
+// Kahn's algorithm; among ready nodes the one written first goes first.
+void Plan::order() {
+  std::vector<int> waiting(graph_.nodes().size(), 0);
+  std::vector<std::vector<int>> users(graph_.nodes().size());
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (int id = 0; id < graph_.size(); ++id) {
+    const Step& step = steps_[static_cast<std::size_t>(id)];
+    if (!step.node) continue;
+    const auto wait_for = [&](int source) {
+      if (!steps_[static_cast<std::size_t>(source)].node) return;
+      users[static_cast<std::size_t>(source)].push_back(id);
+      ++waiting[static_cast<std::size_t>(id)];
+    };
+    for (const Output& input : step.node->inputs) wait_for(input.node);
+    for (int control : step.node->control_inputs) wait_for(control);
+    if (waiting[static_cast<std::size_t>(id)] == 0) ready.push(id);
+  }
+  while (!ready.empty()) {
+    const int id = ready.top();
+    ready.pop();
+    if (graph_.node(id).op != "Const") order_.push_back(id);
+    for (int user : users[static_cast<std::size_t>(id)]) {
+      if (--waiting[static_cast<std::size_t>(user)] == 0) ready.push(user);
+    }
+  }
+}
+
+void Plan::find_last_uses() {
+  std::vector<char> done(static_cast<std::size_t>(num_values_), 0);
+  for (const Output& fetch : fetches_) {
+    done[static_cast<std::size_t>(steps_[static_cast<std::size_t>(fetch.node)].first_output + fetch.output)] = 1;
+  }
+  for (auto at = order_.rbegin(); at != order_.rend(); ++at) {
+    Step& step = steps_[static_cast<std::size_t>(*at)];
+    const auto drop = [&](int value) {
+      if (!std::exchange(done[static_cast<std::size_t>(value)], 1)) step.last_uses.push_back(value);
+    };
+    for (int i = 0; i < step.num_outputs; ++i) drop(step.first_output + i);
+    for (int value : step.inputs) drop(value);
+  }
+}
+
+Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (step.special) return step.special(step, inputs, context);
+  if (!step.op) return call_function(step.node->op, inputs, context);
+  if (step.takes_references) {
+    for (const Tensor& input : inputs) {
+      if (input.dtype() != DType::kResource) continue;
+      Tensors values;
+      for (const Tensor& each : inputs) values.push_back(dereferenced(each));
+      return context.recording ? ops::call(step.node->op, values, step.attrs)
+                               : ops::run_kernel(*step.op, values, step.attrs);
+    }
+  }
+  if (context.recording) return ops::call(step.node->op, inputs, step.attrs);
+  return ops::run_kernel(*step.op, inputs, step.attrs);
+}
+
+Tensors Plan::run(const Tensors& feeds, RunContext& context) const {
+  if (feeds.size() != feeds_.size()) {
+    throw_invalid_argument(fmt::format("{}: {} inputs given, expected {}", what_, feeds.size(), feeds_.size()));
+  }
+  const DepthGuard depth(what_);
+  return dataflow_ ? run_as_dataflow(feeds, context) : run_in_order(feeds, context);
+}
+
+Tensors Plan::run_in_order(const Tensors& feeds, RunContext& context) const {
+  Tensors values(static_cast<std::size_t>(num_values_));
+  for (const auto& [value, tensor] : constants_) values[static_cast<std::size_t>(value)] = tensor;
+  for (std::size_t i = 0; i < feeds.size(); ++i) {
+    const int first = first_value_[static_cast<std::size_t>(feeds_[i].node)];
+    if (first >= 0) values[static_cast<std::size_t>(first + feeds_[i].output)] = feeds[i];
+  }
+  Tensors inputs;
+  for (int id : order_) {
+    const Step& step = steps_[static_cast<std::size_t>(id)];
+    inputs.clear();
+    for (int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
+    Tensors outputs;
+    try {
+      outputs = run_step(step, inputs, context);
+    } catch (const Error& error) {
+      if (error.message().find("[node ") != std::string::npos) throw;
+      throw_error(error.code(), fmt::format("{} [node '{}' of {}]", error.message(), step.node->name, what_));
+    }
+    if (static_cast<int>(outputs.size()) != step.num_outputs) {
+      throw_internal(
+          fmt::format("{}: {} gave {} outputs, expected {}", what_, step.node->op, outputs.size(), step.num_outputs));
+    }
+    for (int i = 0; i < step.num_outputs; ++i) {
+      values[static_cast<std::size_t>(step.first_output + i)] = std::move(outputs[static_cast<std::size_t>(i)]);
+    }
+    for (int value : step.last_uses) values[static_cast<std::size_t>(value)] = Tensor();
+  }
+  Tensors results;
+  for (const Output& fetch : fetches_) {
+    results.push_back(
+        values[static_cast<std::size_t>(first_value_[static_cast<std::size_t>(fetch.node)] + fetch.output)]);
+  }
+  return results;
+}
+
+}  // namespace lockstep::graph

@@ -1,0 +1,79 @@
+// A graph made ready to run. Internal to lockstep/graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/graph/executor_internal.h"
+#include "lockstep/ops/op.h"
+
+namespace lockstep::graph {
+
+struct Step;
+
+// What operations that the executor does itself see.
+struct RunContext {
+  Resources& resources;
+  const FunctionLibrary& library;
+  bool recording = false;  // into a graph, or for shapes only
+};
+
+// An operation that is no function of its inputs alone: calls, control flow, resources.
+using Special = Tensors (*)(const Step& step, const Tensors& inputs, RunContext& context);
+// Null for operations of the op table.
+Special find_special(std::string_view op);
+
+// One node.
+struct Step {
+  const Node* node = nullptr;
+  const ops::Op* op = nullptr;  // null for a direct call of a library function
+  ops::Attrs attrs;             // with defaults
+  Special special = nullptr;
+  bool takes_references = false;
+  std::vector<int> inputs;  // values
+  int first_output = 0;     // value of output 0
+  int num_outputs = 0;
+  std::vector<int> last_uses;  // values to drop afterwards
+
+  template <typename T>
+  const T& attr(std::string_view name) const;  // throws InvalidArgument when missing
+};
+
+// Runs a function of the library on its arguments.
+Tensors call_function(const std::string& name, const Tensors& inputs, RunContext& context);
+
+// Runs one step on its inputs.
+Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context);
+
+class Plan {
+ public:
+  Plan(const Graph& graph, const FunctionLibrary& library, const std::vector<Output>& feeds,
+       const std::vector<Output>& fetches, const std::vector<int>& targets, std::string what);
+
+  Tensors run(const Tensors& feeds, RunContext& context) const;
+
+ private:
+  Tensors run_in_order(const Tensors& feeds, RunContext& context) const;
+  Tensors run_as_dataflow(const Tensors& feeds, RunContext& context) const;
+  void select(const std::vector<Output>& fetches, const std::vector<int>& targets);
+  void order();
+  void number_values();
+  void build_steps();
+  void find_last_uses();
+  int outputs_of(const Node& node) const;
+
+  friend class Dataflow;
+  std::string what_;
+  const Graph& graph_;  // kept alive by the owner of the plan
+  const FunctionLibrary& library_;
+  std::vector<Output> feeds_, fetches_;
+  std::vector<char> needed_, fed_;  // by node
+  std::vector<int> order_;          // nodes; empty for dataflow graphs
+  std::vector<Step> steps_;         // by node
+  std::vector<int> first_value_;    // by node, -1 for unneeded ones
+  int num_values_ = 0;
+  std::vector<std::pair<int, Tensor>> constants_;  // value, tensor
+  bool dataflow_ = false;
+};
+
+}  // namespace lockstep::graph

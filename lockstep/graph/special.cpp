@@ -1,0 +1,246 @@
+// The operations that the executor does itself: calls, control flow, variables by name, side effects.
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/plan_internal.h"
+#include "lockstep/graph/tables_internal.h"
+#include "lockstep/graph/truth_internal.h"
+#include "lockstep/ops/call.h"
+
+namespace lockstep::graph {
+namespace {
+
+// A variable that a graph names and nobody has made: filled by Assign or a restore.
+class GraphVariable : public VariableResource {
+ public:
+  GraphVariable(std::string name, DType dtype, Shape shape)
+      : name_(std::move(name)), dtype_(dtype), shape_(std::move(shape)) {}
+
+  std::string resource_name() const override { return name_; }
+  DType dtype() const override { return dtype_; }
+  Shape shape() const override { return value_.defined() ? value_.shape() : shape_; }
+  bool is_initialized() const override { return value_.defined(); }
+  Tensor read() override {
+    if (!value_.defined()) throw_failed_precondition(fmt::format("variable '{}' is used before it has a value", name_));
+    return value_;
+  }
+  void assign(const Tensor& value) override { value_ = value; }
+
+ private:
+  std::string name_;
+  DType dtype_;
+  Shape shape_;
+  Tensor value_;
+};
+
+std::string shared_name(const Step& step, bool or_node_name) {
+  const std::string& container = step.attr<std::string>("container");
+  const std::string& shared = step.attr<std::string>("shared_name");
+  return fmt::format("{}/{}", container, shared.empty() && or_node_name ? step.node->name : shared);
+}
+
+Tensors variable(const Step& step, RunContext& context, bool or_node_name) {
+  const std::string name = shared_name(step, or_node_name);
+  return {Tensor::resource(context.resources.find_or_put("variable", name, [&]() -> std::shared_ptr<Resource> {
+    return std::make_shared<GraphVariable>(name.substr(1), step.attr<DType>("dtype"), step.attr<Shape>("shape"));
+  }))};
+}
+
+Tensors var_handle(const Step& step, const Tensors&, RunContext& context) { return variable(step, context, false); }
+Tensors ref_variable(const Step& step, const Tensors&, RunContext& context) { return variable(step, context, true); }
+
+VariableResource& referenced(const Tensor& reference) {
+  auto* found = reference.dtype() == DType::kResource && !reference.is_symbolic()
+                    ? dynamic_cast<VariableResource*>(reference.resource_value().get())
+                    : nullptr;
+  if (!found) throw_invalid_argument("the target of an assignment is no variable");
+  return *found;
+}
+
+Tensor plain(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kResource || tensor.is_symbolic()) return tensor;
+  auto* found = dynamic_cast<VariableResource*>(tensor.resource_value().get());
+  return found ? found->read() : tensor;
+}
+
+Tensors assign(const Step& step, const Tensors& inputs, RunContext&) {
+  VariableResource& target = referenced(inputs[0]);
+  const Tensor value = plain(inputs[1]);
+  if (step.attr<bool>("validate_shape") && !target.shape().compatible_with(value.shape())) {
+    throw_invalid_argument(fmt::format("variable '{}' has shape {}; a value of shape {} cannot be assigned to it",
+                                       target.resource_name(), target.shape().to_string(), value.shape().to_string()));
+  }
+  target.assign(value);
+  return {inputs[0]};
+}
+
+template <bool subtract>
+Tensors assign_change(const Step&, const Tensors& inputs, RunContext&) {
+  VariableResource& target = referenced(inputs[0]);
+  target.assign(ops::call1(subtract ? "Sub" : "AddV2", {target.read(), plain(inputs[1])}));
+  return {inputs[0]};
+}
+
+Tensors is_variable_initialized(const Step&, const Tensors& inputs, RunContext&) {
+  return {Tensor::scalar(referenced(inputs[0]).is_initialized())};
+}
+
+Tensors forward(const Step&, const Tensors& inputs, RunContext&) { return inputs; }
+
+Tensors identity(const Step& step, const Tensors& inputs, RunContext&) {
+  const ops::Attr* type = step.attrs.find("T");
+  const DType* dtype = type ? std::get_if<DType>(type) : nullptr;
+  return {dtype && *dtype == DType::kResource ? inputs[0] : plain(inputs[0])};
+}
+
+Tensors nothing(const Step&, const Tensors&, RunContext&) { return {}; }
+
+Tensors unfed_placeholder(const Step& step, const Tensors&, RunContext&) {
+  throw_invalid_argument(fmt::format("a value must be given for the placeholder '{}' ({}{})", step.node->name,
+                                     dtype_name(step.attr<DType>("dtype")), step.attr<Shape>("shape").to_string()));
+}
+
+Tensors call_f(const Step& step, const Tensors& inputs, RunContext& context) {
+  return call_function(step.attr<ops::FunctionName>("f").name, inputs, context);
+}
+
+const std::vector<Shape>* output_shapes(const Step& step) {
+  const ops::Attr* attr = step.attrs.find("output_shapes");
+  const auto* shapes = attr ? std::get_if<std::vector<Shape>>(attr) : nullptr;
+  return shapes && !shapes->empty() ? shapes : nullptr;
+}
+
+Tensors run_if(const Step& step, const Tensors& inputs, RunContext& context) {
+  const Tensors arguments(inputs.begin() + 1, inputs.end());
+  const auto branch = [&](const char* name) {
+    return [&, name] { return call_function(step.attr<ops::FunctionName>(name).name, arguments, context); };
+  };
+  return cond(inputs[0], branch("then_branch"), branch("else_branch"));
+}
+
+Tensors run_while(const Step& step, const Tensors& inputs, RunContext& context) {
+  const std::string& test = step.attr<ops::FunctionName>("cond").name;
+  const std::string& body = step.attr<ops::FunctionName>("body").name;
+  if (!context.recording) {
+    Tensors variables = inputs;
+    for (;;) {
+      const Tensors answer = call_function(test, variables, context);
+      if (answer.size() != 1) throw_invalid_argument("the condition of a loop must give one value");
+      if (!is_true(answer[0])) return variables;
+      variables = call_function(body, variables, context);
+    }
+  }
+  const std::vector<Shape>* shapes = output_shapes(step);
+  return while_loop([&](const Tensors& variables) { return call_function(test, variables, context)[0]; },
+                    [&](const Tensors& variables) { return call_function(body, variables, context); }, inputs,
+                    shapes && shapes->size() == inputs.size() ? *shapes : std::vector<Shape>{});
+}
+
+Tensors run_case(const Step& step, const Tensors& inputs, RunContext& context) {
+  const auto& branches = step.attr<std::vector<ops::FunctionName>>("branches");
+  if (branches.empty()) throw_invalid_argument("a Case without branches");
+  if (inputs[0].is_symbolic()) throw_unimplemented("a Case whose branch is not known cannot be traced");
+  const auto count = static_cast<std::int64_t>(branches.size());
+  const std::int64_t index = inputs[0].item<std::int32_t>();
+  const auto& branch = branches[static_cast<std::size_t>(index < 0 || index >= count ? count - 1 : index)];
+  return call_function(branch.name, Tensors(inputs.begin() + 1, inputs.end()), context);
+}
+
+std::string brief(const Tensor& value, std::int64_t summarize) {
+  if (value.dtype() == DType::kString) {
+    return value.num_elements() > 0 ? fmt::format("[{}]", value.string_values()[0]) : "[]";
+  }
+  if (!value.is_value()) return "[…]";
+  std::string text;
+  const std::int64_t count = std::min(value.num_elements(), summarize < 0 ? value.num_elements() : summarize);
+  if (value.dtype() == DType::kFloat32) {
+    for (float x : value.to_vector<float>()) {
+      if (static_cast<std::int64_t>(std::count(text.begin(), text.end(), ' ')) >= count) break;
+      text += fmt::format("{} ", x);
+    }
+  } else if (value.dtype() == DType::kInt32) {
+    for (std::int32_t x : value.to_vector<std::int32_t>()) {
+      if (static_cast<std::int64_t>(std::count(text.begin(), text.end(), ' ')) >= count) break;
+      text += fmt::format("{} ", x);
+    }
+  } else {
+    text = value.shape().to_string();
+  }
+  if (!text.empty() && text.back() == ' ') text.pop_back();
+  return fmt::format("[{}]", text);
+}
+
+Tensors check_assertion(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (context.recording) return {};  // a model traced anew does not keep the checks of the old one
+  if (is_true(inputs[0])) return {};
+  std::string data;
+  for (std::size_t i = 1; i < inputs.size(); ++i)
+    data += fmt::format(" {}", brief(inputs[i], step.attr<std::int64_t>("summarize")));
+  throw_invalid_argument(fmt::format("assertion failed:{}", data));
+}
+
+Tensors restore(const Step& step, const Tensors& inputs, RunContext& context) {
+  const std::string& prefix = inputs[0].string_values().at(0);
+  if (!context.resources.read_checkpoint || prefix != context.resources.checkpoint_prefix) {
+    throw_invalid_argument(fmt::format("a graph wants to read the checkpoint '{}', which is not its own", prefix));
+  }
+  const std::vector<std::string>& names = inputs[1].string_values();
+  const std::vector<std::string>& slices = inputs[2].string_values();
+  const auto& dtypes = step.attr<std::vector<DType>>("dtypes");
+  if (names.size() != dtypes.size() || slices.size() != dtypes.size()) {
+    throw_invalid_argument(
+        fmt::format("{} names, {} slices and {} dtypes are given", names.size(), slices.size(), dtypes.size()));
+  }
+  Tensors values;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    values.push_back(context.resources.read_checkpoint(names[i], slices[i]));
+    if (values[i].dtype() != dtypes[i]) {
+      throw_invalid_argument(fmt::format("'{}' is {} in the checkpoint, expected {}", names[i],
+                                         dtype_name(values[i].dtype()), dtype_name(dtypes[i])));
+    }
+  }
+  return values;
+}
+
+Tensors print(const Step&, const Tensors& inputs, RunContext&) { return {inputs[0]}; }
+
+}  // namespace
+
+Special find_special(std::string_view op) {
+  static const std::unordered_map<std::string_view, Special> table = {
+      {"VarHandleOp", var_handle},
+      {"VariableV2", ref_variable},
+      {"Variable", ref_variable},
+      {"Assign", assign},
+      {"AssignAdd", assign_change<false>},
+      {"AssignSub", assign_change<true>},
+      {"IsVariableInitialized", is_variable_initialized},
+      {"Identity", identity},
+      {"RefIdentity", identity},
+      {"IdentityN", forward},
+      {"PlaceholderWithDefault", forward},
+      {"NoOp", nothing},
+      {"ControlTrigger", nothing},
+      {"DisableCopyOnRead", nothing},
+      {"PrintV2", nothing},
+      {"Print", print},
+      {"Placeholder", unfed_placeholder},
+      {"PlaceholderV2", unfed_placeholder},
+      {"PartitionedCall", call_f},
+      {"StatefulPartitionedCall", call_f},
+      {"If", run_if},
+      {"StatelessIf", run_if},
+      {"While", run_while},
+      {"StatelessWhile", run_while},
+      {"Case", run_case},
+      {"StatelessCase", run_case},
+      {"Assert", check_assertion},
+      {"RestoreV2", restore},
+  };
+  const auto found = table.find(op);
+  return found != table.end() ? found->second : find_table_operation(op);
+}
+
+}  // namespace lockstep::graph

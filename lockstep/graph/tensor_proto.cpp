@@ -1,0 +1,144 @@
+// TensorProto, in all the ways its writers put values into it.
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/graph_def_internal.h"
+
+namespace lockstep::graph {
+namespace {
+
+constexpr std::size_t kMaxRepeated = std::size_t{256} << 20;
+
+// Typed values, the last one repeated to fill the shape.
+template <typename T, typename Values>
+formats::TensorData repeat(DType dtype, const Shape& shape, std::size_t count, const Values& values,
+                           std::string_view what) {
+  if (count * sizeof(T) > kMaxRepeated && static_cast<std::size_t>(values.size()) < count) {
+    throw_resource_exhausted(fmt::format("{}: a constant of shape {} repeats one value; more than 256 MiB are refused",
+                                         what, shape.to_string()));
+  }
+  std::span<std::byte> bytes;
+  formats::TensorData data = formats::TensorData::allocate(dtype, shape, bytes);
+  const std::size_t given = std::min(count, static_cast<std::size_t>(values.size()));
+  T last{};
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i < given) last = static_cast<T>(values[static_cast<int>(i)]);
+    std::memcpy(bytes.data() + i * sizeof(T), &last, sizeof(T));
+  }
+  return data;
+}
+
+// Pairs (re, im) lie one after the other.
+template <typename T, typename Values>
+formats::TensorData repeat_pairs(DType dtype, const Shape& shape, std::size_t count, const Values& values,
+                                 std::string_view what) {
+  struct Pairs {
+    const Values& values;
+    int size() const { return values.size() / 2; }
+    std::pair<T, T> operator[](int i) const { return {values[2 * i], values[2 * i + 1]}; }
+  };
+  return repeat<std::pair<T, T>>(dtype, shape, count, Pairs{values}, what);
+}
+
+formats::TensorData typed_values(const tensorflow::TensorProto& proto, DType dtype, const Shape& shape,
+                                 std::size_t count, std::string_view what) {
+  switch (dtype) {
+    case DType::kFloat32: return repeat<float>(dtype, shape, count, proto.float_val(), what);
+    case DType::kFloat64: return repeat<double>(dtype, shape, count, proto.double_val(), what);
+    case DType::kInt32: return repeat<std::int32_t>(dtype, shape, count, proto.int_val(), what);
+    case DType::kInt64: return repeat<std::int64_t>(dtype, shape, count, proto.int64_val(), what);
+    case DType::kInt16: return repeat<std::int16_t>(dtype, shape, count, proto.int_val(), what);
+    case DType::kUInt16: return repeat<std::uint16_t>(dtype, shape, count, proto.int_val(), what);
+    case DType::kInt8: return repeat<std::int8_t>(dtype, shape, count, proto.int_val(), what);
+    case DType::kUInt8: return repeat<std::uint8_t>(dtype, shape, count, proto.int_val(), what);
+    case DType::kUInt32: return repeat<std::uint32_t>(dtype, shape, count, proto.uint32_val(), what);
+    case DType::kUInt64: return repeat<std::uint64_t>(dtype, shape, count, proto.uint64_val(), what);
+    case DType::kBool: return repeat<std::uint8_t>(dtype, shape, count, proto.bool_val(), what);
+    case DType::kFloat16:
+    case DType::kBFloat16: return repeat<std::uint16_t>(dtype, shape, count, proto.half_val(), what);
+    case DType::kFloat8E5M2:
+    case DType::kFloat8E4M3FN: return repeat<std::uint8_t>(dtype, shape, count, proto.float8_val(), what);
+    case DType::kComplex64: return repeat_pairs<float>(dtype, shape, count, proto.scomplex_val(), what);
+    case DType::kComplex128: return repeat_pairs<double>(dtype, shape, count, proto.dcomplex_val(), what);
+    default: throw_unimplemented(fmt::format("{}: a constant of type {} cannot be read", what, dtype_name(dtype)));
+  }
+}
+
+Tensor string_tensor(const tensorflow::TensorProto& proto, const Shape& shape, std::size_t count,
+                     std::string_view what) {
+  if (count > kMaxRepeated / sizeof(std::string)) {
+    throw_resource_exhausted(fmt::format("{}: a constant of {} strings is refused", what, count));
+  }
+  std::vector<std::string> values;
+  values.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int at = std::min(static_cast<int>(i), proto.string_val_size() - 1);
+    values.push_back(at < 0 ? std::string() : proto.string_val(at));
+  }
+  return Tensor::strings(std::move(values), shape);
+}
+
+}  // namespace
+
+DType dtype_from_proto(int number) {
+  if (number > 100) number -= 100;
+  return number >= 0 && number <= static_cast<int>(DType::kFloat8E4M3FN) ? static_cast<DType>(number) : DType::kInvalid;
+}
+
+Shape shape_from_proto(const tensorflow::TensorShapeProto& proto) {
+  if (proto.unknown_rank()) return Shape::unknown_rank();
+  Shape shape;
+  for (const auto& dim : proto.dim()) shape.push_back(dim.size() < 0 ? kUnknownDim : dim.size());
+  return shape;
+}
+
+void shape_to_proto(const Shape& shape, tensorflow::TensorShapeProto* proto) {
+  proto->Clear();
+  if (!shape.known_rank()) {
+    proto->set_unknown_rank(true);
+    return;
+  }
+  for (std::int64_t dim : shape.dims()) proto->add_dim()->set_size(dim);
+}
+
+Tensor tensor_from_proto(const tensorflow::TensorProto& proto, std::string_view what, const Owner& owner) {
+  const Shape shape = shape_from_proto(proto.tensor_shape());
+  const auto elements = shape.num_elements();
+  if (!elements) throw_data_loss(fmt::format("{}: a constant of shape {}", what, shape.to_string()));
+  const auto count = static_cast<std::size_t>(*elements);
+  const DType dtype = dtype_from_proto(proto.dtype());
+  if (dtype == DType::kString && proto.tensor_content().empty()) return string_tensor(proto, shape, count, what);
+  const std::size_t size = dtype_size(dtype);
+  if (size == 0) throw_unimplemented(fmt::format("{}: a constant of type {} cannot be read", what, dtype_name(dtype)));
+  const std::string& content = proto.tensor_content();
+  if (content.empty()) return Tensor::from_data(typed_values(proto, dtype, shape, count, what));
+  if (count > content.size() / size || count * size != content.size()) {
+    throw_data_loss(fmt::format("{}: a constant of shape {} and type {} has {} bytes, expected {}", what,
+                                shape.to_string(), dtype_name(dtype), content.size(), count * size));
+  }
+  const auto bytes = std::as_bytes(std::span(content.data(), content.size()));
+  if (!owner || reinterpret_cast<std::uintptr_t>(content.data()) % alignof(std::max_align_t) != 0) {
+    return Tensor::from_data(formats::TensorData::copy_of(dtype, shape, bytes));
+  }
+  formats::TensorData data;
+  data.dtype = dtype;
+  data.shape = shape;
+  data.bytes = bytes;
+  data.owner = owner;
+  return Tensor::from_data(data);
+}
+
+void tensor_to_proto(const Tensor& tensor, tensorflow::TensorProto* proto) {
+  proto->set_dtype(static_cast<tensorflow::DataType>(tensor.dtype()));
+  shape_to_proto(tensor.shape(), proto->mutable_tensor_shape());
+  if (tensor.dtype() == DType::kString) {
+    for (const std::string& value : tensor.string_values()) proto->add_string_val(value);
+    return;
+  }
+  const formats::TensorData data = tensor.to_data();
+  proto->set_tensor_content(data.bytes.data(), data.bytes.size());
+}
+
+}  // namespace lockstep::graph

@@ -1,0 +1,148 @@
+// Tracing: running C++ code on symbols, and keeping the operations it calls as a function.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lockstep/graph/graph_internal.h"
+#include "lockstep/graph/scratch.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep::graph {
+
+class Tracer;
+
+// An output of a node of a graph being traced.
+class Edge : public Symbol {
+ public:
+  Edge(std::shared_ptr<Tracer> tracer, Output output, DType dtype, Shape shape)
+      : Symbol(dtype, std::move(shape)), tracer_(std::move(tracer)), output_(output) {}
+
+  ops::Recorder& recorder() const override;
+  std::optional<Shape> value_as_shape() const override { return as_shape; }
+
+  const std::shared_ptr<Tracer>& tracer() const { return tracer_; }
+  Output output() const { return output_; }
+
+  std::optional<Shape> as_shape;
+  std::shared_ptr<Resource> resource;  // what a captured handle refers to
+
+ private:
+  std::shared_ptr<Tracer> tracer_;
+  Output output_;
+};
+
+// Records operations as nodes of a function's body.
+//   - Values become Const nodes; variables and tables become captures (inputs after the declared ones).
+//   - Tensors of an enclosing tracer become captures.
+//   - Reads and writes of the same resource, and other stateful operations, keep their order by control inputs.
+class Tracer : public ops::Recorder, public std::enable_shared_from_this<Tracer> {
+ public:
+  static std::shared_ptr<Tracer> create(std::string name);
+
+  Tensor input(const TensorSpec& spec);
+  Tensors record(const ops::Op& op, std::span<const Tensor> inputs, const ops::Attrs& attrs) override;
+  // The edge that stands for `tensor` in this graph.
+  Tensor import(const Tensor& tensor);
+  // Makes a function callable from this graph, with all that it calls itself.
+  void add_function(const std::shared_ptr<const Function>& function, const FunctionLibrary& library);
+
+  struct Finished {
+    std::shared_ptr<const Function> function;  // declared inputs, then captures
+    Tensors captures;                          // resources, or tensors of the enclosing tracer
+    FunctionLibrary library;                   // functions it calls
+  };
+  // A name for an inner function, different at each call and the same for the same trace.
+  std::string inner_name(std::string_view kind);
+  // Ends the trace: drops nodes that nothing needs. `names` of results may be empty.
+  Finished finish(const Tensors& results, const std::vector<std::string>& names = {});
+
+ private:
+  friend class TraceScope;
+  explicit Tracer(std::string name) { function_->name = std::move(name); }
+  Output import_output(const Tensor& tensor);
+  int capture(const Tensor& tensor, const void* identity, std::shared_ptr<Resource> resource, std::string name);
+  Output constant(const Tensor& value);
+  void order_effects(Node& node, int id, const ops::Op& op, std::span<const Tensor> inputs);
+  bool encloses(const Tracer* inner) const;
+
+  std::shared_ptr<Function> function_ = std::make_shared<Function>();
+  FunctionLibrary library_;
+  Tensors captures_;
+  std::vector<int> declared_;                         // _Arg nodes of declared inputs
+  std::vector<int> captured_;                         // _Arg nodes of captures
+  std::unordered_map<const void*, int> capture_of_;   // by Resource or Edge
+  std::unordered_map<const void*, int> constant_of_;  // by the tensor's identity
+  Tensors kept_;                                      // keeps identities alive
+  std::unordered_map<const Resource*, int> last_write_;
+  std::unordered_map<const Resource*, std::vector<int>> reads_since_;
+  std::unordered_map<int, std::shared_ptr<Resource>> resource_of_;  // by _Arg node
+  int last_effect_ = -1;
+  int inner_functions_ = 0;
+  Tracer* parent_ = nullptr;
+  bool finished_ = false;
+};
+
+// Makes `tracer` this thread's recorder while it lives.
+class TraceScope {
+ public:
+  explicit TraceScope(const std::shared_ptr<Tracer>& tracer);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+  // The innermost tracer of this thread, or null.
+  static Tracer* current();
+
+ private:
+  std::shared_ptr<Tracer> tracer_;
+  Tracer* previous_;
+  ops::ScopedRecorder recorder_;
+};
+
+// Prefixes the names of nodes recorded on this thread: NameScope("dense") gives "dense/MatMul".
+class NameScope {
+ public:
+  explicit NameScope(std::string_view name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+  static const std::string& current();  // "" or "outer/inner/"
+
+ private:
+  std::size_t previous_;
+};
+
+// A function with what it needs: its captures' values and the functions it calls.
+struct TracedFunction {
+  std::shared_ptr<const Function> function;
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  Tensors captures;
+  FunctionLibrary library;
+};
+
+// Calls fn once with symbols of `inputs` and keeps what it did. Argument names come from the specs' names.
+TracedFunction trace(const std::string& name, const std::function<Tensors(const Tensors&)>& fn,
+                     const std::vector<TensorSpec>& inputs, const std::vector<std::string>& output_names = {});
+
+// A legal argument name near `text`: "Dense 1/Kernel" gives "dense_1_kernel".
+std::string argument_name(std::string_view text);
+
+// Records a call of `function` (whose captures are filled in) where the symbols in `inputs` come from, as a
+// PartitionedCall or StatefulPartitionedCall node.
+Tensors record_call(const TracedFunction& function, const Tensors& inputs);
+
+// Control flow that works on values (a plain C++ loop), while inferring shapes, and while tracing (a
+// While or If node). Variables and outer tensors may be used freely inside. `shapes`, when given, are
+// the loop variables' static shapes where they change from one iteration to the next.
+Tensors while_loop(const std::function<Tensor(const Tensors&)>& cond,
+                   const std::function<Tensors(const Tensors&)>& body, const Tensors& initial,
+                   const std::vector<Shape>& shapes = {});
+Tensors cond(const Tensor& predicate, const std::function<Tensors()>& true_fn,
+             const std::function<Tensors()>& false_fn);
+
+}  // namespace lockstep::graph

@@ -1,0 +1,35 @@
+// Little-endian numbers in byte strings, and sizes in bytes.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace lockstep::io {
+
+static_assert(std::endian::native == std::endian::little, "formats map little-endian bytes as they lie");
+
+// The number at `offset`, or empty when it would pass the end.
+template <typename T>
+std::optional<T> load_le(std::span<const std::byte> bytes, std::size_t offset) {
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+template <typename T>
+void append_le(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+// The least multiple of `multiple` that is no less than `value`.
+constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace lockstep::io

@@ -1,0 +1,214 @@
+#include "lockstep/keras/activations.h"
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::activations {
+namespace {
+
+using Function = std::function<Tensor(const Tensor&)>;
+
+class Named : public Activation {
+ public:
+  Named(std::string name, Function fn) : name_(std::move(name)), fn_(std::move(fn)) {}
+  std::string name() const override { return name_; }
+  Tensor operator()(const Tensor& x) const override { return fn_(x); }
+  Json serialize() const override { return name_; }
+
+ private:
+  std::string name_;
+  Function fn_;
+};
+
+class Custom : public Named {
+ public:
+  using Named::Named;
+  Json serialize() const override {
+    return {{"module", "builtins"}, {"class_name", "function"}, {"config", name()}, {"registered_name", "function"}};
+  }
+};
+
+const std::map<std::string, Function, std::less<>>& table() {
+  static const std::map<std::string, Function, std::less<>> kTable = {
+      {"linear", [](const Tensor& x) { return x; }},
+      {"relu", [](const Tensor& x) { return relu(x); }},
+      {"leaky_relu", [](const Tensor& x) { return leaky_relu(x); }},
+      {"relu6", relu6},
+      {"softmax", [](const Tensor& x) { return softmax(x); }},
+      {"log_softmax", [](const Tensor& x) { return log_softmax(x); }},
+      {"elu", [](const Tensor& x) { return elu(x); }},
+      {"selu", selu},
+      {"celu", [](const Tensor& x) { return celu(x); }},
+      {"gelu", [](const Tensor& x) { return gelu(x); }},
+      {"glu", [](const Tensor& x) { return glu(x); }},
+      {"sigmoid", sigmoid},
+      {"log_sigmoid", log_sigmoid},
+      {"hard_sigmoid", hard_sigmoid},
+      {"silu", silu},
+      {"hard_silu", hard_silu},
+      {"hard_tanh", hard_tanh},
+      {"hard_shrink", [](const Tensor& x) { return hard_shrink(x); }},
+      {"soft_shrink", [](const Tensor& x) { return soft_shrink(x); }},
+      {"tanh_shrink", tanh_shrink},
+      {"mish", mish},
+      {"squareplus", [](const Tensor& x) { return squareplus(x); }},
+      {"sparse_plus", sparse_plus},
+      {"sparse_sigmoid", sparse_sigmoid},
+      {"sparsemax", [](const Tensor& x) { return sparsemax(x); }},
+      {"exponential", exponential},
+      {"softplus", softplus},
+      {"softsign", softsign},
+      {"tanh", tanh},
+  };
+  return kTable;
+}
+
+std::function<ActivationPtr(const Json&)>& layer_factory() {
+  static std::function<ActivationPtr(const Json&)> factory;
+  return factory;
+}
+
+ActivationPtr by_name(std::string name) {
+  if (name == "swish") name = "silu";
+  if (name == "hard_swish") name = "hard_silu";
+  const auto it = table().find(name);
+  if (it != table().end()) return std::make_shared<Named>(it->first, it->second);
+  std::vector<std::string> known;
+  for (const auto& [key, fn] : table()) known.push_back(key);
+  keras::throw_unknown_object("activation", name, known);
+}
+
+Tensor zeros(const Tensor& x) { return ops::zeros_like(x); }
+
+}  // namespace
+
+ActivationPtr get(const ActivationArg& identifier) {
+  if (identifier.empty()) return by_name("linear");
+  if (auto object = identifier.object()) return object;
+  if (const std::string* name = identifier.name()) return by_name(*name);
+  const auto object = keras::parse_object_config(*identifier.config());
+  if (!object) throw_invalid_argument(fmt::format("{} is no activation", dump_json(*identifier.config())));
+  if (object->class_name == "function") {
+    if (object->config.is_string()) return by_name(object->config.get<std::string>());
+    throw_invalid_argument(fmt::format("{} is no activation function", dump_json(*identifier.config())));
+  }
+  if (layer_factory()) return layer_factory()(*identifier.config());
+  throw_invalid_argument(fmt::format("{} is no activation", dump_json(*identifier.config())));
+}
+
+Json serialize(const ActivationPtr& activation) { return activation ? activation->serialize() : Json("linear"); }
+bool is_linear(const ActivationPtr& activation) { return !activation || activation->name() == "linear"; }
+ActivationPtr custom(std::string name, Function fn) { return std::make_shared<Custom>(std::move(name), std::move(fn)); }
+void set_layer_factory(std::function<ActivationPtr(const Json&)> factory) { layer_factory() = std::move(factory); }
+
+Tensor relu(const Tensor& x, double negative_slope, std::optional<double> max_value, double threshold) {
+  if (negative_slope != 0.0) {
+    if (!max_value && threshold == 0) return ops::leaky_relu(x, negative_slope);
+    Tensor negative = ops::relu(threshold != 0 ? ops::neg(x) + threshold : ops::neg(x));
+    Tensor positive = threshold != 0 ? x * ops::cast(ops::greater(x, threshold), x.dtype()) : ops::relu(x);
+    if (max_value) positive = ops::minimum(positive, *max_value);
+    return positive - negative * negative_slope;
+  }
+  Tensor y = threshold != 0 ? x * ops::cast(ops::greater(x, threshold), x.dtype())
+                            : (max_value && *max_value == 6 ? ops::relu6(x) : ops::relu(x));
+  if (max_value && !(threshold == 0 && *max_value == 6)) y = ops::clip_by_value(y, 0.0, *max_value);
+  return y;
+}
+
+Tensor leaky_relu(const Tensor& x, double negative_slope) { return ops::leaky_relu(x, negative_slope); }
+Tensor relu6(const Tensor& x) { return ops::relu6(x); }
+
+Tensor softmax(const Tensor& x, int axis) {
+  Tensor y = ops::softmax(x, axis);
+  y.set_logits(x);
+  return y;
+}
+
+Tensor log_softmax(const Tensor& x, int axis) { return ops::log_softmax(x, axis); }
+
+Tensor elu(const Tensor& x, double alpha) {
+  Tensor y = ops::elu(x);
+  return alpha == 1.0 ? y : ops::where(ops::greater(x, 0.0), y, y * alpha);
+}
+
+Tensor selu(const Tensor& x) { return ops::selu(x); }
+
+Tensor celu(const Tensor& x, double alpha) {
+  return ops::maximum(x, 0.0) + ops::minimum(ops::expm1(x / alpha) * alpha, 0.0);
+}
+
+Tensor gelu(const Tensor& x, bool approximate) {
+  if (approximate) {
+    return x * 0.5 * (ops::tanh((x + ops::pow(x, 3.0) * 0.044715) * 0.7978845608028654) + 1.0);
+  }
+  return x * 0.5 * (ops::erf(x / 1.4142135623730951) + 1.0);
+}
+
+Tensor glu(const Tensor& x, int axis) {
+  const Tensors halves = ops::split(x, 2, axis);
+  return halves[0] * ops::sigmoid(halves[1]);
+}
+
+Tensor sigmoid(const Tensor& x) {
+  Tensor y = ops::sigmoid(x);
+  y.set_logits(x);
+  return y;
+}
+
+Tensor log_sigmoid(const Tensor& x) { return ops::neg(ops::softplus(ops::neg(x))); }
+Tensor hard_sigmoid(const Tensor& x) { return ops::relu6(x + 3.0) / 6.0; }
+Tensor silu(const Tensor& x) { return x * ops::sigmoid(x); }
+Tensor hard_silu(const Tensor& x) { return x * hard_sigmoid(x); }
+Tensor hard_tanh(const Tensor& x) { return ops::clip_by_value(x, -1.0, 1.0); }
+Tensor hard_shrink(const Tensor& x, double threshold) {
+  return ops::where(ops::greater(ops::abs(x), threshold), x, zeros(x));
+}
+Tensor soft_shrink(const Tensor& x, double threshold) {
+  return ops::where(ops::greater(x, threshold), x - threshold,
+                    ops::where(ops::less(x, -threshold), x + threshold, zeros(x)));
+}
+Tensor tanh_shrink(const Tensor& x) { return x - ops::tanh(x); }
+Tensor threshold(const Tensor& x, double threshold, double default_value) {
+  return ops::where(ops::greater(x, threshold), x, zeros(x) + default_value);
+}
+Tensor mish(const Tensor& x) { return x * ops::tanh(ops::softplus(x)); }
+Tensor squareplus(const Tensor& x, double b) { return (x + ops::sqrt(ops::square(x) + b)) / 2.0; }
+
+Tensor sparse_plus(const Tensor& x) {
+  return ops::where(ops::less_equal(x, -1.0), zeros(x), ops::where(ops::less(x, 1.0), ops::square(x + 1.0) * 0.25, x));
+}
+
+Tensor sparse_sigmoid(const Tensor& x) {
+  return ops::where(ops::less_equal(x, -1.0), zeros(x),
+                    ops::where(ops::greater_equal(x, 1.0), ops::ones_like(x), (x + 1.0) * 0.5));
+}
+
+Tensor sparsemax(const Tensor& x, int axis) {
+  const Tensor sorted = ops::sort(x, axis, true);
+  const Tensor sums = ops::cumsum(sorted, axis);
+  const int at = axis < 0 ? axis + x.rank() : axis;
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.rank()), 1);
+  shape[static_cast<std::size_t>(at)] = -1;
+  const Tensor rank = ops::reshape(
+      ops::cast(ops::range(ops::constant(1, DType::kInt32), ops::dim_of(x, at) + 1.0, ops::constant(1, DType::kInt32)),
+                x.dtype()),
+      shape);
+  const Tensor support = ops::greater(sorted * rank - sums + 1.0, 0.0);
+  const Tensor count = ops::reduce_sum(ops::cast(support, x.dtype()), ops::Ints{at}, true);
+  // Keras adds up the running sums of the support, not its values, so what it gives does not always add up to one.
+  const Tensor total = ops::reduce_sum(ops::where(support, sums, zeros(sums)), ops::Ints{at}, true);
+  return ops::maximum(x - (total - 1.0) / count, 0.0);
+}
+
+Tensor exponential(const Tensor& x) { return ops::exp(x); }
+Tensor softplus(const Tensor& x) { return ops::softplus(x); }
+Tensor softsign(const Tensor& x) { return ops::softsign(x); }
+Tensor tanh(const Tensor& x) { return ops::tanh(x); }
+
+}  // namespace lockstep::activations

@@ -1,0 +1,71 @@
+// keras.activations: functions of a tensor, and how layers name them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/keras/object_config.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::activations {
+
+// What a layer applies to its output: a function of this page, a function of the user's, or a layer.
+class Activation {
+ public:
+  virtual ~Activation() = default;
+  virtual std::string name() const = 0;
+  virtual Tensor operator()(const Tensor& x) const = 0;
+  // What Keras writes in the layer's config: the name, or an object.
+  virtual Json serialize() const = 0;
+  // The layer behind it, when it is one (keras::Layer as void, to keep this page below layers).
+  virtual std::shared_ptr<void> layer() const { return nullptr; }
+};
+
+using ActivationPtr = std::shared_ptr<Activation>;
+using ActivationArg = keras::ObjectArg<Activation>;
+
+// From "relu", "swish" (which is "silu"), a config or an object; nothing is "linear". Throws
+// InvalidArgument for an unknown name, with the nearest known one.
+ActivationPtr get(const ActivationArg& identifier);
+Json serialize(const ActivationPtr& activation);
+bool is_linear(const ActivationPtr& activation);
+// A function of the user's; it is written as a custom function of this name.
+ActivationPtr custom(std::string name, std::function<Tensor(const Tensor&)> fn);
+// Makes an activation of a layer's config; set by the layers' registry.
+void set_layer_factory(std::function<ActivationPtr(const Json& object)> factory);
+
+// Formulas: Keras 3.15. Softmax and sigmoid note their input as the result's logits().
+Tensor relu(const Tensor& x, double negative_slope = 0.0, std::optional<double> max_value = std::nullopt,
+            double threshold = 0.0);
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.2);
+Tensor relu6(const Tensor& x);
+Tensor softmax(const Tensor& x, int axis = -1);
+Tensor log_softmax(const Tensor& x, int axis = -1);
+Tensor elu(const Tensor& x, double alpha = 1.0);
+Tensor selu(const Tensor& x);
+Tensor celu(const Tensor& x, double alpha = 1.0);
+Tensor gelu(const Tensor& x, bool approximate = false);
+Tensor glu(const Tensor& x, int axis = -1);
+Tensor sigmoid(const Tensor& x);
+Tensor log_sigmoid(const Tensor& x);
+Tensor hard_sigmoid(const Tensor& x);                         // relu6(x + 3) / 6
+Tensor silu(const Tensor& x);                                 // x · sigmoid(x)
+Tensor hard_silu(const Tensor& x);                            // x · hard_sigmoid(x)
+Tensor hard_tanh(const Tensor& x);                            // clip(x, -1, 1)
+Tensor hard_shrink(const Tensor& x, double threshold = 0.5);  // x where |x| > threshold, else 0
+Tensor soft_shrink(const Tensor& x, double threshold = 0.5);  // sign(x) · max(|x| - threshold, 0)
+Tensor tanh_shrink(const Tensor& x);                          // x - tanh(x)
+Tensor threshold(const Tensor& x, double threshold, double default_value);
+Tensor mish(const Tensor& x);                      // x · tanh(softplus(x))
+Tensor squareplus(const Tensor& x, double b = 4);  // (x + √(x² + b)) / 2
+Tensor sparse_plus(const Tensor& x);
+Tensor sparse_sigmoid(const Tensor& x);
+Tensor sparsemax(const Tensor& x, int axis = -1);
+Tensor exponential(const Tensor& x);
+Tensor softplus(const Tensor& x);
+Tensor softsign(const Tensor& x);
+Tensor tanh(const Tensor& x);
+
+}  // namespace lockstep::activations

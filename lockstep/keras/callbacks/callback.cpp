@@ -1,0 +1,158 @@
+#include "lockstep/keras/callbacks/callback.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::keras {
+namespace {
+
+LogItems items(const Logs& logs) { return LogItems(logs.begin(), logs.end()); }
+
+class FunctionCallback : public Callback {
+ public:
+  explicit FunctionCallback(LambdaCallbackOptions options) : options_(std::move(options)) {}
+  void on_train_begin(const Logs& logs) override {
+    if (options_.on_train_begin) options_.on_train_begin(logs);
+  }
+  void on_train_end(const Logs& logs) override {
+    if (options_.on_train_end) options_.on_train_end(logs);
+  }
+  void on_epoch_begin(int epoch, const Logs& logs) override {
+    if (options_.on_epoch_begin) options_.on_epoch_begin(epoch, logs);
+  }
+  void on_epoch_end(int epoch, Logs& logs) override {
+    if (options_.on_epoch_end) options_.on_epoch_end(epoch, logs);
+  }
+  void on_train_batch_begin(std::int64_t batch, const Logs& logs) override {
+    if (options_.on_train_batch_begin) options_.on_train_batch_begin(batch, logs);
+  }
+  void on_train_batch_end(std::int64_t batch, const Logs& logs) override {
+    if (options_.on_train_batch_end) options_.on_train_batch_end(batch, logs);
+  }
+
+ private:
+  LambdaCallbackOptions options_;
+};
+
+}  // namespace
+
+void History::on_train_begin(const Logs&) {
+  epoch.clear();
+  history.clear();
+}
+
+void History::on_epoch_end(int epoch_index, Logs& logs) {
+  epoch.push_back(epoch_index);
+  for (const auto& [name, value] : logs) {
+    auto known = std::find_if(history.begin(), history.end(), [&](const auto& item) { return item.first == name; });
+    if (known == history.end()) known = history.insert(history.end(), {name, {}});
+    known->second.push_back(value);
+  }
+}
+
+CallbackState History::save_state() const { return {{{"epoch", epoch}, {"history", history}}, {}}; }
+
+void History::restore_state(const CallbackState& state) {
+  epoch = state.values.at("epoch").get<std::vector<int>>();
+  history = state.values.at("history").get<std::vector<std::pair<std::string, std::vector<LogValue>>>>();
+}
+
+std::vector<double> History::operator[](const std::string& name) const {
+  std::string names;
+  for (const auto& [key, values] : history) {
+    if (key == name) return std::vector<double>(values.begin(), values.end());
+    names += (names.empty() ? "" : ", ") + key;
+  }
+  throw_not_found(fmt::format("history has no '{}'; it has: {}", name, names));
+}
+
+ProgbarLogger::ProgbarLogger(std::ostream* out) : out_(out ? out : &std::cout) {}
+
+void ProgbarLogger::reset() {
+  seen_ = 0;
+  bar_ =
+      std::make_unique<ProgressBar>(*out_, params_.steps, params_.verbose, out_ == &std::cout && stdout_is_terminal());
+}
+
+void ProgbarLogger::update(std::int64_t batch, const Logs& logs) {
+  seen_ = batch + 1;
+  bar_->update(seen_, items(logs), false);
+}
+
+void ProgbarLogger::finalize(const Logs& logs) {
+  if (!params_.steps) bar_->set_target(seen_);
+  bar_->update(params_.steps.value_or(seen_), items(logs), true);
+}
+
+void ProgbarLogger::on_train_begin(const Logs&) { in_fit_ = true; }
+void ProgbarLogger::on_epoch_begin(int epoch, const Logs&) {
+  reset();
+  if (params_.verbose != 0 && params_.epochs > 1)
+    *out_ << fmt::format("Epoch {}/{}\n", epoch + 1, params_.epochs) << std::flush;
+}
+void ProgbarLogger::on_epoch_end(int, Logs& logs) { finalize(logs); }
+void ProgbarLogger::on_train_batch_end(std::int64_t batch, const Logs& logs) { update(batch, logs); }
+void ProgbarLogger::on_test_begin(const Logs&) {
+  if (!in_fit_) reset();
+}
+void ProgbarLogger::on_test_batch_end(std::int64_t batch, const Logs& logs) {
+  if (!in_fit_) update(batch, logs);
+}
+void ProgbarLogger::on_test_end(const Logs& logs) {
+  if (!in_fit_) finalize(logs);
+}
+void ProgbarLogger::on_predict_begin(const Logs&) { reset(); }
+void ProgbarLogger::on_predict_batch_end(std::int64_t batch, const Logs&) { update(batch, {}); }
+void ProgbarLogger::on_predict_end(const Logs&) { finalize({}); }
+
+CallbackPtr LambdaCallback(LambdaCallbackOptions options) {
+  return std::make_shared<FunctionCallback>(std::move(options));
+}
+
+CallbackList::CallbackList(std::vector<CallbackPtr> callbacks, Trainer* trainer, CallbackParams params)
+    : callbacks_(std::move(callbacks)), params_(params) {
+  for (const CallbackPtr& callback : callbacks_) {
+    callback->set_params(params_);
+    callback->set_trainer(trainer);
+  }
+}
+
+CallbackState CallbackList::save_state() const {
+  CallbackState all{Json::array(), {}};
+  for (std::size_t i = 0; i < callbacks_.size(); ++i) {
+    CallbackState one = callbacks_[i]->save_state();
+    all.values.push_back({{"class", callbacks_[i]->class_name()}, {"values", std::move(one.values)}});
+    for (auto& [name, tensor] : one.tensors) all.tensors.emplace_back(fmt::format("{}/{}", i, name), std::move(tensor));
+  }
+  return all;
+}
+
+void CallbackList::restore_state(const CallbackState& state) {
+  std::map<std::string, std::vector<std::size_t>> saved;  // places of each class, the next first
+  for (std::size_t i = state.values.size(); i-- > 0;)
+    saved[state.values[i].at("class").get<std::string>()].push_back(i);
+  for (const CallbackPtr& callback : callbacks_) {
+    auto& places = saved[callback->class_name()];
+    if (places.empty()) continue;
+    const std::size_t place = places.back();
+    places.pop_back();
+    CallbackState one{state.values[place].at("values"), {}};
+    if (one.values.is_null()) continue;
+    const std::string start = fmt::format("{}/", place);
+    for (const auto& [name, tensor] : state.tensors) {
+      if (name.starts_with(start)) one.tensors.emplace_back(name.substr(start.size()), tensor);
+    }
+    callback->restore_state(one);
+  }
+}
+
+void CallbackList::set_steps(std::int64_t steps) {
+  params_.steps = steps;
+  for (const CallbackPtr& callback : callbacks_) callback->set_params(params_);
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,51 @@
+// What callbacks are told: names and numbers so far.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/keras/callbacks/log_value.h"
+
+namespace lockstep::keras {
+
+// A map that keeps the order in which names came. fit gives those of training by name, then those of validation, then
+// what callbacks add, as Keras does.
+class Logs {
+ public:
+  using value_type = std::pair<std::string, LogValue>;
+  using iterator = std::vector<value_type>::iterator;
+  using const_iterator = std::vector<value_type>::const_iterator;
+
+  Logs() = default;
+  Logs(std::initializer_list<value_type> items) {
+    for (const auto& [name, value] : items) (*this)[name] = value;
+  }
+
+  iterator begin() { return items_.begin(); }
+  iterator end() { return items_.end(); }
+  const_iterator begin() const { return items_.begin(); }
+  const_iterator end() const { return items_.end(); }
+  bool empty() const { return items_.empty(); }
+  std::size_t size() const { return items_.size(); }
+
+  const_iterator find(std::string_view name) const {
+    return std::find_if(begin(), end(), [name](const value_type& item) { return item.first == name; });
+  }
+  bool contains(std::string_view name) const { return find(name) != end(); }
+  std::size_t count(std::string_view name) const { return contains(name) ? 1 : 0; }
+  LogValue& operator[](const std::string& name) {
+    const auto known =
+        std::find_if(items_.begin(), items_.end(), [&](const value_type& item) { return item.first == name; });
+    return known != items_.end() ? known->second : items_.emplace_back(name, LogValue()).second;
+  }
+
+ private:
+  std::vector<value_type> items_;
+};
+
+}  // namespace lockstep::keras

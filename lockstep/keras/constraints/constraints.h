@@ -1,0 +1,37 @@
+// keras.constraints: what a weight is brought back to after each update.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/keras/object_config.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::constraints {
+
+class Constraint {
+ public:
+  virtual ~Constraint() = default;
+  virtual std::string class_name() const = 0;
+  virtual Tensor operator()(const Tensor& w) const = 0;
+  virtual Json config() const = 0;
+};
+
+using ConstraintPtr = std::shared_ptr<Constraint>;
+using ConstraintArg = keras::ObjectArg<Constraint>;
+
+// From "max_norm", "MaxNorm", …, a config or an object; null for nothing. Throws InvalidArgument for an
+// unknown name.
+ConstraintPtr get(const ConstraintArg& identifier);
+Json serialize(const ConstraintPtr& constraint);
+
+using Axes = std::vector<std::int64_t>;
+
+ConstraintPtr MaxNorm(double max_value = 2, Axes axis = {0});  // w · clip(‖w‖, 0, max) / (1e-7 + ‖w‖)
+// w · (rate · clip(‖w‖, min, max) + (1 - rate) · ‖w‖) / (1e-7 + ‖w‖)
+ConstraintPtr MinMaxNorm(double min_value = 0.0, double max_value = 1.0, double rate = 1.0, Axes axis = {0});
+ConstraintPtr NonNeg();                   // max(w, 0)
+ConstraintPtr UnitNorm(Axes axis = {0});  // w / (1e-7 + ‖w‖)
+
+}  // namespace lockstep::constraints

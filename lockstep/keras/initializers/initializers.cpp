@@ -1,0 +1,306 @@
+#include "lockstep/keras/initializers/initializers.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/initializers/orthogonal_internal.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/random/random.h"
+
+namespace lockstep::initializers {
+namespace {
+
+constexpr double kTruncatedStddev = 0.8796256610342398;  // of a unit normal cut at two standard deviations
+
+Json axes_config(const std::optional<Axes>& axes) { return axes ? Json(*axes) : Json(nullptr); }
+
+// A seed as given and as used: drawn at construction when there is none.
+class SeedHolder {
+ public:
+  explicit SeedHolder(const random::Seed& seed) : given_(seed), used_(seed) {
+    if (std::holds_alternative<std::monostate>(seed)) used_ = random::make_default_seed();
+  }
+  const random::Seed& used() const { return used_; }
+  Json config() const {
+    if (const auto* number = std::get_if<std::int64_t>(&given_)) return *number;
+    if (const auto* generator = std::get_if<random::SeedGeneratorPtr>(&given_); generator && *generator) {
+      Json object = keras::object_config("keras.random", "SeedGenerator", (*generator)->config());
+      return object;
+    }
+    return nullptr;
+  }
+
+ private:
+  random::Seed given_, used_;
+};
+
+DType floating(std::string_view who, DType dtype) {
+  if (!is_floating(dtype)) {
+    throw_invalid_argument(fmt::format("{}: dtype {} was given, expected a floating one", who, dtype_name(dtype)));
+  }
+  return dtype;
+}
+
+class VarianceScalingInitializer : public Initializer {
+ public:
+  VarianceScalingInitializer(std::string class_name, VarianceScalingOptions options)
+      : class_name_(std::move(class_name)), options_(std::move(options)), seed_(options_.seed) {
+    if (options_.distribution == "normal") options_.distribution = "truncated_normal";
+    check();
+  }
+  VarianceScalingInitializer(const VarianceScalingInitializer& other, const Axes& input_axes, const Axes& output_axes)
+      : class_name_(other.class_name_), options_(other.options_), seed_(other.seed_) {
+    if (!options_.input_axes) options_.input_axes = input_axes;
+    if (!options_.output_axes) options_.output_axes = output_axes;
+  }
+
+  std::string class_name() const override { return class_name_; }
+
+  Tensor operator()(const Shape& shape, DType dtype) const override {
+    floating(class_name_, dtype);
+    const double scale = options_.scale / std::max(1.0, fan(shape));
+    if (options_.distribution == "uniform") {
+      const double limit = std::sqrt(3.0 * scale);
+      return random::uniform(shape, -limit, limit, dtype, seed_.used());
+    }
+    if (options_.distribution == "untruncated_normal") {
+      return random::normal(shape, 0.0, std::sqrt(scale), dtype, seed_.used());
+    }
+    return random::truncated_normal(shape, 0.0, std::sqrt(scale) / kTruncatedStddev, dtype, seed_.used());
+  }
+
+  Json config() const override {
+    Json config = {{"seed", seed_.config()}};
+    if (class_name_ == "VarianceScaling") {
+      config["scale"] = options_.scale;
+      config["mode"] = options_.mode;
+      config["distribution"] = options_.distribution;
+    }
+    config["input_axes"] = axes_config(options_.input_axes);
+    config["output_axes"] = axes_config(options_.output_axes);
+    return config;
+  }
+
+ private:
+  void check() const {
+    if (!(options_.scale > 0)) throw_invalid_argument(fmt::format("{}: scale must be positive", class_name_));
+    if (options_.mode != "fan_in" && options_.mode != "fan_out" && options_.mode != "fan_avg") {
+      throw_invalid_argument(
+          fmt::format("{}: mode '{}', expected fan_in, fan_out or fan_avg", class_name_, options_.mode));
+    }
+    if (options_.distribution != "uniform" && options_.distribution != "truncated_normal" &&
+        options_.distribution != "untruncated_normal") {
+      throw_invalid_argument(
+          fmt::format("{}: distribution '{}', expected truncated_normal, untruncated_normal or uniform", class_name_,
+                      options_.distribution));
+    }
+  }
+
+  double fan(const Shape& shape) const {
+    auto [in, out] = compute_fans(shape);
+    if (options_.input_axes && options_.output_axes) {
+      const auto product = [&](const Axes& axes) {
+        double size = 1;
+        for (std::int64_t axis : axes) {
+          if (axis < -shape.rank() || axis >= shape.rank()) {
+            throw_invalid_argument(
+                fmt::format("{}: axis {} is outside of shape {}", class_name_, axis, shape.to_string()));
+          }
+          size *= static_cast<double>(shape[static_cast<int>(axis)]);
+        }
+        return size;
+      };
+      in = product(*options_.input_axes);
+      out = product(*options_.output_axes);
+    }
+    return options_.mode == "fan_in" ? in : options_.mode == "fan_out" ? out : (in + out) / 2.0;
+  }
+
+  std::string class_name_;
+  VarianceScalingOptions options_;
+  SeedHolder seed_;
+};
+
+InitializerPtr fan_scaled(const char* class_name, double scale, const char* mode, const char* distribution,
+                          FanOptions options) {
+  return std::make_shared<VarianceScalingInitializer>(
+      class_name, VarianceScalingOptions{scale, mode, distribution, std::move(options.seed),
+                                         std::move(options.input_axes), std::move(options.output_axes)});
+}
+
+class NormalInitializer : public Initializer {
+ public:
+  NormalInitializer(bool truncated, RandomNormalOptions options)
+      : truncated_(truncated), options_(std::move(options)), seed_(options_.seed) {}
+  std::string class_name() const override { return truncated_ ? "TruncatedNormal" : "RandomNormal"; }
+  Tensor operator()(const Shape& shape, DType dtype) const override {
+    floating(class_name(), dtype);
+    return (truncated_ ? random::truncated_normal : random::normal)(shape, options_.mean, options_.stddev, dtype,
+                                                                    seed_.used());
+  }
+  Json config() const override {
+    return {{"seed", seed_.config()}, {"mean", options_.mean}, {"stddev", options_.stddev}};
+  }
+
+ private:
+  bool truncated_;
+  RandomNormalOptions options_;
+  SeedHolder seed_;
+};
+
+class UniformInitializer : public Initializer {
+ public:
+  explicit UniformInitializer(RandomUniformOptions options) : options_(std::move(options)), seed_(options_.seed) {}
+  std::string class_name() const override { return "RandomUniform"; }
+  Tensor operator()(const Shape& shape, DType dtype) const override {
+    return random::uniform(shape, options_.minval, options_.maxval, floating("RandomUniform", dtype), seed_.used());
+  }
+  Json config() const override {
+    return {{"seed", seed_.config()}, {"minval", options_.minval}, {"maxval", options_.maxval}};
+  }
+
+ private:
+  RandomUniformOptions options_;
+  SeedHolder seed_;
+};
+
+class OrthogonalInitializer : public Initializer {
+ public:
+  explicit OrthogonalInitializer(OrthogonalOptions options) : options_(std::move(options)), seed_(options_.seed) {}
+  std::string class_name() const override { return "Orthogonal"; }
+  Tensor operator()(const Shape& shape, DType dtype) const override {
+    if (shape.rank() < 2) {
+      throw_invalid_argument(
+          fmt::format("Orthogonal: shape {} was given, expected two axes or more", shape.to_string()));
+    }
+    const std::int64_t cols = shape[-1], rows = cols == 0 ? 0 : *shape.num_elements() / cols;
+    const std::int64_t tall = std::max(rows, cols), wide = std::min(rows, cols);
+    const Tensor noise = random::normal(Shape{tall, wide}, 0.0, 1.0, DType::kFloat32, seed_.used());
+    std::vector<float> q = orthonormal_columns(noise.to_vector<float>(), tall, wide);
+    if (rows < cols) q = transposed(q, tall, wide);
+    for (float& value : q) value *= static_cast<float>(options_.gain);
+    return random::from_floats(q, shape, floating("Orthogonal", dtype));
+  }
+  Json config() const override { return {{"seed", seed_.config()}, {"gain", options_.gain}}; }
+
+ private:
+  OrthogonalOptions options_;
+  SeedHolder seed_;
+};
+
+class IdentityInitializer : public Initializer {
+ public:
+  explicit IdentityInitializer(double gain) : gain_(gain) {}
+  std::string class_name() const override { return "Identity"; }
+  Tensor operator()(const Shape& shape, DType dtype) const override {
+    if (shape.rank() != 2) {
+      throw_invalid_argument(fmt::format("Identity: shape {} was given, expected two axes", shape.to_string()));
+    }
+    std::vector<float> values(static_cast<std::size_t>(*shape.num_elements()));
+    for (std::int64_t i = 0; i < std::min(shape[0], shape[1]); ++i) {
+      values[static_cast<std::size_t>(i * shape[1] + i)] = static_cast<float>(gain_);
+    }
+    return ops::cast(Tensor::from_vector(values, shape), dtype);
+  }
+  // Keras records only constructor arguments that it can write: {} for the default gain.
+  Json config() const override { return gain_ == 1.0 ? Json::object() : Json{{"gain", gain_}}; }
+
+ private:
+  double gain_;
+};
+
+class ConstantInitializer : public Initializer {
+ public:
+  ConstantInitializer(std::string class_name, double value) : class_name_(std::move(class_name)), value_(value) {}
+  explicit ConstantInitializer(Tensor value) : class_name_("Constant"), tensor_(std::move(value)) {}
+  std::string class_name() const override { return class_name_; }
+  Tensor operator()(const Shape& shape, DType dtype) const override {
+    if (!tensor_.defined()) return Tensor::full(shape, value_, dtype);
+    return ops::broadcast_to(ops::cast(tensor_, dtype), shape.dims());
+  }
+  Json config() const override;
+
+ private:
+  std::string class_name_;
+  double value_ = 0;
+  Tensor tensor_;
+};
+
+// Nested lists of a dense tensor's values, as NumPy's tolist() gives them.
+Json nested_list(const std::vector<double>& values, const Shape& shape, int axis, std::size_t& at) {
+  Json list = Json::array();
+  for (std::int64_t i = 0; i < shape[axis]; ++i) {
+    if (axis + 1 == shape.rank()) {
+      list.push_back(values[at++]);
+    } else {
+      list.push_back(nested_list(values, shape, axis + 1, at));
+    }
+  }
+  return list;
+}
+
+Json ConstantInitializer::config() const {
+  if (class_name_ != "Constant") return Json::object();
+  if (!tensor_.defined()) return {{"value", value_}};
+  const std::vector<double> values = ops::cast(tensor_, DType::kFloat64).to_vector<double>();
+  if (tensor_.rank() == 0) return {{"value", values[0]}};
+  std::size_t at = 0;
+  return {{"value",
+           {{"class_name", "__numpy__"},
+            {"config",
+             {{"value", nested_list(values, tensor_.shape(), 0, at)},
+              {"dtype", std::string(dtype_name(tensor_.dtype()))}}}}}};
+}
+
+}  // namespace
+
+std::pair<double, double> compute_fans(const Shape& shape) {
+  if (shape.rank() == 0) return {1, 1};
+  if (shape.rank() == 1) return {static_cast<double>(shape[0]), static_cast<double>(shape[0])};
+  double receptive = 1;
+  for (int axis = 0; axis < shape.rank() - 2; ++axis) receptive *= static_cast<double>(shape[axis]);
+  return {static_cast<double>(shape[-2]) * receptive, static_cast<double>(shape[-1]) * receptive};
+}
+
+InitializerPtr VarianceScaling(VarianceScalingOptions options) {
+  return std::make_shared<VarianceScalingInitializer>("VarianceScaling", std::move(options));
+}
+InitializerPtr GlorotUniform(FanOptions o) {
+  return fan_scaled("GlorotUniform", 1, "fan_avg", "uniform", std::move(o));
+}
+InitializerPtr GlorotNormal(FanOptions o) {
+  return fan_scaled("GlorotNormal", 1, "fan_avg", "truncated_normal", std::move(o));
+}
+InitializerPtr HeUniform(FanOptions o) { return fan_scaled("HeUniform", 2, "fan_in", "uniform", std::move(o)); }
+InitializerPtr HeNormal(FanOptions o) { return fan_scaled("HeNormal", 2, "fan_in", "truncated_normal", std::move(o)); }
+InitializerPtr LecunUniform(FanOptions o) { return fan_scaled("LecunUniform", 1, "fan_in", "uniform", std::move(o)); }
+InitializerPtr LecunNormal(FanOptions o) {
+  return fan_scaled("LecunNormal", 1, "fan_in", "truncated_normal", std::move(o));
+}
+InitializerPtr RandomNormal(RandomNormalOptions options) {
+  return std::make_shared<NormalInitializer>(false, std::move(options));
+}
+InitializerPtr TruncatedNormal(RandomNormalOptions options) {
+  return std::make_shared<NormalInitializer>(true, std::move(options));
+}
+InitializerPtr RandomUniform(RandomUniformOptions options) {
+  return std::make_shared<UniformInitializer>(std::move(options));
+}
+InitializerPtr Orthogonal(OrthogonalOptions options) {
+  return std::make_shared<OrthogonalInitializer>(std::move(options));
+}
+InitializerPtr Identity(double gain) { return std::make_shared<IdentityInitializer>(gain); }
+InitializerPtr Zeros() { return std::make_shared<ConstantInitializer>("Zeros", 0.0); }
+InitializerPtr Ones() { return std::make_shared<ConstantInitializer>("Ones", 1.0); }
+InitializerPtr Constant(double value) { return std::make_shared<ConstantInitializer>("Constant", value); }
+InitializerPtr Constant(Tensor value) { return std::make_shared<ConstantInitializer>(std::move(value)); }
+
+InitializerPtr with_axes(const InitializerPtr& initializer, const Axes& input_axes, const Axes& output_axes) {
+  const auto* scaling = dynamic_cast<const VarianceScalingInitializer*>(initializer.get());
+  if (!scaling) return initializer;
+  return std::make_shared<VarianceScalingInitializer>(*scaling, input_axes, output_axes);
+}
+
+}  // namespace lockstep::initializers

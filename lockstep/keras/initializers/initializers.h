@@ -1,0 +1,96 @@
+// keras.initializers: how variables get their first values.
+//
+// Each function makes an initializer; options carry Keras's keyword names and defaults. A random one
+// without a seed draws its seed from Python's generator when it is made (random/seeds.h), so a model
+// built after set_random_seed(s) starts from the very weights Keras would give it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/keras/object_config.h"
+#include "lockstep/random/seed_generator.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::initializers {
+
+class Initializer {
+ public:
+  virtual ~Initializer() = default;
+  virtual std::string class_name() const = 0;
+  // Same initializer and shape, same values, unless its seed is a SeedGenerator. dtype: floating for the
+  // random ones. Throws InvalidArgument for a shape or dtype it does not do.
+  virtual Tensor operator()(const Shape& shape, DType dtype = DType::kFloat32) const = 0;
+  virtual Json config() const = 0;
+};
+
+using InitializerPtr = std::shared_ptr<Initializer>;
+using InitializerArg = keras::ObjectArg<Initializer>;
+
+// From "glorot_uniform", "GlorotUniform", a config of Keras 3 or 2, or an object; null for nothing.
+// Throws InvalidArgument for an unknown name, with the nearest known one.
+InitializerPtr get(const InitializerArg& identifier);
+// {"module": "keras.initializers", …}; null for a null pointer.
+Json serialize(const InitializerPtr& initializer);
+
+// (fan_in, fan_out) of a kernel: the last two axes times the product of the others.
+std::pair<double, double> compute_fans(const Shape& shape);
+
+using Axes = std::vector<std::int64_t>;
+struct VarianceScalingOptions {
+  double scale = 1.0;
+  std::string mode = "fan_in";                    // fan_in, fan_out, fan_avg
+  std::string distribution = "truncated_normal";  // or "normal", untruncated_normal, uniform
+  random::Seed seed = {};
+  std::optional<Axes> input_axes = std::nullopt;  // with output_axes: the fans are the products of these axes
+  std::optional<Axes> output_axes = std::nullopt;
+};
+// Of GlorotUniform, GlorotNormal, HeUniform, HeNormal, LecunUniform and LecunNormal.
+struct FanOptions {
+  random::Seed seed = {};
+  std::optional<Axes> input_axes = std::nullopt;
+  std::optional<Axes> output_axes = std::nullopt;
+};
+struct RandomNormalOptions {
+  double mean = 0.0;
+  double stddev = 0.05;
+  random::Seed seed = {};
+};
+struct RandomUniformOptions {
+  double minval = -0.05;
+  double maxval = 0.05;
+  random::Seed seed = {};
+};
+struct OrthogonalOptions {
+  double gain = 1.0;
+  random::Seed seed = {};
+};
+
+InitializerPtr VarianceScaling(VarianceScalingOptions options = {});
+InitializerPtr GlorotUniform(FanOptions options = {});
+InitializerPtr GlorotNormal(FanOptions options = {});
+InitializerPtr HeUniform(FanOptions options = {});
+InitializerPtr HeNormal(FanOptions options = {});
+InitializerPtr LecunUniform(FanOptions options = {});
+InitializerPtr LecunNormal(FanOptions options = {});
+InitializerPtr RandomNormal(RandomNormalOptions options = {});
+InitializerPtr TruncatedNormal(RandomNormalOptions options = {});
+InitializerPtr RandomUniform(RandomUniformOptions options = {});
+// Columns (or rows, if there are fewer) of unit length at right angles, times gain. Equal to Keras's up to
+// the rounding of its QR decomposition (3e-7).
+InitializerPtr Orthogonal(OrthogonalOptions options = {});
+InitializerPtr Identity(double gain = 1.0);  // rank 2 only
+InitializerPtr Zeros();
+InitializerPtr Ones();
+InitializerPtr Constant(double value = 0.0);
+InitializerPtr Constant(Tensor value);  // broadcast to the shape
+
+// The same initializer with these axes where it scales by fans and has none yet (EinsumDense fills them in
+// from its equation); others are returned as they are. No seed is drawn.
+InitializerPtr with_axes(const InitializerPtr& initializer, const Axes& input_axes, const Axes& output_axes);
+
+}  // namespace lockstep::initializers

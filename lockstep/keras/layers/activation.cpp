@@ -1,0 +1,210 @@
+#include "lockstep/keras/layers/activation.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+using namespace layers;
+
+// A layer given where an activation function is expected.
+class LayerActivation : public activations::Activation {
+ public:
+  explicit LayerActivation(LayerPtr layer) : layer_(std::move(layer)) {}
+  std::string name() const override { return layer_->name(); }
+  Tensor operator()(const Tensor& x) const override { return (*layer_)(x).leaf(); }
+  Json serialize() const override { return serialize_operation(*layer_); }
+  std::shared_ptr<void> layer() const override { return layer_; }
+
+ private:
+  LayerPtr layer_;
+};
+
+class ActivationLayer : public ConfiguredLayer<ActivationLayer, ActivationOptions> {
+ public:
+  static constexpr const char* kClass = "Activation";
+  template <typename V>
+  static void fields(V& v, ActivationOptions& o) {
+    v("activation", o.activation);
+  }
+  explicit ActivationLayer(ActivationOptions options) : ConfiguredLayer(std::move(options)) {
+    set_built_in_constructor();
+    if (auto layer = options_.activation.object()->layer()) track("activation", std::static_pointer_cast<Layer>(layer));
+  }
+  bool supports_masking() const override { return true; }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    return (*options_.activation.object())(inputs);
+  }
+};
+
+class ReLULayer : public ConfiguredLayer<ReLULayer, ReLUOptions> {
+ public:
+  static constexpr const char* kClass = "ReLU";
+  template <typename V>
+  static void fields(V& v, ReLUOptions& o) {
+    v("max_value", o.max_value);
+    v("negative_slope", o.negative_slope);
+    v("threshold", o.threshold);
+  }
+  explicit ReLULayer(ReLUOptions options) : ConfiguredLayer(std::move(options)) {
+    if ((options_.max_value && options_.max_value->value < 0) || options_.negative_slope < 0 ||
+        options_.threshold < 0) {
+      throw_invalid_argument(
+          fmt::format("ReLU '{}': max_value, negative_slope and threshold must not be negative", name()));
+    }
+    set_built_in_constructor();
+  }
+  bool supports_masking() const override { return true; }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const auto max = options_.max_value ? std::optional<double>(options_.max_value->value) : std::nullopt;
+    return activations::relu(inputs, options_.negative_slope, max, options_.threshold);
+  }
+};
+
+class LeakyReLULayer : public ConfiguredLayer<LeakyReLULayer, LeakyReLUOptions> {
+ public:
+  static constexpr const char* kClass = "LeakyReLU";
+  template <typename V>
+  static void fields(V& v, LeakyReLUOptions& o) {
+    v("negative_slope", o.negative_slope);
+  }
+  static void read_legacy(FieldReader& reader, LeakyReLUOptions& o) { reader("alpha", o.negative_slope); }
+  explicit LeakyReLULayer(LeakyReLUOptions options) : ConfiguredLayer(std::move(options)) {
+    if (options_.negative_slope < 0) {
+      throw_invalid_argument(fmt::format("LeakyReLU '{}': negative_slope must not be negative", name()));
+    }
+    set_built_in_constructor();
+  }
+  bool supports_masking() const override { return true; }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    return activations::leaky_relu(inputs, options_.negative_slope);
+  }
+};
+
+class PReLULayer : public ConfiguredLayer<PReLULayer, PReLUOptions> {
+ public:
+  static constexpr const char* kClass = "PReLU";
+  template <typename V>
+  static void fields(V& v, PReLUOptions& o) {
+    v("alpha_initializer", o.alpha_initializer);
+    v("alpha_regularizer", o.alpha_regularizer);
+    v("alpha_constraint", o.alpha_constraint);
+    v("shared_axes", o.shared_axes);
+  }
+  explicit PReLULayer(PReLUOptions options) : ConfiguredLayer(std::move(options)) {}
+  bool supports_masking() const override { return true; }
+  void build(const Nested<Shape>& shapes) override {
+    Shape shape = shapes.leaf();
+    std::vector<std::int64_t> dims(shape.dims().begin() + 1, shape.dims().end());
+    for (std::int64_t axis : options_.shared_axes.value_or(Ints{})) {
+      if (axis < 1 || axis > static_cast<std::int64_t>(dims.size())) {
+        throw_invalid_argument(
+            fmt::format("PReLU '{}': shared axis {} is not among the axes of {}", name(), axis, shape.to_string()));
+      }
+      dims[static_cast<std::size_t>(axis - 1)] = 1;
+    }
+    alpha_ = add_weight({.name = "alpha",
+                         .shape = Shape(dims),
+                         .initializer = options_.alpha_initializer.object(),
+                         .regularizer = options_.alpha_regularizer.object(),
+                         .constraint = options_.alpha_constraint.object()});
+  }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const Tensor& x = inputs.leaf();
+    return ops::relu(x) + ops::neg(value(alpha_)) * ops::relu(ops::neg(x));
+  }
+
+ private:
+  VariablePtr alpha_;
+};
+
+class ELULayer : public ConfiguredLayer<ELULayer, ELUOptions> {
+ public:
+  static constexpr const char* kClass = "ELU";
+  template <typename V>
+  static void fields(V& v, ELUOptions& o) {
+    v("alpha", o.alpha);
+  }
+  explicit ELULayer(ELUOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
+  // Keras writes it without a get_config of its own, in the constructor's order.
+  Json get_config() const override {
+    Json config = Json::object();
+    config["name"] = name();
+    FieldWriter writer(config);
+    fields(writer, const_cast<ELUOptions&>(options_));
+    const Json base = Layer::get_config();
+    for (const auto& [key, value] : base.items()) config[key] = value;
+    return config;
+  }
+  bool supports_masking() const override { return true; }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    return activations::elu(inputs, options_.alpha);
+  }
+};
+
+class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions> {
+ public:
+  static constexpr const char* kClass = "Softmax";
+  template <typename V>
+  static void fields(V& v, SoftmaxOptions& o) {
+    if constexpr (std::is_same_v<V, FieldWriter>) {
+      v("axis", one_or_list(o.axis));
+    } else {
+      v("axis", o.axis);
+    }
+  }
+  explicit SoftmaxLayer(SoftmaxOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
+  bool supports_masking() const override { return true; }
+  bool uses_mask() const override { return true; }
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    Tensor x = inputs;
+    Tensor kept;
+    if (context.mask.is_leaf() && context.mask.leaf().defined()) {
+      const Tensor mask = ops::cast(context.mask.leaf(), DType::kBool);
+      const double low = x.dtype() == DType::kFloat16 ? -3e4 : -1e9;
+      x = ops::where(mask, x, ops::zeros_like(x) + low);
+      kept = mask;
+    }
+    Tensor y;
+    if (options_.axis.size() > 1) {
+      y = ops::exp(x - ops::reduce_logsumexp(x, options_.axis, true));
+    } else {
+      y = activations::softmax(x, static_cast<int>(options_.axis.empty() ? -1 : options_.axis[0]));
+    }
+    return kept.defined() ? ops::where(kept, y, ops::zeros_like(y)) : y;
+  }
+};
+
+}  // namespace
+
+void register_activation_layers(LayerRegistry& registry) {
+  registry.add(layer_row<ActivationLayer>());
+  registry.add(layer_row<ReLULayer>());
+  registry.add(layer_row<LeakyReLULayer>());
+  registry.add(layer_row<PReLULayer>());
+  registry.add(layer_row<ELULayer>());
+  registry.add(layer_row<SoftmaxLayer>());
+  activations::set_layer_factory([](const Json& object) -> activations::ActivationPtr {
+    return std::make_shared<LayerActivation>(deserialize_layer(object));
+  });
+}
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+LayerHandle Activation(ActivationArg activation, ActivationOptions options) {
+  options.activation = std::move(activation);
+  return std::make_shared<keras::ActivationLayer>(std::move(options));
+}
+LayerHandle ReLU(ReLUOptions options) { return std::make_shared<keras::ReLULayer>(std::move(options)); }
+LayerHandle LeakyReLU(LeakyReLUOptions options) { return std::make_shared<keras::LeakyReLULayer>(std::move(options)); }
+LayerHandle PReLU(PReLUOptions options) { return std::make_shared<keras::PReLULayer>(std::move(options)); }
+LayerHandle ELU(ELUOptions options) { return std::make_shared<keras::ELULayer>(std::move(options)); }
+LayerHandle Softmax(SoftmaxOptions options) { return std::make_shared<keras::SoftmaxLayer>(std::move(options)); }
+
+}  // namespace lockstep::layers

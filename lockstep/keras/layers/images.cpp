@@ -1,0 +1,191 @@
+#include "lockstep/keras/layers/images.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/windows_internal.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+using namespace layers;
+
+struct Size {
+  std::int64_t height = 0, width = 0;
+};
+
+// Where a part lies in a channels-last batch of images.
+struct Box {
+  std::int64_t top = 0, left = 0;
+  Size size;
+};
+
+Tensor cut(const Tensor& x, const Box& box) {
+  return ops::slice(x, {0, box.top, box.left, 0}, {-1, box.size.height, box.size.width, -1});
+}
+
+// A side of the largest part with the target's aspect ratio, rounded as Keras rounds.
+std::int64_t scaled_side(std::int64_t other, std::int64_t target, std::int64_t other_target) {
+  return static_cast<std::int64_t>(static_cast<float>(other * target) / static_cast<float>(other_target));
+}
+
+// The largest centred part with the aspect ratio of `target`.
+Box aspect_crop(Size given, Size target) {
+  const Size part = {std::clamp<std::int64_t>(scaled_side(given.width, target.height, target.width), 1, given.height),
+                     std::clamp<std::int64_t>(scaled_side(given.height, target.width, target.height), 1, given.width)};
+  return {(given.height - part.height) / 2, (given.width - part.width) / 2, part};
+}
+
+Tensor aspect_pad(const Tensor& x, Size given, Size target, double value) {
+  const std::int64_t height = std::max(given.height, scaled_side(given.width, target.height, target.width));
+  const std::int64_t width = std::max(given.width, scaled_side(given.height, target.width, target.height));
+  const std::int64_t above = (height - given.height) / 2, beside = (width - given.width) / 2;
+  return ops::pad(x, {{0, 0}, {above, above}, {beside, beside}, {0, 0}}, value);
+}
+
+// As tf.image.resize: kernels of several pixels, widened by antialiasing where the image gets smaller.
+Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel, bool antialias) {
+  const Tensor size = Tensor::from_vector(
+      std::vector<std::int32_t>{static_cast<std::int32_t>(target.height), static_cast<std::int32_t>(target.width)});
+  const Tensor given = ops::cast(ops::slice_axis(ops::shape_of(x), 0, 1, 3), DType::kFloat32);
+  const Tensor scale = ops::cast(size, DType::kFloat32) / given;
+  return ops::call1("ScaleAndTranslate", {x, size, scale, ops::zeros_like(scale)},
+                    {{"kernel_type", kernel}, {"antialias", antialias}});
+}
+
+Tensor resize(const Tensor& x, Size target, const std::string& interpolation, bool antialias = false) {
+  if (interpolation.starts_with("lanczos")) return resize_by_kernel(x, target, interpolation, antialias);
+  if (antialias && interpolation == "bilinear") return resize_by_kernel(x, target, "triangle", true);
+  if (antialias && interpolation == "bicubic") return resize_by_kernel(x, target, "keyscubic", true);
+  if (interpolation == "nearest") return ops::resize_nearest(x, target.height, target.width);
+  if (interpolation == "bilinear") return ops::resize_bilinear(x, target.height, target.width);
+  const Tensor size = Tensor::from_vector(
+      std::vector<std::int32_t>{static_cast<std::int32_t>(target.height), static_cast<std::int32_t>(target.width)});
+  if (interpolation == "area") return ops::call1("ResizeArea", {x, size});
+  return ops::call1("ResizeBicubic", {x, size}, {{"half_pixel_centers", true}});
+}
+
+// Layers on a batch of images, or on one.
+template <typename Derived, typename Options>
+class ImageLayer : public ConfiguredLayer<Derived, Options> {
+ public:
+  Structure call(const Structure& inputs, const CallContext&) override {
+    Tensor x = prepared(inputs);
+    const bool single = x.rank() == 3;
+    if (single) x = ops::expand_dims(x, 0);
+    if (x.rank() != 4) {
+      throw_invalid_argument(
+          fmt::format("{} takes images of rank 4, or one of rank 3, found shape {}", who(), x.shape().to_string()));
+    }
+    const bool first = this->options_.data_format == "channels_first";
+    Tensor y = transform(first ? to_channels_last(x) : x);
+    if (first) y = to_channels_first(y);
+    return single ? ops::squeeze(y, {0}) : y;
+  }
+
+ protected:
+  explicit ImageLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {
+    auto& o = this->options_;
+    normalize_data_format(o.data_format, who() + ": data_format");
+    if (o.height < 1 || o.width < 1) {
+      throw_invalid_argument(fmt::format("{}: height {} and width {} must be at least 1", who(), o.height, o.width));
+    }
+  }
+  std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
+  Size target() const { return {this->options_.height, this->options_.width}; }
+  // Of channels-last images whose size must be known.
+  Size size_of(const Tensor& x) const {
+    if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim) {
+      throw_unimplemented(fmt::format("{} needs images of a known size, found shape {}", who(), x.shape().to_string()));
+    }
+    return {x.dim(1), x.dim(2)};
+  }
+  virtual Tensor prepared(const Tensor& x) const { return x; }
+  virtual Tensor transform(const Tensor& x) const = 0;
+};
+
+class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
+ public:
+  static constexpr const char* kClass = "CenterCrop";
+  template <typename V>
+  static void fields(V& v, CenterCropOptions& o) {
+    v("height", o.height);
+    v("width", o.width);
+    v("data_format", o.data_format);
+  }
+  explicit CenterCropLayer(CenterCropOptions options) : ImageLayer(std::move(options)) {}
+
+ private:
+  Tensor prepared(const Tensor& x) const override { return ops::cast(x, compute_dtype()); }
+  Tensor transform(const Tensor& x) const override {
+    const Size given = size_of(x), wanted = target();
+    if (given.height >= wanted.height && given.width >= wanted.width) {
+      return cut(x, {(given.height - wanted.height) / 2, (given.width - wanted.width) / 2, wanted});
+    }
+    return resize(cut(x, aspect_crop(given, wanted)), wanted, "bilinear");
+  }
+};
+
+class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
+ public:
+  static constexpr const char* kClass = "Resizing";
+  template <typename V>
+  static void fields(V& v, ResizingOptions& o) {
+    v("height", o.height);
+    v("width", o.width);
+    v("interpolation", o.interpolation);
+    v("crop_to_aspect_ratio", o.crop_to_aspect_ratio);
+    v("pad_to_aspect_ratio", o.pad_to_aspect_ratio);
+    v("fill_mode", o.fill_mode);
+    v("fill_value", o.fill_value);
+    v("antialias", o.antialias);
+    v("data_format", o.data_format);
+  }
+  explicit ResizingLayer(ResizingOptions options) : ImageLayer(std::move(options)) {
+    normalize_choice(options_.interpolation, {"bilinear", "nearest", "lanczos3", "lanczos5", "bicubic", "area"},
+                     who() + ": interpolation");
+    normalize_choice(options_.fill_mode, {"constant"}, who() + ": fill_mode");
+    if (options_.crop_to_aspect_ratio && options_.pad_to_aspect_ratio) {
+      throw_invalid_argument(who() + ": only one of crop_to_aspect_ratio and pad_to_aspect_ratio can be set");
+    }
+  }
+
+ private:
+  Tensor transform(const Tensor& given) const override {
+    Tensor x = given;
+    if (options_.crop_to_aspect_ratio) x = cut(x, aspect_crop(size_of(x), target()));
+    if (options_.pad_to_aspect_ratio) x = aspect_pad(x, size_of(x), target(), options_.fill_value);
+    const Tensor y = resize(x, target(), options_.interpolation, options_.antialias);
+    if (y.dtype() == given.dtype()) return y;
+    return ops::cast(is_integer(given.dtype()) ? ops::round(y) : y, given.dtype());
+  }
+};
+
+}  // namespace
+
+void register_image_layers(LayerRegistry& registry) {
+  registry.add(layer_row<CenterCropLayer>());
+  registry.add(layer_row<ResizingLayer>());
+}
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+LayerHandle CenterCrop(std::int64_t height, std::int64_t width, CenterCropOptions options) {
+  options.height = height;
+  options.width = width;
+  return std::make_shared<keras::CenterCropLayer>(std::move(options));
+}
+LayerHandle Resizing(std::int64_t height, std::int64_t width, ResizingOptions options) {
+  options.height = height;
+  options.width = width;
+  return std::make_shared<keras::ResizingLayer>(std::move(options));
+}
+
+}  // namespace lockstep::layers

@@ -1,0 +1,118 @@
+// Symbolic tensors of the functional API and the calls that made them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/keras/nested.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep::keras {
+
+class Layer;
+class Operation;
+using OperationPtr = std::shared_ptr<Operation>;
+
+// An argument of a call: a tensor, or plain data (null, number, text, …).
+struct ArgValue {
+  ArgValue() = default;
+  ArgValue(Tensor t) : tensor(std::move(t)) {}
+  ArgValue(Json v) : value(std::move(v)) {}
+
+  bool is_tensor() const { return tensor.defined(); }
+  Tensor tensor;
+  Json value;
+};
+using Argument = Nested<ArgValue>;
+
+// The positional and keyword arguments of one call.
+struct CallArguments {
+  std::vector<Argument> args;
+  std::vector<std::pair<std::string, Argument>> kwargs;
+
+  const Argument* find(std::string_view keyword) const;
+  void set(const std::string& keyword, Argument value);
+  // All tensors: positional ones first.
+  Tensors tensors() const;
+  // The same call with every tensor replaced.
+  CallArguments map_tensors(const std::function<Tensor(const Tensor&)>& fn) const;
+};
+Argument to_argument(const Structure& structure);
+// Throws InvalidArgument when a leaf is no tensor; null leaves become undefined tensors.
+Structure to_structure(const Argument& argument);
+
+struct TensorInfo {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+};
+
+// One call of an operation in a functional graph. The operation owns its nodes, a tensor its operation,
+// so a node knows its inputs but not its output tensors.
+struct Node {
+  Operation* operation = nullptr;
+  CallArguments arguments;
+  Nested<TensorInfo> outputs;
+  Tensors masks;  // of the flattened outputs; undefined where there is none
+  int index = 0;  // among the operation's nodes
+};
+
+// What produces tensors in a functional graph: a layer, or an operation on tensors such as `x + y`.
+class Operation : public std::enable_shared_from_this<Operation> {
+ public:
+  virtual ~Operation() = default;
+  const std::string& name() const { return name_; }
+  // Throws InvalidArgument for an empty name or one with a '/'.
+  void set_name(std::string name);
+  virtual std::string class_name() const = 0;
+  // Keras's module of the class, e.g. "keras.layers"; null in JSON for user classes.
+  virtual Json module() const = 0;
+  // What Keras writes as registered_name: null for built-in classes.
+  virtual Json registered_name() const { return nullptr; }
+  virtual Json get_config() const = 0;
+  // Runs the operation as the functional graph's node tells; `training` of the enclosing call.
+  virtual Structure run(const CallArguments& arguments, std::optional<bool> training) = 0;
+
+  const std::vector<std::shared_ptr<Node>>& inbound_nodes() const { return inbound_nodes_; }
+  // Appends a call and returns its outputs.
+  Structure add_node(CallArguments arguments, Nested<TensorInfo> outputs, Tensors masks = {});
+  // The outputs of a call made before. Throws OutOfRange when there was none.
+  Structure outputs_of(int node_index);
+
+ protected:
+  std::string name_;
+
+ private:
+  std::vector<std::shared_ptr<Node>> inbound_nodes_;
+};
+
+// A symbolic tensor: output `tensor_index` of call `node_index` of `operation`.
+class KerasTensor : public Symbol {
+ public:
+  KerasTensor(DType dtype, Shape shape, OperationPtr operation, int node_index, int tensor_index)
+      : Symbol(dtype, std::move(shape)),
+        operation_(std::move(operation)),
+        node_index_(node_index),
+        tensor_index_(tensor_index) {}
+
+  ops::Recorder& recorder() const override;
+
+  const OperationPtr& operation() const { return operation_; }
+  int node_index() const { return node_index_; }
+  int tensor_index() const { return tensor_index_; }
+  const Node& node() const;
+
+ private:
+  OperationPtr operation_;
+  int node_index_;
+  int tensor_index_;
+};
+
+// Null when `tensor` is not one.
+const KerasTensor* as_keras_tensor(const Tensor& tensor);
+bool any_keras_tensor(const CallArguments& arguments);
+
+}  // namespace lockstep::keras

@@ -1,0 +1,447 @@
+#include "lockstep/keras/layers/layer.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/build_hook_internal.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
+#include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/naming_internal.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+Nested<Shape> shapes_of(const Structure& inputs) {
+  return inputs.map([](const Tensor& t) { return t.defined() ? t.shape() : Shape::unknown_rank(); });
+}
+
+bool has_mask(const Structure& mask) {
+  bool any = false;
+  mask.visit([&](const Tensor& t) { any = any || t.defined(); });
+  return any;
+}
+
+Structure masks_of(const Structure& inputs) {
+  return inputs.map([](const Tensor& t) { return t.mask(); });
+}
+
+Argument mask_argument(const Structure& inputs) { return to_argument(masks_of(inputs)); }
+
+}  // namespace
+
+// ---- configuration -------------------------------------------------------------------------------------
+
+Layer::Layer(std::string class_name, Options options) : class_name_(std::move(class_name)) {
+  set_name(options.name.empty() ? auto_name(class_name_) : options.name);
+  trainable_ = options.trainable;
+  policy_ = options.dtype;
+  activity_regularizer_ = regularizers::get(options.activity_regularizer);
+}
+
+Json Layer::registered_name() const { return module().is_null() ? Json(class_name()) : Json(nullptr); }
+
+Json Layer::get_config() const {
+  Json config = {{"name", name_}, {"trainable", trainable_}, {"dtype", policy_.serialize()}};
+  if (activity_regularizer_) config["activity_regularizer"] = regularizers::serialize(activity_regularizer_);
+  return config;
+}
+
+Json shape_to_json(const Shape& shape) {
+  if (!shape.known_rank()) return nullptr;
+  Json dims = Json::array();
+  for (std::int64_t dim : shape.dims()) dims.push_back(dim == kUnknownDim ? Json(nullptr) : Json(dim));
+  return dims;
+}
+
+Json shapes_to_json(const Nested<Shape>& shapes) {
+  if (shapes.is_leaf()) return shape_to_json(shapes.leaf());
+  if (shapes.is_list()) {
+    Json out = Json::array();
+    for (const auto& item : shapes.items()) out.push_back(shapes_to_json(item));
+    return out;
+  }
+  Json out = Json::object();
+  for (const auto& [key, item] : shapes.entries()) out[key] = shapes_to_json(item);
+  return out;
+}
+
+Shape shape_from_json(const Json& json, std::string_view what) {
+  if (json.is_object() && json.contains("items")) return shape_from_json(json["items"], what);
+  if (!json.is_array()) throw_invalid_argument(fmt::format("{}: {} is no shape", what, dump_json(json)));
+  if (json.size() > 64) throw_invalid_argument(fmt::format("{}: a shape of rank {} (at most 64)", what, json.size()));
+  Shape shape;
+  for (const Json& dim : json) {
+    if (dim.is_null()) {
+      shape.push_back(kUnknownDim);
+    } else if (dim.is_number_integer() && dim.get<std::int64_t>() >= 0) {
+      shape.push_back(dim.get<std::int64_t>());
+    } else {
+      throw_invalid_argument(fmt::format("{}: {} has the entry {}, expected null or an integer of at least 0", what,
+                                         dump_json(json), dump_json(dim)));
+    }
+  }
+  return shape;
+}
+
+Nested<Shape> shapes_from_json(const Json& json, std::string_view what) {
+  if (json.is_object() && !json.contains("items")) {
+    Nested<Shape>::Dict out;
+    for (const auto& [key, value] : json.items()) out.emplace_back(key, shapes_from_json(value, what));
+    return Nested<Shape>::dict(std::move(out));
+  }
+  if (json.is_array() && !json.empty() && (json[0].is_array() || json[0].is_object())) {
+    Nested<Shape>::List out;
+    for (const Json& value : json) out.push_back(shapes_from_json(value, what));
+    return Nested<Shape>::list(std::move(out));
+  }
+  return shape_from_json(json, what);
+}
+
+Json Layer::get_build_config() const {
+  if (built_in_constructor_ || !build_shapes_) return nullptr;
+  const auto names = argument_names();
+  if (names.size() > 1 && build_shapes_->is_list()) {
+    Json shapes = Json::object();
+    for (std::size_t i = 0; i < build_shapes_->items().size() && i < names.size(); ++i) {
+      shapes[names[i] + "_shape"] = shapes_to_json(build_shapes_->items()[i]);
+    }
+    return {{"shapes_dict", std::move(shapes)}};
+  }
+  return {{"input_shape", shapes_to_json(*build_shapes_)}};
+}
+
+void Layer::build_from_config(const Json& config) {
+  if (built_ || !config.is_object()) return;
+  const std::string what = fmt::format("build_config of {} '{}'", class_name(), name_);
+  if (config.contains("input_shape")) {
+    if (!config["input_shape"].is_null()) ensure_built(shapes_from_json(config["input_shape"], what));
+  } else if (config.contains("shapes_dict") && config["shapes_dict"].is_object()) {
+    const Json& dict = config["shapes_dict"];
+    Nested<Shape>::List shapes;
+    for (const std::string& name : argument_names()) {
+      const auto it = dict.find(name + "_shape");
+      if (it != dict.end() && !it->is_null()) shapes.push_back(shapes_from_json(*it, what));
+    }
+    if (shapes.size() == 1 && argument_names().size() == 1) {
+      ensure_built(shapes[0]);
+    } else if (!shapes.empty()) {
+      ensure_built(Nested<Shape>::list(std::move(shapes)));
+    }
+  }
+}
+
+// ---- building ------------------------------------------------------------------------------------------
+
+void Layer::build(const Nested<Shape>&) {}
+
+void Layer::ensure_built(const Nested<Shape>& shapes) {
+  if (built_) return;
+  const NameScope scope(name_);
+  const ops::ScopedRecorder eager(nullptr);
+  build(shapes);
+  built_ = true;
+  if (!build_shapes_) build_shapes_ = shapes;
+  notify_built();
+}
+
+VariablePtr Layer::add_weight(WeightOptions options) {
+  const DType dtype = options.dtype.value_or(policy_.variable_dtype());
+  const std::string what = fmt::format("weight '{}' of {} '{}'", options.name, class_name(), name_);
+  if (!options.shape.fully_known()) {
+    throw_invalid_argument(
+        fmt::format("{}: shape {} must be fully known to build the layer", what, options.shape.to_string()));
+  }
+  const auto count = options.shape.num_elements();
+  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+  for (std::int64_t dim : options.shape.dims()) {
+    if (dim < 0)
+      throw_invalid_argument(fmt::format("{}: shape {} has a negative entry", what, options.shape.to_string()));
+  }
+  if (!count || *count > kLargest) {
+    throw_resource_exhausted(fmt::format("{}: shape {} has too many elements", what, options.shape.to_string()));
+  }
+  const ops::ScopedRecorder eager(nullptr);
+  Tensor initial;
+  if (LoadScope* load = LoadScope::current()) {
+    load->take(*count * static_cast<std::int64_t>(dtype_size(dtype)), what);
+    initial = Tensor::zeros(options.shape, dtype);
+  } else {
+    if (!options.initializer) {
+      options.initializer = is_floating(dtype) ? initializers::GlorotUniform() : initializers::Zeros();
+    }
+    initial = (*options.initializer)(options.shape, dtype);
+  }
+  distribute::VariableOptions variable{.name = options.name,
+                                       .trainable = options.trainable && trainable_,
+                                       .synchronization = distribute::VariableSynchronization::kAuto,
+                                       .aggregation = options.aggregation};
+  VariablePtr made = Variable::create(std::move(initial), std::move(variable));
+  const std::string scope = NameScope::current();
+  made->set_path(scope.empty() ? options.name : scope + "/" + options.name);
+  if (options.constraint) {
+    made->set_constraint([constraint = options.constraint](const Tensor& value) { return (*constraint)(value); });
+  }
+  own_weights_.push_back({made, options.regularizer, options.constraint, options.trainable, options.autocast});
+  return made;
+}
+
+Tensor Layer::value(const VariablePtr& variable) const {
+  Tensor read = variable->read();
+  if (read.dtype() == policy_.compute_dtype() || !is_floating(read.dtype()) || !is_floating(policy_.compute_dtype())) {
+    return read;
+  }
+  for (const Weight& weight : own_weights_) {
+    if (weight.variable == variable && !weight.autocast) return read;
+  }
+  return ops::cast(read, policy_.compute_dtype());
+}
+
+void Layer::track_tree(const std::string& attribute, LayerTree layers) {
+  for (auto& [name, tree] : children_) {
+    if (name == attribute) {
+      tree = std::move(layers);
+      return;
+    }
+  }
+  children_.emplace_back(attribute, std::move(layers));
+}
+
+random::SeedGeneratorPtr Layer::add_seed_generator(std::optional<std::int64_t> seed) {
+  return track(std::make_shared<random::SeedGenerator>(seed));
+}
+
+random::SeedGeneratorPtr Layer::track(random::SeedGeneratorPtr generator) {
+  seed_generators_.push_back(generator);
+  return generator;
+}
+
+// ---- calling -------------------------------------------------------------------------------------------
+
+Structure Layer::operator()(const Structure& inputs, const CallOptions& options) {
+  CallArguments arguments;
+  const auto names = argument_names();
+  if (names.size() > 1 && inputs.is_list()) {
+    for (const Structure& item : inputs.items()) arguments.args.push_back(to_argument(item));
+  } else {
+    arguments.args.push_back(to_argument(inputs));
+  }
+  if (has_mask(options.mask)) arguments.set("mask", to_argument(options.mask));
+  return invoke(std::move(arguments), options.training);
+}
+
+Structure Layer::run(const CallArguments& arguments, std::optional<bool> training) {
+  return invoke(arguments, training);
+}
+
+Structure Layer::first_arguments(const CallArguments& arguments) const {
+  const auto names = argument_names();
+  if (names.size() == 1) {
+    if (!arguments.args.empty()) return to_structure(arguments.args[0]);
+    if (const Argument* named = arguments.find(names[0])) return to_structure(*named);
+    throw_invalid_argument(fmt::format("{} '{}' was called without inputs", class_name(), name_));
+  }
+  Structure::List items;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Argument* given = i < arguments.args.size() ? &arguments.args[i] : arguments.find(names[i]);
+    if (!given) continue;
+    Structure item = to_structure(*given);
+    if (item.is_leaf() && !item.leaf().defined()) continue;
+    items.push_back(std::move(item));
+  }
+  return Structure::list(std::move(items));
+}
+
+CallArguments Layer::cast_arguments(const CallArguments& arguments) const {
+  const DType target = compute_dtype();
+  if (!casts_inputs() || !is_floating(target)) return arguments;
+  return arguments.map_tensors([&](const Tensor& t) {
+    if (!t.defined() || !is_floating(t.dtype()) || t.dtype() == target || as_keras_tensor(t)) return t;
+    Tensor cast = ops::cast(t, target);
+    if (t.mask().defined()) cast.set_mask(t.mask());
+    return cast;
+  });
+}
+
+void Layer::fill_masks(CallArguments& arguments) const {
+  const auto names = argument_names();
+  if (names.size() == 1) {
+    const Argument* given = arguments.find("mask");
+    // A call with other tensors besides the inputs gets no mask by itself (Keras pairs masks by name then).
+    if (arguments.args.size() > 1 && arguments.args[1].num_leaves() > 0) return;
+    for (const auto& [keyword, value] : arguments.kwargs) {
+      bool tensors = false;
+      value.visit([&](const ArgValue& v) { tensors = tensors || v.is_tensor(); });
+      if (tensors && keyword != "mask" && keyword != names[0]) return;
+    }
+    if (!uses_mask() || (given && given->num_leaves() > 0 && !(given->is_leaf() && !given->leaf().is_tensor()))) return;
+    arguments.set("mask", mask_argument(first_arguments(arguments)));
+    return;
+  }
+  if (!uses_mask()) return;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Argument* tensors = i < arguments.args.size() ? &arguments.args[i] : arguments.find(names[i]);
+    if (!tensors) continue;
+    const Structure values = to_structure(*tensors);
+    const Argument* given = arguments.find(names[i] + "_mask");
+    if (given && given->is_leaf() && given->leaf().is_tensor()) continue;
+    arguments.set(names[i] + "_mask", mask_argument(values));
+  }
+}
+
+Structure Layer::mask_of_call(const CallArguments& arguments, const Structure& inputs) const {
+  const Argument* given = arguments.find("mask");
+  if (given && !(given->is_leaf() && !given->leaf().is_tensor())) return to_structure(*given);
+  return masks_of(inputs);
+}
+
+void Layer::check_inputs(const Structure& inputs) const {
+  const std::vector<InputSpec> specs = input_spec();
+  if (specs.empty()) return;
+  const std::vector<Tensor> flat = inputs.flatten();
+  for (std::size_t i = 0; i < specs.size() && i < flat.size(); ++i) {
+    if (!flat[i].defined() || !flat[i].shape().known_rank()) continue;
+    const Shape& shape = flat[i].shape();
+    const auto fail = [&](const std::string& why) {
+      throw_invalid_argument(
+          fmt::format("input {} of layer '{}' ({}) is incompatible with the layer: {}, found shape {}", i, name_,
+                      class_name(), why, shape.to_string()));
+    };
+    const InputSpec& spec = specs[i];
+    if (spec.ndim && shape.rank() != *spec.ndim) fail(fmt::format("expected rank {}", *spec.ndim));
+    if (spec.min_ndim && shape.rank() < *spec.min_ndim)
+      fail(fmt::format("expected a rank of at least {}", *spec.min_ndim));
+    if (spec.max_ndim && shape.rank() > *spec.max_ndim)
+      fail(fmt::format("expected a rank of at most {}", *spec.max_ndim));
+    for (const auto& [axis, extent] : spec.axes) {
+      if (axis >= shape.rank() || -axis > shape.rank()) continue;
+      if (shape[axis] != kUnknownDim && shape[axis] != extent)
+        fail(fmt::format("expected axis {} to have {} entries", axis, extent));
+    }
+  }
+}
+
+CallContext Layer::make_context(const CallArguments& arguments, const Structure& inputs, bool training) const {
+  CallContext context;
+  context.training = training;
+  context.mask = mask_of_call(arguments, inputs);
+  context.arguments = &arguments;
+  return context;
+}
+
+Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
+  // What a node of the functional API remembers: Keras fills training and mask in where the call was a
+  // single tensor of the right type and nothing else.
+  const bool plain = arguments.kwargs.empty() && !training && arguments.args.size() == 1 &&
+                     arguments.args[0].is_leaf() && arguments.args[0].leaf().is_tensor() &&
+                     arguments.args[0].leaf().tensor.dtype() == compute_dtype();
+  if (training) arguments.set("training", Argument(ArgValue(Json(*training))));
+  CallArguments given = arguments;
+  if (const Argument* said = arguments.find("training"); said && said->is_leaf() && said->leaf().value.is_boolean()) {
+    training = said->leaf().value.get<bool>();
+  }
+  if (!training) training = CallScope::training();
+  const TrainingArgument takes = training_argument();
+  if (!training && takes == TrainingArgument::kDefaultFalse) training = false;
+  const CallScope scope(training);
+  if (takes == TrainingArgument::kNone) {
+    arguments.kwargs.erase(std::remove_if(arguments.kwargs.begin(), arguments.kwargs.end(),
+                                          [](const auto& entry) { return entry.first == "training"; }),
+                           arguments.kwargs.end());
+  } else if (training) {
+    arguments.set("training", Argument(ArgValue(Json(*training))));
+  }
+  arguments = cast_arguments(arguments);
+  Structure inputs = first_arguments(arguments);
+  check_inputs(inputs);
+  if (!built_) ensure_built(shapes_of(inputs));
+  fill_masks(arguments);
+  if (any_keras_tensor(arguments)) {
+    return call_symbolically(arguments, plain || !casts_inputs() ? arguments : std::move(given), inputs);
+  }
+  return call_now(arguments, inputs, training.value_or(false));
+}
+
+Structure Layer::call_now(const CallArguments& arguments, const Structure& inputs, bool training) {
+  std::optional<graph::NameScope> node_names;
+  if (graph::TraceScope::current()) node_names.emplace(name_);
+  const NameScope variable_names(name_);
+  const CallContext context = make_context(arguments, inputs, training);
+  Structure outputs = call(inputs, context);
+  if (activity_regularizer_) add_activity_losses(outputs);
+  attach_masks(inputs, context.mask, outputs);
+  return outputs;
+}
+
+Nested<TensorInfo> Layer::compute_output_spec(const CallArguments& arguments) {
+  const PausedLosses no_losses;
+  const graph::ScratchScope scratch_scope;
+  auto& scratch = const_cast<graph::ScratchScope&>(scratch_scope);
+  const CallArguments symbols = cast_arguments(arguments.map_tensors([&](const Tensor& t) {
+    if (!t.defined() || !t.is_symbolic()) return t;
+    return scratch.input(t.dtype(), t.shape());
+  }));
+  bool training = false;
+  if (const Argument* said = arguments.find("training"); said && said->is_leaf() && said->leaf().value.is_boolean()) {
+    training = said->leaf().value.get<bool>();
+  }
+  const Structure inputs = first_arguments(symbols);
+  const Structure outputs = call(inputs, make_context(symbols, inputs, training));
+  return outputs.map([](const Tensor& t) { return TensorInfo{t.dtype(), t.shape()}; });
+}
+
+Nested<Shape> Layer::compute_output_shape(const Nested<Shape>& shapes) {
+  const NameScope names(name_);
+  const graph::ScratchScope scratch_scope;
+  auto& scratch = const_cast<graph::ScratchScope&>(scratch_scope);
+  const DType dtype = is_floating(compute_dtype()) ? compute_dtype() : DType::kFloat32;
+  const Structure inputs = shapes.map([&](const Shape& s) { return scratch.input(dtype, s); });
+  const PausedLosses no_losses;
+  return (*this)(inputs).map([](const Tensor& t) { return t.shape(); });
+}
+
+Structure Layer::call_symbolically(const CallArguments& full, CallArguments given, const Structure& inputs) {
+  const NameScope variable_names(name_);
+  const Nested<TensorInfo> infos = compute_output_spec(full);
+  Structure outputs = add_node(std::move(given), infos);
+  attach_masks(inputs, mask_of_call(full, inputs), outputs);
+  Tensors masks;
+  outputs.visit([&](const Tensor& t) { masks.push_back(t.mask()); });
+  inbound_nodes().back()->masks = std::move(masks);
+  return outputs;
+}
+
+void Layer::attach_masks(const Structure& inputs, const Structure& mask, const Structure& outputs) {
+  if (!supports_masking()) return;
+  bool all = true;
+  outputs.visit([&](const Tensor& t) { all = all && t.mask().defined(); });
+  if (all) return;
+  const Structure masks = compute_mask(inputs, mask, outputs);
+  const std::vector<Tensor> flat_masks = masks.flatten();
+  const std::vector<Tensor> flat_outputs = outputs.flatten();
+  for (std::size_t i = 0; i < flat_masks.size() && i < flat_outputs.size(); ++i) {
+    if (flat_masks[i].defined() && flat_outputs[i].defined() && !flat_outputs[i].mask().defined()) {
+      flat_outputs[i].set_mask(flat_masks[i]);
+    }
+  }
+}
+
+Structure Layer::compute_mask(const Structure&, const Structure& mask, const Structure&) { return mask; }
+
+Tensor CallContext::tensor(std::string_view keyword) const {
+  const Argument* found = arguments ? arguments->find(keyword) : nullptr;
+  return found && found->is_leaf() ? found->leaf().tensor : Tensor();
+}
+
+Json CallContext::value(std::string_view keyword) const {
+  const Argument* found = arguments ? arguments->find(keyword) : nullptr;
+  return found && found->is_leaf() && !found->leaf().is_tensor() ? found->leaf().value : Json(nullptr);
+}
+
+bool Layer::current_training() { return CallScope::training().value_or(false); }
+
+}  // namespace lockstep::keras

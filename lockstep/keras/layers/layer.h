@@ -1,0 +1,299 @@
+// Base of all layers (keras.layers.Layer).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/distribute/variable.h"
+#include "lockstep/keras/constraints/constraints.h"
+#include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/layers/dtype_policy.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/nested.h"
+#include "lockstep/keras/regularizers/regularizers.h"
+#include "lockstep/random/seed_generator.h"
+
+namespace lockstep::keras {
+
+using distribute::Variable;
+using distribute::VariablePtr;
+
+class Layer;
+using LayerPtr = std::shared_ptr<Layer>;
+// A layer, or a list or dict of layers, kept in one attribute.
+using LayerTree = Nested<LayerPtr>;
+
+// What a call knows besides its inputs.
+struct CallContext {
+  bool training = false;
+  Structure mask;                            // of the inputs, in their structure; undefined leaves where there is none
+  const CallArguments* arguments = nullptr;  // all arguments as given, for layers with keywords of their own
+
+  // A tensor given under this keyword; undefined when absent or null.
+  Tensor tensor(std::string_view keyword) const;
+  // Plain data given under this keyword; null when absent.
+  Json value(std::string_view keyword) const;
+};
+
+// What the shape of an input must be; absent entries are free.
+struct InputSpec {
+  std::optional<int> ndim, min_ndim, max_ndim;
+  std::vector<std::pair<int, std::int64_t>> axes = {};  // extents of axes
+};
+
+struct WeightOptions {
+  std::string name;
+  Shape shape;
+  initializers::InitializerPtr initializer;   // null: glorot_uniform for floating dtypes, else zeros
+  std::optional<DType> dtype = std::nullopt;  // default: the policy's variable dtype
+  bool trainable = true;
+  regularizers::RegularizerPtr regularizer = nullptr;
+  constraints::ConstraintPtr constraint = nullptr;
+  distribute::VariableAggregation aggregation = distribute::VariableAggregation::kNone;
+  bool autocast = true;  // read in the compute dtype
+};
+
+// A variable of a layer and what belongs to it.
+struct Weight {
+  VariablePtr variable;
+  regularizers::RegularizerPtr regularizer;
+  constraints::ConstraintPtr constraint;
+  bool trainable = true;  // by creation, not by the current trainable flag
+  bool autocast = true;
+};
+
+// What call() takes by name: the rest of a call's arguments.
+struct CallOptions {
+  std::optional<bool> training = std::nullopt;
+  Structure mask = {};
+};
+
+// What every layer's constructor takes.
+struct LayerOptions {
+  std::string name = {};  // default: the snake-case class name, numbered per process
+  bool trainable = true;
+  DTypePolicy dtype = {};
+  regularizers::RegularizerArg activity_regularizer = {};
+};
+
+// A layer: configuration, variables, and a computation written with ops only, so that the same call()
+// runs on values, builds functional models and is traced into graphs. A class derives from it and
+// overrides build() and call(); sublayers are announced with track(), variables with add_weight().
+class Layer : public Operation {
+ public:
+  using Options = LayerOptions;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  std::string class_name() const override { return class_name_; }
+  Json module() const override { return nullptr; }
+  Json registered_name() const override;
+  // name, trainable, dtype and, when set, activity_regularizer; classes add their own keys.
+  Json get_config() const override;
+  // {"input_shape": …} as Keras writes it; null when the class has none.
+  virtual Json get_build_config() const;
+  virtual void build_from_config(const Json& config);
+
+  // ---- to override ----
+  // What each input must look like; checked before every call. Empty: anything.
+  virtual std::vector<InputSpec> input_spec() const { return {}; }
+  // Makes the variables. `shapes` has the structure of the inputs.
+  virtual void build(const Nested<Shape>& shapes);
+  // The computation. A mask of the inputs comes in `context`.
+  virtual Structure call(const Structure& inputs, const CallContext& context) = 0;
+  // The masks of the outputs. By default: the input's mask where supports_masking() and there is one
+  // input and one output.
+  virtual Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure& outputs);
+  virtual bool supports_masking() const { return false; }
+  // Whether call() uses `context.mask` (functional models then keep the mask as an argument).
+  virtual bool uses_mask() const { return false; }
+  // How call() takes `training`: not at all, with the default None, or with the default False.
+  enum class TrainingArgument { kNone, kOptional, kDefaultFalse };
+  virtual TrainingArgument training_argument() const { return TrainingArgument::kNone; }
+  // Whether floating inputs are cast to the compute dtype before the call.
+  virtual bool casts_inputs() const { return true; }
+  // Names of call()'s leading arguments. With one, it is the inputs; with several, inputs are their list.
+  virtual std::vector<std::string> argument_names() const { return {"inputs"}; }
+  // Drops values carried from batch to batch.
+  virtual void reset_states() {}
+
+  // ---- calling ----
+  Structure operator()(const Structure& inputs, const CallOptions& options = {});
+  Structure invoke(CallArguments arguments, std::optional<bool> training = std::nullopt);
+  Structure run(const CallArguments& arguments, std::optional<bool> training) override;
+  // The outputs' dtypes and shapes, without computing and without a node.
+  Nested<TensorInfo> compute_output_spec(const CallArguments& arguments);
+  Nested<Shape> compute_output_shape(const Nested<Shape>& shapes);
+  // The layer this call runs in resolved `training` from; see keras's call context.
+  static bool current_training();
+
+  // ---- state ----
+  bool trainable() const { return trainable_; }
+  void set_trainable(bool trainable);  // sublayers too
+  const DTypePolicy& dtype_policy() const { return policy_; }
+  DType compute_dtype() const { return policy_.compute_dtype(); }
+  bool built() const { return built_; }
+  void set_built() { built_ = true; }
+  bool built_in_constructor() const { return built_in_constructor_; }
+  const std::optional<Nested<Shape>>& build_shapes() const { return build_shapes_; }
+  // Builds once for inputs of these shapes, variables named within this layer's scope.
+  void ensure_built(const Nested<Shape>& shapes);
+
+  // This layer's own variables in creation order, without sublayers'.
+  const std::vector<Weight>& own_weights() const { return own_weights_; }
+  // In the order of Keras's files: trainable by creation, then the others.
+  virtual std::vector<VariablePtr> own_variables() const;
+  // Attributes that hold layers, by name in order of announcement.
+  const std::vector<std::pair<std::string, LayerTree>>& children() const { return children_; }
+  // Sublayers, flat and each once. Of a model: its layers.
+  virtual std::vector<LayerPtr> sublayers() const;
+  // This layer and all below, each once.
+  std::vector<Layer*> flatten_layers();
+
+  // As Keras orders them: per layer trainable by creation, then non-trainable, then sublayers.
+  std::vector<VariablePtr> weights() const;
+  std::vector<VariablePtr> variables() const;  // weights and random states
+  std::vector<VariablePtr> trainable_weights() const;
+  std::vector<VariablePtr> non_trainable_weights() const;
+  std::vector<Tensor> get_weights() const;
+  // Throws InvalidArgument when the number or a shape differs; nothing is changed then.
+  void set_weights(const std::vector<Tensor>& values);
+  std::int64_t count_params() const;
+  const std::vector<random::SeedGeneratorPtr>& seed_generators() const { return seed_generators_; }
+  // The constraint of a variable of this layer or below; null when it has none.
+  constraints::ConstraintPtr constraint_of(const Variable* variable) const;
+  regularizers::RegularizerPtr regularizer_of(const Variable* variable) const;
+
+  // ---- losses ----
+  // A term of the training loss, to be called inside call().
+  void add_loss(const Tensor& loss);
+  // add_loss terms and activity penalties of the last call on this thread, then weight penalties.
+  std::vector<Tensor> losses();
+  // Forgets the terms of earlier calls; the trainer does this before each step.
+  void clear_losses();
+
+  // What track() does, for several layers in one attribute.
+  void track_tree(const std::string& attribute, LayerTree layers);
+
+  const regularizers::RegularizerPtr& activity_regularizer() const { return activity_regularizer_; }
+
+ protected:
+  // `class_name` names the class in files and, in snake case, its objects.
+  explicit Layer(std::string class_name, Options options = {});
+  VariablePtr add_weight(WeightOptions options);
+  // Takes a variable that exists already as one of this layer's own.
+  void adopt_weight(VariablePtr variable, bool trainable) {
+    own_weights_.push_back({std::move(variable), nullptr, nullptr, trainable, true});
+  }
+  // The variable's value as call() uses it: cast to the compute dtype where autocast is on.
+  Tensor value(const VariablePtr& variable) const;
+  // Announces a sublayer (or several) under an attribute name, which decides where it is saved.
+  template <typename L>
+  std::shared_ptr<L> track(const std::string& attribute, std::shared_ptr<L> layer) {
+    track_tree(attribute, LayerTree(LayerPtr(layer)));
+    return layer;
+  }
+  // Makes and announces the generator of a layer that draws random numbers.
+  random::SeedGeneratorPtr add_seed_generator(std::optional<std::int64_t> seed);
+  random::SeedGeneratorPtr track(random::SeedGeneratorPtr generator);
+  void set_built_in_constructor() { built_ = built_in_constructor_ = true; }
+  void set_unbuilt() {
+    built_ = false;
+    build_shapes_.reset();
+  }
+
+ private:
+  friend class LayerHandle;
+  Structure first_arguments(const CallArguments& arguments) const;
+  CallArguments cast_arguments(const CallArguments& arguments) const;
+  void fill_masks(CallArguments& arguments) const;
+  Structure mask_of_call(const CallArguments& arguments, const Structure& inputs) const;
+  void check_inputs(const Structure& inputs) const;
+  CallContext make_context(const CallArguments& arguments, const Structure& inputs, bool training) const;
+  Structure call_symbolically(const CallArguments& full, CallArguments given, const Structure& inputs);
+  Structure call_now(const CallArguments& arguments, const Structure& inputs, bool training);
+  void attach_masks(const Structure& inputs, const Structure& mask, const Structure& outputs);
+  void add_activity_losses(const Structure& outputs);
+  void collect_weights(std::vector<VariablePtr>& out, bool with_seeds, std::vector<const Layer*>& seen) const;
+
+  std::string class_name_;
+  bool trainable_ = true;
+  DTypePolicy policy_;
+  regularizers::RegularizerPtr activity_regularizer_;
+  bool built_ = false;
+  bool built_in_constructor_ = false;
+  std::optional<Nested<Shape>> build_shapes_;
+  std::vector<Weight> own_weights_;
+  std::vector<std::pair<std::string, LayerTree>> children_;
+  std::vector<random::SeedGeneratorPtr> seed_generators_;
+};
+
+// A value that stands for a shared layer: what layers::Dense(10) and its like return, and what is called
+// on tensors. Copies are the same layer.
+class LayerHandle {
+ public:
+  LayerHandle() = default;
+  template <typename L, typename = std::enable_if_t<std::is_base_of_v<Layer, L>>>
+  LayerHandle(std::shared_ptr<L> layer) : layer_(std::move(layer)) {}
+
+  Structure operator()(const Structure& inputs, const CallOptions& options = {}) const {
+    return (*layer_)(inputs, options);
+  }
+  Layer* operator->() const { return layer_.get(); }
+  Layer& operator*() const { return *layer_; }
+  const LayerPtr& ptr() const { return layer_; }
+  operator const LayerPtr&() const { return layer_; }
+  explicit operator bool() const { return layer_ != nullptr; }
+
+ private:
+  LayerPtr layer_;
+};
+
+// Shapes as JSON: null for an unknown entry. The readers throw InvalidArgument, naming `what`.
+Json shape_to_json(const Shape& shape);
+Json shapes_to_json(const Nested<Shape>& shapes);
+Shape shape_from_json(const Json& json, std::string_view what);
+Nested<Shape> shapes_from_json(const Json& json, std::string_view what);
+
+// A layer class of the user's: make_layer<MyLayer>(args…).
+template <typename L, typename... Args>
+LayerHandle make_layer(Args&&... args) {
+  return LayerHandle(std::make_shared<L>(std::forward<Args>(args)...));
+}
+
+// Variables made while one lives are named "outer/inner/kernel".
+class NameScope {
+ public:
+  explicit NameScope(const std::string& name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+  static std::string current();  // "" or "outer/inner"
+
+ private:
+  std::size_t previous_;
+};
+
+// While one lives, this thread builds layers whose values are about to be read from a file: variables
+// start at zero instead of running their initializers, and together they may not hold more than
+// `max_bytes` (ResourceExhausted otherwise), so that no number in a config can exhaust the memory.
+class LoadScope {
+ public:
+  explicit LoadScope(std::int64_t max_bytes);
+  ~LoadScope();
+  LoadScope(const LoadScope&) = delete;
+  LoadScope& operator=(const LoadScope&) = delete;
+  static LoadScope* current();
+  void take(std::int64_t bytes, const std::string& what);
+
+ private:
+  std::int64_t left_;
+  LoadScope* previous_;
+  distribute::Variable::ScopedOwnInitialValues own_values_;
+};
+
+}  // namespace lockstep::keras

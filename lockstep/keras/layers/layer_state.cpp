@@ -1,0 +1,234 @@
+// Variables, losses and scopes of layers.
+#include <algorithm>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
+#include "lockstep/keras/layers/layer.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+thread_local std::optional<bool> t_training;
+thread_local std::string t_scope;
+thread_local LoadScope* t_load = nullptr;
+
+}  // namespace
+
+// ---- scopes --------------------------------------------------------------------------------------------
+
+CallScope::CallScope(std::optional<bool> training) : previous_(t_training) { t_training = training; }
+CallScope::~CallScope() { t_training = previous_; }
+std::optional<bool> CallScope::training() { return t_training; }
+
+std::vector<std::pair<const Layer*, Tensor>>& pending_losses() {
+  thread_local std::vector<std::pair<const Layer*, Tensor>> losses;
+  return losses;
+}
+
+PausedLosses::PausedLosses() { saved_.swap(pending_losses()); }
+PausedLosses::~PausedLosses() { saved_.swap(pending_losses()); }
+
+NameScope::NameScope(const std::string& name) : previous_(t_scope.size()) {
+  if (!t_scope.empty()) t_scope += '/';
+  t_scope += name;
+}
+NameScope::~NameScope() { t_scope.resize(previous_); }
+std::string NameScope::current() { return t_scope; }
+
+LoadScope::LoadScope(std::int64_t max_bytes) : left_(max_bytes), previous_(t_load) { t_load = this; }
+LoadScope::~LoadScope() { t_load = previous_; }
+LoadScope* LoadScope::current() { return t_load; }
+void LoadScope::take(std::int64_t bytes, const std::string& what) {
+  if (bytes > left_) {
+    throw_resource_exhausted(
+        fmt::format("{} needs {} bytes, more than the file holds values for ({} bytes left): its config does not "
+                    "belong to the file",
+                    what, bytes, left_));
+  }
+  left_ -= bytes;
+}
+
+// ---- variables -----------------------------------------------------------------------------------------
+
+void Layer::set_trainable(bool trainable) {
+  trainable_ = trainable;
+  for (const Weight& weight : own_weights_) {
+    if (weight.trainable) weight.variable->set_trainable(trainable);
+  }
+  for (const LayerPtr& layer : sublayers()) layer->set_trainable(trainable);
+}
+
+std::vector<VariablePtr> Layer::own_variables() const {
+  std::vector<VariablePtr> out;
+  for (const bool trainable : {true, false}) {
+    for (const Weight& weight : own_weights_) {
+      if (weight.trainable == trainable) out.push_back(weight.variable);
+    }
+  }
+  return out;
+}
+
+std::vector<LayerPtr> Layer::sublayers() const {
+  std::vector<LayerPtr> out;
+  std::unordered_set<const Layer*> seen;
+  for (const auto& [attribute, tree] : children_) {
+    tree.visit([&](const LayerPtr& layer) {
+      if (layer && seen.insert(layer.get()).second) out.push_back(layer);
+    });
+  }
+  return out;
+}
+
+namespace {
+void flatten_into(Layer* layer, std::vector<Layer*>& out, std::unordered_set<const Layer*>& seen) {
+  if (!seen.insert(layer).second) return;
+  out.push_back(layer);
+  for (const LayerPtr& child : layer->sublayers()) flatten_into(child.get(), out, seen);
+}
+}  // namespace
+
+std::vector<Layer*> Layer::flatten_layers() {
+  std::vector<Layer*> out;
+  std::unordered_set<const Layer*> seen;
+  flatten_into(this, out, seen);
+  return out;
+}
+
+void Layer::collect_weights(std::vector<VariablePtr>& out, bool with_seeds, std::vector<const Layer*>& seen) const {
+  if (std::find(seen.begin(), seen.end(), this) != seen.end()) return;
+  seen.push_back(this);
+  const auto add = [&](const VariablePtr& variable) {
+    if (std::find(out.begin(), out.end(), variable) == out.end()) out.push_back(variable);
+  };
+  for (const VariablePtr& variable : own_variables()) add(variable);
+  if (with_seeds) {
+    for (const auto& generator : seed_generators_) add(generator->state());
+  }
+  for (const LayerPtr& layer : sublayers()) layer->collect_weights(out, with_seeds, seen);
+}
+
+std::vector<VariablePtr> Layer::weights() const {
+  std::vector<VariablePtr> out;
+  std::vector<const Layer*> seen;
+  collect_weights(out, false, seen);
+  return out;
+}
+
+std::vector<VariablePtr> Layer::variables() const {
+  std::vector<VariablePtr> out;
+  std::vector<const Layer*> seen;
+  collect_weights(out, true, seen);
+  return out;
+}
+
+std::vector<VariablePtr> Layer::trainable_weights() const {
+  std::vector<VariablePtr> out;
+  if (!trainable_) return out;
+  for (const VariablePtr& variable : weights()) {
+    if (variable->trainable()) out.push_back(variable);
+  }
+  return out;
+}
+
+std::vector<VariablePtr> Layer::non_trainable_weights() const {
+  std::vector<VariablePtr> out;
+  for (const VariablePtr& variable : weights()) {
+    if (!trainable_ || !variable->trainable()) out.push_back(variable);
+  }
+  return out;
+}
+
+std::vector<Tensor> Layer::get_weights() const {
+  std::vector<Tensor> out;
+  for (const VariablePtr& variable : weights()) out.push_back(variable->numpy());
+  return out;
+}
+
+void Layer::set_weights(const std::vector<Tensor>& values) {
+  const auto variables = weights();
+  if (variables.size() != values.size()) {
+    throw_invalid_argument(
+        fmt::format("'{}' has {} weights, {} values were given", name_, variables.size(), values.size()));
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (variables[i]->shape() != values[i].shape()) {
+      throw_invalid_argument(fmt::format("weight '{}' of '{}' has shape {}, the value given has {}",
+                                         variables[i]->path(), name_, variables[i]->shape().to_string(),
+                                         values[i].shape().to_string()));
+    }
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) variables[i]->assign(ops::cast(values[i], variables[i]->dtype()));
+}
+
+std::int64_t Layer::count_params() const {
+  std::int64_t count = 0;
+  for (const VariablePtr& variable : weights()) count += variable->shape().num_elements().value_or(0);
+  return count;
+}
+
+constraints::ConstraintPtr Layer::constraint_of(const Variable* variable) const {
+  for (const Weight& weight : own_weights_) {
+    if (weight.variable.get() == variable) return weight.constraint;
+  }
+  for (const LayerPtr& layer : sublayers()) {
+    if (auto found = layer->constraint_of(variable)) return found;
+  }
+  return nullptr;
+}
+
+regularizers::RegularizerPtr Layer::regularizer_of(const Variable* variable) const {
+  for (const Weight& weight : own_weights_) {
+    if (weight.variable.get() == variable) return weight.regularizer;
+  }
+  for (const LayerPtr& layer : sublayers()) {
+    if (auto found = layer->regularizer_of(variable)) return found;
+  }
+  return nullptr;
+}
+
+// ---- losses --------------------------------------------------------------------------------------------
+
+void Layer::add_loss(const Tensor& loss) { pending_losses().emplace_back(this, loss); }
+
+void Layer::add_activity_losses(const Structure& outputs) {
+  outputs.visit([&](const Tensor& output) {
+    if (!output.defined()) return;
+    Tensor loss = (*activity_regularizer_)(output);
+    if (output.shape().rank() > 0) {
+      loss = ops::div_no_nan(loss, ops::cast(ops::dim_of(output, 0), loss.dtype()));
+    }
+    add_loss(loss);
+  });
+}
+
+std::vector<Tensor> Layer::losses() {
+  std::vector<Tensor> out;
+  const std::vector<Layer*> layers = flatten_layers();
+  for (const auto& [layer, loss] : pending_losses()) {
+    if (std::find(layers.begin(), layers.end(), layer) != layers.end()) out.push_back(loss);
+  }
+  for (const VariablePtr& variable : trainable_weights()) {
+    for (const Layer* layer : layers) {
+      for (const Weight& weight : layer->own_weights()) {
+        if (weight.variable == variable && weight.regularizer) out.push_back((*weight.regularizer)(variable->read()));
+      }
+    }
+  }
+  return out;
+}
+
+void Layer::clear_losses() {
+  const std::vector<Layer*> layers = flatten_layers();
+  auto& losses = pending_losses();
+  losses.erase(std::remove_if(losses.begin(), losses.end(),
+                              [&](const auto& entry) {
+                                return std::find(layers.begin(), layers.end(), entry.first) != layers.end();
+                              }),
+               losses.end());
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,455 @@
+#include "lockstep/keras/layers/normalization.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/replica_context.h"
+#include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+using namespace layers;
+
+// 16-bit floats are normalized in float32.
+DType wide(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+
+int checked_axis(std::int64_t axis, const Shape& shape, const std::string& who) {
+  const int rank = shape.rank();
+  if (axis < -rank || axis >= rank)
+    throw_invalid_argument(fmt::format("{}: axis {} is not among the axes of {}", who, axis, shape.to_string()));
+  const int at = static_cast<int>(axis < 0 ? axis + rank : axis);
+  if (shape[at] == kUnknownDim) {
+    throw_invalid_argument(
+        fmt::format("{}: axis {} of its input must be known, found shape {}", who, axis, shape.to_string()));
+  }
+  return at;
+}
+
+ops::Ints broadcast_shape(const Tensor& x, const std::vector<int>& axes) {
+  ops::Ints shape(static_cast<std::size_t>(x.rank()), 1);
+  for (int axis : axes) shape[static_cast<std::size_t>(axis)] = x.dim(axis);
+  return shape;
+}
+
+class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, BatchNormalizationOptions> {
+ public:
+  static constexpr const char* kClass = "BatchNormalization";
+  template <typename V>
+  static void fields(V& v, BatchNormalizationOptions& o) {
+    if constexpr (std::is_same_v<V, FieldReader>) {
+      Ints axes = {o.axis};
+      v("axis", axes);
+      if (axes.size() != 1) v.fail("axis", "one axis");
+      o.axis = axes[0];
+    } else {
+      v("axis", o.axis);
+    }
+    v("momentum", o.momentum);
+    v("epsilon", o.epsilon);
+    v("center", o.center);
+    v("scale", o.scale);
+    v("beta_initializer", o.beta_initializer);
+    v("gamma_initializer", o.gamma_initializer);
+    v("moving_mean_initializer", o.moving_mean_initializer);
+    v("moving_variance_initializer", o.moving_variance_initializer);
+    v("beta_regularizer", o.beta_regularizer);
+    v("gamma_regularizer", o.gamma_regularizer);
+    v("beta_constraint", o.beta_constraint);
+    v("gamma_constraint", o.gamma_constraint);
+    v("synchronized", o.synchronized);
+  }
+  static void read_legacy(FieldReader& reader, BatchNormalizationOptions&) {
+    reader.drop("renorm", false);
+    for (const char* key : {"renorm_clipping", "renorm_momentum", "fused", "adjustment"}) reader.drop(key);
+    reader.drop("virtual_batch_size", -1);
+    reader.drop("mode", 0);
+  }
+  explicit BatchNormalizationLayer(BatchNormalizationOptions options) : ConfiguredLayer(std::move(options)) {}
+  Json get_config() const override {
+    Json config = ConfiguredLayer::get_config();
+    config["renorm"] = false;
+    config["renorm_clipping"] = nullptr;
+    config["renorm_momentum"] = 0.99;
+    return config;
+  }
+
+  bool supports_masking() const override { return true; }
+  bool uses_mask() const override { return true; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  std::vector<InputSpec> input_spec() const override {
+    if (!moving_mean_) return {};
+    return {InputSpec{.ndim = rank_, .axes = {{static_cast<int>(options_.axis), moving_mean_->shape()[0]}}}};
+  }
+
+  void build(const Nested<Shape>& shapes) override {
+    const Shape& shape = shapes.leaf();
+    rank_ = shape.rank();
+    const Shape channels = {shape[checked_axis(options_.axis, shape, fmt::format("BatchNormalization '{}'", name()))]};
+    const auto add = [&](const char* weight, const initializers::InitializerArg& initializer, bool trainable,
+                         regularizers::RegularizerPtr regularizer = nullptr,
+                         constraints::ConstraintPtr constraint = nullptr) {
+      return add_weight(
+          {.name = weight,
+           .shape = channels,
+           .initializer = initializer.object(),
+           .trainable = trainable,
+           .regularizer = std::move(regularizer),
+           .constraint = std::move(constraint),
+           .aggregation = trainable ? distribute::VariableAggregation::kNone : distribute::VariableAggregation::kMean,
+           .autocast = false});
+    };
+    if (options_.scale)
+      gamma_ = add("gamma", options_.gamma_initializer, true, options_.gamma_regularizer.object(),
+                   options_.gamma_constraint.object());
+    if (options_.center)
+      beta_ = add("beta", options_.beta_initializer, true, options_.beta_regularizer.object(),
+                  options_.beta_constraint.object());
+    moving_mean_ = add("moving_mean", options_.moving_mean_initializer, false);
+    moving_variance_ = add("moving_variance", options_.moving_variance_initializer, false);
+  }
+
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    const Tensor& given = inputs.leaf();
+    const DType dtype = wide(given.dtype());
+    const Tensor x = ops::cast(given, dtype);
+    const auto read = [&](const VariablePtr& variable) { return ops::cast(variable->read(), dtype); };
+    Tensor mean = read(moving_mean_), variance = read(moving_variance_);
+    if (context.training && trainable()) {
+      const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
+      const ops::Moments batch = moments(x, mask);
+      update(moving_mean_, mean, batch.mean);
+      update(moving_variance_, variance, batch.variance);
+      mean = batch.mean;
+      variance = batch.variance;
+    }
+    Tensor factor = ops::rsqrt(variance + options_.epsilon.value);
+    if (gamma_) factor = factor * read(gamma_);
+    Tensor shift = ops::neg(mean * factor);
+    if (beta_) shift = shift + read(beta_);
+    const int axis = static_cast<int>(options_.axis < 0 ? options_.axis + rank_ : options_.axis);
+    if (axis != rank_ - 1) {
+      const ops::Ints shape = broadcast_shape(x, {axis});
+      factor = ops::reshape(factor, shape);
+      shift = ops::reshape(shift, shape);
+    }
+    return ops::cast(x * factor + shift, compute_dtype());
+  }
+
+ private:
+  ops::Ints reduction_axes(const Tensor& x) const {
+    ops::Ints axes;
+    const int kept = static_cast<int>(options_.axis < 0 ? options_.axis + rank_ : options_.axis);
+    for (int i = 0; i < x.rank(); ++i) {
+      if (i != kept) axes.push_back(i);
+    }
+    return axes;
+  }
+
+  // Mean and biased variance over all axes but the channels', of the elements that count.
+  ops::Moments moments(const Tensor& x, const Tensor& mask) const {
+    const ops::Ints axes = reduction_axes(x);
+    distribute::ReplicaContext* replica = options_.synchronized ? distribute::get_replica_context() : nullptr;
+    if (replica && (replica->num_replicas_in_sync() < 2 || x.is_symbolic())) replica = nullptr;
+    if (!mask.defined() && !replica) return ops::moments(x, axes);
+    Tensor weight = mask.defined() ? ops::expand_dims(ops::cast(mask, x.dtype()), -1) : ops::ones_like(x);
+    Tensor total = ops::reduce_sum(ops::broadcast_to(weight, ops::shape_of(x)), axes);
+    Tensor sum = ops::reduce_sum(x * weight, axes);
+    if (replica) {
+      total = replica->all_reduce(distribute::ReduceOp::kSum, total);
+      sum = replica->all_reduce(distribute::ReduceOp::kSum, sum);
+    }
+    const double tiny = mask.defined() ? 1e-7 : 0.0;
+    const Tensor mean = sum / (total + tiny);
+    const Tensor centered = x - ops::reshape(mean, channel_shape(x));
+    Tensor squares = ops::reduce_sum(ops::square(centered) * weight, axes);
+    if (replica) squares = replica->all_reduce(distribute::ReduceOp::kSum, squares);
+    return {mean, squares / (total + tiny)};
+  }
+  ops::Ints channel_shape(const Tensor& x) const {
+    return broadcast_shape(x, {static_cast<int>(options_.axis < 0 ? options_.axis + rank_ : options_.axis)});
+  }
+
+  void update(const VariablePtr& moving, const Tensor& old, const Tensor& batch) const {
+    const double momentum = options_.momentum;
+    moving->assign(ops::cast(ops::stop_gradient(old * momentum + batch * (1.0 - momentum)), moving->dtype()));
+  }
+
+  int rank_ = 0;
+  VariablePtr gamma_, beta_, moving_mean_, moving_variance_;
+};
+
+// One number while unbuilt, a list afterwards, as Keras writes it.
+template <typename V>
+void axis_field(V& v, std::vector<std::int64_t>& axis, bool built) {
+  if constexpr (std::is_same_v<V, FieldWriter>) {
+    if (built) {
+      v("axis", axis);
+    } else {
+      v("axis", one_or_list(axis));
+    }
+  } else {
+    v("axis", axis);
+  }
+}
+
+class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, LayerNormalizationOptions> {
+ public:
+  static constexpr const char* kClass = "LayerNormalization";
+  template <typename V>
+  static void fields(V& v, LayerNormalizationOptions& o) {
+    axis_field(v, o.axis, true);
+    v("epsilon", o.epsilon);
+    v("center", o.center);
+    v("scale", o.scale);
+    v("rms_scaling", o.rms_scaling);
+    v("beta_initializer", o.beta_initializer);
+    v("gamma_initializer", o.gamma_initializer);
+    v("beta_regularizer", o.beta_regularizer);
+    v("gamma_regularizer", o.gamma_regularizer);
+    v("beta_constraint", o.beta_constraint);
+    v("gamma_constraint", o.gamma_constraint);
+  }
+  explicit LayerNormalizationLayer(LayerNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
+    if (options_.axis.empty()) throw_invalid_argument(fmt::format("LayerNormalization '{}' needs an axis", name()));
+    std::sort(options_.axis.begin(), options_.axis.end());
+  }
+  Json get_config() const override {
+    Json config = ConfiguredLayer::get_config();
+    if (!built() && options_.axis.size() == 1) config["axis"] = options_.axis[0];
+    return config;
+  }
+  bool supports_masking() const override { return true; }
+
+  void build(const Nested<Shape>& shapes) override {
+    const Shape& shape = shapes.leaf();
+    Shape kept;
+    for (std::int64_t axis : options_.axis) {
+      kept.push_back(shape[checked_axis(axis, shape, fmt::format("LayerNormalization '{}'", name()))]);
+    }
+    if (options_.scale || options_.rms_scaling) {
+      gamma_ = add_weight({.name = "gamma",
+                           .shape = kept,
+                           .initializer = options_.gamma_initializer.object(),
+                           .regularizer = options_.gamma_regularizer.object(),
+                           .constraint = options_.gamma_constraint.object(),
+                           .autocast = false});
+    }
+    if (options_.center && !options_.rms_scaling) {
+      beta_ = add_weight({.name = "beta",
+                          .shape = kept,
+                          .initializer = options_.beta_initializer.object(),
+                          .regularizer = options_.beta_regularizer.object(),
+                          .constraint = options_.beta_constraint.object(),
+                          .autocast = false});
+    }
+  }
+
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const DType dtype = wide(inputs.leaf().dtype());
+    const Tensor x = ops::cast(inputs, dtype);
+    const ops::Moments m = ops::moments(x, options_.axis, true);
+    Tensor factor = ops::rsqrt(m.variance + options_.epsilon.value);
+    if (options_.rms_scaling) {
+      Tensor y = x * factor;
+      if (gamma_) y = y * spread(gamma_, x);
+      return ops::cast(y, compute_dtype());
+    }
+    if (gamma_) factor = factor * spread(gamma_, x);
+    Tensor shift = ops::neg(m.mean) * factor;
+    if (beta_) shift = shift + spread(beta_, x);
+    return ops::cast(x * factor + shift, compute_dtype());
+  }
+
+ private:
+  Tensor spread(const VariablePtr& variable, const Tensor& x) const {
+    const Tensor value = ops::cast(variable->read(), x.dtype());
+    std::vector<int> axes;
+    for (std::int64_t axis : options_.axis) axes.push_back(static_cast<int>(axis < 0 ? axis + x.rank() : axis));
+    if (axes.size() == 1 && axes[0] == x.rank() - 1) return value;
+    return ops::reshape(value, broadcast_shape(x, axes));
+  }
+  VariablePtr gamma_, beta_;
+};
+
+class GroupNormalizationLayer : public ConfiguredLayer<GroupNormalizationLayer, GroupNormalizationOptions> {
+ public:
+  static constexpr const char* kClass = "GroupNormalization";
+  template <typename V>
+  static void fields(V& v, GroupNormalizationOptions& o) {
+    v("groups", o.groups);
+    v("axis", o.axis);
+    v("epsilon", o.epsilon);
+    v("center", o.center);
+    v("scale", o.scale);
+    v("beta_initializer", o.beta_initializer);
+    v("gamma_initializer", o.gamma_initializer);
+    v("beta_regularizer", o.beta_regularizer);
+    v("gamma_regularizer", o.gamma_regularizer);
+    v("beta_constraint", o.beta_constraint);
+    v("gamma_constraint", o.gamma_constraint);
+  }
+  explicit GroupNormalizationLayer(GroupNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
+    if (options_.groups < 1 && options_.groups != -1) {
+      throw_invalid_argument(
+          fmt::format("GroupNormalization '{}': groups is {}, expected at least 1, or -1", name(), options_.groups));
+    }
+  }
+  bool supports_masking() const override { return true; }
+
+  void build(const Nested<Shape>& shapes) override {
+    const Shape& shape = shapes.leaf();
+    const std::int64_t channels =
+        shape[checked_axis(options_.axis, shape, fmt::format("GroupNormalization '{}'", name()))];
+    if (options_.groups == -1) options_.groups = channels;
+    if (channels % options_.groups != 0) {
+      throw_invalid_argument(fmt::format("GroupNormalization '{}': {} channels are no multiple of {} groups", name(),
+                                         channels, options_.groups));
+    }
+    if (options_.scale) {
+      gamma_ = add_weight({.name = "gamma",
+                           .shape = {channels},
+                           .initializer = options_.gamma_initializer.object(),
+                           .regularizer = options_.gamma_regularizer.object(),
+                           .constraint = options_.gamma_constraint.object(),
+                           .autocast = false});
+    }
+    if (options_.center) {
+      beta_ = add_weight({.name = "beta",
+                          .shape = {channels},
+                          .initializer = options_.beta_initializer.object(),
+                          .regularizer = options_.beta_regularizer.object(),
+                          .constraint = options_.beta_constraint.object(),
+                          .autocast = false});
+    }
+  }
+
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const Tensor& given = inputs.leaf();
+    const int rank = given.rank(), axis = static_cast<int>(options_.axis < 0 ? options_.axis + rank : options_.axis);
+    const std::int64_t in_group = given.dim(axis) / options_.groups;
+    Tensors sizes;
+    ops::Ints shape = {-1}, flat(static_cast<std::size_t>(rank) + 1, 1), axes;
+    int unknown = 1;
+    for (int i = 0; i < rank; ++i) {
+      if (i == axis) {
+        if (i > 0) shape.push_back(options_.groups);
+        sizes.push_back(Tensor::scalar(static_cast<std::int32_t>(options_.groups)));
+        sizes.push_back(Tensor::scalar(static_cast<std::int32_t>(in_group)));
+        shape.push_back(in_group);
+        continue;
+      }
+      sizes.push_back(ops::dim_of(given, i));
+      if (i > 0) shape.push_back(given.dim(i));
+      unknown += i > 0 && given.dim(i) == kUnknownDim;
+    }
+    flat[static_cast<std::size_t>(axis)] = options_.groups;
+    flat[static_cast<std::size_t>(axis) + 1] = in_group;
+    for (int i = 1; i <= rank; ++i) {
+      if (i != axis) axes.push_back(i);
+    }
+    Tensor x = unknown > 1 ? ops::reshape(given, ops::stack(sizes)) : ops::reshape(given, shape);
+    x = ops::cast(x, wide(given.dtype()));
+    const ops::Moments m = ops::moments(x, axes, true);
+    Tensor factor = ops::rsqrt(m.variance + options_.epsilon.value);
+    if (gamma_) factor = factor * ops::reshape(ops::cast(gamma_->read(), x.dtype()), flat);
+    Tensor shift = ops::neg(m.mean) * factor;
+    if (beta_) shift = shift + ops::reshape(ops::cast(beta_->read(), x.dtype()), flat);
+    Tensor y = ops::reshape(x * factor + shift, ops::shape_of(given));
+    return ops::cast(y, compute_dtype());
+  }
+
+ private:
+  VariablePtr gamma_, beta_;
+};
+
+class UnitNormalizationLayer : public ConfiguredLayer<UnitNormalizationLayer, UnitNormalizationOptions> {
+ public:
+  static constexpr const char* kClass = "UnitNormalization";
+  template <typename V>
+  static void fields(V& v, UnitNormalizationOptions& o) {
+    axis_field(v, o.axis, false);
+  }
+  explicit UnitNormalizationLayer(UnitNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
+    set_built_in_constructor();
+  }
+  bool supports_masking() const override { return true; }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const Tensor& x = inputs.leaf();
+    return ops::l2_normalize(x, options_.axis, 1e-12);
+  }
+};
+
+class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSNormalizationOptions> {
+ public:
+  static constexpr const char* kClass = "RMSNormalization";
+  template <typename V>
+  static void fields(V& v, RMSNormalizationOptions& o) {
+    axis_field(v, o.axis, true);
+    v("epsilon", o.epsilon);
+  }
+  explicit RMSNormalizationLayer(RMSNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
+    std::sort(options_.axis.begin(), options_.axis.end());
+  }
+  Json get_config() const override {
+    Json config = ConfiguredLayer::get_config();
+    if (!built() && options_.axis.size() == 1) config["axis"] = options_.axis[0];
+    return config;
+  }
+  void build(const Nested<Shape>& shapes) override {
+    const Shape& shape = shapes.leaf();
+    Shape kept;
+    for (std::int64_t axis : options_.axis)
+      kept.push_back(shape[checked_axis(axis, shape, fmt::format("RMSNormalization '{}'", name()))]);
+    scale_ = add_weight({.name = "scale", .shape = kept, .initializer = initializers::Ones()});
+  }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    const DType dtype = wide(inputs.leaf().dtype());
+    const Tensor x = ops::cast(inputs, dtype);
+    Tensor scale = ops::cast(value(scale_), dtype);
+    std::vector<int> axes;
+    for (std::int64_t axis : options_.axis) axes.push_back(static_cast<int>(axis < 0 ? axis + x.rank() : axis));
+    if (axes.size() != 1 || axes[0] != x.rank() - 1) scale = ops::reshape(scale, broadcast_shape(x, axes));
+    const Tensor factor = ops::rsqrt(ops::reduce_mean(ops::square(x), options_.axis, true) + options_.epsilon.value);
+    return ops::cast(x * factor * scale, inputs.leaf().dtype());
+  }
+
+ private:
+  VariablePtr scale_;
+};
+
+}  // namespace
+
+void register_normalization_layers(LayerRegistry& registry) {
+  registry.add(
+      layer_row<BatchNormalizationLayer>({"BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"}));
+  registry.add(layer_row<LayerNormalizationLayer>());
+  registry.add(layer_row<GroupNormalizationLayer>());
+  registry.add(layer_row<UnitNormalizationLayer>());
+  registry.add(layer_row<RMSNormalizationLayer>());
+}
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+LayerHandle BatchNormalization(BatchNormalizationOptions options) {
+  return std::make_shared<keras::BatchNormalizationLayer>(std::move(options));
+}
+LayerHandle LayerNormalization(LayerNormalizationOptions options) {
+  return std::make_shared<keras::LayerNormalizationLayer>(std::move(options));
+}
+LayerHandle GroupNormalization(GroupNormalizationOptions options) {
+  return std::make_shared<keras::GroupNormalizationLayer>(std::move(options));
+}
+LayerHandle UnitNormalization(UnitNormalizationOptions options) {
+  return std::make_shared<keras::UnitNormalizationLayer>(std::move(options));
+}
+LayerHandle RMSNormalization(RMSNormalizationOptions options) {
+  return std::make_shared<keras::RMSNormalizationLayer>(std::move(options));
+}
+
+}  // namespace lockstep::layers

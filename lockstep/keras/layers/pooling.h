@@ -1,0 +1,72 @@
+// keras.layers: pooling.
+#pragma once
+
+#include "lockstep/keras/layers/convolution.h"
+
+namespace lockstep::layers {
+
+struct PoolingOptions {
+  Window pool_size = 2;
+  std::optional<Window> strides = std::nullopt;  // default: pool_size
+  std::string padding = "valid";                 // or "same"
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle MaxPooling1D(PoolingOptions options = {});
+LayerHandle MaxPooling2D(PoolingOptions options = {});
+LayerHandle MaxPooling3D(PoolingOptions options = {});
+// Padding cells do not count.
+LayerHandle AveragePooling1D(PoolingOptions options = {});
+LayerHandle AveragePooling2D(PoolingOptions options = {});
+LayerHandle AveragePooling3D(PoolingOptions options = {});
+inline LayerHandle MaxPooling1D(Window pool_size, PoolingOptions options = {}) {
+  options.pool_size = std::move(pool_size);
+  return MaxPooling1D(std::move(options));
+}
+inline LayerHandle MaxPooling2D(Window pool_size, PoolingOptions options = {}) {
+  options.pool_size = std::move(pool_size);
+  return MaxPooling2D(std::move(options));
+}
+inline LayerHandle AveragePooling1D(Window pool_size, PoolingOptions options = {}) {
+  options.pool_size = std::move(pool_size);
+  return AveragePooling1D(std::move(options));
+}
+inline LayerHandle AveragePooling2D(Window pool_size, PoolingOptions options = {}) {
+  options.pool_size = std::move(pool_size);
+  return AveragePooling2D(std::move(options));
+}
+
+struct GlobalPoolingOptions {
+  std::string data_format = {};
+  bool keepdims = false;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle GlobalMaxPooling1D(GlobalPoolingOptions options = {});
+LayerHandle GlobalMaxPooling2D(GlobalPoolingOptions options = {});
+LayerHandle GlobalMaxPooling3D(GlobalPoolingOptions options = {});
+// With a mask: the mean of the steps that count.
+LayerHandle GlobalAveragePooling1D(GlobalPoolingOptions options = {});
+LayerHandle GlobalAveragePooling2D(GlobalPoolingOptions options = {});
+LayerHandle GlobalAveragePooling3D(GlobalPoolingOptions options = {});
+
+struct AdaptivePoolingOptions {
+  Window output_size = {};  // entries along each spatial axis; one number: along all
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Entry i along an axis of n pools the entries from floor(i·n/size) to before ceil((i+1)·n/size), whatever n is; the
+// extents of the input must be known.
+LayerHandle AdaptiveMaxPooling1D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveMaxPooling2D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveMaxPooling3D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveAveragePooling1D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveAveragePooling2D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveAveragePooling3D(Window output_size, AdaptivePoolingOptions options = {});
+
+}  // namespace lockstep::layers

@@ -1,0 +1,40 @@
+// keras.layers: preprocessing that needs no vocabulary.
+#pragma once
+
+#include "lockstep/keras/layers/core.h"
+
+namespace lockstep::layers {
+
+struct RescalingOptions {
+  Json scale = 1.0;  // a number, or one for each channel
+  Json offset = 0.0;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle Rescaling(Json scale, RescalingOptions options = {});
+
+struct NormalizationOptions {
+  std::optional<std::vector<std::int64_t>> axis = std::vector<std::int64_t>{-1};  // nothing: one mean for all
+  Json mean = nullptr;
+  Json variance = nullptr;
+  bool invert = false;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// (x - mean) / max(√variance, 1e-7), with statistics given here, or kept as weights.
+LayerHandle Normalization(NormalizationOptions options = {});
+
+struct CategoryEncodingOptions {
+  std::int64_t num_tokens = 0;
+  std::string output_mode = "multi_hot";  // "one_hot", "count"
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Integers of the last axis as one row of num_tokens columns; "one_hot" gives a row for each of them. In "count" mode
+// the call takes `count_weights` of the inputs' shape.
+LayerHandle CategoryEncoding(std::int64_t num_tokens, CategoryEncodingOptions options = {});
+
+}  // namespace lockstep::layers

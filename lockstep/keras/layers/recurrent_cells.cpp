@@ -1,0 +1,374 @@
+#include "lockstep/keras/layers/recurrent_cells_internal.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/random/random.h"
+
+namespace lockstep::keras {
+namespace {
+
+using namespace layers;
+
+// Zeros, with ones for the forget gate's bias.
+class ForgetBias : public initializers::Initializer {
+ public:
+  ForgetBias(initializers::InitializerPtr rest, std::int64_t units) : rest_(std::move(rest)), units_(units) {}
+  std::string class_name() const override { return "ForgetBias"; }
+  Tensor operator()(const Shape&, DType dtype) const override {
+    const Tensor first = (*rest_)({units_}, dtype), last = (*rest_)({units_ * 2}, dtype);
+    return ops::concat({first, ops::ones_like(first), last}, 0);
+  }
+  Json config() const override { return Json::object(); }
+
+ private:
+  initializers::InitializerPtr rest_;
+  std::int64_t units_;
+};
+
+// What the three cells share: weights, dropout masks, projections.
+template <typename Derived, CellKind kKind, int kGates>
+class GatedCell : public RnnCell {
+ public:
+  using Options = RNNOptions;
+  Json module() const override { return "keras.layers"; }
+  template <typename V>
+  static void fields(V& v, RNNOptions& o) {
+    cell_fields<kKind, true>(v, o);
+  }
+  static void read_legacy(FieldReader& reader, RNNOptions& o) { read_legacy_rnn(reader, o); }
+  Json get_config() const override {
+    Json config = Layer::get_config();
+    FieldWriter writer(config);
+    fields(writer, const_cast<RNNOptions&>(options_));
+    return config;
+  }
+
+  const RNNOptions* cell_options() const override { return &options_; }
+  Ints state_sizes() const override { return Ints(kKind == CellKind::kLstm ? 2 : 1, options_.units); }
+  CellMasks draw_masks(const Tensor& x) override {
+    CellMasks masks;
+    if (x.is_symbolic()) return masks;
+    if (options_.dropout > 0) masks.input = draw({x.dim(0), x.dim(1)}, options_.dropout);
+    if (options_.recurrent_dropout > 0) masks.recurrent = draw({x.dim(0), options_.units}, options_.recurrent_dropout);
+    return masks;
+  }
+
+  void build(const Nested<Shape>& shapes) override {
+    const Shape shape = shapes.is_list() ? shapes.items().at(0).leaf() : shapes.leaf();
+    const std::int64_t in = shape.rank() > 0 ? shape[-1] : kUnknownDim;
+    if (in == kUnknownDim) {
+      throw_invalid_argument(fmt::format("{} '{}': the last axis of its input must be known, found shape {}",
+                                         Derived::kClass, name(), shape.to_string()));
+    }
+    const std::int64_t u = options_.units;
+    kernel_ = add_weight({.name = "kernel",
+                          .shape = {in, kGates * u},
+                          .initializer = options_.kernel_initializer.object(),
+                          .regularizer = options_.kernel_regularizer.object(),
+                          .constraint = options_.kernel_constraint.object()});
+    recurrent_ = add_weight({.name = "recurrent_kernel",
+                             .shape = {u, kGates * u},
+                             .initializer = options_.recurrent_initializer.object(),
+                             .regularizer = options_.recurrent_regularizer.object(),
+                             .constraint = options_.recurrent_constraint.object()});
+    if (!options_.use_bias) return;
+    initializers::InitializerPtr start = options_.bias_initializer.object();
+    if (kKind == CellKind::kLstm && options_.unit_forget_bias) start = std::make_shared<ForgetBias>(start, u);
+    const bool two_rows = kKind == CellKind::kGru && options_.reset_after;
+    bias_ = add_weight({.name = "bias",
+                        .shape = two_rows ? Shape{2, kGates * u} : Shape{kGates * u},
+                        .initializer = start,
+                        .regularizer = options_.bias_regularizer.object(),
+                        .constraint = options_.bias_constraint.object()});
+  }
+
+  Tensor project(const Tensor& x, const CellMasks& masks) override {
+    const Tensor kernel = value(kernel_);
+    const auto masked = [&](const Tensor& mask) { return x * (x.rank() == 3 ? ops::expand_dims(mask, 1) : mask); };
+    if (masks.input.empty()) return ops::matmul(x, kernel);
+    if (masks.input.size() == 1) return ops::matmul(masked(masks.input[0]), kernel);
+    const Tensors kernels = ops::split(kernel, kGates, 1);
+    Tensors gates;
+    for (std::size_t i = 0; i < kernels.size(); ++i) gates.push_back(ops::matmul(masked(masks.input[i]), kernels[i]));
+    return ops::concat(gates, -1);
+  }
+
+ protected:
+  explicit GatedCell(RNNOptions options)
+      : RnnCell(Derived::kClass, {.name = options.name, .trainable = options.trainable, .dtype = options.dtype}),
+        options_(std::move(options)) {
+    if (options_.units < 1)
+      throw_invalid_argument(
+          fmt::format("{} '{}': units is {}, expected at least 1", Derived::kClass, name(), options_.units));
+    for (const double rate : {options_.dropout.value, options_.recurrent_dropout.value}) {
+      if (!(rate >= 0 && rate <= 1))
+        throw_invalid_argument(
+            fmt::format("{} '{}': a dropout rate is {}, expected 0 to 1", Derived::kClass, name(), rate));
+    }
+    if (kKind == CellKind::kSimple) generator_ = add_seed_generator(options_.seed);
+    FieldResolver resolver;
+    fields(resolver, options_);
+    if (kKind != CellKind::kSimple) generator_ = add_seed_generator(options_.seed);
+  }
+  bool split_gates() const { return kKind != CellKind::kSimple && options_.recurrent_dropout > 0; }
+  const activations::Activation& activation() const { return *options_.activation.object(); }
+  const activations::Activation& recurrent_activation() const { return *options_.recurrent_activation.object(); }
+  // h · the recurrent kernel of gates first … last-1, masked for each gate.
+  Tensor recur(const Tensor& h, int first, int last, const CellMasks& masks) const {
+    const Tensor kernel = value(recurrent_);
+    const std::int64_t u = options_.units;
+    const auto columns = [&](int from, int to) {
+      return from == 0 && to == kGates ? kernel : ops::slice_axis(kernel, 1, from * u, to * u);
+    };
+    const Tensors& drawn = masks.recurrent;
+    if (drawn.empty()) return ops::matmul(h, columns(first, last));
+    if (drawn.size() == 1) return ops::matmul(h * drawn[0], columns(first, last));
+    Tensors gates;
+    for (int i = first; i < last; ++i)
+      gates.push_back(ops::matmul(h * drawn[static_cast<std::size_t>(i)], columns(i, i + 1)));
+    return gates.size() == 1 ? gates[0] : ops::concat(gates, -1);
+  }
+
+  RNNOptions options_;
+  VariablePtr kernel_, recurrent_, bias_;
+
+ private:
+  Tensors draw(const Shape& shape, double rate) {
+    Tensors masks(split_gates() ? kGates : 1);
+    for (Tensor& mask : masks) mask = random::dropout_mask(shape, rate, compute_dtype(), generator_);
+    return masks;
+  }
+  random::SeedGeneratorPtr generator_;
+};
+
+class LstmCell : public GatedCell<LstmCell, CellKind::kLstm, 4> {
+ public:
+  static constexpr const char* kClass = "LSTMCell";
+  explicit LstmCell(RNNOptions options) : GatedCell(std::move(options)) {}
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
+    Tensor z = projected + recur(states[0], 0, 4, masks);
+    if (bias_) z = z + value(bias_);
+    const Tensors gates = ops::split(z, 4, 1);
+    const Tensor i = recurrent_activation()(gates[0]), f = recurrent_activation()(gates[1]);
+    const Tensor c = f * states[1] + i * activation()(gates[2]);
+    const Tensor h = recurrent_activation()(gates[3]) * activation()(c);
+    return {h, {h, c}};
+  }
+};
+
+class GruCell : public GatedCell<GruCell, CellKind::kGru, 3> {
+ public:
+  static constexpr const char* kClass = "GRUCell";
+  explicit GruCell(RNNOptions options) : GatedCell(std::move(options)) {}
+  Tensor project(const Tensor& x, const CellMasks& masks) override {
+    Tensor y = GatedCell::project(x, masks);
+    return bias_ ? y + bias_row(0) : y;
+  }
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
+    const Tensor& h = states[0];
+    const Tensors x = ops::split(projected, 3, 1);
+    Tensor inner = options_.reset_after ? recur(h, 0, 3, masks) : recur(h, 0, 2, masks);
+    if (bias_ && options_.reset_after) inner = inner + bias_row(1);
+    const std::int64_t u = options_.units;
+    const Tensor z = recurrent_activation()(x[0] + ops::slice_axis(inner, 1, 0, u));
+    const Tensor r = recurrent_activation()(x[1] + ops::slice_axis(inner, 1, u, 2 * u));
+    const Tensor candidate =
+        options_.reset_after ? r * ops::slice_axis(inner, 1, 2 * u, 3 * u) : recur_candidate(r, h, masks);
+    const Tensor hh = activation()(x[2] + candidate);
+    const Tensor next = z * h + (1.0 - z) * hh;
+    return {next, {next}};
+  }
+
+ private:
+  Tensor bias_row(int row) const {
+    const Tensor bias = value(bias_);
+    return options_.reset_after ? ops::strided_slice(bias, {ops::SliceSpec::at(row)}) : bias;
+  }
+  Tensor recur_candidate(const Tensor& r, const Tensor& h, const CellMasks& masks) const {
+    const Tensor kernel = ops::slice_axis(value(recurrent_), 1, 2 * options_.units, 3 * options_.units);
+    return ops::matmul(r * (masks.recurrent.size() == 3 ? h * masks.recurrent[2] : h), kernel);
+  }
+};
+
+class SimpleCell : public GatedCell<SimpleCell, CellKind::kSimple, 1> {
+ public:
+  static constexpr const char* kClass = "SimpleRNNCell";
+  explicit SimpleCell(RNNOptions options) : GatedCell(std::move(options)) {}
+  Tensor project(const Tensor& x, const CellMasks& masks) override {
+    Tensor y = GatedCell::project(x, masks);
+    return bias_ ? y + value(bias_) : y;
+  }
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
+    const Tensor h = activation()(projected + recur(states[0], 0, 1, masks));
+    return {h, {h}};
+  }
+};
+
+// Cells one after the other in each step; states in cell order.
+class StackedCells : public RnnCell {
+ public:
+  explicit StackedCells(std::vector<LayerHandle> cells, NamedOptions options)
+      : RnnCell("StackedRNNCells", {.name = options.name, .trainable = options.trainable, .dtype = options.dtype}) {
+    LayerTree::List tree;
+    for (const LayerHandle& handle : cells) {
+      auto cell = std::dynamic_pointer_cast<RnnCell>(handle.ptr());
+      if (!cell)
+        throw_invalid_argument(fmt::format("StackedRNNCells '{}': '{}' is no RNN cell", name(), handle->name()));
+      cells_.push_back(cell);
+      tree.push_back(LayerPtr(cell));
+    }
+    if (cells_.empty()) throw_invalid_argument("StackedRNNCells needs at least one cell");
+    track_tree("cells", LayerTree::list(std::move(tree)));
+  }
+  Json module() const override { return "keras.layers"; }
+  Json get_config() const override {
+    Json config = Layer::get_config();
+    config["cells"] = Json::array();
+    for (const auto& cell : cells_) config["cells"].push_back(serialize_operation(*cell));
+    return config;
+  }
+  Ints state_sizes() const override {
+    Ints sizes;
+    for (const auto& cell : cells_) {
+      for (std::int64_t size : cell->state_sizes()) sizes.push_back(size);
+    }
+    return sizes;
+  }
+  std::int64_t output_size() const override { return cells_.back()->output_size(); }
+  void build(const Nested<Shape>& shapes) override {
+    Shape shape = shapes.is_list() ? shapes.items().at(0).leaf() : shapes.leaf();
+    for (const auto& cell : cells_) {
+      cell->ensure_built(shape);
+      shape = {shape[0], cell->output_size()};
+    }
+  }
+  CellMasks draw_masks(const Tensor& x) override {
+    CellMasks masks;
+    Tensor like = x;
+    for (const auto& cell : cells_) {
+      masks.cells.push_back(cell->draw_masks(like));
+      if (!x.is_symbolic()) like = Tensor::zeros({x.dim(0), cell->output_size()}, x.dtype());
+    }
+    return masks;
+  }
+  Tensor project(const Tensor& x, const CellMasks& masks) override { return cells_[0]->project(x, masks.of_cell(0)); }
+  Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
+    Result result{projected, {}};
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < cells_.size(); ++i) {
+      const std::size_t count = cells_[i]->state_sizes().size();
+      const Tensors own(states.begin() + static_cast<std::ptrdiff_t>(next),
+                        states.begin() + static_cast<std::ptrdiff_t>(next + count));
+      const Tensor input = i == 0 ? projected : cells_[i]->project(result.output, masks.of_cell(i));
+      Result one = cells_[i]->step(input, own, masks.of_cell(i));
+      result.output = one.output;
+      result.states.insert(result.states.end(), one.states.begin(), one.states.end());
+      next += count;
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::shared_ptr<RnnCell>> cells_;
+};
+
+LayerPtr stacked_from_config(const Json& config) {
+  FieldReader reader("StackedRNNCells", config);
+  Json cells;
+  reader("cells", cells);
+  Layer::Options base = read_layer_options(reader);
+  reader.finish();
+  std::vector<LayerHandle> made;
+  if (!cells.is_array()) throw_invalid_argument("StackedRNNCells: 'cells' is no list");
+  for (const Json& cell : cells) made.push_back(LayerHandle(deserialize_layer(cell)));
+  return make_stacked_cells(std::move(made), {.name = base.name, .trainable = base.trainable, .dtype = base.dtype});
+}
+
+}  // namespace
+
+Structure RnnCell::call(const Structure& inputs, const CallContext& context) {
+  if (!inputs.is_list() || inputs.items().size() < 2) {
+    throw_invalid_argument(fmt::format("{} '{}' is called on its input and its states", class_name(), name()));
+  }
+  const Tensor& x = inputs[0].leaf();
+  Tensors states;
+  for (std::size_t i = 1; i < inputs.items().size(); ++i) {
+    for (const Tensor& state : inputs[i].flatten()) states.push_back(state);
+  }
+  if (states.size() != state_sizes().size()) {
+    throw_invalid_argument(
+        fmt::format("{} '{}' has {} states, {} were given", class_name(), name(), state_sizes().size(), states.size()));
+  }
+  const CellMasks drawn = draw_masks(x), masks = context.training ? drawn : CellMasks();
+  const Result result = step(project(x, masks), states, masks);
+  Structure::List next(result.states.begin(), result.states.end());
+  return Structure::list({Structure(result.output), Structure::list(std::move(next))});
+}
+
+void read_legacy_rnn(FieldReader& reader, RNNOptions& o) {
+  reader.drop("implementation");
+  reader.drop("time_major", false);
+  reader.drop("input_length");
+  reader("dropout_W", o.dropout);  // Keras 1
+  reader("dropout_U", o.recurrent_dropout);
+  reader("inner_activation", o.recurrent_activation);
+  reader("output_dim", o.units);
+  reader.drop("consume_less");
+  reader.drop("use_cudnn");
+}
+
+void take_objects(const RnnCell& cell, RNNOptions& options) {
+  const RNNOptions& resolved = *cell.cell_options();
+  options.activation = resolved.activation;
+  options.recurrent_activation = resolved.recurrent_activation;
+  options.kernel_initializer = resolved.kernel_initializer;
+  options.recurrent_initializer = resolved.recurrent_initializer;
+  options.bias_initializer = resolved.bias_initializer;
+  options.kernel_regularizer = resolved.kernel_regularizer;
+  options.recurrent_regularizer = resolved.recurrent_regularizer;
+  options.bias_regularizer = resolved.bias_regularizer;
+  options.activity_regularizer = regularizers::get(options.activity_regularizer);
+  options.kernel_constraint = resolved.kernel_constraint;
+  options.recurrent_constraint = resolved.recurrent_constraint;
+  options.bias_constraint = resolved.bias_constraint;
+}
+
+std::shared_ptr<RnnCell> make_lstm_cell(RNNOptions options) { return std::make_shared<LstmCell>(std::move(options)); }
+std::shared_ptr<RnnCell> make_gru_cell(RNNOptions options) { return std::make_shared<GruCell>(std::move(options)); }
+std::shared_ptr<RnnCell> make_simple_rnn_cell(RNNOptions options) {
+  return std::make_shared<SimpleCell>(std::move(options));
+}
+std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, NamedOptions options) {
+  return std::make_shared<StackedCells>(std::move(cells), std::move(options));
+}
+
+void register_recurrent_cells(LayerRegistry& registry) {
+  registry.add(layer_row<LstmCell>());
+  registry.add(layer_row<GruCell>());
+  registry.add(layer_row<SimpleCell>());
+  registry.add({"StackedRNNCells", {}, "keras.layers", stacked_from_config});
+}
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+LayerHandle LSTMCell(std::int64_t units, RNNOptions options) {
+  options.units = units;
+  return keras::make_lstm_cell(std::move(options));
+}
+LayerHandle GRUCell(std::int64_t units, RNNOptions options) {
+  options.units = units;
+  return keras::make_gru_cell(std::move(options));
+}
+LayerHandle SimpleRNNCell(std::int64_t units, RNNOptions options) {
+  options.units = units;
+  return keras::make_simple_rnn_cell(std::move(options));
+}
+LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options) {
+  return keras::make_stacked_cells(std::move(cells), std::move(options));
+}
+
+}  // namespace lockstep::layers

@@ -1,0 +1,148 @@
+#include "lockstep/keras/layers/registry.h"
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/object_config.h"
+
+namespace lockstep::keras {
+namespace {
+
+std::mutex& registry_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// Why a class that Keras knows is not read.
+const char* refusal(std::string_view class_name) {
+  if (class_name == "Lambda")
+    return "a Lambda layer holds Python code, which is never run; replace it by a layer with a name";
+  if (class_name == "TFSMLayer") return "a TFSMLayer names another file to load and run, which a model file may not do";
+  if (class_name == "TorchModuleWrapper")
+    return "a TorchModuleWrapper holds a pickle of Python code, which is never run";
+  if (class_name == "JaxLayer" || class_name == "FlaxLayer") return "a layer around JAX code cannot run without Python";
+  return nullptr;
+}
+
+// Nesting of configs being read on this thread.
+thread_local int t_depth = 0;
+struct DepthGuard {
+  DepthGuard() {
+    if (++t_depth > 100) {
+      --t_depth;
+      throw_invalid_argument("layers are nested more than 100 deep in the config");
+    }
+  }
+  ~DepthGuard() { --t_depth; }
+};
+
+}  // namespace
+
+LayerRegistry& LayerRegistry::instance() {
+  static auto* registry = new LayerRegistry();
+  return *registry;
+}
+
+LayerRegistry::LayerRegistry() {
+  register_core_layers(*this);
+  register_activation_layers(*this);
+  register_convolution_layers(*this);
+  register_pooling_layers(*this);
+  register_normalization_layers(*this);
+  register_merging_layers(*this);
+  register_reshaping_layers(*this);
+  register_regularization_layers(*this);
+  register_recurrent_layers(*this);
+  register_attention_layers(*this);
+  register_preprocessing_layers(*this);
+  register_image_layers(*this);
+  register_models(*this);
+}
+
+void LayerRegistry::add(LayerClass row) {
+  const std::lock_guard lock(registry_mutex());
+  auto shared = std::make_shared<LayerClass>(std::move(row));
+  rows_[shared->name] = shared;
+  for (const std::string& alias : shared->aliases) rows_[alias] = shared;
+}
+
+const LayerClass* LayerRegistry::find(std::string_view name) const {
+  const std::lock_guard lock(registry_mutex());
+  const auto it = rows_.find(name);
+  return it == rows_.end() ? nullptr : it->second.get();
+}
+
+std::vector<std::string> LayerRegistry::names() const {
+  const std::lock_guard lock(registry_mutex());
+  std::vector<std::string> out;
+  for (const auto& [name, row] : rows_) out.push_back(name);
+  return out;
+}
+
+void register_layer(const std::string& name, std::function<LayerPtr(const Json& config)> from_config,
+                    const std::string& package) {
+  LayerRegistry::instance().add({name, {package + ">" + name}, "custom", std::move(from_config)});
+}
+
+bool is_keras_module(std::string_view module) {
+  return module == "keras" || module.starts_with("keras.") || module.starts_with("tensorflow.python.keras") ||
+         module.starts_with("tf_keras") || module.starts_with("tensorflow.keras");
+}
+
+Json serialize_operation(const Operation& operation) {
+  Json object = {{"module", operation.module()},
+                 {"class_name", operation.class_name()},
+                 {"config", operation.get_config()},
+                 {"registered_name", operation.registered_name()}};
+  if (const auto* layer = dynamic_cast<const Layer*>(&operation)) {
+    Json build_config = layer->get_build_config();
+    if (!build_config.is_null()) object["build_config"] = std::move(build_config);
+    if (const auto* model = dynamic_cast<const ModelImpl*>(layer))
+      object["compile_config"] = model->get_compile_config();
+  }
+  return object;
+}
+
+bool is_legacy_object(const Json& object) { return object.is_object() && !object.contains("module"); }
+
+LayerPtr deserialize_layer(const Json& object) {
+  const DepthGuard guard;
+  const auto parsed = parse_object_config(object);
+  if (!parsed) throw_invalid_argument(fmt::format("{} is no layer", dump_json(object).substr(0, 120)));
+  const LayerRegistry& registry = LayerRegistry::instance();
+  const LayerClass* row = nullptr;
+  if (!parsed->registered_name.empty()) row = registry.find(parsed->registered_name);
+  if (row && row->module == "keras.layers" && !is_keras_module(parsed->module) && !parsed->module.empty())
+    row = nullptr;
+  if (!row) row = registry.find(parsed->class_name);
+  const Json config = parsed->config.is_null() ? Json::object() : parsed->config;
+  std::string name;
+  if (config.is_object() && config.contains("name") && config["name"].is_string())
+    name = config["name"].get<std::string>();
+  if (const char* why = row && row->module == "custom" ? nullptr : refusal(parsed->class_name)) {
+    throw_unimplemented(fmt::format("layer '{}' ({}) is refused: {}", name, parsed->class_name, why));
+  }
+  if (!row) {
+    throw_not_found(fmt::format("unknown layer class '{}' (layer '{}'{}){}; register it with keras::register_layer()",
+                                parsed->class_name, name,
+                                parsed->module.empty() ? "" : fmt::format(" of module {}", parsed->module),
+                                did_you_mean(parsed->class_name, registry.names())));
+  }
+  LayerPtr layer;
+  try {
+    layer = row->from_config(config);
+  } catch (const Json::exception& error) {
+    throw_invalid_argument(
+        fmt::format("layer '{}' ({}): its config does not fit: {}", name, parsed->class_name, error.what()));
+  }
+  const auto build = object.find("build_config");
+  if (build != object.end() && !build->is_null() && !layer->built()) layer->build_from_config(*build);
+  return layer;
+}
+
+}  // namespace lockstep::keras

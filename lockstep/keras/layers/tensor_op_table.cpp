@@ -1,0 +1,590 @@
+// The classes of keras.ops, each a row: its name, its module, and how it reads its arguments.
+#include "lockstep/keras/layers/tensor_ops_internal.h"
+
+#include <algorithm>
+#include <map>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/activations.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+using Run = std::function<Structure(const CallArguments&, const Json&)>;
+using Unary = Tensor (*)(const Tensor&);
+using Binary = Tensor (*)(const Tensor&, const Tensor&);
+
+[[noreturn]] void bad(std::string_view what) { throw_invalid_argument(fmt::format("keras.ops: {}", what)); }
+
+const Argument& argument(const CallArguments& call, std::size_t index, std::string_view keyword) {
+  if (index < call.args.size()) return call.args[index];
+  if (const Argument* named = call.find(keyword)) return *named;
+  bad(fmt::format("argument '{}' is missing", keyword));
+}
+
+// Keras's dtype of a number beside tensors: a float makes integers float32.
+Tensor number_tensor(const Json& value, DType beside) {
+  if (value.is_boolean()) return Tensor::scalar(value.get<bool>());
+  if (!value.is_number()) bad(fmt::format("{} is no operand", dump_json(value)));
+  DType dtype = beside;
+  if (beside == DType::kInvalid || (value.is_number_float() && !is_floating(beside))) {
+    dtype = value.is_number_float() ? DType::kFloat32 : DType::kInt32;
+  }
+  if (beside == DType::kBool && !value.is_number_float()) dtype = DType::kInt32;
+  return Tensor::scalar(value.get<double>(), dtype);
+}
+
+int rank_of_dtype(DType dtype) {
+  static const DType kOrder[] = {DType::kBool,     DType::kUInt8,   DType::kInt8,   DType::kUInt16, DType::kInt16,
+                                 DType::kUInt32,   DType::kInt32,   DType::kUInt64, DType::kInt64,  DType::kFloat16,
+                                 DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+  for (int i = 0; i < 13; ++i) {
+    if (kOrder[i] == dtype) return i;
+  }
+  return 99;
+}
+
+std::pair<Tensor, Tensor> operands(const CallArguments& call, std::string_view first, std::string_view second) {
+  const ArgValue& a = argument(call, 0, first).leaf();
+  const ArgValue& b = argument(call, 1, second).leaf();
+  const DType beside = a.is_tensor() ? a.tensor.dtype() : b.is_tensor() ? b.tensor.dtype() : DType::kInvalid;
+  Tensor x = a.is_tensor() ? a.tensor : number_tensor(a.value, beside);
+  Tensor y = b.is_tensor() ? b.tensor : number_tensor(b.value, beside);
+  if (x.dtype() != y.dtype() && x.dtype() != DType::kString && y.dtype() != DType::kString) {
+    const DType common = rank_of_dtype(x.dtype()) >= rank_of_dtype(y.dtype()) ? x.dtype() : y.dtype();
+    x = ops::cast(x, common);
+    y = ops::cast(y, common);
+  }
+  return {x, y};
+}
+
+Tensor tensor_operand(const CallArguments& call, std::size_t index = 0, std::string_view keyword = "x") {
+  const ArgValue& value = argument(call, index, keyword).leaf();
+  return value.is_tensor() ? value.tensor : number_tensor(value.value, DType::kInvalid);
+}
+
+Tensors tensor_list(const Argument& given) {
+  Tensors out;
+  for (const auto& item : given.items())
+    out.push_back(item.leaf().is_tensor() ? item.leaf().tensor : number_tensor(item.leaf().value, DType::kInvalid));
+  return out;
+}
+
+ops::Ints int_list(const Json& value, std::string_view what) {
+  ops::Ints out;
+  const Json list = value.is_array() ? value : Json::array({value});
+  for (const Json& entry : list) {
+    if (entry.is_null()) {
+      out.push_back(-1);
+    } else if (entry.is_number_integer()) {
+      out.push_back(entry.get<std::int64_t>());
+    } else {
+      bad(fmt::format("{} is {}, expected integers", what, dump_json(value)));
+    }
+  }
+  return out;
+}
+
+Json get(const Json& config, const char* key, Json otherwise = nullptr) {
+  const auto it = config.find(key);
+  return it == config.end() ? otherwise : *it;
+}
+
+ops::Axes axes_of(const Json& config) {
+  const Json axis = get(config, "axis");
+  if (axis.is_null()) return std::nullopt;
+  return int_list(axis, "axis");
+}
+
+Run unary(Unary fn) {
+  return [fn](const CallArguments& call, const Json&) { return Structure(fn(tensor_operand(call))); };
+}
+// As numpy does, integers become floating first.
+Run floating(Unary fn) {
+  return [fn](const CallArguments& call, const Json&) {
+    Tensor x = tensor_operand(call);
+    if (!is_floating(x.dtype())) x = ops::cast(x, DType::kFloat32);
+    return Structure(fn(x));
+  };
+}
+Run binary(Binary fn) {
+  return [fn](const CallArguments& call, const Json&) {
+    const auto [x, y] = operands(call, "x1", "x2");
+    return Structure(fn(x, y));
+  };
+}
+using Reduce = Tensor (*)(const Tensor&, const ops::Axes&, bool);
+Run reduction(Reduce fn, bool to_bool = false, bool to_float = false) {
+  return [=](const CallArguments& call, const Json& config) {
+    Tensor x = tensor_operand(call);
+    if (to_bool && x.dtype() != DType::kBool) x = ops::cast(x, DType::kBool);
+    if (to_float && !is_floating(x.dtype())) x = ops::cast(x, DType::kFloat32);
+    return Structure(fn(x, axes_of(config), get(config, "keepdims", false).get<bool>()));
+  };
+}
+
+ops::SliceSpec slice_entry(const ArgValue& value) {
+  using ops::SliceSpec;
+  if (value.is_tensor()) bad("an index that is a tensor is not supported; use gather");
+  const Json& key = value.value;
+  if (key.is_null()) return SliceSpec::new_axis();
+  if (key.is_number_integer()) return SliceSpec::at(key.get<std::int64_t>());
+  if (key.is_object() && key.contains("class_name")) {
+    if (key["class_name"] == "__ellipsis__") return SliceSpec::ellipsis();
+    if (key["class_name"] == "__slice__" && key.contains("config")) {
+      const Json& config = key["config"];
+      const auto bound = [&](const char* name) -> std::optional<std::int64_t> {
+        const Json bound = get(config, name);
+        if (bound.is_null()) return std::nullopt;
+        if (!bound.is_number_integer()) bad(fmt::format("slice {} is {}", name, dump_json(bound)));
+        return bound.get<std::int64_t>();
+      };
+      return SliceSpec::range(bound("start"), bound("stop"), bound("step").value_or(1));
+    }
+  }
+  bad(fmt::format("index {} is not supported", dump_json(key)));
+}
+
+Structure get_item(const CallArguments& call, const Json&) {
+  const Argument& key = argument(call, 1, "key");
+  std::vector<ops::SliceSpec> index;
+  if (key.is_leaf()) {
+    index.push_back(slice_entry(key.leaf()));
+  } else {
+    for (const auto& entry : key.items()) index.push_back(slice_entry(entry.leaf()));
+  }
+  return ops::strided_slice(tensor_operand(call), index);
+}
+
+Tensor true_divide(const Tensor& a, const Tensor& b) {
+  if (is_floating(a.dtype())) return ops::div(a, b);
+  return ops::div(ops::cast(a, DType::kFloat32), ops::cast(b, DType::kFloat32));
+}
+Tensor matmul2(const Tensor& a, const Tensor& b) { return ops::matmul(a, b); }
+Tensor logical(const Tensor& x) { return ops::cast(x, DType::kBool); }
+
+DType dtype_of(const Json& name) {
+  if (name.is_string()) {
+    if (const auto dtype = parse_dtype(name.get<std::string>())) return *dtype;
+  }
+  bad(fmt::format("{} is no dtype", dump_json(name)));
+}
+
+Structure where_op(const CallArguments& call, const Json&) {
+  const Tensor condition = logical(tensor_operand(call, 0, "condition"));
+  CallArguments rest;
+  rest.args = {argument(call, 1, "x1"), argument(call, 2, "x2")};
+  const auto [x, y] = operands(rest, "x1", "x2");
+  return ops::where(condition, x, y);
+}
+
+Structure unstack_split(const CallArguments& call, const Json& config) {
+  const Tensor x = tensor_operand(call);
+  const int axis = static_cast<int>(get(config, "axis", 0).get<std::int64_t>());
+  const Json parts = get(config, "indices_or_sections");
+  Structure::List out;
+  if (parts.is_number_integer()) {
+    const std::int64_t count = parts.get<std::int64_t>();
+    if (count < 1 || count > 65536) bad(fmt::format("Split into {} parts", count));
+    for (Tensor& piece : ops::split(x, static_cast<int>(count), axis)) out.push_back(std::move(piece));
+  } else {
+    std::int64_t begin = 0;
+    for (std::int64_t end : int_list(parts, "indices_or_sections")) {
+      out.push_back(ops::slice_axis(x, axis, begin, end));
+      begin = end;
+    }
+    out.push_back(ops::slice_axis(x, axis, begin, std::nullopt));
+  }
+  return Structure::list(std::move(out));
+}
+
+DType dtype_or(const Json& config, DType otherwise) {
+  const Json name = get(config, "dtype");
+  return name.is_null() ? otherwise : dtype_of(name);
+}
+
+int axis_or(const Json& config, int otherwise) {
+  const Json axis = get(config, "axis", otherwise);
+  if (!axis.is_number_integer()) bad(fmt::format("axis is {}, expected an integer", dump_json(axis)));
+  return static_cast<int>(axis.get<std::int64_t>());
+}
+
+// Mean of squared distances from the mean.
+Tensor variance(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  return ops::reduce_mean(ops::square(x - ops::reduce_mean(x, axes, true)), axes, keepdims);
+}
+Tensor deviation(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  return ops::sqrt(variance(x, axes, keepdims));
+}
+
+// "axis" None: of all elements in their order.
+Tensor along_axis(const Tensor& x, const Json& config, Tensor (*fn)(const Tensor&, int)) {
+  if (get(config, "axis").is_null()) return fn(ops::reshape(x, ops::Ints{-1}), 0);
+  return fn(x, axis_or(config, -1));
+}
+
+Structure pad_op(const CallArguments& call, const Json& config) {
+  const Tensor x = tensor_operand(call);
+  std::vector<std::pair<std::int64_t, std::int64_t>> widths;
+  const Json given = get(config, "pad_width");
+  if (!given.is_array()) bad(fmt::format("pad_width is {}, expected a pair for each axis", dump_json(given)));
+  for (const Json& each : given) {
+    const ops::Ints pair = int_list(each, "pad_width");
+    if (pair.size() != 2) bad(fmt::format("pad_width is {}, expected a pair for each axis", dump_json(given)));
+    widths.emplace_back(pair[0], pair[1]);
+  }
+  if (widths.size() == 1) widths.resize(static_cast<std::size_t>(x.rank()), widths[0]);
+  const Json mode = get(config, "mode", "constant");
+  if (mode == "reflect" || mode == "symmetric")
+    return ops::mirror_pad(x, widths, mode == "reflect" ? "REFLECT" : "SYMMETRIC");
+  const Argument* value = call.args.size() > 1 ? &call.args[1] : call.find("constant_values");
+  if (mode != "constant" || (value && value->leaf().is_tensor()))
+    bad(fmt::format("Pad with mode {} is not supported", dump_json(mode)));
+  return ops::pad(x, widths, value && value->leaf().value.is_number() ? value->leaf().value.get<double>() : 0.0);
+}
+
+// Rows of numpy that make, move and pick elements.
+void add_shapes_of_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
+  const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
+  row("ZerosLike", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    return Structure(ops::cast(ops::zeros_like(x), dtype_or(config, x.dtype())));
+  });
+  row("OnesLike", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    return Structure(ops::cast(ops::ones_like(x), dtype_or(config, x.dtype())));
+  });
+  row("FullLike", [](const CallArguments& call, const Json& config) {
+    const auto [x, value] = operands(call, "x", "fill_value");
+    return Structure(ops::cast(ops::zeros_like(x) + value, dtype_or(config, x.dtype())));
+  });
+  row("BroadcastTo", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    ops::Ints shape = int_list(get(config, "shape"), "shape");
+    Tensors sizes;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const int at = static_cast<int>(i) - static_cast<int>(shape.size()) + x.rank();
+      sizes.push_back(shape[i] >= 0 || at < 0 ? Tensor::scalar(static_cast<std::int32_t>(shape[i]))
+                                              : ops::dim_of(x, at));
+    }
+    return Structure(ops::broadcast_to(x, ops::stack(sizes)));
+  });
+  row("Var", reduction(variance, false, true));
+  row("Std", reduction(deviation, false, true));
+  row("Argmax", [](const CallArguments& call, const Json& config) {
+    Tensor best = along_axis(tensor_operand(call), config,
+                             [](const Tensor& x, int axis) { return ops::argmax(x, axis, DType::kInt32); });
+    if (get(config, "keepdims", false) == true) best = ops::expand_dims(best, axis_or(config, -1));
+    return Structure(best);
+  });
+  row("Argmin", [](const CallArguments& call, const Json& config) {
+    Tensor best = along_axis(tensor_operand(call), config,
+                             [](const Tensor& x, int axis) { return ops::argmin(x, axis, DType::kInt32); });
+    if (get(config, "keepdims", false) == true) best = ops::expand_dims(best, axis_or(config, -1));
+    return Structure(best);
+  });
+  row("Sort", [](const CallArguments& call, const Json& config) {
+    return Structure(
+        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::sort(x, axis); }));
+  });
+  row("Argsort", [](const CallArguments& call, const Json& config) {
+    return Structure(
+        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::argsort(x, axis); }));
+  });
+  row("Cumsum", [](const CallArguments& call, const Json& config) {
+    return Structure(
+        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::cumsum(x, axis); }));
+  });
+  row("Cumprod", [](const CallArguments& call, const Json& config) {
+    return Structure(
+        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::cumprod(x, axis); }));
+  });
+  row("Flip", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    ops::Ints axes;
+    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
+    const Json axis = get(config, "axis");
+    return Structure(ops::reverse(x, axis.is_null() ? axes : int_list(axis, "axis")));
+  });
+  row("Tile", [](const CallArguments& call, const Json& config) {
+    Tensor x = tensor_operand(call);
+    ops::Ints repeats = int_list(get(config, "repeats"), "repeats");
+    while (static_cast<int>(repeats.size()) < x.rank()) repeats.insert(repeats.begin(), 1);
+    while (x.rank() < static_cast<int>(repeats.size())) x = ops::expand_dims(x, 0);
+    return Structure(ops::tile(x, repeats));
+  });
+  row("Roll", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    const Json axis = get(config, "axis");
+    if (axis.is_null()) bad("Roll without an axis is not supported");
+    return Structure(ops::roll(x, int_list(get(config, "shift"), "shift"), int_list(axis, "axis")));
+  });
+  row("Swapaxes", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    ops::Ints order;
+    for (int i = 0; i < x.rank(); ++i) order.push_back(i);
+    const auto at = [&](const char* key) {
+      const std::int64_t axis = get(config, key).get<std::int64_t>();
+      if (axis < -x.rank() || axis >= x.rank())
+        bad(fmt::format("Swapaxes: {} is {}, the tensor has {} axes", key, axis, x.rank()));
+      return static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis);
+    };
+    std::swap(order[at("axis1")], order[at("axis2")]);
+    return Structure(ops::transpose(x, order));
+  });
+  row("Moveaxis", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    const auto axes = [&](const char* key) {
+      ops::Ints found = int_list(get(config, key), key);
+      for (std::int64_t& axis : found) {
+        if (axis < -x.rank() || axis >= x.rank())
+          bad(fmt::format("Moveaxis: {} has {}, the tensor has {} axes", key, axis, x.rank()));
+        if (axis < 0) axis += x.rank();
+      }
+      return found;
+    };
+    const ops::Ints from = axes("source"), to = axes("destination");
+    if (from.size() != to.size()) bad("Moveaxis: source and destination differ in length");
+    std::map<std::int64_t, std::int64_t> moved;
+    for (std::size_t i = 0; i < from.size(); ++i) moved[to[i]] = from[i];
+    ops::Ints order;
+    for (int i = 0; i < x.rank(); ++i) {
+      if (std::find(from.begin(), from.end(), i) == from.end()) order.push_back(i);
+    }
+    for (const auto& [place, axis] : moved)
+      order.insert(order.begin() + std::min<std::ptrdiff_t>(place, std::ssize(order)), axis);
+    return Structure(ops::transpose(x, order));
+  });
+  row("Ravel", [](const CallArguments& call, const Json&) {
+    return Structure(ops::reshape(tensor_operand(call), ops::Ints{-1}));
+  });
+  row("Pad", pad_op);
+  row("Take", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call), indices = tensor_operand(call, 1, "indices");
+    if (get(config, "axis").is_null()) return Structure(ops::gather(ops::reshape(x, ops::Ints{-1}), indices, 0));
+    return Structure(ops::gather(x, indices, axis_or(config, -1)));
+  });
+}
+
+void add_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
+  const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
+  row("Add", binary(ops::add));
+  row("Subtract", binary(ops::sub));
+  row("Multiply", binary(ops::mul));
+  row("Divide", binary(true_divide));
+  row("TrueDivide", binary(true_divide));
+  row("FloorDivide", binary(ops::floor_div));
+  row("Mod", binary(ops::floor_mod));
+  row("Power", binary(ops::pow));
+  row("Maximum", binary(ops::maximum));
+  row("Minimum", binary(ops::minimum));
+  row("Matmul", binary(matmul2));
+  row("Equal", binary(ops::equal));
+  row("NotEqual", binary(ops::not_equal));
+  row("Greater", binary(ops::greater));
+  row("GreaterEqual", binary(ops::greater_equal));
+  row("Less", binary(ops::less));
+  row("LessEqual", binary(ops::less_equal));
+  row("LogicalAnd", binary([](const Tensor& a, const Tensor& b) { return ops::logical_and(logical(a), logical(b)); }));
+  row("LogicalOr", binary([](const Tensor& a, const Tensor& b) { return ops::logical_or(logical(a), logical(b)); }));
+  row("LogicalNot", unary([](const Tensor& x) { return ops::logical_not(logical(x)); }));
+  row("Negative", unary(ops::neg));
+  row("Absolute", unary(ops::abs));
+  row("Abs", unary(ops::abs));
+  row("Sign", unary(ops::sign));
+  row("Square", unary(ops::square));
+  row("Sqrt", floating(ops::sqrt));
+  row("Reciprocal", floating(ops::reciprocal));
+  row("Exp", floating(ops::exp));
+  row("Expm1", floating(ops::expm1));
+  row("Log", floating(ops::log));
+  row("Log1p", floating(ops::log1p));
+  row("Sin", floating(ops::sin));
+  row("Cos", floating(ops::cos));
+  row("Tan", floating(ops::tan));
+  row("Tanh", floating(ops::tanh));
+  row("Arctan", floating(ops::atan));
+  row("Floor", floating(ops::floor));
+  row("Ceil", floating(ops::ceil));
+  row("Mean", reduction(ops::reduce_mean, false, true));
+  row("Sum", reduction(ops::reduce_sum));
+  row("Max", reduction(ops::reduce_max));
+  row("Min", reduction(ops::reduce_min));
+  row("Amax", reduction(ops::reduce_max));
+  row("Amin", reduction(ops::reduce_min));
+  row("Prod", reduction(ops::reduce_prod));
+  row("Any", reduction(ops::reduce_any, true));
+  row("All", reduction(ops::reduce_all, true));
+  for (const auto& [name, fn] : {std::pair<const char*, Unary>{"Arcsin", ops::asin},
+                                 {"Arccos", ops::acos},
+                                 {"Sinh", ops::sinh},
+                                 {"Cosh", ops::cosh},
+                                 {"Arcsinh", ops::asinh},
+                                 {"Arccosh", ops::acosh},
+                                 {"Arctanh", ops::atanh}}) {
+    row(name, floating(fn));
+  }
+  for (const auto& [name, fn] :
+       {std::pair<const char*, Unary>{"Isnan", ops::is_nan}, {"Isinf", ops::is_inf}, {"Isfinite", ops::is_finite}}) {
+    row(name, floating(fn));
+  }
+  row("Log2", floating([](const Tensor& x) { return ops::log(x) / std::numbers::ln2; }));
+  row("Log10", floating([](const Tensor& x) { return ops::log(x) / std::numbers::ln10; }));
+  row("Exp2", floating([](const Tensor& x) { return ops::exp(x * std::numbers::ln2); }));
+  row("Copy", unary(ops::identity));
+  row("Arctan2", binary([](const Tensor& a, const Tensor& b) { return ops::atan2(a, b); }));
+  row("LogicalXor", binary([](const Tensor& a, const Tensor& b) { return ops::not_equal(logical(a), logical(b)); }));
+  row("GetItem", get_item);
+  add_shapes_of_numpy(rows);
+  row("Where", where_op);
+  row("Split", unstack_split);
+  row("Clip", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    return Structure(ops::clip_by_value(x, get(config, "x_min").get<double>(), get(config, "x_max").get<double>()));
+  });
+  row("Reshape", [](const CallArguments& call, const Json& config) {
+    return Structure(ops::reshape(tensor_operand(call), int_list(get(config, "newshape"), "newshape")));
+  });
+  row("Transpose", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    const Json axes = get(config, "axes");
+    return Structure(axes.is_null() ? ops::transpose(x) : ops::transpose(x, int_list(axes, "axes")));
+  });
+  row("ExpandDims", [](const CallArguments& call, const Json& config) {
+    Tensor x = tensor_operand(call);
+    ops::Ints axes = int_list(get(config, "axis"), "axis");
+    for (std::int64_t axis : axes) x = ops::expand_dims(x, static_cast<int>(axis));
+    return Structure(x);
+  });
+  row("Squeeze", [](const CallArguments& call, const Json& config) {
+    const Json axis = get(config, "axis");
+    return Structure(ops::squeeze(tensor_operand(call), axis.is_null() ? ops::Ints{} : int_list(axis, "axis")));
+  });
+  row("Concatenate", [](const CallArguments& call, const Json& config) {
+    return Structure(ops::concat(tensor_list(argument(call, 0, "xs")),
+                                 static_cast<int>(get(config, "axis", 0).get<std::int64_t>())));
+  });
+  row("Stack", [](const CallArguments& call, const Json& config) {
+    return Structure(
+        ops::stack(tensor_list(argument(call, 0, "x")), static_cast<int>(get(config, "axis", 0).get<std::int64_t>())));
+  });
+  row("Repeat", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    const std::int64_t repeats = get(config, "repeats").get<std::int64_t>();
+    const int axis = static_cast<int>(get(config, "axis", 0).get<std::int64_t>());
+    if (repeats < 1 || repeats > 1 << 20) bad(fmt::format("Repeat {} times", repeats));
+    const int at = axis < 0 ? axis + x.rank() : axis;
+    ops::Ints multiples(static_cast<std::size_t>(x.rank()) + 1, 1);
+    multiples[static_cast<std::size_t>(at) + 1] = repeats;
+    Tensor tiled = ops::tile(ops::expand_dims(x, at + 1), multiples);
+    ops::Ints merged;
+    for (int i = 0; i < x.rank(); ++i)
+      merged.push_back(x.dim(i) == kUnknownDim ? -1 : x.dim(i) * (i == at ? repeats : 1));
+    return Structure(ops::reshape(tiled, merged));
+  });
+  row("Einsum", [](const CallArguments& call, const Json& config) {
+    Tensors operands;
+    for (const Argument& given : call.args) {
+      for (const ArgValue& value : given.flatten()) operands.push_back(value.tensor);
+    }
+    return Structure(ops::einsum(get(config, "subscripts").get<std::string>(), operands));
+  });
+}
+
+void add_nn(std::map<std::string, TensorOpClass, std::less<>>& rows) {
+  const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.nn", std::move(run)}; };
+  for (const auto& [class_name, activation] : {std::pair{"Relu", "relu"},
+                                               {"Relu6", "relu6"},
+                                               {"Sigmoid", "sigmoid"},
+                                               {"Softplus", "softplus"},
+                                               {"Softsign", "softsign"},
+                                               {"Silu", "silu"},
+                                               {"LogSigmoid", "log_sigmoid"},
+                                               {"HardSigmoid", "hard_sigmoid"},
+                                               {"HardSilu", "hard_silu"},
+                                               {"Selu", "selu"},
+                                               {"HardTanh", "hard_tanh"},
+                                               {"TanhShrink", "tanh_shrink"}}) {
+    row(class_name, [name = std::string(activation)](const CallArguments& call, const Json&) {
+      return Structure((*activations::get(activations::ActivationArg(name)))(tensor_operand(call)));
+    });
+  }
+  row("LeakyRelu", [](const CallArguments& call, const Json& config) {
+    return Structure(activations::leaky_relu(tensor_operand(call), get(config, "negative_slope", 0.2).get<double>()));
+  });
+  row("Elu", [](const CallArguments& call, const Json& config) {
+    return Structure(activations::elu(tensor_operand(call), get(config, "alpha", 1.0).get<double>()));
+  });
+  row("Gelu", [](const CallArguments& call, const Json& config) {
+    return Structure(activations::gelu(tensor_operand(call), get(config, "approximate", true).get<bool>()));
+  });
+  row("Softmax", [](const CallArguments& call, const Json& config) {
+    return Structure(
+        activations::softmax(tensor_operand(call), static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
+  });
+  row("LogSoftmax", [](const CallArguments& call, const Json& config) {
+    return Structure(
+        ops::log_softmax(tensor_operand(call), static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
+  });
+  row("OneHot", [](const CallArguments& call, const Json& config) {
+    const Json dtype = get(config, "dtype");
+    return Structure(ops::one_hot(tensor_operand(call), get(config, "num_classes").get<std::int64_t>(),
+                                  dtype.is_null() ? DType::kFloat32 : dtype_of(dtype),
+                                  static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
+  });
+}
+
+void add_rest(std::map<std::string, TensorOpClass, std::less<>>& rows) {
+  rows["Rsqrt"] = {"Rsqrt", "keras.src.ops.math", floating(ops::rsqrt)};
+  rows["Erf"] = {"Erf", "keras.src.ops.math", floating(ops::erf)};
+  rows["Logsumexp"] = {"Logsumexp", "keras.src.ops.math", reduction(ops::reduce_logsumexp, false, true)};
+  rows["Cast"] = {"Cast", "keras.src.ops.core", [](const CallArguments& call, const Json& config) {
+                    return Structure(ops::cast(tensor_operand(call), dtype_of(get(config, "dtype"))));
+                  }};
+  // What is a tensor already stays as it is, but for its dtype.
+  rows["ConvertToTensor"] = {"ConvertToTensor", "keras.src.ops.core",
+                             [](const CallArguments& call, const Json& config) {
+                               const Tensor x = tensor_operand(call);
+                               return Structure(ops::cast(ops::identity(x), dtype_or(config, x.dtype())));
+                             }};
+  rows["Erfc"] = {"Erfc", "keras.src.ops.math", floating(ops::erfc)};
+  rows["Norm"] = {"Norm", "keras.src.ops.linalg", [](const CallArguments& call, const Json& config) {
+                    const Json order = get(config, "ord");
+                    if (!order.is_null() && order != 2 && order != "fro")
+                      bad(fmt::format("Norm with ord {} is not supported", dump_json(order)));
+                    const Tensor x = tensor_operand(call);
+                    return Structure(ops::sqrt(
+                        ops::reduce_sum(ops::square(x), axes_of(config), get(config, "keepdims", false).get<bool>())));
+                  }};
+  rows["StopGradient"] = {"StopGradient", "keras.src.ops.core", unary(ops::stop_gradient)};
+}
+
+const std::map<std::string, TensorOpClass, std::less<>>& table() {
+  static const auto* rows = [] {
+    auto* made = new std::map<std::string, TensorOpClass, std::less<>>();
+    add_numpy(*made);
+    add_nn(*made);
+    add_rest(*made);
+    return made;
+  }();
+  return *rows;
+}
+
+}  // namespace
+
+const TensorOpClass* find_tensor_op(std::string_view class_name) {
+  const auto it = table().find(class_name);
+  return it == table().end() ? nullptr : &it->second;
+}
+
+std::vector<std::string> tensor_op_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, unused] : table()) names.push_back(name);
+  return names;
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,277 @@
+// Layers around layers: Bidirectional, TimeDistributed.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/recurrent_cells_internal.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+using namespace layers;
+
+std::string prefixed(const std::string& prefix, const std::string& name) {
+  return name.starts_with(prefix) ? name : prefix + name;
+}
+
+class BidirectionalLayer : public Layer {
+ public:
+  explicit BidirectionalLayer(BidirectionalOptions options)
+      : Layer("Bidirectional", {.name = options.name, .trainable = options.trainable, .dtype = options.dtype}),
+        merge_mode_(options.merge_mode) {
+    if (!options.layer) throw_invalid_argument(fmt::format("Bidirectional '{}' needs a layer", name()));
+    if (merge_mode_ && *merge_mode_ != "concat" && *merge_mode_ != "sum" && *merge_mode_ != "mul" &&
+        *merge_mode_ != "ave") {
+      throw_invalid_argument(
+          fmt::format("Bidirectional '{}': merge_mode is '{}', expected 'concat', 'sum', 'mul', 'ave' or null", name(),
+                      *merge_mode_));
+    }
+    RNNOptions flags;
+    if (!recurrent_flags(*options.layer, flags)) {
+      throw_invalid_argument(fmt::format("Bidirectional '{}': '{}' ({}) is no recurrent layer", name(),
+                                         options.layer->name(), options.layer->class_name()));
+    }
+    // Both are made anew from the layer's config, so that they carry nothing of it.
+    Json config = serialize_operation(*options.layer);
+    config.erase("build_config");
+    const std::string base = options.layer->name();
+    config["config"]["name"] = prefixed("forward_", base);
+    forward_ = deserialize_layer(config);
+    if (options.backward_layer) {
+      backward_ = options.backward_layer.ptr();
+    } else {
+      config["config"]["go_backwards"] = true;
+      config["config"]["name"] = prefixed("backward_", base);
+      backward_ = deserialize_layer(config);
+    }
+    RNNOptions back;
+    recurrent_flags(*forward_, flags);
+    if (!recurrent_flags(*backward_, back) || back.go_backwards == flags.go_backwards ||
+        back.return_sequences != flags.return_sequences || back.return_state != flags.return_state ||
+        back.stateful != flags.stateful) {
+      throw_invalid_argument(
+          fmt::format("Bidirectional '{}': its layers must go in opposite directions and agree in stateful, "
+                      "return_sequences and return_state",
+                      name()));
+    }
+    return_sequences_ = flags.return_sequences;
+    return_state_ = flags.return_state;
+    set_zero_output_for_mask(*forward_, return_sequences_);
+    set_zero_output_for_mask(*backward_, return_sequences_);
+    track("forward_layer", forward_);
+    track("backward_layer", backward_);
+  }
+  static LayerPtr from_config(const Json& config) {
+    FieldReader reader("Bidirectional", config);
+    BidirectionalOptions o;
+    reader("merge_mode", o.merge_mode);
+    reader("layer", o.layer);
+    reader("backward_layer", o.backward_layer);
+    reader.drop("weights");
+    reader.drop("num_constants");
+    Layer::Options base = read_layer_options(reader);
+    reader.finish();
+    o.name = base.name;
+    o.trainable = base.trainable;
+    o.dtype = base.dtype;
+    return std::make_shared<BidirectionalLayer>(std::move(o));
+  }
+  Json module() const override { return "keras.layers"; }
+  Json get_config() const override {
+    Json config = Layer::get_config();
+    config["merge_mode"] = merge_mode_ ? Json(*merge_mode_) : Json(nullptr);
+    config["layer"] = serialize_operation(*forward_);
+    config["backward_layer"] = serialize_operation(*backward_);
+    return config;
+  }
+
+  bool supports_masking() const override { return true; }
+  bool uses_mask() const override { return true; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  std::vector<std::string> argument_names() const override { return {"sequences"}; }
+  std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = 3}}; }
+  void build(const Nested<Shape>& shapes) override {
+    forward_->ensure_built(shapes);
+    backward_->ensure_built(shapes);
+  }
+  Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
+    const std::vector<Tensor> masks = mask.flatten();
+    const Tensor kept = return_sequences_ && !masks.empty() ? masks[0] : Tensor();
+    if (merge_mode_ && !return_state_) return kept;
+    Structure::List all(outputs.num_leaves());
+    all[0] = kept;
+    if (!merge_mode_ && all.size() > 1) all[1] = kept;
+    return Structure::list(std::move(all));
+  }
+
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
+    CallArguments ahead, back;
+    ahead.args = {ArgValue(inputs.leaf())};
+    ahead.set("training", ArgValue(Json(context.training)));
+    if (mask.defined()) ahead.set("mask", ArgValue(mask));
+    back = ahead;
+    set_states(context, ahead, back);
+    Structure y = forward_->invoke(std::move(ahead)), reversed = backward_->invoke(std::move(back));
+    Structure::List states;
+    if (return_state_) {
+      states.insert(states.end(), y.items().begin() + 1, y.items().end());
+      states.insert(states.end(), reversed.items().begin() + 1, reversed.items().end());
+      y = Structure(y.items()[0]);
+      reversed = Structure(reversed.items()[0]);
+    }
+    Tensor a = y.leaf(), b = reversed.leaf();
+    if (return_sequences_) b = ops::reverse(b, {1});
+    if (!merge_mode_) {
+      Structure::List out = {Structure(a), Structure(b)};
+      out.insert(out.end(), states.begin(), states.end());
+      return Structure::list(std::move(out));
+    }
+    const Tensor merged = merge(a, b);
+    if (!return_state_) return merged;
+    states.insert(states.begin(), Structure(merged));
+    return Structure::list(std::move(states));
+  }
+  void reset_states() override {
+    forward_->reset_states();
+    backward_->reset_states();
+  }
+
+ private:
+  Tensor merge(const Tensor& a, const Tensor& b) const {
+    if (*merge_mode_ == "concat") return ops::concat({a, b}, -1);
+    if (*merge_mode_ == "sum") return a + b;
+    if (*merge_mode_ == "mul") return a * b;
+    return (a + b) / 2.0;
+  }
+  // The first half of initial_state goes to the forward layer.
+  static void set_states(const CallContext& context, CallArguments& ahead, CallArguments& back) {
+    const Argument* given = context.arguments->find("initial_state");
+    if (!given && context.arguments->args.size() > 1) given = &context.arguments->args[1];
+    if (!given) return;
+    std::vector<ArgValue> all = given->flatten();
+    all.erase(std::remove_if(all.begin(), all.end(), [](const ArgValue& v) { return !v.is_tensor(); }), all.end());
+    if (all.empty()) return;
+    const auto half = static_cast<std::ptrdiff_t>(all.size() / 2);
+    ahead.set("initial_state", Argument(std::vector<ArgValue>(all.begin(), all.begin() + half)));
+    back.set("initial_state", Argument(std::vector<ArgValue>(all.begin() + half, all.end())));
+  }
+
+  std::optional<std::string> merge_mode_;
+  LayerPtr forward_, backward_;
+  bool return_sequences_ = false, return_state_ = false;
+};
+
+class TimeDistributedLayer : public Layer {
+ public:
+  explicit TimeDistributedLayer(TimeDistributedOptions options)
+      : Layer("TimeDistributed", {.name = options.name, .trainable = options.trainable, .dtype = options.dtype}),
+        layer_(options.layer.ptr()) {
+    if (!layer_) throw_invalid_argument(fmt::format("TimeDistributed '{}' needs a layer", name()));
+    track("layer", layer_);
+  }
+  static LayerPtr from_config(const Json& config) {
+    FieldReader reader("TimeDistributed", config);
+    TimeDistributedOptions o;
+    reader("layer", o.layer);
+    Layer::Options base = read_layer_options(reader);
+    reader.finish();
+    o.name = base.name;
+    o.trainable = base.trainable;
+    o.dtype = base.dtype;
+    return std::make_shared<TimeDistributedLayer>(std::move(o));
+  }
+  Json module() const override { return "keras.layers"; }
+  Json get_config() const override {
+    Json config = Layer::get_config();
+    config["layer"] = serialize_operation(*layer_);
+    return config;
+  }
+  bool supports_masking() const override { return true; }
+  bool uses_mask() const override { return true; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  std::vector<InputSpec> input_spec() const override { return {InputSpec{.min_ndim = 3}}; }
+  void build(const Nested<Shape>& shapes) override {
+    std::vector<std::int64_t> dims = shapes.leaf().dims();
+    dims.erase(dims.begin() + 1);
+    layer_->ensure_built(Shape(std::move(dims)));
+  }
+
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    const Tensor& x = inputs.leaf();
+    const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
+    if (per_step(context, mask) && x.dim(1) != kUnknownDim && !x.is_symbolic())
+      return step_by_step(x, mask, context.training);
+    // Steps are samples: (batch · time, …).
+    Tensors sizes = {Tensor::scalar(std::int32_t{-1})};
+    ops::Ints merged = {-1};
+    bool known = true;
+    for (int i = 2; i < x.rank(); ++i) {
+      merged.push_back(x.dim(i));
+      known = known && x.dim(i) != kUnknownDim;
+      sizes.push_back(ops::dim_of(x, i));
+    }
+    const Tensor flat = known ? ops::reshape(x, merged) : ops::reshape(x, ops::stack(sizes));
+    const Tensor y = (*layer_)(flat, {.training = context.training}).leaf();
+    if (x.dim(1) != kUnknownDim) {
+      ops::Ints shape = {-1, x.dim(1)};
+      bool rest = true;
+      for (int i = 1; i < y.rank(); ++i) {
+        shape.push_back(y.dim(i));
+        rest = rest && y.dim(i) != kUnknownDim;
+      }
+      if (rest) return ops::reshape(y, shape);
+    }
+    Tensors out = {ops::dim_of(x, 0), ops::dim_of(x, 1)};
+    for (int i = 1; i < y.rank(); ++i) out.push_back(ops::dim_of(y, i));
+    return ops::reshape(y, ops::stack(out));
+  }
+
+ private:
+  // Layers whose result for one step depends on others in the batch, or that take a mask.
+  bool per_step(const CallContext& context, const Tensor& mask) const {
+    if (mask.defined() && layer_->uses_mask()) return true;
+    if (!context.training) return false;
+    for (const Layer* inner : layer_->flatten_layers()) {
+      if (inner->training_argument() != TrainingArgument::kNone) return true;
+    }
+    return false;
+  }
+  Structure step_by_step(const Tensor& x, const Tensor& mask, bool training) {
+    const Tensors steps = ops::unstack(x, 1);
+    const Tensors masks = mask.defined() && layer_->uses_mask() ? ops::unstack(mask, 1) : Tensors();
+    Tensors outputs;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      CallOptions options{.training = training};
+      if (!masks.empty()) options.mask = masks[i];
+      outputs.push_back((*layer_)(steps[i], options).leaf());
+    }
+    return ops::stack(outputs, 1);
+  }
+  LayerPtr layer_;
+};
+
+}  // namespace
+
+void register_wrappers(LayerRegistry& registry) {
+  registry.add({"Bidirectional", {}, "keras.layers", BidirectionalLayer::from_config});
+  registry.add({"TimeDistributed", {}, "keras.layers", TimeDistributedLayer::from_config});
+}
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+LayerHandle Bidirectional(LayerHandle layer, BidirectionalOptions options) {
+  options.layer = std::move(layer);
+  return std::make_shared<keras::BidirectionalLayer>(std::move(options));
+}
+LayerHandle TimeDistributed(LayerHandle layer, TimeDistributedOptions options) {
+  options.layer = std::move(layer);
+  return std::make_shared<keras::TimeDistributedLayer>(std::move(options));
+}
+
+}  // namespace lockstep::layers

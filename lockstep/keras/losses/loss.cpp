@@ -1,0 +1,124 @@
+#include "lockstep/keras/losses/loss.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::losses {
+namespace {
+
+constexpr double kCountEpsilon = 1e-7;
+
+// Keras computes losses in floatx; what a softmax or sigmoid was made of goes along.
+Tensor to_float32(const Tensor& y_pred) {
+  if (y_pred.dtype() == DType::kFloat32) return y_pred;
+  Tensor wide = ops::cast(y_pred, DType::kFloat32);
+  if (y_pred.logits().defined()) wide.set_logits(ops::cast(y_pred.logits(), DType::kFloat32));
+  return wide;
+}
+
+Tensor weight_and_mask(const Tensor& weight, const Tensor& mask) {
+  if (!mask.defined()) return weight;
+  if (!weight.defined()) return mask;
+  auto [a, b] = squeeze_or_expand_to_same_rank(mask, weight);
+  return a * b;
+}
+
+Tensor count_of(const Tensor& values) {
+  if (!values.shape().fully_known()) return ops::size_of(values, DType::kFloat32);
+  return Tensor::scalar(static_cast<float>(*values.shape().num_elements()));
+}
+
+}  // namespace
+
+Reduction parse_reduction(std::string_view text) {
+  if (text == "sum_over_batch_size" || text == "auto") return Reduction::kSumOverBatchSize;
+  if (text == "mean") return Reduction::kMean;
+  if (text == "sum") return Reduction::kSum;
+  if (text == "none" || text.empty()) return Reduction::kNone;
+  if (text == "mean_with_sample_weight") return Reduction::kMeanWithSampleWeight;
+  throw_invalid_argument(fmt::format(
+      "unknown loss reduction '{}', expected sum_over_batch_size, mean, mean_with_sample_weight, sum or none", text));
+}
+
+std::string_view reduction_name(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kNone: return "none";
+    case Reduction::kSum: return "sum";
+    case Reduction::kSumOverBatchSize: return "sum_over_batch_size";
+    case Reduction::kMean: return "mean";
+    case Reduction::kMeanWithSampleWeight: return "mean_with_sample_weight";
+  }
+  return "none";
+}
+
+std::pair<Tensor, Tensor> squeeze_or_expand_to_same_rank(Tensor a, Tensor b, bool expand_rank_1) {
+  if (a.rank() == b.rank() + 1 && a.dim(-1) == 1) {
+    if (b.rank() == 1 && expand_rank_1) {
+      b = ops::expand_dims(b, -1);
+    } else {
+      a = ops::squeeze(a, {-1});
+    }
+  } else if (b.rank() == a.rank() + 1 && b.dim(-1) == 1) {
+    if (a.rank() == 1 && expand_rank_1) {
+      a = ops::expand_dims(a, -1);
+    } else {
+      b = ops::squeeze(b, {-1});
+    }
+  }
+  return {std::move(a), std::move(b)};
+}
+
+Tensor Loss::valid_mask(const Tensor&, const Tensor&, const Tensor&) const { return {}; }
+
+Reduced Loss::reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                     const Tensor& mask) const {
+  const Tensor prediction = to_float32(y_pred);
+  Tensor values = call(y_true, prediction);
+  const DType dtype = values.dtype();
+  Tensor counted = mask.defined() ? ops::cast(mask, dtype) : Tensor();
+  const Tensor valid = valid_mask(y_true, prediction, values);
+  if (valid.defined()) counted = weight_and_mask(ops::cast(valid, dtype), counted);
+
+  Tensor weight = sample_weight.defined() ? ops::cast(sample_weight, dtype) : Tensor();
+  weight = weight_and_mask(weight, counted);
+  if (weight.defined()) {
+    std::tie(values, weight) = squeeze_or_expand_to_same_rank(values, weight);
+    values = values * weight;
+  }
+  if (reduction_ == Reduction::kNone) return {values, {}};
+  if (values.rank() == 0) return {values, reduction_ == Reduction::kSum ? Tensor() : ops::ones_like(values)};
+  Reduced parts{ops::reduce_sum(values), {}};
+  if (reduction_ == Reduction::kSum) return parts;
+  const bool weights_count = weight.defined() && reduction_ == Reduction::kMeanWithSampleWeight;
+  if (keeps_rows(prediction.rank()) && values.shape().fully_known() && !counted.defined() && !weights_count &&
+      values.dim(0) > 0) {
+    parts.per_row = static_cast<double>(*values.shape().num_elements()) / static_cast<double>(values.dim(0));
+  }
+  if (reduction_ == Reduction::kMeanWithSampleWeight) {
+    parts.denominator = weight.defined() ? ops::reduce_sum(weight) : count_of(values);
+    return parts;
+  }
+  // Keras scales the mask by total / valid and divides by the number of values: the same as dividing by
+  // the number of valid ones where mask and values have one shape.
+  parts.denominator = count_of(values);
+  if (counted.defined()) {
+    parts.denominator = parts.denominator * (ops::reduce_sum(counted) + kCountEpsilon) / count_of(counted);
+  }
+  return parts;
+}
+
+Tensor Loss::finish(const Reduced& parts) {
+  if (!parts.denominator.defined()) return parts.weighted_sum;
+  return ops::div_no_nan(parts.weighted_sum, parts.denominator);
+}
+
+Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                        const Tensor& mask) const {
+  return finish(reduce(y_true, y_pred, sample_weight, mask));
+}
+
+Json Loss::config() const { return {{"name", name_}, {"reduction", std::string(reduction_name(reduction_))}}; }
+
+}  // namespace lockstep::losses

@@ -1,0 +1,220 @@
+#include "lockstep/keras/metrics/mean_internal.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/losses/losses.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::metrics {
+
+Tensor weight_and_mask(const Tensor& sample_weight, const Tensor& mask) {
+  if (!mask.defined()) return sample_weight;
+  const Tensor valid = ops::cast(mask, DType::kFloat32);
+  if (!sample_weight.defined()) return valid;
+  const auto [a, b] = losses::squeeze_or_expand_to_same_rank(valid, ops::cast(sample_weight, DType::kFloat32));
+  return a * b;
+}
+
+MeanMetric::MeanMetric(std::string class_name, std::string name, std::string dtype)
+    : Metric(std::move(name), std::move(dtype)), class_name_(std::move(class_name)) {
+  total_ = add_variable(Shape{}, "total");
+  count_ = add_variable(Shape{}, "count");
+}
+
+void MeanMetric::add_to_state(double total, double count) {
+  total_->assign_add(Tensor::scalar(static_cast<float>(total)));
+  count_->assign_add(Tensor::scalar(static_cast<float>(count)));
+}
+
+void MeanMetric::add(HostArray values, const Tensor& weight) {
+  double total = 0, count = 0;
+  if (!weight.defined()) {
+    const HostArray samples = mean_from(values, 1);
+    for (float value : samples.values) total += value;
+    count = values.rank() > 0 ? static_cast<double>(values.shape[0]) : 1.0;
+    add_to_state(total, count);
+    return;
+  }
+  HostArray weights = to_host(weight);
+  squeeze_or_expand(values, weights);
+  if (values.rank() > weights.rank()) values = mean_from(values, weights.rank());
+  weights = broadcast_to(weights, values.shape, "sample_weight");
+  for (std::size_t i = 0; i < values.size(); ++i) values.values[i] *= weights.values[i];
+  for (float value : mean_from(values, 1).values) total += value;
+  for (float value : mean_from(weights, 1).values) count += value;
+  add_to_state(total, count);
+}
+
+float MeanMetric::mean() const {
+  const float total = total_->read().item<float>(), count = count_->read().item<float>();
+  return count == 0 ? 0.0f : total / count;
+}
+
+void MeanMetric::update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) {
+  add(to_host(values), weight_and_mask(sample_weight, mask));
+}
+
+MeanOf::MeanOf(std::string class_name, std::string name, std::string dtype, Function function, Direction direction,
+               Json extra)
+    : MeanMetric(std::move(class_name), std::move(name), std::move(dtype)),
+      function_(std::move(function)),
+      direction_(direction),
+      extra_(std::move(extra)) {}
+
+void MeanOf::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight, const Tensor& mask) {
+  if (!y_pred.defined())
+    throw_invalid_argument(fmt::format("{}: update_state() needs y_true and y_pred", class_name()));
+  const bool enabled = ops::grad_enabled();
+  ops::set_grad_enabled(false);
+  struct Restore {
+    bool enabled;
+    ~Restore() { ops::set_grad_enabled(enabled); }
+  } restore{enabled};
+  add(function_(y_true, y_pred), weight_and_mask(sample_weight, mask));
+}
+
+Json MeanOf::config() const {
+  Json config = Metric::config();
+  for (const auto& [key, value] : extra_.items()) config[key] = value;
+  return config;
+}
+
+namespace {
+
+class SumMetric : public Metric {
+ public:
+  SumMetric(std::string name, std::string dtype) : Metric(std::move(name), std::move(dtype)) {
+    total_ = add_variable(Shape{}, "total");
+  }
+  std::string class_name() const override { return "Sum"; }
+  void update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) override {
+    HostArray array = to_host(values);
+    const Tensor weight = weight_and_mask(sample_weight, mask);
+    if (weight.defined()) {
+      HostArray weights = to_host(weight);
+      squeeze_or_expand(array, weights);
+      if (array.rank() > weights.rank()) array = mean_from(array, weights.rank());
+      weights = broadcast_to(weights, array.shape, "sample_weight");
+      for (std::size_t i = 0; i < array.size(); ++i) array.values[i] *= weights.values[i];
+    }
+    double total = 0;
+    for (float value : mean_from(array, 1).values) total += value;
+    total_->assign_add(Tensor::scalar(static_cast<float>(total)));
+  }
+  Tensor result() const override { return Tensor::scalar(total_->read().item<float>()); }
+
+ private:
+  VariablePtr total_;
+};
+
+class RootMeanSquaredErrorMetric : public MeanMetric {
+ public:
+  using MeanMetric::MeanMetric;
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                    const Tensor& mask) override {
+    HostArray y = to_host(y_true), p = to_host(y_pred);
+    squeeze_or_expand(y, p);
+    y = broadcast_to(y, p.shape, "y_true");
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const float error = p.values[i] - y.values[i];
+      p.values[i] = error * error;
+    }
+    add(std::move(p), weight_and_mask(sample_weight, mask));
+  }
+  Tensor result() const override { return Tensor::scalar(std::sqrt(mean())); }
+  Direction direction() const override { return Direction::kDown; }
+};
+
+template <typename Call>
+MeanOf::Function of_values(Call call) {
+  return [call](const Tensor& y_true, const Tensor& y_pred) {
+    const Tensor p = is_floating(y_pred.dtype()) ? y_pred : ops::cast(y_pred, DType::kFloat32);
+    return to_host(call(y_true, p));
+  };
+}
+
+MetricPtr of_loss(const char* class_name, const char* name, const MetricOptions& options,
+                  Tensor (*function)(const Tensor&, const Tensor&)) {
+  return std::make_shared<MeanOf>(class_name, or_else(options.name, name), options.dtype, of_values(function),
+                                  Metric::Direction::kDown);
+}
+
+}  // namespace
+
+MetricPtr Mean(MetricOptions o) { return std::make_shared<MeanMetric>("Mean", or_else(o.name, "mean"), o.dtype); }
+MetricPtr Mean(const char* name) { return Mean(MetricOptions{.name = name}); }
+MetricPtr Sum(MetricOptions o) { return std::make_shared<SumMetric>(or_else(o.name, "sum"), o.dtype); }
+MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions o) {
+  return std::make_shared<MeanOf>("MeanMetricWrapper", or_else(o.name, "mean_metric_wrapper"), o.dtype,
+                                  of_values(std::move(function)), Metric::Direction::kUnknown);
+}
+
+MetricPtr MeanSquaredError(MetricOptions o) {
+  return of_loss("MeanSquaredError", "mean_squared_error", o, losses::mean_squared_error);
+}
+MetricPtr RootMeanSquaredError(MetricOptions o) {
+  return std::make_shared<RootMeanSquaredErrorMetric>("RootMeanSquaredError",
+                                                      or_else(o.name, "root_mean_squared_error"), o.dtype);
+}
+MetricPtr MeanAbsoluteError(MetricOptions o) {
+  return of_loss("MeanAbsoluteError", "mean_absolute_error", o, losses::mean_absolute_error);
+}
+MetricPtr MeanAbsolutePercentageError(MetricOptions o) {
+  return of_loss("MeanAbsolutePercentageError", "mean_absolute_percentage_error", o,
+                 losses::mean_absolute_percentage_error);
+}
+MetricPtr MeanSquaredLogarithmicError(MetricOptions o) {
+  return of_loss("MeanSquaredLogarithmicError", "mean_squared_logarithmic_error", o,
+                 losses::mean_squared_logarithmic_error);
+}
+MetricPtr LogCoshError(MetricOptions o) { return of_loss("LogCoshError", "logcosh", o, losses::log_cosh); }
+MetricPtr KLDivergence(MetricOptions o) { return of_loss("KLDivergence", "kl_divergence", o, losses::kl_divergence); }
+MetricPtr Poisson(MetricOptions o) { return of_loss("Poisson", "poisson", o, losses::poisson); }
+MetricPtr Hinge(MetricOptions o) { return of_loss("Hinge", "hinge", o, losses::hinge); }
+MetricPtr SquaredHinge(MetricOptions o) { return of_loss("SquaredHinge", "squared_hinge", o, losses::squared_hinge); }
+MetricPtr CategoricalHinge(MetricOptions o) {
+  return of_loss("CategoricalHinge", "categorical_hinge", o, losses::categorical_hinge);
+}
+
+MetricPtr CosineSimilarity(AxisOptions o) {
+  const auto function = [axis = o.axis](const Tensor& y, const Tensor& p) {
+    return -losses::cosine_similarity(y, p, axis);
+  };
+  return std::make_shared<MeanOf>("CosineSimilarity", or_else(o.name, "cosine_similarity"), o.dtype,
+                                  of_values(function), Metric::Direction::kUp);
+}
+
+MetricPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {
+  const auto function = [o](const Tensor& y, const Tensor& p) {
+    return losses::binary_crossentropy(y, p, o.from_logits, o.label_smoothing);
+  };
+  return std::make_shared<MeanOf>("BinaryCrossentropy", or_else(o.name, "binary_crossentropy"), o.dtype,
+                                  of_values(function), Metric::Direction::kDown,
+                                  Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}});
+}
+
+MetricPtr CategoricalCrossentropy(CategoricalCrossentropyOptions o) {
+  const auto function = [o](const Tensor& y, const Tensor& p) {
+    return losses::categorical_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
+  };
+  return std::make_shared<MeanOf>(
+      "CategoricalCrossentropy", or_else(o.name, "categorical_crossentropy"), o.dtype, of_values(function),
+      Metric::Direction::kDown,
+      Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}, {"axis", o.axis}});
+}
+
+MetricPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
+  const auto function = [o](const Tensor& y, const Tensor& p) {
+    return losses::sparse_categorical_crossentropy(y, p, o.from_logits, o.ignore_class, o.axis);
+  };
+  const Json ignored = o.ignore_class ? Json(*o.ignore_class) : Json(nullptr);
+  return std::make_shared<MeanOf>("SparseCategoricalCrossentropy", or_else(o.name, "sparse_categorical_crossentropy"),
+                                  o.dtype, of_values(function), Metric::Direction::kDown,
+                                  Json{{"from_logits", o.from_logits}, {"ignore_class", ignored}, {"axis", o.axis}});
+}
+
+}  // namespace lockstep::metrics

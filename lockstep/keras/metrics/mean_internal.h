@@ -1,0 +1,55 @@
+// Metrics that are a mean of values: total and count.
+#pragma once
+
+#include "lockstep/keras/metrics/host_array_internal.h"
+#include "lockstep/keras/metrics/metrics.h"
+
+namespace lockstep::metrics {
+
+// `given`, or the default name where it is empty.
+inline std::string or_else(const std::string& given, const char* otherwise) {
+  return given.empty() ? otherwise : given;
+}
+
+// sample_weight times mask where both are there; undefined where neither is.
+Tensor weight_and_mask(const Tensor& sample_weight, const Tensor& mask);
+
+class MeanMetric : public Metric {
+ public:
+  MeanMetric(std::string class_name, std::string name, std::string dtype);
+  std::string class_name() const override { return class_name_; }
+  void update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) override;
+  Tensor result() const override { return Tensor::scalar(mean()); }
+
+ protected:
+  // Adds per-sample means of values, weighted as Keras's reduce_to_samplewise_values does.
+  void add(HostArray values, const Tensor& weight);
+  float mean() const;
+
+ private:
+  void add_to_state(double total, double count);
+  std::string class_name_;
+  VariablePtr total_, count_;
+};
+
+// The mean of what a function makes of (y_true, y_pred).
+class MeanOf : public MeanMetric {
+ public:
+  using Function = std::function<HostArray(const Tensor& y_true, const Tensor& y_pred)>;
+  MeanOf(std::string class_name, std::string name, std::string dtype, Function function, Direction direction,
+         Json extra = Json::object());
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                    const Tensor& mask) override;
+  Direction direction() const override { return direction_; }
+  Json config() const override;
+
+ private:
+  Function function_;
+  Direction direction_;
+  Json extra_;
+};
+
+// Per-sample values of the accuracies, by their name as functions; empty for an unknown name.
+MeanOf::Function find_accuracy_function(std::string_view name);
+
+}  // namespace lockstep::metrics

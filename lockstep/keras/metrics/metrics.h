@@ -1,0 +1,181 @@
+// keras.metrics: the metrics themselves. Keyword names, defaults and default names are Keras's.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "lockstep/keras/metrics/metric.h"
+
+namespace lockstep::metrics {
+
+struct MetricOptions {
+  std::string name = {};   // default: the class's own
+  std::string dtype = {};  // written to configs; state is float32
+};
+
+// Σ of per-sample means / number of samples (Σ weights when weighted); 0 before the first update.
+MetricPtr Mean(MetricOptions options = {});
+MetricPtr Mean(const char* name);
+MetricPtr Sum(MetricOptions options = {});
+// The mean of per-sample values of (y_true, y_pred).
+using MetricFunction = std::function<Tensor(const Tensor&, const Tensor&)>;
+MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions options = {});
+
+MetricPtr Accuracy(MetricOptions options = {});  // y == p, elementwise
+struct BinaryAccuracyOptions {
+  std::string name = {};
+  std::string dtype = {};
+  double threshold = 0.5;  // p > threshold counts as 1
+};
+MetricPtr BinaryAccuracy(BinaryAccuracyOptions options = {});
+MetricPtr CategoricalAccuracy(MetricOptions options = {});        // argmax y == argmax p
+MetricPtr SparseCategoricalAccuracy(MetricOptions options = {});  // y == argmax p
+struct TopKOptions {
+  std::int64_t k = 5;
+  std::string name = {};
+  std::string dtype = {};
+  bool from_sorted_ids = false;  // sparse only: predictions hold class numbers
+};
+MetricPtr TopKCategoricalAccuracy(TopKOptions options = {});
+MetricPtr SparseTopKCategoricalAccuracy(TopKOptions options = {});
+
+MetricPtr MeanSquaredError(MetricOptions options = {});
+MetricPtr RootMeanSquaredError(MetricOptions options = {});
+MetricPtr MeanAbsoluteError(MetricOptions options = {});
+MetricPtr MeanAbsolutePercentageError(MetricOptions options = {});
+MetricPtr MeanSquaredLogarithmicError(MetricOptions options = {});
+MetricPtr LogCoshError(MetricOptions options = {});
+MetricPtr KLDivergence(MetricOptions options = {});
+MetricPtr Poisson(MetricOptions options = {});
+MetricPtr Hinge(MetricOptions options = {});
+MetricPtr SquaredHinge(MetricOptions options = {});
+MetricPtr CategoricalHinge(MetricOptions options = {});
+struct AxisOptions {
+  std::string name = {};
+  std::string dtype = {};
+  int axis = -1;
+};
+MetricPtr CosineSimilarity(AxisOptions options = {});  // the loss's value with the opposite sign
+MetricPtr PearsonCorrelation(AxisOptions options = {});
+MetricPtr ConcordanceCorrelation(AxisOptions options = {});
+struct BinaryCrossentropyOptions {
+  std::string name = {};
+  std::string dtype = {};
+  bool from_logits = false;
+  double label_smoothing = 0;
+};
+MetricPtr BinaryCrossentropy(BinaryCrossentropyOptions options = {});
+struct CategoricalCrossentropyOptions {
+  std::string name = {};
+  std::string dtype = {};
+  bool from_logits = false;
+  double label_smoothing = 0;
+  int axis = -1;
+};
+MetricPtr CategoricalCrossentropy(CategoricalCrossentropyOptions options = {});
+struct SparseCategoricalCrossentropyOptions {
+  std::string name = {};
+  std::string dtype = {};
+  bool from_logits = false;
+  std::optional<std::int64_t> ignore_class = std::nullopt;
+  int axis = -1;
+};
+MetricPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions options = {});
+
+// Counts of a confusion matrix; several thresholds give vectors.
+struct ThresholdOptions {
+  std::vector<double> thresholds = {};  // default 0.5
+  std::string name = {};
+  std::string dtype = {};
+};
+MetricPtr TruePositives(ThresholdOptions options = {});
+MetricPtr TrueNegatives(ThresholdOptions options = {});
+MetricPtr FalsePositives(ThresholdOptions options = {});
+MetricPtr FalseNegatives(ThresholdOptions options = {});
+struct PrecisionOptions {
+  std::vector<double> thresholds = {};  // default 0.5, or none with top_k
+  std::optional<std::int64_t> top_k = std::nullopt;
+  std::optional<std::int64_t> class_id = std::nullopt;
+  std::string name = {};
+  std::string dtype = {};
+};
+using RecallOptions = PrecisionOptions;
+MetricPtr Precision(PrecisionOptions options = {});
+MetricPtr Recall(RecallOptions options = {});
+struct AUCOptions {
+  std::int64_t num_thresholds = 200;
+  std::string curve = "ROC";                       // or "PR"
+  std::string summation_method = "interpolation";  // "minoring", "majoring"
+  std::string name = {};
+  std::string dtype = {};
+  std::vector<double> thresholds = {};
+  bool multi_label = false;
+  std::optional<std::int64_t> num_labels = std::nullopt;
+  std::vector<double> label_weights = {};
+  bool from_logits = false;
+};
+MetricPtr AUC(AUCOptions options = {});
+struct AtOptions {
+  std::int64_t num_thresholds = 200;
+  std::optional<std::int64_t> class_id = std::nullopt;
+  std::string name = {};
+  std::string dtype = {};
+};
+MetricPtr SensitivityAtSpecificity(double specificity, AtOptions options = {});
+MetricPtr SpecificityAtSensitivity(double sensitivity, AtOptions options = {});
+MetricPtr PrecisionAtRecall(double recall, AtOptions options = {});
+MetricPtr RecallAtPrecision(double precision, AtOptions options = {});
+
+struct FBetaOptions {
+  std::string average = {};  // none: one value a class; "micro", "macro", "weighted"
+  double beta = 1.0;
+  std::optional<double> threshold = std::nullopt;  // none: the largest class is predicted
+  std::string name = {};
+  std::string dtype = {};
+};
+MetricPtr FBetaScore(FBetaOptions options = {});
+struct F1Options {
+  std::string average = {};
+  std::optional<double> threshold = std::nullopt;
+  std::string name = {};
+  std::string dtype = {};
+};
+MetricPtr F1Score(F1Options options = {});
+
+struct IoUOptions {
+  std::string name = {};
+  std::string dtype = {};
+  std::optional<std::int64_t> ignore_class = std::nullopt;
+  bool sparse_y_true = true;
+  bool sparse_y_pred = true;
+  int axis = -1;
+};
+MetricPtr IoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids, IoUOptions options = {});
+MetricPtr MeanIoU(std::int64_t num_classes, IoUOptions options = {});
+struct OneHotIoUOptions {
+  std::string name = {};
+  std::string dtype = {};
+  std::optional<std::int64_t> ignore_class = std::nullopt;
+  bool sparse_y_pred = false;
+  int axis = -1;
+};
+MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids,
+                    OneHotIoUOptions options = {});
+MetricPtr OneHotMeanIoU(std::int64_t num_classes, OneHotIoUOptions options = {});
+struct BinaryIoUOptions {
+  std::vector<std::int64_t> target_class_ids = {0, 1};
+  std::optional<double> threshold = 0.5;
+  std::string name = {};
+  std::string dtype = {};
+};
+MetricPtr BinaryIoU(BinaryIoUOptions options = {});
+
+struct R2Options {
+  std::string class_aggregation = "uniform_average";  // "variance_weighted_average", "" for one value a column
+  std::int64_t num_regressors = 0;
+  std::string name = {};
+  std::string dtype = {};
+};
+MetricPtr R2Score(R2Options options = {});
+
+}  // namespace lockstep::metrics

@@ -1,0 +1,434 @@
+#include "lockstep/keras/models/from_config_internal.h"
+
+#include <deque>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/fields.h"
+#include "lockstep/keras/layers/input_layer.h"
+#include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/layers/tensor_ops_internal.h"
+#include "lockstep/keras/models/model.h"
+#include "lockstep/keras/object_config.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+constexpr std::size_t kMostCalls = 1'000'000;
+
+std::string text_of(const Json& json) {
+  std::string text = dump_json(json);
+  if (text.size() > 100) {
+    text.resize(100);
+    text.append("…");
+  }
+  return text;
+}
+
+// Where a tensor comes from: [name, call, output].
+struct History {
+  std::string name;
+  int node = 0;
+  int tensor = 0;
+};
+
+std::optional<History> parse_history(const Json& json) {
+  if (!json.is_array() || json.size() < 3 || !json[0].is_string() || !json[1].is_number_integer() ||
+      !json[2].is_number_integer()) {
+    return std::nullopt;
+  }
+  const auto node = json[1].get<std::int64_t>(), tensor = json[2].get<std::int64_t>();
+  if (node < 0 || tensor < 0 || node > INT32_MAX || tensor > INT32_MAX) return std::nullopt;
+  return History{json[0].get<std::string>(), static_cast<int>(node), static_cast<int>(tensor)};
+}
+
+// A value of "__tensor__" or "__numpy__".
+Tensor constant_from(const Json& config) {
+  const std::string dtype_text =
+      config.value("dtype", Json("float32")).is_string() ? config.value("dtype", "float32") : "";
+  const auto dtype = parse_dtype(dtype_text);
+  if (!dtype) throw_invalid_argument(fmt::format("a constant has the unknown dtype '{}'", dtype_text));
+  std::vector<double> values;
+  Shape shape;
+  const std::function<void(const Json&, int)> walk = [&](const Json& json, int depth) {
+    if (!json.is_array()) {
+      if (!json.is_number() && !json.is_boolean())
+        throw_invalid_argument(fmt::format("a constant holds {}", text_of(json)));
+      values.push_back(json.is_boolean() ? json.get<bool>() : json.get<double>());
+      return;
+    }
+    if (depth == shape.rank()) shape.push_back(static_cast<std::int64_t>(json.size()));
+    if (shape[depth] != static_cast<std::int64_t>(json.size()))
+      throw_invalid_argument("a constant's rows have different lengths");
+    for (const Json& item : json) walk(item, depth + 1);
+  };
+  walk(config.value("value", Json()), 0);
+  return ops::cast(Tensor::from_vector(values, shape), *dtype);
+}
+
+// The graph of a config while it is rebuilt.
+class Rebuild {
+ public:
+  explicit Rebuild(const Json& config) : config_(config) {}
+  ~Rebuild() {
+    queue_.clear();
+    operations_.clear();
+    while (!order_.empty()) order_.pop_back();  // later operations hold earlier ones
+  }
+
+  std::shared_ptr<FunctionalImpl> run();
+
+ private:
+  struct Call {
+    Operation* operation;
+    const Json* data;
+  };
+  void create(const Json& entry);
+  void process_all();
+  // False when a tensor it needs does not exist yet; `missing` names the operation it waits for.
+  bool process(const Call& call, std::string& missing);
+  Argument argument(const Json& json, std::string& missing);
+  CallArguments legacy_arguments(const Operation& operation, const Json& list, std::string& missing);
+  Tensor tensor(const History& history, std::string& missing);
+  bool is_model(const std::string& name) const;
+  Structure boundary(const Json& json, const char* what);
+  std::string model_name() const {
+    const auto it = config_.find("name");
+    return it != config_.end() && it->is_string() ? it->get<std::string>() : "?";
+  }
+  [[noreturn]] void fail(const std::string& why) const {
+    throw_invalid_argument(fmt::format("the config of model '{}' is invalid: {}", model_name(), why));
+  }
+
+  const Json& config_;
+  bool legacy_ = false;  // entries without a module
+  std::vector<OperationPtr> order_;
+  std::map<std::string, OperationPtr> operations_;
+  std::map<const Operation*, std::deque<Call>> queue_;
+};
+
+void Rebuild::create(const Json& entry) {
+  if (!entry.is_object() || !entry.contains("class_name")) fail(fmt::format("{} is no layer", text_of(entry)));
+  std::string name;
+  if (const auto it = entry.find("name"); it != entry.end() && it->is_string()) {
+    name = it->get<std::string>();
+  } else if (entry.contains("config") && entry["config"].is_object() &&
+             entry["config"].value("name", Json()).is_string()) {
+    name = entry["config"]["name"].get<std::string>();
+  } else {
+    fail(fmt::format("a layer has no name: {}", text_of(entry)));
+  }
+  legacy_ = legacy_ || is_legacy_object(entry);
+  const std::string module = entry.value("module", Json("")).is_string() ? entry.value("module", "") : "";
+  OperationPtr operation;
+  // Keras 3's .h5 files name operations as if they were layers.
+  const std::string class_name = entry["class_name"].is_string() ? entry["class_name"].get<std::string>() : "";
+  const bool bare_operation =
+      module.empty() && find_tensor_op(class_name) && !LayerRegistry::instance().find(class_name);
+  if (is_ops_module(module) || bare_operation) {
+    operation = deserialize_tensor_op(entry);
+  } else {
+    operation = deserialize_layer(entry);
+  }
+  order_.push_back(operation);
+  if (!operations_.emplace(name, operation).second) fail(fmt::format("two layers have the name '{}'", name));
+  const auto nodes = entry.find("inbound_nodes");
+  if (nodes == entry.end()) fail(fmt::format("layer '{}' has no inbound_nodes", name));
+  if (!nodes->is_array()) fail(fmt::format("layer '{}': inbound_nodes is {}", name, text_of(*nodes)));
+  for (const Json& node : *nodes) {
+    if (node.empty()) continue;
+    queue_[operation.get()].push_back({operation.get(), &node});
+  }
+}
+
+bool Rebuild::is_model(const std::string& name) const {
+  const auto it = operations_.find(name);
+  return it != operations_.end() && dynamic_cast<const ModelImpl*>(it->second.get());
+}
+
+Tensor Rebuild::tensor(const History& history, std::string& missing) {
+  const auto it = operations_.find(history.name);
+  if (it == operations_.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, operation] : operations_) names.push_back(name);
+    fail(fmt::format("a tensor comes from the unknown layer '{}'{}", history.name, did_you_mean(history.name, names)));
+  }
+  Operation& operation = *it->second;
+  if (history.node >= static_cast<int>(operation.inbound_nodes().size())) {
+    missing = history.name;
+    return {};
+  }
+  const std::vector<Tensor> outputs = operation.outputs_of(history.node).flatten();
+  if (history.tensor >= static_cast<int>(outputs.size())) {
+    fail(fmt::format("output {} of layer '{}' was asked for, which has {}", history.tensor, history.name,
+                     outputs.size()));
+  }
+  return outputs[static_cast<std::size_t>(history.tensor)];
+}
+
+Argument Rebuild::argument(const Json& json, std::string& missing) {
+  if (json.is_array()) {
+    Argument::List items;
+    for (const Json& item : json) items.push_back(argument(item, missing));
+    return Argument::list(std::move(items));
+  }
+  if (json.is_object()) {
+    const bool object = json.contains("class_name") && json["class_name"].is_string() && json.contains("config");
+    if (object) {
+      const std::string kind = json["class_name"].get<std::string>();
+      if (kind == "__keras_tensor__") {
+        const auto history = parse_history(json["config"].value("keras_history", Json()));
+        if (!history) fail(fmt::format("{} does not say where the tensor comes from", text_of(json)));
+        return ArgValue(tensor(*history, missing));
+      }
+      if (kind == "__tensor__" || kind == "__numpy__") return ArgValue(constant_from(json["config"]));
+      return ArgValue(json);
+    }
+    Argument::Dict entries;
+    for (const auto& [key, value] : json.items()) entries.emplace_back(key, argument(value, missing));
+    return Argument::dict(std::move(entries));
+  }
+  return ArgValue(json);
+}
+
+// Keras 1's and 2's form: [[name, call, output, {keywords}], …].
+CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& list, std::string& missing) {
+  CallArguments arguments;
+  Argument::List inputs;
+  const Json entries = list.size() >= 3 && list[0].is_string() ? Json::array({list}) : list;
+  const auto resolve = [&](History history) {
+    // Keras 2 counts a nested model's own call of itself.
+    if (is_model(history.name) && history.node > 0) --history.node;
+    return tensor(history, missing);
+  };
+  for (const Json& entry : entries) {
+    const auto history = parse_history(entry);
+    if (!history) fail(fmt::format("layer '{}' is called on {}", operation.name(), text_of(entry)));
+    inputs.push_back(ArgValue(resolve(*history)));
+    if (entry.size() < 4 || !entry[3].is_object()) continue;
+    for (const auto& [key, value] : entry[3].items()) {
+      if (const auto keyword = parse_history(value); keyword && operations_.contains(keyword->name)) {
+        arguments.set(key, ArgValue(resolve(*keyword)));
+      } else {
+        arguments.set(key, argument(value, missing));
+      }
+    }
+  }
+  if (inputs.size() == 1) {
+    arguments.args.push_back(std::move(inputs[0]));
+  } else {
+    arguments.args.push_back(Argument::list(std::move(inputs)));
+  }
+  return arguments;
+}
+
+bool Rebuild::process(const Call& call, std::string& missing) {
+  const Json& data = *call.data;
+  CallArguments arguments;
+  if (data.is_array()) {
+    arguments = legacy_arguments(*call.operation, data, missing);
+  } else if (data.is_object() && data.contains("args") && data["args"].is_array()) {
+    for (const Json& arg : data["args"]) arguments.args.push_back(argument(arg, missing));
+    if (const auto kwargs = data.find("kwargs"); kwargs != data.end() && kwargs->is_object()) {
+      for (const auto& [key, value] : kwargs->items()) arguments.set(key, argument(value, missing));
+    }
+  } else {
+    fail(fmt::format("layer '{}' has the call {}", call.operation->name(), text_of(data)));
+  }
+  if (!missing.empty()) return false;
+  if (!any_keras_tensor(arguments)) fail(fmt::format("a call of '{}' has no symbolic input", call.operation->name()));
+  if (auto* op = dynamic_cast<TensorOp*>(call.operation)) {
+    (*op)(std::move(arguments));
+  } else {
+    dynamic_cast<Layer&>(*call.operation).invoke(std::move(arguments));
+  }
+  return true;
+}
+
+void Rebuild::process_all() {
+  std::map<std::string, std::vector<Operation*>> waiting;
+  std::deque<Operation*> ready;
+  std::size_t left = 0;
+  for (const OperationPtr& operation : order_) {
+    if (!queue_.contains(operation.get())) continue;
+    ready.push_back(operation.get());
+    left += queue_[operation.get()].size();
+  }
+  if (left > kMostCalls) fail(fmt::format("it has {} calls, more than {}", left, kMostCalls));
+  std::map<const Operation*, std::string> entry_names;
+  for (const auto& [name, operation] : operations_) entry_names[operation.get()] = name;
+  while (!ready.empty()) {
+    Operation* operation = ready.front();
+    ready.pop_front();
+    auto& calls = queue_[operation];
+    bool progressed = false;
+    while (!calls.empty()) {
+      std::string missing;
+      if (!process(calls.front(), missing)) {
+        waiting[missing].push_back(operation);
+        break;
+      }
+      calls.pop_front();
+      --left;
+      progressed = true;
+    }
+    if (!progressed) continue;
+    if (const auto woken = waiting.find(entry_names[operation]); woken != waiting.end()) {
+      ready.insert(ready.end(), woken->second.begin(), woken->second.end());
+      waiting.erase(woken);
+    }
+  }
+  if (left == 0) return;
+  for (const auto& [operation, calls] : queue_) {
+    if (!calls.empty()) {
+      fail(fmt::format("layer '{}' has a call whose inputs never come to be (a loop, or a missing call of a layer)",
+                       operation->name()));
+    }
+  }
+}
+
+Structure Rebuild::boundary(const Json& json, const char* what) {
+  if (const auto history = parse_history(json); history && json.size() == 3) {
+    History wanted = *history;
+    const auto it = operations_.find(wanted.name);
+    const bool functional = it != operations_.end() && dynamic_cast<const FunctionalImpl*>(it->second.get());
+    if ((functional || (legacy_ && is_model(wanted.name))) && wanted.node > 0) --wanted.node;
+    std::string missing;
+    Tensor found = tensor(wanted, missing);
+    if (!missing.empty())
+      fail(fmt::format("{} names call {} of layer '{}', which does not exist", what, wanted.node, wanted.name));
+    return found;
+  }
+  if (json.is_array()) {
+    Structure::List items;
+    for (const Json& item : json) items.push_back(boundary(item, what));
+    if (items.empty()) fail(fmt::format("{} is empty", what));
+    return Structure::list(std::move(items));
+  }
+  if (json.is_object()) {
+    if (json.contains("items")) return boundary(json["items"], what);
+    Structure::Dict entries;
+    for (const auto& [key, value] : json.items()) entries.emplace_back(key, boundary(value, what));
+    return Structure::dict(std::move(entries));
+  }
+  fail(fmt::format("{} holds {}", what, text_of(json)));
+}
+
+std::shared_ptr<FunctionalImpl> Rebuild::run() {
+  const auto layers = config_.find("layers");
+  if (layers == config_.end() || !layers->is_array()) fail("it has no list of layers");
+  for (const char* key : {"input_layers", "output_layers"}) {
+    if (!config_.contains(key)) fail(fmt::format("it has no {}", key));
+  }
+  for (const Json& entry : *layers) create(entry);
+  process_all();
+  // Keras 1 and 2 write a list even of one tensor.
+  const auto unwrap = [this](Structure s) {
+    return legacy_ && s.is_list() && s.items().size() == 1 && s.items()[0].is_leaf() ? s.items()[0] : s;
+  };
+  Structure inputs = unwrap(boundary(config_["input_layers"], "input_layers"));
+  Structure outputs = unwrap(boundary(config_["output_layers"], "output_layers"));
+  Layer::Options options;
+  if (const auto name = config_.find("name"); name != config_.end() && name->is_string())
+    options.name = name->get<std::string>();
+  auto model = std::make_shared<FunctionalImpl>(std::move(inputs), std::move(outputs), options);
+  if (const auto trainable = config_.find("trainable");
+      trainable != config_.end() && trainable->is_boolean() && !trainable->get<bool>()) {
+    model->set_trainable(false);
+  }
+  return model;
+}
+
+// The Input that an old config hides in its first layer's keywords.
+LayerPtr hidden_input(const Json& entry) {
+  const auto config = entry.find("config");
+  if (config == entry.end() || !config->is_object()) return nullptr;
+  const std::string what = fmt::format("the input of layer '{}'",
+                                       config->value("name", Json("")).is_string() ? config->value("name", "") : "");
+  const auto get = [&](const char* key) -> const Json* {
+    const auto it = config->find(key);
+    return it == config->end() || it->is_null() ? nullptr : &*it;
+  };
+  InputOptions options;
+  if (const Json* dtype = get("dtype"); dtype && dtype->is_string() && get("batch_input_shape")) {
+    options.dtype = dtype->get<std::string>();
+    if (options.dtype.starts_with("mixed_")) options.dtype = "float32";
+  }
+  if (const Json* shape = get("batch_input_shape")) return InputLayer::create(shape_from_json(*shape, what), options);
+  if (const Json* shape = get("input_shape")) {
+    std::vector<std::int64_t> dims = shape_from_json(*shape, what).dims();
+    dims.insert(dims.begin(), kUnknownDim);
+    return InputLayer::create(Shape(std::move(dims)), options);
+  }
+  return nullptr;
+}
+
+std::string class_of(const Json& entry) {
+  return entry.is_object() && entry.contains("class_name") && entry["class_name"].is_string()
+             ? entry["class_name"].get<std::string>()
+             : "";
+}
+
+}  // namespace
+
+std::shared_ptr<FunctionalImpl> functional_from_config(const Json& config) {
+  if (!config.is_object()) throw_invalid_argument("the config of a functional model is no object");
+  return Rebuild(config).run();
+}
+
+std::shared_ptr<SequentialImpl> sequential_from_config(const Json& config) {
+  // Keras 1 wrote the list of layers alone.
+  const Json* entries = config.is_array() ? &config : nullptr;
+  Layer::Options options;
+  if (!entries) {
+    if (!config.is_object() || !config.contains("layers") || !config["layers"].is_array()) {
+      throw_invalid_argument("the config of a Sequential has no list of layers");
+    }
+    entries = &config["layers"];
+    if (config.contains("name") && config["name"].is_string()) options.name = config["name"].get<std::string>();
+  }
+  std::vector<LayerPtr> layers;
+  for (const Json& entry : *entries) {
+    if (layers.empty() && class_of(entry) != "InputLayer") {
+      if (LayerPtr input = hidden_input(entry)) layers.push_back(std::move(input));
+    }
+    layers.push_back(deserialize_layer(entry));
+  }
+  auto model = std::make_shared<SequentialImpl>(std::move(layers), options);
+  if (!model->built() && config.is_object() && config.contains("build_input_shape") &&
+      !config["build_input_shape"].is_null()) {
+    model->build_from_config({{"input_shape", config["build_input_shape"]}});
+  }
+  return model;
+}
+
+Json model_to_json(const ModelImpl& model) { return serialize_operation(model); }
+
+ModelPtr model_from_json(const Json& object) {
+  LayerPtr layer = deserialize_layer(object);
+  auto model = std::dynamic_pointer_cast<ModelImpl>(layer);
+  if (!model)
+    throw_invalid_argument(
+        fmt::format("the config is of layer '{}' ({}), not of a model", layer->name(), layer->class_name()));
+  return model;
+}
+
+void register_models(LayerRegistry& registry) {
+  const auto functional = [](const Json& config) -> LayerPtr {
+    if (config.is_object() && !config.contains("input_layers") && config.contains("layers"))
+      return sequential_from_config(config);
+    return functional_from_config(config);
+  };
+  registry.add({"Functional", {"Model"}, "keras.layers", functional});
+  registry.add({"Sequential", {}, "keras.layers", [](const Json& config) -> LayerPtr {
+                  return sequential_from_config(config);
+                }});
+}
+
+}  // namespace lockstep::keras

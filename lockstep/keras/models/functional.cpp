@@ -1,0 +1,445 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/input_layer.h"
+#include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/models/graph_walk_internal.h"
+#include "lockstep/keras/models/model_impl.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+const KerasTensor& checked_tensor(const Tensor& tensor, const char* what) {
+  const KerasTensor* symbol = tensor.defined() ? as_keras_tensor(tensor) : nullptr;
+  if (!symbol)
+    throw_invalid_argument(
+        fmt::format("{} of a model must be symbolic tensors, made by layers::Input and layers", what));
+  return *symbol;
+}
+
+bool is_input_tensor(const Tensor& tensor) {
+  const KerasTensor* symbol = as_keras_tensor(tensor);
+  return symbol && symbol->node().arguments.tensors().empty();
+}
+
+// Models between tensors inside another model get inputs of their own and copies of the calls between.
+void clone_graph(Structure& inputs, Structure& outputs) {
+  std::map<std::pair<const Node*, int>, Tensor> replaced;
+  inputs = inputs.map([&](const Tensor& t) {
+    const KerasTensor& symbol = checked_tensor(t, "the inputs");
+    Tensor input = t;
+    if (!is_input_tensor(t)) {
+      input = InputLayer::create(t.shape(), {.dtype = std::string(dtype_name(t.dtype())),
+                                             .name = symbol.operation()->name() + "_input_clone"})
+                  ->output();
+    }
+    replaced[{&symbol.node(), symbol.tensor_index()}] = input;
+    return input;
+  });
+  GraphWalk walk;
+  std::vector<std::shared_ptr<Node>> order = walk.finished(replaced, outputs);
+  for (const auto& node : order) {
+    if (node->arguments.tensors().empty()) continue;
+    const auto lookup = [&](const Tensor& t) {
+      const KerasTensor* symbol = as_keras_tensor(t);
+      if (!symbol) return t;
+      const auto found = replaced.find({&symbol->node(), symbol->tensor_index()});
+      return found == replaced.end() ? t : found->second;
+    };
+    const Structure copies = node->operation->add_node(node->arguments.map_tensors(lookup), node->outputs, node->masks);
+    int index = 0;
+    for (const Tensor& copy : copies.flatten()) replaced.try_emplace({node.get(), index++}, copy);
+  }
+  outputs = outputs.map([&](const Tensor& t) {
+    const KerasTensor& symbol = checked_tensor(t, "the outputs");
+    const auto found = replaced.find({&symbol.node(), symbol.tensor_index()});
+    return found == replaced.end() ? t : found->second;
+  });
+}
+
+}  // namespace
+
+// ---- the order of calls --------------------------------------------------------------------------------
+
+std::vector<std::shared_ptr<Node>> GraphWalk::finished(const Stops& stops, const Structure& outputs) {
+  struct Frame {
+    std::shared_ptr<Node> node;
+    Tensors inputs;
+    std::size_t next = 0;
+  };
+  std::vector<std::shared_ptr<Node>> done;
+  std::unordered_set<const Node*> finished, in_progress;
+  std::vector<Frame> stack;
+  const auto push = [&](const Tensor& tensor) {
+    const KerasTensor* symbol = as_keras_tensor(tensor);
+    if (!symbol) return;
+    const auto& node = symbol->operation()->inbound_nodes()[static_cast<std::size_t>(symbol->node_index())];
+    if (finished.contains(node.get())) return;
+    if (!in_progress.insert(node.get()).second) throw_invalid_argument("the calls of the model form a loop");
+    index_of_.try_emplace(node->operation, static_cast<int>(index_of_.size()));
+    keep_.push_back(symbol->operation());
+    Frame frame{node, {}, 0};
+    if (!stops.contains({node.get(), symbol->tensor_index()})) frame.inputs = node->arguments.tensors();
+    stack.push_back(std::move(frame));
+  };
+  for (const Tensor& output : outputs.flatten()) {
+    push(output);
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next < top.inputs.size()) {
+        const Tensor next = top.inputs[top.next++];
+        push(next);
+        continue;
+      }
+      in_progress.erase(top.node.get());
+      finished.insert(top.node.get());
+      done.push_back(top.node);
+      stack.pop_back();
+    }
+  }
+  return done;
+}
+
+// ---- construction --------------------------------------------------------------------------------------
+
+FunctionalImpl::FunctionalImpl(Structure inputs, Structure outputs, Layer::Options options)
+    : ModelImpl("Functional", std::move(options)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  bool cloned = false;
+  inputs_.visit([&](const Tensor& t) {
+    checked_tensor(t, "the inputs");
+    cloned = cloned || !is_input_tensor(t);
+  });
+  outputs_.visit([](const Tensor& t) { checked_tensor(t, "the outputs"); });
+  if (inputs_.num_leaves() == 0 || outputs_.num_leaves() == 0) {
+    throw_invalid_argument(fmt::format("model '{}' needs at least one input and one output", name()));
+  }
+  if (cloned) clone_graph(inputs_, outputs_);
+  build_graph();
+  set_built();
+}
+
+void FunctionalImpl::build_graph() {
+  GraphWalk::Stops stops;
+  std::set<const Operation*> input_operations;
+  for (const Tensor& input : inputs_.flatten()) {
+    const KerasTensor& symbol = *as_keras_tensor(input);
+    if (!stops.try_emplace({&symbol.node(), symbol.tensor_index()}, input).second) {
+      throw_invalid_argument(fmt::format("model '{}': input '{}' is given twice", name(), symbol.operation()->name()));
+    }
+    input_operations.insert(symbol.operation().get());
+  }
+  GraphWalk walk;
+  const auto finished = walk.finished(stops, outputs_);
+  for (const auto& node : finished) {
+    if (node->arguments.tensors().empty() && !input_operations.contains(node->operation)) {
+      throw_invalid_argument(
+          fmt::format("graph disconnected: model '{}' uses input '{}', which is not among its inputs", name(),
+                      node->operation->name()));
+    }
+  }
+  // Depths: 0 at the outputs, each input of a call deeper than the call.
+  std::unordered_map<const Node*, int> node_depth;
+  std::unordered_map<const Operation*, int> operation_depth;
+  for (auto it = finished.rbegin(); it != finished.rend(); ++it) {
+    const Node* node = it->get();
+    int& depth = node_depth[node];
+    int& of_operation = operation_depth[node->operation];
+    depth = of_operation = std::max(depth, of_operation);
+    for (const Tensor& input : node->arguments.tensors()) {
+      if (const KerasTensor* symbol = as_keras_tensor(input)) {
+        int& parent = node_depth[&symbol->node()];
+        parent = std::max(parent, depth + 1);
+      }
+    }
+  }
+  std::vector<std::shared_ptr<Node>> all = finished;
+  for (const Tensor& input : inputs_.flatten()) {
+    const KerasTensor& symbol = *as_keras_tensor(input);
+    if (node_depth.contains(&symbol.node())) continue;
+    node_depth[&symbol.node()] = 0;
+    operation_depth.try_emplace(symbol.operation().get(), 0);
+    walk.index_of().try_emplace(symbol.operation().get(), -1);
+    walk.keep(symbol.operation());
+    all.push_back(symbol.operation()->inbound_nodes()[static_cast<std::size_t>(symbol.node_index())]);
+  }
+  order_operations(walk, operation_depth);
+  int deepest = 0;
+  for (const auto& [node, depth] : node_depth) deepest = std::max(deepest, depth);
+  nodes_by_depth_.assign(static_cast<std::size_t>(deepest) + 1, {});
+  for (const auto& node : all) nodes_by_depth_[static_cast<std::size_t>(node_depth[node.get()])].push_back(node);
+  for (auto level = nodes_by_depth_.rbegin(); level != nodes_by_depth_.rend(); ++level) {
+    nodes_.insert(nodes_.end(), level->begin(), level->end());
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) node_ids_[nodes_[i].get()] = static_cast<int>(i);
+  count_uses();
+}
+
+void FunctionalImpl::order_operations(GraphWalk& walk, const std::unordered_map<const Operation*, int>& depths) {
+  operations_ = walk.operations();
+  std::sort(operations_.begin(), operations_.end(), [&](const OperationPtr& a, const OperationPtr& b) {
+    const int da = depths.at(a.get()), db = depths.at(b.get());
+    return da != db ? da > db : walk.index_of().at(a.get()) < walk.index_of().at(b.get());
+  });
+  std::set<std::string> names;
+  for (const OperationPtr& operation : operations_) {
+    if (!names.insert(operation->name()).second) {
+      throw_invalid_argument(
+          fmt::format("model '{}': the name '{}' is used {} times; names of a model's layers must differ", name(),
+                      operation->name(), 2));
+    }
+  }
+}
+
+// How often each node's results are read, so that a run can let go of them.
+void FunctionalImpl::count_uses() {
+  uses_.assign(nodes_.size(), 0);
+  const auto use = [&](const Tensor& t) {
+    if (const KerasTensor* symbol = as_keras_tensor(t))
+      ++uses_[static_cast<std::size_t>(node_ids_.at(&symbol->node()))];
+  };
+  for (const auto& node : nodes_) {
+    for (const Tensor& t : node->arguments.tensors()) use(t);
+  }
+  outputs_.visit(use);
+}
+
+FunctionalImpl::~FunctionalImpl() {
+  // Later operations hold earlier ones: from the end, so that no chain of destructors grows deep.
+  outputs_ = Structure();
+  inputs_ = Structure();
+  nodes_by_depth_.clear();
+  node_ids_.clear();
+  while (!nodes_.empty()) nodes_.pop_back();
+  while (!operations_.empty()) operations_.pop_back();
+}
+
+std::vector<LayerPtr> FunctionalImpl::layers() const {
+  std::vector<LayerPtr> out;
+  for (const OperationPtr& operation : operations_) {
+    if (auto layer = std::dynamic_pointer_cast<Layer>(operation)) out.push_back(std::move(layer));
+  }
+  return out;
+}
+
+bool FunctionalImpl::owns(const Node* node) const { return node_ids_.contains(node); }
+
+int FunctionalImpl::node_number(const Node* node) const {
+  int number = 0;
+  for (const auto& other : node->operation->inbound_nodes()) {
+    if (other.get() == node) return owns(node) ? number : -1;
+    number += owns(other.get());
+  }
+  return -1;
+}
+
+// ---- running -------------------------------------------------------------------------------------------
+
+Tensor FunctionalImpl::adjust_input(const Tensor& given, const KerasTensor& expected) const {
+  if (!given.defined()) {
+    const auto* layer = dynamic_cast<const InputLayer*>(expected.operation().get());
+    if (layer && !layer->optional()) {
+      throw_invalid_argument(fmt::format("model '{}': input '{}' is missing", name(), expected.operation()->name()));
+    }
+    return given;
+  }
+  Tensor value =
+      given.dtype() == expected.dtype() || given.dtype() == DType::kString ? given : ops::cast(given, expected.dtype());
+  const Shape& want = expected.shape();
+  if (given.shape().known_rank() && want.known_rank() && given.shape().rank() != want.rank()) {
+    if (given.shape().rank() == want.rank() + 1 && given.shape()[-1] == 1) {
+      value = ops::squeeze(value, {-1});
+    } else if (given.shape().rank() == want.rank() - 1 && want.rank() > 0 && want[-1] == 1) {
+      value = ops::expand_dims(value, -1);
+    }
+  }
+  Shape free = want;
+  if (free.known_rank() && free.rank() > 0) free[0] = kUnknownDim;
+  if (!value.shape().compatible_with(free)) {
+    throw_invalid_argument(fmt::format("model '{}': input '{}' has shape {}, expected {}", name(),
+                                       expected.operation()->name(), given.shape().to_string(), want.to_string()));
+  }
+  if (given.mask().defined() && !same(value, given)) value.set_mask(given.mask());
+  return value;
+}
+
+Structure FunctionalImpl::adjust_inputs(const Structure& inputs) const {
+  std::vector<Tensor> expected = inputs_.flatten();
+  Structure ordered = inputs;
+  if (inputs.is_dict() && !inputs_.is_dict()) {
+    Structure::List picked;
+    for (const Tensor& input : expected) {
+      const std::string& wanted = as_keras_tensor(input)->operation()->name();
+      const Structure* found = inputs.find(wanted);
+      if (!found) {
+        std::string keys;
+        for (const auto& [key, value] : inputs.entries()) keys += (keys.empty() ? "" : ", ") + key;
+        throw_invalid_argument(fmt::format("model '{}': no input '{}' among those given ({})", name(), wanted, keys));
+      }
+      picked.push_back(*found);
+    }
+    ordered = Structure::list(std::move(picked));
+  } else if (inputs.is_dict()) {
+    Structure::Dict picked;
+    for (const auto& [key, value] : inputs_.entries()) {
+      const Structure* found = inputs.find(key);
+      if (!found) throw_invalid_argument(fmt::format("model '{}': no input '{}' among those given", name(), key));
+      picked.emplace_back(key, *found);
+    }
+    ordered = Structure::dict(std::move(picked));
+  }
+  std::vector<Tensor> given = ordered.flatten();
+  if (given.size() != expected.size()) {
+    throw_invalid_argument(
+        fmt::format("model '{}' takes {} inputs, {} were given", name(), expected.size(), given.size()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) given[i] = adjust_input(given[i], *as_keras_tensor(expected[i]));
+  return Structure(given);
+}
+
+Structure FunctionalImpl::call(const Structure& inputs, const CallContext& context) {
+  const Structure adjusted = adjust_inputs(inputs);
+  std::vector<std::vector<Tensor>> values(nodes_.size());
+  std::vector<int> uses = uses_;
+  const std::vector<Tensor> expected = inputs_.flatten();
+  const std::vector<Tensor> masks = context.mask.flatten();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const KerasTensor& symbol = *as_keras_tensor(expected[i]);
+    const Tensor& value = adjusted.items()[i].leaf();
+    if (i < masks.size() && masks[i].defined() && value.defined()) value.set_mask(masks[i]);
+    auto& slot = values[static_cast<std::size_t>(node_ids_.at(&symbol.node()))];
+    slot.resize(std::max(slot.size(), static_cast<std::size_t>(symbol.tensor_index()) + 1));
+    slot[static_cast<std::size_t>(symbol.tensor_index())] = value;
+  }
+  const auto lookup = [&](const Tensor& t) {
+    const KerasTensor* symbol = as_keras_tensor(t);
+    if (!symbol) return t;
+    auto id = static_cast<std::size_t>(node_ids_.at(&symbol->node()));
+    const Tensor value = values[id].at(static_cast<std::size_t>(symbol->tensor_index()));
+    if (--uses[id] == 0) values[id].clear();
+    return value;
+  };
+  std::optional<bool> training;
+  if (const Argument* said = context.arguments->find("training");
+      said && said->is_leaf() && said->leaf().value.is_boolean()) {
+    training = context.training;
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = *nodes_[i];
+    if (!values[i].empty() || node.arguments.tensors().empty()) continue;
+    try {
+      values[i] = node.operation->run(node.arguments.map_tensors(lookup), training).flatten();
+    } catch (const Error& error) {
+      if (error.code() != Code::kInvalidArgument || error.message().find("layer '") != std::string::npos) throw;
+      throw_error(error.code(),
+                  fmt::format("layer '{}' of model '{}': {}", node.operation->name(), name(), error.message()));
+    }
+  }
+  return outputs_.map(lookup);
+}
+
+Structure FunctionalImpl::compute_mask(const Structure&, const Structure&, const Structure& outputs) {
+  return outputs.map([](const Tensor& t) { return t.mask(); });
+}
+
+// ---- configuration -------------------------------------------------------------------------------------
+
+namespace {
+
+Json tensor_values(const Tensor& tensor) {
+  const Tensor flat = ops::cast(tensor, is_floating(tensor.dtype()) ? DType::kFloat64 : DType::kInt64);
+  Json numbers = Json::array();
+  if (is_floating(tensor.dtype())) {
+    for (double v : flat.to_vector<double>()) numbers.push_back(v);
+  } else {
+    for (std::int64_t v : flat.to_vector<std::int64_t>()) numbers.push_back(v);
+  }
+  for (int axis = tensor.rank() - 1; axis > 0; --axis) {
+    Json rows = Json::array();
+    const auto width = static_cast<std::size_t>(tensor.dim(axis));
+    for (std::size_t i = 0; width > 0 && i < numbers.size(); i += width) {
+      Json row = Json::array();
+      for (std::size_t j = 0; j < width; ++j) row.push_back(numbers[i + j]);
+      rows.push_back(std::move(row));
+    }
+    numbers = std::move(rows);
+  }
+  return tensor.rank() == 0 ? numbers[0] : numbers;
+}
+
+}  // namespace
+
+Json FunctionalImpl::serialize_argument(const Argument& argument) const {
+  if (argument.is_list()) {
+    Json out = Json::array();
+    for (const auto& item : argument.items()) out.push_back(serialize_argument(item));
+    return out;
+  }
+  if (argument.is_dict()) {
+    Json out = Json::object();
+    for (const auto& [key, item] : argument.entries()) out[key] = serialize_argument(item);
+    return out;
+  }
+  const ArgValue& value = argument.leaf();
+  if (!value.is_tensor()) return value.value;
+  if (const KerasTensor* symbol = as_keras_tensor(value.tensor)) {
+    return {{"class_name", "__keras_tensor__"},
+            {"config",
+             {{"shape", shape_to_json(symbol->shape())},
+              {"dtype", std::string(dtype_name(symbol->dtype()))},
+              {"keras_history", {symbol->operation()->name(), node_number(&symbol->node()), symbol->tensor_index()}}}}};
+  }
+  return {
+      {"class_name", "__tensor__"},
+      {"config", {{"value", tensor_values(value.tensor)}, {"dtype", std::string(dtype_name(value.tensor.dtype()))}}}};
+}
+
+Json FunctionalImpl::get_config() const {
+  Json layers = Json::array();
+  for (const OperationPtr& operation : operations_) {
+    Json calls = Json::array();
+    for (const auto& node : operation->inbound_nodes()) {
+      if (!owns(node.get()) || node->arguments.tensors().empty()) continue;
+      Json args = Json::array();
+      for (const Argument& argument : node->arguments.args) args.push_back(serialize_argument(argument));
+      Json kwargs = Json::object();
+      for (const auto& [key, argument] : node->arguments.kwargs) kwargs[key] = serialize_argument(argument);
+      calls.push_back({{"args", std::move(args)}, {"kwargs", std::move(kwargs)}});
+    }
+    Json entry = serialize_operation(*operation);
+    entry["name"] = operation->name();
+    entry["inbound_nodes"] = std::move(calls);
+    layers.push_back(std::move(entry));
+  }
+  const std::function<Json(const Structure&)> history = [&](const Structure& s) -> Json {
+    if (s.is_leaf()) {
+      const KerasTensor& symbol = *as_keras_tensor(s.leaf());
+      const bool nested = dynamic_cast<const FunctionalImpl*>(symbol.operation().get()) != nullptr;
+      return Json::array(
+          {symbol.operation()->name(), node_number(&symbol.node()) + (nested ? 1 : 0), symbol.tensor_index()});
+    }
+    Json out = s.is_list() ? Json::array() : Json::object();
+    if (s.is_list()) {
+      for (const auto& item : s.items()) out.push_back(history(item));
+    } else {
+      for (const auto& [key, item] : s.entries()) out[key] = history(item);
+    }
+    return out;
+  };
+  return {{"name", name()},
+          {"trainable", trainable()},
+          {"layers", std::move(layers)},
+          {"input_layers", history(inputs_)},
+          {"output_layers", history(outputs_)}};
+}
+
+Json FunctionalImpl::get_build_config() const { return {{"input_shape", nullptr}}; }
+
+}  // namespace lockstep::keras

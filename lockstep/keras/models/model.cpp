@@ -1,0 +1,225 @@
+#include "lockstep/keras/models/model.h"
+
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/models/summary_internal.h"
+
+namespace lockstep::keras {
+namespace {
+
+Json (*g_compile_config)(const ModelImpl&) = nullptr;
+std::vector<VariablePtr> (*g_optimizer_variables)(const ModelImpl&) = nullptr;
+
+}  // namespace
+
+// ---- implementations -----------------------------------------------------------------------------------
+
+ModelImpl::ModelImpl(std::string class_name, Layer::Options options)
+    : Layer(std::move(class_name), std::move(options)) {
+  if (const distribute::Strategy* const strategy = distribute::Strategy::current()) made_under_ = strategy->handle();
+}
+ModelImpl::~ModelImpl() = default;
+
+std::vector<OperationPtr> ModelImpl::operations() const {
+  const auto all = layers();
+  return {all.begin(), all.end()};
+}
+
+const Structure& ModelImpl::inputs() const {
+  throw_failed_precondition(fmt::format("model '{}' ({}) has no symbolic inputs", name(), class_name()));
+}
+const Structure& ModelImpl::outputs() const {
+  throw_failed_precondition(fmt::format("model '{}' ({}) has no symbolic outputs", name(), class_name()));
+}
+
+Json ModelImpl::get_compile_config() const { return g_compile_config ? g_compile_config(*this) : Json::object(); }
+void ModelImpl::set_compile_config_writer(Json (*writer)(const ModelImpl&)) { g_compile_config = writer; }
+
+std::vector<VariablePtr> ModelImpl::optimizer_variables() const {
+  return g_optimizer_variables ? g_optimizer_variables(*this) : std::vector<VariablePtr>();
+}
+void ModelImpl::set_optimizer_variables_reader(std::vector<VariablePtr> (*reader)(const ModelImpl&)) {
+  g_optimizer_variables = reader;
+}
+
+SubclassedImpl::SubclassedImpl(Model* owner, std::string class_name, Layer::Options options)
+    : ModelImpl(std::move(class_name), std::move(options)), owner_(owner) {}
+
+Model& SubclassedImpl::checked_owner() const {
+  if (!owner_) {
+    throw_failed_precondition(
+        fmt::format("the {} object behind model '{}' no longer exists: keep it alive while the model is used",
+                    class_name(), name()));
+  }
+  return *owner_;
+}
+
+Json SubclassedImpl::get_config() const { return checked_owner().get_config(); }
+void SubclassedImpl::build(const Nested<Shape>& shapes) { checked_owner().build(shapes); }
+
+Structure SubclassedImpl::call(const Structure& inputs, const CallContext& context) {
+  if (!save_spec_) {
+    save_spec_ = inputs.map([](const Tensor& t) {
+      TensorInfo info{t.dtype(), t.shape()};
+      if (info.shape.known_rank() && info.shape.rank() > 0) info.shape[0] = kUnknownDim;
+      return info;
+    });
+  }
+  return checked_owner().call(inputs, context);
+}
+
+std::vector<LayerPtr> SubclassedImpl::layers() const { return Layer::sublayers(); }
+
+// ---- the handle ----------------------------------------------------------------------------------------
+
+Model::Model(const Structure& inputs, const Structure& outputs, const std::string& name)
+    : impl_(std::make_shared<FunctionalImpl>(inputs, outputs, Layer::Options{.name = name})) {}
+
+Model::Model(std::string class_name, Layer::Options options)
+    : impl_(std::make_shared<SubclassedImpl>(this, std::move(class_name), std::move(options))) {}
+
+namespace {
+void adopt(const ModelPtr& impl, Model* owner) {
+  if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl.get())) subclassed->set_owner(owner);
+}
+}  // namespace
+
+// A copy of an object of a derived class takes the model over: the latest copy computes.
+Model::Model(const Model& other) : impl_(other.impl_) {}
+Model& Model::operator=(const Model& other) {
+  impl_ = other.impl_;
+  return *this;
+}
+
+Model::~Model() {
+  if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl_.get()); subclassed && subclassed->owner() == this) {
+    subclassed->set_owner(nullptr);
+  }
+}
+
+const ModelPtr& Model::impl() const {
+  if (!impl_) throw_failed_precondition("this model is empty");
+  if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl_.get());
+      subclassed && !subclassed->owner() && typeid(*this) != typeid(Model)) {
+    adopt(impl_, const_cast<Model*>(this));
+  }
+  return impl_;
+}
+
+Structure Model::call(const Structure& inputs, const CallContext& context) {
+  if (dynamic_cast<SubclassedImpl*>(impl_.get())) {
+    throw_unimplemented(fmt::format("class {} does not override call()", impl_->class_name()));
+  }
+  return impl_->call(inputs, context);
+}
+
+void Model::build(const Nested<Shape>&) {}
+
+Json Model::get_config() const {
+  if (dynamic_cast<SubclassedImpl*>(impl_.get())) {
+    throw_unimplemented(fmt::format("model class {} does not override get_config(), so its config cannot be written",
+                                    impl_->class_name()));
+  }
+  return impl_->get_config();
+}
+
+Structure Model::operator()(const Structure& inputs, const CallOptions& options) const {
+  return (*impl())(inputs, options);
+}
+
+const std::string& Model::name() const { return impl()->name(); }
+bool Model::built() const { return impl()->built(); }
+
+void Model::build_for(const Nested<Shape>& shapes) const {
+  if (impl()->is_subclassed()) {
+    impl()->compute_output_shape(shapes);
+  } else {
+    impl()->ensure_built(shapes);
+  }
+}
+
+std::vector<LayerPtr> Model::layers() const { return impl()->layers(); }
+
+LayerPtr Model::get_layer(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const LayerPtr& layer : layers()) {
+    if (layer->name() == name) return layer;
+    names.push_back(layer->name());
+  }
+  throw_not_found(fmt::format("model '{}' has no layer '{}'{}", this->name(), name, did_you_mean(name, names)));
+}
+
+LayerPtr Model::get_layer(int index) const {
+  const auto all = layers();
+  const int at = index < 0 ? index + static_cast<int>(all.size()) : index;
+  if (at < 0 || at >= static_cast<int>(all.size())) {
+    throw_out_of_range(fmt::format("model '{}' has {} layers, layer {} was asked for", name(), all.size(), index));
+  }
+  return all[static_cast<std::size_t>(at)];
+}
+
+const Structure& Model::inputs() const { return impl()->inputs(); }
+const Structure& Model::outputs() const { return impl()->outputs(); }
+std::vector<VariablePtr> Model::weights() const { return impl()->weights(); }
+std::vector<VariablePtr> Model::trainable_weights() const { return impl()->trainable_weights(); }
+std::vector<VariablePtr> Model::non_trainable_weights() const { return impl()->non_trainable_weights(); }
+std::vector<Tensor> Model::get_weights() const { return impl()->get_weights(); }
+void Model::set_weights(const std::vector<Tensor>& values) const { impl()->set_weights(values); }
+std::int64_t Model::count_params() const { return impl()->count_params(); }
+bool Model::trainable() const { return impl()->trainable(); }
+void Model::set_trainable(bool trainable) const { impl()->set_trainable(trainable); }
+
+std::optional<Nested<TensorInfo>> Model::save_spec() const {
+  const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get());
+  if (subclassed) return subclassed->save_spec();
+  if (!built()) return std::nullopt;
+  return inputs().map([](const Tensor& t) { return TensorInfo{t.dtype(), t.shape()}; });
+}
+
+std::string Model::summary_text(const SummaryOptions& options) const { return keras::summary_text(*impl(), options); }
+void Model::summary(const SummaryOptions& options) const { std::cout << summary_text(options) << std::flush; }
+
+LayerHandle Model::track(const std::string& attribute, LayerHandle layer) {
+  dynamic_cast<SubclassedImpl&>(*impl_).track_tree(attribute, LayerTree(layer.ptr()));
+  return layer;
+}
+
+LayerTree Model::track(const std::string& attribute, LayerTree layers) {
+  dynamic_cast<SubclassedImpl&>(*impl_).track_tree(attribute, layers);
+  return layers;
+}
+
+SequentialItem::SequentialItem(const Tensor& input) {
+  const KerasTensor* symbol = as_keras_tensor(input);
+  if (symbol) layer_ = std::dynamic_pointer_cast<Layer>(symbol->operation());
+  if (!layer_) throw_invalid_argument("a Sequential is made of layers; the tensor given is not of layers::Input");
+}
+
+namespace {
+std::vector<LayerPtr> layers_of(const std::vector<SequentialItem>& items) {
+  std::vector<LayerPtr> out;
+  for (const SequentialItem& item : items) out.push_back(item.layer());
+  return out;
+}
+}  // namespace
+
+Sequential::Sequential(std::initializer_list<SequentialItem> layers, const std::string& name)
+    : Sequential(std::vector<SequentialItem>(layers), name) {}
+Sequential::Sequential(const std::vector<SequentialItem>& layers, const std::string& name)
+    : Model(std::make_shared<SequentialImpl>(layers_of(layers), Layer::Options{.name = name})) {}
+
+void Sequential::add(const SequentialItem& item) const { dynamic_cast<SequentialImpl&>(*impl()).add(item.layer()); }
+void Sequential::pop() const { dynamic_cast<SequentialImpl&>(*impl()).pop(); }
+
+Model as_model(const LayerPtr& layer) {
+  auto impl = std::dynamic_pointer_cast<ModelImpl>(layer);
+  if (!impl)
+    throw_invalid_argument(fmt::format("'{}' ({}) is a layer, not a model", layer->name(), layer->class_name()));
+  return Model(std::move(impl));
+}
+
+}  // namespace lockstep::keras

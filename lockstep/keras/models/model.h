@@ -1,0 +1,147 @@
+// keras.Model and keras.Sequential as users hold them.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/trainer/trainer.h"
+
+namespace lockstep::keras {
+
+struct SummaryOptions {
+  int line_length = 0;  // 0: Keras's default width, 88 or 108 columns, but no more than the terminal has
+  bool expand_nested = false;
+  bool show_trainable = false;
+};
+
+// A model: copies are the same model. Made from symbolic tensors,
+//
+//   auto x = layers::Input({28, 28, 1});
+//   auto y = layers::Dense(10)(layers::Flatten()(x));
+//   keras::Model model(x, y);
+//
+// or by deriving from it:
+//
+//   class Classifier : public keras::Model {
+//    public:
+//     Classifier() : Model("Classifier"), hidden(track("hidden", layers::Dense(64))), out(track("out",
+//     layers::Dense(10))) {} Structure call(const Structure& x, const CallContext&) override { return out(hidden(x)); }
+//     keras::LayerHandle hidden, out;
+//   };
+//
+// An object of a derived class must live as long as the model is used.
+class Model {
+ public:
+  // A functional model. Errors: see FunctionalImpl.
+  Model(const Structure& inputs, const Structure& outputs, const std::string& name = {});
+  explicit Model(ModelPtr impl) : impl_(std::move(impl)) {}
+  Model(const Model& other);
+  Model& operator=(const Model& other);
+  virtual ~Model();
+
+  // ---- for derived classes ----
+  // The computation of a subclassed model.
+  virtual Structure call(const Structure& inputs, const CallContext& context);
+  virtual void build(const Nested<Shape>& shapes);
+  // Constructor arguments, for classes registered with register_model(). Throws Unimplemented by default.
+  virtual Json get_config() const;
+
+  Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
+
+  const std::string& name() const;
+  bool built() const;
+  // Makes the variables for inputs of this shape (the batch included, kUnknownDim for None).
+  void build_for(const Nested<Shape>& shapes) const;
+  std::vector<LayerPtr> layers() const;
+  // Throw NotFound, naming the nearest layer, and OutOfRange.
+  LayerPtr get_layer(const std::string& name) const;
+  LayerPtr get_layer(int index) const;
+  const Structure& inputs() const;
+  const Structure& outputs() const;
+  std::vector<VariablePtr> weights() const;
+  std::vector<VariablePtr> trainable_weights() const;
+  std::vector<VariablePtr> non_trainable_weights() const;
+  std::vector<Tensor> get_weights() const;
+  void set_weights(const std::vector<Tensor>& values) const;
+  std::int64_t count_params() const;
+  bool trainable() const;
+  void set_trainable(bool trainable) const;
+  // The shapes a subclassed model was first called with; empty before.
+  std::optional<Nested<TensorInfo>> save_spec() const;
+
+  // Keras's table, and the same on standard output.
+  std::string summary_text(const SummaryOptions& options = {}) const;
+  void summary(const SummaryOptions& options = {}) const;
+
+  // ---- saving; see saving/keras_saving.h for formats and errors ----
+  void save(const std::string& path, bool overwrite = true) const;
+  void save_weights(const std::string& path, bool overwrite = true) const;
+  void load_weights(const std::string& path, bool skip_mismatch = false) const;
+
+  // ---- training; see keras/trainer/trainer.h for what each promises and throws ----
+  void compile(CompileOptions options = {}) const;
+  bool compiled() const;
+  std::shared_ptr<History> fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
+  std::shared_ptr<History> fit(const data::Dataset& dataset, FitOptions options = {}) const;
+  Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
+  Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {}) const;
+  Structure predict(const Structure& x, PredictOptions options = {}) const;
+  Structure predict(const data::Dataset& dataset, PredictOptions options = {}) const;
+  Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
+  Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
+  Structure predict_on_batch(const Structure& x) const;
+  const optimizers::OptimizerPtr& optimizer() const;
+  Trainer& trainer() const;
+  // Override points of derived classes, given the global batch across replicas.
+  virtual Results train_step(const Batch& batch);
+  virtual Results test_step(const Batch& batch);
+  virtual Structure predict_step(const Batch& batch);
+
+  // The shared implementation, which is a layer: a model is called inside other models through it.
+  const ModelPtr& impl() const;
+  operator LayerPtr() const { return impl(); }
+
+ protected:
+  // For derived classes.
+  explicit Model(std::string class_name, Layer::Options options = {});
+  LayerHandle track(const std::string& attribute, LayerHandle layer);
+  // Several layers in one attribute.
+  LayerTree track(const std::string& attribute, LayerTree layers);
+
+  mutable ModelPtr impl_;
+};
+
+// What a Sequential is made of.
+class SequentialItem {
+ public:
+  SequentialItem(LayerHandle layer) : layer_(layer.ptr()) {}
+  SequentialItem(LayerPtr layer) : layer_(std::move(layer)) {}
+  SequentialItem(const Model& model) : layer_(model.impl()) {}
+  // A tensor of layers::Input.
+  SequentialItem(const Tensor& input);
+  const LayerPtr& layer() const { return layer_; }
+
+ private:
+  LayerPtr layer_;
+};
+
+// A stack of layers:
+//   keras::Sequential model({layers::Input({4}), layers::Dense(8, {.activation = "relu"}), layers::Dense(1)});
+class Sequential : public Model {
+ public:
+  explicit Sequential(const std::string& name = {}) : Sequential(std::initializer_list<SequentialItem>{}, name) {}
+  Sequential(std::initializer_list<SequentialItem> layers, const std::string& name = {});
+  explicit Sequential(const std::vector<SequentialItem>& layers, const std::string& name = {});
+
+  void add(const SequentialItem& item) const;
+  void pop() const;
+};
+
+// A model of an impl that came out of a registry or a file.
+Model as_model(const LayerPtr& layer);
+
+}  // namespace lockstep::keras

@@ -1,0 +1,169 @@
+// The shared implementations behind keras::Model handles.
+#pragma once
+
+#include <any>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lockstep/keras/layers/layer.h"
+
+namespace lockstep::distribute {
+class Strategy;
+}
+
+namespace lockstep::keras {
+
+class GraphWalk;
+class Model;
+class ModelImpl;
+using ModelPtr = std::shared_ptr<ModelImpl>;
+
+// A layer made of layers that can be trained and saved.
+class ModelImpl : public Layer {
+ public:
+  ModelImpl(std::string class_name, Layer::Options options);
+  ~ModelImpl() override;
+
+  // Keras's model.layers, in its order. InputLayers are among a functional model's, not a Sequential's.
+  virtual std::vector<LayerPtr> layers() const = 0;
+  std::vector<LayerPtr> sublayers() const override { return layers(); }
+  // Layers and operations as Keras lists them in a summary and in a functional config.
+  virtual std::vector<OperationPtr> operations() const;
+  bool supports_masking() const override { return true; }
+  bool uses_mask() const override { return true; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+
+  // Of functional models and built Sequentials: their symbolic inputs and outputs. Throws
+  // FailedPrecondition for others.
+  virtual const Structure& inputs() const;
+  virtual const Structure& outputs() const;
+  virtual bool is_functional() const { return false; }  // a graph of its own, as functional models have
+  virtual bool is_sequential() const { return false; }
+  virtual bool is_subclassed() const { return false; }
+
+  // What Keras writes beside the config of a compiled model; {} when it is not compiled.
+  Json get_compile_config() const;
+  // The trainer's part of it: called with the model by get_compile_config().
+  static void set_compile_config_writer(Json (*writer)(const ModelImpl&));
+  // The variables of a compiled model's built optimizer, empty without one; the trainer says how.
+  std::vector<VariablePtr> optimizer_variables() const;
+  static void set_optimizer_variables_reader(std::vector<VariablePtr> (*reader)(const ModelImpl&));
+
+  // What the trainer keeps with a model (compile arguments, metrics, …).
+  std::any& trainer_state() { return trainer_state_; }
+  const std::any& trainer_state() const { return trainer_state_; }
+  // In whose scope the model was made (Keras's distribute_strategy); null for none, and when it lives no more.
+  distribute::Strategy* strategy() const { return made_under_.lock().get(); }
+
+ private:
+  std::any trainer_state_;
+  std::weak_ptr<distribute::Strategy> made_under_;
+};
+
+// A graph of calls between symbolic inputs and outputs.
+class FunctionalImpl : public ModelImpl {
+ public:
+  // Throws InvalidArgument when an output cannot be traced to the inputs, for duplicate names, and for
+  // inputs that are no KerasTensors.
+  FunctionalImpl(Structure inputs, Structure outputs, Layer::Options options = {});
+  ~FunctionalImpl() override;
+
+  Json module() const override { return "keras.src.models.functional"; }
+  Json registered_name() const override { return "Functional"; }
+  Json get_config() const override;
+  Json get_build_config() const override;
+  void build(const Nested<Shape>&) override {}
+  Structure call(const Structure& inputs, const CallContext& context) override;
+  Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure& outputs) override;
+
+  std::vector<LayerPtr> layers() const override;
+  std::vector<OperationPtr> operations() const override { return operations_; }
+  const Structure& inputs() const override { return inputs_; }
+  const Structure& outputs() const override { return outputs_; }
+  bool is_functional() const override { return true; }
+  bool casts_inputs() const override { return false; }
+
+  // The calls of this model in the order of execution, and one depth after the other as Keras counts.
+  const std::vector<std::shared_ptr<Node>>& nodes() const { return nodes_; }
+  const std::vector<std::vector<std::shared_ptr<Node>>>& nodes_by_depth() const { return nodes_by_depth_; }
+  bool owns(const Node* node) const;
+  // Number of this model's call of the operation, as configs count them; -1 when it is not in the model.
+  int node_number(const Node* node) const;
+
+ private:
+  void build_graph();
+  void order_operations(GraphWalk& walk, const std::unordered_map<const Operation*, int>& depths);
+  void count_uses();
+  Structure adjust_inputs(const Structure& inputs) const;
+  Tensor adjust_input(const Tensor& given, const KerasTensor& expected) const;
+  Json serialize_argument(const Argument& argument) const;
+
+  Structure inputs_, outputs_;
+  std::vector<std::shared_ptr<Node>> nodes_;
+  std::vector<std::vector<std::shared_ptr<Node>>> nodes_by_depth_;
+  std::vector<OperationPtr> operations_;
+  std::unordered_map<const Node*, int> node_ids_;  // position in nodes_
+  std::vector<int> uses_;                          // of each node's results
+};
+
+// A stack of layers. With an Input it is built at once, else by its first call.
+class SequentialImpl : public ModelImpl {
+ public:
+  explicit SequentialImpl(std::vector<LayerPtr> layers, Layer::Options options = {});
+
+  Json module() const override { return "keras"; }
+  Json registered_name() const override { return nullptr; }
+  Json get_config() const override;
+  Json get_build_config() const override;
+  void build_from_config(const Json& config) override;
+  void build(const Nested<Shape>& shapes) override;
+  Structure call(const Structure& inputs, const CallContext& context) override;
+  Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure& outputs) override;
+
+  std::vector<LayerPtr> layers() const override;  // without the InputLayer
+  std::vector<OperationPtr> operations() const override;
+  const Structure& inputs() const override;
+  const Structure& outputs() const override;
+  bool is_sequential() const override { return true; }
+
+  void add(LayerPtr layer);
+  void pop();
+  // The graph once built; null before.
+  const std::shared_ptr<FunctionalImpl>& functional() const { return functional_; }
+
+ private:
+  void check_addable(const Layer& layer) const;
+  void rebuild();
+  bool input_fixed_ = false;      // the batch size of a recorded build shape is kept
+  std::vector<LayerPtr> layers_;  // the InputLayer first when there is one
+  std::shared_ptr<FunctionalImpl> functional_;
+};
+
+// A class of the user's that derives from Model: forwards to its virtual functions.
+class SubclassedImpl : public ModelImpl {
+ public:
+  SubclassedImpl(Model* owner, std::string class_name, Layer::Options options);
+
+  Json get_config() const override;
+  void build(const Nested<Shape>& shapes) override;
+  Structure call(const Structure& inputs, const CallContext& context) override;
+  std::vector<LayerPtr> layers() const override;
+  bool is_subclassed() const override { return true; }
+  // The dtypes and shapes of the first call's inputs; empty before (tf.keras's save_spec()).
+  const std::optional<Nested<TensorInfo>>& save_spec() const { return save_spec_; }
+
+  void set_owner(Model* owner) { owner_ = owner; }
+  Model* owner() const { return owner_; }
+
+ private:
+  friend class Model;
+  Model& checked_owner() const;
+  Model* owner_;
+  std::optional<Nested<TensorInfo>> save_spec_;
+};
+
+}  // namespace lockstep::keras

@@ -1,0 +1,110 @@
+// Adamax, Nadam and Lamb: two moments for each variable.
+#include "lockstep/keras/optimizers/per_variable_internal.h"
+
+namespace lockstep::optimizers {
+namespace {
+
+class TwoMomentOptimizer : public PerVariableOptimizer {
+ public:
+  TwoMomentOptimizer(std::string class_name, const char* second, BetaOptions options)
+      : PerVariableOptimizer(class_name, common_options(options)),
+        options_(std::move(options)),
+        class_name_(std::move(class_name)),
+        second_name_(second) {}
+  std::string class_name() const override { return class_name_; }
+  Json config() const override { return with_fields(base_config(), options_); }
+
+ protected:
+  void create_slots() override {
+    for (std::size_t i = 0; i < trainable_.size(); ++i) {
+      first_.push_back(add_slot(i, "momentum"));
+      second_.push_back(add_slot(i, second_name_));
+    }
+  }
+  // Moves the first moment towards g and returns it.
+  const Tensor& advance_first(std::size_t index, const Tensor& g) {
+    Tensor& m = first_[index]->shared_value();
+    return m = m + (g - m) * (1.0 - options_.beta_1);
+  }
+  const Tensor& advance_second(std::size_t index, const Tensor& g) {
+    Tensor& v = second_[index]->shared_value();
+    return v = v + (ops::gradient_square(g) - v) * (1.0 - options_.beta_2);
+  }
+
+  BetaOptions options_;
+  Variables first_, second_;
+
+ private:
+  std::string class_name_;
+  const char* second_name_;
+};
+
+class AdamaxOptimizer : public TwoMomentOptimizer {
+ public:
+  explicit AdamaxOptimizer(BetaOptions options) : TwoMomentOptimizer("Adamax", "norm", std::move(options)) {}
+
+ private:
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+    const Tensor& m = advance_first(index, g);
+    Tensor& u = second_[index]->shared_value();
+    u = ops::maximum(u * options_.beta_2, ops::slicewise(g, [](const Tensor& v) { return ops::abs(v); }));
+    const double correction = 1.0 - power_of(options_.beta_1, step.t);
+    w = w - m * static_cast<double>(step.learning_rate) / ((u + options_.epsilon) * correction);
+  }
+};
+
+class NadamOptimizer : public TwoMomentOptimizer {
+ public:
+  explicit NadamOptimizer(BetaOptions options) : TwoMomentOptimizer("Nadam", "velocity", std::move(options)) {}
+
+ private:
+  void create_slots() override {
+    TwoMomentOptimizer::create_slots();
+    product_ = add_variable(Shape{}, DType::kFloat32, name() + "/u_product", 1.0);
+  }
+  double u(std::int64_t t) const { return options_.beta_1 * (1.0 - 0.5 * power_of(0.96, t)); }
+
+  void begin_step(const Step& step) override {
+    const float product = product_->numpy().item<float>() * static_cast<float>(u(step.t));
+    product_->shared_value() = Tensor::scalar(product);
+    now_ = product;
+    next_ = now_ * u(step.t + 1);
+  }
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+    const Tensor m = advance_first(index, g);
+    const Tensor& v = advance_second(index, g);
+    const Tensor m_hat = m * (u(step.t + 1) / (1.0 - next_)) + g * ((1.0 - u(step.t)) / (1.0 - now_));
+    const Tensor v_hat = v / (1.0 - power_of(options_.beta_2, step.t));
+    w = w - m_hat * static_cast<double>(step.learning_rate) / (ops::sqrt(v_hat) + options_.epsilon);
+  }
+  VariablePtr product_;
+  double now_ = 1, next_ = 1;  // products of u up to this and the next step
+};
+
+class LambOptimizer : public TwoMomentOptimizer {
+ public:
+  explicit LambOptimizer(BetaOptions options) : TwoMomentOptimizer("Lamb", "velocity", std::move(options)) {}
+
+ private:
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+    const Tensor m = advance_first(index, g);
+    const Tensor& v = advance_second(index, g);
+    const Tensor m_hat = m / (1.0 - power_of(options_.beta_1, step.t));
+    const Tensor v_hat = v / (1.0 - power_of(options_.beta_2, step.t));
+    const Tensor direction = m_hat / (ops::sqrt(v_hat) + options_.epsilon);
+    const Tensor w_norm = ops::sqrt(ops::reduce_sum(ops::square(w)));
+    const Tensor d_norm = ops::sqrt(ops::reduce_sum(ops::square(direction)));
+    const Tensor one = ops::ones_like(w_norm);
+    const Tensor ratio =
+        ops::where(ops::greater(w_norm, 0.0), ops::where(ops::greater(d_norm, 0.0), w_norm / d_norm, one), one);
+    w = w - ratio * static_cast<double>(step.learning_rate) * direction;
+  }
+};
+
+}  // namespace
+
+OptimizerPtr Adamax(BetaOptions options) { return std::make_shared<AdamaxOptimizer>(std::move(options)); }
+OptimizerPtr Nadam(BetaOptions options) { return std::make_shared<NadamOptimizer>(std::move(options)); }
+OptimizerPtr Lamb(BetaOptions options) { return std::make_shared<LambOptimizer>(std::move(options)); }
+
+}  // namespace lockstep::optimizers

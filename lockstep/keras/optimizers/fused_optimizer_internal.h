@@ -1,0 +1,37 @@
+// Optimizers whose rule is one of the fused kernels.
+#pragma once
+
+#include <array>
+
+#include "lockstep/keras/optimizers/rule_internal.h"
+
+namespace lockstep::optimizers {
+
+class FusedOptimizer : public Optimizer {
+ public:
+  // The slots of what is shared lie once for all workers, in memory that they share, after the first such step.
+  std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const collectives::GradientSum& sum,
+                                   const Tensors& gradients, const Variables& variables) override;
+
+ protected:
+  using Optimizer::Optimizer;
+  using Slots = std::array<VariablePtr, 3>;
+
+  virtual ops::FusedRule rule(const Step& step) const = 0;
+  // In the rule's order; null where the options ask for none.
+  virtual Slots slots_of(std::size_t index) const = 0;
+  // The rule in operations, for what the kernel does not take; `w` has not lost its decay yet.
+  virtual void update_one(std::size_t index, Tensor& w, const Tensor& gradient, float decay, const Step& step) = 0;
+  // Whether the kernel takes a gradient with slices as the dense one it stands for.
+  virtual bool takes_slices() const { return false; }
+
+ private:
+  struct SlotMemory;
+  struct Shards;
+  void update(Step& step) final;
+  bool fusable(const VariablePtr& variable, const Tensor& gradient) const;
+
+  std::shared_ptr<SlotMemory> memory_;  // null before the first step that is shared
+};
+
+}  // namespace lockstep::optimizers

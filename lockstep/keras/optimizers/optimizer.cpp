@@ -1,0 +1,375 @@
+#include "lockstep/keras/optimizers/optimizer.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/replica_context.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/build_hook_internal.h"
+#include "lockstep/keras/naming_internal.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/ops/slices_internal.h"
+
+namespace lockstep::optimizers {
+namespace {
+
+// Optimizer state is read and written across replicas; a replica's assignment counts once.
+VariablePtr make_variable(Tensor value, const std::string& path) {
+  distribute::VariableOptions options;
+  options.name = path.substr(path.rfind('/') + 1);
+  options.trainable = false;
+  options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
+  VariablePtr variable = distribute::Variable::create(std::move(value), options);
+  variable->set_path(path);
+  return variable;
+}
+
+void check_options(const std::string& who, const CommonOptions& options) {
+  const int clips = options.clipnorm.has_value() + options.clipvalue.has_value() + options.global_clipnorm.has_value();
+  if (clips > 1) {
+    throw_invalid_argument(fmt::format("{}: only one of clipnorm, clipvalue and global_clipnorm can be set", who));
+  }
+  for (const auto& [key, limit] : {std::pair{"clipnorm", options.clipnorm}, std::pair{"clipvalue", options.clipvalue},
+                                   std::pair{"global_clipnorm", options.global_clipnorm}}) {
+    if (limit && !(*limit > 0))
+      throw_invalid_argument(fmt::format("{}: {} is {}, expected a positive number", who, key, *limit));
+  }
+  if (options.use_ema && !(options.ema_momentum >= 0 && options.ema_momentum <= 1)) {
+    throw_invalid_argument(fmt::format("{}: ema_momentum is {}, expected 0 to 1", who, options.ema_momentum));
+  }
+  if (options.ema_overwrite_frequency && *options.ema_overwrite_frequency < 1) {
+    throw_invalid_argument(fmt::format("{}: ema_overwrite_frequency must be positive", who));
+  }
+  if (options.gradient_accumulation_steps && *options.gradient_accumulation_steps < 2) {
+    throw_invalid_argument(fmt::format("{}: gradient_accumulation_steps is {}, expected 2 or more", who,
+                                       *options.gradient_accumulation_steps));
+  }
+  if (options.loss_scale_factor && !(*options.loss_scale_factor > 0)) {
+    throw_invalid_argument(fmt::format("{}: loss_scale_factor must be positive", who));
+  }
+}
+
+// While one lives, nothing is recorded for gradients.
+class GradientsOff {
+ public:
+  GradientsOff() : before_(ops::grad_enabled()) { ops::set_grad_enabled(false); }
+  ~GradientsOff() { ops::set_grad_enabled(before_); }
+  GradientsOff(const GradientsOff&) = delete;
+  GradientsOff& operator=(const GradientsOff&) = delete;
+
+ private:
+  bool before_;
+};
+
+// The square root of the sum of squares, in the gradients' dtype.
+Tensor norm_of(const Tensor& gradient) { return ops::sqrt(ops::reduce_sum(ops::gradient_square(gradient))); }
+
+}  // namespace
+
+Optimizer::Optimizer(std::string_view class_name, CommonOptions options)
+    : options_(std::move(options)), name_(options_.name.empty() ? keras::auto_name(class_name) : options_.name) {
+  check_options(std::string(class_name), options_);
+  iterations_ = make_variable(Tensor::scalar<std::int64_t>(0), name_ + "/iteration");
+  if (const double* rate = std::get_if<double>(&options_.learning_rate.value())) {
+    learning_rate_variable_ = make_variable(Tensor::scalar(static_cast<float>(*rate)), name_ + "/learning_rate");
+  } else if (const auto* variable = std::get_if<VariablePtr>(&options_.learning_rate.value())) {
+    learning_rate_variable_ = *variable;
+  }
+}
+
+VariablePtr Optimizer::add_variable(const Shape& shape, DType dtype, std::string path, double initial) {
+  slots_.push_back(make_variable(Tensor::full(shape, initial, dtype), path));
+  return slots_.back();
+}
+
+VariablePtr Optimizer::add_slot(std::size_t index, std::string_view name, double initial) {
+  const distribute::Variable& variable = *trainable_[index];
+  std::string path = variable.path();
+  std::replace(path.begin(), path.end(), '/', '_');
+  return add_variable(variable.shape(), variable.dtype(), fmt::format("{}/{}_{}", name_, path, name), initial);
+}
+
+void Optimizer::build(const Variables& variables) {
+  if (built_) {
+    for (const VariablePtr& variable : variables) index_of(variable);
+    return;
+  }
+  trainable_ = variables;
+  for (std::size_t i = 0; i < trainable_.size(); ++i) {
+    if (!index_.emplace(trainable_[i].get(), i).second) {
+      throw_invalid_argument(fmt::format("{}: variable '{}' is in the list twice", name_, trainable_[i]->path()));
+    }
+  }
+  for (std::size_t i = 0; i < trainable_.size() && options_.use_ema; ++i) {
+    averages_.push_back(add_slot(i, "average"));
+  }
+  for (std::size_t i = 0; i < trainable_.size() && options_.gradient_accumulation_steps; ++i) {
+    accumulators_.push_back(add_slot(i, "gradient_accumulator"));
+  }
+  slots_.clear();
+  create_slots();
+  built_ = true;
+  keras::notify_built();
+}
+
+std::size_t Optimizer::index_of(const VariablePtr& variable) const {
+  const auto it = index_.find(variable.get());
+  if (it == index_.end()) {
+    throw_failed_precondition(
+        fmt::format("{}: unknown variable '{}': the optimizer was built for other variables; make a new one (or "
+                    "compile again) when trainable variables change",
+                    name_, variable->path()));
+  }
+  return it->second;
+}
+
+Variables Optimizer::variables() const {
+  Variables all = {iterations_};
+  if (std::holds_alternative<double>(options_.learning_rate.value()) && learning_rate_variable_) {
+    all.push_back(learning_rate_variable_);
+  }
+  for (const Variables* list : {&averages_, &accumulators_, &slots_}) all.insert(all.end(), list->begin(), list->end());
+  return all;
+}
+
+std::int64_t Optimizer::iterations() const { return iterations_->numpy().item<std::int64_t>(); }
+
+float Optimizer::learning_rate() const {
+  if (learning_rate_variable_) return learning_rate_variable_->numpy().item<float>();
+  const auto& value = options_.learning_rate.value();
+  if (const auto* schedule = std::get_if<schedules::SchedulePtr>(&value)) return (**schedule)(iterations());
+  return static_cast<float>(std::get<std::function<double()>>(value)());
+}
+
+void Optimizer::set_learning_rate(double value) {
+  if (!learning_rate_variable_) {
+    throw_failed_precondition(
+        fmt::format("{}: the learning rate is a schedule or a function and cannot be set; make the optimizer with a "
+                    "number",
+                    name_));
+  }
+  learning_rate_variable_->assign(Tensor::scalar(static_cast<float>(value)));
+}
+
+void Optimizer::apply(const Tensors& gradients, const Variables& variables) {
+  distribute::ReplicaContext* context = distribute::get_replica_context();
+  if (!context || context->num_replicas_in_sync() == 1) return apply_aggregated(gradients, variables);
+  const auto update_once = [&](std::vector<std::any>& arguments) {
+    std::vector<const Tensors*> lists;
+    for (const std::any& argument : arguments) lists.push_back(std::any_cast<Tensors>(&argument));
+    apply_aggregated(context->sum_lists(lists), variables);
+    return std::any();
+  };
+  context->merge_call(update_once, gradients);
+}
+
+void Optimizer::apply_gradients(const std::vector<std::pair<Tensor, VariablePtr>>& pairs) {
+  Tensors gradients;
+  Variables variables;
+  for (const auto& [gradient, variable] : pairs) {
+    gradients.push_back(gradient);
+    variables.push_back(variable);
+  }
+  apply(gradients, variables);
+}
+
+void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) {
+  const Variables& targets = variables.empty() ? trainable_ : variables;
+  if (gradients.size() != targets.size()) {
+    throw_invalid_argument(
+        fmt::format("{}: {} gradients were given for {} variables", name_, gradients.size(), targets.size()));
+  }
+  const GradientsOff off;
+  build(targets);
+  std::vector<std::size_t> indices;
+  Tensors defined;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    Tensor gradient = accepted(gradients[i], *targets[i]);
+    if (options_.loss_scale_factor) gradient = gradient / *options_.loss_scale_factor;
+    indices.push_back(index_of(targets[i]));
+    defined.push_back(std::move(gradient));
+  }
+  if (indices.empty()) throw_invalid_argument(fmt::format("{}: no gradients provided for any variable", name_));
+
+  if (accumulate(indices, defined)) {
+    clip(defined);
+    Step step = begin_step(std::move(indices), std::move(defined));
+    update(step);
+    indices = std::move(step.indices);
+  }
+  end_step(indices);
+}
+
+Tensor Optimizer::accepted(const Tensor& gradient, const distribute::Variable& variable) const {
+  if (!(gradient.shape() == variable.shape())) {
+    throw_invalid_argument(fmt::format("{}: the gradient of '{}' has shape {}, expected {}", name_, variable.path(),
+                                       gradient.shape().to_string(), variable.shape().to_string()));
+  }
+  return gradient.dtype() == variable.dtype() ? gradient : ops::cast(gradient, variable.dtype());
+}
+
+std::optional<ShardedStep> Optimizer::shard(const collectives::CommunicatorPtr&, const collectives::GradientSum&,
+                                            const Tensors&, const Variables&) {
+  return std::nullopt;
+}
+
+bool Optimizer::is_elementwise() const {
+  return !options_.clipnorm && !options_.clipvalue && !options_.global_clipnorm && !options_.loss_scale_factor &&
+         !options_.gradient_accumulation_steps;
+}
+
+std::int64_t Optimizer::updates_made() const { return iterations() / options_.gradient_accumulation_steps.value_or(1); }
+
+Optimizer::Step Optimizer::begin_step(std::vector<std::size_t> indices, Tensors gradients) const {
+  Step step{std::move(indices), std::move(gradients), {}, updates_made() + 1, learning_rate()};
+  for (std::size_t index : step.indices) step.decays.push_back(decay_of(index) * step.learning_rate);
+  return step;
+}
+
+void Optimizer::end_step(const std::vector<std::size_t>& indices) {
+  const GradientsOff off;
+  if (options_.use_ema) update_averages(indices, updates_made());
+  constrain(indices);
+  iterations_->assign(Tensor::scalar<std::int64_t>(iterations() + 1));
+}
+
+void Optimizer::end_step(std::vector<std::size_t> made, std::vector<std::size_t> rest, Tensors sums) {
+  const GradientsOff off;
+  for (std::size_t k = 0; k < rest.size(); ++k) sums[k] = accepted(sums[k], *trainable_[rest[k]]);
+  made.insert(made.end(), rest.begin(), rest.end());
+  if (!rest.empty()) {
+    Step step = begin_step(std::move(rest), std::move(sums));
+    update(step);
+  }
+  end_step(made);
+}
+
+bool Optimizer::accumulate(std::vector<std::size_t>& indices, Tensors& gradients) {
+  if (!options_.gradient_accumulation_steps) return true;
+  const std::int64_t steps = *options_.gradient_accumulation_steps;
+  const bool update_now = (iterations() + 1) % steps == 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    Tensor& held = accumulators_[indices[i]]->shared_value();
+    const Tensor sum = gradients[i] + held;
+    if (update_now) gradients[i] = sum / static_cast<double>(steps);
+    held = update_now ? Tensor::zeros(sum.shape(), sum.dtype()) : sum;
+  }
+  return update_now;
+}
+
+void Optimizer::clip(Tensors& gradients) const {
+  if (options_.clipnorm) {
+    for (Tensor& g : gradients) {
+      const Tensor norm = ops::maximum(norm_of(g), *options_.clipnorm);
+      g = ops::slicewise(g, [&](const Tensor& values) { return values * *options_.clipnorm / norm; });
+    }
+  } else if (options_.global_clipnorm) {
+    Tensor squares;
+    for (const Tensor& g : gradients) {
+      const Tensor sum = ops::cast(ops::reduce_sum(ops::gradient_square(g)), DType::kFloat32);
+      squares = squares.defined() ? squares + sum : sum;
+    }
+    const Tensor norm = ops::sqrt(squares);
+    const double limit = *options_.global_clipnorm;
+    // norm - norm is NaN for a norm that is not finite, and nothing otherwise.
+    const Tensor scale = ops::minimum(1.0 / norm, 1.0 / limit) * limit + (norm - norm);
+    for (Tensor& g : gradients) g = g * ops::cast(scale, g.dtype());
+  } else if (options_.clipvalue) {
+    const double limit = *options_.clipvalue;
+    for (Tensor& g : gradients)
+      g = ops::slicewise(g, [&](const Tensor& v) { return ops::clip_by_value(v, -limit, limit); });
+  }
+}
+
+float Optimizer::decay_of(std::size_t index) const {
+  if (!options_.weight_decay || not_decayed_.contains(trainable_[index].get())) return 0;
+  for (const std::regex& name : not_decayed_names_) {
+    if (std::regex_search(trainable_[index]->name(), name) || std::regex_search(trainable_[index]->path(), name))
+      return 0;
+  }
+  return static_cast<float>(*options_.weight_decay);
+}
+
+void Optimizer::decay_weights(const Step& step) {
+  for (std::size_t i = 0; i < step.indices.size(); ++i) {
+    if (step.decays[i] == 0) continue;
+    Tensor& value = trainable_[step.indices[i]]->shared_value();
+    value = value - value * static_cast<double>(step.decays[i]);
+  }
+}
+
+void Optimizer::exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names) {
+  if (built_) {
+    throw_failed_precondition(
+        fmt::format("{}: exclude_from_weight_decay() must be called before the optimizer is built", name_));
+  }
+  for (const VariablePtr& variable : variables) not_decayed_.insert(variable.get());
+  for (const std::string& name : names) {
+    try {
+      not_decayed_names_.emplace_back(name);
+    } catch (const std::regex_error&) {
+      throw_invalid_argument(fmt::format("{}: '{}' is no regular expression", name_, name));
+    }
+  }
+}
+
+void Optimizer::update_averages(const std::vector<std::size_t>&, std::int64_t iteration) {
+  const double momentum = iteration == 0 ? 0.0 : options_.ema_momentum;
+  const bool overwrite = options_.ema_overwrite_frequency && (iteration + 1) % *options_.ema_overwrite_frequency == 0;
+  for (std::size_t i = 0; i < trainable_.size(); ++i) {
+    Tensor& average = averages_[i]->shared_value();
+    Tensor& value = trainable_[i]->shared_value();
+    average = average * momentum + value * (1.0 - momentum);
+    if (overwrite) value = average;
+  }
+}
+
+void Optimizer::constrain(const std::vector<std::size_t>& indices) {
+  for (std::size_t index : indices) {
+    const auto& constraint = trainable_[index]->constraint();
+    if (!constraint) continue;
+    Tensor& value = trainable_[index]->shared_value();
+    value = constraint(value);
+  }
+}
+
+Tensor Optimizer::scale_loss(const Tensor& loss) const {
+  return options_.loss_scale_factor ? loss * *options_.loss_scale_factor : loss;
+}
+
+void Optimizer::finalize_variable_values(const Variables& variables) {
+  if (!options_.use_ema || !built_) return;
+  for (const VariablePtr& variable : variables.empty() ? trainable_ : variables) {
+    variable->shared_value() = averages_[index_of(variable)]->numpy();
+  }
+}
+
+Json Optimizer::base_config() const {
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  const auto integer = [](const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); };
+  Json rate = nullptr;
+  if (const auto* schedule = std::get_if<schedules::SchedulePtr>(&options_.learning_rate.value())) {
+    rate = schedules::serialize(*schedule);
+  } else if (learning_rate_variable_) {
+    rate = static_cast<double>(learning_rate());
+  }
+  return {{"name", name_},
+          {"learning_rate", rate},
+          {"weight_decay", number(options_.weight_decay)},
+          {"clipnorm", number(options_.clipnorm)},
+          {"global_clipnorm", number(options_.global_clipnorm)},
+          {"clipvalue", number(options_.clipvalue)},
+          {"use_ema", options_.use_ema},
+          {"ema_momentum", options_.ema_momentum},
+          {"ema_overwrite_frequency", integer(options_.ema_overwrite_frequency)},
+          {"loss_scale_factor", number(options_.loss_scale_factor)},
+          {"gradient_accumulation_steps", integer(options_.gradient_accumulation_steps)}};
+}
+
+Json Optimizer::config() const { return base_config(); }
+
+}  // namespace lockstep::optimizers

@@ -1,0 +1,211 @@
+// keras.optimizers.Optimizer: state, common arguments and the order of work of every update rule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/distribute/variable.h"
+#include "lockstep/keras/object_config.h"
+#include "lockstep/keras/schedules/schedules.h"
+
+namespace lockstep::collectives {
+class GradientSum;
+}
+
+namespace lockstep::optimizers {
+
+using distribute::VariablePtr;
+using Variables = std::vector<VariablePtr>;
+
+// A learning rate: a number, a schedule, a variable of the caller's, or a function asked at each step.
+class LearningRate {
+ public:
+  LearningRate(double value) : value_(value) {}
+  LearningRate(schedules::SchedulePtr schedule) : value_(std::move(schedule)) {}
+  LearningRate(VariablePtr variable) : value_(std::move(variable)) {}
+  LearningRate(std::function<double()> function) : value_(std::move(function)) {}
+
+  using Value = std::variant<double, schedules::SchedulePtr, VariablePtr, std::function<double()>>;
+  const Value& value() const { return value_; }
+
+ private:
+  Value value_;
+};
+
+// The keyword arguments all optimizers share, for their options structs; weight_decay stands before them.
+// At most one of clipnorm, clipvalue and global_clipnorm may be set.
+#define LOCKSTEP_OPTIMIZER_OPTIONS                                        \
+  std::optional<double> clipnorm = std::nullopt;                          \
+  std::optional<double> clipvalue = std::nullopt;                         \
+  std::optional<double> global_clipnorm = std::nullopt;                   \
+  bool use_ema = false;                                                   \
+  double ema_momentum = 0.99;                                             \
+  std::optional<std::int64_t> ema_overwrite_frequency = std::nullopt;     \
+  std::optional<double> loss_scale_factor = std::nullopt;                 \
+  std::optional<std::int64_t> gradient_accumulation_steps = std::nullopt; \
+  std::string name = {} /* default: the class's snake-case name, numbered */
+
+struct CommonOptions {
+  LearningRate learning_rate = 0.001;
+  std::optional<double> weight_decay = std::nullopt;
+  LOCKSTEP_OPTIMIZER_OPTIONS;
+};
+
+template <typename Options>
+CommonOptions common_options(const Options& o) {
+  return {o.learning_rate,
+          o.weight_decay,
+          o.clipnorm,
+          o.clipvalue,
+          o.global_clipnorm,
+          o.use_ema,
+          o.ema_momentum,
+          o.ema_overwrite_frequency,
+          o.loss_scale_factor,
+          o.gradient_accumulation_steps,
+          o.name};
+}
+
+// A step's update that the workers of one machine share, each making a part of every large variable. `updates` go, by
+// gradient, to the sum of the gradients; commit() ends the step: it takes the sums of the gradients that have no
+// update, and what the others are still making of those that have one. When the sum fails, variables and slots are left
+// between two steps.
+struct ShardedStep {
+  std::vector<collectives::ShardedUpdate> updates;
+  std::function<void(const Tensors& sums, std::shared_ptr<collectives::Pending> others)> commit;
+};
+
+// One optimizer object. Not thread-safe; under a strategy call apply() in every replica (it sums the
+// replicas' gradients and updates once) or apply_aggregated() across replicas.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  virtual std::string class_name() const = 0;
+  const std::string& name() const { return name_; }
+
+  // Makes the slots for these variables, in Keras's order. A second call does nothing for the same
+  // variables and throws FailedPrecondition for others.
+  virtual void build(const Variables& variables);
+  bool built() const { return built_; }
+
+  // One step. `variables` must be among those built for (default: all of them, in order); it builds when
+  // that has not happened. An undefined gradient leaves its variable alone.
+  // Throws InvalidArgument when no gradient is defined or a shape does not fit.
+  void apply(const Tensors& gradients, const Variables& variables = {});
+  // The same without summing over replicas.
+  virtual void apply_aggregated(Tensors gradients, const Variables& variables = {});
+  // The same as apply_aggregated() for workers that share memory, before the gradients' sum is known: `gradients` are
+  // this worker's, `sum` is what adds them. Every worker calls it. Empty, and nothing done, where the update needs all
+  // gradients (clipping, accumulation), the rule has no fused kernel, nothing is large, or there is no memory: then
+  // apply_aggregated() is to be called with the sums.
+  virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers,
+                                           const collectives::GradientSum& sum, const Tensors& gradients,
+                                           const Variables& variables);
+  // Keras 2's spelling.
+  void apply_gradients(const std::vector<std::pair<Tensor, VariablePtr>>& gradients_and_variables);
+
+  // The loss to take gradients of: times loss_scale_factor, if there is one.
+  virtual Tensor scale_loss(const Tensor& loss) const;
+  // With use_ema: puts the averages into the variables; fit does it at its end.
+  virtual void finalize_variable_values(const Variables& variables = {});
+
+  // Weight decay does not touch these variables, nor those whose name matches one of the regular expressions.
+  virtual void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {});
+
+  virtual std::int64_t iterations() const;
+  virtual const VariablePtr& iterations_variable() const { return iterations_; }
+  // The rate the next step will use.
+  virtual float learning_rate() const;
+  // Throws FailedPrecondition when the rate is a schedule or a function.
+  virtual void set_learning_rate(double value);
+  // What a LossScaleOptimizer wraps; null for others.
+  virtual std::shared_ptr<Optimizer> inner_optimizer() const { return nullptr; }
+  virtual bool has_fixed_learning_rate() const { return learning_rate_variable_ != nullptr; }
+
+  // iteration, learning_rate (unless scheduled), averages, accumulators, slots: what files hold as
+  // optimizer/vars/0, 1, …
+  virtual Variables variables() const;
+  const Variables& trainable_variables() const { return trainable_; }
+
+  // Keras 3.15's config, keys in its order.
+  virtual Json config() const;
+
+ protected:
+  Optimizer(std::string_view class_name, CommonOptions options);
+
+  // What an update rule sees of one step; entries of the three lists belong together.
+  struct Step {
+    std::vector<std::size_t> indices;  // of the variables in trainable_variables()
+    Tensors gradients;                 // defined, clipped
+    std::vector<float> decays;         // weight_decay · rate, 0 where there is none
+    std::int64_t t = 1;                // updates made, this one included
+    float learning_rate = 0;
+  };
+  // Whether one element's update depends on its own gradient alone.
+  bool is_elementwise() const;
+  // The step that is due; gradients must be as the rule shall see them.
+  Step begin_step(std::vector<std::size_t> indices, Tensors gradients) const;
+  // After the rule, or when nothing but counting was to be done: averages, constraints, the count of steps.
+  void end_step(const std::vector<std::size_t>& indices);
+  // Ends a step in which the variables `made` have been updated; those of `rest` still are to be, by `sums` of their
+  // gradients.
+  void end_step(std::vector<std::size_t> made, std::vector<std::size_t> rest, Tensors sums);
+  std::size_t index_of(const VariablePtr& variable) const;
+  virtual void create_slots() = 0;
+  // Decays the weights and applies the rule to each variable.
+  virtual void update(Step& step) = 0;
+  virtual float decay_of(std::size_t index) const;
+
+  // A slot like variable `index` (or of `shape`), filled with `initial`, appended to the list of variables.
+  VariablePtr add_slot(std::size_t index, std::string_view name, double initial = 0.0);
+  VariablePtr add_variable(const Shape& shape, DType dtype, std::string path, double initial = 0.0);
+  // w -= w · decay for all variables of the step; rules without a fused kernel call it first.
+  void decay_weights(const Step& step);
+  Json base_config() const;
+  const CommonOptions& common() const { return options_; }
+
+  Variables trainable_;
+  Variables slots_;
+  bool built_ = false;
+
+ private:
+  // A gradient as rules take it: checked, of the variable's dtype.
+  Tensor accepted(const Tensor& gradient, const distribute::Variable& variable) const;
+  std::int64_t updates_made() const;  // not counting steps that only accumulated
+  bool accumulate(std::vector<std::size_t>& indices, Tensors& gradients);
+  void clip(Tensors& gradients) const;
+  void update_averages(const std::vector<std::size_t>& indices, std::int64_t iteration);
+  void constrain(const std::vector<std::size_t>& indices);
+
+  CommonOptions options_;
+  std::string name_;
+  VariablePtr iterations_, learning_rate_variable_;
+  Variables averages_, accumulators_;
+  std::unordered_map<const distribute::Variable*, std::size_t> index_;
+  std::unordered_set<const distribute::Variable*> not_decayed_;
+  std::vector<std::regex> not_decayed_names_;
+};
+
+using OptimizerPtr = std::shared_ptr<Optimizer>;
+using OptimizerArg = keras::ObjectArg<Optimizer>;
+
+// From "adam", "SGD", …, a config of Keras 3 or 2 (lr, decay, Custom>Adam; unknown Keras 2 keywords are
+// dropped) or an object. Throws InvalidArgument for an unknown name, with the nearest known one.
+OptimizerPtr get(const OptimizerArg& identifier);
+OptimizerPtr deserialize(const Json& config);
+Json serialize(const OptimizerPtr& optimizer);
+
+}  // namespace lockstep::optimizers

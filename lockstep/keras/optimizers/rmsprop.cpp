@@ -1,0 +1,58 @@
+#include "lockstep/keras/optimizers/fused_optimizer_internal.h"
+
+namespace lockstep::optimizers {
+namespace {
+
+class RMSpropOptimizer : public FusedOptimizer {
+ public:
+  explicit RMSpropOptimizer(RMSpropOptions options)
+      : FusedOptimizer("RMSprop", common_options(options)), options_(std::move(options)) {
+    check_range("RMSprop", "rho", options_.rho, 0, 1);
+  }
+  std::string class_name() const override { return "RMSprop"; }
+
+  Json config() const override { return with_fields(base_config(), options_); }
+
+ private:
+  void create_slots() override {
+    const std::size_t n = trainable_.size();
+    momenta_.resize(n);
+    means_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) velocities_.push_back(add_slot(i, "velocity"));
+    for (std::size_t i = 0; i < n && options_.momentum > 0; ++i) momenta_[i] = add_slot(i, "momentum");
+    for (std::size_t i = 0; i < n && options_.centered; ++i) means_[i] = add_slot(i, "average_gradient");
+  }
+
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::RmspropRule{step.learning_rate, static_cast<float>(options_.rho), static_cast<float>(options_.momentum),
+                            static_cast<float>(options_.epsilon), options_.centered};
+  }
+  Slots slots_of(std::size_t index) const override { return {velocities_[index], momenta_[index], means_[index]}; }
+
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    Tensor& v = velocities_[index]->shared_value();
+    w = w - w * static_cast<double>(decay);
+    v = v * options_.rho + ops::gradient_square(g) * (1.0 - options_.rho);
+    Tensor denominator = v + options_.epsilon;
+    if (options_.centered) {
+      Tensor& mean = means_[index]->shared_value();
+      mean = mean * options_.rho + g * (1.0 - options_.rho);
+      denominator = v - ops::square(mean) + options_.epsilon;
+    }
+    Tensor change = g * static_cast<double>(step.learning_rate) / ops::sqrt(denominator);
+    if (options_.momentum > 0) {
+      Tensor& momentum = momenta_[index]->shared_value();
+      change = momentum = momentum * options_.momentum + change;
+    }
+    w = w - change;
+  }
+
+  RMSpropOptions options_;
+  Variables velocities_, momenta_, means_;
+};
+
+}  // namespace
+
+OptimizerPtr RMSprop(RMSpropOptions options) { return std::make_shared<RMSpropOptimizer>(std::move(options)); }
+
+}  // namespace lockstep::optimizers

@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/optimizers/fused_optimizer_internal.h"
+
+namespace lockstep::optimizers {
+
+void check_range(const char* who, const char* what, double value, double low, double high) {
+  if (!(value >= low && value <= high)) {
+    throw_invalid_argument(fmt::format("{}: {} is {}, expected {} to {}", who, what, value, low, high));
+  }
+}
+
+namespace {
+
+class SGDOptimizer : public FusedOptimizer {
+ public:
+  explicit SGDOptimizer(SGDOptions options)
+      : FusedOptimizer("SGD", common_options(options)), options_(std::move(options)) {
+    check_range("SGD", "momentum", options_.momentum, 0, 1);
+  }
+  std::string class_name() const override { return "SGD"; }
+
+  Json config() const override { return with_fields(base_config(), options_); }
+
+ private:
+  void create_slots() override {
+    momenta_.resize(trainable_.size());
+    for (std::size_t i = 0; i < trainable_.size() && options_.momentum != 0; ++i) momenta_[i] = add_slot(i, "momentum");
+  }
+
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::SgdRule{step.learning_rate, static_cast<float>(options_.momentum), options_.nesterov};
+  }
+  Slots slots_of(std::size_t index) const override { return {momenta_[index]}; }
+  bool takes_slices() const override { return true; }
+
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    const VariablePtr& slot = momenta_[index];
+    const double rate = step.learning_rate;
+    w = w - w * static_cast<double>(decay);
+    if (!slot) {
+      w = w - g * rate;
+      return;
+    }
+    Tensor& m = slot->shared_value();
+    m = m * options_.momentum - g * rate;
+    w = options_.nesterov ? w + (m * options_.momentum - g * rate) : w + m;
+  }
+
+  SGDOptions options_;
+  Variables momenta_;
+};
+
+}  // namespace
+
+OptimizerPtr SGD(SGDOptions options) { return std::make_shared<SGDOptimizer>(std::move(options)); }
+
+}  // namespace lockstep::optimizers

@@ -1,0 +1,35 @@
+// keras.regularizers: penalties on weights and activities.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/keras/object_config.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::regularizers {
+
+class Regularizer {
+ public:
+  virtual ~Regularizer() = default;
+  virtual std::string class_name() const = 0;
+  // The penalty of x, a differentiable scalar of x's dtype.
+  virtual Tensor operator()(const Tensor& x) const = 0;
+  virtual Json config() const = 0;
+};
+
+using RegularizerPtr = std::shared_ptr<Regularizer>;
+using RegularizerArg = keras::ObjectArg<Regularizer>;
+
+// From "l1", "l2", "l1l2", "orthogonal_regularizer", class names, configs (Keras 2's L1L2 too) or an
+// object; null for nothing. Throws InvalidArgument for an unknown name.
+RegularizerPtr get(const RegularizerArg& identifier);
+Json serialize(const RegularizerPtr& regularizer);
+
+RegularizerPtr L1(double l1 = 0.01);  // l1 · Σ|x|
+RegularizerPtr L2(double l2 = 0.01);  // l2 · Σx²
+RegularizerPtr L1L2(double l1 = 0.0, double l2 = 0.0);
+// factor · ½ · Σ|off-diagonal cosines| / (n (n - 1) / 2) of the rows or columns of a matrix.
+RegularizerPtr OrthogonalRegularizer(double factor = 0.01, std::string mode = "rows");
+
+}  // namespace lockstep::regularizers

@@ -1,0 +1,106 @@
+// The arguments of Model.compile and their form in files (compile_config).
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/keras/losses/loss.h"
+#include "lockstep/keras/metrics/metric.h"
+#include "lockstep/keras/optimizers/optimizer.h"
+
+namespace lockstep::keras {
+
+// One argument, a list of arguments (one for each output) or a dict of them by output name. An empty
+// argument stands for None.
+template <typename Arg>
+class ArgTree {
+ public:
+  ArgTree() = default;
+  template <typename U>
+  requires(std::is_convertible_v<U, Arg> && !std::is_same_v<std::remove_cvref_t<U>, ArgTree> &&
+           !std::is_same_v<std::remove_cvref_t<U>, Json>) ArgTree(U&& leaf)
+      : leaf_(std::forward<U>(leaf)) {}
+  ArgTree(std::initializer_list<ArgTree> items) : kind_(Kind::kList), items_(items) {}
+  ArgTree(std::vector<ArgTree> items) : kind_(Kind::kList), items_(std::move(items)) {}
+  static ArgTree dict(std::vector<std::pair<std::string, ArgTree>> entries) {
+    ArgTree tree;
+    tree.kind_ = Kind::kDict;
+    for (auto& [name, item] : entries) {
+      tree.names_.push_back(name);
+      tree.items_.push_back(std::move(item));
+    }
+    return tree;
+  }
+  // A string, an object with "class_name", an array, an object of output names, or null. `key` names the argument in
+  // errors.
+  static ArgTree from_config(const Json& config, const char* key);
+
+  bool is_leaf() const { return kind_ == Kind::kLeaf; }
+  bool is_list() const { return kind_ == Kind::kList; }
+  bool is_dict() const { return kind_ == Kind::kDict; }
+  bool empty() const { return is_leaf() ? leaf_.empty() : items_.empty(); }
+  const Arg& leaf() const { return leaf_; }
+  const std::vector<ArgTree>& items() const { return items_; }
+  const std::vector<std::string>& names() const { return names_; }  // of a dict, beside items()
+  const ArgTree* find(const std::string& name) const {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (names_[i] == name) return &items_[i];
+    }
+    return nullptr;
+  }
+  // Strings stay strings, Keras 3's configs configs; objects, and configs of Keras 1 and 2, are written by `serialize`.
+  template <typename Serialize>
+  Json to_config(Serialize serialize) const {
+    if (is_leaf()) {
+      if (leaf_.empty()) return nullptr;
+      if (leaf_.name()) return *leaf_.name();
+      return leaf_.config() && leaf_.config()->contains("module") ? *leaf_.config() : serialize(leaf_);
+    }
+    Json out = is_list() ? Json::array() : Json::object();
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      if (is_list()) {
+        out.push_back(items_[i].to_config(serialize));
+      } else {
+        out[names_[i]] = items_[i].to_config(serialize);
+      }
+    }
+    return out;
+  }
+
+ private:
+  enum class Kind { kLeaf, kList, kDict };
+  Kind kind_ = Kind::kLeaf;
+  Arg leaf_;
+  std::vector<ArgTree> items_;
+  std::vector<std::string> names_;
+};
+
+using LossTree = ArgTree<losses::LossArg>;
+using MetricTree = ArgTree<metrics::MetricArg>;
+
+// Keras's keyword arguments with its defaults.
+struct CompileOptions {
+  optimizers::OptimizerArg optimizer = "rmsprop";
+  LossTree loss = {};                // empty: the model's own losses only
+  Json loss_weights = nullptr;       // null, a list, or a dict by output name
+  MetricTree metrics = {};           // never weighted
+  MetricTree weighted_metrics = {};  // weighted by sample_weight
+  bool run_eagerly = false;
+  std::int64_t steps_per_execution = 1;
+  Json jit_compile = "auto";  // there is no XLA here: "auto" and false are the same
+  bool auto_scale_loss = true;
+};
+
+// Throws InvalidArgument for anything but a number, null, or a list or dict of these.
+void check_loss_weights(const Json& weights);
+
+// The compile_config of a file, keys in Keras 3.15's order. `optimizer` is the object in use.
+Json compile_config(const CompileOptions& options, const optimizers::OptimizerPtr& optimizer);
+// The inverse; reads Keras 3's compile_config and Keras 1 and 2's training_config (optimizer_config,
+// loss, metrics, loss_weights, sample_weight_mode). Throws InvalidArgument for unknown keys.
+CompileOptions parse_compile_config(const Json& config);
+
+}  // namespace lockstep::keras

@@ -1,0 +1,339 @@
+#include "lockstep/keras/trainer/compiled.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+std::vector<double> numbers_of(const Tensor& value) { return ops::cast(value, DType::kFloat64).to_vector<double>(); }
+
+// What each replica had, or with another number of replicas all of it at the first.
+void set_copies(distribute::Variable& variable, const Json& copies) {
+  const auto numbers = copies.get<std::vector<std::vector<double>>>();
+  const auto count = static_cast<std::size_t>(variable.num_copies());
+  std::vector<double> sum(static_cast<std::size_t>(variable.shape().num_elements().value_or(0)));
+  for (const auto& copy : numbers) {
+    if (copy.size() != sum.size())
+      throw_invalid_argument(fmt::format("the saved state of the metric variable '{}' has {} numbers, expected {}",
+                                         variable.path(), copy.size(), sum.size()));
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += copy[i];
+  }
+  for (std::size_t replica = 0; replica < count; ++replica) {
+    const std::vector<double> zeros(sum.size());
+    const auto& values = numbers.size() == count ? numbers[replica] : replica == 0 ? sum : zeros;
+    variable.set_copy(static_cast<int>(replica),
+                      ops::cast(Tensor::from_vector(values, variable.shape()), variable.dtype()));
+  }
+}
+
+// The item of each output in an argument of compile: one leaf serves all outputs when `repeat` is set.
+template <typename Tree>
+std::vector<const Tree*> per_output(const Tree& tree, const std::vector<std::string>& names, const char* what,
+                                    bool repeat) {
+  std::vector<const Tree*> items(names.size(), nullptr);
+  if (tree.is_leaf()) {
+    if (names.size() == 1 || repeat) {
+      std::fill(items.begin(), items.end(), &tree);
+    } else if (!tree.empty()) {
+      throw_invalid_argument(fmt::format("compile: {} is one value, but the model has {} outputs ({})", what,
+                                         names.size(), fmt::join(names, ", ")));
+    }
+    return items;
+  }
+  if (tree.is_list()) {
+    if (tree.items().size() != names.size()) {
+      throw_invalid_argument(fmt::format("compile: {} has {} entries, but the model has {} outputs ({})", what,
+                                         tree.items().size(), names.size(), fmt::join(names, ", ")));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) items[i] = &tree.items()[i];
+    return items;
+  }
+  for (std::size_t i = 0; i < tree.names().size(); ++i) {
+    const auto name = std::find(names.begin(), names.end(), tree.names()[i]);
+    if (name == names.end()) {
+      throw_invalid_argument(fmt::format("compile: {} names '{}', which is no output of the model; its outputs are {}",
+                                         what, tree.names()[i], fmt::join(names, ", ")));
+    }
+    items[static_cast<std::size_t>(name - names.begin())] = &tree.items()[i];
+  }
+  return items;
+}
+
+double weight_of(const Json& weights, std::size_t output, const std::vector<std::string>& names) {
+  if (weights.is_null()) return 1.0;
+  if (weights.is_number()) {
+    if (names.size() != 1) {
+      throw_invalid_argument(fmt::format(
+          "compile: loss_weights is one number, but the model has {} outputs; give a list or a dict", names.size()));
+    }
+    return weights.get<double>();
+  }
+  if (weights.is_array()) {
+    if (weights.size() != names.size()) {
+      throw_invalid_argument(fmt::format("compile: loss_weights has {} entries, but the model has {} outputs",
+                                         weights.size(), names.size()));
+    }
+    return weights[output].is_null() ? 1.0 : weights[output].get<double>();
+  }
+  for (const auto& [name, value] : weights.items()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      throw_invalid_argument(
+          fmt::format("compile: loss_weights names '{}', which is no output of the model; its outputs are {}", name,
+                      fmt::join(names, ", ")));
+    }
+  }
+  return weights.contains(names[output]) ? weights[names[output]].get<double>() : 1.0;
+}
+
+// The leaf of `leaves` that belongs to an output; one leaf serves all.
+Tensor leaf_for(const Tensors& leaves, std::size_t output) {
+  if (leaves.empty()) return {};
+  return leaves.size() == 1 ? leaves[0] : output < leaves.size() ? leaves[output] : Tensor();
+}
+
+}  // namespace
+
+void Compiled::resolve_losses(const std::vector<std::string>& names) {
+  if (options_.loss.empty()) return;
+  if (options_.loss.is_dict()) {
+    for (const std::string& name : names) {
+      if (!options_.loss.find(name)) {
+        throw_invalid_argument(
+            fmt::format("compile: loss is a dict without the output '{}'; give it a loss or null", name));
+      }
+    }
+  }
+  const auto items = per_output(options_.loss, names, "loss", true);
+  losses::LossPtr shared;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!items[i] || items[i]->empty()) continue;
+    losses::LossPtr loss;
+    if (items[i]->is_leaf()) {
+      loss = losses::get(items[i]->leaf());
+    } else if (items[i]->items().size() == 1) {
+      loss = losses::get(items[i]->items()[0].leaf());
+    } else {
+      throw_invalid_argument(fmt::format("compile: output '{}' has several losses; one is expected", names[i]));
+    }
+    losses_.push_back({i, std::move(loss), weight_of(options_.loss_weights, i, names)});
+  }
+}
+
+void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weighted,
+                          const std::vector<std::string>& names, const Tensors& y, const Tensors& y_pred) {
+  if (item.empty()) return;
+  if (!item.is_leaf()) {
+    for (const MetricTree& each : item.items()) add_metric(each, output, weighted, names, y, y_pred);
+    return;
+  }
+  const Tensor target = leaf_for(y, output);
+  metrics::MetricPtr metric = metrics::get_for_compile(item.leaf(), target.shape(), y_pred[output].shape());
+  std::string name = metric->name();
+  if (names.size() > 1) name = names[output] + "_" + name;
+  const auto taken = [&](const std::string& candidate) {
+    return std::any_of(metrics_.begin(), metrics_.end(),
+                       [&](const OutputMetric& m) { return m.log_name == candidate; });
+  };
+  if (weighted && taken(name))
+    name = names.size() > 1 ? names[output] + "_weighted_" + metric->name() : "weighted_" + name;
+  const std::string base = name;
+  for (int i = 1; taken(name); ++i) name = fmt::format("{}_{}", base, i);
+  metrics_.push_back({output, std::move(metric), std::move(name), weighted});
+}
+
+void Compiled::resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names,
+                               const Tensors& y, const Tensors& y_pred) {
+  if (tree.empty()) return;
+  if (names.size() == 1 && !tree.is_dict()) {
+    add_metric(tree, 0, weighted, names, y, y_pred);
+    return;
+  }
+  const auto items = per_output(tree, names, weighted ? "weighted_metrics" : "metrics", false);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (items[i]) add_metric(*items[i], i, weighted, names, y, y_pred);
+  }
+}
+
+void Compiled::resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred) {
+  const std::lock_guard lock(mutex_);
+  if (resolved_) return;
+  const Tensors outputs = y_pred.flatten();
+  output_names_ = output_names;
+  if (output_names_.size() != outputs.size()) {
+    output_names_.clear();
+    for (std::size_t i = 0; i < outputs.size(); ++i) output_names_.push_back(fmt::format("output_{}", i));
+  }
+  losses_.clear();
+  metrics_.clear();
+  resolve_losses(output_names_);
+  resolve_metrics(options_.metrics, false, output_names_, y.flatten(), outputs);
+  resolve_metrics(options_.weighted_metrics, true, output_names_, y.flatten(), outputs);
+  output_trackers_.resize(losses_.size());
+  resolved_ = true;
+}
+
+namespace {
+
+Tensor gather_output(const Tensor& rows, const WholeBatch& whole) {
+  Tensor all = whole.gather(rows);
+  if (rows.mask().defined())
+    all.set_mask(ops::cast(whole.gather(ops::cast(rows.mask(), DType::kFloat32)), DType::kBool));
+  if (rows.logits().defined()) all.set_logits(whole.gather(rows.logits()));
+  return all;
+}
+
+}  // namespace
+
+std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
+                                           const WholeBatch* whole) const {
+  const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
+  std::vector<LossPart> parts;
+  for (const OutputLoss& item : losses_) {
+    const Tensor target = leaf_for(targets, item.output);
+    if (!target.defined()) {
+      throw_invalid_argument(
+          fmt::format("output '{}' has a loss but no target: give y for it", output_names_[item.output]));
+    }
+    const Tensor& output = outputs[item.output];
+    if (whole && item.loss->mixes_rows(output.rank())) {
+      const Tensor all = gather_output(output, *whole);
+      const Tensor weight = leaf_for(whole->sample_weight.flatten(), item.output);
+      parts.push_back(
+          {item.loss->reduce(leaf_for(whole->y.flatten(), item.output), all, weight, all.mask()), item.weight, true});
+      continue;
+    }
+    parts.push_back({item.loss->reduce(target, output, leaf_for(weights, item.output), output.mask()), item.weight});
+  }
+  return parts;
+}
+
+void Compiled::update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
+                      const std::vector<double>& output_losses, std::int64_t rows) {
+  const double n = static_cast<double>(rows);
+  loss_tracker_.total += loss * n;
+  loss_tracker_.count += n;
+  for (std::size_t i = 0; i < output_losses.size(); ++i) {
+    output_trackers_[i].total += output_losses[i];  // a mean of batches, as Keras keeps it
+    output_trackers_[i].count += 1;
+  }
+  if (!saved_.is_null()) take_up_metrics(y, y_pred, sample_weight);
+  update_metrics(y, y_pred, sample_weight);
+}
+
+void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+  const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
+  for (const OutputMetric& item : metrics_) {
+    const Tensor target = leaf_for(targets, item.output);
+    if (!target.defined()) continue;
+    item.metric->update_state(target, outputs[item.output], item.weighted ? leaf_for(weights, item.output) : Tensor(),
+                              outputs[item.output].mask());
+  }
+}
+
+Results Compiled::results() const {
+  Results results{{"loss", loss_tracker_.result()}};
+  // Outputs may share a name (a layer called twice): the last of them is the one that is told, as in Keras's logs.
+  const auto tell = [&results](const std::string& name, LogValue value) {
+    const auto known =
+        std::find_if(results.begin(), results.end(), [&](const auto& item) { return item.first == name; });
+    if (known != results.end()) {
+      known->second = std::move(value);
+    } else {
+      results.emplace_back(name, std::move(value));
+    }
+  };
+  if (losses_.size() > 1) {
+    for (std::size_t i = 0; i < losses_.size(); ++i) {
+      tell(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
+    }
+  }
+  const std::size_t first_metric = results.size();
+  for (const OutputMetric& item : metrics_) {
+    const Tensor value = item.metric->result();
+    if (value.rank() == 0) {
+      results.emplace_back(item.log_name, value.item<double>());
+    } else {
+      const std::vector<float> numbers = value.to_vector<float>();
+      results.emplace_back(item.log_name, LogValue(std::vector<double>(numbers.begin(), numbers.end())));
+    }
+  }
+  if (output_names_.size() > 1) {
+    std::sort(results.begin() + static_cast<std::ptrdiff_t>(first_metric), results.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+  return results;
+}
+
+void Compiled::reset() {
+  loss_tracker_ = {};
+  saved_ = nullptr;
+  for (Tracker& tracker : output_trackers_) tracker = {};
+  for (const OutputMetric& item : metrics_) item.metric->reset_state();
+}
+
+Json Compiled::save_state() const {
+  if (!saved_.is_null()) return saved_;
+  const auto sums = [](const Tracker& tracker) { return Json{tracker.total, tracker.count}; };
+  Json state{{"loss", sums(loss_tracker_)}, {"outputs", Json::array()}, {"metrics", Json::array()}};
+  for (const Tracker& tracker : output_trackers_) state["outputs"].push_back(sums(tracker));
+  for (const OutputMetric& item : metrics_) {
+    Json variables = Json::array();
+    for (const auto& variable : item.metric->variables()) {
+      Json copies = Json::array();
+      for (int replica = 0; replica < variable->num_copies(); ++replica)
+        copies.push_back(numbers_of(variable->copy(replica)));
+      variables.push_back(std::move(copies));
+    }
+    state["metrics"].push_back(std::move(variables));
+  }
+  return state;
+}
+
+void Compiled::restore_state(const Json& state) {
+  const auto tracker = [](const Json& sums) { return Tracker{sums.at(0).get<double>(), sums.at(1).get<double>()}; };
+  loss_tracker_ = tracker(state.at("loss"));
+  output_trackers_.clear();
+  for (const Json& sums : state.at("outputs")) output_trackers_.push_back(tracker(sums));
+  saved_ = state;
+}
+
+// Some metrics make their variables when they see their first batch: such a batch is taken, and then forgotten.
+void Compiled::take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+  const Json& saved = saved_.at("metrics");
+  const auto ready = [&] {
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      if (metrics_[i].metric->variables().size() != saved[i].size()) return false;
+    }
+    return true;
+  };
+  if (saved.size() != metrics_.size()) {
+    throw_invalid_argument(fmt::format("the state to go on with has {} metrics, the model {}: compile it as before",
+                                       saved.size(), metrics_.size()));
+  }
+  if (!ready()) update_metrics(y, y_pred, sample_weight);
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const auto& variables = metrics_[i].metric->variables();
+    if (variables.size() != saved[i].size()) {
+      if (saved[i].empty()) metrics_[i].metric->reset_state();
+      continue;
+    }
+    for (std::size_t k = 0; k < variables.size(); ++k) set_copies(*variables[k], saved[i][k]);
+  }
+  saved_ = nullptr;
+}
+
+std::vector<metrics::MetricPtr> Compiled::metrics() const {
+  std::vector<metrics::MetricPtr> all;
+  for (const OutputMetric& item : metrics_) all.push_back(item.metric);
+  return all;
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,97 @@
+// Losses and metrics of a compiled model, matched to its outputs.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/keras/callbacks/log_value.h"
+#include "lockstep/keras/nested.h"
+#include "lockstep/keras/trainer/compile.h"
+
+namespace lockstep::keras {
+
+// One output's part of a loss before its division.
+struct LossPart {
+  losses::Reduced reduced;
+  double weight = 1.0;
+  bool of_whole_batch = false;  // not of a replica's rows: each replica has all of it
+};
+
+// What losses that mix rows need in one of several replicas.
+struct WholeBatch {
+  const Structure& y;
+  const Structure& sample_weight;
+  std::function<Tensor(const Tensor& rows)> gather;  // the rows of all replicas; differentiable
+};
+
+// Resolved once the first batch shows how many outputs there are and of which shapes.
+class Compiled {
+ public:
+  explicit Compiled(CompileOptions options) : options_(std::move(options)) {}
+
+  // Matches losses and metrics to outputs; does nothing when done before. Replicas may call it at once. Throws
+  // InvalidArgument when a list has another length than the outputs or a dict names no output, saying which outputs
+  // there are.
+  void resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred);
+  bool resolved() const { return resolved_; }
+
+  // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order; one
+  // sample_weight serves all.
+  std::vector<LossPart> loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
+                                   const WholeBatch* whole = nullptr) const;
+
+  // Takes one batch into the metrics. `loss` is the batch's total, `output_losses` each output's own.
+  void update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
+              const std::vector<double>& output_losses, std::int64_t rows);
+  // loss, <output>_loss when several have one, then metrics, in Keras's order of results.
+  Results results() const;
+  void reset();
+  // The sums so far: of each metric's variables the copies of this worker's replicas. Restored before the first batch
+  // is known, metrics take their state up with the next update. With other numbers of replicas the totals stay.
+  Json save_state() const;
+  void restore_state(const Json& state);
+
+  std::vector<metrics::MetricPtr> metrics() const;
+  std::size_t num_losses() const { return losses_.size(); }
+
+ private:
+  struct OutputLoss {
+    std::size_t output;
+    losses::LossPtr loss;
+    double weight;
+  };
+  struct OutputMetric {
+    std::size_t output;
+    metrics::MetricPtr metric;
+    std::string log_name;
+    bool weighted;
+  };
+  // A mean weighted by samples, in double.
+  struct Tracker {
+    double total = 0;
+    double count = 0;
+    double result() const { return count > 0 ? total / count : 0; }
+  };
+  void take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
+  void update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
+  void resolve_losses(const std::vector<std::string>& names);
+  void resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
+                       const Tensors& y_pred);
+  void add_metric(const MetricTree& item, std::size_t output, bool weighted, const std::vector<std::string>& names,
+                  const Tensors& y, const Tensors& y_pred);
+
+  CompileOptions options_;
+  std::mutex mutex_;
+  bool resolved_ = false;
+  std::vector<std::string> output_names_;
+  std::vector<OutputLoss> losses_;
+  std::vector<OutputMetric> metrics_;
+  Tracker loss_tracker_;
+  std::vector<Tracker> output_trackers_;
+  Json saved_ = nullptr;  // a restored state that the metrics have yet to take
+};
+
+}  // namespace lockstep::keras

@@ -1,0 +1,288 @@
+#include "lockstep/keras/trainer/dataset_batches_internal.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
+#include "lockstep/data/distributed_dataset.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+namespace {
+
+constexpr const char* kFilePolicy = "FILE";
+
+Batch split(const data::Element& element) {
+  if (!element.is_list()) return {element, {}, {}};
+  switch (element.items().size()) {
+    case 1: return {element[0], {}, {}};
+    case 2: return {element[0], element[1], {}};
+    case 3: return {element[0], element[1], element[2]};
+    default:
+      throw_invalid_argument(fmt::format(
+          "a dataset's element has {} parts; expected x, (x, y) or (x, y, sample_weight)", element.items().size()));
+  }
+}
+
+Batch weighted(Batch batch, const std::map<std::int64_t, double>& class_weight) {
+  if (!class_weight.empty()) batch.sample_weight = apply_class_weight(batch.y, batch.sample_weight, class_weight);
+  return batch;
+}
+
+// Whether a saved state lies within a pass over the data. Batches of one pipeline say where its iterator stood, those
+// gathered from workers how many each had taken.
+bool within_pass(const Json& state) {
+  const bool begun =
+      state.contains("iterator") ? !state["iterator"].is_null() : state.at("taken").get<std::int64_t>() > 0;
+  return begun && !state.value("over", false);
+}
+
+// Whether the state of workers that each read data of their own tells which: files, divided by their number.
+bool files_are_known(const Json& state) { return state.value("policy", "") == kFilePolicy; }
+
+[[noreturn]] void refuse_other_workers(const Json& state, int workers) {
+  const std::int64_t then = state.value("workers", std::int64_t{1});
+  throw_failed_precondition(
+      fmt::format("the checkpoint lies within an epoch in which {} worker{} read data of their own (auto-sharding "
+                  "OFF), and which examples are "
+                  "left is not known for {} worker{}: go on with {} worker{}, at least to the end of the epoch; from "
+                  "checkpoints at the end of an epoch, "
+                  "or with auto_shard_policy DATA or FILE, any number of workers can go on",
+                  then, then == 1 ? "" : "s", workers, workers == 1 ? "" : "s", then, then == 1 ? "" : "s"));
+}
+
+// The rest of a pass that was begun by another number of workers under FILE. Every worker reads all that is left, so
+// the batches are those which the others would have had, and none is sent.
+class RestOfPass {
+ public:
+  // `dataset` is as it was before the first pass.
+  RestOfPass(const data::Dataset& dataset, const Json& state) : state_(state) {
+    if (state.contains("iterator")) {
+      const auto iterator = std::make_shared<data::DatasetIterator>(dataset.make_iterator());
+      iterator->restore_state(state["iterator"]);
+      one_ = iterator;
+      return;
+    }
+    taken_ = state.at("taken").get<std::int64_t>();
+    steps_ =
+        distribute::file_sharded_pass(dataset, state.at("workers").get<int>(), state.at("passes").get<std::int64_t>());
+    for (std::int64_t i = 0; i < taken_; ++i) steps_();
+  }
+
+  std::optional<data::Element> next() {
+    std::optional<data::Element> element = one_ ? one_->next() : steps_();
+    ++taken_;
+    over_ = !element;
+    return element;
+  }
+
+  // Of the job that began the pass, further on.
+  Json save_state() const {
+    Json state = state_;
+    if (one_) {
+      state["iterator"] = one_->save_state();
+    } else {
+      state["taken"] = taken_;
+    }
+    state["over"] = over_;
+    return state;
+  }
+
+ private:
+  Json state_;
+  std::shared_ptr<data::DatasetIterator> one_;  // of one worker
+  std::function<std::optional<data::Element>()> steps_;
+  std::int64_t taken_ = 0;
+  bool over_ = false;
+};
+
+class DatasetBatches : public BatchSource {
+ public:
+  DatasetBatches(data::Dataset dataset, bool steps_given, std::map<std::int64_t, double> class_weight)
+      : dataset_(std::move(dataset)), steps_given_(steps_given), class_weight_(std::move(class_weight)) {}
+
+  std::optional<std::int64_t> num_batches() const override {
+    const std::int64_t count = dataset_.cardinality();
+    return count >= 0 ? std::optional(count) : std::nullopt;
+  }
+
+  void reset() override {
+    // Keras opens an iterator to look at a dataset of known size, and another to read it.
+    if (dataset_.cardinality() >= 0 && !steps_given_) dataset_.make_iterator();
+    iterator_.emplace(dataset_.make_iterator());
+    over_ = false;
+    rest_.reset();
+  }
+
+  Json save_state() const override {
+    if (rest_) return rest_->save_state();
+    return {{"dataset", dataset_.save_state()},
+            {"iterator", iterator_ ? iterator_->save_state() : Json(nullptr)},
+            {"over", over_}};
+  }
+  void restore_state(const Json& state) override {
+    iterator_.reset();
+    rest_.reset();
+    if (!state.contains("iterator")) return restore_gathered(state);
+    over_ = state.value("over", false);
+    if (!state.at("iterator").is_null()) {
+      iterator_.emplace(dataset_.make_iterator());
+      iterator_->restore_state(state["iterator"]);
+    }
+    dataset_.restore_state(state.at("dataset"));
+  }
+
+  std::optional<Batch> next() override {
+    if (!iterator_ && !rest_) reset();
+    std::optional<data::Element> element = rest_ ? rest_->next() : iterator_->next();
+    over_ = !element;
+    if (!element) return std::nullopt;
+    return weighted(split(*element), class_weight_);
+  }
+
+ private:
+  // The state of workers that each read data of their own.
+  void restore_gathered(const Json& state) {
+    const bool within = within_pass(state);
+    if (within && !files_are_known(state)) refuse_other_workers(state, 1);
+    dataset_.restore_state(state.at("dataset"));
+    std::optional<RestOfPass> rest;
+    if (within) rest.emplace(dataset_, state);
+    for (auto passes = state.at("passes").get<std::int64_t>(); passes > 0; --passes) reset();
+    if (state.value("over", false)) {
+      while (next()) {
+      }
+      return;
+    }
+    iterator_.reset();
+    rest_ = std::move(rest);
+  }
+
+  data::Dataset dataset_;
+  bool steps_given_;
+  std::map<std::int64_t, double> class_weight_;
+  std::optional<data::DatasetIterator> iterator_;
+  std::optional<RestOfPass> rest_;  // in place of the iterator
+  bool over_ = false;               // the pass
+};
+
+// Each worker reads its own part; a batch is the parts of all, one after the other.
+class GatheredBatches : public BatchSource {
+ public:
+  GatheredBatches(data::Dataset dataset, bool files, collectives::Communicator& workers,
+                  std::map<std::int64_t, double> class_weight)
+      : workers_(workers),
+        dataset_(std::move(dataset)),
+        files_(files),
+        parts_(share()),
+        class_weight_(std::move(class_weight)) {}
+
+  std::optional<std::int64_t> num_batches() const override { return std::nullopt; }
+  void reset() override {
+    part_.reset();
+    rest_.reset();
+  }
+
+  // Passes and batches are counted, and gone through again: each worker knows its own place only. With another number
+  // of workers the parts are others: those of files are known to all, the user's own are not.
+  Json save_state() const override {
+    if (rest_) return rest_->save_state();
+    const bool over = part_ && *part_ == parts_.end();
+    return {{"dataset", start_}, {"passes", passes_},          {"taken", part_ ? taken_ : 0},
+            {"over", over},      {"workers", workers_.size()}, {"policy", files_ ? kFilePolicy : "OFF"}};
+  }
+  void restore_state(const Json& state) override {
+    const bool gathered = !state.contains("iterator");
+    const bool same = gathered && state.value("workers", workers_.size()) == workers_.size();
+    const bool within = within_pass(state);
+    std::optional<RestOfPass> rest;
+    reset();
+    if (!same && within) {
+      if (gathered ? !files_are_known(state) : !files_) refuse_other_workers(state, workers_.size());
+      if (gathered) dataset_.restore_state(state.at("dataset"));
+      rest.emplace(dataset_, state);
+    }
+    dataset_.restore_state(state.at("dataset"));
+    parts_ = share();
+    passes_ = 0;
+    const bool over = state.value("over", false);
+    const auto passes = gathered ? state.at("passes").get<std::int64_t>() : over ? 1 : 0;
+    while (passes_ < passes) begin_pass();
+    if (rest || (!over && !within)) {
+      part_.reset();
+      rest_ = std::move(rest);
+      return;
+    }
+    for (std::int64_t left = over ? -1 : state.at("taken").get<std::int64_t>() - 1; left != 0 && *part_ != parts_.end();
+         --left)
+      advance();
+  }
+
+  std::optional<Batch> next() override {
+    if (rest_) {
+      const auto element = rest_->next();
+      return element ? std::optional(weighted(split(*element), class_weight_)) : std::nullopt;
+    }
+    if (!part_) {
+      begin_pass();
+    } else if (*part_ != parts_.end()) {
+      advance();
+    }
+    if (*part_ == parts_.end()) return std::nullopt;
+    const data::Element& own = (**part_)[0];
+    Tensors whole;
+    for (const Tensor& leaf : own.flatten()) {
+      const Tensors parts = collectives::gather(workers_, leaf);
+      whole.push_back(leaf.defined() ? ops::concat(parts, 0) : leaf);
+    }
+    return weighted(split(own.pack(whole)), class_weight_);
+  }
+
+ private:
+  distribute::DistributedDataset share() {
+    auto parts = distribute::distribute_dataset(dataset_, {&workers_, workers_.size(), workers_.rank(), 1});
+    start_ = dataset_.save_state();
+    return parts;
+  }
+  void begin_pass() {
+    part_.emplace(parts_.begin());
+    ++passes_;
+    taken_ = 1;
+  }
+  void advance() {
+    ++*part_;
+    ++taken_;
+  }
+
+  collectives::Communicator& workers_;
+  data::Dataset dataset_;
+  bool files_;
+  Json start_;  // its state, with the chief's seeds, before the first pass
+  distribute::DistributedDataset parts_;
+  std::map<std::int64_t, double> class_weight_;
+  std::optional<distribute::DistributedDataset::Iterator> part_;
+  std::optional<RestOfPass> rest_;  // in place of it
+  std::int64_t passes_ = 0;
+  std::int64_t taken_ = 0;  // of this pass, with the one at hand
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, collectives::Communicator* workers,
+                                             bool steps_given, std::map<std::int64_t, double> class_weight) {
+  if (workers) {
+    // What nobody chose is DATA: then a batch needs no sending.
+    data::Options options = dataset.options();
+    data::AutoShardPolicy& policy = options.experimental_distribute.auto_shard_policy;
+    if (policy == data::AutoShardPolicy::kAuto) policy = data::AutoShardPolicy::kData;
+    dataset = dataset.with_options(options);
+    const data::AutoShardPolicy agreed = distribute::agree_on_policy(dataset, *workers);
+    if (agreed != data::AutoShardPolicy::kData) {
+      return std::make_unique<GatheredBatches>(dataset, agreed == data::AutoShardPolicy::kFile, *workers,
+                                               std::move(class_weight));
+    }
+  }
+  return std::make_unique<DatasetBatches>(std::move(dataset), steps_given, std::move(class_weight));
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,307 @@
+// One step of training or evaluation, spread over the replicas of a strategy.
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/trainer/step_output_internal.h"
+#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
+#include "lockstep/random/batch_slice.h"
+
+namespace lockstep::keras {
+
+namespace {
+
+std::atomic<bool> preemption_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers set it");
+
+}  // namespace
+
+void Trainer::request_preemption() noexcept { preemption_requested = true; }
+
+namespace {
+
+Tensor sum_over_replicas(const Tensor& value) {
+  distribute::ReplicaContext* const context = distribute::get_replica_context();
+  if (!context || context->num_replicas_in_sync() == 1) return value;
+  return context->all_reduce(distribute::ReduceOp::kSum, value);
+}
+
+// A loss of a replica's rows, divided by what the whole batch of `all_rows` divides by; the replicas ask each other
+// where that is not known.
+Tensor share_of_loss(losses::Reduced reduced, std::optional<std::int64_t> all_rows) {
+  if (reduced.per_row > 0 && all_rows) {
+    reduced.denominator =
+        Tensor::full(Shape({}), reduced.per_row * static_cast<double>(*all_rows), reduced.denominator.dtype());
+  } else if (reduced.denominator.defined()) {
+    reduced.denominator = sum_over_replicas(ops::detach(reduced.denominator));
+  }
+  return losses::Loss::finish(reduced);
+}
+
+// A replica's rows, which begin at `offset`, with those of the others. Rows of zeros are added up, so that it works
+// across workers, and an idle one, and is differentiable.
+Tensor gather_rows(const Tensor& rows, std::int64_t offset, std::int64_t all) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> around(static_cast<std::size_t>(rows.rank()), {0, 0});
+  around[0] = {offset, all - offset - rows.dim(0)};
+  return sum_over_replicas(ops::pad(rows, around));
+}
+
+// The structure of the first part with the rows of all parts.
+Structure concat_rows(const std::vector<const Structure*>& parts) {
+  if (parts.size() == 1) return *parts[0];
+  std::vector<Tensors> leaves;
+  for (const Structure* part : parts) leaves.push_back(part->flatten());
+  Tensors joined;
+  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
+    Tensors rows, masks, logits;
+    for (const Tensors& part : leaves) {
+      rows.push_back(part[i]);
+      masks.push_back(part[i].mask());
+      logits.push_back(part[i].logits());
+    }
+    Tensor whole = ops::concat(rows, 0);
+    if (masks[0].defined()) whole.set_mask(ops::concat(masks, 0));
+    if (logits[0].defined()) whole.set_logits(ops::concat(logits, 0));
+    joined.push_back(std::move(whole));
+  }
+  return parts[0]->pack(joined);
+}
+
+Structure detached(const Structure& structure) {
+  return structure.map([](const Tensor& leaf) {
+    if (!leaf.defined() || !ops::requires_grad(leaf)) return leaf;
+    Tensor cut = ops::detach(leaf);
+    if (const Tensor mask = leaf.mask(); mask.defined()) cut.set_mask(mask);
+    if (const Tensor logits = leaf.logits(); logits.defined()) cut.set_logits(ops::detach(logits));
+    return cut;
+  });
+}
+
+}  // namespace
+
+// Calls step(local replica, its rows, the first row's number) for each of this worker's replicas that gets rows of the
+// batch. The last replicas are left out of a batch with fewer rows than replicas; a worker whose replicas all are runs
+// the first row along, idle.
+void Trainer::spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
+                     const std::function<void(std::size_t)>& prepare) {
+  const Share share = share_of(batch);
+  prepare(std::max<std::size_t>(share.ranges.size(), 1));
+  const auto replica_step = [&](std::size_t local) {
+    const distribute::RowRange range =
+        share.idle() ? distribute::RowRange{0, std::min<std::int64_t>(1, batch_rows(batch))} : share.ranges[local];
+    step(local, batch_slice(batch, range.begin, range.end), range.begin);
+  };
+  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
+    strategy_->run_replicas([&](int) { replica_step(static_cast<std::size_t>(distribute::current_local_replica())); },
+                            share.replicas);
+  } else {
+    replica_step(0);
+  }
+}
+
+Trainer::Share Trainer::share_of(const Batch& batch) const {
+  const std::int64_t rows = batch_rows(batch);
+  const int all = strategy_ ? strategy_->num_replicas_in_sync() : 1;
+  Share share;
+  share.replicas = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), all));
+  const auto ranges = distribute::split_rows(rows, share.replicas);
+  const int first = strategy_ ? strategy_->first_local_replica() : 0;
+  const int local = strategy_ ? strategy_->num_local_replicas() : 1;
+  for (int id = first; id < std::min(first + local, share.replicas); ++id)
+    share.ranges.push_back(ranges[static_cast<std::size_t>(id)]);
+  return share;
+}
+
+// The model's losses of `part`, which is rows offset … of `whole`. Each loss is divided by the denominator of the
+// whole batch, and terms that belong to no sample (weight penalties, add_loss) count by the part's share of the
+// rows, so the replicas' losses and gradients add up to those of one replica.
+Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole, std::int64_t offset, bool training) {
+  ModelImpl& model = model_;
+  const std::int64_t rows = batch_rows(part), all_rows = batch_rows(whole);
+  const random::BatchSlice slice(offset, rows, all_rows);
+  model.clear_losses();
+  StepOutput out;
+  out.y_pred = model(part.x, {.training = training});
+  compiled_->resolve(output_names(), part.y, out.y_pred);
+  const int replicas = share_of(whole).replicas;
+  const WholeBatch mixed{whole.y, whole.sample_weight,
+                         [&](const Tensor& mine) { return gather_rows(mine, offset, all_rows); }};
+  for (const LossPart& item :
+       compiled_->loss_parts(part.y, out.y_pred, part.sample_weight, replicas > 1 ? &mixed : nullptr)) {
+    const bool of_whole = item.of_whole_batch;
+    Tensor value = of_whole ? losses::Loss::finish(item.reduced) / static_cast<double>(replicas)
+                            : share_of_loss(item.reduced, all_rows);
+    if (value.rank() > 0) {
+      const double counted = static_cast<double>(of_whole ? all_rows : rows);
+      if (rows > 0) out.numbers_per_row = static_cast<double>(value.num_elements()) / counted;
+      value = ops::reduce_sum(value);
+    }
+    out.output_losses.push_back(ops::detach(value).item<double>());
+    if (item.weight != 1.0) value = value * item.weight;
+    out.loss = out.loss.defined() ? out.loss + value : value;
+  }
+  double share = all_rows > 0 ? static_cast<double>(rows) / static_cast<double>(all_rows) : 1.0;
+  if (out.numbers_per_row > 0) share = out.numbers_per_row * static_cast<double>(rows);  // added to each of the numbers
+  for (const Tensor& extra : model.losses()) {
+    const Tensor term = share == 1.0 ? extra : extra * share;
+    out.loss = out.loss.defined() ? out.loss + ops::cast(term, out.loss.dtype()) : term;
+  }
+  return out;
+}
+
+std::unique_ptr<collectives::GradientSum> Trainer::gradient_sum(const Batch& batch, std::size_t count) const {
+  return strategy_ ? strategy_->gradient_sum(count, share_of(batch).idle()) : nullptr;
+}
+
+// `sum`, of several workers, is told of gradients as they come where one replica makes them.
+Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs, collectives::GradientSum* sum) {
+  const auto variables = model_.trainable_weights();
+  std::vector<Tensors> gradients;
+  GradientTape::Ready ready;
+  if (sum && strategy_->num_local_replicas() == 1)
+    ready = [sum](std::size_t i, const Tensor& gradient) { sum->ready(i, gradient); };
+  const auto replica_step = [&](std::size_t replica, const Batch& part, std::int64_t offset) {
+    const ops::ScopedPoolFusion fused;  // only variables' gradients are asked for
+    GradientTape tape;
+    StepOutput& out = outputs[replica];
+    out = forward_loss(part, batch, offset, true);
+    if (!out.loss.defined()) {
+      throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
+    }
+    if (!variables.empty()) gradients[replica] = tape.gradient(optimizer_->scale_loss(out.loss), variables, {}, ready);
+    tape.stop_recording();
+    out.loss = ops::detach(out.loss);
+    out.y_pred = detached(out.y_pred);
+  };
+  spread(batch, replica_step, [&](std::size_t count) {
+    outputs.resize(count);
+    gradients.resize(count);
+  });
+  return sum_replicas(gradients);
+}
+
+Tensors Trainer::sum_replicas(std::vector<Tensors>& gradients) {
+  if (gradients.size() == 1) return std::move(gradients[0]);
+  Tensors sums(gradients[0].size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    Tensors parts;
+    for (Tensors& list : gradients) {
+      if (list[i].defined()) parts.push_back(std::move(list[i]));
+    }
+    if (!parts.empty()) sums[i] = distribute::reduce_values(distribute::ReduceOp::kSum, parts);
+  }
+  return sums;
+}
+
+void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
+  spread(
+      batch,
+      [&](std::size_t replica, const Batch& part, std::int64_t offset) {
+        outputs[replica] = forward_loss(part, batch, offset, false);
+      },
+      [&](std::size_t count) { outputs.resize(count); });
+}
+
+// What the replicas, and then the workers, have found out together.
+Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients,
+                                  collectives::GradientSum* sum, const Updates& updates) {
+  StepOutput whole;
+  whole.output_losses.assign(outputs[0].output_losses.size(), 0.0);
+  std::vector<const Structure*> predictions;
+  for (const StepOutput& out : outputs) {
+    if (out.loss.defined()) whole.total_loss += out.loss.item<double>();
+    whole.numbers_per_row = std::max(whole.numbers_per_row, out.numbers_per_row);
+    for (std::size_t i = 0; i < whole.output_losses.size(); ++i) whole.output_losses[i] += out.output_losses[i];
+    predictions.push_back(&out.y_pred);
+  }
+  whole.y_pred = concat_rows(predictions);
+  preempted_ = preemption_requested;
+  if (sum) join_workers(batch, whole, gradients, *sum, updates);
+  return whole;
+}
+
+Results Trainer::finish_step(const Batch& batch, const StepOutput& whole) {
+  const std::int64_t rows = batch_rows(batch);
+  const double numbers = whole.numbers_per_row > 0 ? whole.numbers_per_row * static_cast<double>(rows) : 1.0;
+  std::vector<double> output_losses = whole.output_losses;
+  for (double& loss : output_losses) loss /= numbers;
+  const auto update = [&] {
+    compiled_->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss / numbers, output_losses, rows);
+  };
+  // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
+  run_alone(update);
+  return metric_results();
+}
+
+void Trainer::run_alone(const std::function<void()>& fn) const {
+  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
+    strategy_->run_alone(fn);
+  } else {
+    fn();
+  }
+}
+
+Results Trainer::train_step(const Batch& batch) {
+  require_compiled("train");
+  std::vector<StepOutput> outputs;
+  const auto sum = gradient_sum(batch, model_.trainable_weights().size());
+  Tensors gradients = train_replicas(batch, outputs, sum.get());
+  std::optional<optimizers::ShardedStep> sharded;
+  if (sum && !gradients.empty())
+    sharded = optimizer_->shard(strategy_->workers(), *sum, gradients, model_.trainable_weights());
+  const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
+  if (sharded) {
+    sharded->commit(gradients, whole.others);
+  } else if (!gradients.empty()) {
+    optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
+  }
+  return finish_step(batch, whole);
+}
+
+Results Trainer::test_step(const Batch& batch) {
+  require_compiled("evaluate");
+  std::vector<StepOutput> outputs;
+  test_replicas(batch, outputs);
+  Tensors none;
+  return finish_step(batch, join(batch, outputs, none, gradient_sum(batch, 0).get()));
+}
+
+Structure Trainer::predict_step(const Batch& batch) {
+  std::vector<Structure> parts;
+  spread(
+      batch,
+      [&](std::size_t replica, const Batch& part, std::int64_t) {
+        parts[replica] = model_(part.x, {.training = false});
+      },
+      [&](std::size_t count) { parts.resize(count); });
+  std::vector<const Structure*> pointers;
+  for (const Structure& part : parts) pointers.push_back(&part);
+  StepOutput whole;
+  whole.y_pred = concat_rows(pointers);
+  Tensors none;
+  if (const auto sum = gradient_sum(batch, 0)) join_workers(batch, whole, none, *sum);
+  return whole.y_pred;
+}
+
+Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structure& y_pred,
+                             const Structure& sample_weight) {
+  require_compiled("compute_loss");
+  compiled_->resolve(output_names(), y, y_pred);
+  Tensor loss;
+  for (const LossPart& item : compiled_->loss_parts(y, y_pred, sample_weight)) {
+    Tensor value = share_of_loss(item.reduced, std::nullopt);
+    if (item.weight != 1.0) value = value * item.weight;
+    loss = loss.defined() ? loss + value : value;
+  }
+  for (const Tensor& extra : model_.losses()) loss = loss.defined() ? loss + extra : extra;
+  return loss;
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,350 @@
+// Elementwise mathematics, comparison, logic, casts.
+#include <cfenv>
+#include <cmath>
+#include <limits>
+
+#include "lockstep/ops/gradients_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+using Unary = at::Tensor (*)(const at::Tensor&);
+using Binary = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
+
+void add_unary(Table& table, std::string_view name, Unary f) {
+  table.add(name, same_shape, [f](const Call& call) {
+    const at::Tensor& x = in(call, 0);
+    return one(narrow_to(f(widen(x)), x.scalar_type()));
+  });
+}
+void add_test(Table& table, std::string_view name, Unary f) {
+  table.add(name, same_shape, [f](const Call& call) { return one(f(widen(in(call, 0)))); });
+}
+void add_binary(Table& table, std::string_view name, Binary f) {
+  table.add(name, broadcast_rule, [f](const Call& call) {
+    const at::Tensor &a = in(call, 0), &b = in(call, 1);
+    return one(narrow_to(f(widen(a), widen(b)), a.scalar_type()));
+  });
+}
+void add_comparison(Table& table, std::string_view name, Binary f) {
+  table.add(name, broadcast_rule, [f](const Call& call) { return one(f(widen(in(call, 0)), widen(in(call, 1)))); });
+}
+
+bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), false); }
+
+void check_divisor(const at::Tensor& b) {
+  if (is_int(b) && b.numel() > 0 && b.eq(0).any().item<bool>()) throw_invalid_argument("Integer division by zero");
+}
+
+at::Tensor divide(const at::Tensor& a, const at::Tensor& b) {
+  check_divisor(b);
+  return is_int(a) ? at::div(a, b, "trunc") : at::div(a, b);
+}
+at::Tensor truncate_divide(const at::Tensor& a, const at::Tensor& b) {
+  check_divisor(b);
+  return at::div(a, b, "trunc");
+}
+at::Tensor floor_divide(const at::Tensor& a, const at::Tensor& b) {
+  check_divisor(b);
+  return is_float(a) ? at::floor(at::div(a, b)) : at::div(a, b, "floor");
+}
+at::Tensor floor_mod(const at::Tensor& a, const at::Tensor& b) {
+  check_divisor(b);
+  return at::remainder(a, b);
+}
+at::Tensor truncate_mod(const at::Tensor& a, const at::Tensor& b) {
+  check_divisor(b);
+  return at::fmod(a, b);
+}
+// The value where b is zero must not reach the gradient either, hence the safe divisor.
+at::Tensor divide_no_nan(const at::Tensor& a, const at::Tensor& b) {
+  if (b.numel() == 1 && !b.requires_grad() && b.is_nonzero()) return at::div(a, b);
+  const at::Tensor zero = b == 0;
+  const at::Tensor safe = at::where(zero, at::ones({}, b.options()), b);
+  return at::where(zero, at::zeros({}, a.options()), at::div(a, safe));
+}
+at::Tensor multiply_no_nan(const at::Tensor& a, const at::Tensor& b) {
+  return at::where(b == 0, at::zeros({}, a.options()), a * b);
+}
+at::Tensor power(const at::Tensor& a, const at::Tensor& b) {
+  if (is_int(b) && b.numel() > 0 && b.lt(0).any().item<bool>()) {
+    throw_invalid_argument("Integers to negative integer powers are not allowed");
+  }
+  if (b.dim() == 0 && !b.requires_grad() && b.numel() == 1) return at::pow(a, b.item());
+  return at::pow(a, b);
+}
+at::Tensor squared_difference(const at::Tensor& a, const at::Tensor& b) { return at::square(a - b); }
+at::Tensor x_divided_y(const at::Tensor& a, const at::Tensor& b) {
+  return at::where(a == 0, at::zeros({}, a.options()), at::div(a, b));
+}
+at::Tensor x_log_y(const at::Tensor& a, const at::Tensor& b) {
+  return at::where(a == 0, at::zeros({}, a.options()), a * at::log(at::where(a == 0, at::ones({}, b.options()), b)));
+}
+at::Tensor x_log1p_y(const at::Tensor& a, const at::Tensor& b) {
+  return at::where(a == 0, at::zeros({}, a.options()), a * at::log1p(at::where(a == 0, at::zeros({}, b.options()), b)));
+}
+at::Tensor shift(const at::Tensor& a, const at::Tensor& b, bool left) {
+  const std::int64_t width = static_cast<std::int64_t>(a.element_size()) * 8;
+  const at::Tensor by = at::clamp(b, 0, width - 1);
+  return left ? at::bitwise_left_shift(a, by) : at::bitwise_right_shift(a, by);
+}
+at::Tensor plus(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == at::kBool ? at::logical_or(a, b) : at::add(a, b);
+}
+at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? x : at::round(x); }
+at::Tensor sign_of(const at::Tensor& x) {
+  if (has_complex(x)) return at::sgn(x);
+  // LibTorch's sign of NaN is 0.
+  return is_float(x) ? at::where(at::isnan(x), x, at::sign(x)) : at::sign(x);
+}
+
+// Float to integer as an x86 CPU does it: out of range and NaN give the smallest number of the wide type.
+at::Tensor float_to_int(const at::Tensor& x, at::ScalarType to) {
+  const bool wide = to == at::kLong || to == at::kUInt32 || to == at::kUInt64;
+  const at::Tensor y = x.detach().to(at::kDouble);
+  const double low = wide ? -0x1p63 : -0x1p31;
+  at::Tensor inside = at::logical_and(y > (wide ? -0x1p63 : -0x1p31 - 1.0), y < -low);
+  if (to == at::kUInt64) inside = at::logical_and(y > -0x1p63, y < 0x1p64);
+  const at::Tensor safe = at::where(inside, y, at::zeros({}, y.options()));
+  at::Tensor whole;
+  if (to == at::kUInt64) {
+    const at::Tensor big = safe >= 0x1p63;
+    whole = at::where(big, (safe - 0x1p63), safe).to(at::kLong);
+    whole = at::where(big, at::bitwise_xor(whole, std::numeric_limits<std::int64_t>::min()), whole);
+  } else {
+    whole = safe.to(at::kLong);
+  }
+  const std::int64_t lowest =
+      wide ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int32_t>::min();
+  return at::where(inside, whole, at::full({}, lowest, whole.options())).to(to);
+}
+
+at::Tensor truncate_float(const at::Tensor& x, at::ScalarType to) {
+  const at::Tensor y = x.to(to), back = y.to(x.scalar_type());
+  // Rounded away from zero: one step back.
+  const at::Tensor over = at::logical_or(at::abs(back) > at::abs(x), at::logical_and(at::isinf(back), at::isfinite(x)));
+  return at::where(over, at::nextafter(y.to(at::kFloat), at::zeros({}, at::kFloat)).to(to), y);
+}
+
+at::Tensor cast_to(const at::Tensor& x, at::ScalarType to, bool truncate) {
+  const at::ScalarType from = x.scalar_type();
+  if (from == to) return x;
+  if (at::isComplexType(from) && !at::isComplexType(to)) return cast_to(at::real(x), to, truncate);
+  if (to == at::kBool) return widen(x).ne(0);
+  if (at::isFloatingType(from) && at::isIntegralType(to, false)) return float_to_int(x, to);
+  if (truncate && to == at::kFloat && from == at::kDouble) return truncate_float(x, to);
+  if (truncate && from == at::kFloat && to == at::kBFloat16) {
+    return at::bitwise_and(x.detach().view(at::kInt), static_cast<std::int64_t>(0xFFFF0000) - 0x100000000)
+        .view(at::kFloat)
+        .to(to);
+  }
+  return x.to(to);
+}
+
+Tensors cast_kernel(const Call& call) {
+  const DType to = call.attr<DType>("DstT");
+  if (call.input(0).dtype() == DType::kString || to == DType::kString) {
+    if (call.input(0).dtype() == to) return {call.input(0)};
+    throw_unimplemented(
+        fmt::format("Cast {} to {} is not supported", dtype_name(call.input(0).dtype()), dtype_name(to)));
+  }
+  return one(cast_to(in(call, 0), to_scalar_type(to), call.attr<bool>("Truncate")));
+}
+
+Tensors bitcast_kernel(const Call& call) {
+  const at::Tensor x = in(call, 0).contiguous();
+  const at::ScalarType to = to_scalar_type(call.attr<DType>("type"));
+  const std::size_t from_size = x.element_size(), to_size = at::elementSize(to);
+  if (to_size < from_size) return one(x.unsqueeze(-1).view(to));
+  if (to_size > from_size) {
+    if (x.dim() == 0 || x.size(-1) * static_cast<std::int64_t>(from_size) != static_cast<std::int64_t>(to_size)) {
+      throw_invalid_argument(fmt::format("the last axis must have {} elements", to_size / from_size));
+    }
+    return one(x.view(to).squeeze(-1));
+  }
+  return one(x.view(to));
+}
+
+Shapes bitcast_shape(const Call& call) {
+  const std::size_t from = dtype_size(call.input(0).dtype()), to = dtype_size(call.attr<DType>("type"));
+  Shape shape = call.input(0).shape();
+  if (!shape.known_rank() || from == to) return {shape};
+  if (from > to) {
+    shape.push_back(static_cast<std::int64_t>(from / to));
+    return {shape};
+  }
+  if (shape.rank() == 0) throw_invalid_argument("a scalar cannot be cast to a wider type");
+  return {Shape(std::vector<std::int64_t>(shape.dims().begin(), shape.dims().end() - 1))};
+}
+
+Tensors equality(const Call& call, bool equal) {
+  const Tensor &a = call.input(0), &b = call.input(1);
+  if (!call.attr<bool>("incompatible_shape_error")) {
+    try {
+      broadcast_shape(a.shape(), b.shape());
+    } catch (const Error&) {
+      return one(at::full({}, !equal, at::kBool));
+    }
+  }
+  if (a.dtype() != DType::kString) {
+    const at::Tensor x = widen(aten(a)), y = widen(aten(b));
+    return one(equal ? x.eq(y) : x.ne(y));
+  }
+  const auto &x = a.string_values(), &y = b.string_values();
+  const Shape shape = broadcast_shape(a.shape(), b.shape());
+  const auto index = [&](const Tensor& t) {
+    return at::arange(t.num_elements()).view(t.shape().dims()).expand(shape.dims()).contiguous();
+  };
+  const at::Tensor i = index(a), j = index(b), out = at::empty(shape.dims(), at::kBool);
+  for (std::int64_t n = 0; n < out.numel(); ++n) {
+    const bool match = x[static_cast<std::size_t>(i.const_data_ptr<std::int64_t>()[n])] ==
+                       y[static_cast<std::size_t>(j.const_data_ptr<std::int64_t>()[n])];
+    out.mutable_data_ptr<bool>()[n] = match == equal;
+  }
+  return one(out);
+}
+
+Tensors add_n(const Call& call) {
+  if (call.input(0).dtype() == DType::kVariant) throw_unimplemented("AddN of variants");
+  at::Tensor sum = in(call, 0);
+  for (int i = 1; i < call.num_inputs(); ++i) {
+    if (in(call, i).sizes() != sum.sizes()) throw_invalid_argument("all inputs must have the same shape");
+    sum = narrow_to(at::add(widen(sum), widen(in(call, i))), sum.scalar_type());
+  }
+  return one(sum);
+}
+Shapes add_n_shape(const Call& call) {
+  Shape shape = call.input(0).shape();
+  for (const Tensor& input : call.inputs()) shape = merge_shapes(shape, input.shape());
+  return {shape};
+}
+
+Tensors clip(const Call& call) {
+  return one(at::clamp(in(call, 0), std::optional<at::Tensor>(in(call, 1)), std::optional<at::Tensor>(in(call, 2))));
+}
+
+Tensors select_v2(const Call& call) {
+  if (call.input(1).dtype() == DType::kString) {
+    const bool scalar = call.input(0).rank() == 0;
+    if (!scalar) throw_unimplemented("SelectV2 of strings with a condition that is not a scalar");
+    return {call.input(0).item<bool>() ? call.input(1) : call.input(2)};
+  }
+  return one(at::where(in(call, 0), in(call, 1), in(call, 2)));
+}
+// A vector condition chooses whole rows.
+Tensors select_rows(const Call& call) {
+  if (call.input(1).dtype() == DType::kString) return select_v2(call);
+  at::Tensor condition = in(call, 0);
+  const at::Tensor &a = in(call, 1), &b = in(call, 2);
+  if (a.sizes() != b.sizes()) throw_invalid_argument("'then' and 'else' must have the same shape");
+  if (condition.dim() == 1 && a.dim() > 1) {
+    Ints sizes(static_cast<std::size_t>(a.dim()), 1);
+    sizes[0] = condition.size(0);
+    condition = condition.view(sizes);
+  }
+  return one(at::where(condition, a, b));
+}
+Shapes select_shape(const Call& call) { return {merge_shapes(call.input(1).shape(), call.input(2).shape())}; }
+
+}  // namespace
+
+void register_unary_math(Table& table);
+
+void register_arithmetic(Table& table) {
+  register_unary_math(table);
+  add_binary(table, "AddV2", plus);
+  table.add("Add", broadcast_rule, [](const Call& call) -> Tensors {
+    if (call.input(0).dtype() != DType::kString) return one(plus(widen(in(call, 0)), widen(in(call, 1))));
+    std::vector<std::string> joined = call.input(0).string_values();
+    const auto& tail = call.input(1).string_values();
+    if (joined.size() != tail.size() && tail.size() != 1) throw_invalid_argument("Add of strings needs equal shapes");
+    for (std::size_t i = 0; i < joined.size(); ++i) joined[i] += tail[tail.size() == 1 ? 0 : i];
+    return {Tensor::strings(std::move(joined), call.input(0).shape())};
+  });
+  add_binary(table, "Sub", [](const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); });
+  add_binary(table, "Mul", [](const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b); });
+  add_binary(table, "Div", divide);
+  add_binary(table, "RealDiv", [](const at::Tensor& a, const at::Tensor& b) { return at::div(a, b); });
+  add_binary(table, "TruncateDiv", truncate_divide);
+  add_binary(table, "FloorDiv", floor_divide);
+  add_binary(table, "FloorMod", floor_mod);
+  add_binary(table, "Mod", truncate_mod);
+  add_binary(table, "TruncateMod", truncate_mod);
+  add_binary(table, "DivNoNan", divide_no_nan);
+  add_binary(table, "MulNoNan", multiply_no_nan);
+  add_binary(table, "Pow", power);
+  add_binary(table, "SquaredDifference", squared_difference);
+  add_binary(table, "Xdivy", x_divided_y);
+  add_binary(table, "Xlogy", x_log_y);
+  add_binary(table, "Xlog1py", x_log1p_y);
+  add_binary(table, "Maximum", maximum_like_tf);
+  add_binary(table, "Minimum", minimum_like_tf);
+  add_binary(table, "Atan2", [](const at::Tensor& a, const at::Tensor& b) { return at::atan2(a, b); });
+  add_binary(table, "NextAfter", [](const at::Tensor& a, const at::Tensor& b) { return at::nextafter(a, b); });
+  add_binary(table, "BitwiseAnd", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_and(a, b); });
+  add_binary(table, "BitwiseOr", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_or(a, b); });
+  add_binary(table, "BitwiseXor", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_xor(a, b); });
+  add_binary(table, "LeftShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, true); });
+  add_binary(table, "RightShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, false); });
+  add_comparison(table, "Less", [](const at::Tensor& a, const at::Tensor& b) { return a.lt(b); });
+  add_comparison(table, "LessEqual", [](const at::Tensor& a, const at::Tensor& b) { return a.le(b); });
+  add_comparison(table, "Greater", [](const at::Tensor& a, const at::Tensor& b) { return a.gt(b); });
+  add_comparison(table, "GreaterEqual", [](const at::Tensor& a, const at::Tensor& b) { return a.ge(b); });
+  add_comparison(table, "LogicalAnd", [](const at::Tensor& a, const at::Tensor& b) { return a.logical_and(b); });
+  add_comparison(table, "LogicalOr", [](const at::Tensor& a, const at::Tensor& b) { return a.logical_or(b); });
+  table.add("Equal", broadcast_rule, [](const Call& call) { return equality(call, true); });
+  table.add("NotEqual", broadcast_rule, [](const Call& call) { return equality(call, false); });
+  table.add("AddN", add_n_shape, add_n);
+  table.add("ClipByValue", same_shape, clip);
+  table.add("SelectV2", broadcast_all_rule, select_v2);
+  table.add("Select", select_shape, select_rows);
+  table.add("Cast", same_shape, cast_kernel);
+  table.add("Bitcast", bitcast_shape, bitcast_kernel);
+  add_unary(table, "Round", half_even);
+  add_unary(table, "Sign", sign_of);
+  add_unary(table, "Sqrt", sqrt_like_tf);
+  add_unary(table, "Rsqrt", rsqrt_like_tf);
+  for (const char* name : {"Reciprocal", "Inv"}) add_unary(table, name, reciprocal_like_tf);
+  add_test(table, "LogicalNot", [](const at::Tensor& x) { return at::logical_not(x); });
+  add_test(table, "IsNan", [](const at::Tensor& x) { return at::isnan(x); });
+  add_test(table, "IsInf", [](const at::Tensor& x) { return at::isinf(x); });
+  add_test(table, "IsFinite", [](const at::Tensor& x) { return at::isfinite(x); });
+}
+
+void register_unary_math(Table& table) {
+#define LOCKSTEP_UNARY(name, expression) \
+  add_unary(table, name, [](const at::Tensor& x) -> at::Tensor { return expression; })
+  LOCKSTEP_UNARY("Neg", at::neg(x));
+  LOCKSTEP_UNARY("Abs", at::abs(x));
+  LOCKSTEP_UNARY("Square", at::mul(x, x));
+  LOCKSTEP_UNARY("Exp", at::exp(x));
+  LOCKSTEP_UNARY("Expm1", at::expm1(x));
+  LOCKSTEP_UNARY("Log", at::log(x));
+  LOCKSTEP_UNARY("Log1p", at::log1p(x));
+  LOCKSTEP_UNARY("Floor", is_int(x) ? x : at::floor(x));
+  LOCKSTEP_UNARY("Ceil", is_int(x) ? x : at::ceil(x));
+  LOCKSTEP_UNARY("Rint", at::round(x));
+  LOCKSTEP_UNARY("Sin", at::sin(x));
+  LOCKSTEP_UNARY("Cos", at::cos(x));
+  LOCKSTEP_UNARY("Tan", at::tan(x));
+  LOCKSTEP_UNARY("Asin", at::asin(x));
+  LOCKSTEP_UNARY("Acos", at::acos(x));
+  LOCKSTEP_UNARY("Atan", at::atan(x));
+  LOCKSTEP_UNARY("Sinh", at::sinh(x));
+  LOCKSTEP_UNARY("Cosh", at::cosh(x));
+  LOCKSTEP_UNARY("Asinh", at::asinh(x));
+  LOCKSTEP_UNARY("Acosh", at::acosh(x));
+  LOCKSTEP_UNARY("Atanh", at::atanh(x));
+  LOCKSTEP_UNARY("Erf", at::erf(x));
+  LOCKSTEP_UNARY("Erfc", at::erfc(x));
+  LOCKSTEP_UNARY("Erfinv", at::erfinv(x));
+  LOCKSTEP_UNARY("Ndtri", at::special_ndtri(x));
+  LOCKSTEP_UNARY("Lgamma", at::lgamma(x));
+  LOCKSTEP_UNARY("Digamma", at::digamma(x));
+  LOCKSTEP_UNARY("Invert", at::bitwise_not(x));
+  LOCKSTEP_UNARY("Conj", at::conj(x).resolve_conj());
+#undef LOCKSTEP_UNARY
+}
+
+}  // namespace lockstep::ops

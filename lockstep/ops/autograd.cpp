@@ -1,0 +1,160 @@
+#include "lockstep/ops/autograd_internal.h"
+
+#include <malloc.h>
+#include <omp.h>
+
+#include <mutex>
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/library_threads_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/slice_gradients_internal.h"
+#include "lockstep/ops/slices_internal.h"
+#include "lockstep/tensor/aten_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+// Whether an operation on this thread was large since gradients were last asked for.
+thread_local bool t_large_work = false;
+
+}  // namespace
+
+LibraryThreads::LibraryThreads(std::int64_t elements) {
+  if (elements < kLargeWork) return;
+  t_large_work = true;
+  const int threads = parallel_threads();
+  if (threads == 1) return;
+  previous_ = omp_get_max_threads();
+  omp_set_num_threads(threads);
+}
+LibraryThreads::~LibraryThreads() {
+  if (previous_ > 0) omp_set_num_threads(previous_);
+}
+
+bool grad_enabled() { return at::GradMode::is_enabled(); }
+void set_grad_enabled(bool enabled) { at::GradMode::set_enabled(enabled); }
+
+Tensor make_leaf(const Tensor& value) {
+  at::Tensor leaf = aten(value).detach();
+  leaf.requires_grad_(true);
+  return wrap(std::move(leaf));
+}
+
+Tensor detach(const Tensor& value) { return wrap(aten(value).detach()); }
+
+bool requires_grad(const Tensor& value) {
+  return value.is_value() && value.dtype() != DType::kString && aten(value).requires_grad();
+}
+
+namespace {
+
+// A leaf's gradient of the two parts it came in: one tensor, and slices.
+Tensor with_slices(const at::Tensor& leaf, at::Tensor dense, const SliceCollector& collector) {
+  const SliceCollector::Slices slices = collector.slices_of(leaf);
+  if (!slices.indices.defined()) return dense.defined() ? wrap(std::move(dense)) : Tensor();
+  const at::Tensor start = dense.defined() ? dense : at::zeros_like(leaf, at::MemoryFormat::Contiguous);
+  Tensor gradient = wrap(start.index_add(0, slices.indices, slices.values));
+  if (!dense.defined()) {
+    set_slices(gradient, {wrap(slices.indices), wrap(slices.values)});
+  }
+  return gradient;
+}
+
+// Tells of leaves' gradients while it lives.
+class ReadyHooks {
+ public:
+  ReadyHooks(const std::vector<at::Tensor>& leaves, const SliceCollector& collector, const GradientReady& ready)
+      : leaves_(leaves) {
+    if (!ready) return;
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const at::Tensor* const leaf = &leaves[i];
+      hooks_.push_back(leaf->register_hook([i, leaf, &collector, &ready](const at::Tensor& gradient) {
+        if (gradient.defined() && !collector.slices_of(*leaf).indices.defined()) ready(i, wrap(gradient));
+      }));
+    }
+  }
+  ~ReadyHooks() {
+    for (std::size_t i = 0; i < hooks_.size(); ++i) leaves_[i].remove_hook(hooks_[i]);
+  }
+  ReadyHooks(const ReadyHooks&) = delete;
+  ReadyHooks& operator=(const ReadyHooks&) = delete;
+
+ private:
+  const std::vector<at::Tensor>& leaves_;
+  std::vector<unsigned> hooks_;
+};
+
+}  // namespace
+
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& output_gradients, bool retain_graph,
+             bool create_graph, const GradientReady& ready) {
+  std::vector<at::Tensor> out, in, seeds;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const at::Tensor& output = aten(outputs[i]);
+    if (!output.requires_grad()) continue;
+    out.push_back(output);
+    const bool given = i < output_gradients.size() && output_gradients[i].defined();
+    seeds.push_back(given ? aten(output_gradients[i]) : at::ones_like(output));
+  }
+  for (const Tensor& input : inputs) in.push_back(aten(input));
+  Tensors gradients(inputs.size());
+  if (out.empty() || in.empty()) return gradients;
+  std::vector<at::Tensor> found;
+  const LibraryThreads threads(t_large_work ? kLargeWork : 0);
+  t_large_work = false;
+  const SliceCollector collector;
+  const ReadyHooks hooks(in, collector, ready);
+  try {
+    found = torch::autograd::grad(out, in, seeds, retain_graph, create_graph, /*allow_unused=*/true);
+  } catch (const c10::Error& error) {
+    const std::string_view text = error.msg();
+    throw_invalid_argument(fmt::format("gradient: {}", text.substr(0, text.find('\n'))));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    gradients[i] = with_slices(in[i], std::move(found[i]), collector);
+  }
+  return gradients;
+}
+
+void make_writable(Tensor& value) {
+  const bool alone = value.impl().use_count() == 1 && aten(value).use_count() == 1 &&
+                     aten(value).storage().use_count() == 1 && aten(value).is_contiguous() &&
+                     aten(value).storage().resizable() &&  // else the memory is a file's or a caller's
+                     !aten(value).requires_grad();
+  if (!alone) value = wrap(aten(value).detach().clone(at::MemoryFormat::Contiguous));
+}
+
+void set_intra_op_threads(int threads) { set_parallel_threads(threads); }
+int intra_op_threads() { return parallel_threads(); }
+
+void initialize_engine() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Blocks of a training step are freed and allocated again every step: keep them in the process.
+    // glibc refuses a larger threshold than 32 MiB. Arenas of other threads are made of 64 MiB heaps that
+    // are given back whenever one is empty, so all threads share the main one.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 64 << 20);
+    at::set_num_threads(1);  // LibraryThreads gives it more where the work is worth it
+  });
+  set_grad_enabled(false);
+}
+
+namespace {
+
+// Before the first operation, whatever that is.
+const bool kInitialized = (initialize_engine(), true);
+
+}  // namespace
+}  // namespace lockstep::ops

@@ -1,0 +1,233 @@
+#include "lockstep/ops/call.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/library_threads_internal.h"
+#include "lockstep/ops/table_internal.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep::ops {
+namespace {
+
+thread_local Recorder* t_recorder = nullptr;
+
+std::string describe_inputs(std::span<const Tensor> inputs) {
+  std::string text;
+  for (const Tensor& input : inputs) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{}{}", dtype_name(input.dtype()), input.shape().to_string());
+  }
+  return text;
+}
+
+[[noreturn]] void fail(const Signature& signature, std::span<const Tensor> inputs, std::string_view why) {
+  throw_invalid_argument(fmt::format("{}: {} (inputs: {})", signature.name, why, describe_inputs(inputs)));
+}
+
+// LibTorch's messages carry a backtrace after the first line.
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+void infer_type(const Signature& signature, std::span<const Tensor> inputs, Attrs& attrs, const std::string& name,
+                DType dtype) {
+  if (const Attr* known = attrs.find(name)) {
+    if (const DType* expected = std::get_if<DType>(known); expected && *expected != dtype) {
+      fail(signature, inputs,
+           fmt::format("'{}' is {} by one argument and {} by another", name, dtype_name(*expected), dtype_name(dtype)));
+    }
+    return;
+  }
+  attrs.set(name, dtype);
+}
+
+// How many tensors an input takes. With one list of unknown length it is what the others leave.
+std::size_t input_width(const Signature& signature, const ArgDef& arg, const Attrs& attrs, std::size_t given) {
+  const auto fixed = [&](const ArgDef& def) -> std::optional<std::size_t> {
+    if (!def.number_attr.empty()) {
+      const Attr* number = attrs.find(def.number_attr);
+      if (!number) return std::nullopt;
+      return static_cast<std::size_t>(std::get<std::int64_t>(*number));
+    }
+    if (!def.type_list_attr.empty()) {
+      const Attr* types = attrs.find(def.type_list_attr);
+      if (!types) return std::nullopt;
+      return std::get<std::vector<DType>>(*types).size();
+    }
+    return 1;
+  };
+  if (auto width = fixed(arg)) return *width;
+  std::size_t others = 0;
+  for (const ArgDef& other : signature.inputs) {
+    if (&other == &arg) continue;
+    if (auto width = fixed(other)) {
+      others += *width;
+    } else if (other.number_attr != arg.number_attr || arg.number_attr.empty()) {
+      throw_invalid_argument(
+          fmt::format("{}: the lengths of its list inputs must be given as attributes", signature.name));
+    } else {
+      others += 0;
+    }
+  }
+  std::size_t sharing = 0;  // lists of the same number attribute share what is left
+  for (const ArgDef& other : signature.inputs)
+    sharing += !arg.number_attr.empty() && other.number_attr == arg.number_attr;
+  return given < others ? 0 : (given - others) / std::max<std::size_t>(sharing, 1);
+}
+
+std::int64_t largest_size(std::span<const Tensor> inputs) {
+  std::int64_t largest = 0;
+  for (const Tensor& input : inputs) {
+    if (input.defined() && input.is_value()) largest = std::max(largest, input.num_elements());
+  }
+  return largest;
+}
+
+}  // namespace
+
+const Attr* Attrs::find(std::string_view name) const {
+  const auto it = items_.find(name);
+  return it == items_.end() ? nullptr : &it->second;
+}
+
+template <typename T>
+const T& Call::attr(std::string_view name) const {
+  const Attr* value = attrs_.find(name);
+  if (!value) {
+    const AttrDef* def = signature_.find_attr(name);
+    if (!def) throw_internal(fmt::format("{} has no attribute '{}'", signature_.name, name));
+    if (!def->default_value)
+      throw_invalid_argument(fmt::format("{}: attribute '{}' is missing", signature_.name, name));
+    value = &*def->default_value;
+  }
+  const T* typed = std::get_if<T>(value);
+  if (!typed) throw_invalid_argument(fmt::format("{}: attribute '{}' has the wrong type", signature_.name, name));
+  return *typed;
+}
+
+#define LOCKSTEP_INSTANTIATE(T) template const T& Call::attr<T>(std::string_view) const;
+LOCKSTEP_INSTANTIATE(std::int64_t)
+LOCKSTEP_INSTANTIATE(float)
+LOCKSTEP_INSTANTIATE(bool)
+LOCKSTEP_INSTANTIATE(std::string)
+LOCKSTEP_INSTANTIATE(DType)
+LOCKSTEP_INSTANTIATE(Shape)
+LOCKSTEP_INSTANTIATE(Tensor)
+LOCKSTEP_INSTANTIATE(FunctionName)
+LOCKSTEP_INSTANTIATE(std::vector<std::int64_t>)
+LOCKSTEP_INSTANTIATE(std::vector<float>)
+LOCKSTEP_INSTANTIATE(std::vector<bool>)
+LOCKSTEP_INSTANTIATE(std::vector<std::string>)
+LOCKSTEP_INSTANTIATE(std::vector<DType>)
+LOCKSTEP_INSTANTIATE(std::vector<Shape>)
+LOCKSTEP_INSTANTIATE(std::vector<FunctionName>)
+#undef LOCKSTEP_INSTANTIATE
+
+Attrs complete_attrs(const Signature& signature, std::span<const Tensor> inputs, Attrs attrs) {
+  std::size_t next = 0;
+  for (const ArgDef& arg : signature.inputs) {
+    const std::size_t width = input_width(signature, arg, attrs, inputs.size());
+    if (next + width > inputs.size()) {
+      fail(signature, inputs, fmt::format("takes {} inputs, {} given", signature.inputs.size(), inputs.size()));
+    }
+    if (!arg.number_attr.empty() && !attrs.find(arg.number_attr)) {
+      attrs.set(arg.number_attr, static_cast<std::int64_t>(width));
+    }
+    if (!arg.type_list_attr.empty() && !attrs.find(arg.type_list_attr)) {
+      std::vector<DType> types;
+      for (std::size_t i = 0; i < width; ++i) types.push_back(inputs[next + i].dtype());
+      attrs.set(arg.type_list_attr, std::move(types));
+    }
+    for (std::size_t i = 0; i < width; ++i) {
+      const Tensor& input = inputs[next + i];
+      if (!input.defined()) fail(signature, inputs, fmt::format("input '{}' is missing", arg.name));
+      if (!arg.type_attr.empty()) infer_type(signature, inputs, attrs, arg.type_attr, input.dtype());
+      if (arg.dtype != DType::kInvalid && input.dtype() != arg.dtype) {
+        fail(signature, inputs,
+             fmt::format("input '{}' is {}, expected {}", arg.name, dtype_name(input.dtype()), dtype_name(arg.dtype)));
+      }
+    }
+    next += width;
+  }
+  if (next != inputs.size()) fail(signature, inputs, fmt::format("takes {} inputs, {} given", next, inputs.size()));
+  for (const AttrDef& def : signature.attrs) {
+    const Attr* value = attrs.find(def.name);
+    if (!value && !def.default_value) fail(signature, inputs, fmt::format("attribute '{}' is missing", def.name));
+    if (!value) attrs.set(def.name, *def.default_value);
+  }
+  return attrs;
+}
+
+std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const Call call(*op.signature, inputs, attrs);
+  std::vector<OutputType> outputs;
+  for (const ArgDef& arg : op.signature->outputs) {
+    if (!arg.type_list_attr.empty()) {
+      for (DType dtype : call.attr<std::vector<DType>>(arg.type_list_attr)) {
+        outputs.push_back({dtype, Shape::unknown_rank()});
+      }
+      continue;
+    }
+    const DType dtype = arg.type_attr.empty() ? arg.dtype : call.attr<DType>(arg.type_attr);
+    const std::int64_t count = arg.number_attr.empty() ? 1 : call.attr<std::int64_t>(arg.number_attr);
+    for (std::int64_t i = 0; i < count; ++i) outputs.push_back({dtype, Shape::unknown_rank()});
+  }
+  if (op.shape) {
+    std::vector<Shape> shapes;
+    try {
+      shapes = op.shape(call);
+    } catch (const Error& error) {
+      if (error.code() != Code::kInvalidArgument) throw;
+      fail(*op.signature, inputs, error.message());
+    }
+    for (std::size_t i = 0; i < shapes.size() && i < outputs.size(); ++i) outputs[i].shape = std::move(shapes[i]);
+  }
+  return outputs;
+}
+
+Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const LibraryThreads threads(largest_size(inputs));
+  try {
+    return op.kernel(Call(*op.signature, inputs, attrs));
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidArgument || error.message().starts_with(op.signature->name)) throw;
+    fail(*op.signature, inputs, error.message());
+  } catch (const c10::OutOfMemoryError& error) {
+    throw_resource_exhausted(fmt::format("{}: out of memory: {}", op.signature->name, first_line(error.msg())));
+  } catch (const c10::Error& error) {
+    fail(*op.signature, inputs, first_line(error.msg()));
+  }
+}
+
+Tensors call(std::string_view name, std::span<const Tensor> inputs, Attrs attrs) {
+  const Op& op = Table::instance().at(name);
+  attrs = complete_attrs(*op.signature, inputs, std::move(attrs));
+  for (const Tensor& input : inputs) {
+    if (input.is_symbolic()) return input.symbol_value()->recorder().record(op, inputs, attrs);
+  }
+  const bool reads_state = op.signature->stateful || (!inputs.empty() && inputs[0].dtype() == DType::kResource);
+  // A list made of constants is still made by the graph: no constant of a graph can hold it.
+  const bool makes_list = !op.signature->outputs.empty() && op.signature->outputs[0].dtype == DType::kVariant;
+  if (t_recorder && (reads_state || makes_list)) return t_recorder->record(op, inputs, attrs);
+  return run_kernel(op, inputs, attrs);
+}
+
+Tensors call(std::string_view name, std::initializer_list<Tensor> inputs, Attrs attrs) {
+  return call(name, std::span<const Tensor>(inputs.begin(), inputs.size()), std::move(attrs));
+}
+
+Tensor call1(std::string_view name, std::span<const Tensor> inputs, Attrs attrs) {
+  Tensors outputs = call(name, inputs, std::move(attrs));
+  if (outputs.size() != 1) throw_internal(fmt::format("{} gave {} outputs, one expected", name, outputs.size()));
+  return std::move(outputs[0]);
+}
+
+Tensor call1(std::string_view name, std::initializer_list<Tensor> inputs, Attrs attrs) {
+  return call1(name, std::span<const Tensor>(inputs.begin(), inputs.size()), std::move(attrs));
+}
+
+ScopedRecorder::ScopedRecorder(Recorder* recorder) : previous_(t_recorder) { t_recorder = recorder; }
+ScopedRecorder::~ScopedRecorder() { t_recorder = previous_; }
+Recorder* ScopedRecorder::active() { return t_recorder; }
+
+}  // namespace lockstep::ops

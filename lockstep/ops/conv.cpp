@@ -1,0 +1,315 @@
+// Convolutions. LibTorch sees channels-last views of TensorFlow's NHWC memory, so nothing is copied.
+#include "lockstep/ops/conv_window_internal.h"
+#include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/library_threads_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+// ---- layouts ------------------------------------------------------------------------------------------------
+Ints order_to_channels_first(int rank) {
+  Ints order = {0, rank - 1};
+  for (int i = 1; i < rank - 1; ++i) order.push_back(i);
+  return order;
+}
+Ints order_to_channels_last(int rank) {
+  Ints order = {0};
+  for (int i = 2; i < rank; ++i) order.push_back(i);
+  order.push_back(1);
+  return order;
+}
+}  // namespace
+
+at::Tensor image_in(const at::Tensor& x, bool first) {
+  return first ? x : x.permute(order_to_channels_first(static_cast<int>(x.dim())));
+}
+at::Tensor image_out(const at::Tensor& y, bool first) {
+  return first ? y.contiguous() : y.permute(order_to_channels_last(static_cast<int>(y.dim()))).contiguous();
+}
+// [spatial…, I, O] to [O, I, spatial…].
+at::Tensor kernel_in(const at::Tensor& kernel) {
+  Ints order = {kernel.dim() - 1, kernel.dim() - 2};
+  for (std::int64_t i = 0; i < kernel.dim() - 2; ++i) order.push_back(i);
+  return kernel.permute(order);
+}
+at::Tensor pad_image(const at::Tensor& x, const Ints& before, const Ints& after) {
+  Ints amounts;
+  for (std::size_t i = before.size(); i-- > 0;) amounts.push_back(before[i]), amounts.push_back(after[i]);
+  return at::constant_pad_nd(x, amounts);
+}
+
+at::Tensor convolve(const at::Tensor& x, const at::Tensor& kernel, const std::optional<at::Tensor>& bias,
+                    const ConvWindow& w) {
+  const at::Tensor padded = w.same_padding_both_sides() ? x : pad_image(x, w.before, w.after);
+  const Ints padding = w.same_padding_both_sides() ? w.before : Ints(w.before.size(), 0);
+  return at::convolution(padded, kernel, bias, w.strides, padding, w.dilations, false, Ints(w.before.size(), 0),
+                         w.groups);
+}
+
+std::int64_t convolution_work(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  constexpr std::int64_t kProductsPerElement = 16;
+  std::int64_t positions = x.size(0);
+  for (auto dim : w.output) positions = mul_dims(positions, dim);
+  return mul_dims(positions, kernel.numel()) / kProductsPerElement;
+}
+
+namespace {
+
+bool is_channels_first(const Call& call) { return call.attr<std::string>("data_format").starts_with("NC"); }
+
+Ints spatial_part(const Ints& all, bool channels_first, int spatial) {
+  if (all.size() != static_cast<std::size_t>(spatial + 2))
+    throw_invalid_argument(fmt::format("{} numbers where {} are needed", all.size(), spatial + 2));
+  const std::size_t channel = channels_first ? 1 : all.size() - 1;
+  if (all[0] != 1 || all[channel] != 1)
+    throw_unimplemented("strides and dilations of the batch and of channels must be 1");
+  const auto begin = all.begin() + (channels_first ? 2 : 1);
+  return Ints(begin, begin + spatial);
+}
+
+Ints explicit_part(const Call& call) {
+  const Attr* paddings = call.attrs().find("explicit_paddings");
+  return paddings ? std::get<Ints>(*paddings) : Ints{};
+}
+
+// `image` and `kernel` hold the spatial extents only; an unknown one stays unknown.
+ConvWindow plan_window(const Call& call, const Ints& image, const Ints& kernel) {
+  ConvWindow w;
+  w.channels_first = is_channels_first(call);
+  w.spatial = static_cast<int>(kernel.size());
+  w.strides = spatial_part(call.attr<Ints>("strides"), w.channels_first, w.spatial);
+  w.dilations = spatial_part(call.attr<Ints>("dilations"), w.channels_first, w.spatial);
+  const std::string& padding = call.attr<std::string>("padding");
+  const Ints given = explicit_part(call);
+  w.input = image, w.kernel = kernel;
+  for (int i = 0; i < w.spatial; ++i) {
+    const auto n = static_cast<std::size_t>(i);
+    std::int64_t before = 0, after = 0;
+    if (padding == "EXPLICIT") {
+      const std::size_t at = 2 * (n + (w.channels_first ? 2 : 1));
+      if (given.size() != static_cast<std::size_t>(2 * (w.spatial + 2)))
+        throw_invalid_argument("explicit_paddings must name every axis");
+      before = given[at], after = given[at + 1];
+      if (before < 0 || after < 0) throw_invalid_argument("explicit_paddings must not be negative");
+    }
+    const std::int64_t out = kernel[n] == kUnknownDim ? kUnknownDim
+                                                      : window_output(image[n], kernel[n], w.strides[n], w.dilations[n],
+                                                                      padding, before, after);
+    if (padding == "SAME" && out != kUnknownDim) {
+      const std::int64_t total =
+          std::max<std::int64_t>((out - 1) * w.strides[n] + (kernel[n] - 1) * w.dilations[n] + 1 - image[n], 0);
+      before = total / 2, after = total - before;
+    }
+    w.before.push_back(before), w.after.push_back(after), w.output.push_back(out);
+  }
+  return w;
+}
+
+Ints spatial_dims(const Shape& x, bool channels_first) {
+  const auto begin = x.dims().begin() + (channels_first ? 2 : 1);
+  return Ints(begin, begin + x.rank() - 2);
+}
+Ints kernel_dims(const Shape& kernel) { return Ints(kernel.dims().begin(), kernel.dims().end() - 2); }
+
+Shape image_shape(std::int64_t batch, const Ints& spatial, std::int64_t channels, bool channels_first) {
+  Shape out{batch};
+  if (channels_first) out.push_back(channels);
+  for (auto dim : spatial) out.push_back(dim);
+  if (!channels_first) out.push_back(channels);
+  return out;
+}
+
+void check_channels(const Shape& x, const Shape& kernel, bool first) {
+  const std::int64_t depth = x[first ? 1 : -1], wanted = kernel[-2], out = kernel[-1];
+  if (depth == kUnknownDim || wanted == kUnknownDim) return;
+  if (depth == 0 || wanted == 0) throw_invalid_argument("the input must have channels");
+  if (depth % wanted != 0)
+    throw_invalid_argument(fmt::format("input depth {} is not a multiple of the filter's {}", depth, wanted));
+  if (out != kUnknownDim && out % (depth / wanted) != 0) {
+    throw_invalid_argument(fmt::format("output depth {} is not a multiple of the {} groups", out, depth / wanted));
+  }
+}
+
+template <int kSpatial>
+Shapes conv_shape(const Call& call) {
+  const Shape &x = call.input(0).shape(), &kernel = call.input(1).shape();
+  if (!x.known_rank() || !kernel.known_rank()) return {Shape::unknown_rank()};
+  if (x.rank() != kSpatial + 2 || kernel.rank() != kSpatial + 2)
+    throw_invalid_argument(fmt::format("input and filter must have rank {}", kSpatial + 2));
+  const bool first = is_channels_first(call);
+  const bool depthwise = call.name() == "DepthwiseConv2dNative";
+  if (!depthwise) check_channels(x, kernel, first);
+  if (depthwise && x[first ? 1 : -1] != kernel[-2] && x[first ? 1 : -1] != kUnknownDim && kernel[-2] != kUnknownDim) {
+    throw_invalid_argument(fmt::format("input depth {} differs from the filter's {}", x[first ? 1 : -1], kernel[-2]));
+  }
+  const ConvWindow w = plan_window(call, spatial_dims(x, first), kernel_dims(kernel));
+  return {image_shape(x[0], w.output, depthwise ? mul_dims(kernel[-2], kernel[-1]) : kernel[-1], first)};
+}
+
+at::Tensor depthwise_kernel_in(const at::Tensor& kernel) {
+  return kernel.permute({2, 3, 0, 1}).reshape({kernel.size(2) * kernel.size(3), 1, kernel.size(0), kernel.size(1)});
+}
+
+// Half and integers are computed in float32 and float64.
+at::ScalarType compute_type(at::ScalarType type) {
+  if (type == at::kFloat || type == at::kDouble) return type;
+  return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : at::kDouble;
+}
+
+at::Tensor conv_value(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool depthwise) {
+  const Ints out = image_shape(x.size(0), w.output, depthwise ? kernel.size(-2) * kernel.size(-1) : kernel.size(-1),
+                               w.channels_first)
+                       .dims();
+  for (auto dim : out) {
+    if (dim == 0) return at::zeros(out, x.options());
+  }
+  const LibraryThreads threads(convolution_work(x, kernel, w));
+  const auto type = x.scalar_type(), as = compute_type(type);
+  const at::Tensor weights = depthwise ? depthwise_kernel_in(kernel.to(as)) : kernel_in(kernel.to(as));
+  return narrow_to(image_out(convolve(image_in(x.to(as), w.channels_first), weights, {}, w), w.channels_first), type);
+}
+
+// Zero-size results and other types take the plain path.
+bool can_fuse(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  if (x.scalar_type() != at::kFloat || kernel.scalar_type() != at::kFloat || w.channels_first || x.numel() == 0 ||
+      kernel.numel() == 0)
+    return false;
+  return w.output[0] > 0 && w.output[1] > 0;
+}
+
+Tensors conv2d(const Call& call) {
+  conv_shape<2>(call);
+  const at::Tensor &x = in(call, 0), &kernel = in(call, 1);
+  ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), is_channels_first(call)),
+                             kernel_dims(call.input(1).shape()));
+  if (can_fuse(x, kernel, w)) return one(fused_conv(x, kernel, {}, false, std::move(w)));
+  w.groups = x.size(w.channels_first ? 1 : 3) / std::max<std::int64_t>(1, kernel.size(2));
+  return one(conv_value(x, kernel, w, false));
+}
+Tensors depthwise(const Call& call) {
+  conv_shape<2>(call);
+  ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), is_channels_first(call)),
+                             kernel_dims(call.input(1).shape()));
+  w.groups = in(call, 1).size(2);
+  return one(conv_value(in(call, 0), in(call, 1), w, true));
+}
+Tensors conv3d(const Call& call) {
+  conv_shape<3>(call);
+  ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), is_channels_first(call)),
+                             kernel_dims(call.input(1).shape()));
+  w.groups = in(call, 0).size(w.channels_first ? 1 : 4) / std::max<std::int64_t>(1, in(call, 1).size(3));
+  return one(conv_value(in(call, 0), in(call, 1), w, false));
+}
+
+// ---- gradients as operations of their own ---------------------------------------------------------------
+// input_sizes may name height and width only.
+Shape whole_input_sizes(const Call& call, const Shape& sizes, int spatial) {
+  const Shape &kernel = call.input(1).shape(), &dy = call.input(2).shape();
+  if (sizes.rank() != spatial || !kernel.known_rank() || !dy.known_rank()) return sizes;
+  const bool depthwise = call.name().starts_with("Depthwise");
+  return image_shape(dy[0], sizes.dims(), kernel[-2], is_channels_first(call) && !depthwise);
+}
+
+Shapes backprop_input_shape(const Call& call) {
+  const Shape sizes = shape_from_input(call, 0);
+  if (!sizes.known_rank()) return {Shape::unknown_rank()};
+  const int rank = call.input(2).shape().known_rank() ? call.input(2).rank() : 4;
+  Shape out = sizes.rank() == rank - 2 ? whole_input_sizes(call, sizes, rank - 2) : sizes;
+  const Shape& dy = call.input(2).shape();
+  if (out.rank() == rank && dy.known_rank() && out[0] == kUnknownDim) out[0] = dy[0];
+  if (out.rank() == rank && call.input(1).shape().known_rank()) {
+    std::int64_t& channels = out[is_channels_first(call) ? 1 : -1];
+    if (channels == kUnknownDim) channels = call.input(1).shape()[-2];
+  }
+  return {out};
+}
+
+Tensors backprop_input(const Call& call) {
+  const at::Tensor &kernel = in(call, 1), &dy = in(call, 2);
+  const int spatial = static_cast<int>(kernel.dim()) - 2;
+  const Shape sizes = whole_input_sizes(call, Shape(ints_in(call, 0)), spatial);
+  const bool first = is_channels_first(call), depthwise = call.name().starts_with("Depthwise");
+  if (sizes.rank() != spatial + 2 || dy.dim() != spatial + 2)
+    throw_invalid_argument(fmt::format("input_sizes and out_backprop must have {} axes", spatial + 2));
+  const ConvWindow w = plan_window(call, spatial_dims(sizes, first), kernel_dims(call.input(1).shape()));
+  const Ints given = spatial_dims(call.input(2).shape(), first);
+  if (w.output != given || dy.size(0) != sizes[0]) {
+    throw_invalid_argument(fmt::format("out_backprop has size {}, the sizes given make {}", Shape(given).to_string(),
+                                       Shape(w.output).to_string()));
+  }
+  if (!depthwise && dy.size(first ? 1 : -1) != kernel.size(-1)) {
+    throw_invalid_argument(
+        fmt::format("out_backprop has {} channels, the filter {}", dy.size(first ? 1 : -1), kernel.size(-1)));
+  }
+  const std::int64_t groups =
+      depthwise ? kernel.size(-2) : sizes[first ? 1 : -1] / std::max<std::int64_t>(1, kernel.size(-2));
+  if (dy.numel() == 0 || *sizes.num_elements() == 0) return one(at::zeros(sizes.dims(), dy.options()));
+  const auto as = compute_type(dy.scalar_type());
+  // LibTorch's gradient of a transposed convolution is laid out as its kernel, and must be contiguous.
+  const at::Tensor weights = (depthwise ? depthwise_kernel_in(kernel.to(as)) : kernel_in(kernel.to(as))).contiguous();
+  at::Tensor full = at::convolution(image_in(dy.to(as), first), weights, {}, w.strides, Ints(given.size(), 0),
+                                    w.dilations, true, Ints(given.size(), 0), groups);
+  Ints amounts;
+  for (int i = spatial - 1; i >= 0; --i) {
+    const auto n = static_cast<std::size_t>(i);
+    amounts.push_back(-w.before[n]);
+    amounts.push_back(w.input[n] + w.before[n] - full.size(i + 2));
+  }
+  full = at::constant_pad_nd(full, amounts);
+  return one(narrow_to(image_out(full, first), dy.scalar_type()));
+}
+
+Tensors backprop_filter(const Call& call) {
+  const at::Tensor &x = in(call, 0), &dy = in(call, 2);
+  const Shape sizes(ints_in(call, 1));
+  const bool first = is_channels_first(call), depthwise = call.name().starts_with("Depthwise");
+  ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), first), kernel_dims(sizes));
+  w.groups = depthwise ? sizes[-2] : x.size(first ? 1 : -1) / std::max<std::int64_t>(1, sizes[-2]);
+  if (dy.numel() == 0) return one(at::zeros(sizes.dims(), dy.options()));
+  const auto as = compute_type(dy.scalar_type());
+  const at::Tensor zeros = at::zeros(sizes.dims(), dy.options().dtype(as));
+  const at::Tensor weights = depthwise ? depthwise_kernel_in(zeros) : kernel_in(zeros);
+  const at::Tensor dk = std::get<1>(
+      at::convolution_backward(image_in(dy.to(as), first), pad_image(image_in(x.to(as), first), w.before, w.after),
+                               weights, at::OptionalIntArrayRef(), w.strides, Ints(w.before.size(), 0), w.dilations,
+                               false, Ints(w.before.size(), 0), w.groups, {false, true, false}));
+  if (depthwise)
+    return one(narrow_to(dk.reshape({sizes[2], sizes[3], sizes[0], sizes[1]}).permute({2, 3, 0, 1}).contiguous(),
+                         dy.scalar_type()));
+  Ints order;
+  for (std::int64_t i = 2; i < dk.dim(); ++i) order.push_back(i);
+  order.push_back(1), order.push_back(0);
+  return one(narrow_to(dk.permute(order).contiguous(), dy.scalar_type()));
+}
+
+}  // namespace
+
+std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu,
+                                          const Attrs& attrs) {
+  if (!x.is_value() || !kernel.is_value() || (bias.defined() && !bias.is_value())) return std::nullopt;
+  if (x.rank() != 4 || kernel.rank() != 4 || x.dtype() != DType::kFloat32 || kernel.dtype() != DType::kFloat32)
+    return std::nullopt;
+  if (bias.defined() && (bias.dtype() != DType::kFloat32 || bias.rank() != 1 || bias.dim(0) != kernel.dim(3)))
+    return std::nullopt;
+  static const Op& op = Table::instance().at("Conv2D");
+  const std::vector<Tensor> inputs = {x, kernel};
+  const Call call(*op.signature, inputs, attrs);
+  if (is_channels_first(call)) return std::nullopt;
+  conv_shape<2>(call);
+  ConvWindow w = plan_window(call, spatial_dims(x.shape(), false), kernel_dims(kernel.shape()));
+  if (!can_fuse(aten(x), aten(kernel), w)) return std::nullopt;
+  return wrap(fused_conv(aten(x), aten(kernel), bias.defined() ? aten(bias) : at::Tensor(), relu, std::move(w)));
+}
+
+void register_conv(Table& table) {
+  table.add("Conv2D", conv_shape<2>, conv2d);
+  table.add("DepthwiseConv2dNative", conv_shape<2>, depthwise);
+  table.add("Conv3D", conv_shape<3>, conv3d);
+  for (auto name : {"Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput"})
+    table.add(name, backprop_input_shape, backprop_input);
+  for (auto name : {"Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter"})
+    table.add(name, shape_of_input(1), backprop_filter);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,73 @@
+// Loops over float32 matrices and NHWC images: plain pointers, one thread, no LibTorch. Compiled twice (AVX2 and
+// AVX-512); direct_kernels() picks for this CPU. However the work is cut, each number comes out the same.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::ops {
+
+// A convolution or pooling window over one image; extents in elements.
+struct WindowGeometry {
+  std::int64_t height = 0, width = 0, channels = 0;  // of the input
+  std::int64_t window_h = 0, window_w = 0;
+  std::int64_t stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  std::int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
+  std::int64_t out_h = 0, out_w = 0, out_channels = 0;
+
+  std::int64_t padded_h() const { return height + pad_top + pad_bottom; }
+  std::int64_t padded_w() const { return width + pad_left + pad_right; }
+  bool padded() const { return pad_top || pad_left || pad_bottom || pad_right; }
+  std::int64_t taps() const { return window_h * window_w * channels; }
+  bool operator==(const WindowGeometry&) const = default;
+};
+
+// C = act(op(A) op(B) + bias), all row-major. op(A) is [rows, depth], op(B) [depth, columns]; strides are from row to
+// row of what is stored, so of [depth, rows] for a transposed A and of [columns, depth] for a transposed B.
+struct Product {
+  std::int64_t rows = 0, columns = 0, depth = 0;
+  const float* a = nullptr;
+  std::int64_t a_stride = 0;
+  bool transpose_a = false;
+  const float* b = nullptr;
+  std::int64_t b_stride = 0;
+  bool transpose_b = false;
+  const float* bias = nullptr;  // one for each column, or null
+  bool relu = false;
+  float* c = nullptr;
+  std::int64_t c_stride = 0;
+};
+
+struct DirectKernels {
+  std::int64_t panel;  // columns that are computed together
+  std::int64_t width;  // floats in a vector
+  // The rows and columns of C that are asked for; column_begin is a multiple of `panel`. depth must not be 0.
+  void (*matrix_product)(const Product& p, std::int64_t row_begin, std::int64_t row_end, std::int64_t column_begin,
+                         std::int64_t column_end);
+
+  // Floats of a packed matrix [depth, columns]; weights are packed once for all images.
+  std::int64_t (*packed_kernel_size)(std::int64_t depth, std::int64_t columns);
+  // The HWIO weights of `g`, as [taps, out_channels]; and those of the convolution that takes the gradient of its
+  // output to that of its input (of stride 1), as [window_h * window_w * out_channels, channels].
+  void (*pack_kernel)(const WindowGeometry& g, const float* kernel, float* packed);
+  void (*pack_flipped_kernel)(const WindowGeometry& g, const float* kernel, float* packed);
+  // One image with its border of zeros: [padded_h, padded_w, channels].
+  void (*pad_image)(const WindowGeometry& g, const float* x, float* padded);
+  // Rows row_begin … row_end of one image: y[oy, ox, :] = act(bias + sum over taps). `x` is padded; bias may be null.
+  void (*conv_forward)(const WindowGeometry& g, const float* x, const float* packed, const float* bias, bool relu,
+                       std::int64_t row_begin, std::int64_t row_end, float* y);
+  // One image: dk += x (padded) correlated with dy, which must be readable for width - 1 floats beyond its end unless
+  // out_channels is a multiple of width.
+  void (*conv_filter_gradient)(const WindowGeometry& g, const float* x, const float* dy, float* dk);
+  // `rows` rows of `channels`: dz = y > 0 ? dy : 0 (y null: dz is dy and not written); db += column sums (db may be
+  // null).
+  void (*relu_bias_gradient)(std::int64_t rows, std::int64_t channels, const float* y, const float* dy, float* dz,
+                             float* db);
+  // One image; which[i] is the winner's number in its window (first of equal ones; NaN never wins).
+  void (*max_pool_forward)(const WindowGeometry& g, const float* x, float* y, std::uint8_t* which);
+  // One image; dx is overwritten.
+  void (*max_pool_backward)(const WindowGeometry& g, const float* dy, const std::uint8_t* which, float* dx);
+};
+
+const DirectKernels& direct_kernels();
+
+}  // namespace lockstep::ops

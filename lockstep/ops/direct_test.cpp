@@ -1,0 +1,230 @@
+// Both builds of the loops against sums written out in double, over shapes drawn at random.
+#include "lockstep/ops/direct_internal.h"
+
+#include <atomic>
+#include <cmath>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::ops {
+
+extern const DirectKernels kDirect_avx2, kDirect_avx512;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+std::vector<const DirectKernels*> builds() {
+  std::vector<const DirectKernels*> all = {&kDirect_avx2};
+  if (&direct_kernels() == &kDirect_avx512) all.push_back(&kDirect_avx512);
+  return all;
+}
+
+class Draw {
+ public:
+  explicit Draw(unsigned seed) : engine_(seed) {}
+  std::int64_t number(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
+  }
+  Floats floats(std::int64_t count) {
+    std::uniform_real_distribution<float> values(-1, 1);
+    Floats out(static_cast<std::size_t>(count));
+    for (float& value : out) value = values(engine_);
+    return out;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+void expect_near(const Floats& got, const std::vector<double>& want, const char* what, int seed) {
+  ASSERT_GE(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i)
+    ASSERT_NEAR(got[i], want[i], 1e-4 * (1 + std::fabs(want[i]))) << what << " seed " << seed << " at " << i;
+}
+
+void check_product(const DirectKernels& loops, int seed) {
+  Draw draw(static_cast<unsigned>(seed));
+  Product p;
+  p.rows = draw.number(1, 40), p.columns = draw.number(1, 150), p.depth = draw.number(1, seed % 4 == 0 ? 600 : 60);
+  p.transpose_a = seed & 1, p.transpose_b = seed & 2, p.relu = seed & 4;
+  p.a_stride = (p.transpose_a ? p.rows : p.depth) + draw.number(0, 3),
+  p.b_stride = (p.transpose_b ? p.depth : p.columns) + draw.number(0, 3);
+  p.c_stride = p.columns;
+  const Floats a = draw.floats((p.transpose_a ? p.depth : p.rows) * p.a_stride),
+               b = draw.floats((p.transpose_b ? p.columns : p.depth) * p.b_stride);
+  const Floats bias = draw.floats(p.columns);
+  p.a = a.data(), p.b = b.data();
+  if (seed & 8) p.bias = bias.data();
+  std::vector<double> want;
+  for (std::int64_t i = 0; i < p.rows; ++i) {
+    for (std::int64_t j = 0; j < p.columns; ++j) {
+      double sum = p.bias ? bias[static_cast<std::size_t>(j)] : 0;
+      for (std::int64_t k = 0; k < p.depth; ++k) {
+        const double x = p.transpose_a ? a[static_cast<std::size_t>(k * p.a_stride + i)]
+                                       : a[static_cast<std::size_t>(i * p.a_stride + k)];
+        sum += x * (p.transpose_b ? b[static_cast<std::size_t>(j * p.b_stride + k)]
+                                  : b[static_cast<std::size_t>(k * p.b_stride + j)]);
+      }
+      want.push_back(p.relu ? std::max(sum, 0.0) : sum);
+    }
+  }
+  Floats whole(want.size()), parts(want.size());
+  p.c = whole.data();
+  loops.matrix_product(p, 0, p.rows, 0, p.columns);
+  expect_near(whole, want, "product", seed);
+  p.c = parts.data();
+  const std::int64_t half = p.rows / 2;
+  for (std::int64_t j = 0; j < p.columns; j += loops.panel) {
+    loops.matrix_product(p, half, p.rows, j, std::min(p.columns, j + loops.panel));
+    loops.matrix_product(p, 0, half, j, std::min(p.columns, j + loops.panel));
+  }
+  EXPECT_EQ(parts, whole) << "seed " << seed;
+}
+
+WindowGeometry draw_window(Draw& draw, bool stride) {
+  WindowGeometry g;
+  g.height = draw.number(6, 14), g.width = draw.number(6, 20), g.channels = draw.number(1, 40),
+  g.out_channels = draw.number(1, 80);
+  g.window_h = draw.number(1, 4), g.window_w = draw.number(1, 4);
+  if (stride) g.stride_h = draw.number(1, 2), g.stride_w = draw.number(1, 2);
+  g.dilation_h = draw.number(1, 2), g.dilation_w = draw.number(1, 2);
+  const std::int64_t reach_h = (g.window_h - 1) * g.dilation_h, reach_w = (g.window_w - 1) * g.dilation_w;
+  g.pad_top = draw.number(0, reach_h), g.pad_bottom = draw.number(0, reach_h), g.pad_left = draw.number(0, reach_w),
+  g.pad_right = draw.number(0, reach_w);
+  g.out_h = (g.padded_h() - reach_h - 1) / g.stride_h + 1, g.out_w = (g.padded_w() - reach_w - 1) / g.stride_w + 1;
+  return g;
+}
+
+// Calls each(input index, kernel index, output index) for all products of a convolution.
+template <typename Each>
+void for_each_product(const WindowGeometry& g, const Each& each) {
+  for (std::int64_t oy = 0; oy < g.out_h; ++oy)
+    for (std::int64_t ox = 0; ox < g.out_w; ++ox)
+      for (std::int64_t i = 0; i < g.window_h; ++i)
+        for (std::int64_t j = 0; j < g.window_w; ++j) {
+          const std::int64_t y = oy * g.stride_h + i * g.dilation_h - g.pad_top,
+                             x = ox * g.stride_w + j * g.dilation_w - g.pad_left;
+          if (y < 0 || y >= g.height || x < 0 || x >= g.width) continue;
+          for (std::int64_t c = 0; c < g.channels; ++c)
+            for (std::int64_t o = 0; o < g.out_channels; ++o)
+              each(static_cast<std::size_t>((y * g.width + x) * g.channels + c),
+                   static_cast<std::size_t>(((i * g.window_w + j) * g.channels + c) * g.out_channels + o),
+                   static_cast<std::size_t>((oy * g.out_w + ox) * g.out_channels + o));
+        }
+}
+
+Floats run_forward(const DirectKernels& loops, const WindowGeometry& g, const Floats& x, const Floats& packed,
+                   const float* bias, bool relu) {
+  Floats padded(static_cast<std::size_t>(g.padded_h() * g.padded_w() * g.channels)),
+      y(static_cast<std::size_t>(g.out_h * g.out_w * g.out_channels));
+  loops.pad_image(g, x.data(), padded.data());
+  const std::int64_t half = g.out_h / 2;
+  loops.conv_forward(g, padded.data(), packed.data(), bias, relu, half, g.out_h, y.data());
+  loops.conv_forward(g, padded.data(), packed.data(), bias, relu, 0, half, y.data());
+  return y;
+}
+
+void check_convolution(const DirectKernels& loops, int seed) {
+  Draw draw(static_cast<unsigned>(seed));
+  const WindowGeometry g = draw_window(draw, seed % 2 == 0);
+  const Floats x = draw.floats(g.height * g.width * g.channels), k = draw.floats(g.taps() * g.out_channels),
+               bias = draw.floats(g.out_channels);
+  Floats dy = draw.floats(g.out_h * g.out_w * g.out_channels);
+  std::vector<double> y(dy.size()), dx(x.size()), dk(k.size());
+  for_each_product(g, [&](std::size_t in, std::size_t tap, std::size_t out) {
+    y[out] += static_cast<double>(x[in]) * k[tap];
+    dx[in] += static_cast<double>(dy[out]) * k[tap];
+    dk[tap] += static_cast<double>(dy[out]) * x[in];
+  });
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = std::max(0.0, y[i] + bias[i % bias.size()]);
+  Floats packed(static_cast<std::size_t>(loops.packed_kernel_size(g.taps(), g.out_channels)));
+  loops.pack_kernel(g, k.data(), packed.data());
+  expect_near(run_forward(loops, g, x, packed, bias.data(), true), y, "forward", seed);
+
+  Floats padded(static_cast<std::size_t>(g.padded_h() * g.padded_w() * g.channels)), filter(k.size());
+  loops.pad_image(g, x.data(), padded.data());
+  Floats readable = dy;
+  for (std::int64_t i = 0; i < loops.width; ++i) readable.push_back(0);
+  loops.conv_filter_gradient(g, padded.data(), readable.data(), filter.data());
+  expect_near(filter, dk, "filter gradient", seed);
+
+  if (g.stride_h != 1 || g.stride_w != 1) return;
+  WindowGeometry f = g;
+  f.height = g.out_h, f.width = g.out_w, f.channels = g.out_channels, f.out_h = g.height, f.out_w = g.width,
+  f.out_channels = g.channels;
+  f.pad_top = (g.window_h - 1) * g.dilation_h - g.pad_top,
+  f.pad_bottom = (g.window_h - 1) * g.dilation_h - g.pad_bottom;
+  f.pad_left = (g.window_w - 1) * g.dilation_w - g.pad_left,
+  f.pad_right = (g.window_w - 1) * g.dilation_w - g.pad_right;
+  packed.assign(static_cast<std::size_t>(loops.packed_kernel_size(f.taps(), f.out_channels)), 0);
+  loops.pack_flipped_kernel(g, k.data(), packed.data());
+  expect_near(run_forward(loops, f, dy, packed, nullptr, false), dx, "image gradient", seed);
+}
+
+TEST(DirectLoops, MatrixProduct) {
+  for (const DirectKernels* loops : builds()) {
+    for (int seed = 0; seed < 160; ++seed) check_product(*loops, seed);
+  }
+}
+
+TEST(DirectLoops, Convolution) {
+  for (const DirectKernels* loops : builds()) {
+    for (int seed = 0; seed < 60; ++seed) check_convolution(*loops, seed);
+  }
+}
+
+// More weights than one block holds: channels are summed in several goes.
+TEST(DirectLoops, ConvolutionOfManyChannels) {
+  Draw draw(7);
+  WindowGeometry g;
+  g.height = 3, g.width = 7, g.channels = 300, g.window_h = g.window_w = 3, g.out_h = 1, g.out_w = 5,
+  g.out_channels = 70;
+  const Floats x = draw.floats(g.height * g.width * g.channels), k = draw.floats(g.taps() * g.out_channels);
+  std::vector<double> y(static_cast<std::size_t>(g.out_h * g.out_w * g.out_channels));
+  for_each_product(
+      g, [&](std::size_t in, std::size_t tap, std::size_t out) { y[out] += static_cast<double>(x[in]) * k[tap]; });
+  for (const DirectKernels* loops : builds()) {
+    Floats packed(static_cast<std::size_t>(loops->packed_kernel_size(g.taps(), g.out_channels)));
+    loops->pack_kernel(g, k.data(), packed.data());
+    expect_near(run_forward(*loops, g, x, packed, nullptr, false), y, "forward", 7);
+  }
+}
+
+TEST(ParallelFor, EveryNumberOnce) {
+  set_parallel_threads(4);
+  for (int round = 0; round < 2000; ++round) {
+    const std::int64_t count = 1 + round % 97;
+    std::vector<std::atomic<int>> seen(static_cast<std::size_t>(count));
+    parallel_for(0, count, 1 + round % 3, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) seen[static_cast<std::size_t>(i)].fetch_add(1);
+    });
+    for (const auto& times : seen) ASSERT_EQ(times.load(), 1) << "round " << round;
+  }
+  set_parallel_threads(0);
+}
+
+TEST(ParallelFor, LoopsWithinLoopsAndExceptions) {
+  set_parallel_threads(3);
+  std::atomic<int> sum{0};
+  parallel_for(0, 12, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      parallel_for(0, 10, 1, [&](std::int64_t from, std::int64_t to) { sum += static_cast<int>(to - from); });
+    }
+  });
+  EXPECT_EQ(sum.load(), 120);
+  const auto failing = [](std::int64_t begin, std::int64_t) {
+    if (begin == 0) throw std::runtime_error("of a piece");
+  };
+  EXPECT_THROW(parallel_for(0, 12, 1, failing), std::runtime_error);
+  EXPECT_NO_THROW(parallel_for(1, 12, 1, failing));
+  set_parallel_threads(0);
+}
+
+}  // namespace
+}  // namespace lockstep::ops

@@ -1,0 +1,312 @@
+// The operations that layers, losses, metrics and optimizers are written with: typed calls of the op table.
+//
+// Each function runs or records the TensorFlow operation of the same meaning (see call.h), so what is
+// written with them trains eagerly, builds functional models and traces into graphs. Shapes are
+// TensorFlow's (NHWC, HWIO). Binary operations broadcast as NumPy does and need equal dtypes, except that
+// a double beside a Tensor takes the Tensor's dtype. Axes may be negative.
+//
+// Errors are those of ops::call: InvalidArgument for shapes and dtypes that do not fit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::ops {
+
+using Ints = std::vector<std::int64_t>;
+// Which axes to reduce; nullopt: all of them.
+using Axes = std::optional<Ints>;
+
+// ---- values ------------------------------------------------------------------------------------------
+Tensor constant(double value, DType dtype);                             // a scalar
+Tensor constant_ints(const Ints& values, DType dtype = DType::kInt32);  // a vector
+Tensor fill(const Tensor& dims, const Tensor& value);
+Tensor zeros_like(const Tensor& x);
+Tensor ones_like(const Tensor& x);
+Tensor range(const Tensor& start, const Tensor& limit, const Tensor& delta);
+Tensor range(std::int64_t limit, DType dtype = DType::kInt32);  // 0 … limit-1
+Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num);
+Tensor identity(const Tensor& x);
+Tensor stop_gradient(const Tensor& x);
+
+// ---- arithmetic --------------------------------------------------------------------------------------
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);  // RealDiv for floating dtypes, else FloorDiv of integers
+Tensor floor_div(const Tensor& a, const Tensor& b);
+Tensor floor_mod(const Tensor& a, const Tensor& b);
+Tensor div_no_nan(const Tensor& a, const Tensor& b);  // 0 where b is 0
+Tensor mul_no_nan(const Tensor& a, const Tensor& b);  // 0 where b is 0
+Tensor pow(const Tensor& a, const Tensor& b);
+Tensor pow(const Tensor& a, double b);
+Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& a, double b);
+Tensor minimum(const Tensor& a, double b);
+Tensor squared_difference(const Tensor& a, const Tensor& b);
+Tensor xlogy(const Tensor& a, const Tensor& b);
+Tensor xdivy(const Tensor& a, const Tensor& b);
+Tensor atan2(const Tensor& y, const Tensor& x);
+Tensor add_n(const Tensors& values);
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);
+Tensor square(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor expm1(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);  // half to even
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor asin(const Tensor& x);
+Tensor acos(const Tensor& x);
+Tensor atan(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
+Tensor asinh(const Tensor& x);
+Tensor acosh(const Tensor& x);
+Tensor atanh(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor erfc(const Tensor& x);
+Tensor lgamma(const Tensor& x);
+Tensor digamma(const Tensor& x);
+Tensor clip_by_value(const Tensor& x, const Tensor& low, const Tensor& high);
+Tensor clip_by_value(const Tensor& x, double low, double high);
+Tensor cast(const Tensor& x, DType dtype);  // x itself when it has the dtype
+Tensor bitcast(const Tensor& x, DType dtype);
+
+Tensor operator+(const Tensor& a, const Tensor& b);
+Tensor operator-(const Tensor& a, const Tensor& b);
+Tensor operator*(const Tensor& a, const Tensor& b);
+Tensor operator/(const Tensor& a, const Tensor& b);
+Tensor operator+(const Tensor& a, double b);
+Tensor operator-(const Tensor& a, double b);
+Tensor operator*(const Tensor& a, double b);
+Tensor operator/(const Tensor& a, double b);
+Tensor operator+(double a, const Tensor& b);
+Tensor operator-(double a, const Tensor& b);
+Tensor operator*(double a, const Tensor& b);
+Tensor operator/(double a, const Tensor& b);
+Tensor operator-(const Tensor& x);
+
+// ---- comparison and logic ----------------------------------------------------------------------------
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor not_equal(const Tensor& a, const Tensor& b);
+Tensor less(const Tensor& a, const Tensor& b);
+Tensor less_equal(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);
+Tensor greater_equal(const Tensor& a, const Tensor& b);
+Tensor equal(const Tensor& a, double b);
+Tensor not_equal(const Tensor& a, double b);
+Tensor less(const Tensor& a, double b);
+Tensor less_equal(const Tensor& a, double b);
+Tensor greater(const Tensor& a, double b);
+Tensor greater_equal(const Tensor& a, double b);
+Tensor logical_and(const Tensor& a, const Tensor& b);
+Tensor logical_or(const Tensor& a, const Tensor& b);
+Tensor logical_not(const Tensor& x);
+Tensor is_nan(const Tensor& x);
+Tensor is_finite(const Tensor& x);
+Tensor is_inf(const Tensor& x);
+// SelectV2: elementwise `yes` where `condition` holds, broadcasting all three.
+Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no);
+Tensor where(const Tensor& condition);  // coordinates of the true elements, int64 [n, rank]
+
+// ---- shapes and pieces -------------------------------------------------------------------------------
+Tensor shape_of(const Tensor& x, DType dtype = DType::kInt32);  // a vector
+Tensor size_of(const Tensor& x, DType dtype = DType::kInt32);   // a scalar
+Tensor rank_of(const Tensor& x);
+// The extent of one axis as an int32 scalar; a constant when it is known.
+Tensor dim_of(const Tensor& x, int axis);
+Tensor reshape(const Tensor& x, const Ints& shape);    // at most one -1
+Tensor reshape(const Tensor& x, const Tensor& shape);  // int32 or int64 vector
+Tensor flatten(const Tensor& x);                       // [batch, rest]; the batch may be unknown
+Tensor transpose(const Tensor& x, const Ints& permutation);
+Tensor transpose(const Tensor& x);  // reverses all axes
+Tensor expand_dims(const Tensor& x, int axis);
+Tensor squeeze(const Tensor& x, const Ints& axes = {});  // none: every axis of extent 1
+Tensor broadcast_to(const Tensor& x, const Tensor& shape);
+Tensor broadcast_to(const Tensor& x, const Ints& shape);
+Tensor concat(const Tensors& values, int axis);
+Tensor stack(const Tensors& values, int axis = 0);  // Pack
+Tensors unstack(const Tensor& x, int axis = 0);     // Unpack; the extent must be known
+Tensors split(const Tensor& x, int num, int axis);
+Tensors split(const Tensor& x, const Ints& sizes, int axis);
+Tensor slice(const Tensor& x, const Ints& begin, const Ints& size);  // size -1: to the end
+Tensor slice(const Tensor& x, const Tensor& begin, const Tensor& size);
+
+// One entry of a NumPy-like index, for strided_slice.
+struct SliceSpec {
+  std::optional<std::int64_t> begin, end;  // absent: from the first, to the last
+  std::int64_t stride = 1;
+  enum class Kind { kRange, kIndex, kNewAxis, kEllipsis } kind = Kind::kRange;
+
+  static SliceSpec all() { return {}; }
+  static SliceSpec range(std::optional<std::int64_t> begin, std::optional<std::int64_t> end, std::int64_t stride = 1) {
+    return {begin, end, stride, Kind::kRange};
+  }
+  static SliceSpec at(std::int64_t index) { return {index, std::nullopt, 1, Kind::kIndex}; }
+  static SliceSpec new_axis() { return {std::nullopt, std::nullopt, 1, Kind::kNewAxis}; }
+  static SliceSpec ellipsis() { return {std::nullopt, std::nullopt, 1, Kind::kEllipsis}; }
+};
+Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index);
+// x[begin:end] of one axis; a missing end: to the last.
+Tensor slice_axis(const Tensor& x, int axis, std::optional<std::int64_t> begin, std::optional<std::int64_t> end,
+                  std::int64_t stride = 1);
+
+Tensor gather(const Tensor& params, const Tensor& indices, int axis = 0, int batch_dims = 0);
+Tensor gather_nd(const Tensor& params, const Tensor& indices);
+Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Tensor& shape);
+Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype = DType::kFloat32, int axis = -1);
+Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings, double value = 0);
+Tensor mirror_pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings,
+                  std::string_view mode);  // "REFLECT" or "SYMMETRIC"
+Tensor tile(const Tensor& x, const Ints& multiples);
+Tensor tile(const Tensor& x, const Tensor& multiples);
+Tensor reverse(const Tensor& x, const Ints& axes);
+Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes);
+Tensor matrix_band_part(const Tensor& x, std::int64_t lower, std::int64_t upper);
+
+// ---- reductions and scans ----------------------------------------------------------------------------
+Tensor reduce_sum(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor reduce_mean(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor reduce_max(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor reduce_min(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor reduce_prod(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor reduce_any(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor reduce_all(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+// As tf.reduce_logsumexp and tf.nn.moments compute them.
+Tensor reduce_logsumexp(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+struct Moments {
+  Tensor mean, variance;  // variance divides by n
+};
+Moments moments(const Tensor& x, const Axes& axes, bool keepdims = false);
+Tensor argmax(const Tensor& x, int axis, DType dtype = DType::kInt64);
+Tensor argmin(const Tensor& x, int axis, DType dtype = DType::kInt64);
+Tensor cumsum(const Tensor& x, int axis, bool exclusive = false, bool reverse = false);
+Tensor cumprod(const Tensor& x, int axis, bool exclusive = false, bool reverse = false);
+struct TopK {
+  Tensor values, indices;
+};
+TopK top_k(const Tensor& x, std::int64_t k, bool sorted = true);  // of the last axis; indices int32
+Tensor in_top_k(const Tensor& predictions, const Tensor& targets, std::int64_t k);
+Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);  // stable, int32
+Tensor bincount(const Tensor& x, std::int64_t size, const Tensor& weights = {}, bool binary = false);
+Tensor unsorted_segment_sum(const Tensor& data, const Tensor& ids, std::int64_t num_segments);
+
+// ---- linear algebra ----------------------------------------------------------------------------------
+// Of matrices; with more axes a batch of them (BatchMatMulV2, batch axes broadcast).
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+Tensor einsum(std::string_view equation, const Tensors& operands);  // spaces are removed; one or two operands
+// tf.tensordot(a, b, axes = 1) when the last axis of a meets the first of b.
+Tensor tensordot_last(const Tensor& a, const Tensor& b);
+
+// ---- neural networks ---------------------------------------------------------------------------------
+Tensor bias_add(const Tensor& x, const Tensor& bias, std::string_view data_format = "NHWC");  // or "NCHW"
+Tensor relu(const Tensor& x);
+Tensor relu6(const Tensor& x);
+Tensor leaky_relu(const Tensor& x, double alpha = 0.2);
+Tensor elu(const Tensor& x);
+Tensor selu(const Tensor& x);
+Tensor softplus(const Tensor& x);
+Tensor softsign(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor softmax(const Tensor& x, int axis = -1);
+Tensor log_softmax(const Tensor& x, int axis = -1);
+// Mean-free losses, one for each row: labels integers [n] and logits [n, classes]; the gradient flows to
+// logits only. Throws InvalidArgument for a label outside [0, classes).
+Tensor sparse_softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels);
+Tensor softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels);
+// max(x, 0) - x z + log(1 + exp(-|x|)), elementwise.
+Tensor sigmoid_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels);
+Tensor l2_loss(const Tensor& x);
+// x over its Euclidean length along the axes, at most x / epsilon (keras.ops.normalize).
+Tensor l2_normalize(const Tensor& x, const Axes& axes, double epsilon = 1e-7);
+
+// How a window moves over an image. `strides` and `dilations` name height and width.
+struct ConvOptions {
+  Ints strides = {1, 1};
+  std::string_view padding = "VALID";  // "VALID", "SAME" or "EXPLICIT"
+  Ints explicit_paddings = {};         // top, bottom, left, right for EXPLICIT
+  Ints dilations = {1, 1};
+  std::string_view data_format = "NHWC";  // or "NCHW"
+};
+// kernel [h, w, in / groups, out]; groups follow from the shapes.
+Tensor conv2d(const Tensor& x, const Tensor& kernel, const ConvOptions& options = {});
+// kernel [h, w, in, multiplier].
+Tensor depthwise_conv2d(const Tensor& x, const Tensor& kernel, const ConvOptions& options = {});
+// Conv2DBackpropInput: kernel [h, w, out, in]; `output_shape` is a whole shape (4 numbers).
+Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& output_shape,
+                        const ConvOptions& options = {});
+// Three spatial axes: strides and dilations of 3 numbers, formats "NDHWC" and "NCDHW".
+Tensor conv3d(const Tensor& x, const Tensor& kernel, const ConvOptions& options);
+
+struct PoolOptions {
+  Ints size = {2, 2};
+  Ints strides = {2, 2};
+  std::string_view padding = "VALID";
+  std::string_view data_format = "NHWC";
+};
+Tensor max_pool(const Tensor& x, const PoolOptions& options = {});
+Tensor avg_pool(const Tensor& x, const PoolOptions& options = {});
+Tensor max_pool3d(const Tensor& x, const PoolOptions& options);
+Tensor avg_pool3d(const Tensor& x, const PoolOptions& options);
+
+struct BatchNorm {
+  Tensor y, mean, variance;  // in training: statistics of the batch, variance with n - 1
+};
+// Over the channel axis of rank-4 images; in inference mean and variance are given.
+BatchNorm fused_batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const Tensor& mean,
+                           const Tensor& variance, double epsilon, bool training,
+                           std::string_view data_format = "NHWC");
+
+Tensor resize_bilinear(const Tensor& images, std::int64_t height, std::int64_t width);  // half-pixel centres
+Tensor resize_nearest(const Tensor& images, std::int64_t height, std::int64_t width);   // half-pixel centres
+
+// Composites that run as one kernel on values and record the plain operations. `activation` is "" or
+// "linear", "relu", "relu6", "sigmoid", "tanh", "elu", …: a name this page has. `bias` may be undefined.
+Tensor conv2d_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, std::string_view activation,
+                       const ConvOptions& options = {});
+// x [..., in], kernel [in, out].
+Tensor dense_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, std::string_view activation);
+// The activation of that name applied; throws InvalidArgument for an unknown one.
+Tensor activate(const Tensor& x, std::string_view activation);
+
+// ---- resources ---------------------------------------------------------------------------------------
+Tensor read_variable(const Tensor& handle, DType dtype);
+void assign_variable(const Tensor& handle, const Tensor& value);
+void assign_add_variable(const Tensor& handle, const Tensor& value);
+void assign_sub_variable(const Tensor& handle, const Tensor& value);
+
+// ---- random numbers: TensorFlow's Philox, see philox_internal.h -----------------------------------------------
+// `shape` and `seed` (two int32 or int64) are vectors; floating dtypes.
+Tensor stateless_random_uniform(const Tensor& shape, const Tensor& seed, DType dtype = DType::kFloat32);
+Tensor stateless_random_normal(const Tensor& shape, const Tensor& seed, DType dtype = DType::kFloat32);
+Tensor stateless_truncated_normal(const Tensor& shape, const Tensor& seed, DType dtype = DType::kFloat32);
+Tensor stateless_random_uniform_int(const Tensor& shape, const Tensor& seed, const Tensor& low, const Tensor& high);
+Tensor stateless_random_full_int(const Tensor& shape, const Tensor& seed, DType dtype = DType::kInt32);
+
+}  // namespace lockstep::ops
+
+// Operators are found on Tensor by name lookup.
+namespace lockstep {
+using ops::operator+;
+using ops::operator-;
+using ops::operator*;
+using ops::operator/;
+}  // namespace lockstep

@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep::ops {
+namespace {
+
+int whole_axis(const Tensor& x, int axis, const char* what) {
+  if (!x.shape().known_rank()) throw_invalid_argument(fmt::format("{}: the rank must be known", what));
+  const int positive = axis < 0 ? axis + x.rank() : axis;
+  if (positive < 0 || positive >= x.rank()) {
+    throw_invalid_argument(fmt::format("{}: axis {} of shape {}", what, axis, x.shape().to_string()));
+  }
+  return positive;
+}
+
+Tensor paddings_tensor(const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings) {
+  std::vector<std::int32_t> flat;
+  for (const auto& [before, after] : paddings) {
+    flat.push_back(static_cast<std::int32_t>(before));
+    flat.push_back(static_cast<std::int32_t>(after));
+  }
+  return Tensor::from_vector(flat, Shape{static_cast<std::int64_t>(paddings.size()), 2});
+}
+
+}  // namespace
+
+Tensor fill(const Tensor& dims, const Tensor& value) { return call1("Fill", {dims, value}); }
+
+Tensor range(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  return call1("Range", {start, limit, delta});
+}
+Tensor range(std::int64_t limit, DType dtype) {
+  return range(constant(0, dtype), constant(static_cast<double>(limit), dtype), constant(1, dtype));
+}
+Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num) {
+  return call1("LinSpace", {start, stop, constant(static_cast<double>(num), DType::kInt32)});
+}
+
+Tensor shape_of(const Tensor& x, DType dtype) {
+  if (x.shape().fully_known()) return constant_ints(x.shape().dims(), dtype);
+  return call1("Shape", {x}, {{"out_type", dtype}});
+}
+Tensor size_of(const Tensor& x, DType dtype) {
+  if (auto count = x.shape().num_elements()) return constant(static_cast<double>(*count), dtype);
+  return call1("Size", {x}, {{"out_type", dtype}});
+}
+Tensor rank_of(const Tensor& x) {
+  if (x.shape().known_rank()) return constant(x.rank(), DType::kInt32);
+  return call1("Rank", {x});
+}
+Tensor dim_of(const Tensor& x, int axis) {
+  axis = whole_axis(x, axis, "dim_of");
+  if (x.dim(axis) != kUnknownDim) return constant(static_cast<double>(x.dim(axis)), DType::kInt32);
+  return strided_slice(shape_of(x), {SliceSpec::at(axis)});
+}
+
+Tensor reshape(const Tensor& x, const Ints& shape) { return call1("Reshape", {x, constant_ints(shape)}); }
+Tensor reshape(const Tensor& x, const Tensor& shape) { return call1("Reshape", {x, shape}); }
+
+Tensor flatten(const Tensor& x) {
+  Ints shape = {-1, 1};
+  for (int i = 1; i < x.rank(); ++i) {
+    if (x.dim(i) == kUnknownDim) return reshape(x, stack({dim_of(x, 0), constant(-1, DType::kInt32)}));
+    shape[1] *= x.dim(i);
+  }
+  if (x.rank() > 0 && x.dim(0) != kUnknownDim) shape[0] = x.dim(0);
+  return reshape(x, shape);
+}
+
+Tensor transpose(const Tensor& x, const Ints& permutation) {
+  return call1("Transpose", {x, constant_ints(permutation)});
+}
+Tensor transpose(const Tensor& x) {
+  Ints permutation(static_cast<std::size_t>(x.rank()));
+  std::iota(permutation.rbegin(), permutation.rend(), 0);
+  return transpose(x, permutation);
+}
+Tensor expand_dims(const Tensor& x, int axis) { return call1("ExpandDims", {x, constant(axis, DType::kInt32)}); }
+Tensor squeeze(const Tensor& x, const Ints& axes) { return call1("Squeeze", {x}, {{"squeeze_dims", axes}}); }
+Tensor broadcast_to(const Tensor& x, const Tensor& shape) { return call1("BroadcastTo", {x, shape}); }
+Tensor broadcast_to(const Tensor& x, const Ints& shape) { return broadcast_to(x, constant_ints(shape)); }
+
+Tensor concat(const Tensors& values, int axis) {
+  if (values.size() == 1) return values[0];
+  Tensors inputs = values;
+  inputs.push_back(constant(axis, DType::kInt32));
+  return call1("ConcatV2", inputs);
+}
+Tensor stack(const Tensors& values, int axis) {
+  return call1("Pack", values, {{"axis", static_cast<std::int64_t>(axis)}});
+}
+Tensors unstack(const Tensor& x, int axis) {
+  const std::int64_t num = x.dim(whole_axis(x, axis, "unstack"));
+  if (num == kUnknownDim) throw_invalid_argument("unstack: the extent of the axis must be known");
+  return call("Unpack", {x}, {{"num", num}, {"axis", static_cast<std::int64_t>(axis)}});
+}
+Tensors split(const Tensor& x, int num, int axis) {
+  return call("Split", {constant(axis, DType::kInt32), x}, {{"num_split", static_cast<std::int64_t>(num)}});
+}
+Tensors split(const Tensor& x, const Ints& sizes, int axis) {
+  return call("SplitV", {x, constant_ints(sizes), constant(axis, DType::kInt32)},
+              {{"num_split", static_cast<std::int64_t>(sizes.size())}});
+}
+Tensor slice(const Tensor& x, const Ints& begin, const Ints& size) {
+  return slice(x, constant_ints(begin), constant_ints(size));
+}
+Tensor slice(const Tensor& x, const Tensor& begin, const Tensor& size) { return call1("Slice", {x, begin, size}); }
+
+Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
+  Ints begin, end, strides;
+  std::int64_t begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, shrink_mask = 0;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const SliceSpec& spec = index[i];
+    const std::int64_t bit = std::int64_t{1} << i;
+    begin.push_back(spec.begin.value_or(0));
+    end.push_back(spec.end.value_or(0));
+    strides.push_back(spec.stride);
+    switch (spec.kind) {
+      case SliceSpec::Kind::kRange:
+        if (!spec.begin) begin_mask |= bit;
+        if (!spec.end) end_mask |= bit;
+        break;
+      case SliceSpec::Kind::kIndex:
+        shrink_mask |= bit;
+        end.back() = begin.back() + 1;
+        break;
+      case SliceSpec::Kind::kNewAxis: new_axis_mask |= bit; break;
+      case SliceSpec::Kind::kEllipsis: ellipsis_mask |= bit; break;
+    }
+  }
+  return call1("StridedSlice", {x, constant_ints(begin), constant_ints(end), constant_ints(strides)},
+               {{"begin_mask", begin_mask},
+                {"end_mask", end_mask},
+                {"ellipsis_mask", ellipsis_mask},
+                {"new_axis_mask", new_axis_mask},
+                {"shrink_axis_mask", shrink_mask}});
+}
+
+Tensor slice_axis(const Tensor& x, int axis, std::optional<std::int64_t> begin, std::optional<std::int64_t> end,
+                  std::int64_t stride) {
+  std::vector<SliceSpec> index(static_cast<std::size_t>(whole_axis(x, axis, "slice")), SliceSpec::all());
+  index.push_back(SliceSpec::range(begin, end, stride));
+  return strided_slice(x, index);
+}
+
+Tensor gather(const Tensor& params, const Tensor& indices, int axis, int batch_dims) {
+  return call1("GatherV2", {params, indices, constant(axis, DType::kInt32)},
+               {{"batch_dims", static_cast<std::int64_t>(batch_dims)}});
+}
+Tensor gather_nd(const Tensor& params, const Tensor& indices) { return call1("GatherNd", {params, indices}); }
+Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Tensor& shape) {
+  return call1("ScatterNd", {indices, updates, shape});
+}
+Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype, int axis) {
+  return call1("OneHot",
+               {indices, constant(static_cast<double>(depth), DType::kInt32), constant(1, dtype), constant(0, dtype)},
+               {{"axis", static_cast<std::int64_t>(axis)}});
+}
+Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings, double value) {
+  if (value == 0) return call1("Pad", {x, paddings_tensor(paddings)});
+  return call1("PadV2", {x, paddings_tensor(paddings), constant(value, x.dtype())});
+}
+Tensor mirror_pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings,
+                  std::string_view mode) {
+  return call1("MirrorPad", {x, paddings_tensor(paddings)}, {{"mode", std::string(mode)}});
+}
+Tensor tile(const Tensor& x, const Ints& multiples) { return tile(x, constant_ints(multiples)); }
+Tensor tile(const Tensor& x, const Tensor& multiples) { return call1("Tile", {x, multiples}); }
+Tensor reverse(const Tensor& x, const Ints& axes) { return call1("ReverseV2", {x, constant_ints(axes)}); }
+Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes) {
+  return call1("Roll", {x, constant_ints(shifts), constant_ints(axes)});
+}
+Tensor matrix_band_part(const Tensor& x, std::int64_t lower, std::int64_t upper) {
+  return call1("MatrixBandPart", {x, constant(static_cast<double>(lower), DType::kInt64),
+                                  constant(static_cast<double>(upper), DType::kInt64)});
+}
+
+Tensor argsort(const Tensor& x, int axis, bool descending) {
+  axis = whole_axis(x, axis, "argsort");
+  if (x.dim(axis) == kUnknownDim) throw_invalid_argument("argsort: the extent of the axis must be known");
+  Ints permutation(static_cast<std::size_t>(x.rank()));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[static_cast<std::size_t>(axis)], permutation.back());
+  const bool last = axis == x.rank() - 1;
+  Tensor y = last ? x : transpose(x, permutation);
+  // Ascending: TopK of the negated values keeps the order of equal ones. Negating an integer's minimum
+  // overflows, so -1 - x takes its place there.
+  if (!descending) y = is_integer(x.dtype()) ? sub(constant(-1, x.dtype()), y) : neg(y);
+  const Tensor indices = top_k(y, x.dim(axis)).indices;
+  return last ? indices : transpose(indices, permutation);
+}
+
+Tensor sort(const Tensor& x, int axis, bool descending) {
+  axis = whole_axis(x, axis, "sort");
+  const Tensor order = argsort(x, axis, descending);
+  if (axis == x.rank() - 1) return gather(x, order, axis, axis);
+  Ints permutation(static_cast<std::size_t>(x.rank()));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[static_cast<std::size_t>(axis)], permutation.back());
+  const Tensor sorted = gather(transpose(x, permutation), transpose(order, permutation), x.rank() - 1, x.rank() - 1);
+  return transpose(sorted, permutation);
+}
+
+}  // namespace lockstep::ops

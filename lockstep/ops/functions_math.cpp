@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep::ops {
+namespace {
+
+// The number as a scalar beside `other`.
+Tensor beside(const Tensor& other, double value) {
+  if (!other.defined()) throw_invalid_argument("arithmetic on an undefined tensor");
+  return Tensor::scalar(value, other.dtype());
+}
+
+// All axes of x, as a tensor when the rank is not known.
+Tensor axes_tensor(const Tensor& x, const Axes& axes) {
+  if (axes) return constant_ints(*axes);
+  if (!x.shape().known_rank()) return range(constant(0, DType::kInt32), rank_of(x), constant(1, DType::kInt32));
+  Ints all;
+  for (int i = 0; i < x.rank(); ++i) all.push_back(i);
+  return constant_ints(all);
+}
+
+Tensor reduce(std::string_view name, const Tensor& x, const Axes& axes, bool keepdims) {
+  return call1(name, {x, axes_tensor(x, axes)}, {{"keep_dims", keepdims}});
+}
+
+}  // namespace
+
+Tensor constant(double value, DType dtype) { return Tensor::scalar(value, dtype); }
+
+Tensor constant_ints(const Ints& values, DType dtype) {
+  if (dtype == DType::kInt64) return Tensor::from_vector(values);
+  return Tensor::from_vector(std::vector<std::int32_t>(values.begin(), values.end()));
+}
+
+#define LOCKSTEP_UNARY(function, op) \
+  Tensor function(const Tensor& x) { return call1(op, {x}); }
+LOCKSTEP_UNARY(zeros_like, "ZerosLike")
+LOCKSTEP_UNARY(ones_like, "OnesLike")
+LOCKSTEP_UNARY(identity, "Identity")
+LOCKSTEP_UNARY(stop_gradient, "StopGradient")
+LOCKSTEP_UNARY(neg, "Neg")
+LOCKSTEP_UNARY(abs, "Abs")
+LOCKSTEP_UNARY(sign, "Sign")
+LOCKSTEP_UNARY(square, "Square")
+LOCKSTEP_UNARY(sqrt, "Sqrt")
+LOCKSTEP_UNARY(rsqrt, "Rsqrt")
+LOCKSTEP_UNARY(reciprocal, "Reciprocal")
+LOCKSTEP_UNARY(exp, "Exp")
+LOCKSTEP_UNARY(expm1, "Expm1")
+LOCKSTEP_UNARY(log, "Log")
+LOCKSTEP_UNARY(log1p, "Log1p")
+LOCKSTEP_UNARY(floor, "Floor")
+LOCKSTEP_UNARY(ceil, "Ceil")
+LOCKSTEP_UNARY(round, "Round")
+LOCKSTEP_UNARY(sin, "Sin")
+LOCKSTEP_UNARY(cos, "Cos")
+LOCKSTEP_UNARY(tan, "Tan")
+LOCKSTEP_UNARY(asin, "Asin")
+LOCKSTEP_UNARY(acos, "Acos")
+LOCKSTEP_UNARY(atan, "Atan")
+LOCKSTEP_UNARY(sinh, "Sinh")
+LOCKSTEP_UNARY(cosh, "Cosh")
+LOCKSTEP_UNARY(asinh, "Asinh")
+LOCKSTEP_UNARY(acosh, "Acosh")
+LOCKSTEP_UNARY(atanh, "Atanh")
+LOCKSTEP_UNARY(erf, "Erf")
+LOCKSTEP_UNARY(erfc, "Erfc")
+LOCKSTEP_UNARY(lgamma, "Lgamma")
+LOCKSTEP_UNARY(digamma, "Digamma")
+LOCKSTEP_UNARY(logical_not, "LogicalNot")
+LOCKSTEP_UNARY(is_nan, "IsNan")
+LOCKSTEP_UNARY(is_finite, "IsFinite")
+LOCKSTEP_UNARY(is_inf, "IsInf")
+LOCKSTEP_UNARY(where, "Where")
+LOCKSTEP_UNARY(l2_loss, "L2Loss")
+LOCKSTEP_UNARY(operator-, "Neg")
+#undef LOCKSTEP_UNARY
+
+#define LOCKSTEP_BINARY(function, op) \
+  Tensor function(const Tensor& a, const Tensor& b) { return call1(op, {a, b}); }
+#define LOCKSTEP_BINARY_NUMBER(function, op) \
+  LOCKSTEP_BINARY(function, op)              \
+  Tensor function(const Tensor& a, double b) { return call1(op, {a, beside(a, b)}); }
+LOCKSTEP_BINARY(add, "AddV2")
+LOCKSTEP_BINARY(sub, "Sub")
+LOCKSTEP_BINARY(mul, "Mul")
+LOCKSTEP_BINARY(floor_div, "FloorDiv")
+LOCKSTEP_BINARY(floor_mod, "FloorMod")
+LOCKSTEP_BINARY(div_no_nan, "DivNoNan")
+LOCKSTEP_BINARY(mul_no_nan, "MulNoNan")
+LOCKSTEP_BINARY_NUMBER(pow, "Pow")
+LOCKSTEP_BINARY_NUMBER(maximum, "Maximum")
+LOCKSTEP_BINARY_NUMBER(minimum, "Minimum")
+LOCKSTEP_BINARY(squared_difference, "SquaredDifference")
+LOCKSTEP_BINARY(xlogy, "Xlogy")
+LOCKSTEP_BINARY(xdivy, "Xdivy")
+LOCKSTEP_BINARY(atan2, "Atan2")
+LOCKSTEP_BINARY_NUMBER(equal, "Equal")
+LOCKSTEP_BINARY_NUMBER(not_equal, "NotEqual")
+LOCKSTEP_BINARY_NUMBER(less, "Less")
+LOCKSTEP_BINARY_NUMBER(less_equal, "LessEqual")
+LOCKSTEP_BINARY_NUMBER(greater, "Greater")
+LOCKSTEP_BINARY_NUMBER(greater_equal, "GreaterEqual")
+LOCKSTEP_BINARY(logical_and, "LogicalAnd")
+LOCKSTEP_BINARY(logical_or, "LogicalOr")
+#undef LOCKSTEP_BINARY_NUMBER
+#undef LOCKSTEP_BINARY
+
+Tensor div(const Tensor& a, const Tensor& b) { return call1(is_integer(a.dtype()) ? "FloorDiv" : "RealDiv", {a, b}); }
+
+Tensor add_n(const Tensors& values) {
+  if (values.size() == 1) return values[0];
+  return call1("AddN", values);
+}
+
+Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator+(const Tensor& a, double b) { return add(a, beside(a, b)); }
+Tensor operator-(const Tensor& a, double b) { return sub(a, beside(a, b)); }
+Tensor operator*(const Tensor& a, double b) { return mul(a, beside(a, b)); }
+Tensor operator/(const Tensor& a, double b) { return div(a, beside(a, b)); }
+Tensor operator+(double a, const Tensor& b) { return add(beside(b, a), b); }
+Tensor operator-(double a, const Tensor& b) { return sub(beside(b, a), b); }
+Tensor operator*(double a, const Tensor& b) { return mul(beside(b, a), b); }
+Tensor operator/(double a, const Tensor& b) { return div(beside(b, a), b); }
+
+Tensor clip_by_value(const Tensor& x, const Tensor& low, const Tensor& high) {
+  return call1("ClipByValue", {x, low, high});
+}
+Tensor clip_by_value(const Tensor& x, double low, double high) {
+  return clip_by_value(x, beside(x, low), beside(x, high));
+}
+
+Tensor cast(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return call1("Cast", {x}, {{"DstT", dtype}});
+}
+Tensor bitcast(const Tensor& x, DType dtype) { return call1("Bitcast", {x}, {{"type", dtype}}); }
+
+Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no) {
+  return call1("SelectV2", {condition, yes, no});
+}
+
+Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Sum", x, axes, keepdims); }
+Tensor reduce_mean(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Mean", x, axes, keepdims); }
+Tensor reduce_max(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Max", x, axes, keepdims); }
+Tensor reduce_min(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Min", x, axes, keepdims); }
+Tensor reduce_prod(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Prod", x, axes, keepdims); }
+Tensor reduce_any(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Any", x, axes, keepdims); }
+Tensor reduce_all(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("All", x, axes, keepdims); }
+
+Tensor reduce_logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
+  const Tensor raw = reduce_max(x, axes, true);
+  const Tensor highest = stop_gradient(where(is_finite(raw), raw, zeros_like(raw)));
+  const Tensor sums = log(reduce_sum(exp(x - highest), axes, true)) + highest;
+  if (keepdims) return sums;
+  if (axes) return squeeze(sums, *axes);
+  return reshape(sums, Ints{});
+}
+
+Moments moments(const Tensor& x, const Axes& axes, bool keepdims) {
+  const bool small = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBFloat16;
+  const Tensor y = small ? cast(x, DType::kFloat32) : x;
+  Tensor mean = reduce_mean(y, axes, true);
+  Tensor variance = reduce_mean(squared_difference(y, stop_gradient(mean)), axes, true);
+  if (!keepdims) {
+    mean = axes ? squeeze(mean, *axes) : reshape(mean, Ints{});
+    variance = axes ? squeeze(variance, *axes) : reshape(variance, Ints{});
+  }
+  return {cast(mean, x.dtype()), cast(variance, x.dtype())};
+}
+
+Tensor argmax(const Tensor& x, int axis, DType dtype) {
+  return call1("ArgMax", {x, constant(axis, DType::kInt32)}, {{"output_type", dtype}});
+}
+Tensor argmin(const Tensor& x, int axis, DType dtype) {
+  return call1("ArgMin", {x, constant(axis, DType::kInt32)}, {{"output_type", dtype}});
+}
+Tensor cumsum(const Tensor& x, int axis, bool exclusive, bool reverse) {
+  return call1("Cumsum", {x, constant(axis, DType::kInt32)}, {{"exclusive", exclusive}, {"reverse", reverse}});
+}
+Tensor cumprod(const Tensor& x, int axis, bool exclusive, bool reverse) {
+  return call1("Cumprod", {x, constant(axis, DType::kInt32)}, {{"exclusive", exclusive}, {"reverse", reverse}});
+}
+
+TopK top_k(const Tensor& x, std::int64_t k, bool sorted) {
+  Tensors out = call("TopKV2", {x, constant(static_cast<double>(k), DType::kInt32)}, {{"sorted", sorted}});
+  return {out[0], out[1]};
+}
+Tensor in_top_k(const Tensor& predictions, const Tensor& targets, std::int64_t k) {
+  return call1("InTopKV2", {predictions, targets, constant(static_cast<double>(k), targets.dtype())});
+}
+
+Tensor bincount(const Tensor& x, std::int64_t size, const Tensor& weights, bool binary) {
+  const Tensor w = weights.defined() ? weights : Tensor::zeros(Shape{0}, DType::kFloat32);
+  return call1("DenseBincount", {x, constant(static_cast<double>(size), x.dtype()), w}, {{"binary_output", binary}});
+}
+Tensor unsorted_segment_sum(const Tensor& data, const Tensor& ids, std::int64_t num_segments) {
+  return call1("UnsortedSegmentSum", {data, ids, constant(static_cast<double>(num_segments), DType::kInt32)});
+}
+
+Tensor l2_normalize(const Tensor& x, const Axes& axes, double epsilon) {
+  return mul(x, minimum(rsqrt(reduce_sum(square(x), axes, true)), 1.0 / epsilon));
+}
+
+}  // namespace lockstep::ops

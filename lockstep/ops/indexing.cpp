@@ -1,0 +1,580 @@
+// Slices, gathers, scatters and what finds elements.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/slice_gradients_internal.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep::ops {
+namespace {
+
+template <typename F>
+Tensors rearrange(const Call& call, int i, const F& f) {
+  const Tensor& x = call.input(i);
+  if (x.dtype() != DType::kString) return one(f(aten(x)));
+  const at::Tensor order = f(at::arange(x.num_elements()).view(x.shape().dims())).contiguous();
+  std::vector<std::string> out;
+  for (std::int64_t at : ints_of(order)) out.push_back(x.string_values()[static_cast<std::size_t>(at)]);
+  return {Tensor::strings(std::move(out), Shape(order.sizes().vec()))};
+}
+
+// ---- StridedSlice --------------------------------------------------------------------------------------
+struct Cut {
+  enum { kSlice, kIndex, kNewAxis } kind = kSlice;
+  int axis = 0;
+  std::int64_t begin = 0, stride = 1, count = kUnknownDim;
+};
+
+struct Masks {
+  std::int64_t begin, end, ellipsis, new_axis, shrink;
+};
+
+std::int64_t clamp_index(std::int64_t index, std::int64_t size, std::int64_t stride) {
+  if (index < 0) index += size;
+  return std::clamp<std::int64_t>(index, stride > 0 ? 0 : -1, stride > 0 ? size : size - 1);
+}
+
+Cut range_cut(int axis, std::int64_t size, std::int64_t begin, std::int64_t end, std::int64_t stride, bool first,
+              bool last) {
+  if (stride == 0) throw_invalid_argument(fmt::format("strides[{}] must not be 0", axis));
+  Cut cut{Cut::kSlice, axis, 0, stride, kUnknownDim};
+  if (size == kUnknownDim) {
+    if (first && last && stride == 1) return cut;
+    return cut;
+  }
+  const std::int64_t from = first ? (stride > 0 ? 0 : size - 1) : clamp_index(begin, size, stride);
+  const std::int64_t to = last ? (stride > 0 ? size : -1) : clamp_index(end, size, stride);
+  cut.begin = from;
+  cut.count = stride > 0 ? std::max<std::int64_t>(0, (to - from + stride - 1) / stride)
+                         : std::max<std::int64_t>(0, (from - to - stride - 1) / -stride);
+  return cut;
+}
+
+Cut index_cut(int axis, std::int64_t size, std::int64_t begin, std::int64_t stride) {
+  if (stride <= 0) throw_invalid_argument("only stride 1 is allowed where an axis is indexed");
+  const std::int64_t at = begin < 0 && size != kUnknownDim ? begin + size : begin;
+  if (size != kUnknownDim && (at < 0 || at >= size)) {
+    throw_invalid_argument(fmt::format("slice index {} of dimension {} out of bounds", begin, axis));
+  }
+  return {Cut::kIndex, axis, at, 1, 1};
+}
+
+std::vector<Cut> plan_cuts(const Shape& x, const Ints& begin, const Ints& end, const Ints& strides,
+                           const Masks& masks) {
+  const int specs = static_cast<int>(begin.size());
+  if (end.size() != begin.size() || strides.size() != begin.size())
+    throw_invalid_argument("begin, end and strides differ in length");
+  const auto bit = [](std::int64_t mask, int i) { return (mask >> i & 1) != 0; };
+  int ellipses = 0, eaten = 0;
+  for (int i = 0; i < specs; ++i) {
+    if (bit(masks.ellipsis, i)) {
+      ++ellipses;
+    } else if (!bit(masks.new_axis, i)) {
+      ++eaten;
+    }
+  }
+  if (ellipses > 1) throw_invalid_argument("multiple ellipses in a slice");
+  if (eaten > x.rank())
+    throw_invalid_argument(fmt::format("index out of range: {} slices of a tensor of rank {}", eaten, x.rank()));
+  std::vector<Cut> cuts;
+  int axis = 0;
+  for (int i = 0; i < specs; ++i) {
+    const auto n = static_cast<std::size_t>(i);
+    if (bit(masks.ellipsis, i)) {
+      for (int whole = x.rank() - eaten; whole > 0; --whole, ++axis)
+        cuts.push_back(range_cut(axis, x[axis], 0, 0, 1, true, true));
+    } else if (bit(masks.new_axis, i)) {
+      cuts.push_back({Cut::kNewAxis, axis, 0, 1, 1});
+    } else if (bit(masks.shrink, i)) {
+      cuts.push_back(index_cut(axis, x[axis], begin[n], strides[n]));
+      ++axis;
+    } else {
+      cuts.push_back(range_cut(axis, x[axis], begin[n], end[n], strides[n], bit(masks.begin, i), bit(masks.end, i)));
+      ++axis;
+    }
+  }
+  for (; axis < x.rank(); ++axis) cuts.push_back(range_cut(axis, x[axis], 0, 0, 1, true, true));
+  return cuts;
+}
+
+Masks masks_of(const Call& call) {
+  return {call.attr<std::int64_t>("begin_mask"), call.attr<std::int64_t>("end_mask"),
+          call.attr<std::int64_t>("ellipsis_mask"), call.attr<std::int64_t>("new_axis_mask"),
+          call.attr<std::int64_t>("shrink_axis_mask")};
+}
+
+Shapes strided_slice_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  if (!x.known_rank()) return {Shape::unknown_rank()};
+  auto begin = known_ints(call, 1), end = known_ints(call, 2);
+  const auto strides = known_ints(call, 3);
+  const Shape& specs = call.input(1).shape();
+  if (!strides || !specs.known_rank() || specs.rank() != 1 || specs[0] < 0) return {Shape::unknown_rank()};
+  const bool exact = begin && end;
+  Masks masks = masks_of(call);
+  const Ints nothing(static_cast<std::size_t>(specs[0]), 0);
+  Shape out;
+  const auto cuts = plan_cuts(exact ? x : Shape(Ints(x.dims().size(), kUnknownDim)), begin.value_or(nothing),
+                              end.value_or(nothing), *strides, masks);
+  for (const Cut& cut : cuts) {
+    if (cut.kind == Cut::kIndex) continue;
+    out.push_back(cut.kind == Cut::kNewAxis ? 1 : cut.count);
+  }
+  return {out};
+}
+
+at::Tensor apply_cuts(at::Tensor x, const std::vector<Cut>& cuts) {
+  std::int64_t axis = 0;
+  for (const Cut& cut : cuts) {
+    if (cut.kind == Cut::kNewAxis) {
+      x = x.unsqueeze(axis++);
+    } else if (cut.kind == Cut::kIndex) {
+      x = x.select(axis, cut.begin);
+    } else {
+      if (cut.count == 0) {
+        x = x.slice(axis, 0, 0);
+      } else if (cut.stride > 0) {
+        const bool whole = cut.begin == 0 && cut.stride == 1 && cut.count == x.size(axis);
+        if (!whole) x = x.slice(axis, cut.begin, cut.begin + (cut.count - 1) * cut.stride + 1, cut.stride);
+      } else {
+        const std::int64_t lowest = cut.begin + (cut.count - 1) * cut.stride;
+        x = x.slice(axis, lowest, cut.begin + 1, -cut.stride).flip(axis);
+      }
+      ++axis;
+    }
+  }
+  return x;
+}
+
+Tensors strided_slice(const Call& call) {
+  const auto cuts =
+      plan_cuts(call.input(0).shape(), ints_in(call, 1), ints_in(call, 2), ints_in(call, 3), masks_of(call));
+  return rearrange(call, 0, [&](const at::Tensor& x) { return apply_cuts(x, cuts); });
+}
+
+// The gradient of StridedSlice: dy put where the slice was, zeros elsewhere.
+Tensors strided_slice_grad(const Call& call) {
+  const Shape shape(ints_in(call, 0));
+  const auto cuts = plan_cuts(shape, ints_in(call, 1), ints_in(call, 2), ints_in(call, 3), masks_of(call));
+  const at::Tensor& dy = in(call, 4);
+  at::Tensor flat = at::zeros({*shape.num_elements()}, dy.options());
+  const at::Tensor order = apply_cuts(at::arange(flat.numel()).view(shape.dims()), cuts);
+  return one(flat.index_put({order.reshape({-1})}, dy.reshape({-1})).view(shape.dims()));
+}
+
+// ---- Slice ---------------------------------------------------------------------------------------------
+Shapes slice_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  const auto begin = known_ints(call, 1);
+  const auto size = constant_value_as_shape(call.input(2));
+  const auto exact = known_ints(call, 2);
+  if (!x.known_rank())
+    return {size && size->known_rank() ? Shape(Ints(size->dims().size(), kUnknownDim)) : Shape::unknown_rank()};
+  Shape out(Ints(x.dims().size(), kUnknownDim));
+  if (!size || !size->known_rank() || size->rank() != x.rank()) return {out};
+  for (int i = 0; i < x.rank(); ++i) {
+    if ((*size)[i] >= 0) {
+      out[i] = (*size)[i];
+    } else if (exact && begin && x[i] != kUnknownDim) {
+      out[i] = x[i] - (*begin)[static_cast<std::size_t>(i)];
+    }
+  }
+  return {out};
+}
+Tensors slice(const Call& call) {
+  const Ints begin = ints_in(call, 1);
+  Ints size = ints_in(call, 2);
+  const Shape& shape = call.input(0).shape();
+  if (static_cast<int>(begin.size()) != shape.rank() || size.size() != begin.size()) {
+    throw_invalid_argument(fmt::format("begin and size need {} entries", shape.rank()));
+  }
+  for (std::size_t i = 0; i < size.size(); ++i) {
+    const std::int64_t dim = shape[static_cast<int>(i)];
+    if (size[i] == -1) size[i] = dim - begin[i];
+    if (begin[i] < 0 || begin[i] > dim || size[i] < 0 || begin[i] + size[i] > dim) {
+      throw_invalid_argument(
+          fmt::format("begin {} and size {} do not fit axis {} of {} entries", begin[i], size[i], i, dim));
+    }
+  }
+  return rearrange(call, 0, [&](at::Tensor x) {
+    for (std::size_t i = 0; i < size.size(); ++i)
+      x = x.slice(static_cast<std::int64_t>(i), begin[i], begin[i] + size[i]);
+    return x;
+  });
+}
+
+// ---- Gather --------------------------------------------------------------------------------------------
+void check_indices(const at::Tensor& indices, std::int64_t size) {
+  const at::Tensor flat = indices.reshape({-1}).contiguous();
+  const auto* data = flat.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    if (data[i] < 0 || data[i] >= size)
+      throw_invalid_argument(fmt::format("indices[{}] = {} is not in [0, {})", i, data[i], size));
+  }
+}
+
+at::Tensor gather_along(const at::Tensor& params, const at::Tensor& indices, std::int64_t axis, std::int64_t batch) {
+  Ints out(params.sizes().begin(), params.sizes().begin() + axis);
+  out.insert(out.end(), indices.sizes().begin() + batch, indices.sizes().end());
+  out.insert(out.end(), params.sizes().begin() + axis + 1, params.sizes().end());
+  const bool nothing = params.numel() == 0 && params.size(axis) != 0;
+  if (nothing) return at::zeros(out, params.options());
+  check_indices(indices, params.size(axis));
+  const bool variable =
+      axis == 0 && batch == 0 && at::GradMode::is_enabled() && params.requires_grad() && params.is_leaf();
+  if (variable) return gather_rows(params, indices.reshape({-1})).reshape(out);
+  if (batch == 0) return at::index_select(params, axis, indices.reshape({-1})).reshape(out);
+  // Batch axes become part of the row number: rows of [batch * extent of the axis].
+  std::int64_t batches = 1, outer = 1, inner = 1;
+  for (std::int64_t i = 0; i < batch; ++i) batches *= params.size(i);
+  for (std::int64_t i = batch; i < axis; ++i) outer *= params.size(i);
+  for (std::int64_t i = axis + 1; i < params.dim(); ++i) inner *= params.size(i);
+  const std::int64_t n = params.size(axis), picks = batches == 0 ? 0 : indices.numel() / batches;
+  const at::Tensor rows =
+      params.reshape({batches, outer, n, inner}).permute({0, 2, 1, 3}).reshape({batches * n, outer * inner});
+  const at::Tensor index =
+      (indices.reshape({batches, picks}) + at::arange(batches, at::kLong).unsqueeze(1) * n).reshape({-1});
+  return at::index_select(rows, 0, index).reshape({batches, picks, outer, inner}).permute({0, 2, 1, 3}).reshape(out);
+}
+
+Shapes gather_v2_shape(const Call& call) {
+  const Shape &params = call.input(0).shape(), &indices = call.input(1).shape();
+  const auto axis = known_int(call, 2);
+  if (!params.known_rank() || !indices.known_rank()) return {Shape::unknown_rank()};
+  std::int64_t batch = call.attr<std::int64_t>("batch_dims");
+  if (batch < 0) batch += indices.rank();
+  if (batch < 0 || batch > indices.rank()) throw_invalid_argument("batch_dims is out of range");
+  const auto rank = static_cast<std::size_t>(params.rank() - 1 + indices.rank() - batch);
+  if (!axis) return {Shape(Ints(rank, kUnknownDim))};
+  const std::int64_t at = whole_axis(*axis, params.rank());
+  Shape out;
+  for (int i = 0; i < at; ++i) out.push_back(params[i]);
+  for (int i = static_cast<int>(batch); i < indices.rank(); ++i) out.push_back(indices[i]);
+  for (int i = static_cast<int>(at) + 1; i < params.rank(); ++i) out.push_back(params[i]);
+  return {out};
+}
+Tensors gather_v2(const Call& call) {
+  const at::Tensor indices = in(call, 1).to(at::kLong);
+  const std::int64_t axis = whole_axis(call.num_inputs() > 2 ? int_in(call, 2) : 0, call.input(0).rank());
+  std::int64_t batch = call.attrs().find("batch_dims") ? call.attr<std::int64_t>("batch_dims") : 0;
+  if (batch < 0) batch += indices.dim();
+  if (batch < 0 || batch > indices.dim() || batch > axis) throw_invalid_argument("batch_dims is out of range");
+  return rearrange(call, 0, [&](const at::Tensor& x) { return gather_along(x, indices, axis, batch); });
+}
+
+// Row numbers of coordinate tuples [..., depth] in a tensor of shape `dims`; -1 for bad ones when allowed.
+at::Tensor flat_rows(const at::Tensor& indices, at::IntArrayRef dims, bool ignore) {
+  const std::int64_t depth = indices.size(-1);
+  if (depth > static_cast<std::int64_t>(dims.size()))
+    throw_invalid_argument(fmt::format("index depth {} for rank {}", depth, dims.size()));
+  const at::Tensor flat = indices.to(at::kLong).reshape({-1, depth}).contiguous();
+  at::Tensor rows = at::zeros({depth == 0 ? indices.numel() : flat.size(0)}, at::kLong);
+  std::int64_t count = 1;
+  for (std::int64_t i = 0; i < indices.dim() - 1; ++i) count *= indices.size(i);
+  if (depth == 0) rows = at::zeros({count}, at::kLong);
+  const auto* from = flat.const_data_ptr<std::int64_t>();
+  auto* to = rows.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; depth > 0 && i < count; ++i) {
+    std::int64_t row = 0;
+    for (std::int64_t d = 0; d < depth; ++d) {
+      const std::int64_t at = from[i * depth + d], size = dims[static_cast<std::size_t>(d)];
+      if (at < 0 || at >= size) {
+        if (!ignore)
+          throw_invalid_argument(fmt::format("indices[{}] = {} does not index into shape {}", i, at,
+                                             Shape(Ints(dims.begin(), dims.end())).to_string()));
+        row = -1;
+        break;
+      }
+      row = row * size + at;
+    }
+    to[i] = row;
+  }
+  return rows;
+}
+bool ignores_bad(const Call& call) {
+  const Attr* policy = call.attrs().find("bad_indices_policy");
+  return policy && std::get<std::string>(*policy) == "IGNORE";
+}
+
+Shapes gather_nd_shape(const Call& call) {
+  const Shape &params = call.input(0).shape(), &indices = call.input(1).shape();
+  if (!params.known_rank() || !indices.known_rank() || indices.rank() < 1 || indices[-1] == kUnknownDim)
+    return {Shape::unknown_rank()};
+  if (indices[-1] > params.rank())
+    throw_invalid_argument(fmt::format("index depth {} for rank {}", indices[-1], params.rank()));
+  Shape out(Ints(indices.dims().begin(), indices.dims().end() - 1));
+  for (int i = static_cast<int>(indices[-1]); i < params.rank(); ++i) out.push_back(params[i]);
+  return {out};
+}
+Tensors gather_nd(const Call& call) {
+  const at::Tensor& indices = in(call, 1);
+  const Ints out = gather_nd_shape(call)[0].dims();
+  const bool ignore = ignores_bad(call);
+  return rearrange(call, 0, [&](const at::Tensor& x) {
+    const at::Tensor rows = flat_rows(indices, x.sizes(), ignore);
+    std::int64_t inner = 1, outer = 1;
+    for (std::int64_t i = 0; i < x.dim(); ++i) (i < indices.size(-1) ? outer : inner) *= x.size(i);
+    const at::Tensor picked = at::index_select(x.reshape({outer, inner}), 0, at::clamp_min(rows, 0));
+    return (ignore ? at::where((rows < 0).unsqueeze(1), at::zeros({}, picked.options()), picked) : picked).reshape(out);
+  });
+}
+
+// ---- Scatter -------------------------------------------------------------------------------------------
+enum class Update { kAssign, kAdd, kSub, kMax, kMin };
+
+at::Tensor scatter_rows(const at::Tensor& base, const at::Tensor& indices, const at::Tensor& updates, Update how,
+                        bool ignore) {
+  at::Tensor rows = flat_rows(indices, base.sizes(), ignore);
+  std::int64_t outer = 1, inner = 1;
+  for (std::int64_t i = 0; i < base.dim(); ++i) (i < indices.size(-1) ? outer : inner) *= base.size(i);
+  at::Tensor values = updates.reshape({rows.size(0), inner});
+  if (rows.numel() > 0 && base.numel() == 0 && inner > 0) throw_invalid_argument("updates of an empty tensor");
+  at::Tensor flat = base.reshape({outer, inner});
+  if (ignore) {
+    const at::Tensor good = at::nonzero(rows >= 0).reshape({-1});
+    rows = rows.index_select(0, good);
+    values = values.index_select(0, good);
+  }
+  switch (how) {
+    case Update::kAdd: return flat.index_add(0, rows, values).view(base.sizes());
+    case Update::kSub: return flat.index_add(0, rows, values, -1).view(base.sizes());
+    case Update::kMax:
+      return flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(values), values, "amax").view(base.sizes());
+    case Update::kMin:
+      return flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(values), values, "amin").view(base.sizes());
+    case Update::kAssign: break;
+  }
+  // The last of repeated rows wins: keep only that one.
+  std::unordered_map<std::int64_t, std::int64_t> last;
+  const Ints order = ints_of(rows);
+  for (std::size_t i = 0; i < order.size(); ++i) last[order[i]] = static_cast<std::int64_t>(i);
+  Ints keep;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (last[order[i]] == static_cast<std::int64_t>(i)) keep.push_back(static_cast<std::int64_t>(i));
+  }
+  const at::Tensor kept = at::tensor(at::IntArrayRef(keep), at::kLong);
+  return flat.index_put({rows.index_select(0, kept)}, values.index_select(0, kept)).view(base.sizes());
+}
+
+Tensors scatter_nd(const Call& call) {
+  const Ints shape = ints_in(call, 2);
+  for (auto dim : shape) {
+    if (dim < 0) throw_invalid_argument("the shape must not be negative");
+  }
+  const at::Tensor& updates = in(call, 1);
+  const at::Tensor base = at::zeros(shape, widen(updates).options());
+  return one(narrow_to(scatter_rows(base, in(call, 0), widen(updates), Update::kAdd, ignores_bad(call)),
+                       updates.scalar_type()));
+}
+void add_tensor_scatter(Table& table, std::string_view name, Update how) {
+  table.add(name, same_shape, [how](const Call& call) {
+    const at::Tensor& x = in(call, 0);
+    if (in(call, 1).numel() == 0 && in(call, 1).size(-1) != 0) return Tensors{call.input(0)};
+    return one(
+        narrow_to(scatter_rows(widen(x), in(call, 1), widen(in(call, 2)), how, ignores_bad(call)), x.scalar_type()));
+  });
+}
+
+// ---- OneHot, Where, Unique, Reverse, Roll, … -----------------------------------------------------------
+Shapes one_hot_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  if (!x.known_rank()) return {Shape::unknown_rank()};
+  const std::int64_t axis = whole_axis(call.attr<std::int64_t>("axis"), x.rank() + 1);
+  Ints dims = x.dims();
+  dims.insert(dims.begin() + axis, known_int(call, 1).value_or(kUnknownDim));
+  return {Shape(dims)};
+}
+Tensors one_hot(const Call& call) {
+  const at::Tensor x = in(call, 0).to(at::kLong);
+  const std::int64_t depth = int_in(call, 1), axis = whole_axis(call.attr<std::int64_t>("axis"), x.dim() + 1);
+  if (depth < 0) throw_invalid_argument(fmt::format("depth must not be negative: {}", depth));
+  Ints view(static_cast<std::size_t>(x.dim() + 1), 1);
+  view[static_cast<std::size_t>(axis)] = depth;
+  return one(at::where(x.unsqueeze(axis) == at::arange(depth, at::kLong).view(view), in(call, 2), in(call, 3)));
+}
+
+template <typename T>
+void find_unique(const std::vector<T>& values, Ints& firsts, Ints& index, Ints& counts) {
+  std::unordered_map<T, std::int64_t> seen;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto [at, fresh] = seen.try_emplace(values[i], static_cast<std::int64_t>(firsts.size()));
+    if (fresh) {
+      firsts.push_back(static_cast<std::int64_t>(i));
+      counts.push_back(0);
+    }
+    index.push_back(at->second);
+    ++counts[static_cast<std::size_t>(at->second)];
+  }
+}
+Tensors unique(const Call& call) {
+  const Tensor& x = call.input(0);
+  if (x.rank() != 1) throw_invalid_argument("the input must be a vector");
+  Ints firsts, index, counts;
+  if (x.dtype() == DType::kString) {
+    find_unique(x.string_values(), firsts, index, counts);
+  } else if (is_float(aten(x))) {
+    const Tensor wide = wrap(aten(x).to(at::kDouble));
+    find_unique(wide.to_vector<double>(), firsts, index, counts);
+  } else {
+    find_unique(ints_of(aten(x)), firsts, index, counts);
+  }
+  const at::Tensor keep = at::tensor(at::IntArrayRef(firsts), at::kLong);
+  const at::ScalarType type = to_scalar_type(call.attr<DType>("out_idx"));
+  Tensors out = rearrange(call, 0, [&](const at::Tensor& t) { return t.index_select(0, keep); });
+  out.push_back(wrap(at::tensor(at::IntArrayRef(index), at::kLong).to(type)));
+  if (call.signature().outputs.size() > 2) out.push_back(wrap(at::tensor(at::IntArrayRef(counts), at::kLong).to(type)));
+  return out;
+}
+Shapes unique_shape(const Call& call) {
+  Shapes out = {Shape{kUnknownDim}, call.input(0).shape()};
+  if (call.signature().outputs.size() > 2) out.push_back(Shape{kUnknownDim});
+  return out;
+}
+Shapes where_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  return {Shape{kUnknownDim, x.known_rank() ? x.rank() : kUnknownDim}};
+}
+Tensors where_kernel(const Call& call) {
+  if (call.input(0).rank() == 0) throw_invalid_argument("the condition must not be a scalar");
+  return one(at::nonzero(widen(in(call, 0))).contiguous());
+}
+Tensors reverse_v2(const Call& call) {
+  const Ints axes = whole_axes(ints_in(call, 1), call.input(0).rank());
+  return rearrange(call, 0, [&](const at::Tensor& x) { return x.flip(axes); });
+}
+Tensors roll(const Call& call) {
+  const Ints shifts = ints_in(call, 1);
+  Ints axes = ints_in(call, 2);
+  for (auto& axis : axes) axis = whole_axis(axis, call.input(0).rank());
+  return rearrange(call, 0, [&](const at::Tensor& x) { return x.numel() == 0 ? x : x.roll(shifts, axes); });
+}
+Tensors reverse_sequence(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  const std::int64_t seq = whole_axis(call.attr<std::int64_t>("seq_dim"), x.dim()),
+                     batch = whole_axis(call.attr<std::int64_t>("batch_dim"), x.dim());
+  if (seq == batch) throw_invalid_argument("seq_dim and batch_dim must differ");
+  const at::Tensor lengths = in(call, 1).to(at::kLong);
+  if (lengths.numel() != x.size(batch)) throw_invalid_argument("seq_lengths must have one entry for each example");
+  const std::int64_t n = x.size(seq);
+  for (auto length : ints_of(lengths)) {
+    if (length < 0 || length > n) throw_invalid_argument(fmt::format("sequence length {} outside [0, {}]", length, n));
+  }
+  const at::Tensor at = at::arange(n, at::kLong).unsqueeze(0), len = lengths.unsqueeze(1);
+  const at::Tensor index = at::where(at < len, len - 1 - at, at);  // [batch, n]
+  Ints view(static_cast<std::size_t>(x.dim()), 1);
+  view[static_cast<std::size_t>(batch)] = x.size(batch), view[static_cast<std::size_t>(seq)] = n;
+  return one(x.gather(seq, (batch < seq ? index : index.t()).reshape(view).expand(x.sizes())));
+}
+Tensors invert_permutation(const Call& call) {
+  const Ints p = ints_in(call, 0);
+  Ints inverse(p.size(), -1);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (p[i] < 0 || p[i] >= static_cast<std::int64_t>(p.size()))
+      throw_invalid_argument(fmt::format("{} is not between 0 and {}", p[i], p.size()));
+    if (inverse[static_cast<std::size_t>(p[i])] != -1)
+      throw_invalid_argument(fmt::format("{} is duplicated in the input", p[i]));
+    inverse[static_cast<std::size_t>(p[i])] = static_cast<std::int64_t>(i);
+  }
+  return one(at::tensor(at::IntArrayRef(inverse), at::kLong).to(in(call, 0).scalar_type()));
+}
+Tensors concat_offset(const Call& call) {
+  const std::int64_t axis = int_in(call, 0);
+  Tensors out;
+  std::int64_t offset = 0;
+  for (int i = 1; i < call.num_inputs(); ++i) {
+    const Ints shape = ints_in(call, i);
+    Ints begin(shape.size(), 0);
+    const auto at = static_cast<std::size_t>(whole_axis(axis, static_cast<std::int64_t>(shape.size())));
+    begin[at] = offset;
+    offset += shape[at];
+    out.push_back(wrap(at::tensor(at::IntArrayRef(begin), at::kLong).to(in(call, i).scalar_type())));
+  }
+  return out;
+}
+Tensors broadcast_gradient_args(const Call& call) {
+  const Ints a = ints_in(call, 0), b = ints_in(call, 1);
+  const std::size_t rank = std::max(a.size(), b.size());
+  Ints reduce_a, reduce_b;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t x = i + a.size() >= rank ? a[i + a.size() - rank] : 1,
+                       y = i + b.size() >= rank ? b[i + b.size() - rank] : 1;
+    if (x == 1) reduce_a.push_back(static_cast<std::int64_t>(i));
+    if (y == 1) reduce_b.push_back(static_cast<std::int64_t>(i));
+  }
+  const auto type = in(call, 0).scalar_type();
+  return {wrap(at::tensor(at::IntArrayRef(reduce_a), at::kLong).to(type)),
+          wrap(at::tensor(at::IntArrayRef(reduce_b), at::kLong).to(type))};
+}
+Tensors ensure_shape(const Call& call) {
+  const Shape& wanted = call.attr<Shape>("shape");
+  if (!call.input(0).shape().compatible_with(wanted)) {
+    throw_invalid_argument(
+        fmt::format("the shape is {}, expected {}", call.input(0).shape().to_string(), wanted.to_string()));
+  }
+  return {call.input(0)};
+}
+Tensors matrix_band_part(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  const std::int64_t lower = int_in(call, 1), upper = int_in(call, 2);
+  const at::Tensor rows = at::arange(x.size(-2)).unsqueeze(1), columns = at::arange(x.size(-1)).unsqueeze(0);
+  const at::Tensor below = rows - columns;
+  at::Tensor keep = at::ones(below.sizes(), at::kBool);
+  if (lower >= 0) keep = at::logical_and(keep, below <= lower);
+  if (upper >= 0) keep = at::logical_and(keep, below >= -upper);
+  return one(at::where(keep, x, at::zeros({}, x.options())));
+}
+
+}  // namespace
+
+void register_indexing(Table& table) {
+  table.add("StridedSlice", strided_slice_shape, strided_slice);
+  table.add("StridedSliceGrad", shape_of_input(0), strided_slice_grad);
+  table.add("Slice", slice_shape, slice);
+  table.add("GatherV2", gather_v2_shape, gather_v2);
+  table.add(
+      "Gather",
+      [](const Call& call) -> Shapes {
+        const Shape &params = call.input(0).shape(), &indices = call.input(1).shape();
+        if (!params.known_rank() || !indices.known_rank()) return {Shape::unknown_rank()};
+        Shape out = indices;
+        for (int i = 1; i < params.rank(); ++i) out.push_back(params[i]);
+        return {out};
+      },
+      gather_v2);
+  table.add("GatherNd", gather_nd_shape, gather_nd);
+  table.add("ScatterNd", shape_of_input(2), scatter_nd);
+  add_tensor_scatter(table, "TensorScatterUpdate", Update::kAssign);
+  add_tensor_scatter(table, "TensorScatterAdd", Update::kAdd);
+  add_tensor_scatter(table, "TensorScatterSub", Update::kSub);
+  add_tensor_scatter(table, "TensorScatterMax", Update::kMax);
+  add_tensor_scatter(table, "TensorScatterMin", Update::kMin);
+  table.add("OneHot", one_hot_shape, one_hot);
+  table.add("Where", where_shape, where_kernel);
+  table.add("Unique", unique_shape, unique);
+  table.add("UniqueWithCounts", unique_shape, unique);
+  table.add("ReverseV2", same_shape, reverse_v2);
+  table.add("Roll", same_shape, roll);
+  table.add("ReverseSequence", same_shape, reverse_sequence);
+  table.add("InvertPermutation", same_shape, invert_permutation);
+  table.add(
+      "ConcatOffset",
+      [](const Call& call) {
+        Shapes out;
+        for (const Tensor& x : call.inputs().subspan(1)) out.push_back(x.shape());
+        return out;
+      },
+      concat_offset);
+  table.add("BroadcastGradientArgs", nullptr, broadcast_gradient_args);
+  table.add(
+      "EnsureShape",
+      [](const Call& call) { return Shapes{merge_shapes(call.input(0).shape(), call.attr<Shape>("shape"))}; },
+      ensure_shape);
+  table.add("MatrixBandPart", same_shape, matrix_band_part);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,49 @@
+// What the kernels of the op table share. Includes LibTorch: for sources of lockstep/ops only.
+#pragma once
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/op.h"
+#include "lockstep/ops/shape_rules_internal.h"
+#include "lockstep/ops/table_internal.h"
+#include "lockstep/tensor/aten_internal.h"
+
+namespace lockstep::ops {
+
+using Ints = std::vector<std::int64_t>;
+
+// The LibTorch value of input i.
+inline const at::Tensor& in(const Call& call, int i) { return aten(call.input(i)); }
+inline Tensors one(at::Tensor value) {
+  Tensors out;
+  out.push_back(wrap(std::move(value)));
+  return out;
+}
+
+// The numbers of an integer tensor of any integer dtype.
+Ints ints_of(const at::Tensor& x);
+inline Ints ints_in(const Call& call, int i) { return ints_of(in(call, i)); }
+// The single number of an integer tensor with one element.
+std::int64_t int_in(const Call& call, int i);
+
+// axis in [-rank, rank) made non-negative; throws InvalidArgument.
+std::int64_t whole_axis(std::int64_t axis, std::int64_t rank);
+// Distinct whole axes; throws InvalidArgument for repeated ones.
+Ints whole_axes(const Ints& axes, std::int64_t rank);
+
+// LibTorch computes little with uint16, uint32 and uint64: such values as int64, and back.
+inline bool is_odd_unsigned(at::ScalarType type) {
+  return type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
+}
+inline at::Tensor widen(const at::Tensor& x) { return is_odd_unsigned(x.scalar_type()) ? x.to(at::kLong) : x; }
+inline at::Tensor narrow_to(const at::Tensor& x, at::ScalarType type) {
+  return x.scalar_type() == type ? x : x.to(type);
+}
+
+inline bool is_float(const at::Tensor& x) { return at::isFloatingType(x.scalar_type()); }
+inline bool has_complex(const at::Tensor& x) { return at::isComplexType(x.scalar_type()); }
+
+}  // namespace lockstep::ops

@@ -1,0 +1,272 @@
+// TensorList: a plain list of tensors, itself a value. Setting an item gives a new list.
+#include <algorithm>
+
+#include "lockstep/ops/kernels_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+Shape merged_element_shape(const Tensor& list, const Shape& given) {
+  Shape shape = merge_shapes(list.list_element_shape(), given);
+  for (const Tensor& x : list.list_elements()) {
+    if (x.defined()) shape = merge_shapes(shape, x.shape());
+  }
+  return shape;
+}
+Shape shape_input(const Call& call, int i) {
+  const at::Tensor& x = in(call, i);
+  if (x.dim() == 0) {
+    if (x.item().to<std::int64_t>() == -1) return Shape::unknown_rank();
+    throw_invalid_argument("an element shape is a vector, or -1 when nothing is known");
+  }
+  return Shape(ints_of(x));
+}
+Tensor zeros_of(const Shape& shape, DType dtype) {
+  if (!shape.fully_known())
+    throw_invalid_argument(
+        fmt::format("an item that was never set needs a full element shape, it is {}", shape.to_string()));
+  if (dtype == DType::kString)
+    return Tensor::strings(std::vector<std::string>(static_cast<std::size_t>(*shape.num_elements())), shape);
+  return Tensor::zeros(shape, dtype);
+}
+void check_item(const Tensor& list, const Tensor& item) {
+  if (item.dtype() != list.list_element_dtype()) {
+    throw_invalid_argument(fmt::format("the list holds {}, the item is {}", dtype_name(list.list_element_dtype()),
+                                       dtype_name(item.dtype())));
+  }
+  if (!list.list_element_shape().compatible_with(item.shape())) {
+    throw_invalid_argument(fmt::format("the list holds items of shape {}, the item has {}",
+                                       list.list_element_shape().to_string(), item.shape().to_string()));
+  }
+}
+Tensor with(const Tensor& list, Tensors elements) {
+  return Tensor::list(std::move(elements), list.list_element_shape(), list.list_element_dtype());
+}
+DType dtype_attr(const Call& call) { return call.attr<DType>("element_dtype"); }
+Shape spec(const Call& call, int i) { return call.input(i).defined() ? shape_input(call, i) : Shape::unknown_rank(); }
+
+Tensors reserve(const Call& call) {
+  const std::int64_t n = int_in(call, 1);
+  if (n < 0) throw_invalid_argument("num_elements must not be negative");
+  return {Tensor::list(Tensors(static_cast<std::size_t>(n)), spec(call, 0), dtype_attr(call))};
+}
+Tensors empty_list(const Call& call) { return {Tensor::list({}, spec(call, 0), dtype_attr(call))}; }
+
+std::size_t item_index(const Call& call, const Tensor& list, int i) {
+  const std::int64_t at = int_in(call, i);
+  const auto size = static_cast<std::int64_t>(list.list_elements().size());
+  if (at < 0 || at >= size) throw_invalid_argument(fmt::format("index {} of a list with {} items", at, size));
+  return static_cast<std::size_t>(at);
+}
+Tensors set_item(const Call& call) {
+  const Tensor& list = call.input(0);
+  Tensors elements = list.list_elements();
+  const Attr* grow = call.attrs().find("resize_if_index_out_of_bounds");
+  const std::int64_t wanted = int_in(call, 1);
+  if (grow && std::get<bool>(*grow) && wanted >= static_cast<std::int64_t>(elements.size()))
+    elements.resize(static_cast<std::size_t>(wanted) + 1);
+  if (wanted < 0 || wanted >= static_cast<std::int64_t>(elements.size()))
+    throw_invalid_argument(fmt::format("index {} of a list with {} items", wanted, elements.size()));
+  check_item(list, call.input(2));
+  elements[static_cast<std::size_t>(wanted)] = call.input(2);
+  return {with(list, std::move(elements))};
+}
+Tensors get_item(const Call& call) {
+  const Tensor& list = call.input(0);
+  const Tensor& item = list.list_elements()[item_index(call, list, 1)];
+  if (item.defined()) return {item};
+  return {zeros_of(merged_element_shape(list, spec(call, 2)), dtype_attr(call))};
+}
+
+Tensors stacked(const Tensor& list, const Tensors& items, const Shape& given, DType dtype) {
+  const Shape shape = merged_element_shape(list, given);
+  std::vector<at::Tensor> values;
+  std::vector<std::string> strings;
+  Ints out = {static_cast<std::int64_t>(items.size())};
+  if (items.empty() && !shape.fully_known()) throw_invalid_argument("an empty list needs a full element shape");
+  for (const Tensor& item : items) {
+    const Tensor value = item.defined() ? item : zeros_of(shape, dtype);
+    if (value.dtype() == DType::kString) {
+      strings.insert(strings.end(), value.string_values().begin(), value.string_values().end());
+    } else {
+      values.push_back(aten(value));
+    }
+  }
+  if (dtype == DType::kString || values.empty()) {
+    out.insert(out.end(), shape.dims().begin(), shape.dims().end());
+    if (dtype == DType::kString) return {Tensor::strings(std::move(strings), Shape(out))};
+    return {Tensor::zeros(Shape(out), dtype)};
+  }
+  return one(at::stack(values));
+}
+Tensors stack(const Call& call) {
+  const Tensor& list = call.input(0);
+  const auto wanted = call.attr<std::int64_t>("num_elements");
+  if (wanted != -1 && wanted != static_cast<std::int64_t>(list.list_elements().size())) {
+    throw_invalid_argument(fmt::format("the list has {} items, expected {}", list.list_elements().size(), wanted));
+  }
+  return stacked(list, list.list_elements(), spec(call, 1), dtype_attr(call));
+}
+Tensors gather(const Call& call) {
+  const Tensor& list = call.input(0);
+  Tensors items;
+  for (auto i : ints_in(call, 1)) {
+    if (i < 0 || i >= static_cast<std::int64_t>(list.list_elements().size()))
+      throw_invalid_argument(fmt::format("index {} of a list with {} items", i, list.list_elements().size()));
+    items.push_back(list.list_elements()[static_cast<std::size_t>(i)]);
+  }
+  return stacked(list, items, spec(call, 2), dtype_attr(call));
+}
+// The rows of a tensor, each a view.
+Tensors rows_of(const Tensor& x) {
+  if (x.rank() < 1) throw_invalid_argument("a scalar has no rows");
+  Tensors rows;
+  Shape row(Ints(x.shape().dims().begin() + 1, x.shape().dims().end()));
+  if (x.dtype() == DType::kString) {
+    const auto width = static_cast<std::ptrdiff_t>(*row.num_elements());
+    for (std::ptrdiff_t i = 0; i < x.dim(0); ++i) {
+      rows.push_back(
+          Tensor::strings({x.string_values().begin() + i * width, x.string_values().begin() + (i + 1) * width}, row));
+    }
+    return rows;
+  }
+  for (const at::Tensor& part : aten(x).unbind(0)) rows.push_back(wrap(part));
+  return rows;
+}
+Tensors from_tensor(const Call& call) {
+  Shape shape(Ints(call.input(0).shape().dims().begin() + std::min(1, call.input(0).rank()),
+                   call.input(0).shape().dims().end()));
+  return {Tensor::list(rows_of(call.input(0)), merge_shapes(spec(call, 1), shape), call.input(0).dtype())};
+}
+Tensors scatter(const Call& call) {
+  const Tensors rows = rows_of(call.input(0));
+  const Ints indices = ints_in(call, 1);
+  std::int64_t n = call.num_inputs() > 3 ? int_in(call, 3) : -1;
+  for (auto i : indices) {
+    if (i < 0) throw_invalid_argument(fmt::format("index {} must not be negative", i));
+    if (n >= 0 && call.num_inputs() > 3 && int_in(call, 3) >= 0 && i >= int_in(call, 3))
+      throw_invalid_argument(fmt::format("index {} of a list with {} items", i, n));
+    n = std::max(n, i + 1);
+  }
+  if (indices.size() != rows.size()) throw_invalid_argument("there must be one index for each row");
+  Tensors elements(static_cast<std::size_t>(std::max<std::int64_t>(n, 0)));
+  for (std::size_t i = 0; i < rows.size(); ++i) elements[static_cast<std::size_t>(indices[i])] = rows[i];
+  return {Tensor::list(std::move(elements), spec(call, 2), call.input(0).dtype())};
+}
+Tensors push_back(const Call& call) {
+  check_item(call.input(0), call.input(1));
+  Tensors elements = call.input(0).list_elements();
+  elements.push_back(call.input(1));
+  return {with(call.input(0), std::move(elements))};
+}
+Tensors pop_back(const Call& call) {
+  Tensors elements = call.input(0).list_elements();
+  if (elements.empty()) throw_invalid_argument("the list is empty");
+  Tensor last = elements.back();
+  if (!last.defined()) last = zeros_of(merged_element_shape(call.input(0), spec(call, 1)), dtype_attr(call));
+  elements.pop_back();
+  return {with(call.input(0), std::move(elements)), last};
+}
+Tensors resize(const Call& call) {
+  const std::int64_t n = int_in(call, 1);
+  if (n < 0) throw_invalid_argument("size must not be negative");
+  Tensors elements = call.input(0).list_elements();
+  elements.resize(static_cast<std::size_t>(n));
+  return {with(call.input(0), std::move(elements))};
+}
+Tensors element_shape(const Call& call) {
+  const Shape& shape = call.input(0).list_element_shape();
+  const auto type = to_scalar_type(call.attr<DType>("shape_type"));
+  if (!shape.known_rank()) return one(at::full({}, -1, type));
+  return one(at::tensor(at::IntArrayRef(shape.dims()), at::kLong).to(type));
+}
+Tensors concat(const Call& call) {
+  const Tensor& list = call.input(0);
+  std::vector<at::Tensor> values;
+  Ints lengths;
+  const bool v2 = call.num_inputs() > 1;
+  const Ints leading = v2 ? ints_in(call, 2) : Ints{};
+  for (std::size_t i = 0; i < list.list_elements().size(); ++i) {
+    Tensor item = list.list_elements()[i];
+    if (!item.defined()) {
+      Shape shape = v2 ? spec(call, 1) : list.list_element_shape();
+      if (i >= leading.size() || !shape.known_rank())
+        throw_invalid_argument("items that were never set need leading_dims");
+      shape[0] = leading[i];
+      item = zeros_of(shape, dtype_attr(call));
+    }
+    if (item.rank() == 0) throw_invalid_argument("scalars cannot be concatenated");
+    lengths.push_back(item.dim(0));
+    values.push_back(aten(item));
+  }
+  Tensor out;
+  if (values.empty()) {
+    Shape shape = v2 ? spec(call, 1) : list.list_element_shape();
+    if (shape.known_rank() && shape.rank() > 0) shape[0] = 0;
+    out = zeros_of(shape, dtype_attr(call));
+  } else {
+    out = wrap(at::cat(values));
+  }
+  return {out, Tensor::from_vector(lengths)};
+}
+Tensors split(const Call& call) {
+  const Ints lengths = ints_in(call, 2);
+  std::int64_t begin = 0;
+  Tensors elements;
+  for (auto n : lengths) {
+    if (n < 0 || begin + n > call.input(0).dim(0))
+      throw_invalid_argument("lengths do not add up to the rows of the tensor");
+    elements.push_back(wrap(in(call, 0).slice(0, begin, begin + n)));
+    begin += n;
+  }
+  if (begin != call.input(0).dim(0)) throw_invalid_argument("lengths do not add up to the rows of the tensor");
+  return {Tensor::list(std::move(elements), spec(call, 1), call.input(0).dtype())};
+}
+Tensors concat_lists(const Call& call) {
+  Tensors elements = call.input(0).list_elements();
+  elements.insert(elements.end(), call.input(1).list_elements().begin(), call.input(1).list_elements().end());
+  return {with(call.input(0), std::move(elements))};
+}
+
+// The element shape that an input names, as far as it is known while building.
+Shapes element_rule(const Call& call, int i) { return {shape_from_input(call, i)}; }
+Shapes stack_rule(const Call& call) {
+  const Shape element = shape_from_input(call, 1);
+  if (!element.known_rank() || call.input(1).shape() == Shape{}) return {Shape::unknown_rank()};
+  const auto n = call.attr<std::int64_t>("num_elements");
+  Shape out{n < 0 ? kUnknownDim : n};
+  for (auto dim : element.dims()) out.push_back(dim);
+  return {out};
+}
+
+}  // namespace
+
+void register_lists(Table& table) {
+  table.add("TensorListReserve", scalar_rule, reserve);
+  table.add("EmptyTensorList", scalar_rule, empty_list);
+  table.add("TensorListSetItem", scalar_rule, set_item);
+  table.add(
+      "TensorListGetItem",
+      [](const Call& call) {
+        return call.input(2).shape() == Shape{} ? Shapes{Shape::unknown_rank()} : element_rule(call, 2);
+      },
+      get_item);
+  table.add("TensorListStack", stack_rule, stack);
+  table.add("TensorListGather", nullptr, gather);
+  table.add("TensorListFromTensor", scalar_rule, from_tensor);
+  table.add("TensorListScatter", scalar_rule, scatter);
+  table.add("TensorListScatterV2", scalar_rule, scatter);
+  table.add("TensorListPushBack", scalar_rule, push_back);
+  table.add("TensorListPopBack", nullptr, pop_back);
+  table.add("TensorListResize", scalar_rule, resize);
+  table.add("TensorListLength", scalar_rule, [](const Call& call) {
+    return one(at::scalar_tensor(static_cast<std::int64_t>(call.input(0).list_elements().size()), at::kInt));
+  });
+  table.add("TensorListElementShape", nullptr, element_shape);
+  table.add("TensorListConcat", nullptr, concat);
+  table.add("TensorListConcatV2", nullptr, concat);
+  table.add("TensorListSplit", scalar_rule, split);
+  table.add("TensorListConcatLists", scalar_rule, concat_lists);
+}
+
+}  // namespace lockstep::ops

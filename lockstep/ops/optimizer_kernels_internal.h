@@ -1,0 +1,57 @@
+// One pass over all variables of an optimizer, in place, for float32 in host memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::ops {
+
+// One variable of an update: its value and slots are written to, so nobody else may see their memory
+// (make_writable of autograd.h). `decay`: the value first loses decay times itself.
+struct FusedUpdate {
+  Tensor value;
+  Tensor gradient;
+  Tensor slots[3];
+  float decay = 0;
+};
+
+// Whether the fused kernels take it: dense float32 in host memory, equal shapes.
+bool fusable(const Tensor& value, const Tensor& gradient);
+
+// slots[0]: momentum.
+struct SgdRule {
+  float learning_rate = 0.01f;
+  float momentum = 0;  // 0: no slot
+  bool nesterov = false;
+};
+
+// slots: momentum, velocity, and with amsgrad the largest velocity so far.
+struct AdamRule {
+  float alpha = 0;  // lr · √(1 - β2^t) / (1 - β1^t)
+  float one_minus_beta_1 = 0;
+  float one_minus_beta_2 = 0;
+  float epsilon = 0;
+  bool amsgrad = false;
+};
+
+// slots: velocity, momentum (if not 0), average gradient (if centered).
+struct RmspropRule {
+  float learning_rate = 0;
+  float rho = 0;
+  float momentum = 0;
+  float epsilon = 0;
+  bool centered = false;
+};
+
+using FusedRule = std::variant<SgdRule, AdamRule, RmspropRule>;
+
+void update_fused(std::span<const FusedUpdate> updates, const FusedRule& rule);
+// Elements begin … begin+count-1 of one variable, whose gradients begin at `gradient` (FusedUpdate's is not looked at).
+// The numbers do not depend on how a variable is cut.
+void update_piece(const FusedUpdate& update, const FusedRule& rule, std::int64_t begin, std::int64_t count,
+                  const float* gradient);
+
+}  // namespace lockstep::ops

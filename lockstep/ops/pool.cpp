@@ -1,0 +1,255 @@
+// Pooling. Float32 images in NHWC have loops of their own (direct_internal.h); the rest goes through LibTorch.
+#include <algorithm>
+#include <limits>
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/ops/conv_pool_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+struct Window {
+  bool channels_first = false;
+  int spatial = 2;
+  Ints size, strides, before, after, input, output;
+  std::int64_t channel_size = 1, channel_stride = 1;
+};
+
+Window plan_window(const Call& call, const Shape& x) {
+  Window w;
+  w.channels_first =
+      call.signature().find_attr("data_format") && call.attr<std::string>("data_format").starts_with("NC");
+  w.spatial = x.rank() - 2;
+  const Ints &size = call.attr<Ints>("ksize"), &strides = call.attr<Ints>("strides");
+  if (size.size() != static_cast<std::size_t>(x.rank()) || strides.size() != size.size())
+    throw_invalid_argument("ksize and strides need one number for each axis");
+  const std::size_t channel = w.channels_first ? 1 : size.size() - 1;
+  if (size[0] != 1 || strides[0] != 1) throw_unimplemented("pooling over the batch");
+  w.channel_size = size[channel], w.channel_stride = strides[channel];
+  const std::string& padding = call.attr<std::string>("padding");
+  const Attr* given = call.attrs().find("explicit_paddings");
+  const std::size_t start = w.channels_first ? 2 : 1;
+  for (std::size_t i = start; i < start + static_cast<std::size_t>(w.spatial); ++i) {
+    std::int64_t before = 0, after = 0;
+    const std::int64_t in = x[static_cast<int>(i)];
+    if (padding == "EXPLICIT") {
+      const Ints& amounts = std::get<Ints>(*given);
+      if (amounts.size() != 2 * size.size()) throw_invalid_argument("explicit_paddings must name every axis");
+      before = amounts[2 * i], after = amounts[2 * i + 1];
+    }
+    const std::int64_t out = window_output(in, size[i], strides[i], 1, padding, before, after);
+    if (padding == "SAME" && out != kUnknownDim) {
+      const std::int64_t total = std::max<std::int64_t>((out - 1) * strides[i] + size[i] - in, 0);
+      before = total / 2, after = total - before;
+    }
+    w.size.push_back(size[i]), w.strides.push_back(strides[i]), w.input.push_back(in), w.output.push_back(out);
+    w.before.push_back(before), w.after.push_back(after);
+  }
+  return w;
+}
+
+Shapes pool_shape(const Call& call) {
+  const int rank = call.name().find("3D") != std::string::npos ? 5 : 4;
+  Shape out = call.input(0).shape();
+  if (!out.known_rank()) return {Shape(Ints(static_cast<std::size_t>(rank), kUnknownDim))};
+  if (out.rank() != rank) throw_invalid_argument(fmt::format("the input must have rank {}", rank));
+  const Window w = plan_window(call, out);
+  for (int i = 0; i < w.spatial; ++i) out[i + (w.channels_first ? 2 : 1)] = w.output[static_cast<std::size_t>(i)];
+  std::int64_t& channels = out[w.channels_first ? 1 : -1];
+  if (channels != kUnknownDim && w.channel_size > 1) channels /= w.channel_size;
+  return {out};
+}
+
+at::Tensor to_channels_first(const at::Tensor& x, bool first) {
+  if (first) return x;
+  return x.dim() == 4 ? x.permute({0, 3, 1, 2}) : x.permute({0, 4, 1, 2, 3});
+}
+at::Tensor from_channels_first(const at::Tensor& y, bool first) {
+  if (first) return y.contiguous();
+  return (y.dim() == 4 ? y.permute({0, 2, 3, 1}) : y.permute({0, 2, 3, 4, 1})).contiguous();
+}
+Ints pad_list(const Window& w) {
+  Ints amounts;
+  for (std::size_t i = w.before.size(); i-- > 0;) amounts.push_back(w.before[i]), amounts.push_back(w.after[i]);
+  return amounts;
+}
+
+// ---- max -------------------------------------------------------------------------------------------------
+WindowGeometry geometry(const Window& w, std::int64_t channels) {
+  WindowGeometry g;
+  g.height = w.input[0], g.width = w.input[1], g.channels = channels;
+  g.window_h = w.size[0], g.window_w = w.size[1], g.stride_h = w.strides[0], g.stride_w = w.strides[1];
+  g.pad_top = w.before[0], g.pad_left = w.before[1], g.pad_bottom = w.after[0], g.pad_right = w.after[1];
+  g.out_h = w.output[0], g.out_w = w.output[1], g.out_channels = channels;
+  return g;
+}
+
+at::Tensor run_forward(const at::Tensor& x, const WindowGeometry& g, at::Tensor* which) {
+  const at::Tensor images = x.contiguous();
+  at::Tensor y = at::empty({x.size(0), g.out_h, g.out_w, g.channels}, x.options());
+  if (which) *which = at::empty(y.sizes(), at::kByte);
+  const float* from = images.const_data_ptr<float>();
+  float* to = y.mutable_data_ptr<float>();
+  std::uint8_t* marks = which ? which->mutable_data_ptr<std::uint8_t>() : nullptr;
+  const std::int64_t in_size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
+  parallel_for(0, x.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n)
+      direct_kernels().max_pool_forward(g, from + n * in_size, to + n * out_size,
+                                        marks ? marks + n * out_size : nullptr);
+  });
+  return y;
+}
+
+struct MaxPoolNode : torch::autograd::Function<MaxPoolNode> {
+  // `y` and `which` are already computed from x.
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor&, const at::Tensor& y,
+                            const at::Tensor& which, const WindowGeometry& g) {
+    context->save_for_backward({which});
+    context->saved_data["geometry"] = c10::IValue(pack_geometry(g));
+    return y;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list dys) {
+    const at::Tensor which = context->get_saved_variables()[0];
+    const WindowGeometry g = unpack_geometry(context->saved_data["geometry"].toIntVector());
+    if (at::GradMode::is_enabled()) return {differentiable(dys[0], which, g), at::Tensor(), at::Tensor(), at::Tensor()};
+    const at::Tensor dy = dys[0].contiguous();
+    at::Tensor dx = at::empty({dy.size(0), g.height, g.width, g.channels}, dy.options());
+    const float* from = dy.const_data_ptr<float>();
+    const std::uint8_t* marks = which.const_data_ptr<std::uint8_t>();
+    float* to = dx.mutable_data_ptr<float>();
+    const std::int64_t in_size = g.height * g.width * g.channels, out_size = g.out_h * g.out_w * g.channels;
+    parallel_for(0, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n)
+        direct_kernels().max_pool_backward(g, from + n * out_size, marks + n * out_size, to + n * in_size);
+    });
+    return {dx, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+  // The same as a scatter that autograd knows, for gradients of gradients.
+  static at::Tensor differentiable(const at::Tensor& dy, const at::Tensor& which, const WindowGeometry& g) {
+    const at::Tensor cell = which.to(at::kLong);
+    const at::Tensor y =
+        at::arange(g.out_h).view({1, -1, 1, 1}) * g.stride_h - g.pad_top + at::div(cell, g.window_w, "floor");
+    const at::Tensor x =
+        at::arange(g.out_w).view({1, 1, -1, 1}) * g.stride_w - g.pad_left + at::remainder(cell, g.window_w);
+    const at::Tensor index = (y * g.width + x) * g.channels + at::arange(g.channels).view({1, 1, 1, -1});
+    const std::int64_t n = dy.size(0);
+    return at::zeros({n, g.height * g.width * g.channels}, dy.options())
+        .scatter_add(1, index.reshape({n, -1}), dy.reshape({n, -1}))
+        .view({n, g.height, g.width, g.channels});
+  }
+};
+
+at::Tensor depthwise_max(const at::Tensor& x, const Window& w) {
+  const std::int64_t axis = w.channels_first ? 1 : x.dim() - 1, groups = x.size(axis) / w.channel_size;
+  if (w.channel_size != w.channel_stride || x.size(axis) % w.channel_size != 0) {
+    throw_unimplemented("depthwise max pooling needs the stride of the window, and channels divisible by it");
+  }
+  Ints shape = x.sizes().vec();
+  shape[static_cast<std::size_t>(axis)] = groups;
+  shape.insert(shape.begin() + axis + 1, w.channel_size);
+  return x.reshape(shape).amax(axis + 1);
+}
+
+// Any type and rank: padded with the lowest value; NaN, as the lowest value, never wins.
+at::Tensor general_max(const at::Tensor& x, const Window& w) {
+  const auto type = x.scalar_type();
+  const auto as = type == at::kFloat || type == at::kDouble ? type : (is_float(x) ? at::kFloat : at::kDouble);
+  at::Tensor images = to_channels_first(x.to(as), w.channels_first);
+  const double lowest =
+      type == at::kDouble ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
+  images = at::where(images > lowest, images, at::full({}, lowest, images.options()));
+  images = at::constant_pad_nd(images, pad_list(w), lowest);
+  const at::Tensor y =
+      w.spatial == 2 ? at::max_pool2d(images, w.size, w.strides) : at::max_pool3d(images, w.size, w.strides);
+  return narrow_to(from_channels_first(y, w.channels_first), type);
+}
+
+Tensors max_pool(const Call& call) {
+  const Shape out = pool_shape(call)[0];
+  const at::Tensor& x = in(call, 0);
+  const Window w = plan_window(call, call.input(0).shape());
+  if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
+  if (w.channel_size > 1) return one(depthwise_max(x, w));
+  if (w.spatial != 2 || x.scalar_type() != at::kFloat || w.channels_first || w.size[0] * w.size[1] > 255)
+    return one(general_max(x, w));
+  const WindowGeometry g = geometry(w, x.size(3));
+  if (!x.requires_grad() || !at::GradMode::is_enabled()) return one(run_forward(x, g, nullptr));
+  at::Tensor y, which;
+  if (auto expected = take_expected_pool(x, g)) {
+    y = std::move(expected->y), which = std::move(expected->which);
+  } else {
+    y = run_forward(x, g, &which);
+  }
+  if (auto joined = try_join_pool(x, g, y, which)) return one(*joined);
+  return one(MaxPoolNode::apply(x, y, which, g));
+}
+
+Tensors max_pool_with_argmax(const Call& call) {
+  const Shape out = pool_shape(call)[0];
+  const at::Tensor x = in(call, 0).to(at::kFloat);
+  const Window w = plan_window(call, call.input(0).shape());
+  const WindowGeometry g = geometry(w, x.size(3));
+  if (g.window_h * g.window_w > 255) throw_unimplemented("MaxPoolWithArgmax with a window of more than 255 cells");
+  at::Tensor which;
+  const at::Tensor y = run_forward(x, g, &which);
+  const at::Tensor cell = which.to(at::kLong);
+  const at::Tensor row =
+      at::arange(g.out_h).view({1, -1, 1, 1}) * g.stride_h - g.pad_top + at::div(cell, g.window_w, "floor");
+  const at::Tensor column =
+      at::arange(g.out_w).view({1, 1, -1, 1}) * g.stride_w - g.pad_left + at::remainder(cell, g.window_w);
+  at::Tensor index = (row * g.width + column) * g.channels + at::arange(g.channels).view({1, 1, 1, -1});
+  if (call.attr<bool>("include_batch_in_index"))
+    index = index + at::arange(x.size(0)).view({-1, 1, 1, 1}) * (g.height * g.width * g.channels);
+  return {wrap(narrow_to(y, in(call, 0).scalar_type())), wrap(index.to(to_scalar_type(call.attr<DType>("Targmax"))))};
+}
+
+// ---- average ---------------------------------------------------------------------------------------------
+// How many cells of each window lie inside the input, [out…] in the spatial axes.
+at::Tensor cell_counts(const Window& w, const at::TensorOptions& options) {
+  at::Tensor counts = at::ones({}, options);
+  for (std::size_t i = 0; i < w.size.size(); ++i) {
+    const at::Tensor begin = at::arange(w.output[i], options) * w.strides[i] - w.before[i];
+    const at::Tensor inside = at::clamp_max(begin + w.size[i], w.input[i]) - at::clamp_min(begin, 0);
+    counts = counts.unsqueeze(-1) * inside;
+  }
+  return counts;
+}
+
+Tensors avg_pool(const Call& call) {
+  const Shape out = pool_shape(call)[0];
+  const at::Tensor& x = in(call, 0);
+  const Window w = plan_window(call, call.input(0).shape());
+  if (w.channel_size > 1) throw_unimplemented("average pooling over channels");
+  if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
+  const auto type = x.scalar_type(), as = type == at::kDouble ? at::kDouble : at::kFloat;
+  at::Tensor images = to_channels_first(x.to(as), w.channels_first);
+  const auto positive = [](std::int64_t amount) { return amount > 0; };
+  const bool padded =
+      std::any_of(w.before.begin(), w.before.end(), positive) || std::any_of(w.after.begin(), w.after.end(), positive);
+  if (padded) images = at::constant_pad_nd(images, pad_list(w));
+  const std::optional<std::int64_t> divisor = padded ? std::optional<std::int64_t>(1) : std::nullopt;
+  at::Tensor y = w.spatial == 2 ? at::avg_pool2d(images, w.size, w.strides, Ints{0, 0}, false, true, divisor)
+                                : at::avg_pool3d(images, w.size, w.strides, Ints{0, 0, 0}, false, true, divisor);
+  if (padded) y = y / cell_counts(w, y.options());
+  return one(narrow_to(from_channels_first(y, w.channels_first), type));
+}
+
+}  // namespace
+
+void register_pool(Table& table) {
+  for (auto name : {"MaxPool", "MaxPool3D"}) table.add(name, pool_shape, max_pool);
+  for (auto name : {"AvgPool", "AvgPool3D"}) table.add(name, pool_shape, avg_pool);
+  table.add(
+      "MaxPoolWithArgmax",
+      [](const Call& call) {
+        const Shape out = pool_shape(call)[0];
+        return Shapes{out, out};
+      },
+      max_pool_with_argmax);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,188 @@
+#include "lockstep/ops/product_internal.h"
+
+#include <algorithm>
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "lockstep/ops/direct_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::int64_t kWorthAThread = 1 << 20;  // multiplications
+constexpr std::int64_t kRowBlock = 48;           // rows for which packing a panel pays
+
+// A row-major matrix, maybe stored the other way round: nothing is copied for a transposed view.
+struct Stored {
+  at::Tensor matrix;
+  bool transposed;
+};
+Stored stored(const at::Tensor& x, bool transposed) {
+  if (x.stride(1) == 1 && x.stride(0) >= x.size(1)) return {x, transposed};
+  if (x.stride(0) == 1 && x.stride(1) >= x.size(0)) return {x.t(), !transposed};
+  return {x.contiguous(), transposed};
+}
+
+at::Tensor compute(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b,
+                   const at::Tensor& offset, bool relu) {
+  const Stored a = stored(left, transpose_a), b = stored(right, transpose_b);
+  const at::Tensor bias = offset.defined() ? offset.contiguous() : offset;
+  Product p;
+  p.rows = a.matrix.size(a.transposed ? 1 : 0), p.depth = a.matrix.size(a.transposed ? 0 : 1);
+  p.columns = b.matrix.size(b.transposed ? 0 : 1);
+  p.a = a.matrix.const_data_ptr<float>(), p.a_stride = a.matrix.stride(0), p.transpose_a = a.transposed;
+  p.b = b.matrix.const_data_ptr<float>(), p.b_stride = b.matrix.stride(0), p.transpose_b = b.transposed;
+  if (bias.defined()) p.bias = bias.const_data_ptr<float>();
+  p.relu = relu;
+  at::Tensor c = at::empty({p.rows, p.columns}, left.options());
+  p.c = c.mutable_data_ptr<float>(), p.c_stride = p.columns;
+
+  const DirectKernels& loops = direct_kernels();
+  const std::int64_t panels = (p.columns + loops.panel - 1) / loops.panel;
+  const std::int64_t work = std::max<std::int64_t>(1, p.rows * p.depth * std::min(p.columns, loops.panel));
+  // Columns are shared out where there are enough; else rows too, in blocks large enough for a panel's packing.
+  const std::int64_t blocks = panels >= parallel_threads() * 2 ? 1 : std::clamp<std::int64_t>(p.rows / kRowBlock, 1, 8);
+  const std::int64_t grain = std::max<std::int64_t>(1, kWorthAThread * blocks / work);
+  parallel_for(0, panels * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t panel = unit / blocks, block = unit % blocks;
+      loops.matrix_product(p, block * p.rows / blocks, (block + 1) * p.rows / blocks, panel * loops.panel,
+                           std::min(p.columns, (panel + 1) * loops.panel));
+    }
+  });
+  return c;
+}
+
+// One product after the other; a stack is shared out among the threads.
+at::Tensor compute_batch(const at::Tensor& left, bool transpose_a, const at::Tensor& right, bool transpose_b) {
+  const at::Tensor a = left.contiguous(), b = right.contiguous();
+  Product p;
+  p.rows = a.size(transpose_a ? -1 : -2), p.depth = a.size(transpose_a ? -2 : -1),
+  p.columns = b.size(transpose_b ? -2 : -1);
+  p.a_stride = a.size(-1), p.transpose_a = transpose_a, p.b_stride = b.size(-1), p.transpose_b = transpose_b,
+  p.c_stride = p.columns;
+  std::vector<std::int64_t> shape = a.sizes().vec();
+  shape[shape.size() - 2] = p.rows, shape.back() = p.columns;
+  at::Tensor c = at::empty(shape, left.options());
+  const float *from_a = a.const_data_ptr<float>(), *from_b = b.const_data_ptr<float>();
+  float* const to = c.mutable_data_ptr<float>();
+  const std::int64_t count = c.numel() / (p.rows * p.columns), work = p.rows * p.columns * p.depth;
+  parallel_for(0, count, std::max<std::int64_t>(1, kWorthAThread / work), [&](std::int64_t begin, std::int64_t end) {
+    Product one = p;
+    for (std::int64_t n = begin; n < end; ++n) {
+      one.a = from_a + n * p.rows * p.depth, one.b = from_b + n * p.depth * p.columns,
+      one.c = to + n * p.rows * p.columns;
+      direct_kernels().matrix_product(one, 0, p.rows, 0, p.columns);
+    }
+  });
+  return c;
+}
+
+struct BatchProductNode : torch::autograd::Function<BatchProductNode> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& a, bool transpose_a,
+                            const at::Tensor& b, bool transpose_b) {
+    context->save_for_backward({a, b});
+    context->saved_data["transpose_a"] = transpose_a;
+    context->saved_data["transpose_b"] = transpose_b;
+    return compute_batch(a, transpose_a, b, transpose_b);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list dys) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &a = saved[0], &b = saved[1], &dc = dys[0];
+    const bool ta = context->saved_data["transpose_a"].toBool(), tb = context->saved_data["transpose_b"].toBool();
+    at::Tensor da, db;
+    if (context->needs_input_grad(0)) da = ta ? batch_product(b, tb, dc, true) : batch_product(dc, false, b, !tb);
+    if (context->needs_input_grad(1)) db = tb ? batch_product(dc, true, a, ta) : batch_product(a, !ta, dc, false);
+    return {da, at::Tensor(), db, at::Tensor()};
+  }
+};
+
+struct ProductNode : torch::autograd::Function<ProductNode> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& a, bool transpose_a,
+                            const at::Tensor& b, bool transpose_b, const std::optional<at::Tensor>& bias, bool relu) {
+    at::Tensor c = compute(a, transpose_a, b, transpose_b, bias.value_or(at::Tensor()), relu);
+    context->save_for_backward({a, b, relu ? c : at::Tensor()});
+    context->saved_data["transpose_a"] = transpose_a;
+    context->saved_data["transpose_b"] = transpose_b;
+    context->saved_data["bias"] = bias.has_value();
+    return c;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list dys) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &a = saved[0], &b = saved[1], &c = saved[2];
+    const bool ta = context->saved_data["transpose_a"].toBool(), tb = context->saved_data["transpose_b"].toBool();
+    const bool wants_bias = context->saved_data["bias"].toBool() && context->needs_input_grad(2);
+    ReluGradient out;
+    if (at::GradMode::is_enabled()) {
+      out.dz = c.defined() ? dys[0] * (c > 0).to(dys[0].scalar_type()) : dys[0];
+      if (wants_bias) out.db = out.dz.sum(0);
+    } else {
+      out = relu_bias_gradient(c, dys[0], wants_bias);
+    }
+    at::Tensor da, db;
+    if (context->needs_input_grad(0)) da = ta ? product(b, tb, out.dz, true) : product(out.dz, false, b, !tb);
+    if (context->needs_input_grad(1)) db = tb ? product(out.dz, true, a, ta) : product(a, !ta, out.dz, false);
+    return {da, at::Tensor(), db, at::Tensor(), out.db, at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool has_product(const at::Tensor& a, const at::Tensor& b) {
+  const auto fits = [](const at::Tensor& x) {
+    return x.scalar_type() == at::kFloat && x.dim() == 2 && x.is_cpu() && x.numel() > 0;
+  };
+  return fits(a) && fits(b) && a.size(0) >= 4;
+}
+
+at::Tensor product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b, const at::Tensor& bias,
+                   bool relu) {
+  const bool tracked = at::GradMode::is_enabled() &&
+                       (a.requires_grad() || b.requires_grad() || (bias.defined() && bias.requires_grad()));
+  if (!tracked) return compute(a, transpose_a, b, transpose_b, bias, relu);
+  return ProductNode::apply(a, transpose_a, b, transpose_b, bias.defined() ? std::optional(bias) : std::nullopt, relu);
+}
+
+bool has_batch_product(const at::Tensor& a, const at::Tensor& b) {
+  const auto fits = [](const at::Tensor& x) {
+    return x.scalar_type() == at::kFloat && x.dim() > 2 && x.is_cpu() && x.size(-1) * x.size(-2) >= 16;
+  };
+  return fits(a) && fits(b) && a.numel() > 0 && a.dim() == b.dim() &&
+         a.sizes().slice(0, a.dim() - 2) == b.sizes().slice(0, b.dim() - 2);
+}
+
+at::Tensor batch_product(const at::Tensor& a, bool transpose_a, const at::Tensor& b, bool transpose_b) {
+  if (at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad()))
+    return BatchProductNode::apply(a, transpose_a, b, transpose_b);
+  return compute_batch(a, transpose_a, b, transpose_b);
+}
+
+ReluGradient relu_bias_gradient(const at::Tensor& y, const at::Tensor& dy, bool wants_bias) {
+  const at::Tensor d = dy.contiguous();
+  if (!y.defined() && !wants_bias) return {d, {}};
+  const std::int64_t channels = d.size(-1), rows = channels == 0 ? 0 : d.numel() / channels;
+  // Rows are summed in fixed groups, so the result does not depend on the number of threads.
+  const std::int64_t per_chunk = std::max<std::int64_t>(64, 65536 / std::max<std::int64_t>(channels, 1));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + per_chunk - 1) / per_chunk);
+  at::Tensor dz = y.defined() ? at::empty_like(d) : d;
+  at::Tensor parts = wants_bias ? at::zeros({chunks, channels}, d.options()) : at::Tensor();
+  const float *from = d.const_data_ptr<float>(), *output = y.defined() ? y.const_data_ptr<float>() : nullptr;
+  float* to = y.defined() ? dz.mutable_data_ptr<float>() : nullptr;
+  float* sums = wants_bias ? parts.mutable_data_ptr<float>() : nullptr;
+  parallel_for(0, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+      const std::int64_t first = chunk * per_chunk, n = std::min(per_chunk, rows - first), at = first * channels;
+      direct_kernels().relu_bias_gradient(n, channels, output ? output + at : nullptr, from + at,
+                                          to ? to + at : nullptr, sums ? sums + chunk * channels : nullptr);
+    }
+  });
+  return {dz, !wants_bias ? at::Tensor() : chunks == 1 ? parts[0] : parts.sum(0)};
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,298 @@
+// Random numbers as TensorFlow draws them on a CPU; the numbers themselves come from philox_internal.h.
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+
+#include "lockstep/base/entropy_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/philox_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+enum class Kind { kUniform, kNormal, kTruncatedNormal, kFullInt };
+
+std::int64_t count_of(const Ints& shape) {
+  std::int64_t count = 1;
+  for (auto dim : shape) {
+    if (dim < 0) throw_invalid_argument(fmt::format("a shape must not be negative: {}", dim));
+    if (dim > 0 && count > (std::int64_t{1} << 46) / dim) throw_invalid_argument("the shape has too many elements");
+    count *= dim;
+  }
+  return count;
+}
+
+// Pieces are whole groups, so any number of threads gives the same numbers.
+template <typename T, typename F>
+void fill_parallel(at::Tensor& out, const F& fill) {
+  T* data = static_cast<T*>(out.mutable_data_ptr());
+  parallel_for(0, (out.numel() + 255) / 256, 16, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * 256, last = std::min(out.numel(), end * 256);
+    fill(first, std::span<T>(data + first, static_cast<std::size_t>(last - first)));
+  });
+}
+
+template <typename T>
+void fill_kind(at::Tensor& out, const PhiloxState& state, Kind kind) {
+  fill_parallel<T>(out, [&](std::int64_t offset, std::span<T> part) {
+    if (kind == Kind::kUniform) return philox_uniform(state, offset, part);
+    if (kind == Kind::kNormal) return philox_normal(state, offset, part);
+    philox_truncated_normal(state, offset, part);
+  });
+}
+
+at::Tensor draw(const PhiloxState& state, const Ints& shape, DType dtype, Kind kind) {
+  count_of(shape);
+  if (kind == Kind::kFullInt) {
+    at::Tensor out = at::empty(shape, to_scalar_type(dtype));
+    if (dtype_size(dtype) == 8) {
+      fill_parallel<std::uint64_t>(
+          out, [&](std::int64_t at, std::span<std::uint64_t> part) { philox_full_int(state, at, part); });
+    } else {
+      fill_parallel<std::uint32_t>(
+          out, [&](std::int64_t at, std::span<std::uint32_t> part) { philox_full_int(state, at, part); });
+    }
+    return out;
+  }
+  if (dtype == DType::kFloat64) {
+    at::Tensor out = at::empty(shape, at::kDouble);
+    fill_kind<double>(out, state, kind);
+    return out;
+  }
+  at::Tensor out = at::empty(shape, at::kFloat);
+  const bool half = dtype == DType::kFloat16;
+  if (kind == Kind::kUniform && (half || dtype == DType::kBFloat16)) {
+    fill_parallel<float>(
+        out, [&](std::int64_t at, std::span<float> part) { philox_uniform16(state, at, half ? 10 : 7, part); });
+  } else {
+    fill_kind<float>(out, state, kind);
+  }
+  return out.to(to_scalar_type(dtype));
+}
+
+template <typename Word, typename T>
+void reduce_words(const at::Tensor& words, at::Tensor& out, T low, T high) {
+  const Word range = static_cast<Word>(high) - static_cast<Word>(low);
+  const auto* from = static_cast<const Word*>(words.const_data_ptr());
+  T* to = static_cast<T*>(out.mutable_data_ptr());
+  for (std::int64_t i = 0; i < out.numel(); ++i) to[i] = static_cast<T>(static_cast<Word>(low) + from[i] % range);
+}
+
+at::Tensor draw_ints(const PhiloxState& state, const Ints& shape, const at::Tensor& low, const at::Tensor& high) {
+  const std::int64_t a = low.item().to<std::int64_t>(), b = high.item().to<std::int64_t>();
+  if (a >= b) throw_invalid_argument(fmt::format("need minval < maxval, got {} >= {}", a, b));
+  const at::ScalarType type = low.scalar_type();
+  const at::Tensor words = draw(state, shape, from_scalar_type(type), Kind::kFullInt);
+  at::Tensor out = at::empty(shape, type);
+  if (type == at::kInt) {
+    reduce_words<std::uint32_t, std::int32_t>(words, out, static_cast<std::int32_t>(a), static_cast<std::int32_t>(b));
+  } else if (type == at::kLong) {
+    reduce_words<std::uint64_t, std::int64_t>(words, out, a, b);
+  } else {
+    throw_unimplemented("random integers of this dtype");
+  }
+  return out;
+}
+
+PhiloxState from_seed_input(const Call& call, int i) {
+  const Ints seed = ints_in(call, i);
+  if (seed.size() != 2) throw_invalid_argument("the seed must have two numbers");
+  return philox_from_stateless_seed(seed[0], seed[1]);
+}
+std::uint64_t bits_at(const at::Tensor& x, std::int64_t i) {
+  return static_cast<const std::uint64_t*>(x.const_data_ptr())[i];
+}
+PhiloxState from_key_input(const Call& call) {
+  const at::Tensor key = in(call, 1).contiguous(), counter = in(call, 2).contiguous();
+  if (key.numel() != 1 || counter.numel() < 2) throw_invalid_argument("key must have one number and counter two");
+  const std::int64_t algorithm = int_in(call, 3);
+  if (algorithm != 1 && algorithm != 3)
+    throw_invalid_argument(fmt::format("unsupported algorithm {}: only Philox (1) is drawn on a CPU", algorithm));
+  return {bits_at(key, 0), bits_at(counter, 0), bits_at(counter, 1)};
+}
+
+// The state of a stateful operation belongs to its seeds; both zero: drawn from the system once.
+struct StatefulStates {
+  std::mutex mutex;
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, PhiloxState> of;
+};
+
+StatefulStates& stateful_states() {
+  static StatefulStates* const instance = new StatefulStates();
+  return *instance;
+}
+
+PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
+  const std::int64_t seed = call.attr<std::int64_t>("seed"), seed2 = call.attr<std::int64_t>("seed2");
+  StatefulStates& states = stateful_states();
+  const std::lock_guard lock(states.mutex);
+  auto [at, fresh] = states.of.try_emplace({call.name(), seed, seed2});
+  if (fresh) {
+    if (seed == 0 && seed2 == 0) {
+      const auto draw = [] { return static_cast<std::int64_t>(draw_entropy()) << 32 | draw_entropy(); };
+      const std::int64_t high = draw();
+      at->second = philox_from_seeds(high, draw());
+    } else {
+      at->second = philox_from_seeds(seed, seed2);
+    }
+  }
+  const PhiloxState state = at->second;
+  at->second = state.skipped(blocks);
+  return state;
+}
+
+void add_stateless(Table& table, const std::string& suffix, Kind kind) {
+  const std::string prefix = kind == Kind::kTruncatedNormal ? "StatelessTruncated" : "StatelessRandom";
+  table.add(prefix + suffix, shape_of_input(0), [kind](const Call& call) {
+    return one(draw(from_seed_input(call, 1), ints_in(call, 0), call.attr<DType>("dtype"), kind));
+  });
+  table.add(prefix + suffix + "V2", shape_of_input(0), [kind](const Call& call) {
+    return one(draw(from_key_input(call), ints_in(call, 0), call.attr<DType>("dtype"), kind));
+  });
+}
+void add_stateful(Table& table, std::string_view name, Kind kind) {
+  table.add(name, shape_of_input(0), [kind](const Call& call) {
+    const Ints shape = ints_in(call, 0);
+    return one(draw(advance_stateful(call, static_cast<std::uint64_t>(count_of(shape)) * 256), shape,
+                    call.attr<DType>("dtype"), kind));
+  });
+}
+
+at::Tensor unsigned_vector(std::initializer_list<std::uint64_t> values) {
+  at::Tensor out = at::empty({static_cast<std::int64_t>(values.size())}, at::kUInt64);
+  std::copy(values.begin(), values.end(), static_cast<std::uint64_t*>(out.mutable_data_ptr()));
+  return out;
+}
+
+Tensors shuffle(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  const std::int64_t rows = x.dim() == 0 ? 1 : x.size(0);
+  if (rows < 2) return {call.input(0)};
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
+  philox_shuffle(advance_stateful(call, static_cast<std::uint64_t>(rows - 1 + 3) / 4), order);
+  return one(x.index_select(0, at::tensor(at::IntArrayRef(order), at::kLong)));
+}
+
+// Row by row, one double each from one stream.
+Tensors multinomial(const Call& call) {
+  const at::Tensor logits = in(call, 0).to(at::kFloat).contiguous();
+  const std::int64_t samples = int_in(call, 1), rows = logits.size(0), classes = logits.size(1);
+  if (classes == 0) throw_invalid_argument("num_classes must be positive");
+  const bool stateless = call.name().starts_with("Stateless");
+  PhiloxStream stream(stateless ? from_seed_input(call, 2)
+                                : advance_stateful(call, static_cast<std::uint64_t>(rows * samples) * 256));
+  at::Tensor out = at::empty({rows, samples}, at::kLong);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* row = logits.const_data_ptr<float>() + r * classes;
+    float highest = -INFINITY;
+    for (std::int64_t c = 0; c < classes; ++c) highest = std::isfinite(row[c]) ? std::max(highest, row[c]) : highest;
+    std::vector<double> sums(static_cast<std::size_t>(classes));
+    double total = 0;
+    for (std::int64_t c = 0; c < classes; ++c) {
+      if (std::isfinite(row[c])) total += std::exp(static_cast<double>(row[c] - highest));
+      sums[static_cast<std::size_t>(c)] = total;
+    }
+    for (std::int64_t s = 0; s < samples; ++s) {
+      const double target = stream.next_double() * total;
+      const auto found = std::upper_bound(sums.begin(), sums.end(), target);
+      out.mutable_data_ptr<std::int64_t>()[r * samples + s] = std::min<std::int64_t>(found - sums.begin(), classes - 1);
+    }
+  }
+  return one(out.to(to_scalar_type(call.attr<DType>("output_dtype"))));
+}
+Shapes multinomial_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  return {Shape{x.known_rank() ? x[0] : kUnknownDim, known_int(call, 1).value_or(kUnknownDim)}};
+}
+
+// Reads the state of a Generator (counter low, counter high, key) and moves its counter.
+Tensors read_and_skip(const Call& call) {
+  auto variable = std::dynamic_pointer_cast<VariableResource>(call.input(0).resource_value());
+  if (!variable) throw_invalid_argument("the resource is not a variable");
+  const Tensor old = variable->read();
+  const auto words = old.to_vector<std::int64_t>();
+  if (words.size() < 3) throw_invalid_argument("the state of a generator has three numbers");
+  const PhiloxState state{0, static_cast<std::uint64_t>(words[0]), static_cast<std::uint64_t>(words[1])};
+  const auto delta = static_cast<std::uint64_t>(in(call, 2).to(at::kLong).item<std::int64_t>());
+  const PhiloxState next = state.skipped(delta * 256);
+  variable->assign(Tensor::from_vector(std::vector<std::int64_t>{
+      static_cast<std::int64_t>(next.counter_low), static_cast<std::int64_t>(next.counter_high), words[2]}));
+  return {old};
+}
+
+}  // namespace
+
+std::vector<StatefulRandomState> stateful_random_states() {
+  StatefulStates& states = stateful_states();
+  const std::lock_guard lock(states.mutex);
+  std::vector<StatefulRandomState> all;
+  for (const auto& [operation, state] : states.of) {
+    const auto& [name, seed, seed2] = operation;
+    all.emplace_back(name, seed, seed2, state.key, state.counter_low, state.counter_high);
+  }
+  return all;
+}
+
+void set_stateful_random_states(const std::vector<StatefulRandomState>& all) {
+  StatefulStates& states = stateful_states();
+  const std::lock_guard lock(states.mutex);
+  states.of.clear();
+  for (const auto& [name, seed, seed2, key, low, high] : all) states.of[{name, seed, seed2}] = {key, low, high};
+}
+
+void register_random(Table& table) {
+  add_stateless(table, "Uniform", Kind::kUniform);
+  add_stateless(table, "Normal", Kind::kNormal);
+  table.add("StatelessTruncatedNormal", shape_of_input(0), [](const Call& call) {
+    return one(draw(from_seed_input(call, 1), ints_in(call, 0), call.attr<DType>("dtype"), Kind::kTruncatedNormal));
+  });
+  table.add("StatelessTruncatedNormalV2", shape_of_input(0), [](const Call& call) {
+    return one(draw(from_key_input(call), ints_in(call, 0), call.attr<DType>("dtype"), Kind::kTruncatedNormal));
+  });
+  add_stateless(table, "UniformFullInt", Kind::kFullInt);
+  table.add("StatelessRandomUniformInt", shape_of_input(0), [](const Call& call) {
+    return one(draw_ints(from_seed_input(call, 1), ints_in(call, 0), in(call, 2), in(call, 3)));
+  });
+  table.add("StatelessRandomUniformIntV2", shape_of_input(0), [](const Call& call) {
+    return one(draw_ints(from_key_input(call), ints_in(call, 0), in(call, 4), in(call, 5)));
+  });
+  table.add(
+      "StatelessRandomGetKeyCounter",
+      [](const Call&) {
+        return Shapes{Shape{1}, Shape{2}};
+      },
+      [](const Call& call) {
+        const PhiloxState state = from_seed_input(call, 0);
+        return Tensors{wrap(unsigned_vector({state.key})),
+                       wrap(unsigned_vector({state.counter_low, state.counter_high}))};
+      });
+  table.add(
+      "StatelessRandomGetKeyCounterAlg",
+      [](const Call&) {
+        return Shapes{Shape{1}, Shape{2}, Shape{}};
+      },
+      [](const Call& call) {
+        const PhiloxState state = from_seed_input(call, 0);
+        return Tensors{wrap(unsigned_vector({state.key})),
+                       wrap(unsigned_vector({state.counter_low, state.counter_high})),
+                       wrap(at::scalar_tensor(1, at::kInt))};
+      });
+  table.add("StatelessRandomGetAlg", scalar_rule, [](const Call&) { return one(at::scalar_tensor(1, at::kInt)); });
+  add_stateful(table, "RandomUniform", Kind::kUniform);
+  add_stateful(table, "RandomStandardNormal", Kind::kNormal);
+  add_stateful(table, "TruncatedNormal", Kind::kTruncatedNormal);
+  table.add("RandomUniformInt", shape_of_input(0), [](const Call& call) {
+    const Ints shape = ints_in(call, 0);
+    return one(draw_ints(advance_stateful(call, static_cast<std::uint64_t>(count_of(shape)) * 256), shape, in(call, 1),
+                         in(call, 2)));
+  });
+  table.add("RandomShuffle", same_shape, shuffle);
+  table.add("Multinomial", multinomial_shape, multinomial);
+  table.add("StatelessMultinomial", multinomial_shape, multinomial);
+  table.add(
+      "RngReadAndSkip", [](const Call&) { return Shapes{Shape{3}}; }, read_and_skip);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,340 @@
+// Reductions, arg-reductions, scans, top-k, counts, segments.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "lockstep/ops/kernels_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+using Reduce = at::Tensor (*)(const at::Tensor& x, const Ints& axes, bool keep);
+
+Shapes reduction_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  const bool keep = call.attr<bool>("keep_dims");
+  if (!x.known_rank()) return {Shape::unknown_rank()};
+  const auto axes = known_ints(call, 1);
+  if (!axes) return {keep ? Shape(std::vector<std::int64_t>(x.dims().size(), kUnknownDim)) : Shape::unknown_rank()};
+  const Ints whole = whole_axes(*axes, x.rank());
+  Shape out;
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool reduced = std::find(whole.begin(), whole.end(), i) != whole.end();
+    if (!reduced) out.push_back(x[i]);
+    if (reduced && keep) out.push_back(1);
+  }
+  return {out};
+}
+
+void add_reduction(Table& table, std::string_view name, Reduce reduce) {
+  table.add(name, reduction_shape, [reduce](const Call& call) -> Tensors {
+    const at::Tensor& x = in(call, 0);
+    const Ints axes = whole_axes(ints_in(call, 1), x.dim());
+    if (axes.empty()) return {call.input(0)};
+    return one(narrow_to(reduce(widen(x), axes, call.attr<bool>("keep_dims")), x.scalar_type()));
+  });
+}
+
+bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), false); }
+
+at::Tensor sum(const at::Tensor& x, const Ints& axes, bool keep) { return x.sum(axes, keep, x.scalar_type()); }
+
+at::Tensor mean(const at::Tensor& x, const Ints& axes, bool keep) {
+  if (!is_int(x)) return x.mean(axes, keep);
+  std::int64_t count = 1;
+  for (auto axis : axes) count *= x.size(axis);
+  const at::Tensor total = x.to(at::kLong).sum(axes, keep);
+  return count == 0 ? at::zeros_like(total) : at::div(total, count, "trunc");
+}
+
+at::Tensor product(const at::Tensor& x, const Ints& axes, bool keep) {
+  Ints order = axes;
+  std::sort(order.rbegin(), order.rend());
+  at::Tensor out = x;
+  for (auto axis : order) out = out.prod(axis, keep, x.scalar_type());
+  return out;
+}
+
+// The extremum of nothing is the identity of the comparison.
+at::Tensor extremum(const at::Tensor& x, const Ints& axes, bool keep, bool highest) {
+  bool empty = false;
+  for (auto axis : axes) empty = empty || x.size(axis) == 0;
+  if (!empty) return highest ? x.amax(axes, keep) : x.amin(axes, keep);
+  const at::Tensor like = x.sum(axes, keep, x.scalar_type());
+  if (is_float(x)) return at::full_like(like, highest ? -INFINITY : INFINITY);
+  const int bits = static_cast<int>(x.element_size()) * 8;
+  const bool is_signed = x.scalar_type() != at::kByte;
+  const std::int64_t top = is_signed ? static_cast<std::int64_t>((~std::uint64_t{0}) >> (65 - bits)) : 255;
+  return at::full_like(like, highest ? (is_signed ? -top - 1 : 0) : top);
+}
+
+at::Tensor any_all(const at::Tensor& x, Ints axes, bool keep, bool any) {
+  std::sort(axes.rbegin(), axes.rend());
+  at::Tensor out = x;
+  for (auto axis : axes) out = any ? out.any(axis, keep) : out.all(axis, keep);
+  return out;
+}
+
+Shapes arg_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  const auto axis = known_int(call, 1);
+  if (!x.known_rank()) return {Shape::unknown_rank()};
+  if (!axis)
+    return {Shape(std::vector<std::int64_t>(static_cast<std::size_t>(std::max(0, x.rank() - 1)), kUnknownDim))};
+  Ints dims = x.dims();
+  dims.erase(dims.begin() + whole_axis(*axis, x.rank()));
+  return {Shape(dims)};
+}
+
+Tensors arg_extremum(const Call& call, bool highest) {
+  at::Tensor x = widen(in(call, 0)).detach();
+  const std::int64_t axis = whole_axis(int_in(call, 1), x.dim());
+  if (x.size(axis) == 0) throw_invalid_argument("reduction over an empty axis");
+  if (is_float(x)) {  // NaN never wins
+    x = at::where(at::isnan(x), at::full({}, highest ? -INFINITY : INFINITY, x.options()), x);
+  }
+  if (x.scalar_type() == at::kBool) x = x.to(at::kByte);
+  const at::Tensor best = highest ? x.argmax(axis) : x.argmin(axis);
+  return one(best.to(to_scalar_type(call.attr<DType>("output_type"))));
+}
+
+Tensors scan(const Call& call, at::Tensor (*f)(const at::Tensor&, std::int64_t), double start) {
+  const at::Tensor& original = in(call, 0);
+  at::Tensor x = widen(original);
+  const std::int64_t axis = whole_axis(int_in(call, 1), x.dim());
+  const bool reverse = call.attr<bool>("reverse");
+  if (reverse) x = x.flip(axis);
+  if (call.attr<bool>("exclusive") && x.size(axis) > 0) {
+    Ints first = x.sizes().vec();
+    first[static_cast<std::size_t>(axis)] = 1;
+    x = at::cat({at::full(first, start, x.options()), x.slice(axis, 0, x.size(axis) - 1)}, axis);
+  }
+  x = f(x, axis);
+  if (reverse) x = x.flip(axis);
+  return one(narrow_to(x, original.scalar_type()));
+}
+
+Shapes top_k_shape(const Call& call) {
+  const Shape& x = call.input(0).shape();
+  if (!x.known_rank()) return {Shape::unknown_rank(), Shape::unknown_rank()};
+  if (x.rank() < 1) throw_invalid_argument("the input must have at least one axis");
+  Shape out = x;
+  out[-1] = call.num_inputs() > 1 ? known_int(call, 1).value_or(kUnknownDim) : call.attr<std::int64_t>("k");
+  if (out[-1] > x[-1] && x[-1] != kUnknownDim) {
+    throw_invalid_argument(fmt::format("input must have at least k ({}) columns, it has {}", out[-1], x[-1]));
+  }
+  return {out, out};
+}
+
+Tensors top_k(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  if (x.dim() < 1) throw_invalid_argument("the input must have at least one axis");
+  const std::int64_t k = call.num_inputs() > 1 ? int_in(call, 1) : call.attr<std::int64_t>("k");
+  if (k < 0 || k > x.size(-1)) {
+    throw_invalid_argument(fmt::format("input must have at least k ({}) columns, it has {}", k, x.size(-1)));
+  }
+  // Ties keep the lower index: a stable descending sort does that.
+  const auto [values, order] = at::sort(widen(x), /*stable=*/true, -1, /*descending=*/true);
+  const at::Tensor index = order.slice(-1, 0, k).contiguous();
+  const at::Tensor best =
+      x.requires_grad() ? x.gather(-1, index) : narrow_to(values.slice(-1, 0, k).contiguous(), x.scalar_type());
+  const Attr* type = call.attrs().find("index_type");
+  return {wrap(best), wrap(index.to(type ? to_scalar_type(std::get<DType>(*type)) : at::kInt))};
+}
+
+Tensors in_top_k(const Call& call) {
+  const at::Tensor x = in(call, 0).to(at::kFloat);
+  const at::Tensor targets = in(call, 1).to(at::kLong);
+  const std::int64_t k = call.num_inputs() > 2 ? int_in(call, 2) : call.attr<std::int64_t>("k");
+  const std::int64_t classes = x.size(1);
+  const at::Tensor valid = at::logical_and(targets >= 0, targets < classes);
+  if (classes == 0) return one(at::zeros_like(valid));
+  const at::Tensor index = at::where(valid, targets, at::zeros_like(targets)).unsqueeze(1);
+  const at::Tensor own = x.gather(1, index);
+  const at::Tensor higher = x.gt(own).sum(1);
+  const at::Tensor finite = at::isfinite(x).all(1);
+  return one(at::logical_and(at::logical_and(valid, finite), higher < k));
+}
+
+Shapes bincount_shape(const Call& call) {
+  Shape out;
+  const Shape& x = call.input(0).shape();
+  if (!x.known_rank()) return {Shape::unknown_rank()};
+  if (x.rank() == 2) out.push_back(x[0]);
+  out.push_back(known_int(call, 1).value_or(kUnknownDim));
+  return {out};
+}
+
+Tensors dense_bincount(const Call& call) {
+  const bool binary = call.attr<bool>("binary_output");
+  const std::int64_t size = int_in(call, 1);
+  const at::Tensor x = in(call, 0).to(at::kLong), weights = in(call, 2);
+  if (size < 0) throw_invalid_argument("size must not be negative");
+  if (x.numel() > 0 && x.lt(0).any().item<bool>()) throw_invalid_argument("input must be non-negative");
+  const at::Tensor rows = x.dim() == 2 ? x : x.reshape({1, x.numel()});
+  const at::Tensor valid = rows < size;
+  at::Tensor add =
+      weights.numel() > 0 && !binary ? weights.reshape(rows.sizes()) : at::ones(rows.sizes(), weights.options());
+  add = at::where(valid, add, at::zeros({}, add.options()));
+  at::Tensor out = at::zeros({rows.size(0), size + 1}, weights.options());
+  out.scatter_add_(1, at::where(valid, rows, at::full({}, size, rows.options())), add);
+  out = out.slice(1, 0, size).contiguous();
+  if (binary) out = out.ne(0).to(weights.scalar_type());
+  return one(x.dim() == 2 ? out : out.squeeze(0));
+}
+
+Shapes ragged_bincount_shape(const Call& call) {
+  const Shape& splits = call.input(0).shape();
+  const bool known = splits.known_rank() && splits.rank() == 1 && splits[0] != kUnknownDim;
+  return {Shape{known ? splits[0] - 1 : kUnknownDim, known_int(call, 2).value_or(kUnknownDim)}};
+}
+
+// Each row counted by itself.
+Tensors ragged_bincount(const Call& call) {
+  const at::Tensor splits = in(call, 0).to(at::kLong), values = in(call, 1).to(at::kLong).reshape({-1}),
+                   weights = in(call, 3);
+  const std::int64_t size = int_in(call, 2);
+  const bool binary = call.attr<bool>("binary_output");
+  if (size < 0) throw_invalid_argument("size must not be negative");
+  if (splits.dim() != 1 || splits.numel() < 1)
+    throw_invalid_argument("splits must be a vector of one element at least");
+  const at::Tensor lengths = splits.diff();
+  if (splits[0].item<std::int64_t>() != 0 || splits[-1].item<std::int64_t>() != values.numel() ||
+      lengths.lt(0).any().item<bool>()) {
+    throw_invalid_argument(
+        fmt::format("splits must go from 0 to the number of values ({}) and never back", values.numel()));
+  }
+  if (values.numel() > 0 && values.lt(0).any().item<bool>()) throw_invalid_argument("input must be non-negative");
+  if (weights.numel() > 0 && weights.numel() != values.numel())
+    throw_invalid_argument("there must be as many weights as values");
+  const at::Tensor row = at::repeat_interleave(at::arange(lengths.numel(), at::kLong), lengths);
+  at::Tensor out = at::zeros({lengths.numel() * (size + 1)}, weights.options());
+  const at::Tensor add =
+      weights.numel() > 0 && !binary ? weights.reshape({-1}) : at::ones(values.sizes(), weights.options());
+  out.scatter_add_(0, row * (size + 1) + at::clamp_max(values, size), add);
+  out = out.reshape({lengths.numel(), size + 1}).slice(1, 0, size).contiguous();
+  return one(binary ? out.ne(0).to(weights.scalar_type()) : out);
+}
+
+Tensors bincount(const Call& call) {
+  const std::int64_t size = int_in(call, 1);
+  const at::Tensor x = in(call, 0).to(at::kLong).reshape({-1}), weights = in(call, 2).reshape({-1});
+  if (x.numel() > 0 && x.lt(0).any().item<bool>()) throw_invalid_argument("input must be non-negative");
+  at::Tensor out = at::zeros({size + 1}, weights.options());
+  const at::Tensor add = weights.numel() > 0 ? weights : at::ones(x.sizes(), weights.options());
+  out.scatter_add_(0, at::clamp(x, 0, size), add);
+  return one(out.slice(0, 0, size).contiguous());
+}
+
+Tensors bucketize(const Call& call) {
+  const auto& bounds = call.attr<std::vector<float>>("boundaries");
+  if (!std::is_sorted(bounds.begin(), bounds.end())) throw_invalid_argument("boundaries must be sorted");
+  const at::Tensor edges = at::tensor(at::ArrayRef<float>(bounds), at::kFloat);
+  const at::Tensor& x = in(call, 0);
+  return one(
+      at::searchsorted(edges.to(at::kDouble), x.to(at::kDouble).contiguous(), /*out_int32=*/true, /*right=*/true));
+}
+
+Shapes segment_shape(const Call& call) {
+  const Shape &data = call.input(0).shape(), &ids = call.input(1).shape();
+  if (!data.known_rank() || !ids.known_rank()) return {Shape::unknown_rank()};
+  Shape out{call.num_inputs() > 2 ? known_int(call, 2).value_or(kUnknownDim) : kUnknownDim};
+  for (int i = ids.rank(); i < data.rank(); ++i) out.push_back(data[i]);
+  return {out};
+}
+
+at::Tensor segments(const at::Tensor& data, const at::Tensor& ids, std::int64_t num, const std::string& kind,
+                    bool finite_gap) {
+  const std::int64_t n = ids.numel();
+  Ints inner(data.sizes().begin() + ids.dim(), data.sizes().end());
+  Ints flat = {n}, shape = {num + 1};
+  flat.insert(flat.end(), inner.begin(), inner.end());
+  shape.insert(shape.end(), inner.begin(), inner.end());
+  const at::Tensor rows = data.reshape(flat);
+  const at::Tensor index = at::where(ids.reshape({n}) < 0, at::full({}, num, ids.options()), ids.reshape({n}));
+  at::Tensor out;
+  if (kind == "sum") {
+    out = at::zeros(shape, rows.options()).index_add(0, index, rows);
+  } else {
+    Ints view(flat.size(), 1);
+    view[0] = n;
+    const at::Tensor wide = index.view(view).expand_as(rows);
+    at::Tensor start = at::zeros(shape, rows.options());
+    if (kind == "prod") start = at::ones(shape, rows.options());
+    if (finite_gap && kind != "prod") {
+      const bool highest = kind == "amax";
+      start = is_float(rows)
+                  ? at::full(shape, highest ? std::numeric_limits<float>::lowest() : std::numeric_limits<float>::max(),
+                             rows.options())
+                  : extremum(at::empty({0}, rows.options()), {0}, false, highest).expand(shape).contiguous();
+    }
+    out = at::scatter_reduce(start, 0, wide, rows, kind, /*include_self=*/false);
+  }
+  return out.slice(0, 0, num);
+}
+
+Tensors unsorted_segment(const Call& call, const std::string& kind) {
+  const std::int64_t num = int_in(call, 2);
+  const at::Tensor data = widen(in(call, 0)), ids = in(call, 1).to(at::kLong);
+  if (num < 0) throw_invalid_argument("num_segments must not be negative");
+  if (ids.numel() > 0 && ids.ge(num).any().item<bool>()) {
+    throw_invalid_argument(fmt::format("segment id {} is out of range [0, {})", ids.max().item<std::int64_t>(), num));
+  }
+  return one(narrow_to(segments(data, ids, num, kind, true), in(call, 0).scalar_type()));
+}
+
+Tensors sorted_segment(const Call& call, const std::string& kind) {
+  const at::Tensor data = widen(in(call, 0)), ids = in(call, 1).to(at::kLong);
+  const Ints values = ints_of(ids);
+  if (!std::is_sorted(values.begin(), values.end()) || (!values.empty() && values[0] < 0)) {
+    throw_invalid_argument("segment ids must be sorted and not negative");
+  }
+  const std::int64_t num = values.empty() ? 0 : values.back() + 1;
+  return one(narrow_to(segments(data, ids, num, kind, false), in(call, 0).scalar_type()));
+}
+
+}  // namespace
+
+void register_reduction(Table& table) {
+  add_reduction(table, "Sum", sum);
+  add_reduction(table, "Mean", mean);
+  add_reduction(table, "Prod", product);
+  add_reduction(table, "Max", [](const at::Tensor& x, const Ints& a, bool k) { return extremum(x, a, k, true); });
+  add_reduction(table, "Min", [](const at::Tensor& x, const Ints& a, bool k) { return extremum(x, a, k, false); });
+  add_reduction(table, "Any", [](const at::Tensor& x, const Ints& a, bool k) { return any_all(x, a, k, true); });
+  add_reduction(table, "All", [](const at::Tensor& x, const Ints& a, bool k) { return any_all(x, a, k, false); });
+  add_reduction(table, "EuclideanNorm",
+                [](const at::Tensor& x, const Ints& a, bool k) { return at::sqrt(sum(x * x, a, k)); });
+  table.add("ArgMax", arg_shape, [](const Call& call) { return arg_extremum(call, true); });
+  table.add("ArgMin", arg_shape, [](const Call& call) { return arg_extremum(call, false); });
+  table.add("Cumsum", same_shape, [](const Call& call) {
+    return scan(
+        call, [](const at::Tensor& x, std::int64_t axis) { return x.cumsum(axis, x.scalar_type()); }, 0);
+  });
+  table.add("Cumprod", same_shape, [](const Call& call) {
+    return scan(
+        call, [](const at::Tensor& x, std::int64_t axis) { return x.cumprod(axis, x.scalar_type()); }, 1);
+  });
+  table.add("CumulativeLogsumexp", same_shape, [](const Call& call) {
+    return scan(
+        call, [](const at::Tensor& x, std::int64_t axis) { return x.logcumsumexp(axis); }, -INFINITY);
+  });
+  for (auto name : {"TopKV2", "TopK"}) table.add(name, top_k_shape, top_k);
+  const ShapeRule of_targets = [](const Call& call) { return Shapes{call.input(1).shape()}; };
+  for (auto name : {"InTopKV2", "InTopK"}) table.add(name, of_targets, in_top_k);
+  table.add("DenseBincount", bincount_shape, dense_bincount);
+  table.add("RaggedBincount", ragged_bincount_shape, ragged_bincount);
+  table.add("Bincount", bincount_shape, bincount);
+  table.add("Bucketize", same_shape, bucketize);
+  for (const auto& [suffix, kind] : {std::pair{"Sum", "sum"}, {"Prod", "prod"}, {"Max", "amax"}, {"Min", "amin"}}) {
+    const std::string how = kind;
+    table.add(fmt::format("UnsortedSegment{}", suffix), segment_shape,
+              [how](const Call& call) { return unsorted_segment(call, how); });
+    table.add(fmt::format("Segment{}", suffix), segment_shape,
+              [how](const Call& call) { return sorted_segment(call, how); });
+  }
+  table.add("SegmentMean", segment_shape, [](const Call& call) { return sorted_segment(call, "mean"); });
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,112 @@
+#include "lockstep/ops/table_internal.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+
+namespace lockstep::ops {
+
+// Generated from signatures.tsv by the build: one string for each line.
+extern const std::string_view kSignatureLines[];
+extern const std::size_t kSignatureCount;
+
+namespace {
+
+std::string_view line_name(std::string_view line) { return line.substr(0, line.find('\t')); }
+
+// The line of an operation, or an empty view; lines are sorted by name.
+std::string_view find_line(std::string_view name) {
+  const auto* end = kSignatureLines + kSignatureCount;
+  const auto* line = std::lower_bound(kSignatureLines, end, name,
+                                      [](std::string_view a, std::string_view b) { return line_name(a) < b; });
+  return line != end && line_name(*line) == name ? *line : std::string_view();
+}
+
+// Signatures are parsed when first asked for and live as long as the process.
+const Signature* load_signature(std::string_view line) { return new Signature(parse_signature(line)); }
+
+std::vector<void (*)(Table&)>& contributions() {
+  static std::vector<void (*)(Table&)> list;
+  return list;
+}
+std::atomic<bool> table_built = false;
+
+std::mutex& rows_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+Table::Table() {
+  register_arithmetic(*this);
+  register_reduction(*this);
+  register_array(*this);
+  register_matmul(*this);
+  register_nn(*this);
+  register_conv(*this);
+  register_pool(*this);
+  register_random(*this);
+  register_variables(*this);
+  register_strings(*this);
+  register_lists(*this);
+  register_image(*this);
+  table_built = true;
+  for (auto rows : contributions()) rows(*this);
+}
+
+void Table::contribute(void (*rows)(Table&)) {
+  if (table_built) throw_failed_precondition("op table: rows were contributed after the table was built");
+  contributions().push_back(rows);
+}
+
+const Table& Table::instance() {
+  static const Table* table = new Table();
+  return *table;
+}
+
+void Table::add(std::string_view name, ShapeRule shape, Kernel kernel) {
+  if (find_line(name).empty()) throw_internal(fmt::format("op table: '{}' is not in signatures.tsv", name));
+  const auto [row, fresh] = rows_.try_emplace(std::string(name));
+  if (!fresh) throw_internal(fmt::format("op table: '{}' has two rows", name));
+  row->second.shape = std::move(shape);
+  row->second.kernel = std::move(kernel);
+}
+
+const Op* Table::find(std::string_view name) const {
+  const std::lock_guard lock(rows_mutex());
+  auto row = rows_.find(std::string(name));
+  if (row != rows_.end() && row->second.signature) return &row->second;
+  const std::string_view line = find_line(name);
+  if (line.empty()) return nullptr;
+  if (row == rows_.end()) row = rows_.try_emplace(std::string(name)).first;
+  row->second.signature = load_signature(line);
+  return &row->second;
+}
+
+const Op& Table::at(std::string_view name) const {
+  const Op* op = find(name);
+  if (op && op->kernel) return *op;
+  if (op) throw_unimplemented(fmt::format("operation '{}' is known but not implemented", name));
+  const std::string nearest = nearest_name(name, names_with_kernel());
+  throw_unimplemented(fmt::format("unknown operation '{}'{}", name,
+                                  nearest.empty() ? "" : fmt::format("; the nearest known one is '{}'", nearest)));
+}
+
+std::vector<std::string> Table::names_with_kernel() const {
+  const std::lock_guard lock(rows_mutex());
+  std::vector<std::string> names;
+  for (const auto& [name, op] : rows_) {
+    if (op.kernel) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,240 @@
+#include "lockstep/random/random.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include <immintrin.h>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/philox_internal.h"
+
+namespace lockstep::random {
+namespace {
+
+using formats::TensorData;
+
+template <typename T>
+std::span<T> typed(std::span<std::byte> bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Allocates a tensor and gives its elements to `fill`.
+template <typename T, typename Fill>
+Tensor make(const Shape& shape, DType dtype, const Fill& fill) {
+  std::span<std::byte> bytes;
+  const TensorData data = TensorData::allocate(dtype, shape, bytes);
+  fill(typed<T>(bytes));
+  return Tensor::from_data(data);
+}
+
+std::uint16_t to_half(float value) { return static_cast<std::uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)); }
+
+std::uint16_t to_bfloat16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x40);
+  return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+float round16(float value, DType dtype) {
+  if (dtype == DType::kFloat16) return _cvtsh_ss(to_half(value));
+  return std::bit_cast<float>(static_cast<std::uint32_t>(to_bfloat16(value)) << 16);
+}
+
+ops::PhiloxState state_of(const Seed& seed) {
+  const SeedPair pair = draw_seed(seed);
+  return ops::philox_from_stateless_seed(pair.first, pair.second);
+}
+
+[[noreturn]] void refuse(const char* what, DType dtype) {
+  throw_invalid_argument(
+      fmt::format("random.{}: dtype {} was given, expected a floating one", what, dtype_name(dtype)));
+}
+
+using FillFloat = void (*)(const ops::PhiloxState&, std::int64_t, std::span<float>);
+using FillDouble = void (*)(const ops::PhiloxState&, std::int64_t, std::span<double>);
+
+// Draws standard values in the dtype and moves them by scale and shift, every step rounded to it.
+Tensor draw_scaled(const char* what, const Shape& shape, double scale, double shift, DType dtype, const Seed& seed,
+                   FillFloat fill_float, FillDouble fill_double) {
+  if (!is_floating(dtype) || dtype_size(dtype) < 2) refuse(what, dtype);
+  const ops::PhiloxState state = state_of(seed);
+  const std::int64_t offset = draw_offset(shape);
+  if (dtype == DType::kFloat64) {
+    return make<double>(shape, dtype, [&](std::span<double> out) {
+      fill_double(state, offset, out);
+      ops::scale_and_shift(out, scale, shift);
+    });
+  }
+  if (dtype == DType::kFloat32) {
+    return make<float>(shape, dtype, [&](std::span<float> out) {
+      fill_float(state, offset, out);
+      ops::scale_and_shift(out, static_cast<float>(scale), static_cast<float>(shift));
+    });
+  }
+  std::vector<float> values(static_cast<std::size_t>(*shape.num_elements()));
+  fill_float(state, offset, values);
+  const float scale16 = round16(static_cast<float>(scale), dtype);
+  const float shift16 = round16(static_cast<float>(shift), dtype);
+  for (float& value : values) value = round16(round16(value, dtype) * scale16, dtype) + shift16;
+  return from_floats(values, shape, dtype);
+}
+
+void uniform16(const ops::PhiloxState& state, std::int64_t offset, std::span<float> out) {
+  ops::philox_uniform16(state, offset, 10, out);
+}
+void uniform_b16(const ops::PhiloxState& state, std::int64_t offset, std::span<float> out) {
+  ops::philox_uniform16(state, offset, 7, out);
+}
+FillFloat uniform_fill(DType dtype) {
+  if (dtype == DType::kFloat16) return uniform16;
+  if (dtype == DType::kBFloat16) return uniform_b16;
+  return static_cast<FillFloat>(ops::philox_uniform);
+}
+
+}  // namespace
+
+Tensor from_floats(const std::vector<float>& values, const Shape& shape, DType dtype) {
+  if (dtype == DType::kFloat32) return Tensor::from_vector(values, shape);
+  if (dtype == DType::kFloat64) return Tensor::from_vector(std::vector<double>(values.begin(), values.end()), shape);
+  return make<std::uint16_t>(shape, dtype, [&](std::span<std::uint16_t> out) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = dtype == DType::kFloat16 ? to_half(values[i]) : to_bfloat16(values[i]);
+    }
+  });
+}
+
+Tensor uniform(const Shape& shape, double minval, double maxval, DType dtype, const Seed& seed) {
+  // The bounds become float32 whatever the dtype is; their difference is taken in the dtype.
+  const auto low = static_cast<float>(minval), high = static_cast<float>(maxval);
+  double scale = static_cast<double>(high) - static_cast<double>(low);
+  if (dtype == DType::kFloat32) scale = high - low;
+  if (dtype_size(dtype) == 2) scale = round16(high, dtype) - round16(low, dtype);
+  return draw_scaled("uniform", shape, scale, low, dtype, seed, uniform_fill(dtype), ops::philox_uniform);
+}
+
+Tensor normal(const Shape& shape, double mean, double stddev, DType dtype, const Seed& seed) {
+  return draw_scaled("normal", shape, stddev, mean, dtype, seed, ops::philox_normal, ops::philox_normal);
+}
+
+Tensor truncated_normal(const Shape& shape, double mean, double stddev, DType dtype, const Seed& seed) {
+  return draw_scaled("truncated_normal", shape, stddev, mean, dtype, seed, ops::philox_truncated_normal,
+                     ops::philox_truncated_normal);
+}
+
+Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed) {
+  if (maxval <= minval) {
+    throw_invalid_argument(fmt::format("random.randint: maxval {} is not above minval {}", maxval, minval));
+  }
+  const ops::PhiloxState state = state_of(seed);
+  const std::int64_t offset = draw_offset(shape);
+  if (dtype == DType::kInt64) {
+    return make<std::int64_t>(shape, dtype, [&](std::span<std::int64_t> out) {
+      const std::span<std::uint64_t> words(reinterpret_cast<std::uint64_t*>(out.data()), out.size());
+      ops::philox_full_int(state, offset, words);
+      const std::uint64_t width = static_cast<std::uint64_t>(maxval) - static_cast<std::uint64_t>(minval);
+      for (std::uint64_t& word : words) word = static_cast<std::uint64_t>(minval) + word % width;
+    });
+  }
+  const Tensor drawn = make<std::int32_t>(shape, DType::kInt32, [&](std::span<std::int32_t> out) {
+    const std::span<std::uint32_t> words(reinterpret_cast<std::uint32_t*>(out.data()), out.size());
+    ops::philox_full_int(state, offset, words);
+    const auto width = static_cast<std::uint32_t>(static_cast<std::uint64_t>(maxval - minval));
+    for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(minval) + (width ? word % width : word);
+  });
+  return dtype == DType::kInt32 ? drawn : ops::call1("Cast", {drawn}, {{"DstT", dtype}});
+}
+
+Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, const Seed& seed) {
+  if (logits.rank() != 2 || logits.dim(1) == 0) {
+    throw_invalid_argument(fmt::format("random.categorical: logits of shape {} were given, expected (batch, classes)",
+                                       logits.shape().to_string()));
+  }
+  const Tensor wide =
+      logits.dtype() == DType::kFloat32 ? logits : ops::call1("Cast", {logits}, {{"DstT", DType::kFloat32}});
+  const std::vector<float> values = wide.to_vector<float>();
+  const auto classes = static_cast<std::size_t>(logits.dim(1));
+  const Shape shape{logits.dim(0), num_samples};
+  // One uniform double a sample, row by row in one stream.
+  std::vector<double> draws(static_cast<std::size_t>(*shape.num_elements()));
+  ops::philox_uniform(state_of(seed), draw_offset(shape), std::span<double>(draws));
+  std::vector<std::int64_t> samples(draws.size());
+  std::vector<double> cdf(classes);
+  for (std::size_t row = 0; row < static_cast<std::size_t>(shape[0]); ++row) {
+    const float* logit = values.data() + row * classes;
+    const float max = *std::max_element(logit, logit + classes);
+    double total = 0;
+    for (std::size_t i = 0; i < classes; ++i) cdf[i] = total += std::exp(static_cast<double>(logit[i] - max));
+    for (std::size_t s = row * static_cast<std::size_t>(num_samples);
+         s < (row + 1) * static_cast<std::size_t>(num_samples); ++s) {
+      const double target = draws[s] * total;
+      samples[s] = std::upper_bound(cdf.begin(), cdf.end() - 1, target) - cdf.begin();
+    }
+  }
+  const Tensor result = Tensor::from_vector(samples, shape);
+  return dtype == DType::kInt64 ? result : ops::call1("Cast", {result}, {{"DstT", dtype}});
+}
+
+Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& seed) {
+  const ops::PhiloxState state = state_of(seed);
+  const std::int64_t offset = draw_offset(shape);
+  if (dtype == DType::kFloat64) {
+    return make<double>(shape, dtype, [&](std::span<double> out) {
+      ops::philox_uniform(state, offset, out);
+      for (double& value : out) value = value >= rate ? 1.0 / (1.0 - rate) : 0.0;
+    });
+  }
+  const auto apply = [&](std::span<float> out, std::int64_t at) {
+    uniform_fill(dtype)(state, at, out);
+    const bool narrow = dtype_size(dtype) == 2;
+    const float limit = narrow ? round16(static_cast<float>(rate), dtype) : static_cast<float>(rate);
+    const auto scale = static_cast<float>(1.0 / (1.0 - rate));
+    for (float& value : out) value = value >= limit ? scale : 0.0f;
+  };
+  if (dtype == DType::kFloat32) {
+    return make<float>(shape, dtype, [&](std::span<float> out) {
+      constexpr std::size_t kGroup = 4096;
+      const auto groups = static_cast<std::int64_t>((out.size() + kGroup - 1) / kGroup);
+      ops::parallel_for(0, groups, 1, [&](std::int64_t begin, std::int64_t end) {
+        const std::size_t from = static_cast<std::size_t>(begin) * kGroup,
+                          to = std::min(out.size(), static_cast<std::size_t>(end) * kGroup);
+        apply(out.subspan(from, to - from), offset + static_cast<std::int64_t>(from));
+      });
+    });
+  }
+  std::vector<float> values(static_cast<std::size_t>(*shape.num_elements()));
+  apply(values, offset);
+  return from_floats(values, shape, dtype);
+}
+
+Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& noise_shape, const Seed& seed) {
+  if (!(rate >= 0 && rate <= 1)) {
+    throw_invalid_argument(fmt::format("dropout: the rate is {}, expected 0 to 1", rate));
+  }
+  if (rate == 0) return inputs;
+  if (rate == 1) return ops::call1("ZerosLike", {inputs});
+  Shape shape = noise_shape.value_or(inputs.shape());
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == kUnknownDim) shape[axis] = inputs.dim(axis);
+  }
+  return ops::call1("Mul", {inputs, dropout_mask(shape, rate, inputs.dtype(), seed)});
+}
+
+Tensor shuffle(const Tensor& x, int axis, const Seed& seed) {
+  const std::int64_t rows = x.dim(axis);
+  std::vector<float> keys(static_cast<std::size_t>(rows));
+  ops::philox_uniform(state_of(seed), 0, keys);
+  std::vector<std::int64_t> order(keys.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return keys[static_cast<std::size_t>(a)] < keys[static_cast<std::size_t>(b)];
+  });
+  return ops::call1("GatherV2", {x, Tensor::from_vector(order), Tensor::scalar<std::int32_t>(axis)});
+}
+
+}  // namespace lockstep::random

@@ -1,0 +1,39 @@
+// keras.random: the numbers Keras draws on TensorFlow's CPU backend, bit for bit.
+//
+// Every function takes its seed as draw_seed() tells. Inside a BatchSlice, draws whose leading dimension
+// is the local batch are slices of the global draw. Floating dtypes: float16, bfloat16, float32, float64.
+#pragma once
+
+#include "lockstep/random/batch_slice.h"
+#include "lockstep/random/seed_generator.h"
+#include "lockstep/random/seeds.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::random {
+
+Tensor uniform(const Shape& shape, double minval = 0.0, double maxval = 1.0, DType dtype = DType::kFloat32,
+               const Seed& seed = {});
+Tensor normal(const Shape& shape, double mean = 0.0, double stddev = 1.0, DType dtype = DType::kFloat32,
+              const Seed& seed = {});
+// Redrawn outside of two standard deviations.
+Tensor truncated_normal(const Shape& shape, double mean = 0.0, double stddev = 1.0, DType dtype = DType::kFloat32,
+                        const Seed& seed = {});
+// Integers in [minval, maxval); dtype int32 or int64 (others are drawn as int32 and cast).
+Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DType dtype = DType::kInt32,
+               const Seed& seed = {});
+// num_samples class numbers for each row of logits (batch, classes).
+Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype = DType::kInt32, const Seed& seed = {});
+// Zero with probability `rate`, else scaled by 1 / (1 - rate). noise_shape as of Dropout: entries of
+// kUnknownDim take the input's; empty: the input's shape.
+Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& noise_shape = std::nullopt,
+               const Seed& seed = {});
+// Permutes the slices along `axis`: the stable ascending order of uniform draws.
+Tensor shuffle(const Tensor& x, int axis = 0, const Seed& seed = {});
+
+// The factor dropout multiplies by: 0 or 1 / (1 - rate) at each element of `shape`.
+Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& seed);
+
+// Values in host memory, rounded to nearest even, as a tensor of a floating dtype.
+Tensor from_floats(const std::vector<float>& values, const Shape& shape, DType dtype);
+
+}  // namespace lockstep::random

@@ -1,0 +1,87 @@
+#include "lockstep/random/seed_generator.h"
+
+#include <mutex>
+
+#include "lockstep/base/error.h"
+#include "lockstep/random/seeds.h"
+
+namespace lockstep::random {
+namespace {
+
+constexpr std::int64_t kSeedModulus = 2147483646;  // 2^31 - 2
+
+// The generator of seedless draws: both numbers move with each draw.
+struct GlobalGenerator {
+  std::mutex mutex;
+  std::optional<SeedPair> state;
+};
+
+GlobalGenerator& global_generator() {
+  static GlobalGenerator* instance = new GlobalGenerator();
+  return *instance;
+}
+
+SeedPair next_global_pair() {
+  GlobalGenerator& global = global_generator();
+  const std::lock_guard lock(global.mutex);
+  if (!global.state) global.state = SeedPair{make_default_seed(), 0};
+  const SeedPair pair = *global.state;
+  const auto step = [](std::int64_t value) { return (value + 1) * 5387 % 933199; };
+  global.state = SeedPair{step(pair.first), step(pair.second)};
+  return pair;
+}
+
+std::int64_t bounded(std::int64_t seed) {
+  const std::int64_t rest = seed % kSeedModulus;
+  return rest < 0 ? rest + kSeedModulus : rest;
+}
+
+}  // namespace
+
+SeedGenerator::SeedGenerator(std::optional<std::int64_t> seed, std::string name)
+    : initial_seed_(seed), seed_(seed ? *seed : make_default_seed()), name_(std::move(name)) {
+  if (seed_ < 0) throw_invalid_argument("SeedGenerator: the seed must not be negative");
+  state_ = distribute::Variable::create(Tensor::from_vector<std::int64_t>({seed_, 0}),
+                                        {.name = "seed_generator_state",
+                                         .trainable = false,
+                                         .aggregation = distribute::VariableAggregation::kOnlyFirstReplica});
+  state_->set_path(name_ + "/seed_generator_state");
+}
+
+SeedPair SeedGenerator::next() {
+  const auto state = state_->read().to_vector<std::int64_t>();
+  state_->assign(Tensor::from_vector<std::int64_t>({state[0], state[1] + 1}));
+  return {state[0], state[1]};
+}
+
+Json SeedGenerator::config() const {
+  return {{"name", name_}, {"seed", initial_seed_ ? Json(*initial_seed_) : Json(nullptr)}};
+}
+
+SeedPair draw_seed(const Seed& seed) {
+  SeedPair pair;
+  if (const auto* number = std::get_if<std::int64_t>(&seed)) {
+    pair = {*number, 0};
+  } else if (const auto* generator = std::get_if<SeedGeneratorPtr>(&seed); generator && *generator) {
+    pair = (*generator)->next();
+  } else {
+    pair = next_global_pair();
+  }
+  return {bounded(pair.first), bounded(pair.second)};
+}
+
+std::optional<SeedPair> global_seed_state() {
+  GlobalGenerator& global = global_generator();
+  const std::lock_guard lock(global.mutex);
+  return global.state;
+}
+
+void set_global_seed_state(const std::optional<SeedPair>& state) {
+  GlobalGenerator& global = global_generator();
+  const std::lock_guard lock(global.mutex);
+  global.state = state;
+}
+
+void drop_global_seed_generator() { set_global_seed_state(std::nullopt); }
+
+}  // namespace lockstep::random

@@ -1,0 +1,36 @@
+#include "lockstep/saving/assign_internal.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::saving {
+
+void Assignment::add(const distribute::VariablePtr& variable, const formats::TensorReader& reader,
+                     const formats::TensorInfo& info, const std::string& owner) {
+  if (!(info.shape == variable->shape())) {
+    throw_invalid_argument(fmt::format("{}: variable '{}' has shape {}, but the file's '{}' has {}", owner,
+                                       variable->name(), variable->shape().to_string(), info.name,
+                                       info.shape.to_string()));
+  }
+  Tensor value = Tensor::from_data(reader.read(info.name));
+  if (value.dtype() != variable->dtype()) value = ops::cast(value, variable->dtype());
+  items_.push_back({variable, std::move(value)});
+}
+
+void Assignment::commit() {
+  for (Item& item : items_) {
+    const bool on_read = item.variable->synchronization() == distribute::VariableSynchronization::kOnRead;
+    if (on_read && item.variable->num_copies() > 1) {
+      item.variable->assign(item.value);
+    } else {
+      item.variable->shared_value() = std::move(item.value);
+    }
+  }
+  items_.clear();
+}
+
+formats::TensorData variable_data(const distribute::VariablePtr& variable) { return variable->numpy().to_data(); }
+
+}  // namespace lockstep::saving

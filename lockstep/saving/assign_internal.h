@@ -1,0 +1,33 @@
+// Puts tensors of files into variables, all or none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/distribute/variable.h"
+#include "lockstep/formats/tensor_data.h"
+
+namespace lockstep::saving {
+
+// Tensors to be put into variables once everything has been read and checked.
+class Assignment {
+ public:
+  // Reads `name` and notes it for `variable`. The dtype is converted; throws InvalidArgument when the shape differs,
+  // naming `owner`.
+  void add(const distribute::VariablePtr& variable, const formats::TensorReader& reader,
+           const formats::TensorInfo& info, const std::string& owner);
+  // Writes all of them; cannot fail halfway.
+  void commit();
+
+ private:
+  struct Item {
+    distribute::VariablePtr variable;
+    Tensor value;
+  };
+  std::vector<Item> items_;
+};
+
+// The variable's value across replicas, to be written into a file; fetched when asked for.
+formats::TensorData variable_data(const distribute::VariablePtr& variable);
+
+}  // namespace lockstep::saving

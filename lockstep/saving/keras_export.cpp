@@ -1,0 +1,135 @@
+#include "lockstep/saving/keras_export.h"
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+
+namespace lockstep::saved_model {
+namespace {
+
+using keras::CallContext;
+using keras::Layer;
+
+// "input_layer", "input_layer_3": a name nobody chose.
+bool is_automatic(const std::string& name) {
+  static const std::string kBase = "input_layer";
+  if (!name.starts_with(kBase)) return false;
+  const std::string rest = name.substr(kBase.size());
+  return rest.empty() || (rest[0] == '_' && rest.find_first_not_of("0123456789", 1) == std::string::npos);
+}
+
+Shape open_batch(Shape shape) {
+  if (shape.known_rank() && shape.rank() > 0) shape[0] = kUnknownDim;
+  return shape;
+}
+
+Specs input_specs(const keras::Model& model) {
+  int automatic = 0;
+  const auto next_name = [&] {
+    return automatic++ == 0 ? std::string("keras_tensor") : fmt::format("keras_tensor_{}", automatic - 1);
+  };
+  if (model.impl()->is_subclassed()) {
+    const auto spec = model.save_spec();
+    if (!spec) {
+      throw_failed_precondition(
+          fmt::format("model '{}' cannot be saved: the shapes of its inputs are not known, because it has never been "
+                      "called; call it on data, or "
+                      "fit it, before saving",
+                      model.name()));
+    }
+    return spec->map([&](const auto& info) {
+      return graph::TensorSpec{info.dtype, open_batch(info.shape), next_name()};
+    });
+  }
+  if (!model.built()) {
+    throw_failed_precondition(fmt::format(
+        "model '{}' cannot be saved: it has not been built; call it on data, or fit it, first", model.name()));
+  }
+  return model.inputs().map([&](const Tensor& input) {
+    const keras::KerasTensor* symbol = keras::as_keras_tensor(input);
+    const std::string name =
+        symbol && !is_automatic(symbol->operation()->name()) ? symbol->operation()->name() : next_name();
+    return graph::TensorSpec{input.dtype(), open_batch(input.shape()), name};
+  });
+}
+
+// A SavedModel's __call__ (or one of its signatures) with its variables.
+class LoadedLayer : public Layer {
+ public:
+  LoadedLayer(LoadedModel loaded, const KerasLayerOptions& options)
+      : Layer("KerasLayer", {.name = options.name, .trainable = options.trainable}),
+        loaded_(std::move(loaded)),
+        signature_(options.signature) {
+    const auto& trainable = loaded_.trainable_variables();
+    const std::set<VariablePtr> trained(trainable.begin(), trainable.end());
+    for (const VariablePtr& variable : loaded_.variables()) adopt_weight(variable, trained.contains(variable));
+    set_built_in_constructor();
+    set_trainable(options.trainable);
+  }
+  std::string class_name() const override { return "KerasLayer"; }
+  TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  bool casts_inputs() const override { return false; }
+
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    if (loaded_.has_function("__call__")) {
+      const Structure out = loaded_.call("__call__", {inputs}, context.training && trainable());
+      if (context.training && trainable()) {
+        for (const Tensor& loss : loaded_.regularization_losses()) add_loss(loss);
+      }
+      return out;
+    }
+    const Signature& signature = loaded_.signatures(signature_);
+    std::map<std::string, Tensor> feeds;
+    if (inputs.is_dict()) {
+      for (const auto& [name, value] : inputs.entries()) feeds[name] = value.leaf();
+    } else {
+      const Tensors values = inputs.flatten();
+      if (values.size() != signature.inputs().size()) {
+        throw_invalid_argument(fmt::format("KerasLayer '{}': the signature '{}' takes {} inputs, {} given", name(),
+                                           signature_, signature.inputs().size(), values.size()));
+      }
+      for (std::size_t i = 0; i < values.size(); ++i) feeds[signature.inputs()[i].name] = values[i];
+    }
+    const std::map<std::string, Tensor> results = signature(feeds);
+    if (results.size() == 1) return results.begin()->second;
+    Structure::Dict out;
+    for (const auto& [name, value] : results) out.emplace_back(name, Structure(value));
+    return Structure::dict(std::move(out));
+  }
+
+ private:
+  LoadedModel loaded_;
+  std::string signature_;
+};
+
+}  // namespace
+
+Exportable exportable(const keras::Model& model) {
+  const Specs specs = input_specs(model);
+  Exportable out;
+  const keras::ModelPtr impl = model.impl();
+  const auto call = [impl](const std::vector<Structure>& arguments, bool training) {
+    return (*impl)(arguments[0], {.training = training});
+  };
+  out.functions.push_back({{"serve"}, {{"inputs", specs}}, call, false});
+  out.functions.push_back({{"__call__"}, {{"inputs", specs}}, call, true});
+  out.signatures = {{"serve", 0}, {"serving_default", 0}};
+  out.variables = model.weights();
+  return out;
+}
+
+void save(const keras::Model& model, const std::string& path, const SaveOptions& options) {
+  save(exportable(model), path, options);
+}
+
+keras::LayerHandle KerasLayer(const LoadedModel& loaded, KerasLayerOptions options) {
+  return keras::LayerHandle(std::make_shared<LoadedLayer>(loaded, options));
+}
+keras::LayerHandle KerasLayer(const std::string& path, KerasLayerOptions options) {
+  return KerasLayer(load(path), std::move(options));
+}
+
+}  // namespace lockstep::saved_model

@@ -1,0 +1,215 @@
+#include "lockstep/saving/keras_saving.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
+#include "lockstep/collectives/together.h"
+#include "lockstep/formats/detect.h"
+#include "lockstep/formats/keras_archive.h"
+#include "lockstep/formats/keras_legacy_h5.h"
+#include "lockstep/formats/keras_weights.h"
+#include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/saving/assign_internal.h"
+#include "lockstep/saving/legacy_saving_internal.h"
+#include "lockstep/saving/object_paths_internal.h"
+
+namespace lockstep::saving {
+namespace {
+
+namespace fs = std::filesystem;
+using keras::ModelImpl;
+using keras::Trainer;
+
+void check_target(const std::string& path, bool overwrite) {
+  std::error_code ignored;
+  if (!overwrite && fs::exists(path, ignored)) {
+    throw_already_exists(fmt::format("'{}' is there already; allow overwriting, or choose another name", path));
+  }
+}
+
+std::string vars_group(const std::string& inner_path) { return inner_path.empty() ? "vars" : inner_path + "/vars"; }
+
+formats::WeightsPlan weights_plan(ModelImpl& model) {
+  formats::WeightsPlan plan;
+  for (const SavedObject& object : saved_objects(model)) {
+    const std::string group = vars_group(object.path);
+    plan.groups.emplace_back(group, object.name);
+    for (std::size_t i = 0; i < object.variables.size(); ++i) {
+      const distribute::VariablePtr& variable = object.variables[i];
+      plan.add(fmt::format("{}/{}", group, i), variable->dtype(), variable->shape(),
+               [variable] { return variable_data(variable); });
+    }
+  }
+  return plan;
+}
+
+void require_built(ModelImpl& model, const std::string& path) {
+  if (model.built()) return;
+  throw_failed_precondition(
+      fmt::format("model '{}' cannot be saved to '{}': it has not been built, so it has no variables yet; call it on "
+                  "data, fit it, or "
+                  "build it with an input shape first",
+                  model.name(), path));
+}
+
+// All of the model's objects from a weights file. `optimizer_state` is only read when the counts agree, as Keras does.
+void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const std::string& path, bool skip_mismatch,
+                  Assignment& assignment) {
+  std::vector<std::string> failures;
+  for (const SavedObject& object : saved_objects(model)) {
+    const auto stored = weights.variables(object.path);
+    if (object.is_optimizer) {
+      if (stored.size() != object.variables.size()) {
+        // An optimizer that was never built has its step and rate only.
+        if (stored.size() > 2)
+          log_warning("{}: the optimizer '{}' has {} variables, but the file holds {}; its state is not loaded", path,
+                      object.name, object.variables.size(), stored.size());
+        continue;
+      }
+    } else if (stored.size() != object.variables.size()) {
+      failures.push_back(fmt::format("layer '{}' ({}) expects {} variables, but the file holds {}", object.name,
+                                     object.path, object.variables.size(), stored.size()));
+      continue;
+    }
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      try {
+        assignment.add(object.variables[i], weights, stored[i], fmt::format("'{}'", object.name));
+      } catch (const Error& error) {
+        if (error.code() != Code::kInvalidArgument) throw;
+        failures.push_back(error.message());
+      }
+    }
+  }
+  if (failures.empty()) return;
+  const std::string text =
+      fmt::format("{}: {} objects could not be loaded; the first: {}", path, failures.size(), failures[0]);
+  if (!skip_mismatch) throw_invalid_argument(text);
+  log_warning("{}", text);
+}
+
+Json model_config(ModelImpl& model) {
+  Json config = keras::serialize_operation(model);
+  config["compile_config"] = Trainer::of(model).get_compile_config();
+  return config;
+}
+
+std::int64_t file_bytes(const std::string& path) {
+  std::error_code error;
+  std::int64_t total = 0;
+  if (fs::is_directory(path, error)) {
+    for (const auto& entry : fs::recursive_directory_iterator(path, error)) {
+      if (entry.is_regular_file(error)) total += static_cast<std::int64_t>(entry.file_size(error));
+    }
+    return total;
+  }
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : static_cast<std::int64_t>(size);
+}
+
+keras::Model load_archive(const std::string& path, const LoadModelOptions& options) {
+  const auto archive = formats::KerasArchive::open(path);
+  keras::ModelPtr model;
+  {
+    // What a config asks for may not take more memory than a few times the file itself.
+    const keras::LoadScope limit(4 * file_bytes(path) + (std::int64_t{64} << 20));
+    model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(archive.config()));
+    if (!model) throw_invalid_argument(fmt::format("{}: config.json holds a layer, not a model", path));
+  }
+  Trainer& trainer = Trainer::of(*model);
+  if (options.compile && archive.config().contains("compile_config")) {
+    trainer.compile_from_config(archive.config()["compile_config"]);
+    if (trainer.compiled() && model->built()) trainer.build_optimizer();
+  }
+  Assignment assignment;
+  plan_weights(*model, archive.weights(), path, false, assignment);
+  assignment.commit();
+  return keras::Model(model);
+}
+
+}  // namespace
+
+void save_model(ModelImpl& model, const std::string& path, const SaveModelOptions& options) {
+  if (options.workers) {
+    SaveModelOptions alone = options;
+    alone.workers = nullptr;
+    return collectives::run_on_chief(options.workers.get(), fmt::format("saving {}", path),
+                                     [&] { save_model(model, path, alone); });
+  }
+  check_target(path, options.overwrite);
+  if (path.ends_with(".h5") || path.ends_with(".hdf5")) {
+    require_built(model, path);
+    save_legacy_model(model, path, options.include_optimizer);
+    return;
+  }
+  if (!path.ends_with(".keras")) {
+    throw_invalid_argument(
+        fmt::format("cannot save to '{}': the name must end in .keras (recommended), .h5 or .hdf5", path));
+  }
+  require_built(model, path);
+  formats::KerasArchivePlan plan;
+  plan.config = model_config(model);
+  plan.weights = weights_plan(model);
+  formats::write_keras_archive(path, plan);
+}
+
+keras::Model load_model(const std::string& path, const LoadModelOptions& options) {
+  const formats::Detected found = formats::detect(path);
+  switch (found.kind) {
+    case formats::Kind::kKeras: return load_archive(path, options);
+    case formats::Kind::kKerasH5: return load_legacy_model(path, options.compile);
+    case formats::Kind::kWeightsH5:
+      throw_invalid_argument(
+          fmt::format("'{}' holds weights without a model; build the model and use load_weights", path));
+    case formats::Kind::kSavedModel:
+      throw_invalid_argument(fmt::format("'{}' is a SavedModel; use saved_model::load", path));
+    default:
+      throw_invalid_argument(fmt::format("'{}' is a {} file, which holds no Keras model; expected .keras or .h5", path,
+                                         formats::kind_name(found.kind)));
+  }
+}
+
+void save_weights(ModelImpl& model, const std::string& path, bool overwrite) {
+  if (!path.ends_with(".weights.h5")) {
+    throw_invalid_argument(fmt::format("cannot save weights to '{}': the name must end in .weights.h5", path));
+  }
+  check_target(path, overwrite);
+  require_built(model, path);
+  formats::write_keras_weights(path, weights_plan(model));
+}
+
+void load_weights(ModelImpl& model, const std::string& path, const LoadWeightsOptions& options) {
+  if (!model.built()) {
+    throw_failed_precondition(fmt::format(
+        "model '{}' has not been built, so weights cannot be loaded into it; build it first", model.name()));
+  }
+  Assignment assignment;
+  if (path.ends_with(".weights.json")) {
+    plan_weights(model, formats::KerasWeights::open(path), path, options.skip_mismatch, assignment);
+    assignment.commit();
+    return;
+  }
+  const formats::Detected found = formats::detect(path);
+  const bool legacy =
+      found.kind == formats::Kind::kKerasH5 || (found.kind == formats::Kind::kWeightsH5 && is_legacy_weights(path));
+  if (options.by_name && !legacy) {
+    throw_invalid_argument(fmt::format(
+        "'{}': by_name is for legacy .h5 files only; Keras 3's formats match by position in the model", path));
+  }
+  if (legacy) {
+    plan_legacy_weights(model, path, options, assignment);
+  } else if (found.kind == formats::Kind::kKeras) {
+    plan_weights(model, formats::KerasArchive::open(path).weights(), path, options.skip_mismatch, assignment);
+  } else if (found.kind == formats::Kind::kWeightsH5) {
+    plan_weights(model, formats::KerasWeights::open(path), path, options.skip_mismatch, assignment);
+  } else {
+    throw_invalid_argument(
+        fmt::format("'{}' is a {} file; expected .weights.h5, .keras or .h5", path, formats::kind_name(found.kind)));
+  }
+  assignment.commit();
+}
+
+}  // namespace lockstep::saving

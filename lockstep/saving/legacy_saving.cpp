@@ -1,0 +1,217 @@
+#include "lockstep/saving/legacy_saving_internal.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
+#include "lockstep/formats/hdf5_reader.h"
+#include "lockstep/formats/keras_legacy_h5.h"
+#include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/saving/assign_internal.h"
+
+namespace lockstep::saving {
+namespace {
+
+using distribute::VariablePtr;
+using keras::LayerPtr;
+using keras::ModelImpl;
+using keras::Trainer;
+
+// A layer object without module and registered_name, as the legacy form has it; nested models likewise.
+Json legacy_object(const Json& object) {
+  Json out = Json::object();
+  // The legacy form names Python's class, which is another than the public name for one layer.
+  out["class_name"] =
+      object.at("class_name") == "GroupQueryAttention" ? Json("GroupedQueryAttention") : object.at("class_name");
+  Json config = object.at("config");
+  if (config.is_object() && config.contains("layers") && config["layers"].is_array()) {
+    for (Json& layer : config["layers"]) layer = legacy_object(layer);
+  }
+  out["config"] = std::move(config);
+  for (const char* key : {"name", "inbound_nodes"}) {
+    if (object.contains(key)) out[key] = object[key];
+  }
+  return out;
+}
+
+// A layer's weights in the legacy order: those trainable now, then the others.
+std::vector<VariablePtr> legacy_weights(const keras::Layer& layer) {
+  std::vector<VariablePtr> weights = layer.trainable_weights();
+  for (const VariablePtr& variable : layer.non_trainable_weights()) weights.push_back(variable);
+  return weights;
+}
+
+formats::WeightEntry entry(const std::string& name, const VariablePtr& variable) {
+  return {name, variable->dtype(), variable->shape(), [variable] { return variable_data(variable); }};
+}
+
+Json training_config(Trainer& trainer) {
+  const Json compile = trainer.get_compile_config();
+  if (compile.empty()) return nullptr;
+  Json config = Json::object();
+  for (const char* key :
+       {"loss", "loss_weights", "metrics", "weighted_metrics", "run_eagerly", "steps_per_execution", "jit_compile"}) {
+    config[key] = compile.at(key);
+  }
+  config["optimizer_config"] = {{"class_name", compile["optimizer"]["class_name"]},
+                                {"config", compile["optimizer"]["config"]}};
+  return config;
+}
+
+// Kernels that Keras 1 kept in another layout are not known to lockstep; shapes tell.
+void plan_layer(const keras::Layer& layer, const formats::LegacyLayer& saved, const formats::LegacyH5& file,
+                const std::string& path, bool skip_mismatch, Assignment& assignment) {
+  const std::vector<VariablePtr> weights = legacy_weights(layer);
+  if (weights.size() != saved.weights.size()) {
+    const std::string text = fmt::format("{}: layer '{}' expects {} weights, but the saved layer '{}' has {}", path,
+                                         layer.name(), weights.size(), saved.name, saved.weights.size());
+    if (!skip_mismatch) throw_invalid_argument(text);
+    log_warning("{}; it is left alone", text);
+    return;
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (skip_mismatch && !(weights[i]->shape() == saved.weights[i].shape)) {
+      log_warning("{}: '{}' has shape {}, but the file holds {}; it is left alone", path, weights[i]->path(),
+                  weights[i]->shape().to_string(), saved.weights[i].shape.to_string());
+      continue;
+    }
+    assignment.add(weights[i], file, saved.weights[i], fmt::format("{}: layer '{}'", path, layer.name()));
+  }
+}
+
+void plan_layers(ModelImpl& model, const formats::LegacyH5& file, const std::string& path,
+                 const LoadWeightsOptions& options, Assignment& assignment) {
+  if (options.by_name) {
+    std::map<std::string, const formats::LegacyLayer*> saved;
+    for (const auto& layer : file.layers()) saved[layer.name] = &layer;
+    for (const LayerPtr& layer : model.layers()) {
+      const auto found = saved.find(layer->name());
+      if (found != saved.end()) plan_layer(*layer, *found->second, file, path, options.skip_mismatch, assignment);
+    }
+    return;
+  }
+  std::vector<LayerPtr> ours;
+  for (const LayerPtr& layer : model.layers()) {
+    if (!legacy_weights(*layer).empty()) ours.push_back(layer);
+  }
+  std::vector<const formats::LegacyLayer*> theirs;
+  for (const auto& layer : file.layers()) {
+    if (!layer.weights.empty()) theirs.push_back(&layer);
+  }
+  if (ours.size() != theirs.size()) {
+    throw_invalid_argument(
+        fmt::format("{}: the file has weights of {} layers, but the model has {} layers with weights", path,
+                    theirs.size(), ours.size()));
+  }
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    plan_layer(*ours[i], *theirs[i], file, path, options.skip_mismatch, assignment);
+}
+
+// The state of an optimizer by what its writer called it. Keras 3: all variables in our order. tf_keras: iteration,
+// then slots. Keras 2's legacy optimizers: iter, then slot by slot over all variables.
+void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& file, const std::string& path,
+                    Assignment& assignment) {
+  const auto& saved = file.optimizer_weights();
+  if (saved.empty()) return;
+  const std::vector<VariablePtr> ours = optimizer.variables();
+  std::vector<VariablePtr> targets;
+  const std::string_view second = saved.size() > 1 ? formats::LegacyH5::optimizer_weight_name(saved[1]) : "";
+  const std::string_view first = formats::LegacyH5::optimizer_weight_name(saved[0]);
+  if (second.ends_with("learning_rate") || saved.size() == ours.size()) {
+    targets = ours;
+  } else {
+    targets = {ours[0]};
+    const std::size_t own = optimizer.has_fixed_learning_rate() ? 2 : 1;
+    std::vector<VariablePtr> slots(ours.begin() + static_cast<std::ptrdiff_t>(std::min(own, ours.size())), ours.end());
+    const std::size_t n = optimizer.trainable_variables().size();
+    if (first.find("/iter") != std::string_view::npos && first.find("iteration") == std::string_view::npos && n > 0 &&
+        slots.size() % n == 0) {
+      // all m, then all v: ours are interleaved
+      const std::size_t kinds = slots.size() / n;
+      for (std::size_t kind = 0; kind < kinds; ++kind) {
+        for (std::size_t i = 0; i < n; ++i) targets.push_back(slots[i * kinds + kind]);
+      }
+    } else {
+      targets.insert(targets.end(), slots.begin(), slots.end());
+    }
+  }
+  if (targets.size() != saved.size()) {
+    log_warning("{}: the optimizer has {} variables, but the file holds {}; its state is not loaded", path,
+                targets.size(), saved.size());
+    return;
+  }
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (!(targets[i]->shape() == saved[i].shape)) {
+      log_warning("{}: the optimizer's '{}' has shape {}, but the file holds {}; its state is not loaded", path,
+                  targets[i]->name(), targets[i]->shape().to_string(), saved[i].shape.to_string());
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < saved.size(); ++i) assignment.add(targets[i], file, saved[i], path + ": optimizer");
+}
+
+}  // namespace
+
+void save_legacy_model(ModelImpl& model, const std::string& path, bool include_optimizer) {
+  formats::LegacyH5Plan plan;
+  Trainer& trainer = Trainer::of(model);
+  plan.model_config = legacy_object(keras::serialize_operation(model));
+  if (include_optimizer) plan.training_config = training_config(trainer);
+  for (const LayerPtr& layer : model.layers()) {
+    formats::LegacyLayerPlan saved{layer->name(), {}};
+    for (const VariablePtr& variable : legacy_weights(*layer))
+      saved.weights.push_back(entry(variable->path(), variable));
+    plan.layers.push_back(std::move(saved));
+  }
+  if (include_optimizer && trainer.compiled()) {
+    for (const VariablePtr& variable : trainer.optimizer()->variables()) {
+      plan.optimizer_weights.push_back(entry(variable->path(), variable));
+    }
+  }
+  formats::write_legacy_h5(path, plan);
+}
+
+keras::Model load_legacy_model(const std::string& path, bool compile) {
+  const auto file = formats::LegacyH5::open(path);
+  if (file.model_config().is_null()) {
+    throw_invalid_argument(
+        fmt::format("'{}' holds weights without a model; build the model and use load_weights", path));
+  }
+  keras::ModelPtr model;
+  {
+    std::error_code error;
+    const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+    const keras::LoadScope limit(4 * size + (std::int64_t{64} << 20));
+    model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(file.model_config()));
+  }
+  if (!model) throw_invalid_argument(fmt::format("'{}': model_config holds a layer, not a model", path));
+  Assignment assignment;
+  plan_layers(*model, file, path, {}, assignment);
+  Trainer& trainer = Trainer::of(*model);
+  if (compile && !file.training_config().is_null()) {
+    trainer.compile_from_config(file.training_config());
+    if (model->built() && trainer.optimizer()) {
+      trainer.build_optimizer();
+      plan_optimizer(*trainer.optimizer(), file, path, assignment);
+    }
+  }
+  assignment.commit();
+  return keras::Model(model);
+}
+
+bool is_legacy_weights(const std::string& path) {
+  const auto mapped = io::posix_file_system().map(path);
+  return formats::LegacyH5::recognise(formats::Hdf5File(mapped->bytes(), mapped, path));
+}
+
+void plan_legacy_weights(ModelImpl& model, const std::string& path, const LoadWeightsOptions& options,
+                         Assignment& assignment) {
+  plan_layers(model, formats::LegacyH5::open(path), path, options, assignment);
+}
+
+}  // namespace lockstep::saving

@@ -1,0 +1,20 @@
+// Keras models <-> legacy whole-model .h5 files.
+#pragma once
+
+#include <string>
+
+#include "lockstep/keras/models/model.h"
+#include "lockstep/saving/assign_internal.h"
+#include "lockstep/saving/keras_saving.h"
+
+namespace lockstep::saving {
+
+void save_legacy_model(keras::ModelImpl& model, const std::string& path, bool include_optimizer);
+keras::Model load_legacy_model(const std::string& path, bool compile);
+
+// True for an .h5 of weights as Keras 1 and 2 wrote it. Throws DataLoss for a damaged file.
+bool is_legacy_weights(const std::string& path);
+void plan_legacy_weights(keras::ModelImpl& model, const std::string& path, const LoadWeightsOptions& options,
+                         Assignment& assignment);
+
+}  // namespace lockstep::saving

@@ -1,0 +1,115 @@
+#include "lockstep/saving/object_paths_internal.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "lockstep/keras/naming_internal.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/trainer/trainer.h"
+
+namespace lockstep::saving {
+namespace {
+
+using keras::Layer;
+using keras::LayerPtr;
+using keras::LayerTree;
+using keras::ModelImpl;
+
+std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "/" + name; }
+
+class Walk {
+ public:
+  void model(ModelImpl& model) { layer(model, ""); }
+  std::vector<SavedObject> take() { return std::move(objects_); }
+
+ private:
+  void layer(Layer& layer, const std::string& path) {
+    if (!seen_.insert(&layer).second) return;
+    objects_.push_back({path, layer.name(), layer.own_variables()});
+    auto* const model = dynamic_cast<ModelImpl*>(&layer);
+    const bool graph = model && (model->is_functional() || model->is_sequential());
+    if (graph) container(model->layers(), join(path, "layers"));
+    for (const std::string& attribute : attributes(layer, model, graph)) {
+      if (attribute == "layers" && model) {
+        container(model->layers(), join(path, attribute));
+      } else if (attribute == "optimizer" && model) {
+        optimizer(*keras::Trainer::of(*model).optimizer(), join(path, attribute));
+      } else {
+        for (const auto& [name, tree] : layer.children()) {
+          if (name == attribute) child(tree, join(path, name));
+        }
+      }
+    }
+  }
+
+  // Sorted, public names before private ones.
+  static std::vector<std::string> attributes(const Layer& layer, ModelImpl* model, bool graph) {
+    std::vector<std::string> names;
+    if (!graph) {
+      for (const auto& [name, tree] : layer.children()) names.push_back(name);
+    }
+    if (model && !graph) names.push_back("layers");
+    if (model && keras::Trainer::of(*model).compiled()) names.push_back("optimizer");
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return std::pair(a.starts_with("_"), a) < std::pair(b.starts_with("_"), b);
+    });
+    return names;
+  }
+
+  void child(const LayerTree& tree, const std::string& path) {
+    if (tree.is_leaf()) {
+      if (tree.leaf()) layer(*tree.leaf(), path);
+      return;
+    }
+    trees(tree, path);
+  }
+
+  void container(const std::vector<LayerPtr>& layers, const std::string& path) {
+    std::map<std::string, int> used;
+    for (const LayerPtr& item : layers)
+      layer(*item, join(path, numbered(used, keras::to_snake_case(item->class_name()))));
+  }
+
+  // A list or a dict in order; one inside another is a "container".
+  void trees(const LayerTree& tree, const std::string& path) {
+    std::map<std::string, int> used;
+    const auto item = [&](const LayerTree& each) {
+      if (!each.is_leaf()) {
+        trees(each, join(path, numbered(used, "container")));
+      } else if (each.leaf()) {
+        layer(*each.leaf(), join(path, numbered(used, keras::to_snake_case(each.leaf()->class_name()))));
+      }
+    };
+    if (tree.is_list()) {
+      for (const LayerTree& each : tree.items()) item(each);
+    } else {
+      for (const auto& [name, each] : tree.entries()) item(each);
+    }
+  }
+
+  void optimizer(const optimizers::Optimizer& optimizer, const std::string& path) {
+    objects_.push_back({path, optimizer.name(), optimizer.variables(), true});
+    if (const optimizers::OptimizerPtr inner = optimizer.inner_optimizer()) {
+      objects_.push_back({join(path, "inner_optimizer"), inner->name(), inner->variables(), true});
+    }
+  }
+
+  static std::string numbered(std::map<std::string, int>& used, const std::string& name) {
+    const int count = used[name]++;
+    return count == 0 ? name : name + "_" + std::to_string(count);
+  }
+
+  std::vector<SavedObject> objects_;
+  std::set<const Layer*> seen_;
+};
+
+}  // namespace
+
+std::vector<SavedObject> saved_objects(ModelImpl& model) {
+  Walk walk;
+  walk.model(model);
+  return walk.take();
+}
+
+}  // namespace lockstep::saving

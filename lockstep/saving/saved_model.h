@@ -1,0 +1,167 @@
+// TensorFlow's SavedModel: writing models as graphs of operations, and running such graphs.
+//
+// What is written here, TensorFlow Serving, tf.saved_model.load, the TensorFlow 1 loader, TFSMLayer and
+// hub.KerasLayer (also with trainable=True) read; what these were written for, load() reads.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/distribute/variable.h"
+#include "lockstep/graph/scratch.h"
+#include "lockstep/keras/nested.h"
+
+namespace lockstep::saved_model {
+
+using distribute::VariablePtr;
+using keras::Nested;
+using keras::Structure;
+using Specs = Nested<graph::TensorSpec>;
+
+// ---- writing -----------------------------------------------------------------------------------------
+
+// A function that is traced and written.
+struct ExportFunction {
+  struct Argument {
+    std::string name;  // the parameter's name, e.g. "inputs"
+    Specs specs;       // leaf names become the signature's input names, unique over all arguments
+  };
+  std::vector<std::string> names;  // attributes of the loaded object: "serve", "__call__"
+  std::vector<Argument> arguments;
+  // Called with symbols; calls operations and reads variables freely.
+  std::function<Structure(const std::vector<Structure>& arguments, bool training)> call;
+  bool takes_training = false;  // adds the parameter `training` (default False) and traces both ways
+};
+
+// An object of the tracked tree, which gives checkpoint keys their names.
+struct TrackedNode {
+  enum class Kind { kObject, kList, kDict, kTuple };
+  Kind kind = Kind::kObject;
+  VariablePtr variable;  // a leaf
+  std::vector<std::pair<std::string, std::shared_ptr<TrackedNode>>> children;
+};
+
+struct Exportable {
+  std::vector<ExportFunction> functions;
+  // Signature key ("serving_default") and which function it calls. Inputs are named by the leaves of the
+  // function's arguments, outputs output_0, output_1, … or by the keys of the dict it returns.
+  std::vector<std::pair<std::string, std::size_t>> signatures;
+  // Written as the root's lists variables, trainable_variables and non_trainable_variables.
+  std::vector<VariablePtr> variables;
+  std::vector<std::pair<std::string, std::shared_ptr<TrackedNode>>> tracked;  // more children of the root
+  std::vector<std::function<Tensor()>> regularization_losses;                 // scalars
+};
+
+// tf.saved_model.SaveOptions; what does not change the written files is accepted and has no effect.
+struct SaveOptions {
+  std::vector<std::string> namespace_whitelist;
+  bool save_debug_info = false;
+  std::map<std::string, std::string> function_aliases;
+  std::string experimental_io_device;  // "/job:localhost" or a local device
+  std::vector<std::string> extra_tags;
+  collectives::CommunicatorPtr workers = nullptr;  // all make this call, the chief writes; see saving::SaveModelOptions
+};
+
+// Writes the folder `path`, replacing an older SavedModel there as a whole or not at all. The bytes
+// depend on the model's state alone. Throws FailedPrecondition for a variable that a function uses but
+// that is not among the variables or the tracked tree, InvalidArgument for names that clash.
+void save(const Exportable& model, const std::string& path, const SaveOptions& options = {});
+
+// ---- reading -----------------------------------------------------------------------------------------
+
+// tf.saved_model.LoadOptions and the argument `tags`.
+struct LoadOptions {
+  std::vector<std::string> tags;              // empty: the only MetaGraph, or the one for serving
+  bool allow_partial_checkpoint = false;      // variables without a value are zeros
+  std::string experimental_io_device;         // "/job:localhost" or a local device
+  bool experimental_skip_checkpoint = false;  // variables are zeros
+};
+
+struct ModelState;
+
+// One signature: named tensors in, named tensors out. Copies share the model.
+class Signature {
+ public:
+  const std::string& name() const { return name_; }
+  // Names, dtypes and shapes, sorted by name; unknown dimensions are the batch's.
+  const std::vector<graph::TensorSpec>& inputs() const { return inputs_; }
+  const std::vector<graph::TensorSpec>& outputs() const { return outputs_; }
+
+  std::vector<std::string> input_names() const {
+    std::vector<std::string> names;
+    for (const graph::TensorSpec& spec : inputs_) names.push_back(spec.name);
+    return names;
+  }
+
+  // Throws InvalidArgument for missing or unknown names, dtypes and shapes that do not fit.
+  std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs) const;
+
+ private:
+  friend struct ModelState;
+  std::string name_;
+  std::vector<graph::TensorSpec> inputs_, outputs_;
+  std::function<Tensors(const Tensors&)> run_;  // inputs and outputs in the order above
+};
+
+// A loaded SavedModel. Under a strategy's scope its variables are that strategy's.
+class LoadedModel {
+ public:
+  explicit LoadedModel(std::shared_ptr<ModelState> state) : state_(std::move(state)) {}
+
+  const std::vector<std::string>& signature_names() const;
+  // Throws NotFound naming the nearest signature.
+  const Signature& signatures(const std::string& name) const;
+
+  const std::vector<VariablePtr>& variables() const;
+  // The root's list of that name where there is one, else all variables that are marked so.
+  const std::vector<VariablePtr>& trainable_variables() const;
+
+  // Functions that are attributes of the root: "__call__", "serve", …
+  std::vector<std::string> function_names() const;
+  bool has_function(const std::string& name) const;
+  // Calls one; the traced version that fits the arguments and `training` runs. Works on values, inside a
+  // GradientTape, and on symbols while a model is built or traced. Throws NotFound, InvalidArgument.
+  Structure call(const std::string& name, const std::vector<Structure>& arguments,
+                 std::optional<bool> training = std::nullopt) const;
+  // __call__.
+  Structure operator()(const Structure& inputs, std::optional<bool> training = std::nullopt) const {
+    return call("__call__", {inputs}, training);
+  }
+  // Scalars; empty where the model has none.
+  Tensors regularization_losses() const;
+
+  const std::string& tensorflow_version() const;
+
+ private:
+  std::shared_ptr<ModelState> state_;
+};
+
+// Reads a SavedModel of TensorFlow 1 or 2. Only files inside the folder are opened.
+// Throws NotFound for missing files and tags, DataLoss for damaged ones, InvalidArgument for graphs that
+// break the rules. Operations that lockstep lacks matter only when they would run.
+LoadedModel load(const std::string& path, const LoadOptions& options = {});
+
+// A frozen graph (GraphDef .pb): constants instead of variables.
+class FrozenGraph {
+ public:
+  static FrozenGraph load(const std::string& path);
+
+  // The placeholders, by node name.
+  const std::vector<graph::TensorSpec>& placeholders() const;
+  // Nodes whose outputs nothing uses.
+  std::vector<std::string> outputs() const;
+  // `outputs` are "node" or "node:number"; inputs by node name. Throws NotFound for unknown names.
+  Tensors run(const std::map<std::string, Tensor>& inputs, const std::vector<std::string>& outputs) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lockstep::saved_model

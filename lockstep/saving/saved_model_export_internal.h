@@ -1,0 +1,92 @@
+// A model on its way into a SavedModel: objects with numbers, functions traced. Internal.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lockstep/formats/proto/meta_graph.pb.h"
+#include "lockstep/graph/trace_internal.h"
+#include "lockstep/saving/saved_model.h"
+
+namespace lockstep::saved_model {
+
+// A traced function as the object graph lists it.
+struct Concrete {
+  graph::TracedFunction traced;
+  tensorflow::StructuredValue input_signature;
+  tensorflow::StructuredValue output_signature;
+  Specs outputs;  // of an ExportFunction
+};
+
+struct SignatureExport {
+  std::string key;
+  std::vector<graph::TensorSpec> inputs;   // sorted by name
+  std::vector<graph::TensorSpec> outputs;  // sorted by name
+  Concrete wrapper;
+};
+
+struct ObjectNode {
+  enum class Kind { kObject, kList, kDict, kTuple, kVariable, kFunction, kLoss, kSignatureMap, kSignature };
+  Kind kind = Kind::kObject;
+  std::vector<std::pair<std::string, ObjectNode*>> children;
+  VariablePtr variable;
+  std::size_t index = 0;  // of the function, loss or signature
+  int id = -1;
+};
+
+class Export {
+ public:
+  Export(const Exportable& model, const SaveOptions& options);
+
+  // Numbered breadth first from the root; variables in the order of their numbers.
+  const std::vector<ObjectNode*>& objects() const { return objects_; }
+  const std::vector<ObjectNode*>& variables() const { return variables_; }
+  const std::vector<SignatureExport>& signatures() const { return signatures_; }
+  const graph::FunctionLibrary& library() const { return library_; }
+  const SaveOptions& options() const { return options_; }
+  // Where a variable's value stands in the checkpoint; parallel to variables().
+  const std::vector<std::string>& keys() const { return keys_; }
+  const std::string& checkpoint_graph() const { return checkpoint_graph_; }
+
+  void write_objects(tensorflow::SavedObjectGraph* graph) const;
+  // The variable behind a captured handle.
+  const ObjectNode& variable_of(const Tensor& capture, const std::string& function) const;
+
+ private:
+  void trace_functions();
+  void trace_losses();
+  void wrap_signature(const std::string& key, std::size_t function);
+  void build_objects();
+  void number_objects();
+  void build_checkpoint_graph();
+  ObjectNode* add_object(ObjectNode::Kind kind, std::size_t index = 0);
+  ObjectNode* variable_object(const VariablePtr& variable);
+  ObjectNode* tracked_object(const TrackedNode& node);
+  ObjectNode* variable_list(const std::function<bool(const VariablePtr&)>& wanted);
+  std::string function_name(const std::string& base);
+  void add_concrete(const Concrete& concrete, tensorflow::SavedObjectGraph* graph) const;
+  void write_object(const ObjectNode& node, tensorflow::SavedObject* object) const;
+
+  const Exportable& model_;
+  const SaveOptions& options_;
+  std::vector<std::vector<Concrete>> functions_;  // by ExportFunction; two where `training` is taken
+  std::vector<Concrete> losses_;
+  std::vector<SignatureExport> signatures_;
+  graph::FunctionLibrary library_;
+  int next_function_ = 10;
+  std::vector<std::unique_ptr<ObjectNode>> owned_;
+  std::unordered_map<const Resource*, ObjectNode*> variable_objects_;
+  std::map<const TrackedNode*, ObjectNode*> tracked_objects_;
+  ObjectNode* root_ = nullptr;
+  std::vector<ObjectNode*> objects_, variables_;
+  std::vector<std::string> keys_;
+  std::string checkpoint_graph_;
+};
+
+// Everything of the MetaGraphDef besides the object graph: outer graph, library, signatures, saver.
+void write_outer_graph(const Export& exported, tensorflow::MetaGraphDef* meta);
+
+}  // namespace lockstep::saved_model

@@ -1,0 +1,280 @@
+// Loading without an object graph: the outer graph is restored and run as a TensorFlow 1 session does it.
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/proto/variable.pb.h"
+#include "lockstep/formats/proto_io_internal.h"
+#include "lockstep/graph/graph_def_internal.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/saving/saved_model_state_internal.h"
+
+namespace lockstep::saved_model {
+namespace {
+
+constexpr char kInitOp[] = "__saved_model_init_op";
+constexpr char kTrainOp[] = "__saved_model_train_op";
+
+std::int64_t parse_number(std::string_view text) {
+  std::int64_t value = -1;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size())
+    throw_data_loss(fmt::format("'{}' is no slice of a tensor", text));
+  return value;
+}
+
+// "4 3 0,2:-": rows 0 and 1 of a tensor of shape [4, 3].
+Tensor slice_of(const Tensor& whole, std::string_view text) {
+  const std::size_t space = text.rfind(' ');
+  if (space == std::string_view::npos) return whole;
+  std::string_view rest = text.substr(space + 1);
+  std::vector<std::int64_t> begin, size;
+  for (int axis = 0; axis < whole.rank(); ++axis) {
+    const std::size_t colon = rest.find(':');
+    const std::string_view part = rest.substr(0, colon);
+    const std::size_t comma = part.find(',');
+    begin.push_back(part == "-" ? 0 : parse_number(part.substr(0, comma)));
+    size.push_back(part == "-" ? -1 : parse_number(comma == std::string_view::npos ? "" : part.substr(comma + 1)));
+    rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
+  }
+  return ops::call1("Slice", {whole, Tensor::from_vector(begin), Tensor::from_vector(size)});
+}
+
+// "w:0" of a VariableDef.
+std::string variable_node(const std::string& bytes, const std::string& path) {
+  tensorflow::VariableDef def;
+  formats::parse_proto(def, io::as_bytes(bytes), path);
+  return def.variable_name().substr(0, def.variable_name().find(':'));
+}
+
+class GraphLoader {
+ public:
+  GraphLoader(ModelState& state, const LoadOptions& options) : state_(state), options_(options) {}
+
+  void load() {
+    graph_ =
+        std::make_shared<graph::Graph>(graph::graph_from_proto(state_.meta->graph_def(), state_.path, state_.proto));
+    find_assets();
+    restore();
+    take_variables();
+    run_init_op();
+    for (const auto& [key, def] : sorted_signatures()) {
+      if (key != kInitOp && key != kTrainOp) add_signature(key, *def);
+    }
+  }
+
+ private:
+  std::map<std::string, const tensorflow::SignatureDef*> sorted_signatures() const {
+    std::map<std::string, const tensorflow::SignatureDef*> sorted;
+    for (const auto& [key, def] : state_.meta->signature_def()) sorted.emplace(key, &def);
+    return sorted;
+  }
+
+  void find_assets() {
+    for (int i = 0; i < state_.meta->asset_file_def_size(); ++i) {
+      add_asset(state_.meta->asset_file_def(i).tensor_info().name(), asset_path(state_, i));
+    }
+    if (state_.meta->asset_file_def_size() > 0) return;
+    const auto collection = state_.meta->collection_def().find("saved_model_assets");
+    if (collection == state_.meta->collection_def().end()) return;
+    for (const auto& any : collection->second.any_list().value()) {
+      tensorflow::AssetFileDef def;
+      formats::parse_proto(def, io::as_bytes(any.value()), state_.path);
+      const std::string& name = def.filename();
+      if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
+        throw_invalid_argument(
+            fmt::format("{}: the asset name '{}' does not lie in the folder assets", state_.path, name));
+      }
+      add_asset(def.tensor_info().name(), io::join_path(io::join_path(state_.path, "assets"), name));
+    }
+  }
+
+  void add_asset(const std::string& tensor, const std::string& path) {
+    asset_feeds_.push_back(graph_->parse_output(tensor));
+    asset_values_.push_back(Tensor::strings({path}, Shape{}));
+  }
+
+  // Runs a node for its effects, with the assets fed.
+  void run_target(const std::string& name, std::vector<graph::Output> feeds, Tensors values) {
+    feeds.insert(feeds.end(), asset_feeds_.begin(), asset_feeds_.end());
+    values.insert(values.end(), asset_values_.begin(), asset_values_.end());
+    const int target = graph_->parse_output(name).node;
+    graph::Executable::prepare(*graph_, state_.library, state_.resources, feeds, {}, {target})->run(values);
+  }
+
+  void restore() {
+    if (!state_.meta->has_saver_def() || options_.experimental_skip_checkpoint) return;
+    const std::string prefix = io::join_path(io::join_path(state_.path, "variables"), "variables");
+    if (!io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) return;
+    const auto bundle = std::make_shared<formats::BundleReader>(prefix);
+    state_.resources->checkpoint_prefix = prefix;
+    state_.resources->read_checkpoint = [bundle](const std::string& name, const std::string& slice) {
+      const Tensor value = read_variable(*bundle, name);
+      return slice.empty() ? value : slice_of(value, slice);
+    };
+    const auto& saver = state_.meta->saver_def();
+    run_target(saver.restore_op_name(), {graph_->parse_output(saver.filename_tensor_name())},
+               {Tensor::strings({prefix}, Shape{})});
+    state_.resources->read_checkpoint = nullptr;
+  }
+
+  std::vector<std::string> trainable_names() const {
+    std::vector<std::string> names;
+    const auto collection = state_.meta->collection_def().find("trainable_variables");
+    if (collection == state_.meta->collection_def().end()) return names;
+    for (const std::string& bytes : collection->second.bytes_list().value())
+      names.push_back(variable_node(bytes, state_.path));
+    return names;
+  }
+
+  // What the restore filled becomes variables of the current strategy.
+  void take_variables() {
+    const std::vector<std::string> trainable = trainable_names();
+    for (const auto& [key, resource] : state_.resources->all("variable")) {
+      const auto restored = std::dynamic_pointer_cast<VariableResource>(resource);
+      if (!restored || !restored->is_initialized()) continue;
+      const std::string name = key.substr(key.find('/') + 1);
+      distribute::VariableOptions options;
+      options.name = name;
+      options.trainable = std::find(trainable.begin(), trainable.end(), name) != trainable.end();
+      const VariablePtr variable = distribute::Variable::create(restored->read(), options);
+      state_.resources->put("variable", key, variable);
+      state_.variables.push_back(variable);
+      if (*options.trainable) state_.trainable_variables.push_back(variable);
+    }
+    state_.all_variables = state_.variables;
+  }
+
+  void run_init_op() {
+    std::string name;
+    const auto signature = state_.meta->signature_def().find(kInitOp);
+    if (signature != state_.meta->signature_def().end()) {
+      const auto output = signature->second.outputs().find(kInitOp);
+      if (output != signature->second.outputs().end()) name = output->second.name();
+    }
+    for (const char* collection : {"saved_model_main_op", "legacy_init_op"}) {
+      const auto found = state_.meta->collection_def().find(collection);
+      if (!name.empty() || found == state_.meta->collection_def().end()) continue;
+      if (found->second.node_list().value_size() != 1) {
+        throw_failed_precondition(fmt::format("{}: the collection {} must name one node", state_.path, collection));
+      }
+      name = found->second.node_list().value(0);
+    }
+    if (!name.empty()) run_target(name, {}, {});
+  }
+
+  void add_signature(const std::string& key, const tensorflow::SignatureDef& def) {
+    std::vector<graph::TensorSpec> inputs = signature_specs(def.inputs());
+    std::vector<graph::TensorSpec> outputs = signature_specs(def.outputs());
+    std::vector<graph::Output> feeds, fetches;
+    for (const graph::TensorSpec& input : inputs)
+      feeds.push_back(graph_->parse_output(def.inputs().at(input.name).name()));
+    for (const graph::TensorSpec& output : outputs)
+      fetches.push_back(graph_->parse_output(def.outputs().at(output.name).name()));
+    feeds.insert(feeds.end(), asset_feeds_.begin(), asset_feeds_.end());
+    // Prepared by the first call, so that a signature nobody calls may hold operations that lockstep lacks.
+    struct Prepared {
+      std::mutex mutex;
+      std::shared_ptr<graph::Executable> executable;
+    };
+    const auto prepared = std::make_shared<Prepared>();
+    state_.add_signature(
+        key, std::move(inputs), std::move(outputs),
+        [prepared, feeds, fetches, graph = graph_, library = state_.library, resources = state_.resources,
+         assets = asset_values_, variables = state_.variables](const Tensors& arguments) {
+          std::unique_lock lock(prepared->mutex);
+          if (!prepared->executable) {
+            prepared->executable = graph::Executable::prepare(*graph, library, resources, feeds, fetches);
+          }
+          const auto executable = prepared->executable;
+          lock.unlock();
+          Tensors values = arguments;
+          values.insert(values.end(), assets.begin(), assets.end());
+          return executable->run(values);
+        });
+  }
+
+  ModelState& state_;
+  const LoadOptions& options_;
+  std::shared_ptr<graph::Graph> graph_;
+  std::vector<graph::Output> asset_feeds_;
+  Tensors asset_values_;
+};
+
+}  // namespace
+
+void load_graph(ModelState& state, const LoadOptions& options) { GraphLoader(state, options).load(); }
+
+struct FrozenGraph::State {
+  std::shared_ptr<graph::Graph> graph;
+  std::shared_ptr<const graph::FunctionLibrary> library;
+  std::shared_ptr<graph::Resources> resources = std::make_shared<graph::Resources>();
+  std::vector<graph::TensorSpec> placeholders;
+  std::mutex mutex;
+  std::map<std::pair<std::vector<std::string>, std::vector<std::string>>, std::shared_ptr<graph::Executable>> prepared;
+};
+
+FrozenGraph FrozenGraph::load(const std::string& path) {
+  io::FileSystem& files = io::posix_file_system();
+  const auto bytes = files.map(path);
+  auto parsed = graph::parse_graph_def(io::as_text(bytes->bytes()), path);
+  if (parsed.graph.size() == 0) throw_data_loss(fmt::format("{}: a graph without nodes", path));
+  FrozenGraph out;
+  out.state_ = std::make_shared<State>();
+  out.state_->graph = std::make_shared<graph::Graph>(std::move(parsed.graph));
+  out.state_->library = std::make_shared<graph::FunctionLibrary>(std::move(parsed.library));
+  for (const graph::Node& node : out.state_->graph->nodes()) {
+    if (node.op != "Placeholder" && node.op != "PlaceholderV2" && node.op != "PlaceholderWithDefault") continue;
+    graph::TensorSpec spec{DType::kInvalid, Shape::unknown_rank(), node.name};
+    if (const ops::Attr* dtype = node.attrs.find("dtype"); dtype && std::holds_alternative<DType>(*dtype))
+      spec.dtype = std::get<DType>(*dtype);
+    if (const ops::Attr* shape = node.attrs.find("shape"); shape && std::holds_alternative<Shape>(*shape))
+      spec.shape = std::get<Shape>(*shape);
+    out.state_->placeholders.push_back(std::move(spec));
+  }
+  return out;
+}
+
+const std::vector<graph::TensorSpec>& FrozenGraph::placeholders() const { return state_->placeholders; }
+
+std::vector<std::string> FrozenGraph::outputs() const {
+  std::vector<char> used(static_cast<std::size_t>(state_->graph->size()), 0);
+  for (const graph::Node& node : state_->graph->nodes()) {
+    for (const graph::Output& input : node.inputs) used[static_cast<std::size_t>(input.node)] = 1;
+    for (int control : node.control_inputs) used[static_cast<std::size_t>(control)] = 1;
+  }
+  std::vector<std::string> names;
+  for (int id = 0; id < state_->graph->size(); ++id) {
+    const std::string& op = state_->graph->node(id).op;
+    if (!used[static_cast<std::size_t>(id)] && op != "NoOp" && op != "Placeholder" && op != "Const") {
+      names.push_back(state_->graph->node(id).name);
+    }
+  }
+  return names;
+}
+
+Tensors FrozenGraph::run(const std::map<std::string, Tensor>& inputs, const std::vector<std::string>& outputs) const {
+  std::vector<std::string> names;
+  Tensors values;
+  for (const auto& [name, value] : inputs) {
+    names.push_back(name);
+    values.push_back(value);
+  }
+  std::unique_lock lock(state_->mutex);
+  auto& executable = state_->prepared[{names, outputs}];
+  if (!executable) {
+    std::vector<graph::Output> feeds, fetches;
+    for (const std::string& name : names) feeds.push_back(state_->graph->parse_output(name));
+    for (const std::string& name : outputs) fetches.push_back(state_->graph->parse_output(name));
+    executable = graph::Executable::prepare(*state_->graph, state_->library, state_->resources, feeds, fetches);
+  }
+  const auto prepared = executable;
+  lock.unlock();
+  return prepared->run(values);
+}
+
+}  // namespace lockstep::saved_model

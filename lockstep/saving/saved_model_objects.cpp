@@ -1,0 +1,394 @@
+// Loading by the object graph, as tf.saved_model.load does.
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/graph/graph_def_internal.h"
+#include "lockstep/graph/tables_internal.h"
+#include "lockstep/saving/saved_model_state_internal.h"
+#include "lockstep/saving/saved_model_structure_internal.h"
+
+namespace lockstep::saved_model {
+namespace {
+
+using tensorflow::SavedObject;
+using tensorflow::StructuredValue;
+
+class ObjectLoader {
+ public:
+  ObjectLoader(ModelState& state, const LoadOptions& options)
+      : state_(state),
+        options_(options),
+        graph_(state.meta->object_graph_def()),
+        values_(static_cast<std::size_t>(graph_.nodes_size())),
+        variables_(values_.size()),
+        entered_(values_.size(), 0) {}
+
+  void load() {
+    check_edges();
+    open_checkpoint();
+    load_lists();
+    load_functions();
+    load_signatures();
+    if (state_.variables.empty() && child(0, "variables") < 0) list_all_variables();
+    initialize_tables();
+  }
+
+ private:
+  const SavedObject& node(int id) const { return graph_.nodes(id); }
+
+  void check_edges() const {
+    for (const SavedObject& object : graph_.nodes()) {
+      for (const auto& edge : object.children()) check_id(edge.node_id());
+    }
+    for (const auto& [name, function] : graph_.concrete_functions()) {
+      for (int id : function.bound_inputs()) check_id(id);
+    }
+  }
+
+  void check_id(int id) const {
+    if (id < 0 || id >= graph_.nodes_size()) {
+      throw_data_loss(
+          fmt::format("{}: the object graph refers to node {} of {}", state_.path, id, graph_.nodes_size()));
+    }
+  }
+
+  int child(int id, std::string_view name) const {
+    for (const auto& edge : node(id).children()) {
+      if (edge.local_name() == name) return edge.node_id();
+    }
+    return -1;
+  }
+
+  // Finds for each object the one of the checkpoint that the same edges lead to.
+  void open_checkpoint() {
+    checkpoint_nodes_.assign(values_.size(), -1);
+    if (options_.experimental_skip_checkpoint) return;
+    const std::string prefix = io::join_path(io::join_path(state_.path, "variables"), "variables");
+    bundle_ = std::make_unique<formats::BundleReader>(prefix);
+    const std::string key(formats::kObjectGraphKey);
+    if (!bundle_->contains(key)) throw_data_loss(fmt::format("{}: the checkpoint has no object graph", prefix));
+    const formats::TensorData text = bundle_->read(key);
+    if (text.dtype != DType::kString || text.strings.size() != 1) {
+      throw_data_loss(fmt::format("{}: the checkpoint's object graph is no string", prefix));
+    }
+    checkpoint_ = formats::CheckpointGraph::parse(text.strings[0], prefix);
+    std::deque<std::pair<int, int>> queue{{0, 0}};
+    checkpoint_nodes_[0] = 0;
+    while (!queue.empty()) {
+      const auto [object, stored] = queue.front();
+      queue.pop_front();
+      for (const auto& edge : node(object).children()) {
+        const auto next = checkpoint_.nodes[static_cast<std::size_t>(stored)].child(edge.local_name());
+        if (!next || checkpoint_nodes_[static_cast<std::size_t>(edge.node_id())] >= 0) continue;
+        checkpoint_nodes_[static_cast<std::size_t>(edge.node_id())] = *next;
+        queue.emplace_back(edge.node_id(), *next);
+      }
+    }
+  }
+
+  const formats::CheckpointAttribute* stored_attribute(int id, std::string_view name) const {
+    const int stored = checkpoint_nodes_[static_cast<std::size_t>(id)];
+    return stored < 0 ? nullptr : checkpoint_.nodes[static_cast<std::size_t>(stored)].attribute(name);
+  }
+
+  Tensor initial_value(int id, const tensorflow::SavedVariable& saved) const {
+    const DType dtype = graph::dtype_from_proto(saved.dtype());
+    const Shape shape = graph::shape_from_proto(saved.shape());
+    const auto* attribute = stored_attribute(id, formats::kVariableValue);
+    if (attribute && bundle_->contains(attribute->key)) {
+      Tensor value = read_variable(*bundle_, attribute->key);
+      if (value.dtype() != dtype || !shape.compatible_with(value.shape())) {
+        throw_invalid_argument(fmt::format("{}: variable '{}' is {}{}, its value in the checkpoint is {}{}",
+                                           state_.path, saved.name(), dtype_name(dtype), shape.to_string(),
+                                           dtype_name(value.dtype()), value.shape().to_string()));
+      }
+      return value;
+    }
+    if (!options_.allow_partial_checkpoint && !options_.experimental_skip_checkpoint) {
+      throw_data_loss(fmt::format("{}: variable '{}' has no value in the checkpoint", state_.path, saved.name()));
+    }
+    Shape known = shape;
+    for (int axis = 0; axis < known.rank(); ++axis) known[axis] = std::max<std::int64_t>(known[axis], 0);
+    const auto count = known.num_elements();
+    if (!count || *count > (std::int64_t{1} << 32))
+      throw_resource_exhausted(
+          fmt::format("{}: variable '{}' of shape {}", state_.path, saved.name(), shape.to_string()));
+    return dtype == DType::kString ? Tensor::strings(std::vector<std::string>(static_cast<std::size_t>(*count)), known)
+                                   : Tensor::zeros(known, dtype);
+  }
+
+  VariablePtr variable(int id) {
+    VariablePtr& made = variables_[static_cast<std::size_t>(id)];
+    if (made) return made;
+    const tensorflow::SavedVariable& saved = node(id).variable();
+    distribute::VariableOptions options;
+    options.name = saved.name().empty() ? "Variable" : saved.name();
+    options.trainable = saved.trainable();
+    if (saved.synchronization() == tensorflow::VARIABLE_SYNCHRONIZATION_ON_READ) {
+      options.synchronization = distribute::VariableSynchronization::kOnRead;
+    }
+    const int aggregation = saved.aggregation();
+    if (aggregation >= 0 && aggregation <= 3) {
+      options.aggregation = static_cast<distribute::VariableAggregation>(aggregation);
+    }
+    made = distribute::Variable::create(initial_value(id, saved), options);
+    state_.all_variables.push_back(made);
+    return made;
+  }
+
+  // What a function captures: a handle, a path, a constant.
+  Tensor value(int id) {
+    Tensor& made = values_[static_cast<std::size_t>(id)];
+    if (made.defined()) return made;
+    if (std::exchange(entered_[static_cast<std::size_t>(id)], 1)) {
+      throw_data_loss(fmt::format("{}: object {} needs itself to be made", state_.path, id));
+    }
+    const SavedObject& object = node(id);
+    switch (object.kind_case()) {
+      case SavedObject::kVariable: made = variable(id)->handle(); break;
+      case SavedObject::kAsset:
+        made = Tensor::strings({asset_path(state_, object.asset().asset_file_def_index())}, Shape{});
+        break;
+      case SavedObject::kConstant: made = constant(object.constant().operation()); break;
+      case SavedObject::kResource: made = resource(id); break;
+      default:
+        throw_unimplemented(
+            fmt::format("{}: a function captures object {}, which is neither variable, asset, constant nor table",
+                        state_.path, id));
+    }
+    return made;
+  }
+
+  Tensor constant(const std::string& operation) const {
+    for (const auto& node : state_.meta->graph_def().node()) {
+      if (node.name() != operation) continue;
+      const auto value = node.attr().find("value");
+      if (value == node.attr().end()) break;
+      return graph::tensor_from_proto(value->second.tensor(), fmt::format("{}, node '{}'", state_.path, operation),
+                                      state_.proto);
+    }
+    throw_data_loss(fmt::format("{}: the constant '{}' is not in the graph", state_.path, operation));
+  }
+
+  Tensor resource(int id) {
+    const int creator = child(id, "_create_resource");
+    const auto traces = creator < 0 ? std::vector<BoundFunction>() : traces_of(creator);
+    if (traces.empty())
+      throw_unimplemented(fmt::format("{}: resource {} has no function that makes it", state_.path, id));
+    tables_.push_back(id);
+    return state_.run(traces[0], {}).at(0);
+  }
+
+  BoundFunction bind(const std::string& name) {
+    const auto function = state_.library->find(name);
+    const auto saved = graph_.concrete_functions().find(name);
+    if (!function || saved == graph_.concrete_functions().end()) {
+      throw_data_loss(fmt::format("{}: function '{}' is not in the library", state_.path, name));
+    }
+    BoundFunction bound;
+    bound.function = function;
+    for (int id : saved->second.bound_inputs()) bound.captures.push_back(value(id));
+    if (bound.captures.size() > function->arguments.size()) {
+      throw_data_loss(fmt::format("{}: function '{}' has more captures than inputs", state_.path, name));
+    }
+    if (saved->second.has_canonicalized_input_signature())
+      bound.input_signature = &saved->second.canonicalized_input_signature();
+    if (saved->second.has_output_signature()) bound.output_signature = &saved->second.output_signature();
+    return bound;
+  }
+
+  std::vector<BoundFunction> traces_of(int id) {
+    std::vector<BoundFunction> traces;
+    const SavedObject& object = node(id);
+    if (object.kind_case() == SavedObject::kFunction) {
+      for (const std::string& name : object.function().concrete_functions()) traces.push_back(bind(name));
+    } else if (object.kind_case() == SavedObject::kBareConcreteFunction) {
+      traces.push_back(bind(object.bare_concrete_function().concrete_function_name()));
+    }
+    return traces;
+  }
+
+  void load_lists() {
+    const auto list = [&](const char* name, std::vector<VariablePtr>* target) {
+      const int id = child(0, name);
+      if (id < 0) return false;
+      for (const auto& edge : node(id).children()) {
+        if (node(edge.node_id()).kind_case() == SavedObject::kVariable) target->push_back(variable(edge.node_id()));
+      }
+      return true;
+    };
+    list("variables", &state_.variables);
+    has_trainable_list_ = list("trainable_variables", &state_.trainable_variables);
+    if (!has_trainable_list_) mark_trainable();
+  }
+
+  void mark_trainable() {
+    for (const VariablePtr& variable : state_.variables) {
+      if (variable->trainable()) state_.trainable_variables.push_back(variable);
+    }
+  }
+
+  void list_all_variables() {
+    for (int id = 0; id < graph_.nodes_size(); ++id) {
+      if (node(id).kind_case() == SavedObject::kVariable) state_.variables.push_back(variable(id));
+    }
+    if (!has_trainable_list_) mark_trainable();
+  }
+
+  static std::vector<std::string> strings_of(const StructuredValue& value) {
+    std::vector<std::string> items;
+    for (const auto& item : value.list_value().values()) items.push_back(item.string_value());
+    return items;
+  }
+
+  void read_parameters(const tensorflow::FunctionSpec& spec, RestoredFunction* function) const {
+    const StructuredValue* defaults = nullptr;
+    const StructuredValue* keyword_defaults = nullptr;
+    for (const auto& field : spec.fullargspec().named_tuple_value().values()) {
+      if (field.key() == "args") function->parameters = strings_of(field.value());
+      if (field.key() == "defaults") defaults = &field.value();
+      if (field.key() == "kwonlydefaults") keyword_defaults = &field.value();
+    }
+    auto& names = function->parameters;
+    const bool method = spec.is_method() || (!names.empty() && names[0] == "self");
+    if (method && !names.empty()) names.erase(names.begin());
+    if (keyword_defaults) {
+      const auto found = keyword_defaults->dict_value().fields().find("training");
+      if (found != keyword_defaults->dict_value().fields().end() &&
+          found->second.kind_case() == StructuredValue::kBoolValue) {
+        function->default_training = found->second.bool_value();
+      }
+    }
+    if (!defaults) return;
+    const auto& values = defaults->kind_case() == StructuredValue::kListValue ? defaults->list_value().values()
+                                                                              : defaults->tuple_value().values();
+    for (int i = 0; i < values.size(); ++i) {
+      const int at = static_cast<int>(names.size()) - values.size() + i;
+      if (at < 0 || names[static_cast<std::size_t>(at)] != "training") continue;
+      if (values[i].kind_case() == StructuredValue::kBoolValue) function->default_training = values[i].bool_value();
+    }
+  }
+
+  void load_functions() {
+    for (const auto& edge : node(0).children()) {
+      const SavedObject& object = node(edge.node_id());
+      const bool bare = object.kind_case() == SavedObject::kBareConcreteFunction;
+      if (!bare && object.kind_case() != SavedObject::kFunction) continue;
+      try {
+        RestoredFunction function;
+        function.traces = traces_of(edge.node_id());
+        const auto& spec = bare ? object.bare_concrete_function().function_spec() : object.function().function_spec();
+        read_parameters(spec, &function);
+        state_.functions.emplace(edge.local_name(), std::move(function));
+      } catch (const Error& error) {
+        if (error.code() != Code::kUnimplemented) throw;  // an attribute that cannot be called is left out
+      }
+    }
+    const int losses = child(0, "regularization_losses");
+    if (losses < 0) return;
+    for (const auto& edge : node(losses).children()) {
+      const auto traces = traces_of(edge.node_id());
+      if (!traces.empty()) state_.regularization_losses.push_back(traces[0]);
+    }
+  }
+
+  void load_signatures() {
+    const int map = child(0, "signatures");
+    if (map < 0) return;
+    for (const auto& edge : node(map).children()) {
+      const SavedObject& object = node(edge.node_id());
+      if (object.kind_case() != SavedObject::kBareConcreteFunction) continue;
+      add_signature(edge.local_name(), object.bare_concrete_function());
+    }
+  }
+
+  void add_signature(const std::string& name, const tensorflow::SavedBareConcreteFunction& bare) {
+    const BoundFunction function = bind(bare.concrete_function_name());
+    std::vector<graph::TensorSpec> inputs, outputs;
+    if (function.input_signature) collect_specs(*function.input_signature, &inputs);
+    if (function.output_signature) collect_specs(*function.output_signature, &outputs);
+    for (int i = 0; i < bare.argument_keywords_size() && i < static_cast<int>(inputs.size()); ++i) {
+      inputs[static_cast<std::size_t>(i)].name = bare.argument_keywords(i);
+    }
+    if (function.output_signature && function.output_signature->kind_case() == StructuredValue::kDictValue) {
+      std::set<std::string> keys;
+      for (const auto& [key, value] : function.output_signature->dict_value().fields()) keys.insert(key);
+      std::size_t i = 0;
+      for (const std::string& key : keys) {
+        if (i < outputs.size()) outputs[i++].name = key;
+      }
+    }
+    if (inputs.size() + function.captures.size() != function.function->arguments.size() ||
+        outputs.size() != function.function->results.size()) {
+      throw_data_loss(fmt::format("{}: signature '{}' does not fit its function", state_.path, name));
+    }
+    refine(name, &inputs, &outputs);
+    state_.add_signature(name, std::move(inputs), std::move(outputs),
+                         [function, library = state_.library, resources = state_.resources,
+                          variables = state_.all_variables](const Tensors& arguments) {
+                           Tensors feeds = arguments;
+                           feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
+                           return graph::Executable::prepare(function.function, library, resources)->run(feeds);
+                         });
+  }
+
+  // The SignatureDef knows static shapes that old files leave out of the function's signature.
+  void refine(const std::string& name, std::vector<graph::TensorSpec>* inputs,
+              std::vector<graph::TensorSpec>* outputs) const {
+    const auto def = state_.meta->signature_def().find(name);
+    if (def == state_.meta->signature_def().end()) return;
+    const auto apply = [](const std::vector<graph::TensorSpec>& known, std::vector<graph::TensorSpec>* specs) {
+      for (graph::TensorSpec& spec : *specs) {
+        for (const graph::TensorSpec& other : known) {
+          if (other.name == spec.name && other.dtype == spec.dtype && !spec.shape.known_rank())
+            spec.shape = other.shape;
+        }
+      }
+    };
+    apply(signature_specs(def->second.inputs()), inputs);
+    apply(signature_specs(def->second.outputs()), outputs);
+  }
+
+  // Values of mutable tables come from the checkpoint, those of constant ones from their initializers.
+  void initialize_tables() {
+    for (std::size_t i = 0; i < tables_.size(); ++i) {
+      const int id = tables_[i];
+      const auto* attribute = stored_attribute(id, "table");
+      if (attribute && bundle_->contains(attribute->key + "-keys")) {
+        auto* table = dynamic_cast<graph::TableResource*>(values_[static_cast<std::size_t>(id)].resource_value().get());
+        if (table) {
+          table->insert(Tensor::from_data(bundle_->read(attribute->key + "-keys")),
+                        Tensor::from_data(bundle_->read(attribute->key + "-values")), false);
+        }
+      }
+      const int initializer = child(id, "_initialize");
+      if (initializer < 0) continue;
+      const auto traces = traces_of(initializer);
+      if (!traces.empty()) state_.run(traces[0], {});
+    }
+  }
+
+  ModelState& state_;
+  const LoadOptions& options_;
+  const tensorflow::SavedObjectGraph& graph_;
+  std::unique_ptr<formats::BundleReader> bundle_;
+  formats::CheckpointGraph checkpoint_;
+  std::vector<int> checkpoint_nodes_;  // by object; -1: none
+  Tensors values_;
+  std::vector<VariablePtr> variables_;
+  std::vector<char> entered_;
+  std::vector<int> tables_;
+  bool has_trainable_list_ = false;
+};
+
+}  // namespace
+
+void load_objects(ModelState& state, const LoadOptions& options) { ObjectLoader(state, options).load(); }
+
+}  // namespace lockstep::saved_model

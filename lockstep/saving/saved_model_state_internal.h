@@ -1,0 +1,68 @@
+// What a loaded SavedModel holds. Internal.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lockstep/formats/proto/saved_model.pb.h"
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/graph/executor_internal.h"
+#include "lockstep/saving/saved_model.h"
+
+namespace lockstep::saved_model {
+
+// A function of the library with its captures in place.
+struct BoundFunction {
+  std::shared_ptr<const graph::Function> function;
+  Tensors captures;
+  const tensorflow::StructuredValue* input_signature = nullptr;
+  const tensorflow::StructuredValue* output_signature = nullptr;
+};
+
+// A callable attribute of an object: several traces of one Python function.
+struct RestoredFunction {
+  std::vector<BoundFunction> traces;
+  std::vector<std::string> parameters;  // positional ones, without self
+  std::optional<bool> default_training;
+};
+
+struct ModelState {
+  std::string path;
+  std::shared_ptr<const tensorflow::SavedModel> proto;
+  const tensorflow::MetaGraphDef* meta = nullptr;
+  std::shared_ptr<const graph::FunctionLibrary> library;
+  std::shared_ptr<graph::Resources> resources;
+  std::vector<std::string> signature_names;
+  std::vector<Signature> signatures;
+  std::vector<VariablePtr> variables, trainable_variables;
+  std::vector<VariablePtr> all_variables;             // keeps alive what captured handles refer to
+  std::map<std::string, RestoredFunction> functions;  // of the root
+  std::vector<BoundFunction> regularization_losses;
+  std::string tensorflow_version;
+
+  Tensors run(const BoundFunction& function, const Tensors& arguments) const;
+  // `run` must keep alive what it uses but not the state.
+  void add_signature(const std::string& name, std::vector<graph::TensorSpec> inputs,
+                     std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run);
+};
+
+// The value of a tensor in the bundle, in memory of its own.
+Tensor read_variable(const formats::BundleReader& bundle, const std::string& key);
+// "DIR/assets/NAME"; throws InvalidArgument for a name that leaves the folder.
+std::string asset_path(const ModelState& state, int asset_index);
+// Input and output specifications of a SignatureDef, sorted by name; sparse and composite entries are left out.
+std::vector<graph::TensorSpec> signature_specs(
+    const google::protobuf::Map<std::string, tensorflow::TensorInfo>& entries);
+
+// A model with an object graph (TensorFlow 2).
+void load_objects(ModelState& state, const LoadOptions& options);
+// A model without one: the graph itself, as a TensorFlow 1 session would use it.
+void load_graph(ModelState& state, const LoadOptions& options);
+
+// Accepts "", "/job:localhost" and names of local devices; throws InvalidArgument, NotFound for others.
+void check_io_device(const std::string& device);
+
+}  // namespace lockstep::saved_model

@@ -1,0 +1,39 @@
+// The seam to LibTorch, for lockstep/tensor and lockstep/ops only.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep {
+
+struct TensorListValue {
+  Tensors elements;  // an undefined entry was never set
+  Shape element_shape;
+  DType element_dtype = DType::kInvalid;
+};
+
+struct IndexedSlices;
+
+struct TensorImpl {
+  DType dtype = DType::kInvalid;
+  Shape shape;
+  at::Tensor value;                                     // dense
+  std::vector<std::string> strings;                     // kString
+  std::shared_ptr<Resource> resource;                   // kResource
+  std::shared_ptr<TensorListValue> list;                // kVariant
+  std::shared_ptr<const Symbol> symbol;                 // symbolic
+  mutable Tensor mask, logits;                          // Keras's notes
+  mutable std::shared_ptr<const IndexedSlices> slices;  // of a gradient, see ops/slices_internal.h
+};
+
+// The LibTorch tensor of a dense value. Throws Internal for anything else.
+const at::Tensor& aten(const Tensor& tensor);
+// Takes a LibTorch tensor as a value; its sizes must be in TensorFlow's layout.
+Tensor wrap(at::Tensor value);
+
+// Throw Unimplemented for a type that the other side lacks.
+at::ScalarType to_scalar_type(DType dtype);
+DType from_scalar_type(at::ScalarType type);
+
+}  // namespace lockstep

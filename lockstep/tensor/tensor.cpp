@@ -1,0 +1,296 @@
+#include "lockstep/tensor/tensor.h"
+
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/tensor/aten_internal.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep {
+namespace {
+
+template <typename T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::kFloat32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::kFloat64;
+}
+template <>
+constexpr DType dtype_of<bool>() {
+  return DType::kBool;
+}
+template <>
+constexpr DType dtype_of<std::int8_t>() {
+  return DType::kInt8;
+}
+template <>
+constexpr DType dtype_of<std::int16_t>() {
+  return DType::kInt16;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::kInt32;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::kInt64;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::kUInt8;
+}
+template <>
+constexpr DType dtype_of<std::uint16_t>() {
+  return DType::kUInt16;
+}
+template <>
+constexpr DType dtype_of<std::uint32_t>() {
+  return DType::kUInt32;
+}
+template <>
+constexpr DType dtype_of<std::uint64_t>() {
+  return DType::kUInt64;
+}
+
+at::Tensor host_contiguous(const Tensor& tensor) { return aten(tensor).detach().cpu().contiguous(); }
+
+// Zeros that the system hands out as they are touched: a variable that is about to be loaded costs neither time nor
+// memory.
+at::Tensor untouched_zeros(const Shape& shape, at::ScalarType type) {
+  constexpr std::size_t kLarge = 1 << 20;
+  const std::size_t bytes = static_cast<std::size_t>(shape.num_elements().value_or(0)) * c10::elementSize(type);
+  if (bytes < kLarge) return at::zeros(shape.dims(), type);
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED)
+    throw_resource_exhausted(fmt::format("out of memory: {} bytes for zeros of shape {}", bytes, shape.to_string()));
+  struct Block {
+    void* data;
+    std::size_t bytes;
+  };
+  const auto unmap = [](void* context) {
+    const std::unique_ptr<Block> block(static_cast<Block*>(context));
+    ::munmap(block->data, block->bytes);
+  };
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
+                       c10::DataPtr(data, new Block{data, bytes}, unmap, at::kCPU), c10::GetAllocator(at::kCPU),
+                       /*resizable=*/true);
+  at::Tensor out = at::empty({0}, type);
+  out.set_(std::move(storage), 0, shape.dims());
+  return out;
+}
+
+const TensorImpl& checked(const Tensor& tensor, bool ok, const char* wanted) {
+  if (!tensor.defined())
+    throw_invalid_argument(fmt::format("an undefined tensor was given where {} is needed", wanted));
+  if (!ok) {
+    throw_invalid_argument(fmt::format("a {}{} tensor of shape {} was given where {} is needed",
+                                       tensor.is_symbolic() ? "symbolic " : "", dtype_name(tensor.dtype()),
+                                       tensor.shape().to_string(), wanted));
+  }
+  return *tensor.impl();
+}
+
+}  // namespace
+
+template <typename T>
+Tensor Tensor::scalar(T value) {
+  return from_vector(std::vector<T>{value}, Shape{});
+}
+
+Tensor Tensor::scalar(double value, DType dtype) {
+  // What is too large for a floating type is infinite in it, as for NumPy; LibTorch would throw.
+  if (dtype == DType::kFloat32 && std::abs(value) > std::numeric_limits<float>::max())
+    value = std::copysign(std::numeric_limits<double>::infinity(), value);
+  return wrap(at::scalar_tensor(value, at::TensorOptions().dtype(to_scalar_type(dtype))));
+}
+
+template <typename T>
+Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape) {
+  const auto count = shape.num_elements();
+  if (!count || *count != static_cast<std::int64_t>(values.size())) {
+    throw_invalid_argument(fmt::format("{} values do not fill shape {}", values.size(), shape.to_string()));
+  }
+  at::Tensor out = at::empty(shape.dims(), at::TensorOptions().dtype(to_scalar_type(dtype_of<T>())));
+  if constexpr (std::is_same_v<T, bool>) {
+    bool* target = out.data_ptr<bool>();
+    for (std::size_t i = 0; i < values.size(); ++i) target[i] = values[i];
+  } else if (!values.empty()) {
+    std::memcpy(out.data_ptr(), values.data(), values.size() * sizeof(T));
+  }
+  return wrap(std::move(out));
+}
+
+Tensor Tensor::from_data(const formats::TensorData& data) {
+  if (data.dtype == DType::kString) return strings(data.strings, data.shape);
+  const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
+  if (data.bytes.empty()) return wrap(at::empty(data.shape.dims(), options));
+  // LibTorch takes a mutable pointer; values are never written through it.
+  return wrap(at::from_blob(
+      const_cast<std::byte*>(data.bytes.data()), data.shape.dims(), [owner = data.owner](void*) {}, options));
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype) { return wrap(untouched_zeros(shape, to_scalar_type(dtype))); }
+
+Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+  if (value == 0 && !std::signbit(value)) return zeros(shape, dtype);
+  return wrap(at::full(shape.dims(), value, at::TensorOptions().dtype(to_scalar_type(dtype))));
+}
+
+Tensor Tensor::strings(std::vector<std::string> values, Shape shape) {
+  const auto count = shape.num_elements();
+  if (!count || *count != static_cast<std::int64_t>(values.size())) {
+    throw_invalid_argument(fmt::format("{} strings do not fill shape {}", values.size(), shape.to_string()));
+  }
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = DType::kString;
+  impl->shape = std::move(shape);
+  impl->strings = std::move(values);
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::resource(std::shared_ptr<Resource> resource) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = DType::kResource;
+  impl->resource = std::move(resource);
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::list(Tensors elements, Shape element_shape, DType element_dtype) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = DType::kVariant;
+  impl->list =
+      std::make_shared<TensorListValue>(TensorListValue{std::move(elements), std::move(element_shape), element_dtype});
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::symbol(std::shared_ptr<const Symbol> symbol) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = symbol->dtype();
+  impl->shape = symbol->shape();
+  impl->symbol = std::move(symbol);
+  return Tensor(std::move(impl));
+}
+
+bool Tensor::is_symbolic() const { return impl_ && impl_->symbol; }
+bool Tensor::is_value() const {
+  return impl_ && !impl_->symbol && (impl_->value.defined() || impl_->dtype == DType::kString);
+}
+DType Tensor::dtype() const { return impl_ ? impl_->dtype : DType::kInvalid; }
+
+const Shape& Tensor::shape() const {
+  static const Shape kUnknown = Shape::unknown_rank();
+  return impl_ ? impl_->shape : kUnknown;
+}
+
+std::int64_t Tensor::num_elements() const { return *checked(*this, is_value(), "a value").shape.num_elements(); }
+
+template <typename T>
+std::vector<T> Tensor::to_vector() const {
+  const bool raw16 = std::is_same_v<T, std::uint16_t> && dtype_size(dtype()) == 2;
+  if (!raw16 && is_value() && dtype() != dtype_of<T>()) {
+    throw_invalid_argument(fmt::format("the elements are {}, not {}", dtype_name(dtype()), dtype_name(dtype_of<T>())));
+  }
+  checked(*this, is_value() && dtype() != DType::kString, "a dense value");
+  const at::Tensor host = host_contiguous(*this);
+  const T* begin = static_cast<const T*>(host.const_data_ptr());
+  return std::vector<T>(begin, begin + host.numel());
+}
+
+template <typename T>
+T Tensor::item() const {
+  checked(*this, is_value() && dtype() != DType::kString && num_elements() == 1, "one number");
+  return aten(*this).item().to<T>();
+}
+
+formats::TensorData Tensor::to_data() const {
+  checked(*this, is_value(), "a value");
+  formats::TensorData data;
+  data.dtype = dtype();
+  data.shape = shape();
+  if (dtype() == DType::kString) {
+    data.strings = impl_->strings;
+    return data;
+  }
+  auto host = std::make_shared<at::Tensor>(host_contiguous(*this));
+  data.bytes = {static_cast<const std::byte*>(host->const_data_ptr()), host->nbytes()};
+  data.owner = std::move(host);
+  return data;
+}
+
+const std::vector<std::string>& Tensor::string_values() const {
+  return checked(*this, is_value() && dtype() == DType::kString, "a string tensor").strings;
+}
+const std::shared_ptr<Resource>& Tensor::resource_value() const {
+  return checked(*this, impl_ && impl_->resource, "a resource").resource;
+}
+const Tensors& Tensor::list_elements() const {
+  return checked(*this, impl_ && impl_->list, "a TensorList").list->elements;
+}
+const Shape& Tensor::list_element_shape() const {
+  return checked(*this, impl_ && impl_->list, "a TensorList").list->element_shape;
+}
+DType Tensor::list_element_dtype() const {
+  return checked(*this, impl_ && impl_->list, "a TensorList").list->element_dtype;
+}
+const std::shared_ptr<const Symbol>& Tensor::symbol_value() const {
+  return checked(*this, is_symbolic(), "a symbolic tensor").symbol;
+}
+
+Tensor Tensor::mask() const { return impl_ ? impl_->mask : Tensor(); }
+Tensor Tensor::logits() const { return impl_ ? impl_->logits : Tensor(); }
+void Tensor::set_mask(const Tensor& mask) const { checked(*this, defined(), "a tensor").mask = mask; }
+void Tensor::set_logits(const Tensor& logits) const { checked(*this, defined(), "a tensor").logits = logits; }
+
+std::optional<Tensor> constant_value(const Tensor& tensor) {
+  if (tensor.is_symbolic()) return tensor.symbol_value()->constant_value();
+  if (tensor.is_value()) return tensor;
+  return std::nullopt;
+}
+
+std::optional<Shape> constant_value_as_shape(const Tensor& tensor) {
+  if (auto value = constant_value(tensor)) {
+    if (value->dtype() == DType::kInt64) return Shape(value->to_vector<std::int64_t>());
+    if (value->dtype() == DType::kInt32) {
+      const auto dims = value->to_vector<std::int32_t>();
+      return Shape(std::vector<std::int64_t>(dims.begin(), dims.end()));
+    }
+    return std::nullopt;
+  }
+  return tensor.is_symbolic() ? tensor.symbol_value()->value_as_shape() : std::nullopt;
+}
+
+#define LOCKSTEP_INSTANTIATE(T)                                                \
+  template Tensor Tensor::scalar<T>(T);                                        \
+  template Tensor Tensor::from_vector<T>(const std::vector<T>&, const Shape&); \
+  template std::vector<T> Tensor::to_vector<T>() const;                        \
+  template T Tensor::item<T>() const;
+LOCKSTEP_INSTANTIATE(float)
+LOCKSTEP_INSTANTIATE(double)
+LOCKSTEP_INSTANTIATE(bool)
+LOCKSTEP_INSTANTIATE(std::int8_t)
+LOCKSTEP_INSTANTIATE(std::int16_t)
+LOCKSTEP_INSTANTIATE(std::int32_t)
+LOCKSTEP_INSTANTIATE(std::int64_t)
+LOCKSTEP_INSTANTIATE(std::uint8_t)
+LOCKSTEP_INSTANTIATE(std::uint16_t)
+LOCKSTEP_INSTANTIATE(std::uint32_t)
+LOCKSTEP_INSTANTIATE(std::uint64_t)
+#undef LOCKSTEP_INSTANTIATE
+
+}  // namespace lockstep

@@ -1,0 +1,408 @@
+#include "lockstep/train/checkpoint.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/base/log_internal.h"
+#include "lockstep/collectives/together.h"
+#include "lockstep/formats/checkpoint_state.h"
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/io/memory_file_system_internal.h"
+#include "lockstep/train/async_saver_internal.h"
+#include "lockstep/train/live_graph_internal.h"
+#include "lockstep/train/restoration_internal.h"
+#include "lockstep/train/shared_save_internal.h"
+
+namespace lockstep::train {
+namespace {
+
+// The checkpoint object itself, or with a given root that object with more edges.
+class RootNode final : public TrackedNode {
+ public:
+  RootNode(Children objects, NodePtr root) : objects_(std::move(objects)), root_(std::move(root)) {
+    std::sort(objects_.begin(), objects_.end(), [](const Child& a, const Child& b) { return a.first < b.first; });
+  }
+  Identity identity() const override { return root_ ? root_->identity() : Identity{this, {}}; }
+  Children edges() const override {
+    Children all = root_ ? root_->edges() : Children{};
+    all.insert(all.end(), objects_.begin(), objects_.end());
+    if (save_counter) all.emplace_back("save_counter", save_counter);
+    return all;
+  }
+  Children aliases(const formats::CheckpointNode& saved) const override {
+    return root_ ? root_->aliases(saved) : Children{};
+  }
+  bool hides(const formats::CheckpointNode& saved, std::string_view name) const override {
+    return root_ && root_->hides(saved, name);
+  }
+  Children hidden() const override { return root_ ? root_->hidden() : Children{}; }
+  distribute::VariablePtr variable() const override { return root_ ? root_->variable() : nullptr; }
+  std::optional<std::string> python_state() const override { return root_ ? root_->python_state() : std::nullopt; }
+  void set_python_state(const std::string& state) const override { root_->set_python_state(state); }
+  bool unbuilt_optimizer() const override { return root_ && root_->unbuilt_optimizer(); }
+  void build(const std::vector<distribute::VariablePtr>& variables) const override { root_->build(variables); }
+  distribute::VariablePtr slot(std::string_view name, const distribute::VariablePtr& of) const override {
+    return root_ ? root_->slot(name, of) : nullptr;
+  }
+
+  distribute::VariablePtr save_counter;
+
+ private:
+  Children objects_;
+  NodePtr root_;
+};
+
+formats::TensorData text_list(std::vector<std::string> texts) {
+  formats::TensorData data;
+  data.dtype = DType::kString;
+  data.shape = Shape{static_cast<std::int64_t>(texts.size())};
+  data.strings = std::move(texts);
+  return data;
+}
+
+// What belongs to the job and to none of the objects.
+Contents job_state(const CheckpointOptions& options) {
+  Contents state;
+  if (!options.metadata.is_null()) state.emplace_back(kMetadataKey, text_list({dump_json(options.metadata)}));
+  if (options.training_state) {
+    auto tensors = keras::store_training_state({dump_json(options.training_state->values)}, *options.training_state);
+    std::move(tensors.begin(), tensors.end(), std::back_inserter(state));
+  }
+  return state;
+}
+
+}  // namespace
+
+// The root's own edge "root", which leads back to it, is left out: it holds nothing.
+struct Checkpoint::State {
+  std::shared_ptr<RootNode> node;
+  Tracked root;
+  std::shared_ptr<Restoration> restoration;  // kept for objects that are built later
+  CopyBuffers buffers;
+
+  // What is known of a group of workers.
+  struct Job {
+    collectives::CommunicatorPtr workers;
+    collectives::CommunicatorPtr background;        // for asynchronous saves
+    std::map<std::string, std::vector<int>> ranks;  // that see a folder
+  };
+  Job job;
+  Job& job_of(const collectives::CommunicatorPtr& workers) {
+    if (job.workers != workers) job = Job{workers, nullptr, {}};
+    return job;
+  }
+
+  std::unique_ptr<AsyncSaver> async;  // last: its thread ends first
+  AsyncSaver& saver() {
+    if (!async) async = std::make_unique<AsyncSaver>();
+    return *async;
+  }
+  void wait() {
+    if (async) async->wait();
+  }
+
+  State(Children objects, NodePtr from)
+      : node(std::make_shared<RootNode>(std::move(objects), std::move(from))), root(NodePtr(node)) {}
+  void make_counter() {
+    if (node->save_counter) return;
+    distribute::VariableOptions options{.name = "save_counter", .trainable = false};
+    options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
+    const distribute::Variable::ScopedOwnInitialValues alone;  // the chief may be the only one who saves
+    node->save_counter = distribute::Variable::create(Tensor::scalar<std::int64_t>(0), options);
+  }
+};
+
+Checkpoint::Checkpoint(std::initializer_list<Child> objects) : Checkpoint(Children(objects)) {}
+Checkpoint::Checkpoint(Children objects) : state_(std::make_shared<State>(std::move(objects), nullptr)) {}
+Checkpoint::Checkpoint(const keras::Model& model, const optimizers::OptimizerPtr& optimizer)
+    : Checkpoint(Children{{"model", model}, {"optimizer", optimizer}}) {}
+Checkpoint::Checkpoint(const Tracked& root, Children objects)
+    : state_(std::make_shared<State>(std::move(objects), root.ptr())) {}
+
+distribute::VariablePtr Checkpoint::save_counter() const {
+  state_->make_counter();
+  return state_->node->save_counter;
+}
+const Tracked& Checkpoint::root() const { return state_->root; }
+
+std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions& options) const {
+  return write_then(prefix, options, {});
+}
+
+std::string Checkpoint::write_then(const std::string& prefix, const CheckpointOptions& options,
+                                   const std::function<void()>& after) const {
+  if (prefix.empty()) throw_invalid_argument("Checkpoint: the prefix of the files to write is empty");
+  Contents contents = contents_of(build_live_graph(state_->root.ptr()), job_state(options));
+  if (options.workers && options.workers->size() > 1) {
+    write_shared(prefix, std::move(contents), options, after);
+  } else {
+    write_local(prefix, std::move(contents), options, after);
+  }
+  return prefix;
+}
+
+void Checkpoint::write_local(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+                             const std::function<void()>& after) const {
+  const auto write = [=](const Contents& values) {
+    io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
+    write_contents(values, prefix);
+    if (after) after();
+    for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
+  };
+  if (!options.enable_async) {
+    state_->wait();
+    return write(contents);
+  }
+  std::vector<formats::TensorData*> tensors;
+  std::uint64_t bytes = 0;
+  for (auto& [key, data] : contents) {
+    tensors.push_back(&data);
+    bytes += data.bytes.size();
+  }
+  AsyncSaver& saver = state_->saver();
+  if (saver.failed()) saver.wait();
+  saver.make_room(bytes, options.async_byte_budget);
+  state_->buffers.copy(std::move(tensors));
+  saver.submit(bytes, [write, contents = std::move(contents)] { write(contents); });
+}
+
+void Checkpoint::write_shared(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+                              const std::function<void()>& after) const {
+  const std::string directory = io::parent_directory(prefix);
+  State::Job& job = state_->job_of(options.workers);
+  auto ranks = job.ranks.find(directory);
+  if (ranks == job.ranks.end()) ranks = job.ranks.emplace(directory, ranks_at(*options.workers, directory)).first;
+  SharedPart part = shared_part(*options.workers, ranks->second, prefix, contents);
+  const auto write = [=](collectives::Communicator& group, SharedPart mine) {
+    write_together(group, std::move(mine), after);
+    for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
+  };
+  if (!options.enable_async) {
+    state_->wait();
+    return write(*options.workers, std::move(part));
+  }
+  if (!job.background) job.background = options.workers->duplicate("checkpoints");
+  std::vector<formats::TensorData*> tensors;
+  std::uint64_t bytes = 0;
+  for (auto& piece : part.pieces) {
+    tensors.push_back(&piece);
+    bytes += piece.bytes.size();
+  }
+  AsyncSaver& saver = state_->saver();
+  // A failed save is thrown on all workers by the same call, though one may have learnt of it before another.
+  const auto failed = options.workers->all_gather(saver.failed() ? "failed" : "");
+  if (std::any_of(failed.begin(), failed.end(), [](const std::string& each) { return !each.empty(); })) saver.wait();
+  saver.make_room(bytes, options.async_byte_budget);
+  state_->buffers.copy(std::move(tensors));
+  saver.submit(bytes, [write, group = job.background, part = std::move(part)] { write(*group, part); });
+}
+
+void Checkpoint::wait() const { state_->wait(); }
+
+namespace {
+
+std::string plan_of(const Contents& contents, const std::vector<int>& ranks, const std::string& prefix) {
+  constexpr std::size_t kMostLines = 64;
+  const auto tensors = planned_tensors(contents);
+  return train::plan_text(plan_save(tensors, ranks), tensors, prefix, kMostLines);
+}
+
+}  // namespace
+
+std::string Checkpoint::plan_text(const std::string& prefix, int num_workers) const {
+  if (num_workers < 1) throw_invalid_argument(fmt::format("plan_text: {} workers; expected 1 or more", num_workers));
+  std::vector<int> ranks(static_cast<std::size_t>(num_workers));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return plan_of(contents_of(build_live_graph(state_->root.ptr())), ranks, prefix);
+}
+
+std::string Checkpoint::plan_text(const std::string& prefix, collectives::Communicator& workers) const {
+  std::string folder = io::parent_directory(prefix);
+  while (!io::is_directory(io::posix_file_system(), folder)) folder = io::parent_directory(folder);
+  const std::vector<int> ranks = ranks_at(workers, workers.broadcast(workers.rank() == 0 ? folder : "", 0));
+  std::string text = plan_of(contents_of(build_live_graph(state_->root.ptr())), ranks, prefix);
+  if (static_cast<int>(ranks.size()) == workers.size()) return text;
+  std::vector<std::string> others;
+  for (int rank = 0; rank < workers.size(); ++rank) {
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) others.push_back(workers.member_name(rank));
+  }
+  return text + fmt::format("{} {} not see this folder of the chief's, and write{} nothing\n", fmt::join(others, ", "),
+                            others.size() == 1 ? "does" : "do", others.size() == 1 ? "s" : "");
+}
+
+std::string Checkpoint::save(const std::string& prefix, const CheckpointOptions& options) const {
+  const auto counter = save_counter();
+  const std::int64_t before = counter->numpy().item<std::int64_t>();
+  counter->assign(Tensor::scalar<std::int64_t>(before + 1));
+  const std::string path = fmt::format("{}-{}", prefix, before + 1);
+  try {
+    return write_then(path, options, [path] {
+      formats::write_checkpoint_state(io::parent_directory(path), {path, {path}, {}, 0});
+    });
+  } catch (...) {
+    counter->assign(Tensor::scalar<std::int64_t>(before));
+    throw;
+  }
+}
+
+struct LoadStatus::Shared {
+  std::shared_ptr<Restoration> restoration;  // null: nothing was restored
+  bool partial = false;
+
+  ~Shared() {
+    if (!restoration || partial) return;
+    for (const std::string& path : restoration->unrestored()) {
+      log_warning("{}: value in checkpoint could not be found in the restored object: {}", restoration->prefix(), path);
+    }
+  }
+};
+
+namespace {
+
+void require_index(const std::string& prefix) {
+  if (io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) return;
+  throw_not_found(
+      fmt::format("Error when restoring from checkpoint or SavedModel at {}: there is no file {}. Please "
+                  "double-check that the path is correct; you may be missing the checkpoint suffix (e.g. the "
+                  "'-1' in 'path/to/ckpt-1')",
+                  prefix, formats::bundle_index_path(prefix)));
+}
+
+// The chief's files of a checkpoint, for the ranks that do not see them. Empty where nobody needs them.
+std::shared_ptr<io::FileSystem> files_from_chief(collectives::Communicator& group, const std::string& prefix) {
+  auto& files = io::posix_file_system();
+  const bool chief = group.rank() == 0;
+  const auto seen = collectives::run_together(group, fmt::format("restoring {}", prefix), [&] {
+    if (chief) require_index(prefix);
+    return std::string(io::is_file(files, formats::bundle_index_path(prefix)) ? "yes" : "");
+  });
+  if (std::all_of(seen.begin(), seen.end(), [](const std::string& each) { return !each.empty(); })) return nullptr;
+  std::string names;
+  if (chief) {
+    for (const std::string& name : files.list(io::parent_directory(prefix))) {
+      if (name.starts_with(io::base_name(prefix) + ".data-") || name == io::base_name(prefix) + ".index")
+        names += name + '\n';
+    }
+  }
+  names = group.broadcast(names, 0);
+  const auto memory = std::make_shared<io::MemoryFileSystem>();
+  for (std::size_t at = 0; at < names.size();) {
+    const std::size_t end = names.find('\n', at);
+    const std::string path = io::join_path(io::parent_directory(prefix), names.substr(at, end - at));
+    at = end + 1;
+    std::string bytes = group.broadcast(chief ? std::string(io::as_text(files.map(path)->bytes())) : std::string(), 0);
+    if (seen[static_cast<std::size_t>(group.rank())].empty()) memory->put(path, std::move(bytes));
+  }
+  return seen[static_cast<std::size_t>(group.rank())].empty() ? memory : nullptr;
+}
+
+}  // namespace
+
+LoadStatus Checkpoint::load(const std::string& prefix, const CheckpointOptions& options) const {
+  state_->wait();
+  Restoration::Options how{.skip_slot_variables = options.experimental_skip_slot_variables};
+  std::shared_ptr<Restoration> restoration;
+  const auto match = [&] {
+    restoration = std::make_shared<Restoration>(state_->root.ptr(), prefix, how);
+    restoration->match();
+    return std::string();
+  };
+  if (options.workers && options.workers->size() > 1) {
+    how.worker = options.workers->rank();
+    how.workers = options.workers->size();
+    how.files = files_from_chief(*options.workers, prefix);
+    collectives::run_together(*options.workers, fmt::format("restoring {}", prefix), match);
+  } else {
+    require_index(prefix);
+    match();
+  }
+  restoration->commit();
+  if (!restoration->complete()) Restoration::watch(restoration);
+  state_->restoration = restoration;
+  return LoadStatus(std::make_shared<LoadStatus::Shared>(restoration));
+}
+
+LoadStatus Checkpoint::read(const std::string& prefix, const CheckpointOptions& options) const {
+  return load(prefix, options);
+}
+
+LoadStatus Checkpoint::restore(const std::optional<std::string>& path, const CheckpointOptions& options) const {
+  if (!path) return LoadStatus(std::make_shared<LoadStatus::Shared>());
+  const bool fresh = !state_->node->save_counter;
+  state_->make_counter();
+  try {
+    return load(saved_model_variables(*path), options);
+  } catch (...) {
+    if (fresh) state_->node->save_counter = nullptr;
+    throw;
+  }
+}
+
+const std::optional<keras::TrainingState>& LoadStatus::training_state() const {
+  static const std::optional<keras::TrainingState> kNone;
+  return shared_->restoration ? shared_->restoration->training_state() : kNone;
+}
+
+void LoadStatus::require() const {
+  if (!shared_->restoration) {
+    throw_failed_precondition("No checkpoint specified (save_path=None); nothing is being restored.");
+  }
+  shared_->restoration->bind();
+}
+
+const LoadStatus& LoadStatus::assert_existing_objects_matched() const {
+  require();
+  const std::string missing = shared_->restoration->unmatched_live_object();
+  if (!missing.empty()) {
+    throw_failed_precondition(
+        fmt::format("{}: an object was not bound to checkpointed values: {}", shared_->restoration->prefix(), missing));
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_consumed() const {
+  assert_existing_objects_matched();
+  const std::string missing = shared_->restoration->unconsumed_saved_object();
+  if (!missing.empty()) {
+    throw_failed_precondition(fmt::format("{}: unresolved object in checkpoint {}: no object here takes its value",
+                                          shared_->restoration->prefix(), missing));
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::assert_nontrivial_match() const {
+  require();
+  if (shared_->restoration->only_root_matched()) {
+    throw_failed_precondition(
+        fmt::format("{}: nothing except the root object matched a checkpointed value", shared_->restoration->prefix()));
+  }
+  return *this;
+}
+
+const LoadStatus& LoadStatus::expect_partial() const {
+  shared_->partial = true;
+  return *this;
+}
+
+std::vector<Json> checkpoint_metadata(const std::string& prefix) {
+  const formats::BundleReader reader(prefix);
+  std::vector<Json> all;
+  if (!reader.contains(std::string(kMetadataKey))) return all;
+  for (const std::string& text : reader.read(std::string(kMetadataKey)).strings)
+    all.push_back(parse_json(text, prefix + ", metadata"));
+  return all;
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& directory) {
+  return formats::latest_checkpoint(directory);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,139 @@
+// tf.train.Checkpoint: named objects saved together with the graph of who owns what.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/formats/tensor_data.h"
+#include "lockstep/keras/trainer/training_state.h"
+#include "lockstep/train/trackable.h"
+
+namespace lockstep::train {
+
+class Restoration;
+using Contents = std::vector<std::pair<std::string, formats::TensorData>>;
+
+struct CheckpointOptions {
+  std::string experimental_io_device = {};  // accepted; there is one host
+  bool experimental_skip_slot_variables = false;
+  // Called with the path after each finished write.
+  std::vector<std::function<void(const std::string&)>> experimental_write_callbacks = {};
+  // The user's own, committed with the checkpoint; null: none. checkpoint_metadata() gives it back.
+  Json metadata = nullptr;
+  // The workers of the job: each makes the same call with the same prefix, and they write, or read, one checkpoint
+  // together: each a part of the bytes, the chief's commit makes it visible, all learn how it went. Null: this process
+  // alone, without a word to others, so programs in which only the chief saves, or others save elsewhere, work as well.
+  collectives::CommunicatorPtr workers = nullptr;
+  // Saving returns when the state is copied; a thread writes it, in the order of the saves. Errors are thrown by the
+  // next save, or by wait().
+  bool enable_async = false;
+  // Bytes of state that may wait to be written; a save that exceeds them waits for earlier ones.
+  std::uint64_t async_byte_budget = std::uint64_t{4} << 30;
+  // Where a running fit stands (Trainer::training_state), committed with the checkpoint.
+  const keras::TrainingState* training_state = nullptr;
+};
+
+// What a restore did, as far as it has come when asked. Each check returns the status, or throws
+// FailedPrecondition naming what is missing. When values of the file were left over and expect_partial()
+// was not called, the destructor of the last copy warns.
+class LoadStatus {
+ public:
+  // Every variable below the root that exists now has got its value.
+  const LoadStatus& assert_existing_objects_matched() const;
+  // The same, and every value in the file has been taken.
+  const LoadStatus& assert_consumed() const;
+  // Something besides the root was matched.
+  const LoadStatus& assert_nontrivial_match() const;
+  const LoadStatus& expect_partial() const;
+  // For programs that come from graph mode; do nothing.
+  const LoadStatus& initialize_or_restore() const { return *this; }
+  const LoadStatus& run_restore_ops() const { return *this; }
+  // What was given as CheckpointOptions::training_state; empty when nothing was.
+  const std::optional<keras::TrainingState>& training_state() const;
+
+ private:
+  friend class Checkpoint;
+  struct Shared;
+  explicit LoadStatus(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  void require() const;
+  std::shared_ptr<Shared> shared_;
+};
+
+// A group of objects:
+//
+//   train::Checkpoint checkpoint({{"model", model}, {"optimizer", optimizer}});
+//   checkpoint.save("run/ckpt");                                    // run/ckpt-1
+//   checkpoint.restore("run/ckpt-1").assert_consumed();
+//
+// Files are those of tf.train.Checkpoint with Keras 3 objects on TensorFlow, and are read from there,
+// from tf-keras (its object names and its optimizers' slots), from SavedModels' variables, and by variable
+// names where there is no object graph. Random states and layers in lists, which TensorFlow does not
+// store, are kept under keys of their own that TensorFlow does not look at. Bytes do not depend on the
+// strategy: a mirrored variable is saved once, an ON_READ one aggregated (so with several workers every worker must
+// save where there is one); restoring sets all copies. Copies of a Checkpoint are the same checkpoint.
+class Checkpoint {
+ public:
+  Checkpoint(std::initializer_list<Child> objects);
+  explicit Checkpoint(Children objects);
+  Checkpoint(const keras::Model& model, const optimizers::OptimizerPtr& optimizer);
+  // `root` is the checkpoint's root itself, the others are attached to it.
+  explicit Checkpoint(const Tracked& root, Children objects = {});
+  explicit Checkpoint(const keras::Model& root) : Checkpoint(Tracked(root)) {}
+
+  // Writes PREFIX.index and PREFIX.data-00000-of-00001 as one transaction and returns the prefix.
+  std::string write(const std::string& prefix, const CheckpointOptions& options = {}) const;
+  // Counts save_counter up, writes PREFIX-N and makes it the newest in the folder's `checkpoint` file.
+  std::string save(const std::string& prefix, const CheckpointOptions& options = {}) const;
+
+  // Brings back what was written at this prefix. Objects that exist get their values now, those that are
+  // built later as soon as they are; an optimizer without slots is built when the file says for which
+  // variables. Nothing has changed when an error is thrown: NotFound for a missing file, InvalidArgument
+  // for a shape or dtype that differs, DataLoss for damage.
+  LoadStatus read(const std::string& prefix, const CheckpointOptions& options = {}) const;
+  // The same, with save_counter; `path` may also be a SavedModel's folder. Without a path nothing happens,
+  // so that restore(latest_checkpoint(folder)) works for an empty folder.
+  LoadStatus restore(const std::optional<std::string>& path, const CheckpointOptions& options = {}) const;
+
+  // What write() would do with so many workers that share the folder: who writes which file and how much. Touches no
+  // file.
+  std::string plan_text(const std::string& prefix, int num_workers) const;
+  // The same for the workers of a job, who all call it: those that do not see the chief's folder write nothing.
+  std::string plan_text(const std::string& prefix, collectives::Communicator& workers) const;
+
+  // Waits for asynchronous saves and throws the first error of one.
+  void wait() const;
+  void sync() const { wait(); }  // TensorFlow's name
+
+  // int64, made by the first save or restore.
+  distribute::VariablePtr save_counter() const;
+  const Tracked& root() const;
+  // The graph nodes that stand for this checkpoint where it is part of another one.
+  operator Tracked() const { return root(); }
+
+ private:
+  friend class CheckpointManager;
+  struct State;
+  // `after` runs when the checkpoint is visible, on the chief of several workers: part of the same save.
+  std::string write_then(const std::string& prefix, const CheckpointOptions& options,
+                         const std::function<void()>& after) const;
+  void write_local(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+                   const std::function<void()>& after) const;
+  void write_shared(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+                    const std::function<void()>& after) const;
+  LoadStatus load(const std::string& prefix, const CheckpointOptions& options) const;
+  std::shared_ptr<State> state_;
+};
+
+// The newest checkpoint of a folder by its `checkpoint` file; empty when there is none.
+std::optional<std::string> latest_checkpoint(const std::string& directory);
+
+// What was given as CheckpointOptions::metadata, one for each worker that saved; empty when there was none. Throws as
+// Checkpoint::read.
+std::vector<Json> checkpoint_metadata(const std::string& prefix);
+
+}  // namespace lockstep::train

@@ -1,0 +1,281 @@
+#include "lockstep/train/checkpoint.h"
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/keras/layers/layers.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/train/checkpoint_manager.h"
+#include "lockstep/train/model_io_internal.h"
+
+namespace lockstep::train {
+namespace {
+
+using distribute::Variable;
+using distribute::VariablePtr;
+using Floats = std::vector<float>;
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/checkpoint_" + std::to_string(getpid()) +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string bytes(const std::string& name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string folder_;
+};
+
+VariablePtr floats(Floats values, const std::string& name = "v") {
+  return Variable::create(Tensor::from_vector(values), {.name = name});
+}
+Floats value(const VariablePtr& variable) { return variable->numpy().to_vector<float>(); }
+
+Code code_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return Code::kUnknown;
+}
+
+TEST_F(CheckpointTest, SavesCountsAndRestores) {
+  const auto a = floats({1, 2});
+  const auto b = floats({3});
+  const Checkpoint checkpoint({{"b", b}, {"a", a}});
+  EXPECT_EQ(checkpoint.save(path("ckpt")), path("ckpt-1"));
+  EXPECT_EQ(checkpoint.save(path("ckpt")), path("ckpt-2"));
+  EXPECT_EQ(latest_checkpoint(folder_), path("ckpt-2"));
+  a->assign(Tensor::from_vector(Floats{0, 0}));
+  checkpoint.restore(path("ckpt-2")).assert_consumed();
+  EXPECT_EQ(value(a), (Floats{1, 2}));
+  const formats::BundleReader reader(path("ckpt-2"));
+  EXPECT_TRUE(reader.contains("a/.ATTRIBUTES/VARIABLE_VALUE"));
+  EXPECT_TRUE(reader.contains("save_counter/.ATTRIBUTES/VARIABLE_VALUE"));
+}
+
+TEST_F(CheckpointTest, ListsMapsAndObjectsOfTheUsers) {
+  struct Pair : Trackable {
+    VariablePtr left = floats({1}), right = floats({2});
+    std::string note = "first";
+    Children checkpoint_children() const override { return {{"left", left}, {"right", right}}; }
+    std::optional<std::string> python_state() const override { return note; }
+    void set_python_state(const std::string& state) override { note = state; }
+  } pair;
+  const auto item = floats({5});
+  const Checkpoint checkpoint({{"pair", pair},
+                               {"items", std::vector<Tracked>{item, floats({6})}},
+                               {"map", std::map<std::string, Tracked>{{"a/b.c", floats({7})}}}});
+  checkpoint.write(path("all"));
+  pair.note = "second";
+  pair.left->assign(Tensor::from_vector(Floats{0}));
+  item->assign(Tensor::from_vector(Floats{0}));
+  checkpoint.read(path("all")).assert_consumed();
+  EXPECT_EQ(pair.note, "first");
+  EXPECT_EQ(value(pair.left), (Floats{1}));
+  EXPECT_EQ(value(item), (Floats{5}));
+  const formats::BundleReader reader(path("all"));
+  EXPECT_TRUE(reader.contains("map/a.Sb..c/.ATTRIBUTES/VARIABLE_VALUE"));
+  EXPECT_TRUE(reader.contains("items/1/.ATTRIBUTES/VARIABLE_VALUE"));
+  EXPECT_TRUE(reader.contains("pair/.ATTRIBUTES/py_state"));
+}
+
+TEST_F(CheckpointTest, StatusesTellWhatIsMissing) {
+  const auto a = floats({1}), b = floats({2});
+  Checkpoint({{"a", a}}).save(path("ckpt"));
+  const auto status = Checkpoint({{"a", a}, {"b", b}}).restore(path("ckpt-1"));
+  status.assert_nontrivial_match();
+  EXPECT_EQ(code_of([&] { status.assert_existing_objects_matched(); }), Code::kFailedPrecondition);
+  Checkpoint({{"a", a}, {"b", b}}).save(path("both"));
+  const auto part = Checkpoint({{"a", a}}).restore(path("both-1"));
+  part.assert_existing_objects_matched();
+  EXPECT_EQ(code_of([&] { part.assert_consumed(); }), Code::kFailedPrecondition);
+  part.expect_partial();
+  const auto nothing = Checkpoint({{"a", a}}).restore(std::nullopt);
+  EXPECT_EQ(code_of([&] { nothing.assert_consumed(); }), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of([&] {
+              Checkpoint({{"c", b}}).read(path("both-1")).expect_partial().assert_nontrivial_match();
+            }),
+            Code::kFailedPrecondition);
+}
+
+TEST_F(CheckpointTest, RefusesWhatDoesNotFitAndChangesNothing) {
+  const auto a = floats({1, 2});
+  const auto z = floats({9});
+  Checkpoint({{"a", floats({5, 6})}, {"z", floats({1, 2, 3})}}).write(path("other"));
+  EXPECT_EQ(code_of([&] { Checkpoint({{"a", a}, {"z", z}}).read(path("other")); }), Code::kInvalidArgument);
+  EXPECT_EQ(value(a), (Floats{1, 2}));
+  const auto whole = Variable::create(Tensor::from_vector(std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(code_of([&] { Checkpoint({{"a", whole}}).read(path("other")); }), Code::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { Checkpoint({{"a", a}}).restore(path("missing")); }), Code::kNotFound);
+}
+
+TEST_F(CheckpointTest, FilesDoNotDependOnTheStrategy) {
+  const auto write = [&](distribute::Strategy& strategy, const std::string& name) {
+    const auto scope = strategy.scope();
+    const auto v = floats({10, 11});
+    const auto sum =
+        Variable::create(Tensor::scalar(8.0f), {.name = "sum",
+                                                .synchronization = distribute::VariableSynchronization::kOnRead,
+                                                .aggregation = distribute::VariableAggregation::kSum});
+    sum->assign(Tensor::scalar(8.0f));
+    const Checkpoint checkpoint({{"v", v}, {"sum", sum}});
+    checkpoint.save(path(name + "/ckpt"));
+    sum->assign(Tensor::scalar(0.0f));
+    v->assign(Tensor::from_vector(Floats{0, 0}));
+    checkpoint.restore(path(name + "/ckpt-1")).assert_consumed();
+    EXPECT_EQ(sum->numpy().item<float>(), 8.0f);
+    for (int i = 0; i < v->num_copies(); ++i) EXPECT_EQ(v->copy(i).to_vector<float>(), (Floats{10, 11}));
+    if (sum->num_copies() == 2) {
+      EXPECT_EQ(sum->copy(1).item<float>(), 4.0f);
+    }
+  };
+  distribute::Strategy one;
+  distribute::MirroredStrategy two({"/cpu:0", "/cpu:1"});
+  write(one, "one");
+  write(two, "two");
+  for (const char* file : {"/ckpt-1.index", "/ckpt-1.data-00000-of-00001", "/checkpoint"}) {
+    EXPECT_EQ(bytes(std::string("one") + file), bytes(std::string("two") + file)) << file;
+  }
+}
+
+TEST_F(CheckpointTest, NamesWhereThereIsNoGraph) {
+  formats::BundleWriter writer(path("named"));
+  writer.add("v", Tensor::from_vector(Floats{4}).to_data());
+  writer.finish();
+  const auto v = floats({1});
+  Checkpoint({{"whatever", v}}).restore(path("named")).assert_consumed();
+  EXPECT_EQ(value(v), (Floats{4}));
+}
+
+TEST_F(CheckpointTest, ManagerKeepsTheNewest) {
+  const auto v = floats({0});
+  CheckpointManager manager(Checkpoint({{"v", v}}), folder_, {.max_to_keep = 2});
+  EXPECT_EQ(manager.restore_or_initialize(), std::nullopt);
+  for (int i = 1; i <= 4; ++i) {
+    v->assign(Tensor::from_vector(Floats{static_cast<float>(i)}));
+    EXPECT_EQ(manager.save(), path("ckpt-" + std::to_string(i)));
+  }
+  EXPECT_EQ(manager.checkpoints(), (std::vector<std::string>{path("ckpt-3"), path("ckpt-4")}));
+  EXPECT_FALSE(std::filesystem::exists(path("ckpt-2.index")));
+  EXPECT_FALSE(std::filesystem::exists(path("ckpt-2.data-00000-of-00001")));
+  EXPECT_EQ(manager.save(100), path("ckpt-100"));
+
+  const auto w = floats({0});
+  CheckpointManager next(Checkpoint({{"v", w}}), folder_, {.max_to_keep = 2});
+  EXPECT_EQ(next.restore_or_initialize(), path("ckpt-100"));
+  next.restore_status()->assert_consumed();
+  EXPECT_EQ(value(w), (Floats{4}));
+  EXPECT_EQ(next.save(), path("ckpt-6"));
+  EXPECT_EQ(next.checkpoints(), (std::vector<std::string>{path("ckpt-100"), path("ckpt-6")}));
+}
+
+TEST_F(CheckpointTest, ManagerPassesOverADamagedCheckpoint) {
+  const auto v = floats({1});
+  CheckpointManager manager(Checkpoint({{"v", v}}), folder_, {.max_to_keep = 3});
+  manager.save();
+  v->assign(Tensor::from_vector(Floats{2}));
+  manager.save();
+  std::string data = bytes("ckpt-2.data-00000-of-00001");
+  data[8] = static_cast<char>(data[8] ^ 0x40), data[1] = static_cast<char>(data[1] ^ 0x40);
+  std::ofstream(path("ckpt-2.data-00000-of-00001"), std::ios::binary) << data;
+  const auto w = floats({0});
+  CheckpointManager next(Checkpoint({{"v", w}}), folder_, {});
+  EXPECT_EQ(next.restore_or_initialize(), path("ckpt-1"));
+  EXPECT_EQ(value(w), (Floats{1}));
+  std::ofstream(path("checkpoint")) << "\x01 rubbish {";
+  CheckpointManager again(Checkpoint({{"v", w}}), folder_, {});
+  EXPECT_EQ(again.restore_or_initialize(), path("ckpt-1"));
+  std::filesystem::resize_file(path("ckpt-1.index"), 3);
+  EXPECT_EQ(code_of([&] { next.restore_or_initialize(); }), Code::kDataLoss);
+}
+
+TEST_F(CheckpointTest, ManagerWaitsForTheInterval) {
+  const auto step = Variable::create(Tensor::scalar<std::int64_t>(0), {.name = "step"});
+  CheckpointManager manager(Checkpoint({{"step", step}}), folder_,
+                            {.checkpoint_name = "run", .step_counter = step, .checkpoint_interval = 5});
+  EXPECT_TRUE(manager.save());
+  EXPECT_FALSE(manager.save(std::nullopt, false));
+  step->assign(Tensor::scalar<std::int64_t>(3));
+  EXPECT_FALSE(manager.save());
+  EXPECT_TRUE(manager.save(std::nullopt, false));
+  step->assign(Tensor::scalar<std::int64_t>(8));
+  EXPECT_EQ(manager.save(), path("run-3"));
+  EXPECT_EQ(code_of([&] {
+              CheckpointManager(Checkpoint({{"s", step}}), folder_, {.max_to_keep = 0});
+            }),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code_of([&] {
+              CheckpointManager(Checkpoint({{"s", step}}), folder_, {.checkpoint_interval = 2});
+            }),
+            Code::kInvalidArgument);
+}
+
+keras::Sequential small_model() {
+  return keras::Sequential(
+      {layers::Input({3}), layers::Dense(4, {.activation = "relu"}), layers::Dropout(0.5), layers::Dense(2)});
+}
+
+TEST_F(CheckpointTest, ModelsAndOptimizersAsKeras3NamesThem) {
+  const auto model = small_model();
+  const auto optimizer = optimizers::Adam();
+  optimizer->build(model.trainable_weights());
+  const Checkpoint checkpoint(model, optimizer);
+  checkpoint.save(path("ckpt"));
+  const formats::BundleReader reader(path("ckpt-1"));
+  for (const char* key : {"optimizer/_iterations", "optimizer/_learning_rate", "optimizer/_trainable_variables/0",
+                          "optimizer/_variables/2", "save_counter"}) {
+    EXPECT_TRUE(reader.contains(std::string(key) + "/.ATTRIBUTES/VARIABLE_VALUE")) << key;
+  }
+  EXPECT_FALSE(reader.contains("optimizer/_variables/0/.ATTRIBUTES/VARIABLE_VALUE"));
+  EXPECT_TRUE(reader.contains("model/_functional/_operations/2/.LOCKSTEP/seed_generator/0"));
+
+  const auto other = small_model();
+  const auto fresh = optimizers::Adam();
+  Checkpoint(other, fresh).restore(path("ckpt-1")).assert_consumed();
+  EXPECT_TRUE(fresh->built());
+  for (std::size_t i = 0; i < model.weights().size(); ++i)
+    EXPECT_EQ(value(other.weights()[i]), value(model.weights()[i]));
+}
+
+TEST_F(CheckpointTest, ValuesWaitForModelsThatAreBuiltLater) {
+  const auto model = small_model();
+  Checkpoint({{"model", model}}).save(path("ckpt"));
+  keras::Sequential later({layers::Dense(4, {.activation = "relu"}), layers::Dropout(0.5), layers::Dense(2)});
+  const Checkpoint checkpoint({{"model", later}});
+  const auto status = checkpoint.restore(path("ckpt-1"));
+  later.build_for(Shape{kUnknownDim, 3});
+  status.assert_consumed();
+  for (std::size_t i = 0; i < model.weights().size(); ++i)
+    EXPECT_EQ(value(later.weights()[i]), value(model.weights()[i]));
+}
+
+TEST_F(CheckpointTest, WholeModels) {
+  const auto model = small_model();
+  write_model_checkpoint(model, path("model"));
+  const auto other = small_model();
+  const auto summary = read_model_checkpoint(other, path("model"));
+  EXPECT_TRUE(summary.missing.empty());
+  EXPECT_TRUE(summary.unused.empty());
+  EXPECT_EQ(value(other.weights()[2]), value(model.weights()[2]));
+  keras::Sequential larger({layers::Input({3}), layers::Dense(4), layers::Dense(2), layers::Dense(9)});
+  EXPECT_EQ(code_of([&] { read_model_checkpoint(larger, path("model")); }), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,51 @@
+// The objects below a root as a checkpoint's object graph, and what is kept beside that graph.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/formats/tensor_data.h"
+#include "lockstep/train/tracked_node_internal.h"
+
+namespace lockstep::train {
+
+// A variable and the tensor it is stored as.
+struct StoredVariable {
+  std::string key;
+  distribute::VariablePtr variable;
+};
+
+struct LiveGraph {
+  std::vector<NodePtr> nodes;          // breadth first from the root, as in `graph`
+  formats::CheckpointGraph graph;      // with keys
+  std::vector<StoredVariable> beside;  // what TensorFlow does not store: read back by key only
+};
+
+LiveGraph build_live_graph(const NodePtr& root);
+
+// The tensors of a checkpoint, in the order in which TensorFlow writes them.
+using Contents = std::vector<std::pair<std::string, formats::TensorData>>;
+
+// The live objects' values, then `more`, the graph last. Values share the variables' memory.
+Contents contents_of(const LiveGraph& live, Contents more = {});
+// Writes a checkpoint as one transaction.
+void write_contents(const Contents& contents, const std::string& prefix);
+
+// Names that begin so belong to the job, not to objects; TensorFlow does not look at them. Strings are lists of what
+// each worker said.
+inline constexpr std::string_view kWorkerStateMark = "/.LOCKSTEP_STATE/";
+// The user's metadata, JSON.
+inline constexpr std::string_view kMetadataKey = "/.LOCKSTEP_STATE/metadata";
+
+inline constexpr std::string_view kBesideMark = "/.LOCKSTEP/";
+// "path/.LOCKSTEP/name": no path of TensorFlow's has a '.' before a capital other than its own two.
+std::string beside_key(const std::string& path, const std::string& name);
+
+// The variables below the hidden edges of a node, each once, with their keys.
+std::vector<StoredVariable> hidden_variables(const TrackedNode& node, const std::string& path);
+
+}  // namespace lockstep::train

@@ -1,0 +1,181 @@
+#include "lockstep/train/model_io_internal.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/live_graph_internal.h"
+#include "lockstep/train/restoration_internal.h"
+
+namespace lockstep::train {
+namespace {
+
+// A layer that is not ours to own, as a handle.
+Tracked handle(keras::ModelImpl& model) {
+  return Tracked(
+      std::static_pointer_cast<keras::Layer>(std::static_pointer_cast<keras::ModelImpl>(model.shared_from_this())));
+}
+
+// Names of other programs for the same nodes: a functional graph under both of Keras 3's names, Keras 2's
+// numbered layers, and public names of weights.
+class Aliases {
+ public:
+  explicit Aliases(LiveGraph& live) : live_(live) {
+    for (std::size_t i = 0; i < live_.nodes.size(); ++i)
+      numbers_.emplace(live_.nodes[i]->identity(), static_cast<int>(i));
+  }
+
+  void add(keras::ModelImpl& model) {
+    const int node = numbers_.at({&model, {}});
+    graph_names(model, node);
+    if (node != 0) {
+      for (const auto& [name, child] : edges(node)) edge(0, name, child);
+    }
+    for (const auto& each : model.flatten_layers()) {
+      const auto layer = numbers_.find({each, {}});
+      if (layer == numbers_.end()) continue;
+      if (auto* nested = dynamic_cast<keras::ModelImpl*>(each); nested && nested != &model)
+        graph_names(*nested, layer->second);
+      for (const keras::Weight& weight : each->own_weights()) {
+        const auto variable = numbers_.find({weight.variable.get(), {}});
+        if (variable != numbers_.end()) edge(layer->second, weight.variable->name(), variable->second);
+      }
+    }
+  }
+
+ private:
+  void graph_names(keras::ModelImpl& model, int node) {
+    if (!model.is_functional() && !model.is_sequential()) return;
+    const auto functional = live_.graph.nodes[static_cast<std::size_t>(node)].child("_functional");
+    const auto direct = live_.graph.nodes[static_cast<std::size_t>(node)].child("_operations");
+    if (functional) {
+      const auto operations = live_.graph.nodes[static_cast<std::size_t>(*functional)].child("_operations");
+      if (operations) edge(node, "_operations", *operations);
+    } else if (direct) {
+      edge(live_.graph.add_child(node, "_functional"), "_operations", *direct);
+    }
+    int with_weights = 0, number = 0;
+    for (const auto& layer : model.layers()) {
+      const auto known = numbers_.find({layer.get(), {}});
+      const std::string name = fmt::format("layer-{}", number++);
+      if (known == numbers_.end()) continue;
+      if (!layer->weights().empty()) edge(node, fmt::format("layer_with_weights-{}", with_weights++), known->second);
+      edge(node, name, known->second);
+    }
+  }
+  std::vector<std::pair<std::string, int>> edges(int node) const {
+    return live_.graph.nodes[static_cast<std::size_t>(node)].children;
+  }
+  void edge(int from, const std::string& name, int to) {
+    if (!live_.graph.nodes[static_cast<std::size_t>(from)].child(name)) live_.graph.add_edge(from, name, to);
+  }
+
+  LiveGraph& live_;
+  std::map<Identity, int> numbers_;
+};
+
+// How many of a saved node's edges have names that a live object knows.
+std::size_t likeness(const formats::CheckpointNode& saved, const TrackedNode& live) {
+  std::set<std::string> names;
+  for (const auto& [name, child] : live.edges()) names.insert(name);
+  for (const auto& [name, child] : live.aliases(saved)) names.insert(name);
+  names.erase("optimizer");
+  return static_cast<std::size_t>(std::count_if(saved.children.begin(), saved.children.end(),
+                                                [&](const auto& edge) { return names.contains(edge.first); }));
+}
+
+bool looks_like_optimizer(const formats::CheckpointNode& node) {
+  return (node.child("_iterations") && node.child("_variables")) || (node.child("iter") && !node.slots.empty());
+}
+
+// Under which names of the root the model and its optimizer were saved; "" is the root itself.
+struct Places {
+  std::string model;
+  std::optional<std::string> optimizer;
+};
+
+Places find_places(const formats::CheckpointGraph& graph, const TrackedNode& model) {
+  Places places;
+  const auto& root = graph.nodes[0];
+  std::size_t best = likeness(root, model);
+  for (const auto& [name, child] : root.children) {
+    if (child == 0) continue;
+    const auto& node = graph.nodes[static_cast<std::size_t>(child)];
+    if (looks_like_optimizer(node)) {
+      if (!places.optimizer) places.optimizer = name;
+      continue;
+    }
+    const std::size_t score = likeness(node, model);
+    if (score > best || (score == best && score > 0 && name == "model")) {
+      best = score;
+      places.model = name;
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
+void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) {
+  Children objects{{"model", handle(model)}};
+  if (const auto& optimizer = keras::Trainer::of(model).optimizer()) objects.emplace_back("optimizer", optimizer);
+  const Checkpoint checkpoint(std::move(objects));
+  checkpoint.save_counter()->assign(Tensor::scalar<std::int64_t>(1));
+  io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
+  LiveGraph live = build_live_graph(checkpoint.root().ptr());
+  Aliases(live).add(model);
+  write_contents(contents_of(live), prefix);
+}
+
+ModelCheckpointSummary read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix, bool partial) {
+  const Tracked tracked = handle(model);
+  const auto& optimizer = keras::Trainer::of(model).optimizer();
+  const std::string path = saved_model_variables(prefix);
+  const auto saved = Restoration::read_graph(path);
+  Children objects;
+  Places places;
+  if (saved) {
+    places = find_places(*saved, tracked.node());
+    if (optimizer && places.optimizer) {
+      if (!optimizer->built() && model.built()) optimizer->build(model.trainable_weights());
+      objects.emplace_back(*places.optimizer, optimizer);
+    }
+  }
+  if (!places.model.empty()) objects.emplace_back(places.model, tracked);
+  const Checkpoint checkpoint =
+      places.model.empty() ? Checkpoint(tracked, std::move(objects)) : Checkpoint(std::move(objects));
+
+  Restoration restoration(checkpoint.root().ptr(), path, {});
+  restoration.match();
+  ModelCheckpointSummary summary;
+  const auto weights = model.weights();
+  for (const auto& variable : weights) {
+    if (!restoration.takes(*variable)) summary.missing.push_back(variable->path());
+  }
+  if (!weights.empty() && summary.missing.size() == weights.size()) {
+    throw_not_found(fmt::format("{}: the checkpoint holds none of the weights of model '{}'", prefix, model.name()));
+  }
+  if (!summary.missing.empty() && !partial) {
+    throw_invalid_argument(
+        fmt::format("{}: the checkpoint has no value for weight '{}' of model '{}' ({} of {} are missing)", prefix,
+                    summary.missing[0], model.name(), summary.missing.size(), weights.size()));
+  }
+  restoration.commit();
+  if (optimizer) {
+    const auto state = optimizer->variables();
+    summary.optimizer =
+        std::any_of(state.begin(), state.end(), [&](const auto& each) { return restoration.takes(*each); });
+  }
+  for (std::string& place : restoration.unrestored()) {
+    if (place != "(root).save_counter") summary.unused.push_back(std::move(place));
+  }
+  return summary;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,367 @@
+#include "lockstep/train/restoration_internal.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/keras/build_hook_internal.h"
+#include "lockstep/train/live_graph_internal.h"
+
+namespace lockstep::train {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+std::mutex watched_mutex;
+std::vector<std::weak_ptr<Restoration>> watched;
+
+// After something was built: restorations that still hold values for objects to come look again.
+void on_build() {
+  thread_local bool busy = false;
+  if (busy) return;
+  std::vector<std::shared_ptr<Restoration>> waiting;
+  {
+    const std::lock_guard lock(watched_mutex);
+    std::erase_if(watched, [](const auto& each) { return each.expired(); });
+    for (const auto& each : watched) {
+      if (auto restoration = each.lock(); restoration && !restoration->complete()) waiting.push_back(restoration);
+    }
+    if (watched.empty()) keras::set_build_hook(nullptr);
+  }
+  busy = true;
+  try {
+    for (const auto& restoration : waiting) restoration->bind();
+  } catch (...) {
+    busy = false;
+    throw;
+  }
+  busy = false;
+}
+
+void assign(const distribute::VariablePtr& variable, Tensor value) {
+  const bool on_read = variable->synchronization() == distribute::VariableSynchronization::kOnRead;
+  if (on_read && variable->num_copies() > 1) {
+    variable->assign(value);
+  } else {
+    variable->shared_value() = std::move(value);
+  }
+}
+
+std::optional<formats::CheckpointGraph> object_graph(const formats::BundleReader& reader) {
+  const std::string key(formats::kObjectGraphKey);
+  if (!reader.contains(key)) return std::nullopt;
+  const auto stored = reader.read(key);
+  if (stored.strings.size() != 1) throw_data_loss(fmt::format("{}: '{}' is no single string", reader.prefix(), key));
+  return formats::CheckpointGraph::parse(stored.strings[0], reader.prefix());
+}
+
+}  // namespace
+
+std::string saved_model_variables(const std::string& path) {
+  auto& files = io::posix_file_system();
+  for (const char* name : {"saved_model.pb", "saved_model.pbtxt"}) {
+    if (io::is_file(files, io::join_path(path, name))) {
+      return io::join_path(io::join_path(path, "variables"), "variables");
+    }
+  }
+  return path;
+}
+
+std::optional<formats::CheckpointGraph> Restoration::read_graph(const std::string& prefix) {
+  return object_graph(formats::BundleReader(prefix));
+}
+
+Restoration::Restoration(NodePtr root, const std::string& prefix, Options options)
+    : root_(std::move(root)),
+      options_(std::move(options)),
+      reader_(prefix, options_.files ? *options_.files : io::posix_file_system()) {
+  auto graph = object_graph(reader_);
+  named_ = !graph;
+  if (graph) graph_ = std::move(*graph);
+  num_beside_ =
+      static_cast<std::size_t>(std::count_if(reader_.list().begin(), reader_.list().end(), [](const auto& info) {
+        return info.name.find(kBesideMark) != std::string::npos;
+      }));
+  paths_ = graph_.paths();
+  bound_.resize(graph_.nodes.size());
+  taken_.resize(graph_.nodes.size());
+}
+
+void Restoration::watch(const std::shared_ptr<Restoration>& restoration) {
+  const std::lock_guard lock(watched_mutex);
+  watched.push_back(restoration);
+  keras::set_build_hook(on_build);
+}
+
+void Restoration::bind() {
+  match();
+  commit();
+}
+
+void Restoration::match() {
+  pending_.clear();
+  pending_states_.clear();
+  const auto taken = taken_;
+  const auto restored = restored_;
+  try {
+    if (!std::exchange(state_read_, true))
+      training_state_ = keras::load_training_state(reader_, options_.worker, options_.workers);
+    if (named_) {
+      bind_by_name();
+    } else {
+      bind_from_root();
+      if (build_optimizers()) bind_from_root();
+      take_slots();
+      take_hidden();
+    }
+  } catch (...) {
+    taken_ = taken;
+    restored_ = restored;
+    throw;
+  }
+  complete_ = !named_ && unconsumed_saved_object().empty() && restored_.size() >= num_beside_;
+}
+
+void Restoration::bind_from_root() {
+  if (!bound_[0]) {
+    bound_[0] = root_;
+    saved_of_[root_->identity()] = 0;
+  }
+  // Breadth first over what is bound; the edges of a node are looked up anew, for its parts may be new.
+  open_ = {0};
+  std::vector<bool> visited(graph_.nodes.size());
+  visited[0] = true;
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    const int number = open_[i];
+    bind_node(number);
+    for (const auto& [name, child] : graph_.nodes[at(number)].children) {
+      if (!bound_[at(child)] || visited[at(child)]) continue;
+      visited[at(child)] = true;
+      open_.push_back(child);
+    }
+  }
+}
+
+void Restoration::bind_node(int number) {
+  const NodePtr live = bound_[at(number)];
+  take_values(number);
+  follow(number, live->edges(), false);
+  follow(number, live->aliases(graph_.nodes[at(number)]), true);
+}
+
+void Restoration::follow(int number, const Children& children, bool alias) {
+  const auto& saved = graph_.nodes[at(number)];
+  const NodePtr owner = bound_[at(number)];
+  std::unordered_map<std::string_view, std::vector<const Tracked*>> by_name;
+  for (const auto& [name, child] : children) by_name[name].push_back(&child);
+  for (const auto& [name, child] : saved.children) {
+    const auto candidates = by_name.find(name);
+    if (candidates == by_name.end() || (!alias && owner->hides(saved, name))) continue;
+    for (const Tracked* live : candidates->second) {
+      const Identity identity = live->node().identity();
+      if (bound_[at(child)]) {
+        if (!alias && bound_[at(child)]->identity() != identity &&
+            inconsistent_.insert(paths_[at(child)] + name).second) {
+          log_warning(
+              "{}: inconsistent references: '{}' of '{}' is another object here than where it was found first; "
+              "the second is not restored",
+              prefix(), name, paths_[at(number)]);
+        }
+        continue;
+      }
+      if (alias && (saved_of_.contains(identity) || !fits(child, *live))) continue;
+      bound_[at(child)] = live->ptr();
+      saved_of_.emplace(identity, child);
+    }
+  }
+}
+
+// What is known under another writer's name must at least look the same.
+bool Restoration::fits(int saved, const Tracked& child) const {
+  const auto variable = child.node().variable();
+  const auto* attribute = graph_.nodes[at(saved)].attribute(formats::kVariableValue);
+  if ((variable != nullptr) != (attribute != nullptr)) return false;
+  if (!variable) return true;
+  return reader_.contains(attribute->key) && reader_.info(attribute->key).shape == variable->shape();
+}
+
+void Restoration::take_values(int number) {
+  if (taken_[at(number)]) return;
+  const auto& saved = graph_.nodes[at(number)];
+  const TrackedNode& live = *bound_[at(number)];
+  taken_[at(number)] = true;
+  if (const auto variable = live.variable()) {
+    if (const auto* value = saved.attribute(formats::kVariableValue)) queue(value->key, variable);
+  }
+  if (const auto* state = saved.attribute("py_state"); state && live.python_state()) {
+    const auto stored = reader_.read(state->key);
+    if (stored.strings.size() != 1) throw_data_loss(fmt::format("{}: '{}' is no single string", prefix(), state->key));
+    pending_states_.emplace_back(bound_[at(number)], stored.strings[0]);
+  }
+}
+
+// Random states, layers in lists: tensors beside the graph, found by the place of their owner.
+void Restoration::take_hidden() {
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    if (!bound_[i]) continue;
+    for (const auto& [key, variable] : hidden_variables(*bound_[i], paths_[i])) {
+      if (!reader_.contains(key) || saved_of_.contains({variable.get(), {}})) continue;
+      if (restored_.insert(variable.get()).second) queue(key, variable);
+    }
+  }
+}
+
+void Restoration::take_slots() {
+  if (options_.skip_slot_variables) return;
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    if (!bound_[i]) continue;
+    for (const auto& slot : graph_.nodes[i].slots) {
+      if (bound_[at(slot.slot)] || !bound_[at(slot.variable)]) continue;
+      const auto variable = bound_[at(slot.variable)]->variable();
+      const auto live = variable ? bound_[i]->slot(slot.name, variable) : nullptr;
+      if (!live) continue;
+      bound_[at(slot.slot)] = Tracked(live).ptr();
+      saved_of_.emplace(Identity{live.get(), {}}, slot.slot);
+      take_values(slot.slot);
+    }
+  }
+}
+
+// An optimizer that has no slots yet gets them at once when the file tells for which variables.
+bool Restoration::build_optimizers() {
+  const distribute::Variable::ScopedOwnInitialValues restored_anyway;
+  bool any = false;
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    if (!bound_[i] || !bound_[i]->unbuilt_optimizer()) continue;
+    const auto list = graph_.nodes[i].child("_trainable_variables");
+    if (!list || graph_.nodes[at(*list)].children.empty()) continue;
+    std::vector<distribute::VariablePtr> variables(graph_.nodes[at(*list)].children.size());
+    bool all = true;
+    for (std::size_t k = 0; k < variables.size() && all; ++k) {
+      const auto saved = graph_.nodes[at(*list)].child(std::to_string(k));
+      all = saved && bound_[at(*saved)] && (variables[k] = bound_[at(*saved)]->variable());
+    }
+    if (!all) continue;
+    bound_[i]->build(variables);
+    any = true;
+  }
+  return any;
+}
+
+void Restoration::bind_by_name() {
+  const LiveGraph live = build_live_graph(root_);
+  for (const NodePtr& node : live.nodes) {
+    const auto variable = node->variable();
+    if (!variable || restored_.contains(variable.get()) || !reader_.contains(variable->path())) continue;
+    restored_.insert(variable.get());
+    queue(variable->path(), variable);
+  }
+}
+
+// The tensors of a file are shared out by their bytes, in the order of the index.
+bool Restoration::is_mine_to_check(const std::string& key) {
+  if (options_.workers == 1 || options_.files) return true;
+  if (checked_by_.empty()) {
+    const auto bytes_of = [](const formats::TensorInfo& info) {
+      return static_cast<double>(info.shape.num_elements().value_or(0)) * static_cast<double>(dtype_size(info.dtype));
+    };
+    double total = 1, before = 0;
+    for (const auto& info : reader_.list()) total += bytes_of(info);
+    for (const auto& info : reader_.list()) {
+      checked_by_[info.name] = static_cast<int>(before / total * options_.workers);
+      before += bytes_of(info);
+    }
+  }
+  return checked_by_.at(key) == options_.worker;
+}
+
+void Restoration::queue(const std::string& key, const distribute::VariablePtr& variable) {
+  if (!reader_.contains(key)) {
+    throw_not_found(
+        fmt::format("Error when restoring from checkpoint or SavedModel at {}: key {} not found in checkpoint; "
+                    "the object graph names it for variable '{}'",
+                    prefix(), key, variable->path()));
+  }
+  const formats::TensorInfo& info = reader_.info(key);
+  if (!(info.shape == variable->shape())) {
+    throw_invalid_argument(
+        fmt::format("{}: received incompatible tensor '{}' with shape {} when attempting to restore "
+                    "variable with shape {} and name {}",
+                    prefix(), key, info.shape.to_string(), variable->shape().to_string(), variable->path()));
+  }
+  if (info.dtype != variable->dtype()) {
+    throw_invalid_argument(
+        fmt::format("{}: tensor_name = {}; expected dtype {} does not equal original dtype {}; convert the "
+                    "variable '{}' first",
+                    prefix(), key, dtype_name(variable->dtype()), dtype_name(info.dtype), variable->path()));
+  }
+  pending_.push_back({variable, Tensor::from_data(is_mine_to_check(key) ? reader_.read(key) : reader_.map(key))});
+}
+
+void Restoration::commit() {
+  for (const auto& [node, state] : pending_states_) node->set_python_state(state);
+  for (Pending& each : pending_) assign(each.variable, std::move(each.value));
+  pending_.clear();
+  pending_states_.clear();
+}
+
+bool Restoration::takes(const distribute::Variable& variable) const {
+  if (restored_.contains(&variable)) return true;
+  const auto saved = saved_of_.find({&variable, {}});
+  return saved != saved_of_.end() && taken_[at(saved->second)] &&
+         graph_.nodes[at(saved->second)].attribute(formats::kVariableValue) != nullptr;
+}
+
+std::string Restoration::unmatched_live_object() const {
+  const LiveGraph live = build_live_graph(root_);
+  const auto paths = live.graph.paths();
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    const auto variable = live.nodes[i]->variable();
+    if (!variable && !live.nodes[i]->python_state()) continue;
+    const bool matched =
+        named_ ? variable && restored_.contains(variable.get()) : saved_of_.contains(live.nodes[i]->identity());
+    if (matched) continue;
+    if (named_ && options_.counter_is_optional && paths[i] == "save_counter") continue;
+    return variable ? fmt::format("{} (variable '{}')", paths[i], variable->path()) : paths[i];
+  }
+  return {};
+}
+
+std::string Restoration::unconsumed_saved_object() const {
+  const auto missing = unrestored();
+  return missing.empty() ? std::string{} : missing.front();
+}
+
+std::vector<std::string> Restoration::unrestored() const {
+  std::vector<std::string> missing;
+  std::vector<bool> slot(graph_.nodes.size());
+  for (const auto& node : graph_.nodes) {
+    for (const auto& each : node.slots) slot[at(each.slot)] = true;
+  }
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (slot[i] && options_.skip_slot_variables) continue;
+    for (const auto& attribute : graph_.nodes[i].attributes) {
+      if (attribute.name == "OBJECT_CONFIG_JSON") continue;
+      const bool known = bound_[i] && (attribute.name == formats::kVariableValue
+                                           ? bound_[i]->variable() != nullptr
+                                           : attribute.name == "py_state" && bound_[i]->python_state());
+      if (!known)
+        missing.push_back(slot[i] ? attribute.key : "(root)" + std::string(paths_[i].empty() ? "" : ".") + paths_[i]);
+    }
+  }
+  return missing;
+}
+
+bool Restoration::only_root_matched() const {
+  if (named_) return restored_.empty();
+  return std::none_of(bound_.begin() + 1, bound_.end(), [](const NodePtr& node) { return node != nullptr; });
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,101 @@
+// One restore of a checkpoint into live objects, which may go on while more of them come into being.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/keras/trainer/training_state.h"
+#include "lockstep/train/tracked_node_internal.h"
+
+namespace lockstep::train {
+
+class Restoration {
+ public:
+  struct Options {
+    bool skip_slot_variables = false;
+    bool counter_is_optional = true;  // a name-based file need not hold save_counter
+    // Whose training state is taken, and of how many workers that restore together. Where they read the same files each
+    // looks at the checksums of its part of them.
+    int worker = 0;
+    int workers = 1;
+    std::shared_ptr<io::FileSystem> files = nullptr;  // null: the machine's
+  };
+  // Reads the index and the object graph. Errors are those of formats::BundleReader.
+  Restoration(NodePtr root, const std::string& prefix, Options options);
+  // The object graph of a file; empty when it has none.
+  static std::optional<formats::CheckpointGraph> read_graph(const std::string& prefix);
+  // Registers for objects that are built later; see keras/build_hook.h. Called once, after make_shared.
+  static void watch(const std::shared_ptr<Restoration>& restoration);
+
+  // Binds saved objects to live ones and brings over the values of those not bound before. All values of
+  // one call are read and checked before the first is assigned: after an error nothing has changed.
+  // Throws InvalidArgument for a shape or dtype that differs, NotFound for a missing tensor, DataLoss.
+  void bind();
+  // bind() in two steps: finds and reads, then assigns.
+  void match();
+  void commit();
+  // Whether a value for the variable was found.
+  bool takes(const distribute::Variable& variable) const;
+  // Everything is bound; later calls of bind() have nothing to do.
+  bool complete() const { return complete_; }
+
+  // Of the state at call time; empty when the check holds, else what is missing.
+  std::string unmatched_live_object() const;
+  std::string unconsumed_saved_object() const;
+  bool only_root_matched() const;
+  // Paths in the checkpoint of stored values that no live object took.
+  std::vector<std::string> unrestored() const;
+
+  const std::string& prefix() const { return reader_.prefix(); }
+  const formats::CheckpointGraph& graph() const { return graph_; }
+  // Of this worker, read with the first bind().
+  const std::optional<keras::TrainingState>& training_state() const { return training_state_; }
+
+ private:
+  struct Pending {  // an assignment that has been checked
+    distribute::VariablePtr variable;
+    Tensor value;
+  };
+  void bind_by_name();
+  void bind_from_root();
+  void bind_node(int number);
+  void follow(int number, const Children& children, bool alias);
+  bool fits(int saved, const Tracked& child) const;
+  void take_values(int number);
+  void take_hidden();
+  void take_slots();
+  bool build_optimizers();
+  bool is_mine_to_check(const std::string& key);
+  void queue(const std::string& key, const distribute::VariablePtr& variable);
+
+  NodePtr root_;
+  Options options_;
+  formats::BundleReader reader_;
+  bool named_ = false;  // without an object graph
+  formats::CheckpointGraph graph_;
+  std::vector<std::string> paths_;
+  std::vector<NodePtr> bound_;                      // live object of each saved node
+  std::map<Identity, int> saved_of_;                // and the reverse
+  std::vector<bool> taken_;                         // values brought over
+  std::set<const distribute::Variable*> restored_;  // of names and of values beside the graph
+  std::set<std::string> inconsistent_;              // edges that were warned about
+  std::vector<int> open_;
+  std::vector<Pending> pending_;
+  std::vector<std::pair<NodePtr, std::string>> pending_states_;
+  std::size_t num_beside_ = 0;             // tensors beside the graph
+  std::map<std::string, int> checked_by_;  // the worker, for each tensor
+  bool state_read_ = false;
+  std::optional<keras::TrainingState> training_state_;
+  bool complete_ = false;
+};
+
+// The prefix of a SavedModel's variables when the path is the folder of one, else the path.
+std::string saved_model_variables(const std::string& path);
+
+}  // namespace lockstep::train

@@ -1,0 +1,235 @@
+#include "lockstep/train/save_plan_internal.h"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/tensor_bundle.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::uint64_t kSlack = 4096;  // bytes by which shards may differ in any case
+constexpr std::uint64_t kParts = 32;    // a cut is this exact: a 1/32 of a share
+
+using Places = std::vector<std::size_t>;
+
+// Largest first to whoever has least.
+SavePlan whole_tensors(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks) {
+  SavePlan plan;
+  for (const int rank : ranks) plan.shards.push_back({rank, 0, {}});
+  Places order;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].dtype == DType::kString) {
+      plan.shards[0].bytes += tensors[i].bytes;
+      plan.shards[0].pieces.push_back({i, tensors[i].bytes});
+    } else {
+      order.push_back(i);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return tensors[a].bytes > tensors[b].bytes; });
+  using Load = std::pair<std::uint64_t, std::size_t>;
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
+  for (std::size_t s = 0; s < plan.shards.size(); ++s) least.emplace(plan.shards[s].bytes, s);
+  for (const std::size_t i : order) {
+    const std::size_t s = least.top().second;
+    least.pop();
+    plan.shards[s].pieces.push_back({i, tensors[i].bytes});
+    plan.shards[s].bytes += tensors[i].bytes;
+    least.emplace(plan.shards[s].bytes, s);
+  }
+  for (auto& shard : plan.shards) {
+    std::sort(shard.pieces.begin(), shard.pieces.end(),
+              [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
+  }
+  return plan;
+}
+
+// A run of consecutive elements, in row-major order, as boxes: the rest of a row, whole rows, the beginning of a row,
+// and the same within the rows at both ends.
+class Boxes {
+ public:
+  Boxes(std::size_t tensor, const PlannedTensor& what, std::vector<PlannedPiece>& out)
+      : tensor_(tensor), width_(dtype_size(what.dtype)), shape_(what.shape), out_(out) {
+    inner_.assign(static_cast<std::size_t>(shape_.rank()) + 1, 1);
+    for (int axis = shape_.rank(); axis-- > 0;)
+      inner_[static_cast<std::size_t>(axis)] = inner_[static_cast<std::size_t>(axis) + 1] * shape_[axis];
+  }
+
+  void add(std::int64_t begin, std::int64_t end) {
+    add(begin, end, 0, std::vector<std::int64_t>(static_cast<std::size_t>(shape_.rank())));
+  }
+
+ private:
+  // Elements begin … end-1 of the part in which the axes before `axis` are fixed at `at`.
+  void add(std::int64_t begin, std::int64_t end, std::size_t axis, std::vector<std::int64_t> at) {
+    if (begin >= end) return;
+    const std::int64_t row = inner_[axis + 1];
+    const std::int64_t first = (begin + row - 1) / row, last = end / row;  // whole rows
+    if (first > last || (first == last && begin / row == (end - 1) / row && end - begin < row)) {
+      at[axis] = begin / row;
+      return add(begin - at[axis] * row, end - at[axis] * row, axis + 1, at);
+    }
+    if (begin < first * row) {
+      at[axis] = first - 1;
+      add(begin - at[axis] * row, row, axis + 1, at);
+    }
+    if (first < last) box(axis, at, first, last);
+    if (last * row < end) {
+      at[axis] = last;
+      add(0, end - last * row, axis + 1, at);
+    }
+  }
+
+  void box(std::size_t axis, std::vector<std::int64_t> at, std::int64_t first, std::int64_t last) {
+    PlannedPiece piece{
+        tensor_, static_cast<std::uint64_t>((last - first) * inner_[axis + 1]) * width_, false, std::move(at), {}};
+    piece.start[axis] = first;
+    for (std::size_t i = axis + 1; i < piece.start.size(); ++i) piece.start[i] = 0;
+    for (int i = 0; i < shape_.rank(); ++i) {
+      const auto place = static_cast<std::size_t>(i);
+      piece.size.push_back(place < axis ? 1 : place == axis ? last - first : shape_[i]);
+    }
+    out_.push_back(std::move(piece));
+  }
+
+  std::size_t tensor_;
+  std::uint64_t width_;
+  const Shape& shape_;
+  std::vector<std::int64_t> inner_;  // elements of one step along the axis before
+  std::vector<PlannedPiece>& out_;
+};
+
+// The elements in a block that a cut should not divide: as many trailing axes as are small beside a share.
+std::int64_t block_of(const PlannedTensor& tensor, std::uint64_t share) {
+  std::int64_t block = 1;
+  const std::uint64_t width = dtype_size(tensor.dtype);
+  for (int axis = tensor.shape.rank(); axis-- > 0;) {
+    const std::int64_t larger = block * tensor.shape[axis];
+    if (static_cast<std::uint64_t>(larger) * width > share / kParts) break;
+    block = larger;
+  }
+  return block;
+}
+
+// All tensors one after the other, cut into equal ranges.
+SavePlan ranges(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks, std::uint64_t total) {
+  SavePlan plan;
+  for (const int rank : ranks) plan.shards.push_back({rank, 0, {}});
+  const auto n = static_cast<std::uint64_t>(ranks.size());
+  const std::uint64_t share = std::max<std::uint64_t>(1, total / n);
+  std::size_t s = 0;
+  std::uint64_t done = 0;  // bytes before the place that is looked at
+  const auto end_of = [&](std::size_t shard) {
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(total) * (shard + 1) / n);
+  };
+  const auto put = [&](PlannedPiece piece) {
+    plan.shards[s].bytes += piece.bytes;
+    plan.shards[s].pieces.push_back(std::move(piece));
+  };
+  for (const bool strings : {true, false}) {  // strings first: they are the first rank's
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const PlannedTensor& tensor = tensors[i];
+      if ((tensor.dtype == DType::kString) != strings) continue;
+      if (strings || tensor.bytes == 0) {
+        if (strings) s = 0;
+        put({i, tensor.bytes});
+        done += tensor.bytes;
+        continue;
+      }
+      const std::uint64_t width = dtype_size(tensor.dtype);
+      const auto count = static_cast<std::int64_t>(tensor.bytes / width);
+      const std::int64_t block = block_of(tensor, share);
+      std::int64_t begin = 0;
+      while (begin < count) {
+        while (s + 1 < plan.shards.size() && end_of(s) <= done) ++s;
+        std::int64_t end = count;
+        if (s + 1 < plan.shards.size() && end_of(s) - done < static_cast<std::uint64_t>(count - begin) * width) {
+          const auto room = static_cast<std::int64_t>((end_of(s) - done) / width);
+          end = std::min(count, (begin + room + block / 2) / block * block);
+          if (end <= begin) {  // less than half a block fits: the next shard takes it
+            ++s;
+            continue;
+          }
+        }
+        std::vector<PlannedPiece> pieces;
+        if (begin == 0 && end == count) {
+          pieces.push_back({i, tensor.bytes});
+        } else {
+          Boxes(i, tensor, pieces).add(begin, end);
+        }
+        for (PlannedPiece& piece : pieces) put(std::move(piece));
+        done += static_cast<std::uint64_t>(end - begin) * width;
+        begin = end;
+      }
+    }
+  }
+  return plan;
+}
+
+}  // namespace
+
+int SavePlan::shard_of(int rank) const {
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    if (shards[s].rank == rank) return static_cast<int>(s);
+  }
+  return -1;
+}
+
+std::uint64_t SavePlan::largest_shard() const {
+  std::uint64_t largest = 0;
+  for (const auto& shard : shards) largest = std::max(largest, shard.bytes);
+  return largest;
+}
+
+SavePlan plan_save(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks) {
+  if (ranks.empty()) throw_invalid_argument("plan_save: there is no rank to write");
+  std::uint64_t total = 0;
+  for (const auto& tensor : tensors) total += tensor.bytes;
+  const std::uint64_t share = total / ranks.size();
+  SavePlan plan = whole_tensors(tensors, ranks);
+  if (plan.largest_shard() > share + share / 20 + kSlack) plan = ranges(tensors, ranks, total);
+  std::erase_if(plan.shards, [](const PlannedShard& shard) { return shard.pieces.empty(); });
+  if (plan.shards.empty()) plan.shards.push_back({ranks[0], 0, {}});
+  plan.num_ranks = static_cast<int>(ranks.size());
+  plan.bytes = total;
+  return plan;
+}
+
+SavePlan plan_save(const std::vector<PlannedTensor>& tensors, int num_ranks) {
+  if (num_ranks < 1) throw_invalid_argument(fmt::format("plan_save: {} ranks; expected 1 or more", num_ranks));
+  std::vector<int> ranks(static_cast<std::size_t>(num_ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return plan_save(tensors, ranks);
+}
+
+std::string plan_text(const SavePlan& plan, const std::vector<PlannedTensor>& tensors, const std::string& prefix,
+                      std::size_t most_lines) {
+  const int files = static_cast<int>(plan.shards.size());
+  std::string out = fmt::format("{}: {} tensors, {} bytes, written by {} of {} workers\n", prefix, tensors.size(),
+                                plan.bytes, files, plan.num_ranks);
+  const std::size_t lines = most_lines == 0 ? plan.shards.size() : std::min(most_lines, plan.shards.size());
+  for (std::size_t s = 0; s < lines; ++s) {
+    const PlannedShard& shard = plan.shards[s];
+    std::size_t slices = 0;
+    for (const auto& piece : shard.pieces) slices += !piece.whole;
+    out += fmt::format("worker {}: {}: {} bytes, {} tensors", shard.rank,
+                       formats::bundle_data_path(prefix, static_cast<int>(s), files), shard.bytes,
+                       shard.pieces.size() - slices);
+    if (slices > 0) out += fmt::format(", {} slices", slices);
+    out += "\n";
+  }
+  if (lines < plan.shards.size()) out += fmt::format("… {} more\n", plan.shards.size() - lines);
+  out += fmt::format("worker {}: {}: the index, whose rename is the commit\n", plan.shards[0].rank,
+                     formats::bundle_index_path(prefix));
+  const double share = static_cast<double>(plan.bytes) / plan.num_ranks;
+  out += fmt::format("the largest part is {} bytes, {:.3f} of a worker's equal share\n", plan.largest_shard(),
+                     share > 0 ? static_cast<double>(plan.largest_shard()) / share : 1.0);
+  return out;
+}
+
+}  // namespace lockstep::train
