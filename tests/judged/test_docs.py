@@ -1,0 +1,66 @@
+"""The documents agree with the tree: links lead somewhere, environment variables are complete."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own documents")
+
+DOCUMENTS = sorted([*tool.ROOT.glob("*.md"), *(tool.ROOT / "docs").glob("*.md"), tool.ROOT / "lockstep" / "README.md"])
+
+
+def headings(path):
+    """The anchors of a document's headings, as GitHub makes them."""
+    lines = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S).splitlines()
+    titles = [line.lstrip("#").strip().lower() for line in lines if line.startswith("#")]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(tool.ROOT)))
+def test_links_lead_somewhere(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S)
+    text = re.sub(r"`[^`]*`", "", text)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), f"{path.name}: {link} leads nowhere"
+        if anchor:
+            assert anchor in headings(target), f"{path.name}: {link}: there are {sorted(headings(target))}"
+
+
+def variables_of_the_code():
+    found = set()
+    for path in (tool.ROOT / "lockstep").rglob("*.cpp"):
+        if path.name.endswith("_test.cpp"):
+            continue
+        text = path.read_text()
+        found |= set(re.findall(r'getenv\("([A-Z_]+)"\)', text))
+        found |= set(re.findall(r'"(LOCKSTEP_[A-Z_]+)"', text))
+        if path.name in ("cluster_launchers.cpp", "tf_config.cpp"):
+            found |= {name for name in re.findall(r'"([A-Z][A-Z_]+)"', text) if "_" in name or name == "RANK"}
+    for path in [*(tool.ROOT / "lockstep").rglob("*_internal.h")]:
+        found |= set(re.findall(r'"(LOCKSTEP_[A-Z_]+)"', path.read_text()))
+    return found
+
+
+def test_environment_variables_are_documented():
+    documented = set(re.findall(r"`([A-Z][A-Z_]+)`", (tool.ROOT / "docs" / "environment.md").read_text()))
+    read = variables_of_the_code()
+    assert {"LOCKSTEP_LOG_LEVEL", "TF_CONFIG", "RANK", "SLURM_PROCID", "OMP_NUM_THREADS"} <= read
+    assert not read - documented, "these are not in docs/environment.md"
+    everything = set()
+    for folder in ("lockstep", "tools", "tests", "cmake"):
+        for path in (tool.ROOT / folder).rglob("*"):
+            if path.suffix in (".h", ".cpp", ".py", ".sh", ".cmake"):
+                everything |= set(re.findall(r"\b[A-Z][A-Z_]+\b", path.read_text()))
+    assert not documented - everything - {"TMPDIR"}, "these are read nowhere"
+
+
+def test_figures_are_current():
+    subprocess.run([sys.executable, tool.ROOT / "tools" / "sequence_diagram.py", "--check"], check=True)
