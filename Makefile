@@ -1,5 +1,5 @@
 # Front door for those who have make; every target is a thin wrapper. ./quickstart and ./test need no make.
-.PHONY: build test conformance bench fuzz asan tsan format
+.PHONY: build test conformance bench docs fuzz asan tsan format
 
 build:
 	tools/setup.sh && tools/build.sh
@@ -16,6 +16,10 @@ bench:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-bench LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_BENCH=ON tools/build.sh
 	"$$(tools/judges_venv.sh)/bin/python" bench/compare.py --build build-bench --write
 	"$$(tools/judges_venv.sh)/bin/python" bench/workers.py --build build-bench --write
+
+# The API reference and the documents as HTML: build/docs/html/index.html. A warning of Doxygen is an error.
+docs:
+	LOCKSTEP_EXTRA_PACKAGES=doxygen tools/setup.sh && mkdir -p build/docs && doxygen docs/Doxyfile
 
 # Every reader of a file format under random bytes, FUZZ_SECONDS each.
 FUZZ_SECONDS = 60
