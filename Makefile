@@ -30,8 +30,8 @@ fuzz:
 # singletons, is not linked.
 asan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-asan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=address,undefined tools/build.sh
-	ctest --test-dir build-asan --output-on-failure -R '^(base|io|formats)\.'
-	ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -E '^(base|io|formats)\.'
+	ctest --test-dir build-asan --output-on-failure -R '^(base|io|formats)_tests$$'
+	ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -E '^(base|io|formats)_tests$$'
 
 tsan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-tsan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=thread tools/build.sh

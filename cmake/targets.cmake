@@ -1,7 +1,7 @@
 # The libraries, the tool, and the small functions by which a folder lists what it has.
 #
 #   lockstep_sources(<folder> [ATEN] FILES a.cpp b.cpp)   ATEN: the folder sees LibTorch's headers
-#   lockstep_tests(<folder> FILES a_test.cpp)             one binary a folder, each test a ctest case
+#   lockstep_tests(<folder> FILES a_test.cpp)             one binary and one ctest entry a folder
 #   lockstep_protos(<folder> FILES proto/a.proto)         #include "lockstep/<folder>/proto/a.pb.h"
 #   lockstep_lines(<folder> FILE a.tsv NAMESPACE ns LINES array COUNT number)
 #                                                         a text file as an array of std::string_view
@@ -108,16 +108,20 @@ function(lockstep_tests folder)
   target_sources(${target} PRIVATE ${ARG_FILES})
 endfunction()
 
-# Called once all folders are known: what each test binary is linked to.
+# Called once all folders are known: what each test binary is linked to, and its ctest entry. The entry runs the whole
+# binary: starting LibTorch for each case would take longer than the cases. GoogleTest's report of its cases goes to
+# build/test-results/<entry>.xml, which tools/count_tests.py reads.
 function(lockstep_link_tests)
-  include(GoogleTest)
   get_property(folders GLOBAL PROPERTY LOCKSTEP_TEST_FOLDERS)
   foreach(folder ${folders})
+    set(tests ${folder}_tests)
     if(NOT folder IN_LIST LOCKSTEP_FORMATS_FOLDERS)
-      target_link_libraries(${folder}_tests PRIVATE lockstep)
+      target_link_libraries(${tests} PRIVATE lockstep)
     endif()
-    target_link_libraries(${folder}_tests PRIVATE lockstep_formats)
-    gtest_discover_tests(${folder}_tests TEST_PREFIX ${folder}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+    target_link_libraries(${tests} PRIVATE lockstep_formats)
+    add_test(NAME ${tests} COMMAND ${tests} --gtest_brief=1)
+    set_tests_properties(${tests} PROPERTIES TIMEOUT 900
+                         ENVIRONMENT "GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test-results/${tests}.xml")
   endforeach()
 endfunction()
 

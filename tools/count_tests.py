@@ -1,22 +1,103 @@
-"""Prints 'N passed, N failed' over JUnit reports; fails when a test failed or a report is missing."""
+"""Counts the cases of a test run and prints "N passed, N failed[, N skipped]" as its last line.
 
+    count_tests.py RESULTS [--allowed-skips FILE]
+
+RESULTS is a folder of JUnit reports: ctest.xml, a report <entry>.xml for each ctest entry that is a GoogleTest program, and
+the reports of pytest. Fails when a case failed, when a report is missing or empty, or, with --allowed-skips, when a case was
+skipped for a reason that matches no line of FILE (each a regular expression).
+"""
+
+import argparse
+import collections
+import pathlib
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-passed = failed = skipped = 0
-for path in sys.argv[1:]:
-    try:
-        cases = list(ElementTree.parse(path).iter("testcase"))
-    except (OSError, ElementTree.ParseError) as error:
-        print(f"no report in {path}: {error}", file=sys.stderr)
-        failed += 1
-        continue
-    for case in cases:
-        if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
-            failed += 1
-        elif case.find("skipped") is not None:
-            skipped += 1
-        else:
-            passed += 1
-print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
-sys.exit(1 if failed else 0)
+GTEST_ENTRY = re.compile(r"[a-z]+_tests")  # cmake/targets.cmake
+
+
+def outcome(case):
+    """("passed" | "failed" | "skipped" | "disabled", reason of a skip)."""
+    if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
+        return "failed", ""
+    skip = case.find("skipped")
+    if skip is not None:
+        # An expected failure (xfail) is reported as a skip of another type.
+        return "skipped", f"{skip.get('message') or ''} {skip.text or ''}"
+    return ("disabled" if case.get("status") in ("notrun", "disabled") else "passed"), ""
+
+
+class Run:
+    def __init__(self, folder):
+        self.folder = folder
+        self.counts = collections.Counter()
+        self.failures = []
+        self.skips = []
+
+    def fail(self, name):
+        self.counts["failed"] += 1
+        self.failures.append(name)
+
+    def cases(self, name):
+        """The cases of a report; one that is missing or broken counts as one failure."""
+        path = self.folder / f"{name}.xml"
+        try:
+            return list(ElementTree.parse(path).iter("testcase"))
+        except (OSError, ElementTree.ParseError) as error:
+            self.fail(f"{name}: no report ({error})")
+            return []
+
+    def add(self, report, cases):
+        for case in cases:
+            name = f"{report}: {case.get('classname', '')}.{case.get('name')}"
+            result, reason = outcome(case)
+            if result == "failed":
+                self.fail(name)
+                continue
+            self.counts[result] += 1
+            if result == "skipped":
+                self.skips.append((name, " ".join(reason.split())))
+
+    def add_ctest(self):
+        for entry in self.cases("ctest"):
+            name = entry.get("name")
+            if not GTEST_ENTRY.fullmatch(name):
+                self.add("ctest", [entry])
+                continue
+            before = len(self.failures)
+            self.add(name, self.cases(name))
+            if outcome(entry)[0] == "failed" and len(self.failures) == before:
+                self.fail(f"{name}: the program failed after its last case")
+
+    def add_pytest(self, names):
+        """Reports of processes that share the cases: one of them may have had none."""
+        reports = {name: self.cases(name) for name in names}
+        if not any(reports.values()):
+            self.fail(f"{', '.join(names)}: no case was run")
+        for name, cases in reports.items():
+            self.add(name, cases)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("--pytest", nargs="+", default=["judged"], help="names of pytest's reports")
+    parser.add_argument("--allowed-skips", type=pathlib.Path)
+    args = parser.parse_args()
+    run = Run(args.results)
+    run.add_ctest()
+    run.add_pytest(args.pytest)
+    if args.allowed_skips:
+        lines = [line for line in args.allowed_skips.read_text().splitlines() if line and not line.startswith("#")]
+        for name, reason in run.skips:
+            if not any(re.search(line, reason) for line in lines):
+                run.fail(f"{name}: skipped for a reason that is not in {args.allowed_skips.name}: {reason}")
+    for name in run.failures:
+        print("FAILED", name)
+    skipped = f", {run.counts['skipped']} skipped" if run.counts["skipped"] else ""
+    print(f"{run.counts['passed']} passed, {run.counts['failed']} failed{skipped}")
+    return 1 if run.counts["failed"] else 0
+
+
+sys.exit(main())

@@ -25,6 +25,53 @@ def pytest_sessionstart(session):
         pytest.exit(f"{tool.BIN} is not there: build first, or set LOCKSTEP_BIN", returncode=4)
 
 
+# Files whose cases wait for time-outs or kill processes at drawn moments. They stay in one lane, one after the other.
+TIMED = ("test_resume.py", "test_workers.py", "test_network.py", "test_launch.py", "test_launchers.py")
+GROUP_SIZE = 8
+
+
+def groups(items):
+    """Cases that one process runs together: the timed files first, then at most GROUP_SIZE neighbours of a file."""
+    timed = [item for item in items if item.path.name in TIMED]
+    found = [timed] if timed else []
+    for item in items:
+        if item.path.name in TIMED:
+            continue
+        last = found[-1] if found else []
+        if last and last is not timed and last[0].path == item.path and len(last) < GROUP_SIZE:
+            last.append(item)
+        else:
+            found.append([item])
+    return found
+
+
+def claimed(folder, number):
+    """Whether this process is the first to take a group."""
+    try:
+        os.close(os.open(pathlib.Path(folder) / str(number), os.O_CREAT | os.O_EXCL))
+        return True
+    except FileExistsError:
+        return False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    """With LOCKSTEP_CLAIMS=<folder>, several pytest processes share the cases: each runs the groups that it takes first."""
+    folder = os.environ.get("LOCKSTEP_CLAIMS")
+    if not folder or session.testsfailed or session.config.option.collectonly:
+        return None
+    for number, group in enumerate(groups(session.items)):
+        if not claimed(folder, number):
+            continue
+        for item, following in zip(group, [*group[1:], None]):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+    return True
+
+
 @pytest.fixture(autouse=True)
 def fresh_keras():
     """Names and seeds of one test do not depend on the tests before it."""

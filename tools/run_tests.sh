@@ -1,0 +1,36 @@
+#!/bin/sh
+# Runs the tests of a finished build in two lanes, one for each of two cores. The C++ tests run in the second lane; the
+# judged tests run in both, and each lane takes the next group of cases that the other has not taken (tests/judged/conftest.py).
+# Reports go to build/test-results. Arguments go to pytest.
+set -eu
+cd "$(dirname "$0")/.."
+venv=$(tools/judges_venv.sh)
+results=$PWD/build/test-results
+rm -rf "$results"
+mkdir -p "$results/claims"
+
+judged() {
+  lane=$1
+  shift
+  LOCKSTEP="$PWD/build/bin/lockstep" LOCKSTEP_BUILD="$PWD/build" LOCKSTEP_CLAIMS="$results/claims" \
+    CUDA_VISIBLE_DEVICES='' TF_CPP_MIN_LOG_LEVEL=3 \
+    "$venv/bin/python" -m pytest -q -p no:cacheprovider --junit-xml="$results/judged.$lane.xml" tests/judged "$@"
+}
+
+second() {
+  ok=0
+  ctest --test-dir build --output-on-failure --no-tests=error --output-junit "$results/ctest.xml" || ok=1
+  judged 2 "$@" || ok=1
+  return $ok
+}
+
+failed=0
+second "$@" > "$results/second.log" 2>&1 &
+second=$!
+trap 'kill $second 2>/dev/null || true' EXIT
+judged 1 "$@" || failed=1
+wait $second || failed=1
+trap - EXIT
+cat "$results/second.log"
+"$venv/bin/python" tools/count_tests.py "$results" --pytest judged.1 judged.2 || failed=1
+exit $failed
