@@ -64,3 +64,14 @@ def test_environment_variables_are_documented():
 
 def test_figures_are_current():
     subprocess.run([sys.executable, tool.ROOT / "tools" / "sequence_diagram.py", "--check"], check=True)
+
+
+def test_names_of_the_migration_tables_exist():
+    text = (tool.ROOT / "docs" / "migration.md").read_text()
+    names = {name.rsplit("::", 1)[1] for name in re.findall(r"\bls::[\w:]*::\w+|\bls::\w+", text)}
+    declared = set()
+    for path in (tool.ROOT / "lockstep").rglob("*.h"):
+        if not path.name.endswith("_internal.h"):
+            declared |= set(re.findall(r"\w+", re.sub(r"//.*", "", path.read_text())))
+    assert len(names) > 60
+    assert not names - declared
