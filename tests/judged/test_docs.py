@@ -62,8 +62,9 @@ def test_environment_variables_are_documented():
     assert not documented - everything - {"TMPDIR"}, "these are read nowhere"
 
 
-def test_figures_are_current():
-    subprocess.run([sys.executable, tool.ROOT / "tools" / "sequence_diagram.py", "--check"], check=True)
+@pytest.mark.parametrize("script", ["sequence_diagram.py", "tutorial.py"])
+def test_generated_parts_are_current(script):
+    subprocess.run([sys.executable, tool.ROOT / "tools" / script, "--check"], check=True)
 
 
 def test_names_of_the_migration_tables_exist():
