@@ -12,7 +12,7 @@ constexpr std::uint16_t kDeflate = 1;
 constexpr std::uint16_t kShuffle = 2;
 constexpr std::uint16_t kFletcher32 = 3;
 constexpr std::uint16_t kLzf = 32000;
-constexpr std::uint64_t kMaxRatio = 1100;  // deflate cannot do better than 1032
+constexpr std::uint64_t kUnwritten = std::uint64_t{64} << 20;  // bytes of a dataset that may be missing
 
 using Bytes = std::vector<std::byte>;
 
@@ -72,10 +72,19 @@ Bytes strip_fletcher(const Image& image, std::span<const std::byte> input) {
   return Bytes(data.begin(), data.end());
 }
 
+struct Chunk {
+  std::uint64_t index = 0;  // in row-major order
+  std::uint64_t address = 0;
+  std::uint64_t stored = 0;  // bytes in the file
+  std::uint32_t mask = 0;    // of filters that were not applied
+};
+
+// The index of a chunked dataset, checked as a whole before anything is decoded.
 class ChunkReader {
  public:
-  ChunkReader(const Image& image, const Storage& storage, std::span<std::byte> target)
-      : image_(image), storage_(storage), target_(target), rank_(storage.chunk.size()) {
+  ChunkReader(const Image& image, const Storage& storage)
+      : image_(image), storage_(storage), rank_(storage.chunk.size()), budget_(0, 4096 + image.bytes.size() / 4) {
+    image_.budget = &budget_;
     chunk_bytes_ = storage.type.size;
     total_ = 1;
     for (std::size_t i = 0; i < rank_; ++i) {
@@ -84,10 +93,37 @@ class ChunkReader {
       grid_.push_back((dim + storage.chunk[i] - 1) / storage.chunk[i]);
       total_ *= grid_.back();
     }
-    seen_.resize(total_);
+    collect();
+    check();
+    image_.budget = nullptr;
   }
 
-  void run() {
+  // Of the dataset's `size` bytes, at most; chunks may reach beyond it.
+  std::uint64_t missing_bytes(std::uint64_t size) const {
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(total_ - chunks_.size(), chunk_bytes_, &bytes)) return size;
+    return std::min(bytes, size);
+  }
+
+  void read(std::span<std::byte> target) {
+    target_ = target;
+    std::memset(target.data(), 0, target.size());
+    for (const Chunk& chunk : chunks_) {
+      const auto raw = image_.block(chunk.address, chunk.stored);
+      if (storage_.filters.empty()) {
+        copy(coordinates(chunk.index), raw);
+        continue;
+      }
+      const Bytes decoded = decode(raw, chunk.mask);
+      if (decoded.size() != chunk_bytes_) {
+        image_.damaged(chunk.address, "a chunk of the wrong size after decompression");
+      }
+      copy(coordinates(chunk.index), decoded);
+    }
+  }
+
+ private:
+  void collect() {
     if (storage_.address != kUndefinedAddress) {
       switch (storage_.index) {
         case 0: walk_tree(storage_.address, -1); break;
@@ -96,17 +132,42 @@ class ChunkReader {
                 storage_.filters.empty() ? chunk_bytes_ : storage_.single_size, storage_.single_mask);
           break;
         case 2:
-          for (std::uint64_t i = 0; i < total_; ++i)
-            place(coordinates(i), storage_.address + i * chunk_bytes_, chunk_bytes_, 0);
+          if (!storage_.filters.empty()) image_.damaged(storage_.address, "compressed chunks without an index");
+          for (std::uint64_t i = 0; i < total_; ++i) {
+            const std::uint64_t address = storage_.address + i * chunk_bytes_;
+            image_.block(address, chunk_bytes_);
+            chunks_.push_back({i, address, chunk_bytes_, 0});
+          }
           break;
         default: walk_fixed_array();
       }
     }
-    const bool all = std::find(seen_.begin(), seen_.end(), false) == seen_.end();
-    if (!all && !storage_.plain_fill) image_.unsupported("a dataset with missing chunks and a fill value");
   }
 
- private:
+  void check() {
+    std::sort(chunks_.begin(), chunks_.end(), [](const Chunk& a, const Chunk& b) { return a.index < b.index; });
+    std::uint64_t stored = 0;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      const Chunk& chunk = chunks_[i];
+      if (i > 0 && chunks_[i - 1].index == chunk.index) image_.damaged(chunk.address, "a chunk that is stored twice");
+      image_.block(chunk.address, chunk.stored);
+      if (storage_.filters.empty() ? chunk.stored != chunk_bytes_ : chunk_bytes_ > io::most_expanded(chunk.stored)) {
+        image_.damaged(chunk.address,
+                       fmt::format("a chunk of the wrong size: {} bytes for {}", chunk.stored, chunk_bytes_));
+      }
+      stored += chunk.stored;
+      if (stored > image_.bytes.size()) image_.damaged(chunk.address, "chunks that share their bytes");
+    }
+    std::uint64_t decoded = 0;
+    if (__builtin_mul_overflow(chunk_bytes_, chunks_.size(), &decoded) ||
+        decoded > io::most_expanded(image_.bytes.size())) {
+      image_.damaged(storage_.address, "chunks that expand to more than a file of this size can hold");
+    }
+    if (chunks_.size() < total_ && !storage_.plain_fill) {
+      image_.unsupported("a dataset with missing chunks and a fill value");
+    }
+  }
+
   std::vector<std::uint64_t> coordinates(std::uint64_t index) const {
     std::vector<std::uint64_t> at(rank_);
     for (std::size_t i = rank_; i-- > 0; index /= grid_[i]) at[i] = index % grid_[i] * storage_.chunk[i];
@@ -123,7 +184,6 @@ class ChunkReader {
     if (type != 1 || level > 16 || (expected_level >= 0 && level != expected_level)) {
       image_.damaged(address, "a chunk index of the wrong kind or level");
     }
-    if (++nodes_ > image_.bytes.size() / 24 + 1) image_.damaged(address, "a chunk index that runs in circles");
     const auto entry = size_l + static_cast<std::uint64_t>(image_.address_size);
     Fields fields(image_,
                   image_.block(address + 8 + 2 * static_cast<std::uint64_t>(image_.address_size), count * entry));
@@ -154,7 +214,7 @@ class ChunkReader {
     const int page_bits = head.u8();
     const std::uint64_t count = head.length();
     const std::uint64_t data = head.address();
-    check(block);
+    check_metadata(image_, block);
     if (count < total_ || page_bits > 32 || entry < static_cast<std::uint64_t>(a) + (filtered ? 5 : 0) ||
         entry > static_cast<std::uint64_t>(a) + (filtered ? 12 : 0) || filtered != !storage_.filters.empty()) {
       image_.damaged(storage_.address, "a fixed-array chunk index that does not fit its dataset");
@@ -168,7 +228,7 @@ class ChunkReader {
     auto first = image_.block(data, prefix + (pages == 0 ? count * entry : 0) + 4);
     Fields fields(image_, first);
     fields.expect("FADB");
-    check(first);
+    check_metadata(image_, first);
     fields.skip(2 + static_cast<std::uint64_t>(a));
     auto bits = fields.take(bitmap);
     for (std::uint64_t p = 0, index = 0; p < std::max<std::uint64_t>(pages, 1) && index < total_; ++p) {
@@ -179,7 +239,7 @@ class ChunkReader {
           continue;
         }
         auto page_block = image_.block(data + prefix + 4 + p * (page * entry + 4), in_page * entry + 4);
-        check(page_block);
+        check_metadata(image_, page_block);
         fields = Fields(image_, page_block);
       }
       for (std::uint64_t i = 0; i < in_page && index < total_; ++i, ++index) {
@@ -191,12 +251,6 @@ class ChunkReader {
     }
   }
 
-  void check(std::span<const std::byte> block) const {
-    if (lookup3(block.first(block.size() - 4)) != Fields(image_, block.last(4)).u32()) {
-      throw_data_loss(fmt::format("{}: a chunk index of the HDF5 file does not match its checksum", image_.what));
-    }
-  }
-
   void place(const std::vector<std::uint64_t>& at, std::uint64_t address, std::uint64_t stored, std::uint32_t mask) {
     std::uint64_t index = 0;
     for (std::size_t i = 0; i < rank_; ++i) {
@@ -205,17 +259,8 @@ class ChunkReader {
       }
       index = index * grid_[i] + at[i] / storage_.chunk[i];
     }
-    if (seen_[index]) image_.damaged(address, "a chunk that is stored twice");
-    seen_[index] = true;
-    auto raw = image_.block(address, stored);
-    if (storage_.filters.empty()) {
-      if (raw.size() != chunk_bytes_) image_.damaged(address, "a chunk of the wrong size");
-      copy(at, raw);
-      return;
-    }
-    const Bytes decoded = decode(raw, mask);
-    if (decoded.size() != chunk_bytes_) image_.damaged(address, "a chunk of the wrong size after decompression");
-    copy(at, decoded);
+    image_.charge_steps(1, address);
+    chunks_.push_back({index, address, stored, mask});
   }
 
   Bytes decode(std::span<const std::byte> raw, std::uint32_t mask) const {
@@ -259,40 +304,30 @@ class ChunkReader {
     }
   }
 
-  const Image& image_;
+  Image image_;
   const Storage& storage_;
   std::span<std::byte> target_;
   std::size_t rank_;
+  io::Budget budget_;
   std::uint64_t chunk_bytes_ = 0;
   std::uint64_t total_ = 0;
   std::vector<std::uint64_t> grid_;
-  std::vector<bool> seen_;
-  std::uint64_t nodes_ = 0;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace
 
 void check_claim(const Image& image, const Storage& storage, std::uint64_t size) {
-  constexpr std::uint64_t kFree = 1 << 20;
-  std::uint64_t most = kFree;
-  if (storage.layout == Storage::Layout::kChunked && storage.address != kUndefinedAddress) {
-    most += image.bytes.size() * (storage.filters.empty() ? 1 : kMaxRatio);
-  }
-  if (size > most) {
-    throw_data_loss(fmt::format("{}: an HDF5 dataset declares {} bytes, more than the file of {} bytes can hold",
-                                image.what, size, image.bytes.size()));
+  const bool chunked = storage.layout == Storage::Layout::kChunked;
+  const std::uint64_t missing = chunked ? ChunkReader(image, storage).missing_bytes(size) : size;
+  if (missing > kUnwritten) {
+    throw_data_loss(fmt::format("{}: an HDF5 dataset of {} bytes, but {} of them were never written; at most {} may be",
+                                image.what, size, missing, kUnwritten));
   }
 }
 
 void read_chunks(const Image& image, const Storage& storage, std::span<std::byte> target) {
-  std::uint64_t chunk_bytes = storage.type.size;
-  for (std::uint64_t extent : storage.chunk) chunk_bytes *= extent;
-  if (!storage.filters.empty() && chunk_bytes > image.bytes.size() * kMaxRatio + (1 << 20)) {
-    throw_data_loss(fmt::format("{}: a chunk of an HDF5 dataset declares {} bytes, more than the file can hold",
-                                image.what, chunk_bytes));
-  }
-  std::memset(target.data(), 0, target.size());
-  ChunkReader(image, storage, target).run();
+  ChunkReader(image, storage).read(target);
 }
 
 }  // namespace lockstep::formats::hdf5

@@ -134,6 +134,7 @@ std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte>
   const auto count = fields.u8();
   if (version != 1 && version != 2) image.damaged(fields.offset(), fmt::format("filter pipeline version {}", version));
   if (version == 1) fields.skip(6);
+  if (count > 32) image.damaged(fields.offset(), fmt::format("{} filters, at most 32 are possible", count));
   std::vector<Filter> filters;
   for (int i = 0; i < count; ++i) {
     Filter filter;
@@ -150,34 +151,39 @@ std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte>
   return filters;
 }
 
-std::span<const std::byte> global_heap_object(const Image& image, std::uint64_t address, std::uint32_t index) {
-  Fields head(image, image.block(address, 8 + static_cast<std::uint64_t>(image.length_size)));
+GlobalHeaps::Collection GlobalHeaps::parse(std::uint64_t address) const {
+  Fields head(image_, image_.block(address, 8 + static_cast<std::uint64_t>(image_.length_size)));
   head.expect("GCOL");
   head.skip(4);
   const std::uint64_t size = head.length();
-  Fields fields(image, image.block(address, size));
+  Fields fields(image_, image_.block(address, size));
   fields.skip(std::min<std::uint64_t>(size, head.position()));
-  while (fields.left() >= 8 + static_cast<std::size_t>(image.length_size)) {
+  Collection objects;
+  while (fields.left() >= 8 + static_cast<std::size_t>(image_.length_size)) {
+    image_.charge_steps(1, address);
     const auto number = fields.u16();
     fields.skip(6);
     const std::uint64_t object_size = fields.length();
     if (number == 0) break;
-    auto object = fields.take(object_size);
+    objects.emplace(number, fields.take(object_size));
     fields.skip(std::min<std::uint64_t>((8 - object_size % 8) % 8, fields.left()));
-    if (number == index) return object;
   }
-  image.damaged(address, fmt::format("no object {} in the global heap", index));
+  return objects;
+}
+
+std::span<const std::byte> GlobalHeaps::object(std::uint64_t address, std::uint32_t index) {
+  auto collection = collections_.find(address);
+  if (collection == collections_.end()) collection = collections_.emplace(address, parse(address)).first;
+  const auto found = collection->second.find(index);
+  if (found == collection->second.end()) image_.damaged(address, fmt::format("no object {} in the global heap", index));
+  return found->second;
 }
 
 std::vector<std::string> read_strings(const Image& image, const Datatype& type, std::uint64_t count,
-                                      std::span<const std::byte> bytes, std::uint64_t& budget) {
+                                      std::span<const std::byte> bytes, GlobalHeaps& heaps) {
   std::vector<std::string> strings;
   Fields fields(image, bytes);
-  auto spend = [&](std::uint64_t size) {
-    if (size + sizeof(std::string) > budget)
-      image.damaged(fields.offset(), "its strings claim more than the file can hold");
-    budget -= size + sizeof(std::string);
-  };
+  auto spend = [&](std::uint64_t size) { image.charge_bytes(size + sizeof(std::string), 0); };
   for (std::uint64_t i = 0; i < count; ++i) {
     if (type.kind == Datatype::Kind::kFixedString) {
       spend(type.size);
@@ -196,7 +202,7 @@ std::vector<std::string> read_strings(const Image& image, const Datatype& type, 
       strings.emplace_back();
       continue;
     }
-    auto object = global_heap_object(image, address, index);
+    auto object = heaps.object(address, index);
     if (object.size() < length) image.damaged(address, "a string is longer than its place in the global heap");
     std::string text(reinterpret_cast<const char*>(object.data()), length);
     strings.push_back(text.substr(0, text.find('\0')));

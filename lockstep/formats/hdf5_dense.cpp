@@ -1,18 +1,14 @@
 #include "lockstep/formats/hdf5_dense_internal.h"
 
 #include <bit>
+#include <map>
+#include <optional>
+#include <utility>
 
 namespace lockstep::formats::hdf5 {
 namespace {
 
 int bytes_for(std::uint64_t value) { return value == 0 ? 1 : (static_cast<int>(std::bit_width(value)) - 1) / 8 + 1; }
-
-void check(const Image& image, std::span<const std::byte> block) {
-  if (lookup3(block.first(block.size() - 4)) != Fields(image, block.last(4)).u32()) {
-    throw_data_loss(fmt::format("{}: damaged HDF5 file: a metadata block at byte {} does not match its checksum",
-                                image.what, block.data() - image.bytes.data()));
-  }
-}
 
 // Lists the records of a version-2 B-tree.
 class BTree2 {
@@ -30,7 +26,7 @@ class BTree2 {
     const auto root = fields.address();
     const auto in_root = fields.u16();
     const auto total = fields.length();
-    check(image, block);
+    check_metadata(image, block);
     if (node_size_ < 32 || record_size_ < 4 || node_size_ > image.bytes.size() || record_size_ > node_size_ - 10 ||
         depth > 16 || total > image.bytes.size()) {
       image.damaged(address, "an index with impossible sizes");
@@ -46,6 +42,9 @@ class BTree2 {
       total_[l] += most_[l];
     }
     if (root != kUndefinedAddress && total > 0) walk(root, in_root, depth);
+    if (records_.size() != total) {
+      image.damaged(address, fmt::format("an index of {} records, but it declares {}", records_.size(), total));
+    }
   }
 
   const std::vector<std::span<const std::byte>>& records() const { return records_; }
@@ -57,12 +56,11 @@ class BTree2 {
   }
 
   void walk(std::uint64_t address, std::uint64_t count, int level) {
-    if (count > most_[static_cast<std::size_t>(level)] || ++nodes_ > image_.bytes.size() / 16) {
-      image_.damaged(address, "an index that is overfull or runs in circles");
-    }
+    if (count > most_[static_cast<std::size_t>(level)]) image_.damaged(address, "an index that is overfull");
+    image_.charge_steps(count, address);
     const std::uint64_t pointers = level > 0 ? (count + 1) * pointer_size(level) : 0;
     auto block = image_.block(address, 6 + count * record_size_ + pointers + 4);
-    check(image_, block);
+    check_metadata(image_, block);
     Fields fields(image_, block);
     fields.expect(level > 0 ? "BTIN" : "BTLF");
     fields.skip(1);
@@ -82,7 +80,6 @@ class BTree2 {
   std::uint64_t record_size_ = 0;
   std::uint64_t most_[17] = {};
   std::uint64_t total_[17] = {};
-  std::uint64_t nodes_ = 0;
   std::vector<std::span<const std::byte>> records_;
 };
 
@@ -112,7 +109,7 @@ class FractalHeap {
     root_ = fields.address();
     rows_ = fields.u16();
     if (filters != 0) image.unsupported("a compressed heap of an HDF5 group");
-    check(image, block);
+    check_metadata(image, block);
     if (!std::has_single_bit(width_) || !std::has_single_bit(start_) || !std::has_single_bit(most_direct_) ||
         offset_bits_ > 64 || offset_bits_ == 0 || most_direct_ < start_ || id_size_ < 2) {
       image.damaged(address, "a heap with impossible sizes");
@@ -148,14 +145,21 @@ class FractalHeap {
       return image_.block(address, fields.length());
     }
     const auto key = fields.unsigned_field(static_cast<int>(std::min<std::uint64_t>(8, id_size_ - 1)));
+    if (!huge_objects_) read_huge_index();
+    const auto found = huge_objects_->find(key);
+    if (found == huge_objects_->end()) image_.damaged(fields.offset(), "a large heap object that is not there");
+    return image_.block(found->second.first, found->second.second);
+  }
+
+  void read_huge_index() {
+    huge_objects_.emplace();
     const BTree2 index(image_, huge_index_, 1);
     for (auto record : index.records()) {
       Fields entry(image_, record);
       const auto address = entry.address();
       const auto length = entry.length();
-      if (entry.length() == key) return image_.block(address, length);
+      huge_objects_->emplace(entry.length(), std::pair(address, length));
     }
-    image_.damaged(fields.offset(), "a large heap object that is not there");
   }
 
   std::uint64_t row_size(std::uint64_t row) const { return row == 0 ? start_ : start_ << (row - 1); }
@@ -176,22 +180,27 @@ class FractalHeap {
     }
     const auto direct_rows = static_cast<std::uint64_t>(std::bit_width(most_direct_) - std::bit_width(start_)) + 2;
     if (rows > 64) image_.damaged(address, "a heap block with too many rows");
-    Fields fields(image_,
-                  image_.block(address, head + rows * width_ * static_cast<std::uint64_t>(image_.address_size)));
+    const auto pointer = static_cast<std::uint64_t>(image_.address_size);
+    Fields fields(image_, image_.block(address, head + rows * width_ * pointer));
     fields.expect("FHIB");
     fields.skip(head - 4);
     std::uint64_t start = block_start;
     for (std::uint64_t row = 0; row < rows; ++row) {
       const std::uint64_t size = row_size(row);
-      for (std::uint64_t column = 0; column < width_; ++column, start += size) {
-        const auto child = fields.address();
-        if (offset < start || offset - start >= size) continue;
-        if (child == kUndefinedAddress) image_.damaged(address, "a heap object in a block that is not there");
-        if (row < direct_rows) return managed(child, 0, start, offset, length, size);
-        const auto child_rows = static_cast<std::uint64_t>(std::bit_width(size) - std::bit_width(width_ * start_)) + 1;
-        if (child_rows == 0 || child_rows >= rows) image_.damaged(address, "a heap block inside a smaller one");
-        return managed(child, child_rows, start, offset, length, 0);
+      if (size == 0) break;
+      const std::uint64_t column = (offset - start) / size;
+      if (column >= width_) {
+        start += width_ * size;
+        continue;
       }
+      fields.skip((row * width_ + column) * pointer);
+      const auto child = fields.address();
+      start += column * size;
+      if (child == kUndefinedAddress) image_.damaged(address, "a heap object in a block that is not there");
+      if (row < direct_rows) return managed(child, 0, start, offset, length, size);
+      const auto child_rows = static_cast<std::uint64_t>(std::bit_width(size) - std::bit_width(width_ * start_)) + 1;
+      if (child_rows == 0 || child_rows >= rows) image_.damaged(address, "a heap block inside a smaller one");
+      return managed(child, child_rows, start, offset, length, 0);
     }
     image_.damaged(address, "a heap object past the end of its heap");
   }
@@ -206,6 +215,8 @@ class FractalHeap {
   int offset_bits_ = 0;
   std::uint64_t root_ = 0;
   std::uint64_t rows_ = 0;
+  std::optional<std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>>
+      huge_objects_;  // key: address, length
 };
 
 }  // namespace

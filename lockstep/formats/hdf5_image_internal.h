@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/hdf5_checksum_internal.h"
 #include "lockstep/formats/tensor_data.h"
+#include "lockstep/io/budget_internal.h"
 
 namespace lockstep::formats::hdf5 {
 
@@ -21,6 +23,7 @@ struct Image {
   std::uint64_t base = 0;  // addresses count from here
   int address_size = 8;
   int length_size = 8;
+  io::Budget* budget = nullptr;  // charged while metadata is read; null: not bounded
 
   [[noreturn]] void damaged(std::uint64_t at, std::string_view problem) const {
     throw_data_loss(fmt::format("{}: damaged HDF5 file at byte {}: {}", what, at, problem));
@@ -28,8 +31,19 @@ struct Image {
   [[noreturn]] void unsupported(std::string_view feature) const {
     throw_unimplemented(fmt::format("{}: {} is not read; write the file again with h5py's defaults", what, feature));
   }
+  // One step of work for each block, message, record, link, attribute or heap object that is read, however often.
+  void charge_steps(std::uint64_t steps, std::uint64_t at) const {
+    if (budget != nullptr && !budget->take_steps(steps))
+      damaged(at, "its metadata refers to the same bytes over and over, more often than a file of this size can need");
+  }
+  // Memory that a value copied out of the file takes.
+  void charge_bytes(std::uint64_t size, std::uint64_t at) const {
+    if (budget != nullptr && !budget->take_bytes(size))
+      damaged(at, "its names, attributes and texts claim more memory than a file of this size can need");
+  }
   // `size` bytes at an address of the file.
   std::span<const std::byte> block(std::uint64_t address, std::uint64_t size) const {
+    charge_steps(1, address);
     if (address > bytes.size() - base || size > bytes.size() - base - address) {
       damaged(address, fmt::format("{} bytes are wanted there, but the file ends at {}", size, bytes.size()));
     }
@@ -127,6 +141,9 @@ struct Storage {
   bool plain_fill = true;  // missing chunks are zero
 };
 
+// Throws DataLoss where the last four bytes of a metadata block are not the checksum of those before.
+void check_metadata(const Image& image, std::span<const std::byte> block);
+
 Datatype parse_datatype(const Image& image, std::span<const std::byte> block, int depth = 0);
 Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block);
 std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte> block);
@@ -138,17 +155,31 @@ bool plain_fill(const Image& image, std::span<const std::byte> body);
 // nothing where they can.
 std::string parse_layout(const Image& image, std::span<const std::byte> body, Storage& storage);
 
-// The object `index` of the global heap collection at `address`.
-std::span<const std::byte> global_heap_object(const Image& image, std::uint64_t address, std::uint32_t index);
+// The objects of global heap collections. Each collection is parsed once, so that many strings in one collection do not
+// scan it again and again.
+class GlobalHeaps {
+ public:
+  explicit GlobalHeaps(const Image& image) : image_(image) {}
+  // The object `index` of the collection at `address`.
+  std::span<const std::byte> object(std::uint64_t address, std::uint32_t index);
 
-// Strings of `count` elements that lie in `bytes`. `budget` is what they may still take, and is used up.
+ private:
+  using Collection = std::map<std::uint32_t, std::span<const std::byte>>;
+  Collection parse(std::uint64_t address) const;
+
+  const Image& image_;
+  std::map<std::uint64_t, Collection> collections_;
+};
+
+// Strings of `count` elements that are stored in `bytes`. Charges their memory to the budget of `image`.
 std::vector<std::string> read_strings(const Image& image, const Datatype& type, std::uint64_t count,
-                                      std::span<const std::byte> bytes, std::uint64_t& budget);
+                                      std::span<const std::byte> bytes, GlobalHeaps& heaps);
 
 // Puts the elements of a chunked dataset into `target`, in the file's byte order.
 void read_chunks(const Image& image, const Storage& storage, std::span<std::byte> target);
 
-// Checks that the chunks that are stored can hold what the dataset claims, before memory is taken for it.
+// Checks that the file stores enough to fill a dataset of `size` bytes, before memory is allocated for it: chunks do
+// not share their bytes, each can expand to its size, and only little was never written.
 void check_claim(const Image& image, const Storage& storage, std::uint64_t size);
 
 }  // namespace lockstep::formats::hdf5

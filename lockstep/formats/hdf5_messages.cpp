@@ -45,7 +45,7 @@ std::uint64_t MessageReader::read_superblock() {
     fields.address();
     end = fields.address();
     root = fields.address();
-    check(image_.block(0, fields.position() + 4));
+    check_metadata(image_, image_.block(0, fields.position() + 4));
   }
   if (base != file_base && base != 0)
     image_.damaged(0, fmt::format("its base address is {}, but it starts at {}", base, file_base));
@@ -67,10 +67,13 @@ void MessageReader::set_sizes(Fields& fields) {
   image_.length_size = length_size;
 }
 
-void MessageReader::check(std::span<const std::byte> block) const {
-  if (lookup3(block.first(block.size() - 4)) != Fields(image_, block.last(4)).u32()) {
-    throw_data_loss(fmt::format("{}: damaged HDF5 file: a metadata block at byte {} does not match its checksum",
-                                image_.what, block.data() - image_.bytes.data()));
+void check_metadata(const Image& image, std::span<const std::byte> block) {
+  constexpr std::uint64_t kBytesPerStep = 32;
+  const auto at = static_cast<std::uint64_t>(block.data() - image.bytes.data());
+  image.charge_steps(block.size() / kBytesPerStep, at);
+  if (lookup3(block.first(block.size() - 4)) != Fields(image, block.last(4)).u32()) {
+    throw_data_loss(
+        fmt::format("{}: damaged HDF5 file: a metadata block at byte {} does not match its checksum", image.what, at));
   }
 }
 
@@ -109,7 +112,7 @@ std::vector<Message> MessageReader::read_version2(std::uint64_t address) {
   const std::uint64_t size = head.unsigned_field(1 << (flags & 3));
   if (size > image_.bytes.size()) image_.damaged(address, "an object header larger than the file");
   auto whole = image_.block(address, head.position() + size + 4);
-  check(whole);
+  check_metadata(image_, whole);
   std::vector<std::span<const std::byte>> blocks{whole.subspan(head.position(), size)};
   std::vector<Message> messages;
   const std::size_t prefix = (flags & 4) != 0 ? 6 : 4;
@@ -117,7 +120,7 @@ std::vector<Message> MessageReader::read_version2(std::uint64_t address) {
     auto block = blocks[b];
     if (b > 0) {
       if (block.size() < 8 || std::memcmp(block.data(), "OCHK", 4) != 0) image_.damaged(address, "no OCHK block");
-      check(block);
+      check_metadata(image_, block);
       block = block.subspan(4, block.size() - 8);
     }
     Fields fields(image_, block);
@@ -136,6 +139,7 @@ std::vector<Message> MessageReader::read_version2(std::uint64_t address) {
 
 void MessageReader::add_message(const Message& message, std::vector<std::span<const std::byte>>& blocks,
                                 std::vector<Message>& messages) {
+  image_.charge_steps(1, 0);
   if (message.type == 0x10) {
     Fields fields(image_, message.body);
     const auto address = fields.address();
@@ -143,13 +147,8 @@ void MessageReader::add_message(const Message& message, std::vector<std::span<co
     if (blocks.size() > 1000) image_.damaged(address, "an object header that runs in circles");
     blocks.push_back(image_.block(address, size));
   } else if (message.type != 0) {
-    spend_entry(0);
     messages.push_back(message);
   }
-}
-
-void MessageReader::spend_entry(std::uint64_t at) {
-  if (entries_left_-- == 0) image_.damaged(at, "more objects than the file has room for");
 }
 
 std::span<const std::byte> MessageReader::shared_body(const Message& message, int depth) {

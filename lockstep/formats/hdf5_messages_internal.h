@@ -18,13 +18,13 @@ struct Message {
 // Where the HDF5 part of a file begins (a user block may stand before it); kUndefinedAddress where there is none.
 std::uint64_t find_signature(std::span<const std::byte> image);
 
-// Reads object headers of either version. All messages together are bounded by the size of the file, so that headers
-// which refer to one another cannot make it run for ever. Errors: DataLoss for damage, Unimplemented for what is not
-// read.
+// Reads object headers of either version. Each message, also an empty one, is charged to the budget of the image, so
+// that headers which refer to one another cannot make it run for ever. Errors: DataLoss for damage, Unimplemented for
+// what is not read.
 class MessageReader {
  public:
   // The base address and the widths of addresses and lengths are set in `image` by read_superblock().
-  explicit MessageReader(Image& image) : image_(image), entries_left_(1000 + image.bytes.size() / 8) {}
+  explicit MessageReader(Image& image) : image_(image) {}
 
   // The address of the root group's header. `image.base` must be where the signature is.
   std::uint64_t read_superblock();
@@ -38,18 +38,13 @@ class MessageReader {
   // The message of `type` that the reference in `body` stands for.
   std::span<const std::byte> follow_shared(std::span<const std::byte> body, int type, int depth = 0);
 
-  // Counts one message, link or attribute, found at `at`.
-  void spend_entry(std::uint64_t at);
-
  private:
   void set_sizes(Fields& fields);
-  void check(std::span<const std::byte> block) const;
   std::vector<Message> read_version2(std::uint64_t address);
   void add_message(const Message& message, std::vector<std::span<const std::byte>>& blocks,
                    std::vector<Message>& messages);
 
   Image& image_;
-  std::uint64_t entries_left_;
 };
 
 }  // namespace lockstep::formats::hdf5

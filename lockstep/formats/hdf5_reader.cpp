@@ -22,6 +22,8 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr std::size_t kCopyBlock = std::size_t{4} << 20;
+constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kFreeSteps = 4096;
 
 void swap_elements(std::span<std::byte> bytes, std::size_t width) {
   for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
@@ -41,11 +43,7 @@ struct Hdf5File::State {
 
 class Hdf5File::Parser {
  public:
-  explicit Parser(State& state)
-      : state_(state),
-        image_(state.image),
-        headers_(state.image),
-        text_budget_((1 << 20) + 4 * state.image.bytes.size()) {}
+  explicit Parser(State& state) : state_(state), image_(state.image), headers_(image_), heaps_(image_) {}
 
   void run() {
     const std::uint64_t at = hdf5::find_signature(image_.bytes);
@@ -85,7 +83,6 @@ class Hdf5File::Parser {
         const auto tree = fields.address();
         const auto heap = fields.address();
         auto names = local_heap(heap);
-        nodes_in_tree_ = 0;
         walk_group_tree(tree, -1, names, node, depth);
       } else if (message.type == 0x06) {
         add_link(message.body, node, depth);
@@ -124,9 +121,8 @@ class Hdf5File::Parser {
     const int type = fields.u8();
     const int level = fields.u8();
     const auto count = fields.u16();
-    if (type != 0 || level > 16 || (expected_level >= 0 && level != expected_level) ||
-        ++nodes_in_tree_ > image_.bytes.size() / 24 + 1) {
-      image_.damaged(address, "a group index of the wrong kind or level, or one that runs in circles");
+    if (type != 0 || level > 16 || (expected_level >= 0 && level != expected_level)) {
+      image_.damaged(address, "a group index of the wrong kind or level");
     }
     const auto entry = static_cast<std::uint64_t>(image_.length_size + image_.address_size);
     Fields body(image_, image_.block(address + 8 + 2 * static_cast<std::uint64_t>(image_.address_size), count * entry));
@@ -179,7 +175,8 @@ class Hdf5File::Parser {
   }
 
   void add_child(Hdf5Node& node, std::string name, std::string refusal, std::uint64_t address, int depth) {
-    headers_.spend_entry(address);
+    image_.charge_steps(1, address);
+    image_.charge_bytes(sizeof(Hdf5Node) + name.size(), address);
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
         name.find('\0') != std::string::npos) {
       image_.damaged(address, fmt::format("\"{}\" is no name of a group or dataset", name));
@@ -212,7 +209,8 @@ class Hdf5File::Parser {
   }
 
   Hdf5Attribute parse_attribute(std::span<const std::byte> body) {
-    headers_.spend_entry(0);
+    image_.charge_steps(1, 0);
+    image_.charge_bytes(sizeof(Hdf5Attribute) + body.size(), 0);
     Fields fields(image_, body);
     const int version = fields.u8();
     const int flags = fields.u8();
@@ -243,7 +241,7 @@ class Hdf5File::Parser {
     TensorData& value = attribute.value;
     if (type.kind == hdf5::Datatype::Kind::kUnreadable || space.null) return attribute;
     if (type.dtype == DType::kString) {
-      value.strings = hdf5::read_strings(image_, type, space.count, data, text_budget_);
+      value.strings = hdf5::read_strings(image_, type, space.count, data, heaps_);
       value.shape = Shape(space.dims);
       value.dtype = DType::kString;
     } else {
@@ -308,6 +306,12 @@ class Hdf5File::Parser {
     }
     if (node.refusal.empty()) {
       node.dtype = type.dtype;
+      if (size > values_left_) {
+        image_.damaged(0, fmt::format("its datasets together declare more bytes than a file of {} bytes can hold, the "
+                                      "next one is \"{}\" of {}",
+                                      image_.bytes.size(), node.name, node.shape.to_string()));
+      }
+      values_left_ -= size;
       if (storage.layout == Storage::Layout::kCompact && storage.size < size) {
         image_.damaged(0,
                        fmt::format("dataset \"{}\" is shorter than its shape {}", node.name, node.shape.to_string()));
@@ -326,8 +330,8 @@ class Hdf5File::Parser {
   Image& image_;
   hdf5::MessageReader headers_;
   std::set<std::uint64_t> path_;
-  std::uint64_t nodes_in_tree_ = 0;
-  std::uint64_t text_budget_;
+  hdf5::GlobalHeaps heaps_;
+  std::uint64_t values_left_ = io::most_expanded(image_.bytes.size());  // that the datasets together may declare
 };
 
 const Hdf5Node* Hdf5Node::child(std::string_view child_name) const {
@@ -348,7 +352,12 @@ Hdf5File::Hdf5File(std::span<const std::byte> image, std::shared_ptr<const void>
   state_->image.bytes = image;
   state_->image.what = std::move(what);
   state_->owner = std::move(owner);
+  // Real files need about a step for each 30 bytes, and their names and attributes hardly more memory than they take in
+  // the file. An entry of 16 bytes becomes a node of some 200.
+  io::Budget budget(kFreeBytes + 16 * image.size(), kFreeSteps + image.size() / 4);
+  state_->image.budget = &budget;
   Parser(*state_).run();
+  state_->image.budget = nullptr;
 }
 Hdf5File::~Hdf5File() = default;
 Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
@@ -392,11 +401,15 @@ TensorData Hdf5File::read(const Hdf5Node& dataset) const {
     TensorData tensor;
     tensor.dtype = DType::kString;
     tensor.shape = dataset.shape;
-    std::uint64_t budget = (1 << 20) + 64 * image.bytes.size();
-    tensor.strings = hdf5::read_strings(image, storage.type, storage.space.count, bytes, budget);
+    Image charged = image;
+    io::Budget budget(kFreeBytes + 64 * image.bytes.size(), kFreeSteps + image.bytes.size() / 4);
+    charged.budget = &budget;
+    hdf5::GlobalHeaps heaps(charged);
+    tensor.strings = hdf5::read_strings(charged, storage.type, storage.space.count, bytes, heaps);
     return tensor;
   }
-  if (contiguous && size > 0 && !storage.type.big_endian) {
+  // A boolean is copied, so that each of its bytes can be made 0 or 1.
+  if (contiguous && size > 0 && !storage.type.big_endian && dataset.dtype != DType::kBool) {
     auto bytes = image.block(storage.address, size);
     if (reinterpret_cast<std::uintptr_t>(bytes.data()) % dtype_size(dataset.dtype) == 0) {
       TensorData tensor;
