@@ -1,27 +1,11 @@
-// What both halves of the tool know of a command line.
+// Arguments, as both halves of the tool use them.
 #include <algorithm>
-#include <charconv>
+#include <limits>
 
-#include <fmt/format.h>
-
-#include "lockstep/base/error.h"
+#include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/options_internal.h"
 
 namespace lockstep::cli {
-namespace {
-
-std::int64_t to_integer(const std::string& name, const std::string& text, std::int64_t least) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw_invalid_argument(fmt::format("{} takes a whole number, found '{}'", name, text));
-  }
-  if (value < least) throw_invalid_argument(fmt::format("{} must be at least {}, found {}", name, least, value));
-  return value;
-}
-
-}  // namespace
-
 std::string Arguments::text(const std::string& name) const {
   const auto found = values_.find(name);
   return found == values_.end() ? "" : found->second;
@@ -31,12 +15,13 @@ std::optional<std::string> Arguments::maybe(const std::string& name) const {
   return has(name) ? std::optional(text(name)) : std::nullopt;
 }
 
-std::int64_t Arguments::integer(const std::string& name, std::int64_t least) const {
-  return to_integer(name, text(name), least);
+std::int64_t Arguments::integer(const std::string& name) const {
+  using Limits = std::numeric_limits<std::int64_t>;
+  return parse_integer(name, text(name), Limits::min(), Limits::max());
 }
 
-std::optional<std::int64_t> Arguments::maybe_integer(const std::string& name, std::int64_t least) const {
-  return has(name) ? std::optional(integer(name, least)) : std::nullopt;
+std::optional<std::int64_t> Arguments::maybe_integer(const std::string& name) const {
+  return has(name) ? std::optional(integer(name)) : std::nullopt;
 }
 
 std::vector<std::string> Arguments::list(const std::string& name) const {

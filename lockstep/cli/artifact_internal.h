@@ -1,4 +1,4 @@
-// Any file or folder lockstep knows, opened for looking: its tensors and what it says about itself.
+// Any file or folder that lockstep can read: its tensors and metadata.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace lockstep::cli {
 struct Artifact {
   formats::Kind kind;
   std::string path;
-  std::string version;  // of the format's writer: "Keras 3.15.1", "TensorFlow 2.21.0"; empty when it is not said
+  std::string version;  // of the format's writer: "Keras 3.15.1", "TensorFlow 2.21.0"; empty if unknown
   std::shared_ptr<const formats::TensorReader> tensors;  // never null
   Json config = nullptr;                                 // of the model, without its compile config
   Json training = nullptr;                               // compile config
@@ -25,7 +25,7 @@ struct Artifact {
   std::vector<std::string> assets;
 };
 
-// Throws what detecting and opening throw: NotFound, InvalidArgument, DataLoss, Unimplemented.
+// Throws NotFound, InvalidArgument, DataLoss or Unimplemented.
 Artifact open_artifact(const std::string& path);
 
 // Tensors of an optimizer rather than of the model.

@@ -1,6 +1,7 @@
 #include "lockstep/cli/command_table_internal.h"
 
 #include "lockstep/cli/commands_internal.h"
+#include "lockstep/cli/option_values_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -9,22 +10,33 @@ const OptionRow kModel{"MODEL", "", "a .keras or .h5 file, a SavedModel folder, 
 const OptionRow kLayersModel{"MODEL", "", "a .keras or .h5 file"};
 const OptionRow kStrategy{"--strategy", "SPEC",
                           "where and on how many replicas: default, one_device:cpu, mirrored:N, or multi_worker "
-                          "(the workers that TF_CONFIG, torchrun, mpirun or srun tell of)",
+                          "(the workers described by TF_CONFIG, torchrun, mpirun or srun)",
                           "default"};
-const OptionRow kTimeout{"--timeout", "S", "several workers: seconds that one may be silent or late (30 without it)"};
-const OptionRow kStartupTimeout{"--startup-timeout", "S",
-                                "several workers: seconds that they wait for each other at the start (20 without it)"};
-const OptionRow kCommunication{"--communication", "C",
+const OptionRow kTimeout{"--timeout", "S",   "several workers: seconds that one may be silent or late (30 without it)",
+                         "",          false, check_seconds};
+const OptionRow kStartupTimeout{"--startup-timeout",
+                                "S",
+                                "several workers: seconds that they wait for each other at the start (20 without it)",
+                                "",
+                                false,
+                                check_seconds};
+const OptionRow kCommunication{"--communication",
+                               "C",
                                "several workers: ring (TCP), or auto (shared memory where all are on one machine)",
-                               "auto"};
-const OptionRow kCompression{"--compression", "T",
-                             "several workers: what gradients are rounded to on their way: none, float16 or bfloat16",
-                             "none"};
-const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255"};
-const OptionRow kOptimizer{"--optimizer", "O",
-                           "instead of the model's own: a name (adam), or JSON as in Keras's config"};
-const OptionRow kLoss{"--loss", "L", "instead of the model's own: a name (mse), or JSON as in Keras's config"};
-const OptionRow kMetrics{"--metrics", "M,...", "instead of the model's own: names, or a JSON list"};
+                               "auto",
+                               false,
+                               check_communication};
+const OptionRow kCompression{
+    "--compression",
+    "T",
+    "several workers: dtype to which gradients are rounded for the transfer: none, float16 or bfloat16",
+    "none",
+    false,
+    check_compression};
+const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255", "", false, check_factor};
+const OptionRow kOptimizer{"--optimizer", "O", "instead of the model's: a name (adam), or JSON as in Keras's config"};
+const OptionRow kLoss{"--loss", "L", "instead of the model's: a name (mse), or JSON as in Keras's config"};
+const OptionRow kMetrics{"--metrics", "M,...", "instead of the model's: names, or a JSON list"};
 
 constexpr const char* kData =
     "a .npz with x, y and perhaps sample_weight (several inputs: x_<name>, outputs: y_<name>), or fashion-mnist, "
@@ -40,8 +52,8 @@ Command predict_command() {
           "outputs; a .npy takes a single one.",
           {kModel,
            {"--input", "X", "a .npy (one input) or .npz; may be left out where a graph has none"},
-           {"--output", "Y", "the .npy or .npz to write", "", true},
-           {"--batch-size", "N", "examples at a time", "32"},
+           {"--output", "Y", "the .npy or .npz to write; missing folders are created", "", true, check_arrays_path},
+           {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
            {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
            {"--outputs", "A,B", "tensors of a frozen graph"},
            kRescale},
@@ -56,14 +68,13 @@ Command evaluate_command() {
       "loss and metrics of a model on data",
       "Evaluates MODEL, compiled as it was saved, on --data, and prints what Keras's evaluate returns. With "
       "--checkpoint-dir it is "
-      "the evaluator beside a training job: each new checkpoint of fit is evaluated as it appears, in a line of its "
-      "own.",
+      "the evaluator of a training job: it evaluates each new checkpoint of fit and prints one line for it.",
       {kLayersModel,
        {"--data", "D", kData, "", true},
-       {"--batch-size", "N", "examples at a time", "32"},
+       {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
        {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
        {"--checkpoint-dir", "DIR", "evaluate the weights of the checkpoints that appear here, until SIGTERM or SIGINT"},
-       {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints"},
+       {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
        kRescale,
        kStrategy,
        kTimeout,
@@ -80,32 +91,39 @@ Command evaluate_command() {
 Command fit_command() {
   return {"fit",
           "train a model",
-          "Trains MODEL with the optimizer, loss and metrics it was compiled with, and goes on from the optimizer's "
+          "Trains MODEL with the optimizer, loss and metrics it was compiled with, and resumes from the optimizer's "
           "state. With "
-          "--checkpoint-dir the state is kept after each epoch, and a later call goes on from there up to --epochs: "
-          "killed at any moment and called again, it ends with the same weights and the same history.",
+          "--checkpoint-dir the state is saved after each epoch, and a later call resumes from it up to --epochs: "
+          "a fit that was killed at any moment and restarted ends with the same weights and the same history.",
           {kLayersModel,
            {"--data", "D", kData, "", true},
            {"--validation-data", "D2", "evaluated after each epoch; same forms as --data"},
-           {"--validation-split", "F", "keep the last part of the data for validation (0.2: a fifth)"},
-           {"--epochs", "N", "the total number of epochs, those of an earlier run counted", "1"},
-           {"--batch-size", "B", "the global batch, over all replicas", "32"},
+           {"--validation-split", "F", "keep the last part of the data for validation (0.2: a fifth)", "", false,
+            check_fraction},
+           {"--epochs", "N", "the total number of epochs, including those of an earlier run", "1", false,
+            check_integer<0, kMaxInt>},
+           {"--batch-size", "B", "the global batch, over all replicas", "32", false, check_integer<1>},
            {"--no-shuffle", "", "keep the order of the data"},
-           {"--seed", "S", "as keras.utils.set_random_seed: initial weights, dropout and order of the data"},
+           {"--seed", "S", "as keras.utils.set_random_seed: initial weights, dropout and order of the data", "", false,
+            check_integer<0>},
            kStrategy,
            kTimeout,
            kStartupTimeout,
            kCommunication,
            kCompression,
-           {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; classes left out weigh 1"},
-           {"--steps-per-epoch", "N", "batches an epoch; default: all"},
-           {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume what is there"},
-           {"--checkpoint-every", "N", "batches between checkpoints, beside those at the end of each epoch"},
+           {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; other classes weigh 1", "", false,
+            check_class_weights},
+           {"--steps-per-epoch", "N", "batches per epoch; default: all", "", false, check_integer<1>},
+           {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume from the latest one"},
+           {"--checkpoint-every", "N", "batches between checkpoints, in addition to those at the end of each epoch", "",
+            false, check_integer<1, kMaxInt>},
            {"--restarts", "K",
-            "several workers: when one is lost, start again from the last checkpoint, up to K times, and wait for it"},
-           {"--dry-run", "", "print who would write which files of the next checkpoint, and end"},
-           {"--workers", "N", "with --dry-run: plan for so many workers"},
-           {"--save", "OUT", "write the trained model: .keras, .h5 or .weights.h5"},
+            "several workers: when one is lost, restart from the last checkpoint, up to K times, and wait for it", "",
+            false, check_integer<0>},
+           {"--dry-run", "", "print which worker would write which files of the next checkpoint, and exit"},
+           {"--workers", "N", "with --dry-run: plan for this number of workers", "", false, check_integer<1, kMaxInt>},
+           {"--save", "OUT",
+            "write the trained model: .keras, .h5 or .weights.h5; missing folders are created, as for all outputs"},
            {"--export", "DIR", "write the trained model as a SavedModel"},
            {"--history", "F.json", "write Keras's History.history"},
            kRescale,
@@ -125,11 +143,11 @@ Command convert_command() {
           "write a model or its weights in another format",
           "Writes IN as OUT. The kind of OUT follows from its extension (.keras, .h5, .weights.h5, .safetensors, "
           ".ckpt; a name "
-          "without extension is a SavedModel) or from --to. The optimizer's state travels where OUT can hold it; what "
-          "stays "
-          "behind is said.",
+          "without extension is a SavedModel) or from --to. The optimizer's state is converted if OUT can contain it; "
+          "what is "
+          "left behind is reported.",
           {{"IN", "", "any model or file of weights"},
-           {"OUT", "", "what to write; replaced when it is there"},
+           {"OUT", "", "the path to write; an existing one is replaced, missing folders are created"},
            {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"}},
           {"lockstep convert model.keras served/1", "lockstep convert model.h5 model.keras",
            "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
@@ -138,27 +156,33 @@ Command convert_command() {
 }
 
 Command launch_command() {
-  return {"launch",
-          "several workers on this machine",
-          "Starts N workers of fit or evaluate as processes of this machine, each with its place in TF_CONFIG and "
-          "--strategy "
-          "multi_worker; or N processes of a program of one's own, given with its path. The first worker is the chief: "
-          "it has "
-          "the terminal. What others say comes with their name before it. SIGINT and SIGTERM reach all of them. When a "
-          "worker "
-          "fails, the others end too.",
-          {{"-n", "N", "how many workers", "", true},
-           {"--port", "P", "the workers' addresses are 127.0.0.1:P, P+1, ...; default: free ports"},
-           {"--log-dir", "DIR", "keep what each worker writes, in worker-0.log, worker-1.log, ..."},
-           {"--restarts", "K",
-            "after a failure start all workers again, K times at most; fit goes on from --checkpoint-dir", "0"},
-           {"--grace", "S", "seconds that the other workers have to end by themselves when one has failed", "10"}},
-          {"lockstep launch -n 4 -- fit model.keras --data train.npz --epochs 5 --batch-size 128 --save trained.keras",
-           "lockstep launch -n 2 --restarts 3 -- fit model.keras --data train.npz --epochs 50 --checkpoint-dir run1",
-           "lockstep launch -n 2 -- ./my_training"},
-          "; else that of the first worker that failed, 128 + n for signal n",
-          launch,
-          "COMMAND ..."};
+  return {
+      "launch",
+      "several workers on this machine",
+      "Starts N workers of fit or evaluate as processes of this machine, each with its place in TF_CONFIG and "
+      "--strategy "
+      "multi_worker; or N processes of another program, given by its path. The first worker is the chief: "
+      "it uses "
+      "the terminal. Lines of the others have their name as a prefix. SIGINT and SIGTERM are sent to all workers. If a "
+      "worker "
+      "fails, the others are terminated.",
+      {{"-n", "N", "how many workers", "", true, check_integer<1, 1024>},
+       {"--port", "P", "the workers' addresses are 127.0.0.1:P, P+1, ...; default: free ports", "", false,
+        check_integer<1, 65535>},
+       {"--log-dir", "DIR", "write the output of each worker to worker-0.log, worker-1.log, ... in this folder"},
+       {"--restarts", "K",
+        "after a failure restart all workers, at most K times; fit resumes from --checkpoint-dir. Errors that "
+        "would only "
+        "occur again, such as a missing file, end the job",
+        "0", false, check_integer<0>},
+       {"--grace", "S", "seconds that the other workers have to exit by themselves when one has failed", "10", false,
+        check_integer<0, kMaxInt>}},
+      {"lockstep launch -n 4 -- fit model.keras --data train.npz --epochs 5 --batch-size 128 --save trained.keras",
+       "lockstep launch -n 2 --restarts 3 -- fit model.keras --data train.npz --epochs 50 --checkpoint-dir run1",
+       "lockstep launch -n 2 -- ./my_training"},
+      "; else that of the first worker that failed, 128 + n for signal n",
+      launch,
+      "COMMAND ..."};
 }
 
 std::vector<Command> make_table() {
@@ -172,14 +196,13 @@ std::vector<Command> make_table() {
        "Prints MODEL's layers, shapes and parameters as Keras's summary() does.",
        {kLayersModel,
         {"--expand-nested", "", "show the layers of models inside the model"},
-        {"--show-trainable", "", "add a column that tells whether a layer is trained"}},
+        {"--show-trainable", "", "add a column that shows whether a layer is trainable"}},
        {"lockstep summary model.keras"},
        ""},
       convert_command(),
       {"inspect",
-       "what lies at a path: kind, version, tensors, signatures",
-       "Tells what PATH is and what it holds. Starts no engine and reads no values, so it is quick however large the "
-       "file.",
+       "kind, version, tensors and signatures of a file or folder",
+       "Prints the kind and contents of PATH. Reads no values, so it is fast for files of any size.",
        {{"PATH", "",
          "a .keras, .h5, .weights.h5, .safetensors, .npy, .npz or .pb file, a SavedModel, or a checkpoint's prefix"},
         {"--json", "", "one JSON object: kind, tensors (name, dtype, shape), signatures, ..."}},
@@ -187,19 +210,19 @@ std::vector<Command> make_table() {
        "",
        inspect},
       {"verify",
-       "is a file or folder whole?",
+       "check a file or folder for damage",
        "Reads all of PATH and checks what can be checked: structure, sizes, checksums, missing shards.",
        {{"PATH", "", "as for inspect"}},
        {"lockstep verify model.keras"},
        ", 3 damaged",
        verify},
       {"diff",
-       "what differs between two artifacts",
+       "compare two artifacts",
        "Compares structure, tensors (how many elements, max and mean deviation), the optimizer's state and the "
        "configs.",
        {{"A", "", "as for inspect"}, {"B", "", "as for inspect"}},
        {"lockstep diff before.keras after.keras"},
-       "; 1 too when something differs",
+       "; 1 also if something differs",
        diff},
   };
 }

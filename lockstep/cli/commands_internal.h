@@ -1,4 +1,4 @@
-// The commands that need no engine: they look into files and compute nothing.
+// The commands that need no engine: they read files and compute nothing.
 #pragma once
 
 #include "lockstep/cli/options_internal.h"
@@ -10,7 +10,7 @@ int verify(const Arguments& arguments);
 int diff(const Arguments& arguments);
 // Between files of weights; whole models go to the engine.
 int convert(const Arguments& arguments);
-// Workers on this machine, each of them this program again.
+// Starts the workers of a job on this machine.
 int launch(const Arguments& arguments);
 
 }  // namespace lockstep::cli

@@ -5,6 +5,7 @@
 #include "lockstep/cli/artifact_internal.h"
 #include "lockstep/cli/commands_internal.h"
 #include "lockstep/cli/engine_loader_internal.h"
+#include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/safetensors.h"
@@ -15,7 +16,7 @@ namespace {
 
 using formats::Kind;
 
-// True when the listing itself is all that is asked for: no model has to be built.
+// True when the conversion needs only the tensors: no model has to be built.
 bool between_listings(Kind from, Kind to) {
   if (to == Kind::kSafetensors) return true;
   const bool plain = from == Kind::kSafetensors || from == Kind::kNpz || from == Kind::kWeightsH5;
@@ -41,7 +42,7 @@ void write_weights_h5(const Artifact& source, const std::vector<formats::TensorI
     const std::size_t slash = info.name.rfind('/');
     if (slash == std::string::npos || info.name.find("/vars/") == std::string::npos) {
       throw_invalid_argument(
-          fmt::format("{}: '{}' is no name of Keras's weights (layers/dense/vars/0); convert the model it "
+          fmt::format("{}: '{}' is not a Keras weight path (such as layers/dense/vars/0); convert the model it "
                       "belongs to, or write safetensors or tf_checkpoint",
                       source.path, info.name));
     }
@@ -73,6 +74,7 @@ int convert(const Arguments& arguments) {
       left.push_back(info.name);
     }
   }
+  create_parent_directories(out);
   switch (to) {
     case Kind::kSafetensors: {
       formats::SafetensorsWriter writer(out, {{"format", "lockstep"}});

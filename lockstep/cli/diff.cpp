@@ -35,14 +35,14 @@ std::string shown(const Json& value) {
   return text;
 }
 
-// Prints each leaf that differs, with the way to it.
+// Prints each leaf that differs, with its path.
 void compare_json(const Json& a, const Json& b, const std::string& where, int& count) {
   if (a == b) return;
   if (a.is_object() && b.is_object()) {
     std::set<std::string> keys;
     for (const auto& item : a.items()) keys.insert(item.key());
     for (const auto& item : b.items()) keys.insert(item.key());
-    keys.erase("shared_object_id");  // where an object lay in the writer's memory
+    keys.erase("shared_object_id");  // an address in the writer's memory
     for (const std::string& key : keys) {
       if (a.contains(key) && b.contains(key)) {
         compare_json(a[key], b[key], where + "." + key, count);
@@ -62,7 +62,7 @@ void compare_json(const Json& a, const Json& b, const std::string& where, int& c
   fmt::print("{}: {} -> {}\n", where, shown(a), shown(b));
 }
 
-// What differs between two tensors of one name; empty when nothing does.
+// The difference between two tensors of one name; empty if they are equal.
 std::string compare_tensor(const formats::TensorData& a, const formats::TensorData& b) {
   if (a.dtype == DType::kString) {
     std::size_t different = 0;
@@ -76,8 +76,8 @@ std::string compare_tensor(const formats::TensorData& a, const formats::TensorDa
                      found.max, found.mean);
 }
 
-// What says more of the program that wrote a SavedModel or a checkpoint than of the model: the object graph, and the
-// second names that Keras's export gives all variables.
+// Tensors that describe the program that wrote a SavedModel or a checkpoint rather than the model: the object graph,
+// and the second names that Keras's export gives all variables.
 bool is_bookkeeping(const std::string& name) {
   return name == formats::kObjectGraphKey || name.starts_with("_all_variables/");
 }
@@ -102,16 +102,16 @@ void compare_tensors(const Artifact& a, const Artifact& b, bool kinds_differ, Ta
     }
     const formats::TensorInfo other = found->second;
     theirs.erase(found);
-    std::string what;
+    std::string difference;
     if (info.dtype != other.dtype || info.shape != other.shape) {
-      what = fmt::format("{} {} -> {} {}", dtype_name(info.dtype), info.shape.to_string(), dtype_name(other.dtype),
-                         other.shape.to_string());
+      difference = fmt::format("{} {} -> {} {}", dtype_name(info.dtype), info.shape.to_string(),
+                               dtype_name(other.dtype), other.shape.to_string());
       ++(optimizer ? tally.optimizer : tally.structure);
     } else if (!a.graph) {
-      what = compare_tensor(a.tensors->read(info.name), b.tensors->read(info.name));
-      if (!what.empty()) ++(optimizer ? tally.optimizer : tally.tensors);
+      difference = compare_tensor(a.tensors->read(info.name), b.tensors->read(info.name));
+      if (!difference.empty()) ++(optimizer ? tally.optimizer : tally.tensors);
     }
-    if (!what.empty()) fmt::print("{} {}: {}\n", label, info.name, what);
+    if (!difference.empty()) fmt::print("{} {}: {}\n", label, info.name, difference);
   }
   for (const auto& [name, info] : theirs) {
     const bool optimizer = is_optimizer_tensor(name);
@@ -133,7 +133,7 @@ Json signatures_json(const Artifact& artifact) {
   return out;
 }
 
-// A folder of its own, made when a file in it is asked for, that goes when the object does.
+// A temporary folder, created with the first file in it and removed with the object.
 class Scratch {
  public:
   Scratch() = default;
@@ -156,19 +156,19 @@ class Scratch {
   std::string path_;
 };
 
-// What a model of Keras has to be written as so that its tensors bear the names that they have in `other`; nothing
-// where they bear them already, or cannot.
-std::optional<formats::Kind> kind_beside(const Artifact& model, const Artifact& other) {
+// The format in which a Keras model must be written so that its tensors have the names that they have in `other`;
+// nullopt if they have these names already, or cannot have them.
+std::optional<formats::Kind> comparable_kind(const Artifact& model, const Artifact& other) {
   using formats::Kind;
   if (model.kind == other.kind || model.config.is_null()) return std::nullopt;
   if (other.kind == Kind::kSavedModel || other.kind == Kind::kTfCheckpoint) return other.kind;
-  if (model.kind == Kind::kKerasH5) return Kind::kKeras;  // a legacy .h5 has names and an order of its own
+  if (model.kind == Kind::kKerasH5) return Kind::kKeras;  // a legacy .h5 has other names and another order
   return std::nullopt;
 }
 
-// Artifacts of two kinds are compared by place: the model that one holds, written as the other is.
-void take_place_beside(Artifact& model, const Artifact& other, Scratch& scratch) {
-  const auto kind = kind_beside(model, other);
+// Artifacts of two kinds are compared after the model of one is written in the format of the other.
+void rewrite_for_comparison(Artifact& model, const Artifact& other, Scratch& scratch) {
+  const auto kind = comparable_kind(model, other);
   if (!kind) return;
   const std::string name = model.path;
   const std::string written = scratch.file(*kind == formats::Kind::kKeras ? "model.keras" : "model");
@@ -181,7 +181,7 @@ void take_place_beside(Artifact& model, const Artifact& other, Scratch& scratch)
   model.path = name;
 }
 
-bool holds_config(const Artifact& artifact) {
+bool has_config(const Artifact& artifact) {
   return artifact.kind == formats::Kind::kKeras || artifact.kind == formats::Kind::kKerasH5;
 }
 
@@ -194,10 +194,10 @@ int diff(const Arguments& arguments) {
   Tally tally;
   const bool kinds_differ = a.kind != b.kind;
   if (kinds_differ) fmt::print("kind: {} -> {}\n", formats::kind_name(a.kind), formats::kind_name(b.kind));
-  take_place_beside(a, b, scratch);
-  take_place_beside(b, a, scratch);
+  rewrite_for_comparison(a, b, scratch);
+  rewrite_for_comparison(b, a, scratch);
   compare_tensors(a, b, kinds_differ, tally);
-  if (holds_config(a) && holds_config(b)) {
+  if (has_config(a) && has_config(b)) {
     compare_json(a.config, b.config, "config", tally.config);
     compare_json(a.training, b.training, "compile_config", tally.config);
   }

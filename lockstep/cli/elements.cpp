@@ -1,8 +1,11 @@
 #include "lockstep/cli/elements_internal.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstring>
+#include <type_traits>
 
 namespace lockstep::cli {
 namespace {
@@ -23,14 +26,24 @@ float from_float16(std::uint16_t bits) {
   return bits & 0x8000 ? -value : value;
 }
 
+// Greater than 0 exactly where the elements differ: the difference of integers is taken before it becomes a double.
 template <typename T>
 double distance(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(a) && std::isnan(b)) return 0;
-  }
   if (a == b) return 0;
-  const double apart = std::abs(static_cast<double>(a) - static_cast<double>(b));
-  return std::isnan(apart) ? INFINITY : apart;
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    const auto low = static_cast<Unsigned>(std::min(a, b));
+    return static_cast<double>(static_cast<Unsigned>(static_cast<Unsigned>(std::max(a, b)) - low));
+  } else {
+    if (std::isnan(a) && std::isnan(b)) return 0;
+    const double apart = std::abs(static_cast<double>(a) - static_cast<double>(b));
+    return std::isnan(apart) ? INFINITY : apart;
+  }
+}
+
+template <typename T>
+double distance(std::complex<T> a, std::complex<T> b) {
+  return std::hypot(distance(a.real(), b.real()), distance(a.imag(), b.imag()));
 }
 
 // Stored elements of type S, compared after `convert`.
@@ -74,8 +87,8 @@ Deviation deviation(const formats::TensorData& a, const formats::TensorData& b) 
     case DType::kUInt16: return scan<std::uint16_t>(a, b);
     case DType::kUInt32: return scan<std::uint32_t>(a, b);
     case DType::kUInt64: return scan<std::uint64_t>(a, b);
-    case DType::kComplex64: return scan<float>(a, b);
-    case DType::kComplex128: return scan<double>(a, b);
+    case DType::kComplex64: return scan<std::complex<float>>(a, b);
+    case DType::kComplex128: return scan<std::complex<double>>(a, b);
     default: return scan<std::uint8_t>(a, b);
   }
 }

@@ -14,7 +14,8 @@ struct Deviation {
   double mean = 0;  // over all elements
 };
 
-// Of numbers and bools; complex numbers count as their two parts, types of one byte as unsigned numbers.
+// Of numbers and bools. Integers are compared exactly; the deviation of complex numbers is the magnitude of their
+// difference; types of one byte are compared as unsigned numbers.
 Deviation deviation(const formats::TensorData& a, const formats::TensorData& b);
 
 }  // namespace lockstep::cli

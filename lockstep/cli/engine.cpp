@@ -1,4 +1,4 @@
-// The half of the tool that computes: a module that the tool loads.
+// The commands that compute, in a module that the tool loads.
 #include <map>
 #include <string>
 
@@ -8,7 +8,7 @@
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/worker_job_internal.h"
 
-// Exported by name; the tool looks it up. Errors leave as exceptions.
+// Looked up by name. Errors are exceptions.
 extern "C" int lockstep_engine_run(const std::string& command, const lockstep::cli::Arguments& arguments) {
   using namespace lockstep;
   static const std::map<std::string, int (*)(const cli::Arguments&)> kCommands = {
@@ -22,7 +22,7 @@ extern "C" int lockstep_engine_run(const std::string& command, const lockstep::c
     cli::leave_job();
     return status;
   } catch (const std::exception& error) {
-    cli::tell_other_workers(error.what());
+    cli::abort_peers(error.what());
     cli::leave_job();
     throw;
   }

@@ -16,13 +16,13 @@ int evaluate(const Arguments& arguments);
 int fit(const Arguments& arguments);
 int summary(const Arguments& arguments);
 int convert_model(const Arguments& arguments);
-// convert --to without a word: how diff sees a model beside an artifact of another kind.
+// convert --to without output: diff compares artifacts of different kinds with it.
 int rewrite_model(const Arguments& arguments);
 
-// A model that can be trained, under the current strategy. Throws InvalidArgument, saying why, for artifacts that hold
-// none.
+// A model that can be trained, under the current strategy. Throws InvalidArgument, with the reason, for artifacts that
+// contain none.
 keras::Model load_trainable(const std::string& path, bool compile);
-// Compiles anew when --optimizer, --loss or --metrics ask for it; what they leave open stays as the model has it.
+// Recompiles the model if --optimizer, --loss or --metrics is given; the other arguments remain the model's.
 void apply_compile_overrides(const keras::Model& model, const Arguments& arguments);
 // Writes a model as a kind, the optimizer's state too where the kind holds it.
 void write_model(const keras::Model& model, const std::string& path, formats::Kind kind);

@@ -25,11 +25,11 @@ std::filesystem::path engine_path() {
     if (std::filesystem::exists(path, error)) return path;
   }
   throw_not_found(
-      fmt::format("lockstep-engine.so is not beside {}: build or install the whole of lockstep", here.string()));
+      fmt::format("lockstep-engine.so was not found next to {}; build or install all of lockstep", here.string()));
 }
 
 // LibTorch's registration walks through its code and constants once; the pages stay in the system's cache, but need not
-// count as this process's memory. What is used again comes back by itself.
+// count as this process's memory. Pages that are used again return by themselves.
 int forget_startup_pages(dl_phdr_info* library, std::size_t, void*) {
   if (std::string_view(library->dlpi_name).find("libtorch_cpu") == std::string_view::npos) return 0;
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));

@@ -1,4 +1,4 @@
-// Commands that compute live in a module beside the tool, so that the others start without LibTorch.
+// Commands that compute are in a module, so that the others start without LibTorch.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lockstep::cli {
 
-// Loads lockstep-engine.so and runs its command. Throws NotFound when it is not there, Internal when it cannot be
+// Loads lockstep-engine.so and runs its command. Throws NotFound if it is missing, Internal if it cannot be
 // loaded.
 int run_in_engine(const std::string& command, const Arguments& arguments);
 

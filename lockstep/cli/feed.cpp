@@ -1,7 +1,6 @@
 #include "lockstep/cli/feed_internal.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 
@@ -9,6 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/cli/option_values_internal.h"
+#include "lockstep/cli/output_path_internal.h"
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/distribute/cluster_resolver.h"
 #include "lockstep/formats/detect.h"
@@ -128,9 +129,10 @@ void write_outputs(const std::string& path, const NamedTensors& outputs) {
       throw_invalid_argument(fmt::format("{}: a .npy takes one output, the model has {} ({}); write a .npz", path,
                                          outputs.size(), fmt::join(names_of(outputs), ", ")));
     }
+    create_parent_directories(path);
     return formats::write_npy(path, data(outputs.front().second));
   }
-  if (!path.ends_with(".npz")) throw_invalid_argument(fmt::format("{}: outputs are written as .npy or .npz", path));
+  create_parent_directories(path);
   formats::NpzWriter writer(path);
   for (const auto& [name, value] : outputs) writer.add(name, data(value));
   writer.finish();
@@ -157,7 +159,7 @@ std::vector<std::string> output_names(const keras::Model& model) {
     names.clear();
   }
   for (const Tensor& output : outputs.flatten()) names.push_back(keras::as_keras_tensor(output)->operation()->name());
-  // Several outputs of one layer have one name: they are told apart by place.
+  // Several outputs of one layer have one name: they are distinguished by position.
   if (std::set<std::string>(names.begin(), names.end()).size() != names.size()) names.clear();
   return names;
 }
@@ -197,24 +199,13 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
 
 std::optional<double> rescale_of(const Arguments& arguments) {
   const std::optional<std::string> text = arguments.maybe("--rescale");
-  if (!text) return std::nullopt;
-  const auto number = [&](std::string_view part) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc{} || end != part.data() + part.size()) {
-      throw_invalid_argument(fmt::format("--rescale takes a number or a fraction such as 1/255, found '{}'", *text));
-    }
-    return value;
-  };
-  const std::size_t slash = text->find('/');
-  if (slash == std::string::npos) return number(*text);
-  return number(std::string_view(*text).substr(0, slash)) / number(std::string_view(*text).substr(slash + 1));
+  return text ? std::optional(parse_factor("--rescale", *text)) : std::nullopt;
 }
 
-bool speaks(const Arguments& arguments) {
+bool prints_output(const Arguments& arguments) {
   return !arguments.text("--strategy").starts_with("multi_worker") || distribute::resolve_cluster().is_chief();
 }
 
-int verbosity(const Arguments& arguments) { return speaks(arguments) && keras::stdout_is_terminal() ? 1 : 0; }
+int verbosity(const Arguments& arguments) { return prints_output(arguments) && keras::stdout_is_terminal() ? 1 : 0; }
 
 }  // namespace lockstep::cli

@@ -1,4 +1,4 @@
-// Arrays of the user's as a model takes them.
+// Arrays of users, converted to a model's inputs.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,12 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 NamedTensors read_arrays(const std::string& path, bool floats_to_float32 = true);
 // True when the names are NumPy's arr_0, arr_1, …
 bool positional(const NamedTensors& arrays);
-// In the order of `names`: positional arrays by place, others by name. One array for one name fits whatever it is
-// called. Throws InvalidArgument, naming what is missing and what is there.
+// In the order of `names`: positional arrays by position, others by name. One array for one name fits whatever it is
+// called. Throws InvalidArgument, naming the missing and the existing arrays.
 std::vector<Tensor> arrange(const NamedTensors& arrays, const std::vector<std::string>& names, const std::string& path);
 
-// Writes a .npy for a single output, else a .npz. Throws InvalidArgument for a .npy with several.
+// Writes a .npy for a single output, else a .npz; creates missing folders. Throws InvalidArgument for a .npy with
+// several outputs.
 void write_outputs(const std::string& path, const NamedTensors& outputs);
 
 // Names of a functional model's inputs and of its outputs (the layers that produce them, or the keys of a dict), in the
@@ -37,17 +38,17 @@ struct Examples {
   keras::Structure sample_weight;
 };
 
-// What --data names: a .npz, "fashion-mnist" (its test part when `evaluate`), or "fashion-mnist:test". Inputs are
+// The data of --data: a .npz, "fashion-mnist" (its test part when `evaluate`), or "fashion-mnist:test". Inputs are
 // multiplied by `rescale`.
 Examples read_examples(const std::string& name, const keras::Model& model, bool evaluate,
                        std::optional<double> rescale);
 
-// "1/255" or "0.5"; empty when the option was not given. Throws InvalidArgument.
+// The factor of --rescale; empty when the option was not given.
 std::optional<double> rescale_of(const Arguments& arguments);
 
-// Whether this process tells the person about the work: of several workers the chief alone does.
-bool speaks(const Arguments& arguments);
-// 1 (a bar) for a process that speaks to a terminal, else 0.
+// Whether this process prints results: of several workers only the chief does.
+bool prints_output(const Arguments& arguments);
+// 1 (a progress bar) for a process that prints to a terminal, else 0.
 int verbosity(const Arguments& arguments);
 
 }  // namespace lockstep::cli

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cli/exit_codes_internal.h"
 
 extern char** environ;
 
@@ -30,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kFromTermToKill{5};
 constexpr int kCannotStart = 127;
 
-// Closes what it holds.
+// Owns a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -55,14 +56,14 @@ void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t done = write(fd, text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return;  // nobody reads; the workers go on
+    if (done <= 0) return;  // nobody reads; the workers continue
     text.remove_prefix(static_cast<std::size_t>(done));
   }
 }
 
-void say(const std::string& line) { write_all(STDERR_FILENO, "lockstep: launch: " + line + "\n"); }
+void report(const std::string& line) { write_all(STDERR_FILENO, "lockstep: launch: " + line + "\n"); }
 
-// What a worker writes to one of its streams, passed on in whole lines; without a prefix as it comes.
+// Output of a worker's stream, forwarded in complete lines with a prefix, or unchanged without one.
 class Stream {
  public:
   Stream(Descriptor from, int to, std::string prefix, int log)
@@ -72,7 +73,7 @@ class Stream {
   int fd() const { return from_.get(); }
   bool open() const { return static_cast<bool>(from_); }
 
-  // Takes what is there.
+  // Forwards all available output.
   void pump() {
     char buffer[16384];
     while (open()) {
@@ -85,7 +86,7 @@ class Stream {
       pass_lines();
     }
   }
-  // The rest, also where the last line has no end.
+  // The rest, also if the last line has no line break.
   void finish() {
     if (!line_.empty()) pass(line_ + "\n");
     line_.clear();
@@ -119,7 +120,7 @@ struct Worker {
   Descriptor log;
 };
 
-// The signals that the loop reads while it lives, instead of their being delivered.
+// Signals that are read by the loop during its lifetime instead of being delivered.
 class WatchedSignals {
  public:
   WatchedSignals() {
@@ -171,7 +172,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 class Runner {
  public:
   explicit Runner(const LocalJob& job) : job_(job), workers_(job.environments.size()) {}
-  // Whatever happens, no worker is left behind.
+  // No worker survives the launcher.
   ~Runner() {
     for (Worker& worker : workers_) {
       if (!worker.running) continue;
@@ -183,8 +184,8 @@ class Runner {
   JobEnd run() {
     for (std::size_t i = 0; i < workers_.size(); ++i) start(i);
     while (running() > 0) {
-      wait_for_news();
-      while (const auto signal = signals_.next()) take_signal(*signal);
+      wait_for_events();
+      while (const auto signal = signals_.next()) handle_signal(*signal);
       reap();
       end_stragglers();
     }
@@ -194,6 +195,7 @@ class Runner {
         stream.finish();
       }
     }
+    end_.permanent = permanent_ && !killed_;
     return end_;
   }
 
@@ -263,7 +265,7 @@ class Runner {
     _exit(kCannotStart);
   }
 
-  void wait_for_news() {
+  void wait_for_events() {
     std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
     std::vector<Stream*> streams;
     for (Worker& worker : workers_) {
@@ -284,7 +286,7 @@ class Runner {
     }
   }
 
-  void take_signal(int signal) {
+  void handle_signal(int signal) {
     if (signal == SIGCHLD) return;
     const bool again = end_.stop_signal != 0;
     if (!again) end_.stop_signal = signal;
@@ -305,26 +307,29 @@ class Runner {
         if (workers_[i].pid != pid || !workers_[i].running) continue;
         workers_[i].running = false;
         for (Stream& stream : workers_[i].streams) stream.pump();
-        if (WIFSIGNALED(status) || WEXITSTATUS(status) != 0) take_failure(i, status);
+        if (WIFSIGNALED(status) || WEXITSTATUS(status) != 0) handle_failure(i, status);
       }
     }
   }
 
-  void take_failure(std::size_t i, int status) {
+  void handle_failure(std::size_t i, int status) {
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    const int code = signal ? 128 + signal : WEXITSTATUS(status);
+    int code = signal ? 128 + signal : WEXITSTATUS(status);
+    if (signal && !terminated_ && end_.stop_signal == 0) killed_ = true;
+    if (job_.is_lockstep && (code == kUsage || code == kPermanentFailure)) permanent_ = true;
+    if (job_.is_lockstep && code == kPermanentFailure) code = kFailure;
     if (signal && (signal == end_.stop_signal || end_.stopped_twice)) end_.status = 128 + end_.stop_signal;
-    if (end_.status != 0 && deadline_) return;  // what follows from the first
+    if (end_.status != 0 && deadline_) return;  // a consequence of the first failure
     if (end_.status == 0) end_.status = code;
     deadline_ = Clock::now() + job_.grace;
-    if (end_.stop_signal != 0) return;  // as it was told to
+    if (end_.stop_signal != 0) return;  // on request
     const char* const name = signal ? sigabbrev_np(signal) : nullptr;
     std::string how = signal ? fmt::format("was killed by signal {} (SIG{})", signal, name ? name : "?")
                              : fmt::format("ended with status {}", end_.status);
     if (running() > 0) {
       how += fmt::format("; the others have {} s to end", std::chrono::duration<double>(job_.grace).count());
     }
-    say(fmt::format("{} {}", job_.names[i], how));
+    report(fmt::format("{} {}", job_.names[i], how));
   }
 
   void end_stragglers() {
@@ -338,17 +343,15 @@ class Runner {
   WatchedSignals signals_;
   std::vector<Worker> workers_;
   JobEnd end_;
-  std::optional<Clock::time_point> deadline_;  // when those that still run are ended
+  std::optional<Clock::time_point> deadline_;  // when the running workers are terminated
   bool terminated_ = false;
+  bool killed_ = false;     // a worker, by a signal that is not the launcher's
+  bool permanent_ = false;  // a worker reported an error that a restart cannot remove
 };
 
 }  // namespace
 
 HeldPorts::HeldPorts(int count, int first) : HeldPorts() {
-  if (first > 0 && first + count - 1 > 65535) {
-    throw_invalid_argument(
-        fmt::format("launch: {} ports from {} on would pass 65535; choose a lower --port", count, first));
-  }
   for (int i = 0; i < count; ++i) {
     sockets_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int on = 1;

@@ -9,12 +9,11 @@
 
 namespace lockstep::cli {
 
-// Addresses on this machine that nobody else takes while this lives: their sockets are bound but do not listen, so the
-// worker for which one is meant can bind it too.
+// Ports of this machine, reserved during the lifetime of the object: their sockets are bound but do not listen, so the
+// worker that gets a port can bind it too.
 class HeldPorts {
  public:
-  // `first` 0: any free ports, else first, first + 1, … Throws Unavailable naming a port that is taken, InvalidArgument
-  // when there are not that many from `first` on.
+  // `first` 0: any free ports, else first, first + 1, … up to 65535. Throws Unavailable naming a port that is taken.
   HeldPorts(int count, int first);
   ~HeldPorts();
   HeldPorts(const HeldPorts&) = delete;
@@ -30,16 +29,19 @@ class HeldPorts {
 struct LocalJob {
   std::string program;                 // path of the executable
   std::vector<std::string> arguments;  // without the program's name
-  // What each worker finds in its environment besides what this process has; the first is the chief.
+  // Variables of each worker, in addition to those of this process; the first worker is the chief.
   std::vector<std::map<std::string, std::string>> environments;
   std::vector<std::string> names;  // "worker 1 (127.0.0.1:5000)"
   std::vector<std::string> logs;   // a file for each worker's output; empty: none
   bool append_to_logs = false;
+  bool is_lockstep = false;                // the program is this one, whose exit statuses are known
   std::chrono::milliseconds grace{10000};  // between a worker's failure and the end of the others
 };
 
 struct JobEnd {
   int status = 0;  // of the first worker that failed or ended by the stop signal; 128 + n for one killed by signal n
+  // A worker of this program exited because of its arguments or files, and none was killed: a restart cannot help.
+  bool permanent = false;
   int stop_signal = 0;         // the signal that this process was sent and has passed on; 0: none
   bool stopped_twice = false;  // a second one came, and those that still ran were killed
 };

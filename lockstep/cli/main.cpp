@@ -19,6 +19,7 @@
 #include "lockstep/cli/command_table_internal.h"
 #include "lockstep/cli/engine_loader_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -29,7 +30,7 @@ const Command* find_command(const std::vector<Command>& commands, const std::str
   }
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.name);
-  throw_invalid_argument(fmt::format("unknown command '{}'{}; see lockstep --help", name, did_you_mean(name, names)));
+  throw_usage(fmt::format("unknown command '{}'{}; see lockstep --help", name, did_you_mean(name, names)));
 }
 
 bool asks_for_help(const std::vector<std::string>& given) {
@@ -54,7 +55,7 @@ void restart_after(const Error& error, const Command& command, const Arguments& 
                    const std::vector<std::string>& given) {
   constexpr const char* kCount = "LOCKSTEP_RESTARTS";
   if (command.name != "fit" || (error.code() != Code::kUnavailable && error.code() != Code::kDeadlineExceeded)) return;
-  const std::int64_t allowed = arguments.maybe_integer("--restarts", 0).value_or(0);
+  const std::int64_t allowed = arguments.maybe_integer("--restarts").value_or(0);
   const char* const text = std::getenv(kCount);
   const long done = text ? std::strtol(text, nullptr, 10) : 0;
   if (done >= allowed) return;
@@ -67,7 +68,23 @@ void restart_after(const Error& error, const Command& command, const Arguments& 
   for (std::string& word : line) words.push_back(word.data());
   words.push_back(nullptr);
   execv("/proc/self/exe", words.data());
-  report(fmt::format("cannot start again: {}", std::strerror(errno)));
+  report(fmt::format("cannot restart: {}", std::strerror(errno)));
+}
+
+// kFailure; a worker that `lockstep launch` started distinguishes errors that a restart cannot remove: they follow from
+// the arguments and the files alone.
+int failure_status(Code code) {
+  if (!std::getenv(kLaunchedVariable)) return kFailure;
+  switch (code) {
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+    case Code::kPermissionDenied:
+    case Code::kFailedPrecondition:
+    case Code::kUnimplemented:
+    case Code::kDataLoss: return kPermanentFailure;
+    default: return kFailure;
+  }
 }
 
 int run(std::vector<std::string> given) {
@@ -86,19 +103,12 @@ int run(std::vector<std::string> given) {
     fmt::print("lockstep {}\n", LOCKSTEP_VERSION);
     return 0;
   }
-  const Command* command = nullptr;
-  Arguments arguments;
-  try {
-    command = find_command(commands, name == "help" ? given.front() : name);
-    if (name == "help" || asks_for_help(own_words(*command, given))) {
-      fmt::print("{}", command_help(*command));
-      return 0;
-    }
-    arguments = parse_arguments(*command, given);
-  } catch (const Error& e) {
-    report(e.message());
-    return kUsage;
+  const Command* const command = find_command(commands, name == "help" ? given.front() : name);
+  if (name == "help" || asks_for_help(own_words(*command, given))) {
+    fmt::print("{}", command_help(*command));
+    return 0;
   }
+  const Arguments arguments = parse_arguments(*command, given);
   if (command->run) return command->run(arguments);
   try {
     return run_in_engine(command->name, arguments);
@@ -124,8 +134,12 @@ int guarded_run(int argc, char** argv) {
       return lockstep::cli::kFailure;
     }
     return code;
+  } catch (const lockstep::cli::UsageError& e) {
+    lockstep::cli::report(e.message());
+    return lockstep::cli::kUsage;
   } catch (const lockstep::Error& e) {
     lockstep::cli::report(e.message());
+    return lockstep::cli::failure_status(e.code());
   } catch (const std::bad_alloc&) {
     lockstep::cli::report("out of memory");
   } catch (const std::exception& e) {

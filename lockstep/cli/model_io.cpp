@@ -1,10 +1,15 @@
 // Models in and out for the commands that compute.
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/saving/keras_export.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/model_io_internal.h"
@@ -14,9 +19,13 @@ namespace {
 
 using formats::Kind;
 
+constexpr std::array<std::string_view, 4> kMetricsOfOutputs = {"accuracy", "acc", "crossentropy", "ce"};
+
+bool is_config(const std::string& text) { return text.starts_with('{') || text.starts_with('['); }
+
 // A name stays a name, JSON becomes a config.
 Json name_or_config(const std::string& text, const char* option) {
-  return text.starts_with('{') || text.starts_with('[') ? parse_json(text, option) : Json(text);
+  return is_config(text) ? parse_json(text, option) : Json(text);
 }
 
 }  // namespace
@@ -42,28 +51,40 @@ keras::Model load_trainable(const std::string& path, bool compile) {
 void apply_compile_overrides(const keras::Model& model, const Arguments& arguments) {
   const auto optimizer = arguments.maybe("--optimizer");
   const auto loss = arguments.maybe("--loss");
-  const auto metrics = arguments.maybe("--metrics");
-  if (!optimizer && !loss && !metrics) return;
-  keras::CompileOptions options = model.compiled() ? model.trainer().compile_options() : keras::CompileOptions{};
-  if (optimizer) {
-    options.optimizer = optimizers::OptimizerArg(name_or_config(*optimizer, "--optimizer"));
-  } else if (model.compiled()) {
-    options.optimizer = model.optimizer();
+  const auto metric_list = arguments.maybe("--metrics");
+  if (!optimizer && !loss && !metric_list) return;
+  std::vector<std::string> given;
+  for (const char* option : {"--optimizer", "--loss", "--metrics"}) {
+    if (arguments.has(option)) given.emplace_back(option);
   }
-  if (loss) options.loss = keras::LossTree::from_config(name_or_config(*loss, "--loss"), "loss");
-  if (metrics) {
-    Json list = Json::array();
-    if (metrics->starts_with('[') || metrics->starts_with('{')) {
-      list = parse_json(*metrics, "--metrics");
-    } else {
-      for (const std::string& name : arguments.list("--metrics")) list.push_back(name);
+  interpret_option(fmt::format("{}", fmt::join(given, ", ")), [&] {
+    keras::CompileOptions options = model.compiled() ? model.trainer().compile_options() : keras::CompileOptions{};
+    if (optimizer) {
+      options.optimizer = optimizers::OptimizerArg(name_or_config(*optimizer, "--optimizer"));
+    } else if (model.compiled()) {
+      options.optimizer = model.optimizer();
     }
-    options.metrics = keras::MetricTree::from_config(list, "metrics");
-  }
-  model.compile(std::move(options));
+    // Names are resolved with the first batch otherwise; "accuracy" and the like depend on the outputs.
+    if (loss && !is_config(*loss)) losses::get(*loss);
+    if (loss) options.loss = keras::LossTree::from_config(name_or_config(*loss, "--loss"), "loss");
+    if (metric_list) {
+      Json list = Json::array();
+      if (is_config(*metric_list)) {
+        list = parse_json(*metric_list, "--metrics");
+      } else {
+        for (const std::string& name : arguments.list("--metrics")) {
+          if (std::ranges::find(kMetricsOfOutputs, name) == kMetricsOfOutputs.end()) metrics::get(name);
+          list.push_back(name);
+        }
+      }
+      options.metrics = keras::MetricTree::from_config(list, "metrics");
+    }
+    model.compile(std::move(options));
+  });
 }
 
 void write_model(const keras::Model& model, const std::string& path, formats::Kind kind) {
+  create_parent_directories(path);
   switch (kind) {
     case Kind::kKeras:
     case Kind::kKerasH5: saving::save_model(model, path); break;

@@ -7,8 +7,8 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -57,22 +57,21 @@ std::string usage(const Command& command) {
 
 [[noreturn]] void unknown_argument(const Command& command, const std::string& argument) {
   if (argument[0] != '-') {
-    throw_invalid_argument(
-        fmt::format("{}: '{}' is one argument too many; usage: {}", command.name, argument, usage(command)));
+    throw_usage(fmt::format("{}: unexpected argument '{}'; usage: {}", command.name, argument, usage(command)));
   }
   std::vector<std::string> known{"--help"};
   for (const OptionRow& row : command.rows) {
     if (!positional(row)) known.push_back(row.name);
   }
   const std::string name = argument.substr(0, argument.find('='));
-  throw_invalid_argument(fmt::format("{}: unknown option {}{}; see lockstep {} --help", command.name, name,
-                                     did_you_mean(name, known), command.name));
+  throw_usage(fmt::format("{}: unknown option {}{}; see lockstep {} --help", command.name, name,
+                          did_you_mean(name, known), command.name));
 }
 
 void check_missing(const Command& command, const Arguments& arguments) {
   for (const OptionRow& row : command.rows) {
     if ((positional(row) || row.required) && !arguments.has(row.name)) {
-      throw_invalid_argument(fmt::format("{}: {} is missing; usage: {}", command.name, spelled(row), usage(command)));
+      throw_usage(fmt::format("{}: {} is missing; usage: {}", command.name, spelled(row), usage(command)));
     }
   }
 }
@@ -88,7 +87,7 @@ std::string command_help(const Command& command) {
     if (!row.default_value.empty()) help += fmt::format(" (default: {})", row.default_value);
     out += fmt::format("  {:<{}}  {}\n", spelled(row), width, wrapped(help, width + 4));
   }
-  out += fmt::format("  {:<{}}  {}\n", "--help", width, "show this and exit");
+  out += fmt::format("  {:<{}}  {}\n", "--help", width, "show this help and exit");
   if (!command.examples.empty()) out += "\nexamples:\n";
   for (const std::string& example : command.examples) out += "  " + example + "\n";
   out += "\nexit codes: 0 success, 1 failure, 2 wrong usage" + command.exit_codes + "\n";
@@ -102,7 +101,7 @@ std::string overview(const std::vector<Command>& commands) {
       "converts\nthe files of Keras and TensorFlow. MODEL is a .keras or .h5 file, a SavedModel folder, or a frozen\n"
       "GraphDef .pb.\n\n";
   for (const Command& command : commands) out += fmt::format("  {:<10}{}\n", command.name, command.summary);
-  return out + "\nlockstep COMMAND --help tells more; lockstep --version tells the version.\n";
+  return out + "\nlockstep COMMAND --help describes a command; lockstep --version prints the version.\n";
 }
 
 std::vector<std::string> own_words(const Command& command, const std::vector<std::string>& given) {
@@ -127,20 +126,20 @@ Arguments parse_arguments(const Command& command, const std::vector<std::string>
   } catch (const CLI::ArgumentMismatch& e) {
     for (const OptionRow& row : command.rows) {  // the last option of the line has no value, or one was given twice
       if (!given.empty() && given.back() == row.name)
-        throw_invalid_argument(fmt::format("{}: {} needs a value", command.name, spelled(row)));
+        throw_usage(fmt::format("{}: {} requires a value", command.name, spelled(row)));
       const auto named = [&](const std::string& word) { return word == row.name || word.starts_with(row.name + "="); };
       const auto times = std::count_if(given.begin(), given.end(), named);
-      if (times > 1)
-        throw_invalid_argument(fmt::format("{}: {} is given {} times; give it once", command.name, row.name, times));
+      if (times > 1) throw_usage(fmt::format("{}: {} is given {} times; give it once", command.name, row.name, times));
     }
-    throw_invalid_argument(fmt::format("{}: {}", command.name, e.what()));
+    throw_usage(fmt::format("{}: {}", command.name, e.what()));
   } catch (const CLI::Error& e) {
-    throw_invalid_argument(fmt::format("{}: {}; see lockstep {} --help", command.name, e.what(), command.name));
+    throw_usage(fmt::format("{}: {}; see lockstep {} --help", command.name, e.what(), command.name));
   }
   if (!app.remaining().empty()) unknown_argument(command, app.remaining().front());
   Arguments arguments;
   for (const OptionRow& row : command.rows) {
     if (options[row.name]->count() > 0) {
+      if (row.check) row.check(command.name + ": " + row.name, values[row.name]);
       arguments.set(row.name, values[row.name]);
     } else if (!row.default_value.empty() && !row.value.empty()) {
       arguments.set(row.name, row.default_value);

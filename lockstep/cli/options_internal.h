@@ -11,13 +11,15 @@ namespace lockstep::cli {
 
 struct OptionRow {
   std::string name;   // "--batch-size", or "MODEL" for a positional argument
-  std::string value;  // "N": what the option takes; empty for a switch
+  std::string value;  // "N": name of the value; empty for a switch
   std::string help;
   std::string default_value;  // shown in the help and given by Arguments::text; empty: none
   bool required = false;
+  // Throws UsageError for a value of another form; null: any text. Runs when the command line is parsed.
+  void (*check)(const std::string& name, const std::string& value) = nullptr;
 };
 
-// What a command line said, by the names of the rows.
+// The values of a command line, by the names of the rows.
 class Arguments {
  public:
   void set(std::string name, std::string value) { values_[std::move(name)] = std::move(value); }
@@ -25,9 +27,9 @@ class Arguments {
   // The value, or the default of the row; empty without either.
   std::string text(const std::string& name) const;
   std::optional<std::string> maybe(const std::string& name) const;
-  // Throw InvalidArgument, naming the option, for what is no number or below `least`.
-  std::int64_t integer(const std::string& name, std::int64_t least) const;
-  std::optional<std::int64_t> maybe_integer(const std::string& name, std::int64_t least) const;
+  // Of an option whose row checks the number.
+  std::int64_t integer(const std::string& name) const;
+  std::optional<std::int64_t> maybe_integer(const std::string& name) const;
   // "a,b,c" as its parts; empty when the option was not given.
   std::vector<std::string> list(const std::string& name) const;
   // The words after "--", for commands that take them.
@@ -45,10 +47,10 @@ struct Command {
   std::string help;             // a paragraph or more
   std::vector<OptionRow> rows;  // positional ones first
   std::vector<std::string> examples;
-  std::string exit_codes;  // what it adds to 0 success, 1 failure, 2 wrong usage
-  // The exit code. Empty: the command computes, and the engine has it.
+  std::string exit_codes;  // in addition to 0 success, 1 failure, 2 wrong usage
+  // Returns the exit status. Null: the command is in the engine.
   int (*run)(const Arguments&) = nullptr;
-  // What stands after "--" in its usage ("COMMAND ..."): words that are not its own; empty: it takes none.
+  // The words after "--" in its usage ("COMMAND ..."); empty if it takes none.
   std::string rest;
 };
 
@@ -60,8 +62,8 @@ std::string overview(const std::vector<Command>& commands);
 // The words before "--", where the command takes others after it; else all.
 std::vector<std::string> own_words(const Command& command, const std::vector<std::string>& given);
 
-// The arguments after the command's name; defaults filled in. Throws InvalidArgument for what the rows do not know,
-// naming the nearest option.
+// The arguments after the command's name, checked by their rows; defaults filled in. Throws UsageError; for an unknown
+// option it names the nearest one.
 Arguments parse_arguments(const Command& command, const std::vector<std::string>& given);
 
 }  // namespace lockstep::cli

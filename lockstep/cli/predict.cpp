@@ -6,6 +6,7 @@
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/saving/saved_model.h"
@@ -25,16 +26,13 @@ Tensor prepared(const Tensor& value, std::optional<double> rescale) {
 }
 
 NamedTensors predict_keras(const Arguments& arguments, const std::string& path) {
-  for (const char* option : {"--outputs"}) {
-    if (arguments.has(option))
-      throw_invalid_argument(fmt::format("{} is for frozen graphs; {} is a Keras model", option, path));
-  }
+  if (arguments.has("--outputs"))
+    throw_usage(fmt::format("predict: --outputs requires a graph; {} is a Keras model", path));
   const keras::Model model = keras::load_model(path, {.compile = false});
   std::vector<std::string> names = input_names(model);
   const NamedTensors arrays = input_arrays(arguments, true);
   if (arrays.empty())
-    throw_invalid_argument(
-        fmt::format("predict: --input X is missing; {} has the inputs {}", path, fmt::join(names, ", ")));
+    throw_usage(fmt::format("predict: --input X is missing; {} has the inputs {}", path, fmt::join(names, ", ")));
   if (names.empty()) {
     for (const auto& [name, value] : arrays) names.push_back(name);
   }
@@ -42,7 +40,7 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
   const keras::Structure result =
       model.predict(input_structure(model, leaves),
-                    {.batch_size = arguments.integer("--batch-size", 1), .verbose = verbosity(arguments)});
+                    {.batch_size = arguments.integer("--batch-size"), .verbose = verbosity(arguments)});
   const std::vector<Tensor> values = result.flatten();
   std::vector<std::string> outputs = output_names(model);
   NamedTensors named;
@@ -109,15 +107,15 @@ NamedTensors predict_saved_model(const Arguments& arguments, const std::string& 
   std::map<std::string, Tensor> inputs;
   if (!names.empty()) {
     if (arrays.empty()) {
-      throw_invalid_argument(fmt::format("predict: --input X is missing; the signature {} of {} takes {}",
-                                         signature.name(), path, fmt::join(names, ", ")));
+      throw_usage(fmt::format("predict: --input X is missing; the signature {} of {} takes {}", signature.name(), path,
+                              fmt::join(names, ", ")));
     }
     const std::vector<Tensor> values = arrange(arrays, names, arguments.text("--input"));
     for (std::size_t i = 0; i < names.size(); ++i) {
       inputs[names[i]] = fitted(prepared(values[i], rescale_of(arguments)), signature.inputs()[i].dtype);
     }
   }
-  const auto outputs = run_signature(signature, inputs, arguments.integer("--batch-size", 1));
+  const auto outputs = run_signature(signature, inputs, arguments.integer("--batch-size"));
   const std::vector<std::string> wanted = arguments.list("--outputs");
   if (wanted.empty()) return {outputs.begin(), outputs.end()};
   NamedTensors named;
@@ -161,9 +159,6 @@ NamedTensors predict_frozen(const Arguments& arguments, const std::string& path)
 int predict(const Arguments& arguments) {
   const formats::Detected found = formats::detect(arguments.text("MODEL"));
   const std::string target = arguments.text("--output");
-  if (!target.ends_with(".npy") && !target.ends_with(".npz")) {
-    throw_invalid_argument(fmt::format("--output {}: outputs are written as .npy or .npz", target));
-  }
   switch (found.kind) {
     case Kind::kKeras:
     case Kind::kKerasH5: write_outputs(target, predict_keras(arguments, found.path)); return 0;

@@ -8,7 +8,10 @@
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/option_values_internal.h"
+#include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/cli/worker_job_internal.h"
 #include "lockstep/collectives/together.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
@@ -20,48 +23,13 @@
 namespace lockstep::cli {
 namespace {
 
-// "0:1.0,1:2.5".
-std::map<std::int64_t, double> class_weights(const Arguments& arguments) {
-  std::map<std::int64_t, double> weights;
-  for (const std::string& item : arguments.list("--class-weight")) {
-    try {
-      const std::size_t colon = item.find(':');
-      if (colon == std::string::npos) throw std::invalid_argument(item);
-      std::size_t used_class = 0;
-      std::size_t used_weight = 0;
-      const std::string label = item.substr(0, colon);
-      const std::string weight = item.substr(colon + 1);
-      const std::int64_t number = std::stoll(label, &used_class);
-      const double value = std::stod(weight, &used_weight);
-      if (used_class != label.size() || used_weight != weight.size()) throw std::invalid_argument(item);
-      weights[number] = value;
-    } catch (const std::logic_error&) {
-      throw_invalid_argument(
-          fmt::format("--class-weight takes CLASS:WEIGHT pairs such as 0:1.0,1:2.5, found '{}'", item));
-    }
-  }
-  return weights;
-}
-
-double fraction(const Arguments& arguments, const std::string& name) {
-  const auto text = arguments.maybe(name);
-  if (!text) return 0;
-  try {
-    std::size_t used = 0;
-    const double value = std::stod(*text, &used);
-    if (used == text->size() && value >= 0 && value < 1) return value;
-  } catch (const std::logic_error&) {
-  }
-  throw_invalid_argument(fmt::format("{} takes a fraction from 0 to 1, found '{}'", name, *text));
-}
-
 std::shared_ptr<train::TrainingCheckpoints> checkpoints(const keras::Model& model, const std::string& directory,
                                                         const distribute::Strategy& strategy,
                                                         const Arguments& arguments) {
   train::TrainingCheckpointsOptions options{.workers = strategy.workers()};
-  if (const auto every = arguments.maybe_integer("--checkpoint-every", 1))
+  if (const auto every = arguments.maybe_integer("--checkpoint-every"))
     options.every_batches = static_cast<int>(*every);
-  if (speaks(arguments))
+  if (prints_output(arguments))
     options.on_resume = [](const std::string& path, const keras::TrainingState& state) {
       if (state.batches() > 0) {
         fmt::print("resumed after batch {} of epoch {} from {}\n", state.batches(), state.epoch() + 1, path);
@@ -78,7 +46,7 @@ void write_history(const keras::History& history, const std::string& path) {
   io::write_atomically(path, dump_json(out) + "\n");
 }
 
-// What --checkpoint-dir would be given next, and by whom.
+// The save plan of the next checkpoint in --checkpoint-dir.
 void print_plan(const keras::Model& model, const std::string& directory, const distribute::Strategy& strategy,
                 const Arguments& arguments) {
   model.trainer().build_optimizer();
@@ -88,14 +56,14 @@ void print_plan(const keras::Model& model, const std::string& directory, const d
   if (const auto latest = train::latest_checkpoint(directory))
     number = std::atoll(latest->c_str() + latest->rfind('-') + 1) + 1;
   const std::string prefix = io::join_path(directory, fmt::format("ckpt-{}", number));
-  const auto asked = arguments.maybe_integer("--workers", 1);
+  const auto asked = arguments.maybe_integer("--workers");
   const std::string plan = !asked && strategy.communicator()
                                ? checkpoint.plan_text(prefix, *strategy.communicator())
                                : checkpoint.plan_text(prefix, static_cast<int>(asked.value_or(1)));
-  if (speaks(arguments)) fmt::print("{}", plan);
+  if (prints_output(arguments)) fmt::print("{}", plan);
 }
 
-// The kinds of everything that is to be written, found out before the work begins.
+// The outputs and their formats, checked before the work begins.
 struct Targets {
   std::optional<std::string> save;
   formats::Kind save_kind = formats::Kind::kKeras;
@@ -109,19 +77,23 @@ Targets targets_of(const Arguments& arguments) {
   if (targets.save) {
     targets.save_kind = target_kind(*targets.save, std::nullopt);
     if (targets.save_kind == formats::Kind::kSafetensors) {
-      throw_invalid_argument(fmt::format(
-          "--save {}: a model is saved as .keras, .h5, .weights.h5, .ckpt or a SavedModel folder", *targets.save));
-    }
-  }
-  for (const auto& path : {targets.save, targets.saved_model, targets.history}) {
-    if (path && !io::is_directory(io::posix_file_system(), io::parent_directory(*path))) {
-      throw_not_found(fmt::format("{}: its folder is not there; make it first", *path));
+      throw_usage(fmt::format(
+          "--save: {} is not a model's path; expected .keras, .h5, .weights.h5, .ckpt or a SavedModel folder",
+          *targets.save));
     }
   }
   return targets;
 }
 
-// Of several workers the chief writes, and all learn how it went.
+// Before the work begins, so that a path that cannot be written costs no training. Of several workers the chief writes.
+void create_target_directories(const Targets& targets, const Arguments& arguments) {
+  if (!prints_output(arguments)) return;
+  for (const auto& path : {targets.save, targets.saved_model, targets.history}) {
+    if (path) create_parent_directories(*path);
+  }
+}
+
+// Of several workers the chief writes, and all get its error.
 void write_targets(const distribute::Strategy& strategy, const Targets& targets, const keras::Model& model,
                    const keras::History& history) {
   const auto write = [&](const std::optional<std::string>& path, const std::function<void(const std::string&)>& how) {
@@ -136,8 +108,8 @@ void write_targets(const distribute::Strategy& strategy, const Targets& targets,
   write(targets.history, [&](const std::string& path) { write_history(history, path); });
 }
 
-// What the person finds where.
-void tell_targets(const Targets& targets, const std::optional<std::string>& checkpoints) {
+// The paths that were written.
+void report_outputs(const Targets& targets, const std::optional<std::string>& checkpoints) {
   if (targets.save) fmt::print("saved {} ({})\n", *targets.save, formats::kind_name(targets.save_kind));
   if (targets.saved_model)
     fmt::print("saved {} ({})\n", *targets.saved_model, formats::kind_name(formats::Kind::kSavedModel));
@@ -147,22 +119,20 @@ void tell_targets(const Targets& targets, const std::optional<std::string>& chec
     fmt::print("checkpoints in {}, the newest is {}\n", *checkpoints, *latest);
 }
 
-// Options that mean nothing without --checkpoint-dir.
+// Options that require others.
 void require_directory(const Arguments& arguments) {
   if (arguments.has("--checkpoint-dir")) {
     if (arguments.has("--workers") && !arguments.has("--dry-run")) {
-      throw_invalid_argument(
-          "--workers says for how many workers --dry-run plans; without it start them with lockstep launch");
+      throw_usage("--workers requires --dry-run; to start workers use lockstep launch");
     }
     return;
   }
   for (const char* name : {"--checkpoint-every", "--dry-run", "--workers", "--restarts"}) {
-    if (arguments.has(name))
-      throw_invalid_argument(fmt::format("{} is about --checkpoint-dir, which is missing", name));
+    if (arguments.has(name)) throw_usage(fmt::format("{} requires --checkpoint-dir", name));
   }
 }
 
-// An evaluator must not train beside the job, nor write where the chief does.
+// An evaluator must not train, nor write where the chief writes.
 void require_training_task(const distribute::Strategy& strategy) {
   const auto* const workers = dynamic_cast<const distribute::MultiWorkerMirroredStrategy*>(&strategy);
   if (!workers || workers->cluster_resolver().task_type() != "evaluator") return;
@@ -190,8 +160,8 @@ void stop_in_order_on_signals() {
   }
 }
 
-int tell_stopped(const Arguments& arguments, const std::string& directory) {
-  if (speaks(arguments)) {
+int report_preempted(const Arguments& arguments, const std::string& directory) {
+  if (prints_output(arguments)) {
     fmt::print(stderr, "lockstep: stopped by SIG{}; all is saved in {}, and the same command goes on from there\n",
                sigabbrev_np(stop_signal), directory);
   }
@@ -202,8 +172,9 @@ int tell_stopped(const Arguments& arguments, const std::string& directory) {
 
 int fit(const Arguments& arguments) {
   const Targets targets = targets_of(arguments);
-  const int epochs = static_cast<int>(arguments.integer("--epochs", 0));
-  if (const auto seed = arguments.maybe_integer("--seed", 0)) random::set_random_seed(*seed);
+  require_directory(arguments);
+  const int epochs = static_cast<int>(arguments.integer("--epochs"));
+  if (const auto seed = arguments.maybe_integer("--seed")) random::set_random_seed(*seed);
   const auto strategy = strategy_of(arguments);
   require_training_task(*strategy);
   auto scope = strategy->scope();
@@ -214,7 +185,6 @@ int fit(const Arguments& arguments) {
         "{} is not compiled: give --optimizer and --loss, or compile it before saving", arguments.text("MODEL")));
   }
   const auto directory = arguments.maybe("--checkpoint-dir");
-  require_directory(arguments);
   if (arguments.has("--dry-run")) {
     print_plan(model, *directory, *strategy, arguments);
     return 0;
@@ -223,18 +193,21 @@ int fit(const Arguments& arguments) {
   const Examples data = read_examples(arguments.text("--data"), model, false, rescale);
   require_same_job(*strategy, arguments, model, data);
   keras::FitOptions options;
-  options.batch_size = arguments.integer("--batch-size", 1);
+  options.batch_size = arguments.integer("--batch-size");
   options.epochs = epochs;
   options.verbose = verbosity(arguments);
   options.shuffle = !arguments.has("--no-shuffle");
-  options.class_weight = class_weights(arguments);
+  if (const auto weights = arguments.maybe("--class-weight"))
+    options.class_weight = parse_class_weights("--class-weight", *weights);
   options.sample_weight = data.sample_weight;
-  options.validation_split = fraction(arguments, "--validation-split");
-  options.steps_per_epoch = arguments.maybe_integer("--steps-per-epoch", 1);
+  if (const auto split = arguments.maybe("--validation-split"))
+    options.validation_split = parse_fraction("--validation-split", *split);
+  options.steps_per_epoch = arguments.maybe_integer("--steps-per-epoch");
   if (const auto validation = arguments.maybe("--validation-data")) {
     const Examples held = read_examples(*validation, model, true, rescale);
     options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};
   }
+  create_target_directories(targets, arguments);
   if (directory) {
     options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
     stop_in_order_on_signals();
@@ -242,9 +215,9 @@ int fit(const Arguments& arguments) {
   keras::History untrained;
   std::shared_ptr<keras::History> history;
   if (epochs > 0) history = model.fit(data.x, data.y, options);
-  if (directory && model.trainer().preempted()) return tell_stopped(arguments, *directory);
+  if (directory && model.trainer().preempted()) return report_preempted(arguments, *directory);
   write_targets(*strategy, targets, model, history ? *history : untrained);
-  if (speaks(arguments)) tell_targets(targets, directory);
+  if (prints_output(arguments)) report_outputs(targets, directory);
   return 0;
 }
 
@@ -274,13 +247,13 @@ void print_evaluated(const std::string& path, const keras::Results& results, boo
   std::fflush(stdout);
 }
 
-// tf-keras's SidecarEvaluator: the newest checkpoint whenever there is another. One that goes while it is read was too
-// old.
+// tf-keras's SidecarEvaluator: evaluates the newest checkpoint whenever it changes. A checkpoint that is removed while
+// it is read was too old.
 void evaluate_checkpoints(const keras::Model& model, const std::string& directory, const Arguments& arguments,
                           const std::function<keras::Results()>& evaluated) {
   constexpr std::chrono::milliseconds kPoll{200};
   constexpr int kMostFailures = 25;
-  const auto most = arguments.maybe_integer("--evaluations", 1);
+  const auto most = arguments.maybe_integer("--evaluations");
   const train::Checkpoint checkpoint({{"model", model}});
   std::string last;
   int failures = 0;
@@ -307,6 +280,8 @@ void evaluate_checkpoints(const keras::Model& model, const std::string& director
 }  // namespace
 
 int evaluate(const Arguments& arguments) {
+  if (arguments.has("--evaluations") && !arguments.has("--checkpoint-dir"))
+    throw_usage("--evaluations requires --checkpoint-dir");
   const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);
@@ -318,7 +293,7 @@ int evaluate(const Arguments& arguments) {
   require_same_job(*strategy, arguments, model, data);
   const auto evaluated = [&] {
     return model.evaluate(data.x, data.y,
-                          {.batch_size = arguments.integer("--batch-size", 1),
+                          {.batch_size = arguments.integer("--batch-size"),
                            .verbose = arguments.has("--json") ? 0 : verbosity(arguments),
                            .sample_weight = data.sample_weight});
   };
@@ -326,10 +301,8 @@ int evaluate(const Arguments& arguments) {
     evaluate_checkpoints(model, *directory, arguments, evaluated);
     return 0;
   }
-  if (arguments.has("--evaluations"))
-    throw_invalid_argument("--evaluations is about --checkpoint-dir, which is missing");
   const keras::Results results = evaluated();
-  if (!speaks(arguments)) return 0;
+  if (!prints_output(arguments)) return 0;
   if (arguments.has("--json")) {
     fmt::print("{}\n", dump_json(json_of(results)));
   } else {

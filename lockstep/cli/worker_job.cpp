@@ -1,10 +1,10 @@
 #include "lockstep/cli/worker_job_internal.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cli/option_values_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/distribute/strategy_spec_internal.h"
 #include "lockstep/io/checksum_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -12,7 +12,7 @@
 namespace lockstep::cli {
 namespace {
 
-// Outlives the strategy while an error travels up.
+// Outlives the strategy while an exception propagates.
 collectives::CommunicatorPtr& job() {
   static collectives::CommunicatorPtr instance;
   return instance;
@@ -20,13 +20,7 @@ collectives::CommunicatorPtr& job() {
 
 std::optional<double> seconds(const Arguments& arguments, const std::string& name) {
   const auto text = arguments.maybe(name);
-  if (!text) return std::nullopt;
-  double value = 0;
-  const auto parsed = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (parsed.ec != std::errc() || parsed.ptr != text->data() + text->size() || !(value > 0)) {
-    throw_invalid_argument(fmt::format("{} takes a number of seconds greater than 0, found '{}'", name, *text));
-  }
-  return value;
+  return text ? std::optional(parse_seconds(name, *text)) : std::nullopt;
 }
 
 std::string digest(const Tensor& tensor, std::uint32_t start) {
@@ -50,10 +44,8 @@ std::string text_digest(const std::string& text) {
 }
 
 collectives::Compression compression_of(const std::string& text) {
-  if (text == "none") return collectives::Compression::kNone;
   if (text == "float16") return collectives::Compression::kFloat16;
-  if (text == "bfloat16") return collectives::Compression::kBFloat16;
-  throw_invalid_argument(fmt::format("--compression takes none, float16 or bfloat16, found '{}'", text));
+  return text == "bfloat16" ? collectives::Compression::kBFloat16 : collectives::Compression::kNone;
 }
 
 }  // namespace
@@ -63,18 +55,17 @@ std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
   communication.timeout_seconds = seconds(arguments, "--timeout");
   communication.startup_timeout_seconds =
       seconds(arguments, "--startup-timeout").value_or(communication.startup_timeout_seconds);
-  const std::string implementation = arguments.text("--communication");
-  if (implementation != "auto" && implementation != "ring") {
-    throw_invalid_argument(fmt::format("--communication takes auto or ring, found '{}'", implementation));
-  }
-  if (implementation == "ring") communication.implementation = distribute::CommunicationImplementation::kRing;
+  if (arguments.text("--communication") == "ring")
+    communication.implementation = distribute::CommunicationImplementation::kRing;
   if (arguments.has("--compression")) communication.compression = compression_of(arguments.text("--compression"));
-  auto strategy = distribute::parse_strategy(arguments.text("--strategy"), communication);
+  const auto spec =
+      interpret_option("--strategy", [&] { return distribute::parse_strategy_spec(arguments.text("--strategy")); });
+  auto strategy = distribute::make_strategy(spec, communication);
   job() = strategy->workers();
   return strategy;
 }
 
-void tell_other_workers(const std::string& message) noexcept {
+void abort_peers(const std::string& message) noexcept {
   if (job()) job()->fail(message);
 }
 

@@ -11,15 +11,15 @@
 
 namespace lockstep::cli {
 
-// The strategy of --strategy, with the times of --timeout and --startup-timeout. When the command then fails on this
-// worker, the others are told why.
+// The strategy of --strategy, with the times of --timeout and --startup-timeout. If the command fails on this
+// worker, abort_peers reports the error to the others.
 std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments);
-// Called with the message of the error by which a command ends.
-void tell_other_workers(const std::string& message) noexcept;
+// Aborts the job on all workers with the error message of this one.
+void abort_peers(const std::string& message) noexcept;
 // Called when a command has ended: leaves the job.
 void leave_job() noexcept;
 
-// Throws InvalidArgument on every worker, naming what differs, unless all have the same model with the same weights,
+// Throws InvalidArgument on every worker, naming the difference, unless all have the same model with the same weights,
 // the same data and the same options.
 void require_same_job(const distribute::Strategy& strategy, const Arguments& arguments, const keras::Model& model,
                       const Examples& data);

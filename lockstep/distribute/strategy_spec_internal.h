@@ -3,14 +3,27 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/distribute/strategy.h"
 
 namespace lockstep::distribute {
 
-// Makes the strategy of a command-line SPEC: "default", "one_device:cpu", "mirrored:N", "multi_worker" or
-// "multi_worker:N" (N replicas on each worker). Throws InvalidArgument for anything else.
-std::unique_ptr<Strategy> parse_strategy(const std::string& spec, const CommunicationOptions& communication = {});
+// "default", "one_device:cpu", "mirrored:N", "multi_worker" or "multi_worker:N" (N replicas on each worker).
+struct StrategySpec {
+  enum class Kind { kDefault, kOneDevice, kMirrored, kMultiWorker };
+  Kind kind = Kind::kDefault;
+  std::vector<std::string> devices;  // canonical
+};
+
+// Throws InvalidArgument for a text of another form, NotFound for a device that this build does not have.
+StrategySpec parse_strategy_spec(const std::string& spec);
+std::unique_ptr<Strategy> make_strategy(const StrategySpec& spec, const CommunicationOptions& communication = {});
+
+inline std::unique_ptr<Strategy> parse_strategy(const std::string& spec,
+                                                const CommunicationOptions& communication = {}) {
+  return make_strategy(parse_strategy_spec(spec), communication);
+}
 
 }  // namespace lockstep::distribute

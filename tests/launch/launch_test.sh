@@ -110,6 +110,25 @@ wait_for "$RECORD/signals-1"
 status=0
 grep -q term "$RECORD/signals-1" || fail 'a worker outlived its launcher'
 
+run new_folders -n 2 --log-dir "$scratch/not/there/yet" -- "$worker"
+expect_status 0 'a log folder that does not exist'
+grep -q '^out 1' "$scratch/not/there/yet/worker-1.log" || fail 'the log was not written'
+
+# Errors that a restart cannot remove end the job: wrong usage, and files that are missing.
+mkdir "$scratch/run"
+run usage -n 2 --restarts 2 -- fit "$scratch/none.keras" --data d.npz --checkpoint-dir "$scratch/run" --bogus
+expect_status 2 'an unknown option of fit'
+run value -n 2 --restarts 2 -- fit "$scratch/none.keras" --data d.npz --checkpoint-dir "$scratch/run" --epochs x
+expect_status 2 'a wrong value of an option of fit'
+run missing -n 2 --restarts 2 -- fit "$scratch/none.keras" --data d.npz --checkpoint-dir "$scratch/run"
+expect_status 1 'a missing model'
+for name in usage value missing; do
+  RECORD=$scratch/$name
+  grep -q 'starting all workers again' "$RECORD/err" && fail "$name: started again"
+  expect_err 'not restarted, because the same error would occur again'
+done
+
+touch "$scratch/file"
 # refused <status> <pattern> <launch arguments>
 refused() {
   wanted=$1 pattern=$2
@@ -119,19 +138,19 @@ refused() {
   expect_err "$pattern"
   [ "$(wc -l <"$RECORD/err")" = 1 ] || fail "launch $*: not one line"
 }
-refused 1 '-n must be at least 1, found 0' -n 0 -- "$worker"
-refused 1 "-n takes a whole number, found 'x'" -n x -- "$worker"
-refused 1 '-n 5000 is too many' -n 5000 -- "$worker"
+refused 2 "-n requires a whole number from 1 to 1024, found '0'" -n 0 -- "$worker"
+refused 2 "-n requires a whole number from 1 to 1024, found 'x'" -n x -- "$worker"
+refused 2 "found '5000'" -n 5000 -- "$worker"
 refused 2 '-n N is missing' -- "$worker"
-refused 1 'would pass 65535' -n 2 --port 65535 -- "$worker"
-refused 1 '--port 70000' -n 2 --port 70000 -- "$worker"
-refused 1 'nothing to start' -n 2
-refused 1 "did you mean 'fit'" -n 2 -- ft model.keras
+refused 2 'would pass 65535' -n 2 --port 65535 -- "$worker"
+refused 2 "--port requires a whole number from 1 to 65535, found '70000'" -n 2 --port 70000 -- "$worker"
+refused 2 'no command' -n 2
+refused 2 "did you mean 'fit'" -n 2 -- ft model.keras
 refused 1 './nope cannot be started: No such file' -n 2 -- ./nope
-refused 1 'with --strategy mirrored:2' -n 2 -- fit m.keras --strategy mirrored:2
-refused 1 'with --strategy mirrored:2' -n 2 -- fit m.keras --strategy=mirrored:2
-refused 1 'give fit a --checkpoint-dir' -n 2 --restarts 1 -- fit m.keras
-refused 1 'log-dir cannot be made' -n 2 --log-dir "$scratch/no/such" -- "$worker"
+refused 2 'with --strategy mirrored:2' -n 2 -- fit m.keras --strategy mirrored:2
+refused 2 'with --strategy mirrored:2' -n 2 -- fit m.keras --strategy=mirrored:2
+refused 2 '--restarts requires fit --checkpoint-dir' -n 2 --restarts 1 -- fit m.keras
+refused 1 "$scratch/file" -n 2 --log-dir "$scratch/file/logs" -- "$worker"
 
 # Ports: as asked for, and named when one is taken.
 port=$(sed 's/.*127.0.0.1:\([0-9]*\)"\].*/\1/' "$scratch/places/config-0")

@@ -1,0 +1,104 @@
+#include "lockstep/cli/option_values_internal.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
+
+namespace lockstep::cli {
+namespace {
+
+template <typename T>
+std::optional<T> parse_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void throw_expected(const std::string& option, const std::string& expected, const std::string& found) {
+  throw_usage(fmt::format("{} requires {}, found '{}'", option, expected, found));
+}
+
+void check_choice(const std::string& option, const std::string& text, const std::vector<std::string>& choices) {
+  if (std::ranges::find(choices, text) != choices.end()) return;
+  throw_usage(fmt::format("{} requires one of {}, found '{}'{}", option, fmt::join(choices, ", "), text,
+                          did_you_mean(text, choices)));
+}
+
+}  // namespace
+
+std::int64_t parse_integer(const std::string& option, const std::string& text, std::int64_t least, std::int64_t most) {
+  const auto value = parse_number<std::int64_t>(text);
+  if (value && *value >= least && *value <= most) return *value;
+  const bool bounded = most != std::numeric_limits<std::int64_t>::max();
+  throw_expected(option,
+                 bounded ? fmt::format("a whole number from {} to {}", least, most)
+                         : fmt::format("a whole number of at least {}", least),
+                 text);
+}
+
+double parse_seconds(const std::string& option, const std::string& text) {
+  const auto value = parse_number<double>(text);
+  if (!value || !(*value > 0)) throw_expected(option, "a number of seconds greater than 0", text);
+  return *value;
+}
+
+double parse_fraction(const std::string& option, const std::string& text) {
+  const auto value = parse_number<double>(text);
+  if (!value || !(*value >= 0 && *value < 1)) throw_expected(option, "a fraction of at least 0 and less than 1", text);
+  return *value;
+}
+
+double parse_factor(const std::string& option, const std::string& text) {
+  const std::string_view all = text;
+  const std::size_t slash = all.find('/');
+  const auto numerator = parse_number<double>(all.substr(0, slash));
+  const auto denominator =
+      slash == std::string_view::npos ? std::optional(1.0) : parse_number<double>(all.substr(slash + 1));
+  if (!numerator || !denominator || *denominator == 0)
+    throw_expected(option, "a number or a fraction such as 1/255", text);
+  return *numerator / *denominator;
+}
+
+std::map<std::int64_t, double> parse_class_weights(const std::string& option, const std::string& text) {
+  std::map<std::int64_t, double> weights;
+  const std::string_view all = text;
+  for (std::size_t begin = 0; begin <= all.size();) {
+    const std::size_t end = std::min(all.find(',', begin), all.size());
+    const std::string_view item = all.substr(begin, end - begin);
+    const std::size_t colon = std::min(item.find(':'), item.size());
+    const auto label = parse_number<std::int64_t>(item.substr(0, colon));
+    const auto weight = parse_number<double>(item.substr(std::min(colon + 1, item.size())));
+    if (!label || !weight) throw_expected(option, "CLASS:WEIGHT pairs such as 0:1.0,1:2.5", text);
+    weights[*label] = *weight;
+    begin = end + 1;
+  }
+  return weights;
+}
+
+void check_seconds(const std::string& option, const std::string& text) { parse_seconds(option, text); }
+void check_fraction(const std::string& option, const std::string& text) { parse_fraction(option, text); }
+void check_factor(const std::string& option, const std::string& text) { parse_factor(option, text); }
+void check_class_weights(const std::string& option, const std::string& text) { parse_class_weights(option, text); }
+
+void check_communication(const std::string& option, const std::string& text) {
+  check_choice(option, text, {"auto", "ring"});
+}
+
+void check_compression(const std::string& option, const std::string& text) {
+  check_choice(option, text, {"none", "float16", "bfloat16"});
+}
+
+void check_arrays_path(const std::string& option, const std::string& text) {
+  if (!text.ends_with(".npy") && !text.ends_with(".npz"))
+    throw_expected(option, "a path that ends in .npy or .npz", text);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,37 @@
+// Values of options: parsed when the command line is read, so that a wrong one ends the tool before any work begins.
+// All functions throw UsageError, which names the option, the value found and the expected form.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+
+namespace lockstep::cli {
+
+std::int64_t parse_integer(const std::string& option, const std::string& text, std::int64_t least, std::int64_t most);
+// Greater than 0.
+double parse_seconds(const std::string& option, const std::string& text);
+// At least 0, less than 1.
+double parse_fraction(const std::string& option, const std::string& text);
+// "0.5" or "1/255".
+double parse_factor(const std::string& option, const std::string& text);
+// "0:1.0,1:2.5".
+std::map<std::int64_t, double> parse_class_weights(const std::string& option, const std::string& text);
+
+// Checks for the rows of the command table.
+constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
+template <std::int64_t kLeast, std::int64_t kMost = std::numeric_limits<std::int64_t>::max()>
+void check_integer(const std::string& option, const std::string& text) {
+  parse_integer(option, text, kLeast, kMost);
+}
+void check_seconds(const std::string& option, const std::string& text);
+void check_fraction(const std::string& option, const std::string& text);
+void check_factor(const std::string& option, const std::string& text);
+void check_class_weights(const std::string& option, const std::string& text);
+void check_communication(const std::string& option, const std::string& text);
+void check_compression(const std::string& option, const std::string& text);
+// A .npy or .npz file to write.
+void check_arrays_path(const std::string& option, const std::string& text);
+
+}  // namespace lockstep::cli
