@@ -162,19 +162,10 @@ class Dataflow {
     } else if (op == "LoopCond") {
       emit(item.node, item.inputs, frame, item.iteration);
     } else {
-      emit(item.node, run_named(step, item.inputs), frame, item.iteration);
+      emit(item.node, run_step(step, item.inputs, context_, plan_.what_), frame, item.iteration);
     }
     if (const auto iteration = frame.iterations.find(item.iteration); iteration != frame.iterations.end()) {
       --iteration->second.pending;
-    }
-  }
-
-  Tensors run_named(const Step& step, const Tensors& inputs) {
-    try {
-      return run_step(step, inputs, context_);
-    } catch (const Error& error) {
-      if (error.message().find("[node ") != std::string::npos) throw;
-      throw_error(error.code(), fmt::format("{} [node '{}' of {}]", error.message(), step.node->name, plan_.what_));
     }
   }
 

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/table_internal.h"
 
 namespace lockstep::graph {
@@ -41,7 +42,7 @@ Output Graph::parse_output(std::string_view text) const {
   if (const std::size_t colon = text.rfind(':'); colon != std::string_view::npos) {
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, output.output);
-    if (error != std::errc() || rest != end || output.output < 0) {
+    if (error != std::errc() || rest != end || output.output < 0 || output.output >= ops::kMaxListLength) {
       throw_invalid_argument(fmt::format("graph: '{}' is no tensor name; expected \"node\" or \"node:number\"", text));
     }
     name = text.substr(0, colon);

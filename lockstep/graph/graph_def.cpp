@@ -10,6 +10,7 @@
 #include "lockstep/graph/attr_proto_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/table_internal.h"
 
 namespace lockstep::graph {
@@ -27,23 +28,11 @@ const ops::Signature* signature_of(const std::string& op) {
 
 // How many tensors an output argument stands for.
 int width_of(const ops::ArgDef& arg, const ops::Signature& signature, const ops::Attrs& attrs, std::string_view what) {
-  const auto find = [&](const std::string& name) -> const ops::Attr& {
-    if (const ops::Attr* attr = attrs.find(name)) return *attr;
-    const ops::AttrDef* def = signature.find_attr(name);
-    if (def && def->default_value) return *def->default_value;
-    throw_invalid_argument(fmt::format("{}: attribute '{}' of {} is missing", what, name, signature.name));
-  };
-  if (!arg.type_list_attr.empty()) {
-    const auto* types = std::get_if<std::vector<DType>>(&find(arg.type_list_attr));
-    return types ? static_cast<int>(types->size()) : 0;
+  try {
+    return static_cast<int>(ops::list_length(signature, arg, attrs));
+  } catch (const Error& error) {
+    throw_error(error.code(), fmt::format("{}: {}", what, error.message()));
   }
-  if (arg.number_attr.empty()) return 1;
-  const auto* number = std::get_if<std::int64_t>(&find(arg.number_attr));
-  if (!number || *number < 0 || *number > (1 << 20)) {
-    throw_invalid_argument(
-        fmt::format("{}: attribute '{}' of {} is no sensible number", what, arg.number_attr, signature.name));
-  }
-  return static_cast<int>(*number);
 }
 
 // Resolves "arg", "node:out:k" and "^node" of a function's body.
@@ -64,8 +53,8 @@ class BodyNames {
     int number = -1;
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data() + second + 1, end, number);
-    if (error != std::errc() || rest != end || number < 0) {
-      throw_invalid_argument(fmt::format("{}: input '{}' has no output number", what_, text));
+    if (error != std::errc() || rest != end || number < 0 || number >= ops::kMaxListLength) {
+      throw_invalid_argument(fmt::format("{}: input '{}' has no valid output number", what_, text));
     }
     return {id, first_of(found, text.substr(first + 1, second - first - 1)) + number};
   }

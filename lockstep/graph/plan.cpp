@@ -1,6 +1,7 @@
 #include "lockstep/graph/plan_internal.h"
 
 #include <algorithm>
+#include <new>
 #include <queue>
 #include <set>
 #include <utility>
@@ -9,12 +10,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/table_internal.h"
 
 namespace lockstep::graph {
 namespace {
 
-constexpr std::int64_t kMaxOutputs = 1 << 20;
 constexpr int kMaxDepth = 64;  // of functions calling functions
 thread_local int t_depth = 0;
 
@@ -32,29 +33,38 @@ Tensor dereferenced(const Tensor& tensor) {
   return variable ? variable->read() : tensor;
 }
 
+bool is_reference(const Tensor& tensor) { return tensor.dtype() == DType::kResource; }
+
 bool has_resource_inputs(const ops::Signature& signature) {
   return std::any_of(signature.inputs.begin(), signature.inputs.end(), [](const ops::ArgDef& arg) {
     return arg.dtype == DType::kResource || !arg.type_list_attr.empty();
   });
 }
 
-// How many tensors an argument of the signature stands for.
-std::int64_t width_of(const Step& step, const ops::ArgDef& arg) {
-  if (!arg.type_list_attr.empty())
-    return static_cast<std::int64_t>(step.attr<std::vector<DType>>(arg.type_list_attr).size());
-  const std::int64_t width = arg.number_attr.empty() ? 1 : step.attr<std::int64_t>(arg.number_attr);
-  if (width < 0 || width > kMaxOutputs) {
-    throw_invalid_argument(fmt::format("node '{}': '{}' stands for {} tensors", step.node->name, arg.name, width));
+// The half of a call's contract that no run changes: attributes, and the number of inputs and their dtypes.
+void check_once(Step& step, const std::string& what) {
+  const ops::Signature& signature = *step.op->signature;
+  try {
+    ops::check_attrs(signature, step.attrs);
+    step.input_types = ops::input_types(signature, step.attrs);
+    if (step.node->inputs.size() != step.input_types.size()) {
+      throw_invalid_argument(fmt::format("{} takes {} inputs, {} given", signature.name, step.input_types.size(),
+                                         step.node->inputs.size()));
+    }
+  } catch (const Error& error) {
+    throw_error(error.code(), fmt::format("{} [node '{}' of {}]", error.message(), step.node->name, what));
   }
-  return width;
 }
 
-void check_inputs(const Step& step) {
-  std::int64_t expected = 0;
-  for (const ops::ArgDef& arg : step.op->signature->inputs) expected += width_of(step, arg);
-  if (static_cast<std::int64_t>(step.node->inputs.size()) == expected) return;
-  throw_invalid_argument(fmt::format("node '{}' ({}) has {} inputs, expected {}", step.node->name, step.node->op,
-                                     step.node->inputs.size(), expected));
+// The half that each run checks. A special operation reads references to V1 variables itself.
+void check_inputs(const Step& step, const Tensors& inputs) {
+  for (std::size_t i = 0; i < step.input_types.size(); ++i) {
+    const DType found = inputs[i].defined() ? inputs[i].dtype() : DType::kInvalid;
+    if (found == step.input_types[i] || (step.special && found == DType::kResource)) continue;
+    throw_invalid_argument(fmt::format("{}: input {} is {}, expected {}", step.node->op, i,
+                                       found == DType::kInvalid ? "missing" : dtype_name(found),
+                                       dtype_name(step.input_types[i])));
+  }
 }
 
 struct DepthGuard {
@@ -132,10 +142,7 @@ void Plan::build_steps() {
     step.special = find_special(node.op);
     step.op = ops::Table::instance().find(node.op);
     if (step.op) {
-      for (const ops::AttrDef& def : step.op->signature->attrs) {
-        if (def.default_value && !step.attrs.find(def.name)) step.attrs.set(def.name, *def.default_value);
-      }
-      check_inputs(step);
+      check_once(step, what_);
       step.takes_references = !step.special && !has_resource_inputs(*step.op->signature);
     }
     const bool runs = step.special || (step.op && step.op->kernel) || library_.find(node.op) || node.op == "Const" ||
@@ -155,8 +162,8 @@ int Plan::outputs_of(const Node& node) const {
     return function ? static_cast<int>(function->results.size()) : 1;
   }
   const Step& step = steps_[static_cast<std::size_t>(&node - graph_.nodes().data())];
-  std::int64_t count = 0;
-  for (const ops::ArgDef& arg : op->signature->outputs) count += width_of(step, arg);
+  std::size_t count = 0;
+  for (const ops::ArgDef& arg : op->signature->outputs) count += ops::list_length(*op->signature, arg, step.attrs);
   return static_cast<int>(count);
 }
 
@@ -178,7 +185,7 @@ void Plan::number_values() {
   }
   const auto value_of = [&](const Output& output, const std::string& user) {
     const Step& source = steps_[static_cast<std::size_t>(output.node)];
-    if (output.output >= source.num_outputs) {
+    if (output.output < 0 || output.output >= source.num_outputs) {
       throw_invalid_argument(fmt::format("{}: node '{}' has {} outputs; number {} is asked for by '{}'", what_,
                                          graph_.node(output.node).name, source.num_outputs, output.output, user));
     }
@@ -241,20 +248,44 @@ void Plan::find_last_uses() {
   }
 }
 
-Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context) {
-  if (step.special) return step.special(step, inputs, context);
-  if (!step.op) return call_function(step.node->op, inputs, context);
-  if (step.takes_references) {
-    for (const Tensor& input : inputs) {
-      if (input.dtype() != DType::kResource) continue;
-      Tensors values;
-      for (const Tensor& each : inputs) values.push_back(dereferenced(each));
-      return context.recording ? ops::call(step.node->op, values, step.attrs)
-                               : ops::run_kernel(*step.op, values, step.attrs);
-    }
+namespace {
+
+Tensors run_unnamed(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (!step.op && !step.special) return call_function(step.node->op, inputs, context);
+  if (step.takes_references && std::any_of(inputs.begin(), inputs.end(), is_reference)) {
+    Tensors values;
+    for (const Tensor& input : inputs) values.push_back(dereferenced(input));
+    check_inputs(step, values);
+    return context.recording ? ops::call(step.node->op, values, step.attrs)
+                             : ops::run_kernel(*step.op, values, step.attrs);
   }
+  check_inputs(step, inputs);
+  if (step.special) return step.special(step, inputs, context);
   if (context.recording) return ops::call(step.node->op, inputs, step.attrs);
   return ops::run_kernel(*step.op, inputs, step.attrs);
+}
+
+}  // namespace
+
+Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context, const std::string& what) {
+  const auto named = [&](std::string_view message) {
+    return fmt::format("{} [node '{}' of {}]", message, step.node->name, what);
+  };
+  try {
+    Tensors outputs = run_unnamed(step, inputs, context);
+    if (static_cast<int>(outputs.size()) != step.num_outputs) {
+      throw_invalid_argument(
+          fmt::format("{} gave {} outputs, expected {}", step.node->op, outputs.size(), step.num_outputs));
+    }
+    return outputs;
+  } catch (const Error& error) {
+    if (error.message().find("[node ") != std::string::npos) throw;
+    throw_error(error.code(), named(error.message()));
+  } catch (const std::bad_alloc&) {
+    throw_resource_exhausted(named(fmt::format("{}: out of memory", step.node->op)));
+  } catch (const std::exception& error) {
+    throw_internal(named(fmt::format("{}: {}", step.node->op, error.what())));
+  }
 }
 
 Tensors Plan::run(const Tensors& feeds, RunContext& context) const {
@@ -277,17 +308,7 @@ Tensors Plan::run_in_order(const Tensors& feeds, RunContext& context) const {
     const Step& step = steps_[static_cast<std::size_t>(id)];
     inputs.clear();
     for (int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
-    Tensors outputs;
-    try {
-      outputs = run_step(step, inputs, context);
-    } catch (const Error& error) {
-      if (error.message().find("[node ") != std::string::npos) throw;
-      throw_error(error.code(), fmt::format("{} [node '{}' of {}]", error.message(), step.node->name, what_));
-    }
-    if (static_cast<int>(outputs.size()) != step.num_outputs) {
-      throw_internal(
-          fmt::format("{}: {} gave {} outputs, expected {}", what_, step.node->op, outputs.size(), step.num_outputs));
-    }
+    Tensors outputs = run_step(step, inputs, context, what_);
     for (int i = 0; i < step.num_outputs; ++i) {
       values[static_cast<std::size_t>(step.first_output + i)] = std::move(outputs[static_cast<std::size_t>(i)]);
     }

@@ -30,8 +30,9 @@ struct Step {
   ops::Attrs attrs;             // with defaults
   Special special = nullptr;
   bool takes_references = false;
-  std::vector<int> inputs;  // values
-  int first_output = 0;     // value of output 0
+  std::vector<DType> input_types;  // by the signature; empty for a call of a library function
+  std::vector<int> inputs;         // values
+  int first_output = 0;            // value of output 0
   int num_outputs = 0;
   std::vector<int> last_uses;  // values to drop afterwards
 
@@ -42,8 +43,9 @@ struct Step {
 // Runs a function of the library on its arguments.
 Tensors call_function(const std::string& name, const Tensors& inputs, RunContext& context);
 
-// Runs one step on its inputs.
-Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context);
+// Runs one step on its inputs and checks what it gives: as many outputs as the signature declares. Every exception that
+// leaves it is an Error that names the node; `what` names the graph.
+Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context, const std::string& what);
 
 class Plan {
  public:

@@ -296,9 +296,13 @@ Shapes split_v_shape(const Call& call) {
 }
 Tensors split_v(const Call& call) {
   const std::int64_t axis = whole_axis(int_in(call, 2), call.input(0).rank());
+  const Ints sizes = whole_sizes(ints_in(call, 1), call.input(0).dim(static_cast<int>(axis)));
+  if (static_cast<std::int64_t>(sizes.size()) != call.attr<std::int64_t>("num_split"))
+    throw_invalid_argument(
+        fmt::format("{} split sizes are given, num_split is {}", sizes.size(), call.attr<std::int64_t>("num_split")));
   std::int64_t begin = 0;
   Tensors out;
-  for (auto size : whole_sizes(ints_in(call, 1), call.input(0).dim(static_cast<int>(axis)))) {
+  for (auto size : sizes) {
     out.push_back(rearrange(call, 0, [&](const at::Tensor& x) { return x.slice(axis, begin, begin + size); })[0]);
     begin += size;
   }
@@ -359,6 +363,8 @@ Tensors mirror_pad(const Call& call) {
 Shapes tile_shape(const Call& call) {
   Shape x = call.input(0).shape();
   const auto times = known_ints(call, 1);
+  if (times && x.known_rank() && static_cast<int>(times->size()) != x.rank())
+    throw_invalid_argument("multiples must have one entry for each axis");
   for (int i = 0; x.known_rank() && i < x.rank(); ++i)
     x[i] = times ? mul_dims(x[i], (*times)[static_cast<std::size_t>(i)]) : kUnknownDim;
   return {x};
@@ -374,16 +380,12 @@ Tensors tile(const Call& call) {
 }
 Tensors broadcast_to(const Call& call) {
   const Ints shape = ints_in(call, 1);
-  for (auto dim : shape) {
-    if (dim < 0) throw_invalid_argument(fmt::format("a shape must not be negative: {}", dim));
-  }
+  element_count(shape);
   return rearrange(call, 0, [&](const at::Tensor& x) { return x.expand(shape); });
 }
 Tensors fill(const Call& call) {
   const Ints shape = ints_in(call, 0);
-  for (auto dim : shape) {
-    if (dim < 0) throw_invalid_argument(fmt::format("a shape must not be negative: {}", dim));
-  }
+  element_count(shape);
   if (call.input(1).rank() != 0) throw_invalid_argument("the value must be a scalar");
   return rearrange(call, 1, [&](const at::Tensor& x) { return x.expand(shape).contiguous(); });
 }

@@ -1,9 +1,13 @@
 #include "lockstep/ops/call.h"
 
+#include <new>
+#include <stdexcept>
+
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/library_threads_internal.h"
 #include "lockstep/ops/table_internal.h"
 #include "lockstep/tensor/symbol.h"
@@ -45,16 +49,11 @@ void infer_type(const Signature& signature, std::span<const Tensor> inputs, Attr
 std::size_t input_width(const Signature& signature, const ArgDef& arg, const Attrs& attrs, std::size_t given) {
   const auto fixed = [&](const ArgDef& def) -> std::optional<std::size_t> {
     if (!def.number_attr.empty()) {
-      const Attr* number = attrs.find(def.number_attr);
-      if (!number) return std::nullopt;
-      return static_cast<std::size_t>(std::get<std::int64_t>(*number));
+      if (!attrs.find(def.number_attr)) return std::nullopt;
+    } else if (!def.type_list_attr.empty()) {
+      if (!attrs.find(def.type_list_attr)) return std::nullopt;
     }
-    if (!def.type_list_attr.empty()) {
-      const Attr* types = attrs.find(def.type_list_attr);
-      if (!types) return std::nullopt;
-      return std::get<std::vector<DType>>(*types).size();
-    }
-    return 1;
+    return list_length(signature, def, attrs);
   };
   if (auto width = fixed(arg)) return *width;
   std::size_t others = 0;
@@ -73,6 +72,29 @@ std::size_t input_width(const Signature& signature, const ArgDef& arg, const Att
   for (const ArgDef& other : signature.inputs)
     sharing += !arg.number_attr.empty() && other.number_attr == arg.number_attr;
   return given < others ? 0 : (given - others) / std::max<std::size_t>(sharing, 1);
+}
+
+// Runs a kernel or a shape rule; every exception that leaves it is an Error that names the operation.
+template <typename F>
+auto as_errors(const Signature& signature, std::span<const Tensor> inputs, const F& run) {
+  try {
+    return run();
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidArgument || error.message().starts_with(signature.name)) throw;
+    fail(signature, inputs, error.message());
+  } catch (const c10::OutOfMemoryError& error) {
+    throw_resource_exhausted(fmt::format("{}: out of memory: {}", signature.name, first_line(error.msg())));
+  } catch (const c10::Error& error) {
+    fail(signature, inputs, first_line(error.msg()));
+  } catch (const std::bad_alloc&) {
+    throw_resource_exhausted(fmt::format("{}: out of memory (inputs: {})", signature.name, describe_inputs(inputs)));
+  } catch (const std::length_error&) {
+    throw_resource_exhausted(
+        fmt::format("{}: the result is too large (inputs: {})", signature.name, describe_inputs(inputs)));
+  } catch (const std::exception& error) {
+    throw_internal(
+        fmt::format("{}: {} (inputs: {})", signature.name, first_line(error.what()), describe_inputs(inputs)));
+  }
 }
 
 std::int64_t largest_size(std::span<const Tensor> inputs) {
@@ -150,11 +172,7 @@ Attrs complete_attrs(const Signature& signature, std::span<const Tensor> inputs,
     next += width;
   }
   if (next != inputs.size()) fail(signature, inputs, fmt::format("takes {} inputs, {} given", next, inputs.size()));
-  for (const AttrDef& def : signature.attrs) {
-    const Attr* value = attrs.find(def.name);
-    if (!value && !def.default_value) fail(signature, inputs, fmt::format("attribute '{}' is missing", def.name));
-    if (!value) attrs.set(def.name, *def.default_value);
-  }
+  check_attrs(signature, attrs);
   return attrs;
 }
 
@@ -169,17 +187,10 @@ std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inpu
       continue;
     }
     const DType dtype = arg.type_attr.empty() ? arg.dtype : call.attr<DType>(arg.type_attr);
-    const std::int64_t count = arg.number_attr.empty() ? 1 : call.attr<std::int64_t>(arg.number_attr);
-    for (std::int64_t i = 0; i < count; ++i) outputs.push_back({dtype, Shape::unknown_rank()});
+    outputs.insert(outputs.end(), list_length(*op.signature, arg, attrs), {dtype, Shape::unknown_rank()});
   }
   if (op.shape) {
-    std::vector<Shape> shapes;
-    try {
-      shapes = op.shape(call);
-    } catch (const Error& error) {
-      if (error.code() != Code::kInvalidArgument) throw;
-      fail(*op.signature, inputs, error.message());
-    }
+    std::vector<Shape> shapes = as_errors(*op.signature, inputs, [&] { return op.shape(call); });
     for (std::size_t i = 0; i < shapes.size() && i < outputs.size(); ++i) outputs[i].shape = std::move(shapes[i]);
   }
   return outputs;
@@ -187,16 +198,7 @@ std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inpu
 
 Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   const LibraryThreads threads(largest_size(inputs));
-  try {
-    return op.kernel(Call(*op.signature, inputs, attrs));
-  } catch (const Error& error) {
-    if (error.code() != Code::kInvalidArgument || error.message().starts_with(op.signature->name)) throw;
-    fail(*op.signature, inputs, error.message());
-  } catch (const c10::OutOfMemoryError& error) {
-    throw_resource_exhausted(fmt::format("{}: out of memory: {}", op.signature->name, first_line(error.msg())));
-  } catch (const c10::Error& error) {
-    fail(*op.signature, inputs, first_line(error.msg()));
-  }
+  return as_errors(*op.signature, inputs, [&] { return op.kernel(Call(*op.signature, inputs, attrs)); });
 }
 
 Tensors call(std::string_view name, std::span<const Tensor> inputs, Attrs attrs) {

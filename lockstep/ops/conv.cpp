@@ -69,8 +69,8 @@ Ints spatial_part(const Ints& all, bool channels_first, int spatial) {
 }
 
 Ints explicit_part(const Call& call) {
-  const Attr* paddings = call.attrs().find("explicit_paddings");
-  return paddings ? std::get<Ints>(*paddings) : Ints{};
+  const auto* paddings = call.find_attr<Ints>("explicit_paddings");
+  return paddings ? *paddings : Ints{};
 }
 
 // `image` and `kernel` hold the spatial extents only; an unknown one stays unknown.

@@ -147,8 +147,7 @@ Tensors sparse_to_dense(const Call& call) {
   if (values.numel() != indices.size(0))
     throw_invalid_argument(fmt::format("{} values for {} indices", values.numel(), indices.size(0)));
   at::Tensor flat = at::zeros({indices.size(0)}, at::kLong);
-  std::int64_t count = 1;
-  for (const std::int64_t dim : shape) count *= dim;
+  const std::int64_t count = element_count(shape);
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     const at::Tensor at = indices.select(1, static_cast<std::int64_t>(axis));
     for (const std::int64_t i : ints_of(at)) {
@@ -164,11 +163,17 @@ Tensors sparse_to_dense(const Call& call) {
   return one(in(call, 3).expand({count}).clone().index_copy(0, flat, values).reshape(shape));
 }
 
-// One level of rows: how many values each row has.
+// One level of rows: how many values each row has. `rows` is the number of rows, -1 at the outermost level where only
+// the partition itself gives it.
 Ints row_lengths(const at::Tensor& partition, const std::string& type, std::int64_t rows) {
   const Ints numbers = ints_of(partition);
   Ints lengths;
   if (type == "ROW_SPLITS") {
+    if (numbers.empty() || numbers[0] != 0) throw_invalid_argument("row splits must begin with 0");
+    if (rows >= 0 && static_cast<std::int64_t>(numbers.size()) - 1 != rows) {
+      throw_invalid_argument(
+          fmt::format("row splits of {} rows follow a level with {} values", numbers.size() - 1, rows));
+    }
     for (std::size_t i = 1; i < numbers.size(); ++i) {
       if (numbers[i] < numbers[i - 1]) throw_invalid_argument("row splits must not descend");
       lengths.push_back(numbers[i] - numbers[i - 1]);
@@ -176,7 +181,8 @@ Ints row_lengths(const at::Tensor& partition, const std::string& type, std::int6
     return lengths;
   }
   if (type != "VALUE_ROWIDS") throw_invalid_argument(fmt::format("unsupported row partition type '{}'", type));
-  lengths.assign(static_cast<std::size_t>(rows), 0);
+  rows = std::max<std::int64_t>(rows, 0);
+  lengths.assign(static_cast<std::size_t>(element_count({rows})), 0);
   for (const std::int64_t row : numbers) {
     if (row < 0 || row >= rows) throw_invalid_argument(fmt::format("row id {} is not below {}", row, rows));
     ++lengths[static_cast<std::size_t>(row)];
@@ -188,11 +194,15 @@ Ints row_lengths(const at::Tensor& partition, const std::string& type, std::int6
 std::vector<Ints> ragged_levels(const Call& call, int first) {
   const auto& types = call.attr<std::vector<std::string>>("row_partition_types");
   std::vector<Ints> levels;
-  std::int64_t rows = 0;
+  std::int64_t rows = -1;
+  if (static_cast<int>(types.size()) != call.num_inputs() - first) {
+    throw_invalid_argument(fmt::format("{} row partitions have {} types", call.num_inputs() - first, types.size()));
+  }
   for (std::size_t i = 0; i < types.size(); ++i) {
     const at::Tensor& partition = in(call, first + static_cast<int>(i));
     if (types[i] == "FIRST_DIM_SIZE") {
-      rows = partition.item().to<std::int64_t>();
+      rows = int_in(call, first + static_cast<int>(i));
+      if (rows < 0) throw_invalid_argument(fmt::format("a first dimension must not be negative: {}", rows));
       continue;
     }
     levels.push_back(row_lengths(partition, types[i], rows));
@@ -206,6 +216,10 @@ std::vector<Ints> ragged_levels(const Call& call, int first) {
 Tensors ragged_to_dense(const Call& call) {
   const std::vector<Ints> levels = ragged_levels(call, 3);
   const Tensor& values = call.input(1);
+  if (values.rank() == 0) throw_invalid_argument("the values of a ragged tensor must not be a scalar");
+  if (values.dtype() == DType::kString && values.rank() != 1)
+    throw_unimplemented("ragged strings whose values have more than one axis");
+  if (call.input(2).num_elements() < 1) throw_invalid_argument("default_value must not be empty");
   Ints dims = {static_cast<std::int64_t>(levels[0].size())};
   for (const Ints& lengths : levels)
     dims.push_back(lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end()));
@@ -227,8 +241,7 @@ Tensors ragged_to_dense(const Call& call) {
   }
   if (static_cast<std::int64_t>(places.size()) > values.dim(0))
     throw_invalid_argument("the row partitions name more values than there are");
-  std::int64_t count = 1;
-  for (const std::int64_t dim : dims) count *= dim;
+  const std::int64_t count = element_count(dims);
   Ints from, to;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places[i] < 0) continue;

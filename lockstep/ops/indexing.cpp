@@ -176,6 +176,8 @@ Shapes slice_shape(const Call& call) {
   if (!x.known_rank())
     return {size && size->known_rank() ? Shape(Ints(size->dims().size(), kUnknownDim)) : Shape::unknown_rank()};
   Shape out(Ints(x.dims().size(), kUnknownDim));
+  if (begin && static_cast<int>(begin->size()) != x.rank())
+    throw_invalid_argument(fmt::format("begin and size need {} entries", x.rank()));
   if (!size || !size->known_rank() || size->rank() != x.rank()) return {out};
   for (int i = 0; i < x.rank(); ++i) {
     if ((*size)[i] >= 0) {
@@ -297,8 +299,8 @@ at::Tensor flat_rows(const at::Tensor& indices, at::IntArrayRef dims, bool ignor
   return rows;
 }
 bool ignores_bad(const Call& call) {
-  const Attr* policy = call.attrs().find("bad_indices_policy");
-  return policy && std::get<std::string>(*policy) == "IGNORE";
+  const auto* policy = call.find_attr<std::string>("bad_indices_policy");
+  return policy && *policy == "IGNORE";
 }
 
 Shapes gather_nd_shape(const Call& call) {

@@ -14,6 +14,17 @@ std::int64_t int_in(const Call& call, int i) {
   return x.item().to<std::int64_t>();
 }
 
+std::int64_t element_count(const Ints& shape) {
+  constexpr std::int64_t kMaxElements = std::int64_t{1} << 46;
+  std::int64_t count = 1;
+  for (auto dim : shape) {
+    if (dim < 0) throw_invalid_argument(fmt::format("a shape must not be negative: {}", dim));
+    if (dim > kMaxElements || __builtin_mul_overflow(count, dim, &count) || count > kMaxElements)
+      throw_invalid_argument(fmt::format("the shape {} has too many elements", Shape(shape).to_string()));
+  }
+  return count;
+}
+
 std::int64_t whole_axis(std::int64_t axis, std::int64_t rank) {
   const std::int64_t whole = axis < 0 ? axis + rank : axis;
   if (whole < 0 || whole >= rank) throw_invalid_argument(fmt::format("axis {} of a tensor of rank {}", axis, rank));

@@ -29,6 +29,10 @@ inline Ints ints_in(const Call& call, int i) { return ints_of(in(call, i)); }
 // The single number of an integer tensor with one element.
 std::int64_t int_in(const Call& call, int i);
 
+// The number of elements of a tensor that a kernel makes. Throws InvalidArgument for a negative extent, and for more
+// elements than any machine can hold.
+std::int64_t element_count(const Ints& shape);
+
 // axis in [-rank, rank) made non-negative; throws InvalidArgument.
 std::int64_t whole_axis(std::int64_t axis, std::int64_t rank);
 // Distinct whole axes; throws InvalidArgument for repeated ones.

@@ -61,9 +61,9 @@ std::size_t item_index(const Call& call, const Tensor& list, int i) {
 Tensors set_item(const Call& call) {
   const Tensor& list = call.input(0);
   Tensors elements = list.list_elements();
-  const Attr* grow = call.attrs().find("resize_if_index_out_of_bounds");
+  const auto* grow = call.find_attr<bool>("resize_if_index_out_of_bounds");
   const std::int64_t wanted = int_in(call, 1);
-  if (grow && std::get<bool>(*grow) && wanted >= static_cast<std::int64_t>(elements.size()))
+  if (grow && *grow && wanted >= static_cast<std::int64_t>(elements.size()))
     elements.resize(static_cast<std::size_t>(wanted) + 1);
   if (wanted < 0 || wanted >= static_cast<std::int64_t>(elements.size()))
     throw_invalid_argument(fmt::format("index {} of a list with {} items", wanted, elements.size()));

@@ -65,8 +65,8 @@ Tensors batch_matmul(const Call& call) {
   };
   at::Tensor a = call.attr<bool>("adj_x") ? adjoint(in(call, 0)) : in(call, 0);
   at::Tensor b = call.attr<bool>("adj_y") ? adjoint(in(call, 1)) : in(call, 1);
-  if (const Attr* out = call.attrs().find("Tout")) {
-    const auto type = to_scalar_type(std::get<DType>(*out));
+  if (const auto* out = call.find_attr<DType>("Tout")) {
+    const auto type = to_scalar_type(*out);
     return one(any_product(a.to(type), b.to(type)));
   }
   return one(any_product(a, b));

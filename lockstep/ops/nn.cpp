@@ -132,8 +132,8 @@ Tensors batch_norm(const Call& call) {
   const at::Tensor x = type == at::kHalf || type == at::kBFloat16 ? raw.to(at::kFloat) : raw;
   const std::int64_t rank = x.dim(), axis = channel_axis(call, rank);
   const double epsilon = static_cast<double>(call.attr<float>("epsilon"));
-  const Attr* factor_attr = call.attrs().find("exponential_avg_factor");
-  const double factor = factor_attr ? static_cast<double>(std::get<float>(*factor_attr)) : 1.0;
+  const auto* factor_attr = call.find_attr<float>("exponential_avg_factor");
+  const double factor = factor_attr ? static_cast<double>(*factor_attr) : 1.0;
   at::Tensor y, mean, variance, batch_mean, batch_variance, reserve_mean, reserve_variance;
   if (call.attr<bool>("is_training")) {
     const Ints axes = other_axes(axis, rank);
@@ -198,6 +198,7 @@ Shapes depth_space_shape(const Call& call, bool to_space) {
   const std::int64_t b = call.attr<std::int64_t>("block_size");
   if (!x.known_rank()) return {Shape{kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim}};
   if (x.rank() != 4) throw_invalid_argument("the input must have rank 4");
+  if (b < 2) throw_invalid_argument(fmt::format("block_size must be at least 2, it is {}", b));
   if (call.attr<std::string>("data_format") != "NHWC")
     throw_unimplemented(fmt::format("{} with data_format {}", call.name(), call.attr<std::string>("data_format")));
   const auto shrink = [](std::int64_t dim, std::int64_t by) {
@@ -219,13 +220,28 @@ Tensors space_to_depth(const Call& call) {
   const std::int64_t b = call.attr<std::int64_t>("block_size");
   return one(x.reshape({out[0], out[1], b, out[2], b, x.size(3)}).permute({0, 1, 3, 2, 4, 5}).reshape(out));
 }
+// Number of cells of a block. One block size for each axis after the first, two amounts for each block size.
+std::int64_t block_cells(const Ints& block, const Ints& amounts, int rank) {
+  if (static_cast<std::int64_t>(block.size()) >= rank || amounts.size() != 2 * block.size()) {
+    throw_invalid_argument(fmt::format("block_shape with {} and {} paddings or crops do not fit an input of rank {}",
+                                       block.size(), amounts.size() / 2, rank));
+  }
+  std::int64_t cells = 1;
+  for (auto b : block) {
+    if (b < 1 || __builtin_mul_overflow(cells, b, &cells))
+      throw_invalid_argument(fmt::format("invalid block_shape: a block of {} cells", b));
+  }
+  for (auto amount : amounts) {
+    if (amount < 0) throw_invalid_argument(fmt::format("paddings and crops must not be negative: {}", amount));
+  }
+  return cells;
+}
 Shapes batch_space_shape(const Call& call, bool to_batch) {
   Shape x = call.input(0).shape();
   const auto block = known_ints(call, 1), amounts = known_ints(call, 2);
   if (!x.known_rank()) return {x};
   if (!block || !amounts) return {Shape(Ints(x.dims().size(), kUnknownDim))};
-  std::int64_t cells = 1;
-  for (auto b : *block) cells *= b;
+  const std::int64_t cells = block_cells(*block, *amounts, x.rank());
   x[0] = to_batch ? mul_dims(x[0], cells) : (x[0] == kUnknownDim ? x[0] : x[0] / cells);
   for (std::size_t i = 0; i < block->size(); ++i) {
     std::int64_t& dim = x[static_cast<int>(i + 1)];
@@ -264,10 +280,8 @@ Tensors batch_to_space(const Call& call) {
   const Ints block = ints_in(call, 1), crops = ints_in(call, 2);
   const at::Tensor& x = in(call, 0);
   const auto n = static_cast<std::int64_t>(block.size());
-  std::int64_t cells = 1;
-  for (auto b : block) cells *= b;
-  if (cells < 1 || x.size(0) % cells != 0)
-    throw_invalid_argument(fmt::format("batch {} is not divisible by {}", x.size(0), cells));
+  const std::int64_t cells = block_cells(block, crops, static_cast<int>(x.dim()));
+  if (x.size(0) % cells != 0) throw_invalid_argument(fmt::format("batch {} is not divisible by {}", x.size(0), cells));
   Ints shape = block, order = {n}, merged = {x.size(0) / cells};
   for (std::int64_t i = 0; i < x.dim(); ++i) shape.push_back(i == 0 ? x.size(0) / cells : x.size(i));
   for (std::int64_t i = 0; i < n; ++i) {
@@ -278,7 +292,10 @@ Tensors batch_to_space(const Call& call) {
   at::Tensor y = x.reshape(shape).permute(order).reshape(merged);
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t before = crops[static_cast<std::size_t>(2 * i)],
-                       after = crops[static_cast<std::size_t>(2 * i + 1)];
+                       after = crops[static_cast<std::size_t>(2 * i + 1)], extent = y.size(i + 1);
+    if (before > extent || after > extent - before)
+      throw_invalid_argument(
+          fmt::format("crops {} and {} exceed the extent {} of axis {}", before, after, extent, i + 1));
     y = y.slice(i + 1, before, y.size(i + 1) - after);
   }
   return one(y);

@@ -52,7 +52,8 @@ struct ArgDef {
 
 struct AttrDef {
   std::string name;
-  std::string type;  // "type", "int", "float", "bool", "string", "shape", "tensor", "func", "list(…)"
+  std::string type;      // "type", "int", "float", "bool", "string", "shape", "tensor", "func", "list(…)"
+  std::size_t kind = 0;  // the same as index of Attr's alternative
   std::vector<DType> allowed_types;
   std::vector<std::string> allowed_strings;
   std::optional<std::int64_t> minimum;
@@ -86,6 +87,12 @@ class Call {
   // or is of another type. T is one of Attr's alternatives (or int, std::string_view for convenience).
   template <typename T>
   const T& attr(std::string_view name) const;
+
+  // Null for an attribute that this operation does not have, such as one of a later version of it.
+  template <typename T>
+  const T* find_attr(std::string_view name) const {
+    return signature_.find_attr(name) ? &attr<T>(name) : nullptr;
+  }
 
  private:
   const Signature& signature_;

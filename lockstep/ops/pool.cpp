@@ -30,13 +30,12 @@ Window plan_window(const Call& call, const Shape& x) {
   if (size[0] != 1 || strides[0] != 1) throw_unimplemented("pooling over the batch");
   w.channel_size = size[channel], w.channel_stride = strides[channel];
   const std::string& padding = call.attr<std::string>("padding");
-  const Attr* given = call.attrs().find("explicit_paddings");
   const std::size_t start = w.channels_first ? 2 : 1;
   for (std::size_t i = start; i < start + static_cast<std::size_t>(w.spatial); ++i) {
     std::int64_t before = 0, after = 0;
     const std::int64_t in = x[static_cast<int>(i)];
     if (padding == "EXPLICIT") {
-      const Ints& amounts = std::get<Ints>(*given);
+      const Ints& amounts = call.attr<Ints>("explicit_paddings");
       if (amounts.size() != 2 * size.size()) throw_invalid_argument("explicit_paddings must name every axis");
       before = amounts[2 * i], after = amounts[2 * i + 1];
     }

@@ -14,16 +14,6 @@ namespace {
 
 enum class Kind { kUniform, kNormal, kTruncatedNormal, kFullInt };
 
-std::int64_t count_of(const Ints& shape) {
-  std::int64_t count = 1;
-  for (auto dim : shape) {
-    if (dim < 0) throw_invalid_argument(fmt::format("a shape must not be negative: {}", dim));
-    if (dim > 0 && count > (std::int64_t{1} << 46) / dim) throw_invalid_argument("the shape has too many elements");
-    count *= dim;
-  }
-  return count;
-}
-
 // Pieces are whole groups, so any number of threads gives the same numbers.
 template <typename T, typename F>
 void fill_parallel(at::Tensor& out, const F& fill) {
@@ -44,8 +34,11 @@ void fill_kind(at::Tensor& out, const PhiloxState& state, Kind kind) {
 }
 
 at::Tensor draw(const PhiloxState& state, const Ints& shape, DType dtype, Kind kind) {
-  count_of(shape);
+  element_count(shape);
   if (kind == Kind::kFullInt) {
+    if (!is_integer(dtype) || dtype_size(dtype) < 4)
+      throw_invalid_argument(
+          fmt::format("random words of {} are not drawn; use a 32- or 64-bit integer dtype", dtype_name(dtype)));
     at::Tensor out = at::empty(shape, to_scalar_type(dtype));
     if (dtype_size(dtype) == 8) {
       fill_parallel<std::uint64_t>(
@@ -84,14 +77,15 @@ at::Tensor draw_ints(const PhiloxState& state, const Ints& shape, const at::Tens
   const std::int64_t a = low.item().to<std::int64_t>(), b = high.item().to<std::int64_t>();
   if (a >= b) throw_invalid_argument(fmt::format("need minval < maxval, got {} >= {}", a, b));
   const at::ScalarType type = low.scalar_type();
+  if (type != at::kInt && type != at::kLong)
+    throw_invalid_argument(
+        fmt::format("minval and maxval must be int32 or int64, they are {}", dtype_name(from_scalar_type(type))));
   const at::Tensor words = draw(state, shape, from_scalar_type(type), Kind::kFullInt);
   at::Tensor out = at::empty(shape, type);
   if (type == at::kInt) {
     reduce_words<std::uint32_t, std::int32_t>(words, out, static_cast<std::int32_t>(a), static_cast<std::int32_t>(b));
-  } else if (type == at::kLong) {
-    reduce_words<std::uint64_t, std::int64_t>(words, out, a, b);
   } else {
-    throw_unimplemented("random integers of this dtype");
+    reduce_words<std::uint64_t, std::int64_t>(words, out, a, b);
   }
   return out;
 }
@@ -155,7 +149,7 @@ void add_stateless(Table& table, const std::string& suffix, Kind kind) {
 void add_stateful(Table& table, std::string_view name, Kind kind) {
   table.add(name, shape_of_input(0), [kind](const Call& call) {
     const Ints shape = ints_in(call, 0);
-    return one(draw(advance_stateful(call, static_cast<std::uint64_t>(count_of(shape)) * 256), shape,
+    return one(draw(advance_stateful(call, static_cast<std::uint64_t>(element_count(shape)) * 256), shape,
                     call.attr<DType>("dtype"), kind));
   });
 }
@@ -285,8 +279,8 @@ void register_random(Table& table) {
   add_stateful(table, "TruncatedNormal", Kind::kTruncatedNormal);
   table.add("RandomUniformInt", shape_of_input(0), [](const Call& call) {
     const Ints shape = ints_in(call, 0);
-    return one(draw_ints(advance_stateful(call, static_cast<std::uint64_t>(count_of(shape)) * 256), shape, in(call, 1),
-                         in(call, 2)));
+    return one(draw_ints(advance_stateful(call, static_cast<std::uint64_t>(element_count(shape)) * 256), shape,
+                         in(call, 1), in(call, 2)));
   });
   table.add("RandomShuffle", same_shape, shuffle);
   table.add("Multinomial", multinomial_shape, multinomial);

@@ -139,8 +139,8 @@ Tensors top_k(const Call& call) {
   const at::Tensor index = order.slice(-1, 0, k).contiguous();
   const at::Tensor best =
       x.requires_grad() ? x.gather(-1, index) : narrow_to(values.slice(-1, 0, k).contiguous(), x.scalar_type());
-  const Attr* type = call.attrs().find("index_type");
-  return {wrap(best), wrap(index.to(type ? to_scalar_type(std::get<DType>(*type)) : at::kInt))};
+  const auto* type = call.find_attr<DType>("index_type");
+  return {wrap(best), wrap(index.to(type ? to_scalar_type(*type) : at::kInt))};
 }
 
 Tensors in_top_k(const Call& call) {

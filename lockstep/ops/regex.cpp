@@ -242,6 +242,8 @@ class RegexParser {
 
   // The first node of what `t` becomes when it goes on to `next`.
   int emit(int t, int next) {
+    // Empty bodies make no nodes, so the visits are limited as well.
+    if (++visits_ > kMaxNodes) fail("the pattern is too large");
     const Tree& tree = trees_[static_cast<std::size_t>(t)];
     switch (tree.kind) {
       case Tree::kEmpty: return next;
@@ -285,6 +287,7 @@ class RegexParser {
   Regex& regex_;
   std::string_view pattern_;
   std::size_t at_ = 0;
+  std::size_t visits_ = 0;
   bool dot_newline_ = false;
   std::vector<Tree> trees_;
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/table_internal.h"
 
 namespace lockstep::ops {
@@ -136,6 +137,7 @@ AttrDef parse_attr(std::string_view item) {
   std::string_view rest = item.substr(colon + 1);
   const std::size_t type_end = rest.starts_with("list(") ? rest.find(')') + 1 : rest.find_first_of("{>=");
   attr.type = rest.substr(0, type_end);
+  attr.kind = attr_kind(attr.type);
   rest = type_end < rest.size() ? rest.substr(type_end) : "";
   if (rest.starts_with("{")) {
     const std::size_t end = rest.find('}');

@@ -178,6 +178,8 @@ Tensors substr(const Call& call) {
   const Tensor& x = call.input(0);
   const Ints positions = ints_in(call, 1), lengths = ints_in(call, 2);
   const bool characters = call.attr<std::string>("unit") == "UTF8_CHAR", scalar = positions.size() == 1;
+  if (lengths.size() != positions.size())
+    throw_invalid_argument(fmt::format("pos has {} entries, len {}", positions.size(), lengths.size()));
   if (!scalar && positions.size() != x.string_values().size()) throw_unimplemented("Substr that broadcasts");
   Strings out;
   for (std::size_t i = 0; i < x.string_values().size(); ++i) {
@@ -187,7 +189,7 @@ Tensors substr(const Call& call) {
     const std::int64_t given = positions[scalar ? 0 : i], n = lengths[scalar ? 0 : i];
     if (given > size || given < -size)
       throw_invalid_argument(fmt::format("pos {} out of range for a string of {} units", given, size));
-    const std::int64_t begin = given < 0 ? given + size : given, end = n < 0 ? size : std::min(size, begin + n);
+    const std::int64_t begin = given < 0 ? given + size : given, end = n < 0 || n > size - begin ? size : begin + n;
     out.push_back(text.substr(starts[static_cast<std::size_t>(begin)],
                               starts[static_cast<std::size_t>(end)] - starts[static_cast<std::size_t>(begin)]));
   }

@@ -34,10 +34,9 @@ Tensors read(const Call& call) {
 }
 
 Tensors assign(const Call& call) {
-  const Attr* validate = call.attrs().find("validate_shape");
+  const auto* validate = call.find_attr<bool>("validate_shape");
   VariableResource& v = variable(call);
-  if (validate && std::get<bool>(*validate) && v.is_initialized() &&
-      !v.shape().compatible_with(call.input(1).shape())) {
+  if (validate && *validate && v.is_initialized() && !v.shape().compatible_with(call.input(1).shape())) {
     throw_invalid_argument(fmt::format("variable '{}' has shape {}, assigned {}", v.resource_name(),
                                        v.shape().to_string(), call.input(1).shape().to_string()));
   }
