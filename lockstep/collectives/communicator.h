@@ -1,4 +1,4 @@
-// What workers of a job say to each other: collectives over a fixed group of ranks.
+// Communication between the workers of a job: collectives over a fixed group of ranks.
 #pragma once
 
 #include <chrono>
@@ -14,52 +14,52 @@
 
 namespace lockstep::collectives {
 
-// A collective under way. Dropping it without wait() leaves the tensor it works on in an unknown state.
+// A running collective. Destroying it without wait() leaves the tensor it works on in an undefined state.
 class Pending {
  public:
   virtual ~Pending() = default;
-  // Returns when the result is there, at once when it was there before; throws what the collective would have thrown.
+  // Returns when the result is available, at once in a second call; throws the error of the collective.
   virtual void wait() = 0;
 };
 
-// One tensor of a sum of several.
+// One tensor of a bucket.
 struct Addend {
   Tensor value;        // contiguous
-  bool counts = true;  // else it stands for zeros of its shape
-  bool ours = false;   // the sum may be written over it
+  bool counts = true;  // false: zeros of its shape are added instead
+  bool ours = false;   // the sum may overwrite it
 };
 
-// What ranks make together of a float32 addend's sum, each of the share that it adds. make(begin, count, piece):
-// `piece` holds the sums of elements begin … begin+count-1; make replaces them by what they become, and writes that to
-// `target` too, whose other elements come from the other ranks. `target` is contiguous, of the addend's shape. `make`
-// must not hold what waits for it.
+// An update that runs between reduce-scatter and all-gather of a float32 addend, such as a sharded optimizer step.
+// make(begin, count, piece): `piece` contains the sums of elements begin … begin+count-1 of this rank's shard; make
+// replaces them by the updated values and writes these to `target` too, whose other elements are gathered from the
+// other ranks. `target` is contiguous, of the addend's shape. `make` must not own an object that waits for it.
 struct ShardedUpdate {
   Tensor target;
   std::function<void(std::int64_t begin, std::int64_t count, float* piece)> make;
 };
 
-// A sum of several tensors under way.
+// The running all-reduce of a bucket.
 class PendingSum {
  public:
   virtual ~PendingSum() = default;
-  // Only among ranks that share memory; every rank says so of the same addends, before it waits for this sum or a later
+  // Requires ranks that share memory. Every rank calls it for the same addends, before it waits for this sum or a later
   // one.
   virtual void update(std::size_t addend, ShardedUpdate update);
-  // Returns when this rank has made its share of the updates: nobody waits for this rank any more. wait() then waits
-  // for the others.
+  // Returns when this rank has updated its shard: no other rank waits for it any more. wait() then waits for the shards
+  // of the others.
   virtual void make_share() {}
-  // The sums, in the order of the addends; undefined where an update was made of one. `targets`: where they may be put;
-  // none, or contiguous tensors of the addends' shapes, some perhaps undefined. Sums are waited for in the order in
-  // which they were begun.
+  // The sums, in the order of the addends; undefined for an addend with an update. `targets`: memory for the sums: an
+  // empty list, or contiguous tensors of the addends' shapes, of which some may be undefined. Sums are awaited in the
+  // order in which they were started.
   virtual Tensors wait(const Tensors& targets = {}) = 0;
 };
 
 // A group of workers, ranks 0 … size-1. Every rank makes the same calls in the same order, each from one thread at a
 // time. Ranks may be processes (GlooCommunicator) or threads of one process (ThreadGroup, for tests).
 //
-// A worker that is lost, stopped or stuck never makes the others wait for ever: calls throw Unavailable (a worker is
-// gone, or has said that it failed) or DeadlineExceeded (it lives but does not arrive in time), naming the worker. A
-// group that has thrown one of these is broken: every later call throws the same at once.
+// If a worker is lost, stopped or stuck, calls on the others throw Unavailable (the worker is lost or has reported a
+// failure) or DeadlineExceeded (it is alive but does not arrive in time), naming the worker. After one of these errors
+// the group is broken: every later call throws the same error at once.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -68,43 +68,43 @@ class Communicator {
   // "worker 1 (10.0.0.2:2222)".
   virtual std::string member_name(int rank) const = 0;
 
-  // Adds the ranks' tensors elementwise, in place and in an order that is the same in every run. Floating and integer
-  // dtypes; shapes must be equal on all ranks.
+  // All-reduce (sum) in place; the order of addition is the same in every run. Floating and integer dtypes; shapes must
+  // be equal on all ranks.
   virtual std::unique_ptr<Pending> all_reduce_async(const Tensor& value) = 0;
   void all_reduce(const Tensor& value) { all_reduce_async(value)->wait(); }
-  // The same for tensors of one dtype that travel together; the addends are not written to, but for those that are
-  // `ours`. The memory of the addends must stay as it is until the sum is there. Sums `aside` may be waited for after
-  // others that were begun later.
+  // All-reduce of a bucket of tensors of one dtype; only addends that are `ours` may be overwritten. The memory of the
+  // addends must not change until the sum is available. Sums `aside` use a second ring buffer and may be awaited after
+  // others that were started later.
   virtual std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends, bool aside = false);
-  // Whether sums go through memory that all ranks see: one of several tensors costs no more than one of all of them
-  // together.
+  // Whether sums use shared memory: several sums of single tensors then cost no more than one sum of a bucket of all of
+  // them.
   virtual bool shares_memory() const { return false; }
-  // Memory that all ranks see, of zeros at first, while any of them holds it. Null on every rank where they do not
-  // share memory or the machine has no room for it. Every rank calls it.
+  // Shared memory of zeros, which exists while a rank holds it. Null on every rank if they do not share memory or the
+  // machine has no space for it. Every rank calls it.
   virtual std::shared_ptr<std::byte> shared_memory(std::size_t bytes);
   // Each rank's bytes, by rank; sizes may differ.
   virtual std::vector<std::string> all_gather(const std::string& bytes) = 0;
-  // Rank root's bytes, on every rank.
+  // The bytes of rank root, on every rank.
   virtual std::string broadcast(const std::string& bytes, int root) = 0;
-  // Rank root's values into every rank's tensor, in place.
+  // Copies the values of rank root into the tensor of every rank.
   virtual void broadcast(const Tensor& value, int root) = 0;
   // Returns when every rank has arrived.
   virtual void barrier() = 0;
 
-  // Tells the others that this rank cannot go on, so that they throw Unavailable with `reason` instead of waiting.
+  // Reports that this rank cannot continue: the others throw Unavailable with `reason` instead of waiting.
   virtual void fail(const std::string& reason) noexcept = 0;
-  // A group of the same ranks that may be used from another thread. Every rank calls it, with equal names.
+  // A group of the same ranks for use by another thread. Every rank calls it, with equal names.
   virtual std::shared_ptr<Communicator> duplicate(const std::string& name) = 0;
 };
 
 using CommunicatorPtr = std::shared_ptr<Communicator>;
 
-// all_gather that makes sure the ranks mean the same: throws FailedPrecondition on every rank, naming two of them, when
-// their programs have come to different calls. `what`: "the initial value of variable 'w'".
+// all_gather with a check that all ranks make the same call: throws FailedPrecondition on every rank, naming two ranks,
+// if their programs have reached different calls. `what`: "the initial value of variable 'w'".
 std::vector<std::string> labelled_gather(Communicator& group, const std::string& what, const std::string& bytes);
 
-// Makes sure that all ranks hold the same facts ("version", "seed", …). Throws InvalidArgument on every rank where one
-// differs from rank 0's, naming the fact, the worker and both values.
+// Checks that all ranks have the same facts ("version", "seed", …). Throws InvalidArgument on every rank if one differs
+// from rank 0's, naming the fact, the worker and both values.
 void require_equal(Communicator& group, const std::map<std::string, std::string>& facts);
 
 }  // namespace lockstep::collectives

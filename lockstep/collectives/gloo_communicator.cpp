@@ -35,7 +35,7 @@ struct Job {
   }
 
   JobOptions options;
-  Meeting meeting;
+  Rendezvous rendezvous;
   std::unique_ptr<HealthMonitor> health;
 
   const std::string& name() const { return options.names[static_cast<std::size_t>(options.rank)]; }
@@ -110,13 +110,13 @@ class MemorySum final : public Pending, public PendingSum {
     std::vector<std::int64_t> shape;
     at::ScalarType type;
   };
-  using Step = void (SharedMemory::*)(std::uint64_t, const SharedMemory::Patience&);
+  using Step = void (SharedMemory::*)(std::uint64_t, const SharedMemory::AbortCheck&);
   MemorySum(std::shared_ptr<SharedMemory> memory, std::uint64_t sum, std::function<void(Step)> go)
       : memory_(std::move(memory)), sum_(sum), go_(std::move(go)) {}
   ~MemorySum() override { memory_->abandon(sum_); }
 
   void wait() override { go_(&SharedMemory::finish); }
-  void make_share() override { go_(&SharedMemory::add); }
+  void make_share() override { go_(&SharedMemory::reduce); }
   Tensors wait(const Tensors& targets) override {
     Tensors sums;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -135,11 +135,11 @@ class MemorySum final : public Pending, public PendingSum {
   void update(std::size_t addend, ShardedUpdate update) override {
     updates_.resize(results.size());
     updates_[addend] = update.target;
-    memory_->make_of(sum_, addend, aten(update.target).mutable_data_ptr(),
-                     [make = std::move(update.make)](std::size_t offset, std::size_t bytes, std::byte* piece) {
-                       make(static_cast<std::int64_t>(offset / sizeof(float)),
-                            static_cast<std::int64_t>(bytes / sizeof(float)), reinterpret_cast<float*>(piece));
-                     });
+    memory_->set_shard_update(sum_, addend, aten(update.target).mutable_data_ptr(),
+                              [make = std::move(update.make)](std::size_t offset, std::size_t bytes, std::byte* piece) {
+                                make(static_cast<std::int64_t>(offset / sizeof(float)),
+                                     static_cast<std::int64_t>(bytes / sizeof(float)), reinterpret_cast<float*>(piece));
+                              });
   }
 
   std::vector<Result> results;  // what wait(targets) makes
@@ -270,11 +270,13 @@ class GlooCommunicator final : public Communicator, public std::enable_shared_fr
     auto result = std::make_shared<Result>();
     std::thread([result, name, job = job_] {
       try {
-        auto store = c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, c10d_store(*job->meeting.store->clone()));
+        auto store =
+            c10::make_intrusive<c10d::PrefixStore>("gloo/" + name, c10d_store(*job->rendezvous.store->clone()));
         auto options = c10d::ProcessGroupGloo::Options::create(job->options.timeout + kGlooGrace);
-        options->devices.push_back(job->meeting.local_address.empty()
-                                       ? c10d::ProcessGroupGloo::createDefaultDevice()
-                                       : c10d::ProcessGroupGloo::createDeviceForHostname(job->meeting.local_address));
+        options->devices.push_back(
+            job->rendezvous.local_address.empty()
+                ? c10d::ProcessGroupGloo::createDefaultDevice()
+                : c10d::ProcessGroupGloo::createDeviceForHostname(job->rendezvous.local_address));
         options->threads = 2;
         result->group = c10::make_intrusive<c10d::ProcessGroupGloo>(
             store, job->options.rank, static_cast<int>(job->options.names.size()), options);
@@ -307,10 +309,10 @@ class GlooCommunicator final : public Communicator, public std::enable_shared_fr
 
   std::unique_ptr<MemorySum> start_in_memory(const std::shared_ptr<SharedMemory>& memory,
                                              std::vector<SharedMemory::Part> parts, DType dtype,
-                                             bool share_out = false) {
+                                             bool reduce_scatter = false) {
     job_->check();
     begun_ = job_->health->next_collective();
-    const std::uint64_t sum = memory->start(std::move(parts), dtype, share_out);
+    const std::uint64_t sum = memory->start(std::move(parts), dtype, reduce_scatter);
     return std::make_unique<MemorySum>(memory, sum,
                                        [self = shared_from_this(), at = memory.get(), sum](MemorySum::Step step) {
                                          self->go_in_memory(*at, step, sum);
@@ -412,9 +414,9 @@ class GlooCommunicator final : public Communicator, public std::enable_shared_fr
 CommunicatorPtr join_job(JobOptions options) {
   auto job = std::make_shared<Job>();
   job->options = std::move(options);
-  job->meeting = meet(job->options);
+  job->rendezvous = find_workers(job->options);
   job->health = std::make_unique<HealthMonitor>(
-      std::move(job->meeting.health_store),
+      std::move(job->rendezvous.health_store),
       HealthMonitor::Options{job->options.rank, job->options.names, job->options.timeout});
   job->health->start();
   auto group = std::make_shared<GlooCommunicator>(job, "main");

@@ -1,4 +1,4 @@
-// Who of the job is alive: each worker says so twice a second, and all notice who does not.
+// Liveness of the workers of a job: each sends heartbeats twice a second, and all detect those that do not.
 #pragma once
 
 #include <atomic>
@@ -16,44 +16,44 @@
 
 namespace lockstep::collectives {
 
-// Beats for this worker, watches the beats of the others, and spreads the first fault that anybody finds. The thread
-// never keeps the program from ending.
+// Sends the heartbeats of this worker, watches those of the others, and publishes the first fault that any rank
+// detects. Its thread never keeps the program from exiting.
 class HealthMonitor {
  public:
   struct Options {
     int rank = 0;
     std::vector<std::string> names;            // of all ranks
-    std::chrono::milliseconds timeout{30000};  // a worker that has not been heard of for so long is lost
+    std::chrono::milliseconds timeout{30000};  // a worker that is silent for this time is lost
     std::chrono::milliseconds interval{500};
   };
-  // `store` is a connection of its own. Keys of all ranks are there once each has called announce().
+  // `store` is a separate connection. The keys of a rank exist after it has called announce().
   HealthMonitor(std::unique_ptr<JobStore> store, Options options);
   ~HealthMonitor();
   HealthMonitor(const HealthMonitor&) = delete;
   HealthMonitor& operator=(const HealthMonitor&) = delete;
 
-  // Writes this worker's first beat. Called before others read it.
+  // Writes this worker's first heartbeat. Called before others read it.
   static void announce(JobStore& store, int rank);
-  // Tells a running job that one of its workers is gone.
+  // Reports to a running job that one of its workers is lost.
   static void report_lost(JobStore& store, const std::string& message);
   // Starts watching; every rank must have announced itself.
   void start();
 
   // Called when this worker enters its next collective.
   std::uint64_t next_collective();
-  // The fault known so far.
+  // The first known fault.
   std::optional<Fault> fault() const;
-  // A connection broke during a collective: waits a few beats for the worker whose fault it is.
+  // A connection broke during a collective: waits a few heartbeats to find the worker that caused it.
   Fault diagnose(const std::string& reason);
-  // Collective `number` has taken the whole time allowed: names those that have not reached it.
+  // Collective `number` has timed out: names the workers that have not reached it.
   Fault overdue(std::uint64_t number, std::chrono::milliseconds waited);
-  // A worker that has left the job without having come to collective `number`.
+  // A worker that has left the job before collective `number`.
   std::optional<Fault> departed(std::uint64_t number);
-  // A process was seen to end: looks for the reason it may have given, else this is the fault.
+  // The process of `rank` has ended: returns the reason that it published, else that it has ended.
   Fault ended(int rank);
-  // Makes a fault of this worker's known to all; waits a moment until it is.
+  // Publishes a fault of this worker to all; waits briefly until it is written.
   void publish(const Fault& fault);
-  // Says that this worker is done. Rank 0 waits a moment for the others to be done too, as the store goes with it.
+  // Reports that this worker is done. Rank 0 waits briefly for the others to be done too, since it serves the store.
   void leave();
 
  private:

@@ -24,15 +24,16 @@ constexpr const char* kWaiting = "waiting";
 constexpr milliseconds kPoll{50};
 constexpr milliseconds kReportEvery{5000};
 constexpr milliseconds kProbe{1000};
-constexpr milliseconds kVerdict{2000};  // rank 0 gives up first, and says why
-constexpr milliseconds kLinger{300};    // so that the others read why the job did not start
-constexpr milliseconds kMute{1000};     // beyond the verdict, rank 0 does not answer any more
+constexpr milliseconds kLeaderGrace{2000};   // rank 0 times out first, and reports the reason
+constexpr milliseconds kErrorGrace{300};     // the others read the reason before the store closes
+constexpr milliseconds kSilenceGrace{1000};  // after kLeaderGrace: rank 0 does not answer
 
-// Time that runs out, with a word to the user now and then.
-class Patience {
+// The startup timeout, with periodic reports to the user.
+class StartupDeadline {
  public:
-  explicit Patience(const JobOptions& options) : options_(options), end_(Clock::now() + options.startup_timeout) {}
-  bool over(milliseconds by = {}) const { return Clock::now() >= end_ + by; }
+  explicit StartupDeadline(const JobOptions& options)
+      : options_(options), end_(Clock::now() + options.startup_timeout) {}
+  bool expired(milliseconds by = {}) const { return Clock::now() >= end_ + by; }
   milliseconds left() const {
     return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end_ - Clock::now()));
   }
@@ -58,12 +59,12 @@ std::string hello_key(int rank) { return "hello/" + std::to_string(rank); }
 
 Json hello_of(const JobOptions& options) { return {{"version", LOCKSTEP_VERSION}, {"members", options.names}}; }
 
-// What differs between a worker's hello and rank 0's; empty when nothing does.
+// The difference between the registrations of a worker and of rank 0; empty if they are equal.
 std::string difference(const JobOptions& options, const Json& own, const std::string& text, int rank) {
   const std::string& name = options.names[static_cast<std::size_t>(rank)];
   const Json other = Json::parse(text, nullptr, false);
   if (!other.is_object() || !other.contains("version") || !other.contains("members")) {
-    return fmt::format("{} does not speak lockstep's protocol", name);
+    return fmt::format("{} does not use lockstep's protocol", name);
   }
   if (other["version"] != own["version"]) {
     return fmt::format("{} runs lockstep {}, {} runs {}; run the same version everywhere", name,
@@ -76,11 +77,11 @@ std::string difference(const JobOptions& options, const Json& own, const std::st
   return {};
 }
 
-// Rank 0's part: waits for all hellos, compares them, and says go, or why not.
-void welcome(JobStore& store, const JobOptions& options, Patience& patience) {
+// Rank 0's part: waits for all registrations, compares them, and publishes the start of the job or the error.
+void lead_rendezvous(JobStore& store, const JobOptions& options, StartupDeadline& deadline) {
   const int size = static_cast<int>(options.names.size());
   const Json own = hello_of(options);
-  Fault trouble{Code::kInvalidArgument, ""};
+  Fault fault{Code::kInvalidArgument, ""};
   std::vector<bool> here(options.names.size(), false);
   std::vector<std::string> missing;
   for (here[0] = true;;) {
@@ -89,34 +90,34 @@ void welcome(JobStore& store, const JobOptions& options, Patience& patience) {
       const auto at = static_cast<std::size_t>(rank);
       if (!here[at] && store.has(hello_key(rank))) {
         here[at] = true;
-        trouble.message = difference(options, own, store.get(hello_key(rank)), rank);
-        if (!trouble.message.empty()) break;
+        fault.message = difference(options, own, store.get(hello_key(rank)), rank);
+        if (!fault.message.empty()) break;
       }
       if (!here[at]) missing.push_back(options.names[at]);
     }
-    if (!trouble.message.empty() || missing.empty()) break;
+    if (!fault.message.empty() || missing.empty()) break;
     const std::string absent = fmt::format("{}", fmt::join(missing, ", "));
-    if (patience.over()) {
-      trouble = {Code::kDeadlineExceeded,
-                 fmt::format("{} did not start within {:.0f} s; start every worker of the cluster, and see that {} can "
-                             "be reached from there",
-                             absent, seconds(options.startup_timeout), options.addresses[0])};
+    if (deadline.expired()) {
+      fault = {Code::kDeadlineExceeded,
+               fmt::format("{} did not start within {:.0f} s; start every worker of the cluster, and see that {} can "
+                           "be reached from there",
+                           absent, seconds(options.startup_timeout), options.addresses[0])};
       break;
     }
-    patience.pause([&] {
+    deadline.pause([&] {
       store.set(kWaiting, absent);
       return absent;
     });
   }
-  store.set(kGo, trouble.message.empty() ? "" : fault_text(trouble));
-  if (trouble.message.empty()) return;
-  std::this_thread::sleep_for(kLinger);
-  throw_error(trouble.code, trouble.message);
+  store.set(kGo, fault.message.empty() ? "" : fault_text(fault));
+  if (fault.message.empty()) return;
+  std::this_thread::sleep_for(kErrorGrace);
+  throw_error(fault.code, fault.message);
 }
 
-// Another rank's part. False when the store is that of a job in which this rank has been before: this process holds the
-// rank's port, so the one before has ended, and the others are told so.
-bool introduce(JobStore& store, const JobOptions& options, Patience& patience) {
+// The part of other ranks. False if the store is that of a job in which this rank was before: this process holds the
+// rank's port, so its predecessor has ended, and the job is informed.
+bool register_worker(JobStore& store, const JobOptions& options, StartupDeadline& deadline) {
   const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
   if (store.has(hello_key(options.rank))) {
     if (options.addresses[static_cast<std::size_t>(options.rank)].empty()) {
@@ -133,63 +134,64 @@ bool introduce(JobStore& store, const JobOptions& options, Patience& patience) {
     throw_unavailable(fmt::format("{} was started twice at the same time; start it once", name));
   }
   while (!store.has(kGo)) {
-    if (patience.over(kVerdict)) {
+    if (deadline.expired(kLeaderGrace)) {
       throw_deadline_exceeded(
           fmt::format("{} did not start the job within {:.0f} s", options.names[0], seconds(options.startup_timeout)));
     }
-    patience.pause([&] { return store.has(kWaiting) ? store.get(kWaiting) : std::string(); });
+    deadline.pause([&] { return store.has(kWaiting) ? store.get(kWaiting) : std::string(); });
   }
   const std::string go = store.get(kGo);
   if (go.empty()) return true;
-  const Fault trouble = parse_fault(go);
-  throw_error(trouble.code, trouble.message);
+  const Fault fault = parse_fault(go);
+  throw_error(fault.code, fault.message);
 }
 
-// The connection to rank 0, tried until it is there.
-std::unique_ptr<JobStore> reach_leader(const JobOptions& options, Patience& patience, std::string& local_address) {
+// Connects to rank 0; retries until the deadline.
+std::unique_ptr<JobStore> connect_to_leader(const JobOptions& options, StartupDeadline& deadline,
+                                            std::string& local_address) {
   const HostPort leader = parse_address(options.addresses[0]);
   std::string problem;
   for (;;) {
-    if (const auto local = probe(leader, std::min(kProbe, patience.left()), problem)) {
+    if (const auto local = probe(leader, std::min(kProbe, deadline.left()), problem)) {
       local_address = *local;
-      return join_store(leader, patience.left());
+      return join_store(leader, deadline.left());
     }
-    if (patience.over()) {
+    if (deadline.expired()) {
       throw_deadline_exceeded(
           fmt::format("{} cannot be reached within {:.0f} s ({}); start it, and see that its address is right",
                       options.names[0], seconds(options.startup_timeout), problem));
     }
-    patience.pause([&] { return fmt::format("{}: {}", options.names[0], problem); });
+    deadline.pause([&] { return fmt::format("{}: {}", options.names[0], problem); });
   }
 }
 
-// Meets the others in the store, which rank 0 may serve already.
-void come_together(const JobOptions& options, Meeting& meeting) {
-  Patience patience(options);
-  if (!meeting.store) meeting.store = reach_leader(options, patience, meeting.local_address);
+// The rendezvous in the store, which rank 0 may serve already.
+void run_rendezvous(const JobOptions& options, Rendezvous& rendezvous) {
+  StartupDeadline deadline(options);
+  if (!rendezvous.store) rendezvous.store = connect_to_leader(options, deadline, rendezvous.local_address);
   if (options.rank == 0) {
-    HealthMonitor::announce(*meeting.store, 0);
-    welcome(*meeting.store, options, patience);
+    HealthMonitor::announce(*rendezvous.store, 0);
+    lead_rendezvous(*rendezvous.store, options, deadline);
   }
-  while (options.rank != 0 && !introduce(*meeting.store, options, patience)) {
-    meeting.store = nullptr;
+  while (options.rank != 0 && !register_worker(*rendezvous.store, options, deadline)) {
+    rendezvous.store = nullptr;
     const std::string& leader = options.names[0];
-    if (patience.over()) {
+    if (deadline.expired()) {
       throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there",
                                           leader, options.names[static_cast<std::size_t>(options.rank)],
                                           seconds(options.startup_timeout)));
     }
-    patience.pause([&] { return fmt::format("{} to end the job before", leader); });
-    meeting.store = reach_leader(options, patience, meeting.local_address);
+    deadline.pause([&] { return fmt::format("{} to end the job before", leader); });
+    rendezvous.store = connect_to_leader(options, deadline, rendezvous.local_address);
   }
-  meeting.health_store = meeting.store->clone();
+  rendezvous.health_store = rendezvous.store->clone();
 }
 
-// A meeting under way in a thread of its own, since a call to the store does not return while the line to rank 0 is
-// cut.
+// A rendezvous in a separate thread, since a call to the store does not return while the connection to rank 0 is
+// broken.
 struct Attempt {
   JobOptions options;
-  Meeting meeting;
+  Rendezvous rendezvous;
   std::mutex mutex;
   std::condition_variable changed;
   bool over = false;
@@ -203,9 +205,9 @@ struct Attempt {
   void run() {
     std::exception_ptr caught;
     try {
-      JobOptions heard = options;
-      heard.report = [this](const std::string& line) { report(line); };
-      come_together(heard, meeting);
+      JobOptions guarded = options;
+      guarded.report = [this](const std::string& line) { report(line); };
+      run_rendezvous(guarded, rendezvous);
     } catch (const StoreLost& lost) {
       caught = std::make_exception_ptr(errors::UnavailableError(fmt::format(
           "{} is lost while the job starts (it has ended or is cut off): {}", options.names[0], lost.message())));
@@ -221,7 +223,7 @@ struct Attempt {
 
 }  // namespace
 
-Meeting meet(const JobOptions& options) {
+Rendezvous find_workers(const JobOptions& options) {
   const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
   const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
   const bool serves = options.rank == 0 && !options.store_is_served;
@@ -232,13 +234,14 @@ Meeting meet(const JobOptions& options) {
   attempt->options = options;
   if (serves) {
     const HostPort own = parse_address(address);
-    attempt->meeting.store = serve_store("localhost", own.port, *place, options.startup_timeout);
-    attempt->meeting.local_address = local_address_of(own.host).value_or("");
+    attempt->rendezvous.store = serve_store("localhost", own.port, *place, options.startup_timeout);
+    attempt->rendezvous.local_address = local_address_of(own.host).value_or("");
     place.reset();
   }
   std::thread([attempt] { attempt->run(); }).detach();
   std::unique_lock lock(attempt->mutex);
-  if (!attempt->changed.wait_for(lock, options.startup_timeout + kVerdict + kMute, [&] { return attempt->over; })) {
+  if (!attempt->changed.wait_for(lock, options.startup_timeout + kLeaderGrace + kSilenceGrace,
+                                 [&] { return attempt->over; })) {
     attempt->abandoned = true;
     throw_deadline_exceeded(
         fmt::format("{} was reached, but did not answer for the whole of {:.0f} s: it is stopped or cut off, or "
@@ -246,9 +249,9 @@ Meeting meet(const JobOptions& options) {
                     options.names[0], seconds(options.startup_timeout)));
   }
   if (attempt->problem) std::rethrow_exception(std::exchange(attempt->problem, nullptr));
-  Meeting meeting = std::move(attempt->meeting);
-  meeting.place = std::move(place);
-  return meeting;
+  Rendezvous rendezvous = std::move(attempt->rendezvous);
+  rendezvous.place = std::move(place);
+  return rendezvous;
 }
 
 }  // namespace lockstep::collectives

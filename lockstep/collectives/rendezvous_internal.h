@@ -1,4 +1,4 @@
-// How workers find each other before the first collective.
+// Rendezvous: how workers find each other before the first collective.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace lockstep::collectives {
 
-// What a worker has once all are there.
-struct Meeting {
+// Connections of a worker after the rendezvous.
+struct Rendezvous {
   std::unique_ptr<JobStore> store;
-  std::unique_ptr<JobStore> health_store;  // a connection of the heartbeat's own
-  std::unique_ptr<Listener> place;         // holds this worker's own port; null for rank 0, whose store listens
-  std::string local_address;               // the interface by which the others are reached
+  std::unique_ptr<JobStore> health_store;  // separate connection of the heartbeat
+  std::unique_ptr<Listener> place;         // reserves this worker's port; null for rank 0, whose store listens
+  std::string local_address;               // the interface that reaches the other workers
 };
 
-// Returns when every rank has said hello, all alike. Throws as join_job, at the latest three seconds after
-// startup_timeout, even where rank 0 takes the connection and does not answer.
-Meeting meet(const JobOptions& options);
+// Returns when every rank has registered, with equal versions and clusters. Throws as join_job, at most three seconds
+// after startup_timeout, even if rank 0 accepts the connection and does not answer.
+Rendezvous find_workers(const JobOptions& options);
 
 }  // namespace lockstep::collectives

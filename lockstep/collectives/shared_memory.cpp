@@ -15,17 +15,17 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kBlock = 512 << 10;  // bytes of a place, when there is room
-constexpr std::size_t kPlaces = 8;         // of each rank
-constexpr std::size_t kMost = 28 << 20;    // bytes in all
-constexpr std::size_t kLine = 64;          // a line of the cache
+constexpr std::size_t kBlock = 512 << 10;  // bytes of a slot, if memory permits
+constexpr std::size_t kSlots = 8;          // of each rank
+constexpr std::size_t kMost = 28 << 20;    // bytes of all slots
+constexpr std::size_t kLine = 64;          // bytes of a cache line
 constexpr int kMaxRanks = 64;
 constexpr int kSpins = 2000;      // some 40 microseconds
-constexpr int kYields = 500;      // then the processor is offered to others, some hundreds of microseconds,
-constexpr long kNap = 5'000'000;  // and then this one sleeps: nanoseconds
+constexpr int kYields = 500;      // then the processor is yielded, some hundreds of microseconds,
+constexpr long kNap = 5'000'000;  // and then the thread sleeps: nanoseconds
 
 std::size_t block_size(int size) {
-  const std::size_t fair = kMost / (static_cast<std::size_t>(size) * kPlaces);
+  const std::size_t fair = kMost / (static_cast<std::size_t>(size) * kSlots);
   return std::min(kBlock, fair) / kLine * kLine;
 }
 
@@ -67,15 +67,15 @@ Add adder(DType dtype) {
 
 }  // namespace
 
-// What a rank has done, in blocks since the beginning. Each is written by its rank alone.
+// Progress of a rank, in blocks since the start. Each counter is written by its rank only.
 struct alignas(kLine) SharedMemory::Counters {
-  std::atomic<std::uint64_t> posted{0}, summed{0}, taken{0};
+  std::atomic<std::uint64_t> published{0}, reduced{0}, consumed{0};
 };
 
-// At the start of the memory; then the ranks' places.
+// At the start of the memory; the slots of the ranks follow.
 struct SharedMemory::Header {
   Counters of[kMaxRanks];
-  alignas(kLine) std::atomic<std::uint32_t> bell{0};  // changes whenever somebody may wait for it
+  alignas(kLine) std::atomic<std::uint32_t> bell{0};  // changes after every progress; futex of the sleepers
   std::atomic<std::uint32_t> sleepers{0};
 };
 
@@ -94,7 +94,7 @@ std::unique_ptr<SharedMemory> SharedMemory::open(const std::string& name, int ra
 }
 
 std::size_t SharedMemory::bytes_for(int size) {
-  return sizeof(Header) + static_cast<std::size_t>(size) * kPlaces * block_size(size);
+  return sizeof(Header) + static_cast<std::size_t>(size) * kSlots * block_size(size);
 }
 
 SharedMemory::SharedMemory(std::unique_ptr<SharedMapping> mapping, int rank, int size)
@@ -103,22 +103,22 @@ SharedMemory::SharedMemory(std::unique_ptr<SharedMapping> mapping, int rank, int
 SharedMemory::Header& SharedMemory::header() const { return *reinterpret_cast<Header*>(mapping_->data()); }
 SharedMemory::Counters& SharedMemory::counters(int rank) const { return header().of[rank]; }
 
-std::byte* SharedMemory::place(int rank, std::uint64_t block) const {
-  const std::size_t number = static_cast<std::size_t>(rank) * kPlaces + block % kPlaces;
+std::byte* SharedMemory::slot(int rank, std::uint64_t block) const {
+  const std::size_t number = static_cast<std::size_t>(rank) * kSlots + block % kSlots;
   return mapping_->data() + sizeof(Header) + number * block_size(size_);
 }
 
 bool SharedMemory::can_sum(DType dtype) { return adder(dtype) != nullptr; }
 
-std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype, bool share_out) {
-  Sum sum{std::move(parts), dtype, share_out || size_ > 2, 0, 0, 0, {}, false};
+std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype, bool reduce_scatter) {
+  Sum sum{std::move(parts), dtype, reduce_scatter || size_ > 2, 0, 0, 0, {}, false};
   for (const Part& part : sum.parts) sum.bytes += part.bytes;
   const std::lock_guard lock(mutex_);
   sum.first_block = end_block_;
   end_block_ += (sum.bytes + block_size(size_) - 1) / block_size(size_);
   sum.end_block = end_block_;
   sums_.push_back(std::move(sum));
-  while (can_post()) post();
+  while (can_publish()) publish();
   return first_sum_ + sums_.size() - 1;
 }
 
@@ -127,13 +127,13 @@ void SharedMemory::target(std::uint64_t sum, std::size_t part, void* to) {
   sums_.at(static_cast<std::size_t>(sum - first_sum_)).parts.at(part).to = to;
 }
 
-void SharedMemory::make_of(std::uint64_t sum, std::size_t part, void* to, Make fn) {
+void SharedMemory::set_shard_update(std::uint64_t sum, std::size_t part, void* to, ShardUpdate fn) {
   target(sum, part, to);
   const std::lock_guard lock(mutex_);
   Sum& made = sums_[static_cast<std::size_t>(sum - first_sum_)];
-  if (!made.shared_out) throw_internal("something is to be made of a sum that is not shared out");
-  made.makes.resize(made.parts.size());
-  made.makes[part] = std::move(fn);
+  if (!made.scattered) throw_internal("a shard update requires a sum with reduce_scatter");
+  made.updates.resize(made.parts.size());
+  made.updates[part] = std::move(fn);
 }
 
 void SharedMemory::abandon(std::uint64_t sum) noexcept {
@@ -141,27 +141,27 @@ void SharedMemory::abandon(std::uint64_t sum) noexcept {
   if (sum < first_sum_) return;
   Sum& left = sums_[static_cast<std::size_t>(sum - first_sum_)];
   for (Part& part : left.parts) part.from = part.to = nullptr;
-  left.makes.clear();
-  left.unwanted = summed_ >= left.end_block;
+  left.updates.clear();
+  left.discarded = reduced_ >= left.end_block;
 }
 
-void SharedMemory::add(std::uint64_t sum, const Patience& patience) {
+void SharedMemory::reduce(std::uint64_t sum, const AbortCheck& check_abort) {
   const std::lock_guard lock(mutex_);
-  advance_to(summed_, sum, patience);
+  advance_to(reduced_, sum, check_abort);
 }
 
-void SharedMemory::finish(std::uint64_t sum, const Patience& patience) {
+void SharedMemory::finish(std::uint64_t sum, const AbortCheck& check_abort) {
   const std::lock_guard lock(mutex_);
-  advance_to(taken_, sum, patience);
+  advance_to(consumed_, sum, check_abort);
   for (; first_sum_ <= sum; ++first_sum_) sums_.pop_front();
 }
 
-// Goes on until `blocks`, one of this rank's counts, has come to the end of the sum.
-void SharedMemory::advance_to(const std::uint64_t& blocks, std::uint64_t sum, const Patience& patience) {
+// Works until `blocks`, one of this rank's counters, has reached the end of the sum.
+void SharedMemory::advance_to(const std::uint64_t& blocks, std::uint64_t sum, const AbortCheck& check_abort) {
   if (sum < first_sum_) return;
   const std::uint64_t end = sums_[static_cast<std::size_t>(sum - first_sum_)].end_block;
   while (blocks < end) {
-    if (!advance(end)) wait(end, patience);
+    if (!advance(end)) wait(end, check_abort);
   }
 }
 
@@ -169,7 +169,7 @@ const SharedMemory::Sum& SharedMemory::sum_of(std::uint64_t block) const {
   return *std::find_if(sums_.begin(), sums_.end(), [block](const Sum& sum) { return block < sum.end_block; });
 }
 
-// fn(part, the first byte of it, the same place in the block, how many bytes) for the parts that a block has bytes of.
+// fn(part, first byte in the part, first byte in the block, number of bytes) for each part with bytes in the block.
 template <typename Fn>
 void SharedMemory::each_part(const Sum& sum, std::uint64_t block, Fn fn) const {
   const std::size_t begin = (block - sum.first_block) * block_size(size_),
@@ -183,22 +183,22 @@ void SharedMemory::each_part(const Sum& sum, std::uint64_t block, Fn fn) const {
   }
 }
 
-bool SharedMemory::can_post() const {
-  if (posted_ == end_block_) return false;
+bool SharedMemory::can_publish() const {
+  if (published_ == end_block_) return false;
   for (int rank = 0; rank < size_; ++rank) {
-    if (posted_ - counters(rank).taken.load(std::memory_order_acquire) >= kPlaces) return false;
+    if (published_ - counters(rank).consumed.load(std::memory_order_acquire) >= kSlots) return false;
   }
   return true;
 }
 
-void SharedMemory::post() {
-  std::byte* const mine = place(rank_, posted_);
-  const Sum& sum = sum_of(posted_);
-  const std::size_t bytes = block_bytes(sum, posted_);
-  // The own share, empty when all is to be copied.
-  const std::size_t begin = sum.shared_out ? share_begin(bytes, rank_) : bytes,
-                    end = sum.shared_out ? share_begin(bytes, rank_ + 1) : bytes;
-  each_part(sum, posted_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+void SharedMemory::publish() {
+  std::byte* const mine = slot(rank_, published_);
+  const Sum& sum = sum_of(published_);
+  const std::size_t bytes = block_bytes(sum, published_);
+  // This rank's shard, which is not copied; empty without reduce-scatter.
+  const std::size_t begin = sum.scattered ? shard_begin(bytes, rank_) : bytes,
+                    end = sum.scattered ? shard_begin(bytes, rank_ + 1) : bytes;
+  each_part(sum, published_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
     const auto copy = [&](std::size_t first, std::size_t last) {
       if (first >= last) return;
       if (part.from) {
@@ -210,81 +210,81 @@ void SharedMemory::post() {
     copy(at, std::min(begin, at + count));
     copy(std::max(end, at), at + count);
   });
-  counters(rank_).posted.store(++posted_, std::memory_order_release);
+  counters(rank_).published.store(++published_, std::memory_order_release);
   ring();
 }
 
-bool SharedMemory::can_add_share(std::uint64_t end) const {
-  if (summed_ >= std::min(posted_, end) || !sum_of(summed_).shared_out) return false;
+bool SharedMemory::can_reduce_shard(std::uint64_t end) const {
+  if (reduced_ >= std::min(published_, end) || !sum_of(reduced_).scattered) return false;
   for (int rank = 0; rank < size_; ++rank) {
-    if (counters(rank).posted.load(std::memory_order_acquire) <= summed_) return false;
+    if (counters(rank).published.load(std::memory_order_acquire) <= reduced_) return false;
   }
   return true;
 }
 
-void SharedMemory::add_share() {
-  const Sum& sum = sum_of(summed_);
-  const std::size_t bytes = block_bytes(sum, summed_), begin = share_begin(bytes, rank_),
-                    end = share_begin(bytes, rank_ + 1);
-  std::byte* const mine = place(rank_, summed_);
-  each_part(sum, summed_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+void SharedMemory::reduce_shard() {
+  const Sum& sum = sum_of(reduced_);
+  const std::size_t bytes = block_bytes(sum, reduced_), begin = shard_begin(bytes, rank_),
+                    end = shard_begin(bytes, rank_ + 1);
+  std::byte* const mine = slot(rank_, reduced_);
+  each_part(sum, reduced_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
     const std::size_t first = std::max(at, begin), last = std::min(at + count, end);
     if (first >= last) return;
     const std::byte* addends[kMaxRanks];
-    for (int rank = 0; rank < size_; ++rank) addends[rank] = place(rank, summed_) + first;
+    for (int rank = 0; rank < size_; ++rank) addends[rank] = slot(rank, reduced_) + first;
     if (part.from) {
       addends[rank_] = static_cast<const std::byte*>(part.from) + offset + (first - at);
     } else {
       std::memset(mine + first, 0, last - first);
     }
     adder(sum.dtype)(addends, size_, last - first, mine + first);
-    if (sum.makes.empty()) return;
-    const Make& make = sum.makes[static_cast<std::size_t>(&part - sum.parts.data())];
-    if (make) make(offset + (first - at), last - first, mine + first);
+    if (sum.updates.empty()) return;
+    const ShardUpdate& update = sum.updates[static_cast<std::size_t>(&part - sum.parts.data())];
+    if (update) update(offset + (first - at), last - first, mine + first);
   });
-  counters(rank_).summed.store(++summed_, std::memory_order_release);
+  counters(rank_).reduced.store(++reduced_, std::memory_order_release);
   ring();
 }
 
-bool SharedMemory::can_take(std::uint64_t end) const {
-  if (taken_ >= std::min(posted_, end)) return false;
-  const bool shared_out = sum_of(taken_).shared_out;
+bool SharedMemory::can_consume(std::uint64_t end) const {
+  if (consumed_ >= std::min(published_, end)) return false;
+  const bool scattered = sum_of(consumed_).scattered;
   for (int rank = 0; rank < size_; ++rank) {
     const Counters& theirs = counters(rank);
-    if ((shared_out ? theirs.summed : theirs.posted).load(std::memory_order_acquire) <= taken_) return false;
+    if ((scattered ? theirs.reduced : theirs.published).load(std::memory_order_acquire) <= consumed_) return false;
   }
   return true;
 }
 
-void SharedMemory::take() {
-  const Sum& sum = sum_of(taken_);
-  each_part(sum, taken_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
-    if (sum.unwanted) return;
-    if (!part.to) throw_internal("a sum is to be finished before one that was begun earlier has got its targets");
+void SharedMemory::consume() {
+  const Sum& sum = sum_of(consumed_);
+  each_part(sum, consumed_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+    if (sum.discarded) return;
+    if (!part.to) throw_internal("a sum cannot be finished before the targets of earlier sums are set");
     std::byte* const to = static_cast<std::byte*>(part.to) + offset;
-    if (sum.shared_out) {
+    if (sum.scattered) {
       collect(sum, part, to, at, count);
       return;
     }
-    const std::byte* addends[] = {place(0, taken_) + at, place(1, taken_) + at};
-    // What is summed in place is nearer than its copy.
+    const std::byte* addends[] = {slot(0, consumed_) + at, slot(1, consumed_) + at};
+    // The original of a sum in place is nearer in the cache than its copy.
     if (part.from == part.to) addends[rank_] = to;
     adder(sum.dtype)(addends, 2, count, to);
   });
-  counters(rank_).taken.store(++taken_, std::memory_order_release);
-  if (!sum.shared_out) counters(rank_).summed.store(summed_ = taken_, std::memory_order_relaxed);
+  counters(rank_).consumed.store(++consumed_, std::memory_order_release);
+  if (!sum.scattered) counters(rank_).reduced.store(reduced_ = consumed_, std::memory_order_relaxed);
   ring();
 }
 
-// The bytes at … at+count-1 of the block that is taken, from the ranks that have added them.
+// Copies the bytes at … at+count-1 of the consumed block from the ranks that have reduced them.
 void SharedMemory::collect(const Sum& sum, const Part& part, std::byte* to, std::size_t at, std::size_t count) const {
-  const std::size_t bytes = block_bytes(sum, taken_);
-  const bool made = !sum.makes.empty() && sum.makes[static_cast<std::size_t>(&part - sum.parts.data())];
+  const std::size_t bytes = block_bytes(sum, consumed_);
+  const bool made = !sum.updates.empty() && sum.updates[static_cast<std::size_t>(&part - sum.parts.data())];
   for (int rank = 0; rank < size_; ++rank) {
-    if (made && rank == rank_) continue;  // it is there already
-    const std::size_t begin = std::max(at, share_begin(bytes, rank)),
-                      end = std::min(at + count, share_begin(bytes, rank + 1));
-    if (begin < end) std::memcpy(to + (begin - at), place(rank, taken_) + begin, end - begin);
+    if (made && rank == rank_) continue;  // written by the update itself
+    const std::size_t begin = std::max(at, shard_begin(bytes, rank)),
+                      end = std::min(at + count, shard_begin(bytes, rank + 1));
+    if (begin < end) std::memcpy(to + (begin - at), slot(rank, consumed_) + begin, end - begin);
   }
 }
 
@@ -292,23 +292,23 @@ std::size_t SharedMemory::block_bytes(const Sum& sum, std::uint64_t block) const
   return std::min(sum.bytes - (block - sum.first_block) * block_size(size_), block_size(size_));
 }
 
-// A block's elements are shared out by whole lines; the last rank's share ends with the block.
-std::size_t SharedMemory::share_begin(std::size_t block_bytes, int rank) const {
+// Shards of a block are multiples of cache lines; the last rank's shard ends with the block.
+std::size_t SharedMemory::shard_begin(std::size_t block_bytes, int rank) const {
   if (rank == size_) return block_bytes;
   const std::size_t lines = block_bytes / kLine * static_cast<std::size_t>(rank),
                     ranks = static_cast<std::size_t>(size_);
   return std::min(block_bytes, (lines + ranks - 1) / ranks * kLine);
 }
 
-// Does what can be done without waiting: posts, and goes on with the blocks before `end`, as it may not be known yet
-// what becomes of later ones. False when there is nothing.
+// Does one piece of work that is possible without waiting: publishes a block, or processes a block before `end`
+// (targets and updates of later ones may not be set yet). False if there is none.
 bool SharedMemory::advance(std::uint64_t end) {
-  if (can_post()) {
-    post();
-  } else if (can_add_share(end)) {
-    add_share();
-  } else if (can_take(end)) {
-    take();
+  if (can_publish()) {
+    publish();
+  } else if (can_reduce_shard(end)) {
+    reduce_shard();
+  } else if (can_consume(end)) {
+    consume();
   } else {
     return false;
   }
@@ -323,9 +323,9 @@ void SharedMemory::ring() const {
   }
 }
 
-void SharedMemory::wait(std::uint64_t end, const Patience& patience) {
+void SharedMemory::wait(std::uint64_t end, const AbortCheck& check_abort) {
   Header& header = this->header();
-  const auto ready = [this, end] { return can_post() || can_add_share(end) || can_take(end); };
+  const auto ready = [this, end] { return can_publish() || can_reduce_shard(end) || can_consume(end); };
   for (int spin = 0; spin < kSpins + kYields; ++spin) {
     if (ready()) return;
     if (spin < kSpins) {
@@ -342,7 +342,7 @@ void SharedMemory::wait(std::uint64_t end, const Patience& patience) {
     if (!done) syscall(SYS_futex, &header.bell, FUTEX_WAIT, bell, &nap, nullptr, 0);
     header.sleepers.fetch_sub(1, std::memory_order_seq_cst);
     if (done || ready()) return;
-    patience();
+    check_abort();
   }
 }
 

@@ -1,4 +1,4 @@
-// Collectives on tensors as they come: any layout, several at once.
+// Collectives on tensors of any layout, several at once.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace lockstep::collectives {
 
-// How much one all-reduce carries when several tensors are added, and when it begins before all of them are there.
+// Bytes of a bucket if all tensors are available at the start, and if the all-reduce overlaps their computation.
 inline constexpr std::int64_t kDefaultBytesPerPack = 32 << 20;
 inline constexpr std::int64_t kDefaultBytesPerBucket = 4 << 20;
-// From how many bytes on a gradient travels alone among ranks that share memory.
+// Gradients of at least this many bytes are buckets by themselves among ranks that share memory.
 inline constexpr std::int64_t kBytesOfLarge = 64 << 10;
 
-// What gradients are rounded to on their way: they are added in this type too.
+// The dtype to which gradients are rounded for the transfer; they are added in this dtype too.
 enum class Compression { kNone, kFloat16, kBFloat16 };
 
 struct SumOptions {
@@ -22,14 +22,14 @@ struct SumOptions {
   Compression compression = Compression::kNone;  // of float32
 };
 
-// Replaces each defined tensor by its sum over the ranks. A tensor that nobody else holds is summed where it lies;
-// others are not written to. The same tensors must be defined, of equal dtypes and shapes, on all ranks. Tensors of one
-// dtype that follow each other travel packed, up to `bytes_per_pack` at a time; a larger one travels alone, uncopied.
+// Replaces each defined tensor by its sum over the ranks. A tensor without other owners is summed in place; others are
+// not overwritten. The same tensors must be defined, of equal dtypes and shapes, on all ranks. Consecutive tensors of
+// one dtype share a bucket of up to `bytes_per_pack` bytes; a larger tensor is a bucket by itself and is not copied.
 void sum(Communicator& group, Tensors& values, const SumOptions& options = {});
 
-// The sum of a step's gradients, which begins while the last of them are still being computed: gradients are sent from
-// the last variable's to the first's, as a backward pass makes them, in buckets that are equal on all ranks whenever
-// they are ready. Among ranks that share memory each large gradient is a bucket, and the small ones are one at the end.
+// The all-reduce of a step's gradients, which overlaps the backward pass: gradients are sent from the last variable to
+// the first, in the order of the backward pass, in buckets that are equal on all ranks, whatever the order of ready().
+// Among ranks that share memory each large gradient is a bucket, and the small ones form one bucket at the end.
 class GradientSum {
  public:
   // Of `count` gradients. bytes_per_pack 0: kDefaultBytesPerBucket; among ranks that share memory not more than
@@ -39,16 +39,16 @@ class GradientSum {
   GradientSum(const GradientSum&) = delete;
   GradientSum& operator=(const GradientSum&) = delete;
 
-  // The gradient at `place` has its value; nobody may write to it until finish() returns. Not for gradients with
+  // The gradient at `place` is computed; it must not change until finish() returns. Not for gradients with
   // slices.
   void ready(std::size_t place, const Tensor& gradient);
-  // All gradients are there, undefined ones too; replaces them by their sums, and `exact`, which travels along
-  // unrounded and counts on idle ranks too, by its own. `updates`, by gradient, those without `make` are none: what is
-  // made of a sum instead; the gradient is undefined afterwards, and the parts of the target that other ranks make may
-  // be missing until what is returned has been waited for: as often as one likes, and from any thread. Null without
-  // updates.
+  // All gradients are computed, or undefined. Replaces them by their sums, and also `exact`, which is sent in the last
+  // bucket, is not rounded, and is counted on idle ranks too. `updates` (by gradient; entries without `make` are
+  // ignored) replace sums: such a gradient is undefined afterwards, and the shards of its target that other ranks
+  // update may be missing until the returned object has been awaited, repeatedly if needed and from any thread. Null
+  // without updates.
   std::shared_ptr<Pending> finish(Tensors& gradients, Tensors& exact, const std::vector<ShardedUpdate>& updates = {});
-  // Whether finish() takes an update of such a gradient: ranks share memory, it is large, and it is not compressed.
+  // Whether finish() accepts an update of the gradient: ranks share memory, it is large, and it is not compressed.
   bool takes_update(const Tensor& gradient) const;
 
  private:
@@ -61,12 +61,12 @@ class GradientSum {
   SumOptions options_;
   std::int64_t bucket_;  // bytes
   std::unique_ptr<Sending> sending_;
-  std::size_t next_;  // places below it are still to come
+  std::size_t next_;  // places below it are not sent yet
   Tensors ready_;     // by place, until finish()
 };
 
-// Each rank's tensor, by rank; dtypes and shapes may differ, and tensors may be undefined. See labelled_gather for
-// `what`.
+// The tensors of all ranks, by rank; dtypes and shapes may differ, and tensors may be undefined. For `what` see
+// labelled_gather.
 Tensors gather(Communicator& group, const Tensor& value, const std::string& what = "a tensor");
 
 }  // namespace lockstep::collectives

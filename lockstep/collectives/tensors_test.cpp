@@ -247,7 +247,7 @@ TEST(SharedMemory, SharesOutWhatIsMadeOfASum) {
         const auto plain = memory.start({{other.data(), other.data(), 20}}, DType::kFloat32);
         std::vector<float> summed(5);
         memory.target(first, 1, summed.data());
-        memory.make_of(first, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
+        memory.set_shard_update(first, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
           auto* const sum = reinterpret_cast<float*>(piece);
           for (std::size_t i = offset / 4; i < (offset + bytes) / 4; ++i) {
             ++makers[i];
@@ -276,13 +276,13 @@ TEST(SharedMemory, AShareThatIsAddedNeedsNoFurtherCalls) {
   with_memory(2, [&](int rank, SharedMemory& memory) {
     std::vector<float> gradient(kCount, 1.0F), value(kCount), later(10, 1.0F);
     const auto sum = memory.start({{gradient.data(), nullptr, kCount * 4}}, DType::kFloat32, true);
-    memory.make_of(sum, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
+    memory.set_shard_update(sum, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
       // Rank 1 makes its share after rank 0 has gone on.
       for (int wait = 0; rank == 1 && !gone_on && wait < 5000; ++wait)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::memcpy(value.data() + offset / 4, piece, bytes);
     });
-    memory.add(sum, [] {});
+    memory.reduce(sum, [] {});
     if (rank == 0) {
       EXPECT_FALSE(gone_on.exchange(true));
       EXPECT_EQ(std::count(value.begin(), value.end(), 2.0F), kCount / 2);
@@ -305,7 +305,7 @@ TEST(SharedMemory, WaitingForASumLeavesLaterOnesAlone) {
     const auto later = memory.start({{second.data(), nullptr, 4000}}, DType::kFloat32, true);
     memory.finish(earlier, [] {});
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    memory.make_of(later, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
+    memory.set_shard_update(later, 0, value.data(), [&](std::size_t offset, std::size_t bytes, std::byte* piece) {
       for (std::size_t i = 0; i < bytes / 4; ++i) reinterpret_cast<float*>(piece)[i] += 1;
       std::memcpy(value.data() + offset / 4, piece, bytes);
     });

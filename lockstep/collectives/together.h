@@ -1,4 +1,4 @@
-// Work of which all ranks learn together how it went.
+// Work whose result or error every rank gets.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 
 namespace lockstep::collectives {
 
-// Runs `work` on each rank, on the calling thread, and returns what it gave on each, by rank, on every rank. The group
-// is kept awake meanwhile, so the work may take longer than its timeout. When it throws on a rank, that rank throws
-// what it threw, and the others an Error of the same code that names the first such worker, `what` and the message; the
-// group stays usable. When a worker is lost, the rest throw as any collective does, once their own work has ended.
+// Runs `work` on each rank, on the calling thread, and returns the results of all ranks, by rank, on every rank. The
+// group is kept alive, so the work may take longer than its timeout. If it throws on a rank, that rank throws the same
+// error, and the others an Error of the same code that names the first such worker, `what` and the message; the group
+// stays usable. If a worker is lost, the others throw as in any collective, after their own work has ended.
 std::vector<std::string> run_together(Communicator& group, std::string_view what,
                                       const std::function<std::string()>& work);
 
-// The same for work of the chief's alone, such as writing one file. Without a group (null) this process is the chief,
-// alone.
+// The same for work of the chief only, such as writing a file. Without a group (null) this process is the chief of a
+// job of one.
 void run_on_chief(Communicator* group, std::string_view what, const std::function<void()>& work);
 
 }  // namespace lockstep::collectives

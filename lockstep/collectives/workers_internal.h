@@ -1,4 +1,4 @@
-// Bringing the workers of a job together.
+// Joins the workers of a job to a group.
 #pragma once
 
 #include <chrono>
@@ -12,25 +12,25 @@ namespace lockstep::collectives {
 
 struct JobOptions {
   int rank = 0;
-  // "worker 1 (10.0.0.2:2222)" by rank, as errors shall name them.
+  // "worker 1 (10.0.0.2:2222)" by rank, as errors name them.
   std::vector<std::string> names;
-  // host:port of each rank. Rank 0's is where all meet; another's may be empty where only its rank is known, else its
-  // port is held while the job runs, so that no second process can take its place.
+  // host:port of each rank. Rank 0's is the address of the rendezvous; another may be empty if only its rank is known,
+  // else its port is reserved while the job runs, so that no second process can use the rank.
   std::vector<std::string> addresses;
-  // The launcher already serves a TCPStore at rank 0's address: rank 0 joins it as the others do.
+  // The launcher already serves a TCPStore at rank 0's address: rank 0 connects to it like the others.
   bool store_is_served = false;
   std::chrono::milliseconds startup_timeout{20000};
-  std::chrono::milliseconds timeout{30000};  // of each collective, and of a worker's silence
-  bool share_memory = true;  // sums go through memory when all ranks are on one machine, else always through Gloo
-  // Told every few seconds, on a thread of its own, who is waited for; never after join_job has returned or thrown.
+  std::chrono::milliseconds timeout{30000};  // of a collective, and of a worker's silence
+  bool share_memory = true;                  // use shared memory if all ranks are on one machine; false: always Gloo
+  // Gets the missing workers every few seconds, on a separate thread; never after join_job has returned or thrown.
   std::function<void(const std::string&)> report;
 };
 
-// Joins the job and returns when all ranks have. LibTorch's Gloo moves the tensors; its TCPStore in rank 0 tells who is
-// there and alive. Throws
-//   InvalidArgument    another worker runs another version or knows another cluster; malformed addresses
+// Joins the job and returns when all ranks have joined. LibTorch's Gloo transfers the tensors; its TCPStore in rank 0
+// holds the registrations and heartbeats. Throws
+//   InvalidArgument    another worker has another version or another cluster; malformed addresses
 //   Unavailable        a port is in use, the name of rank 0's host cannot be resolved, or a worker failed
-//   DeadlineExceeded   workers that are missing after startup_timeout, by name and address.
+//   DeadlineExceeded   workers are missing after startup_timeout; names and addresses are listed.
 CommunicatorPtr join_job(JobOptions options);
 
 }  // namespace lockstep::collectives
