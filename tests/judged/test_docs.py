@@ -76,3 +76,25 @@ def test_names_of_the_migration_tables_exist():
             declared |= set(re.findall(r"\w+", re.sub(r"//.*", "", path.read_text())))
     assert len(names) > 60
     assert not names - declared
+
+
+# What the pages' pieces of code use without declaring it.
+PREAMBLE = """
+auto optimizer = lockstep::optimizers::Adam();
+lockstep::distribute::Strategy& strategy = *new lockstep::distribute::Strategy();
+lockstep::keras::Sequential model;
+namespace train = lockstep::train;
+"""
+
+
+def test_code_of_the_pages_compiles(tmp_path):
+    source = ["#include <iostream>", "#include <lockstep/lockstep.h>", "#include <lockstep/formats/formats.h>", "namespace ls = lockstep;"]
+    for name in ("README.md", "docs/guide.md", "docs/troubleshooting.md", "docs/migration.md"):
+        for number, block in enumerate(re.findall(r"^```cpp\n(.*?)^```", (tool.ROOT / name).read_text(), re.M | re.S)):
+            body = [line for line in block.splitlines() if not line.startswith(("#include", "namespace"))]
+            function = re.sub(r"\W", "_", f"{name}_{number}")
+            source += [f"void {function}() {{", PREAMBLE, "{", f'#line 1 "{name}, block {number + 1}"', *body, "}", "}"]
+    path = tmp_path / "pages.cpp"
+    path.write_text("\n".join(source) + "\n")
+    done = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", f"-I{tool.ROOT}", str(path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
