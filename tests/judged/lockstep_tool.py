@@ -15,6 +15,8 @@ import zlib
 
 import numpy as np
 
+import fork_server
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = os.environ.get("LOCKSTEP_BIN") or os.environ.get("LOCKSTEP") or str(ROOT / "build" / "bin" / "lockstep")
 CONTROL = BIN == "control"
@@ -41,9 +43,15 @@ def run(*args, timeout=300, file_size_limit=None, env=None):
         if file_size_limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_size_limit, file_size_limit))
 
-    done = subprocess.run([BIN, *args], capture_output=True, timeout=timeout, preexec_fn=limits,
-                          env={**os.environ, **(env or {})})
-    result = Result(args, done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+    # The full run starts every command by itself.
+    server = None if CONFORMANCE or file_size_limit is not None or env else fork_server.server(BIN)
+    if server:
+        code, out, err = server.run(args, timeout)
+    else:
+        done = subprocess.run([BIN, *args], capture_output=True, timeout=timeout, preexec_fn=limits,
+                              env={**os.environ, **(env or {})})
+        code, out, err = done.returncode, done.stdout, done.stderr
+    result = Result(args, code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
     assert result.code >= 0, f"killed by signal {-result.code}: {result}"
     return result
 
