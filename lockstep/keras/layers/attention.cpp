@@ -20,6 +20,9 @@ class SequenceAttention : public ConfiguredLayer<Derived, Options> {
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kDefaultFalse; }
+  std::vector<std::string> call_parameters() const override {
+    return {"inputs", "mask", "training", "return_attention_scores", "use_causal_mask"};
+  }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& q = inputs[0].leaf();

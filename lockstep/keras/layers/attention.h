@@ -11,7 +11,6 @@ struct MultiHeadAttentionOptions {
   std::optional<std::int64_t> value_dim = std::nullopt;  // default: key_dim
   keras::Number dropout = 0.0;
   bool use_bias = true;
-  bool use_gate = false;        // heads are multiplied by a sigmoid of a projection of the query
   Json output_shape = nullptr;  // the last axis, or several; default: the query's last axis
   std::optional<std::vector<std::int64_t>> attention_axes = std::nullopt;  // default: all but the batch and the last
   std::optional<std::int64_t> sliding_window = std::nullopt;               // steps further apart do not see each other
@@ -22,6 +21,7 @@ struct MultiHeadAttentionOptions {
   RegularizerArg activity_regularizer = {};
   ConstraintArg kernel_constraint = {};
   ConstraintArg bias_constraint = {};
+  bool use_gate = false;  // heads are multiplied by a sigmoid of a projection of the query
   std::optional<std::int64_t> seed = std::nullopt;
   std::string name = {};
   bool trainable = true;
@@ -35,10 +35,9 @@ struct GroupQueryAttentionOptions {
   std::int64_t head_dim = 0;
   std::int64_t num_query_heads = 0;
   std::int64_t num_key_value_heads = 0;
-  bool use_bias = true;
-  bool use_gate = false;
-  std::optional<std::int64_t> sliding_window = std::nullopt;
   keras::Number dropout = 0.0;
+  bool use_bias = true;
+  std::optional<std::int64_t> sliding_window = std::nullopt;
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";
   RegularizerArg kernel_regularizer = {};
@@ -46,6 +45,7 @@ struct GroupQueryAttentionOptions {
   RegularizerArg activity_regularizer = {};
   ConstraintArg kernel_constraint = {};
   ConstraintArg bias_constraint = {};
+  bool use_gate = false;
   std::optional<std::int64_t> seed = std::nullopt;
   std::string name = {};
   bool trainable = true;

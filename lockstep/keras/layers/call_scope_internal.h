@@ -1,8 +1,8 @@
-// What a thread remembers while layers call layers.
+// Per-thread state of nested layer calls.
 #pragma once
 
+#include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "lockstep/tensor/tensor.h"
@@ -19,13 +19,21 @@ class CallScope {
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
   static std::optional<bool> training();
+  // Whether a layer is being called on this thread.
+  static bool active();
 
  private:
   std::optional<bool> previous_;
 };
 
+// A loss term and the layer that added it; terms of destroyed layers are dropped.
+struct PendingLoss {
+  std::weak_ptr<const void> owner;
+  const Layer* layer;
+  Tensor value;
+};
 // Loss terms that layers added on this thread since they were cleared.
-std::vector<std::pair<const Layer*, Tensor>>& pending_losses();
+std::vector<PendingLoss>& pending_losses();
 
 // Drops what is added while one lives, e.g. while only shapes are inferred.
 class PausedLosses {
@@ -36,7 +44,7 @@ class PausedLosses {
   PausedLosses& operator=(const PausedLosses&) = delete;
 
  private:
-  std::vector<std::pair<const Layer*, Tensor>> saved_;
+  std::vector<PendingLoss> saved_;
 };
 
 }  // namespace lockstep::keras

@@ -9,6 +9,7 @@ namespace lockstep::layers {
 using keras::Window;
 
 struct ConvOptions {
+  ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
   Window strides = 1;
@@ -16,7 +17,6 @@ struct ConvOptions {
   std::string data_format = {};
   Window dilation_rate = 1;
   std::int64_t groups = 1;
-  ActivationArg activation = {};
   bool use_bias = true;
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";
@@ -37,6 +37,7 @@ LayerHandle Conv2D(std::int64_t filters, Window kernel_size, ConvOptions options
 LayerHandle Conv3D(std::int64_t filters, Window kernel_size, ConvOptions options = {});
 
 struct ConvTransposeOptions {
+  ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
   Window strides = 1;
@@ -44,7 +45,6 @@ struct ConvTransposeOptions {
   std::optional<Window> output_padding = std::nullopt;
   std::string data_format = {};
   Window dilation_rate = 1;
-  ActivationArg activation = {};
   bool use_bias = true;
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";
@@ -62,13 +62,13 @@ LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransp
 LayerHandle Conv3DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
 
 struct DepthwiseConvOptions {
+  ActivationArg activation = {};
   Window kernel_size = {};
   Window strides = 1;
   std::string padding = "valid";
   std::int64_t depth_multiplier = 1;
   std::string data_format = {};
   Window dilation_rate = 1;
-  ActivationArg activation = {};
   bool use_bias = true;
   InitializerArg depthwise_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";
@@ -85,6 +85,7 @@ LayerHandle DepthwiseConv1D(Window kernel_size, DepthwiseConvOptions options = {
 LayerHandle DepthwiseConv2D(Window kernel_size, DepthwiseConvOptions options = {});
 
 struct SeparableConvOptions {
+  ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
   Window strides = 1;
@@ -92,7 +93,6 @@ struct SeparableConvOptions {
   std::string data_format = {};
   Window dilation_rate = 1;
   std::int64_t depth_multiplier = 1;
-  ActivationArg activation = {};
   bool use_bias = true;
   InitializerArg depthwise_initializer = "glorot_uniform";
   InitializerArg pointwise_initializer = "glorot_uniform";

@@ -1,4 +1,5 @@
-// keras.layers: core layers. Options carry Keras's keyword names and defaults.
+// keras.layers: core layers. Options carry Keras's keyword names and defaults. Fields stand in the order of Keras's
+// signature, except that `activation` comes first in every class that has it.
 #pragma once
 
 #include <optional>
@@ -19,8 +20,8 @@ using keras::LayerHandle;
 using regularizers::RegularizerArg;
 
 struct DenseOptions {
-  std::int64_t units = 0;
   ActivationArg activation = {};
+  std::int64_t units = 0;
   bool use_bias = true;
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";
@@ -37,9 +38,9 @@ struct DenseOptions {
 LayerHandle Dense(std::int64_t units, DenseOptions options = {});
 
 struct EinsumDenseOptions {
-  Json output_shape = nullptr;
-  std::string equation = {};
   ActivationArg activation = {};
+  std::string equation = {};
+  Json output_shape = nullptr;
   std::optional<std::string> bias_axes = std::nullopt;
   InitializerArg kernel_initializer = "glorot_uniform";
   InitializerArg bias_initializer = "zeros";

@@ -74,6 +74,7 @@ Tensor resize(const Tensor& x, Size target, const std::string& interpolation, bo
 template <typename Derived, typename Options>
 class ImageLayer : public ConfiguredLayer<Derived, Options> {
  public:
+  std::vector<std::string> argument_names() const override { return {"data"}; }
   Structure call(const Structure& inputs, const CallContext&) override {
     Tensor x = prepared(inputs);
     const bool single = x.rank() == 3;

@@ -183,6 +183,10 @@ void CallArguments::set(const std::string& keyword, Argument value) {
   kwargs.emplace_back(keyword, std::move(value));
 }
 
+void CallArguments::erase(std::string_view keyword) {
+  std::erase_if(kwargs, [&](const auto& entry) { return entry.first == keyword; });
+}
+
 Tensors CallArguments::tensors() const {
   Tensors out;
   const auto add = [&](const ArgValue& value) {

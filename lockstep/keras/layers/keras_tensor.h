@@ -36,14 +36,16 @@ struct CallArguments {
 
   const Argument* find(std::string_view keyword) const;
   void set(const std::string& keyword, Argument value);
+  void erase(std::string_view keyword);
   // All tensors: positional ones first.
   Tensors tensors() const;
   // The same call with every tensor replaced.
   CallArguments map_tensors(const std::function<Tensor(const Tensor&)>& fn) const;
 };
 Argument to_argument(const Structure& structure);
-// Throws InvalidArgument when a leaf is no tensor; null leaves become undefined tensors.
+// Throws InvalidArgument when a leaf is not a tensor; null leaves become undefined tensors.
 Structure to_structure(const Argument& argument);
+bool has_tensor(const Argument& argument);
 
 struct TensorInfo {
   DType dtype = DType::kFloat32;

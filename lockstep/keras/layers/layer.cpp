@@ -20,18 +20,6 @@ Nested<Shape> shapes_of(const Structure& inputs) {
   return inputs.map([](const Tensor& t) { return t.defined() ? t.shape() : Shape::unknown_rank(); });
 }
 
-bool has_mask(const Structure& mask) {
-  bool any = false;
-  mask.visit([&](const Tensor& t) { any = any || t.defined(); });
-  return any;
-}
-
-Structure masks_of(const Structure& inputs) {
-  return inputs.map([](const Tensor& t) { return t.mask(); });
-}
-
-Argument mask_argument(const Structure& inputs) { return to_argument(masks_of(inputs)); }
-
 }  // namespace
 
 // ---- configuration -------------------------------------------------------------------------------------
@@ -222,38 +210,8 @@ random::SeedGeneratorPtr Layer::track(random::SeedGeneratorPtr generator) {
 
 // ---- calling -------------------------------------------------------------------------------------------
 
-Structure Layer::operator()(const Structure& inputs, const CallOptions& options) {
-  CallArguments arguments;
-  const auto names = argument_names();
-  if (names.size() > 1 && inputs.is_list()) {
-    for (const Structure& item : inputs.items()) arguments.args.push_back(to_argument(item));
-  } else {
-    arguments.args.push_back(to_argument(inputs));
-  }
-  if (has_mask(options.mask)) arguments.set("mask", to_argument(options.mask));
-  return invoke(std::move(arguments), options.training);
-}
-
 Structure Layer::run(const CallArguments& arguments, std::optional<bool> training) {
   return invoke(arguments, training);
-}
-
-Structure Layer::first_arguments(const CallArguments& arguments) const {
-  const auto names = argument_names();
-  if (names.size() == 1) {
-    if (!arguments.args.empty()) return to_structure(arguments.args[0]);
-    if (const Argument* named = arguments.find(names[0])) return to_structure(*named);
-    throw_invalid_argument(fmt::format("{} '{}' was called without inputs", class_name(), name_));
-  }
-  Structure::List items;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Argument* given = i < arguments.args.size() ? &arguments.args[i] : arguments.find(names[i]);
-    if (!given) continue;
-    Structure item = to_structure(*given);
-    if (item.is_leaf() && !item.leaf().defined()) continue;
-    items.push_back(std::move(item));
-  }
-  return Structure::list(std::move(items));
 }
 
 CallArguments Layer::cast_arguments(const CallArguments& arguments) const {
@@ -265,38 +223,6 @@ CallArguments Layer::cast_arguments(const CallArguments& arguments) const {
     if (t.mask().defined()) cast.set_mask(t.mask());
     return cast;
   });
-}
-
-void Layer::fill_masks(CallArguments& arguments) const {
-  const auto names = argument_names();
-  if (names.size() == 1) {
-    const Argument* given = arguments.find("mask");
-    // A call with other tensors besides the inputs gets no mask by itself (Keras pairs masks by name then).
-    if (arguments.args.size() > 1 && arguments.args[1].num_leaves() > 0) return;
-    for (const auto& [keyword, value] : arguments.kwargs) {
-      bool tensors = false;
-      value.visit([&](const ArgValue& v) { tensors = tensors || v.is_tensor(); });
-      if (tensors && keyword != "mask" && keyword != names[0]) return;
-    }
-    if (!uses_mask() || (given && given->num_leaves() > 0 && !(given->is_leaf() && !given->leaf().is_tensor()))) return;
-    arguments.set("mask", mask_argument(first_arguments(arguments)));
-    return;
-  }
-  if (!uses_mask()) return;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Argument* tensors = i < arguments.args.size() ? &arguments.args[i] : arguments.find(names[i]);
-    if (!tensors) continue;
-    const Structure values = to_structure(*tensors);
-    const Argument* given = arguments.find(names[i] + "_mask");
-    if (given && given->is_leaf() && given->leaf().is_tensor()) continue;
-    arguments.set(names[i] + "_mask", mask_argument(values));
-  }
-}
-
-Structure Layer::mask_of_call(const CallArguments& arguments, const Structure& inputs) const {
-  const Argument* given = arguments.find("mask");
-  if (given && !(given->is_leaf() && !given->leaf().is_tensor())) return to_structure(*given);
-  return masks_of(inputs);
 }
 
 void Layer::check_inputs(const Structure& inputs) const {
@@ -328,30 +254,32 @@ void Layer::check_inputs(const Structure& inputs) const {
 CallContext Layer::make_context(const CallArguments& arguments, const Structure& inputs, bool training) const {
   CallContext context;
   context.training = training;
-  context.mask = mask_of_call(arguments, inputs);
+  const Argument* mask = arguments.find("mask");
+  context.mask = mask && has_tensor(*mask) ? to_structure(*mask) : inputs.map([](const Tensor&) { return Tensor(); });
   context.arguments = &arguments;
   return context;
 }
 
 Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
-  // What a node of the functional API remembers: Keras fills training and mask in where the call was a
-  // single tensor of the right type and nothing else.
+  // A node of the functional API keeps the arguments as given. Keras adds training and mask to them only where the
+  // call had a single tensor of the right dtype and nothing else.
   const bool plain = arguments.kwargs.empty() && !training && arguments.args.size() == 1 &&
                      arguments.args[0].is_leaf() && arguments.args[0].leaf().is_tensor() &&
                      arguments.args[0].leaf().tensor.dtype() == compute_dtype();
   if (training) arguments.set("training", Argument(ArgValue(Json(*training))));
   CallArguments given = arguments;
-  if (const Argument* said = arguments.find("training"); said && said->is_leaf() && said->leaf().value.is_boolean()) {
-    training = said->leaf().value.get<bool>();
+  bind_arguments(arguments);
+  if (const Argument* value = arguments.find("training");
+      value && value->is_leaf() && value->leaf().value.is_boolean()) {
+    training = value->leaf().value.get<bool>();
   }
   if (!training) training = CallScope::training();
   const TrainingArgument takes = training_argument();
   if (!training && takes == TrainingArgument::kDefaultFalse) training = false;
+  if (!CallScope::active()) clear_losses();
   const CallScope scope(training);
   if (takes == TrainingArgument::kNone) {
-    arguments.kwargs.erase(std::remove_if(arguments.kwargs.begin(), arguments.kwargs.end(),
-                                          [](const auto& entry) { return entry.first == "training"; }),
-                           arguments.kwargs.end());
+    arguments.erase("training");
   } else if (training) {
     arguments.set("training", Argument(ArgValue(Json(*training))));
   }
@@ -361,7 +289,14 @@ Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
   if (!built_) ensure_built(shapes_of(inputs));
   fill_masks(arguments);
   if (any_keras_tensor(arguments)) {
-    return call_symbolically(arguments, plain || !casts_inputs() ? arguments : std::move(given), inputs);
+    if (plain || !casts_inputs()) {
+      if (takes == TrainingArgument::kNone) given.erase("training");
+      for (const char* keyword : {"training", "mask"}) {
+        const Argument* filled = arguments.find(keyword);
+        if (filled && !given_by_position(given, keyword)) given.set(keyword, *filled);
+      }
+    }
+    return call_symbolically(arguments, std::move(given), inputs);
   }
   return call_now(arguments, inputs, training.value_or(false));
 }
@@ -373,7 +308,7 @@ Structure Layer::call_now(const CallArguments& arguments, const Structure& input
   const CallContext context = make_context(arguments, inputs, training);
   Structure outputs = call(inputs, context);
   if (activity_regularizer_) add_activity_losses(outputs);
-  attach_masks(inputs, context.mask, outputs);
+  attach_masks(inputs, previous_mask(arguments, inputs), outputs);
   return outputs;
 }
 
@@ -386,8 +321,9 @@ Nested<TensorInfo> Layer::compute_output_spec(const CallArguments& arguments) {
     return scratch.input(t.dtype(), t.shape());
   }));
   bool training = false;
-  if (const Argument* said = arguments.find("training"); said && said->is_leaf() && said->leaf().value.is_boolean()) {
-    training = said->leaf().value.get<bool>();
+  if (const Argument* value = arguments.find("training");
+      value && value->is_leaf() && value->leaf().value.is_boolean()) {
+    training = value->leaf().value.get<bool>();
   }
   const Structure inputs = first_arguments(symbols);
   const Structure outputs = call(inputs, make_context(symbols, inputs, training));
@@ -408,7 +344,7 @@ Structure Layer::call_symbolically(const CallArguments& full, CallArguments give
   const NameScope variable_names(name_);
   const Nested<TensorInfo> infos = compute_output_spec(full);
   Structure outputs = add_node(std::move(given), infos);
-  attach_masks(inputs, mask_of_call(full, inputs), outputs);
+  attach_masks(inputs, previous_mask(full, inputs), outputs);
   Tensors masks;
   outputs.visit([&](const Tensor& t) { masks.push_back(t.mask()); });
   inbound_nodes().back()->masks = std::move(masks);

@@ -27,11 +27,14 @@ using LayerPtr = std::shared_ptr<Layer>;
 // A layer, or a list or dict of layers, kept in one attribute.
 using LayerTree = Nested<LayerPtr>;
 
-// What a call knows besides its inputs.
+// The arguments of a call besides its inputs.
 struct CallContext {
   bool training = false;
-  Structure mask;                            // of the inputs, in their structure; undefined leaves where there is none
-  const CallArguments* arguments = nullptr;  // all arguments as given, for layers with keywords of their own
+  // Of the inputs, in their structure, with undefined leaves where there is none. A call whose only tensors are the
+  // inputs gets the masks attached to them (in classes with uses_mask()); any other call gets the mask it was given.
+  Structure mask;
+  // All arguments bound to their names: args holds those of argument_names(), kwargs the others.
+  const CallArguments* arguments = nullptr;
 
   // A tensor given under this keyword; undefined when absent or null.
   Tensor tensor(std::string_view keyword) const;
@@ -66,11 +69,31 @@ struct Weight {
   bool autocast = true;
 };
 
-// What call() takes by name: the rest of a call's arguments.
-struct CallOptions {
-  std::optional<bool> training = std::nullopt;
-  Structure mask = {};
+// First field of option structs that are written with field names only: a braced list without names, such as a list of
+// tensors or a window, is then never mistaken for one.
+class FieldNamesOnly {
+ public:
+  constexpr FieldNamesOnly() noexcept {}
 };
+
+// The keyword arguments of a call, as of call() in Keras's layers. Of Keras's two orders of mask and training, the more
+// common one. A keyword that the layer does not have is an InvalidArgument.
+struct CallOptions {
+  FieldNamesOnly names_only = {};
+  Structure initial_state = {};  // recurrent layers
+  Structure mask = {};
+  Tensor query_mask = {}, value_mask = {}, key_mask = {};  // multi-head attention
+  Tensor attention_mask = {};
+  std::optional<bool> return_attention_scores = std::nullopt;
+  std::optional<bool> training = std::nullopt;
+  std::optional<bool> use_causal_mask = std::nullopt;
+  Tensor count_weights = {};                                     // CategoryEncoding
+  std::vector<std::pair<std::string, Argument>> arguments = {};  // any other keyword, for classes of the user's
+};
+
+template <typename T>
+concept PositionalArgument =
+    std::is_convertible_v<const T&, Structure> && !std::is_convertible_v<const T&, CallOptions>;
 
 // What every layer's constructor takes.
 struct LayerOptions {
@@ -118,11 +141,26 @@ class Layer : public Operation {
   virtual bool casts_inputs() const { return true; }
   // Names of call()'s leading arguments. With one, it is the inputs; with several, inputs are their list.
   virtual std::vector<std::string> argument_names() const { return {"inputs"}; }
+  // Names of all of call()'s arguments in Python's order: arguments given by position bind to them, other keywords are
+  // rejected. By default: argument_names(), mask (where uses_mask()), training (where it has one).
+  virtual std::vector<std::string> call_parameters() const;
+  // Whether call() also takes keywords that call_parameters() does not list; so do classes of the user's by default.
+  virtual bool takes_any_keyword() const { return module().is_null(); }
   // Drops values carried from batch to batch.
   virtual void reset_states() {}
 
   // ---- calling ----
   Structure operator()(const Structure& inputs, const CallOptions& options = {});
+  // Arguments by position, as in Python: attention(query, value), lstm(x, initial_state).
+  template <PositionalArgument T>
+  Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) {
+    return call_with({first, Structure(second)}, options);
+  }
+  template <PositionalArgument T, PositionalArgument U>
+  Structure operator()(const Structure& first, const T& second, const U& third, const CallOptions& options = {}) {
+    return call_with({first, Structure(second), Structure(third)}, options);
+  }
+  Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options);
   Structure invoke(CallArguments arguments, std::optional<bool> training = std::nullopt);
   Structure run(const CallArguments& arguments, std::optional<bool> training) override;
   // The outputs' dtypes and shapes, without computing and without a node.
@@ -171,9 +209,10 @@ class Layer : public Operation {
   // ---- losses ----
   // A term of the training loss, to be called inside call().
   void add_loss(const Tensor& loss);
-  // add_loss terms and activity penalties of the last call on this thread, then weight penalties.
+  // add_loss terms and activity penalties of the last call on this thread, then weight penalties. A call that is not
+  // made by another layer's call() clears those of the layer and of its sublayers first.
   std::vector<Tensor> losses();
-  // Forgets the terms of earlier calls; the trainer does this before each step.
+  // Clears the terms of earlier calls.
   void clear_losses();
 
   // What track() does, for several layers in one attribute.
@@ -208,10 +247,12 @@ class Layer : public Operation {
 
  private:
   friend class LayerHandle;
+  void bind_arguments(CallArguments& arguments) const;
+  bool given_by_position(const CallArguments& arguments, std::string_view parameter) const;
   Structure first_arguments(const CallArguments& arguments) const;
   CallArguments cast_arguments(const CallArguments& arguments) const;
   void fill_masks(CallArguments& arguments) const;
-  Structure mask_of_call(const CallArguments& arguments, const Structure& inputs) const;
+  Structure previous_mask(const CallArguments& arguments, const Structure& inputs) const;
   void check_inputs(const Structure& inputs) const;
   CallContext make_context(const CallArguments& arguments, const Structure& inputs, bool training) const;
   Structure call_symbolically(const CallArguments& full, CallArguments given, const Structure& inputs);
@@ -242,6 +283,14 @@ class LayerHandle {
 
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const {
     return (*layer_)(inputs, options);
+  }
+  template <PositionalArgument T>
+  Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
+    return (*layer_)(first, second, options);
+  }
+  template <PositionalArgument T, PositionalArgument U>
+  Structure operator()(const Structure& first, const T& second, const U& third, const CallOptions& options = {}) const {
+    return (*layer_)(first, second, third, options);
   }
   Layer* operator->() const { return layer_.get(); }
   Layer& operator*() const { return *layer_; }

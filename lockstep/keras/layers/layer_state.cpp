@@ -13,6 +13,7 @@ namespace lockstep::keras {
 namespace {
 
 thread_local std::optional<bool> t_training;
+thread_local int t_calls = 0;
 thread_local std::string t_scope;
 thread_local LoadScope* t_load = nullptr;
 
@@ -20,12 +21,19 @@ thread_local LoadScope* t_load = nullptr;
 
 // ---- scopes --------------------------------------------------------------------------------------------
 
-CallScope::CallScope(std::optional<bool> training) : previous_(t_training) { t_training = training; }
-CallScope::~CallScope() { t_training = previous_; }
+CallScope::CallScope(std::optional<bool> training) : previous_(t_training) {
+  t_training = training;
+  ++t_calls;
+}
+CallScope::~CallScope() {
+  t_training = previous_;
+  --t_calls;
+}
+bool CallScope::active() { return t_calls > 0; }
 std::optional<bool> CallScope::training() { return t_training; }
 
-std::vector<std::pair<const Layer*, Tensor>>& pending_losses() {
-  thread_local std::vector<std::pair<const Layer*, Tensor>> losses;
+std::vector<PendingLoss>& pending_losses() {
+  thread_local std::vector<PendingLoss> losses;
   return losses;
 }
 
@@ -192,7 +200,7 @@ regularizers::RegularizerPtr Layer::regularizer_of(const Variable* variable) con
 
 // ---- losses --------------------------------------------------------------------------------------------
 
-void Layer::add_loss(const Tensor& loss) { pending_losses().emplace_back(this, loss); }
+void Layer::add_loss(const Tensor& loss) { pending_losses().push_back({weak_from_this(), this, loss}); }
 
 void Layer::add_activity_losses(const Structure& outputs) {
   outputs.visit([&](const Tensor& output) {
@@ -208,8 +216,10 @@ void Layer::add_activity_losses(const Structure& outputs) {
 std::vector<Tensor> Layer::losses() {
   std::vector<Tensor> out;
   const std::vector<Layer*> layers = flatten_layers();
-  for (const auto& [layer, loss] : pending_losses()) {
-    if (std::find(layers.begin(), layers.end(), layer) != layers.end()) out.push_back(loss);
+  for (const PendingLoss& pending : pending_losses()) {
+    if (!pending.owner.expired() && std::find(layers.begin(), layers.end(), pending.layer) != layers.end()) {
+      out.push_back(pending.value);
+    }
   }
   for (const VariablePtr& variable : trainable_weights()) {
     for (const Layer* layer : layers) {
@@ -222,13 +232,12 @@ std::vector<Tensor> Layer::losses() {
 }
 
 void Layer::clear_losses() {
+  std::vector<PendingLoss>& losses = pending_losses();
+  if (losses.empty()) return;
   const std::vector<Layer*> layers = flatten_layers();
-  auto& losses = pending_losses();
-  losses.erase(std::remove_if(losses.begin(), losses.end(),
-                              [&](const auto& entry) {
-                                return std::find(layers.begin(), layers.end(), entry.first) != layers.end();
-                              }),
-               losses.end());
+  std::erase_if(losses, [&](const PendingLoss& pending) {
+    return pending.owner.expired() || std::find(layers.begin(), layers.end(), pending.layer) != layers.end();
+  });
 }
 
 }  // namespace lockstep::keras

@@ -173,15 +173,15 @@ TEST(Layers, MaskedStepsRepeatTheOutput) {
   const Tensor x = floats({0, 1, 2, 0}, {1, 4, 1});
   const Tensor masked = layers::Masking()(x);
   ASSERT_TRUE(masked.mask().defined());
-  const LayerHandle rnn = layers::SimpleRNN(1, {.return_sequences = true,
-                                                .activation = "linear",
+  const LayerHandle rnn = layers::SimpleRNN(1, {.activation = "linear",
                                                 .kernel_initializer = "ones",
-                                                .recurrent_initializer = "ones"});
+                                                .recurrent_initializer = "ones",
+                                                .return_sequences = true});
   expect_values(rnn(masked), {0, 1, 3, 3});
-  const LayerHandle both = layers::Bidirectional(layers::SimpleRNN(1, {.return_sequences = true,
-                                                                       .activation = "linear",
+  const LayerHandle both = layers::Bidirectional(layers::SimpleRNN(1, {.activation = "linear",
                                                                        .kernel_initializer = "ones",
-                                                                       .recurrent_initializer = "ones"}));
+                                                                       .recurrent_initializer = "ones",
+                                                                       .return_sequences = true}));
   expect_values(both(masked), {0, 0, 1, 3, 3, 2, 0, 0});
 }
 
@@ -198,6 +198,97 @@ TEST(Layers, ActivityRegularizerIsDividedByTheBatch) {
   ASSERT_EQ(layer->losses().size(), 1u);
   expect_values(layer->losses()[0], {1.5f});
   layer->clear_losses();
+}
+
+TEST(Layers, LossesAreThoseOfTheLastCall) {
+  const LayerHandle activity = layers::ActivityRegularization({.l1 = 0.5});
+  const Sequential model({activity, layers::Dense(1, {.kernel_initializer = "ones", .kernel_regularizer = "l2"})});
+  const Tensor x = floats({1, -1, 2, -2}, {2, 2});
+  for (int call = 0; call < 3; ++call) {
+    (void)model(x);
+    ASSERT_EQ(model.impl()->losses().size(), 2u);
+    expect_values(model.impl()->losses()[0], {1.5f});
+    expect_values(model.impl()->losses()[1], {0.02f});
+  }
+  (void)activity(floats({1, 1}, {1, 2}));
+  ASSERT_EQ(model.impl()->losses().size(), 2u);
+  expect_values(model.impl()->losses()[0], {1});
+}
+
+TEST(Layers, LossesOfADestroyedLayerAreDropped) {
+  for (int i = 0; i < 3; ++i) {
+    const LayerHandle layer = layers::ActivityRegularization({.l1 = 0.5});
+    EXPECT_TRUE(layer->losses().empty());
+    (void)layer(floats({1, -1}, {1, 2}));
+    EXPECT_EQ(layer->losses().size(), 1u);
+  }
+}
+
+// ---- arguments of a call --------------------------------------------------------------------------------
+
+Code code_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return Code::kInternal;
+}
+
+TEST(CallArguments, TensorsByPositionBindToNames) {
+  const LayerHandle softmax = layers::Softmax();
+  const Tensor x = floats({1, 1, 5, 1, 2, 3}, {2, 3});
+  const Tensor mask = Tensor::from_vector(std::vector<bool>{true, true, false, false, false, false}, {2, 3});
+  expect_values(softmax(x, mask), {0.5f, 0.5f, 0, 0, 0, 0});
+  CallArguments twice;
+  twice.args = {ArgValue(x), ArgValue(mask)};
+  twice.set("mask", ArgValue(mask));
+  EXPECT_EQ(code_of([&] { softmax->invoke(twice); }), Code::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { softmax(x, mask, mask); }), Code::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { layers::Dense(1)(x, mask); }), Code::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { softmax(x, {.attention_mask = mask}); }), Code::kInvalidArgument);
+}
+
+// Values of Keras 3.15.1.
+TEST(CallArguments, ACallWithSeveralTensorsIgnoresTheImplicitMask) {
+  const Tensor masked = layers::Masking()(floats({0, 1, 2, 0}, {1, 4, 1}));
+  const LayerHandle rnn = layers::SimpleRNN(1, {.activation = "linear",
+                                                .kernel_initializer = "ones",
+                                                .recurrent_initializer = "ones",
+                                                .bias_initializer = "ones",
+                                                .return_sequences = true});
+  expect_values(rnn(masked), {0, 2, 5, 5});
+  const Tensor state = floats({5}, {1, 1});
+  expect_values(rnn(masked, {.initial_state = state}), {6, 8, 11, 12});
+  expect_values(rnn(masked, state), {6, 8, 11, 12});
+  const Tensor mask = Tensor::from_vector(std::vector<bool>{false, true, true, false}, {1, 4});
+  expect_values(rnn(masked, {.initial_state = state, .mask = mask}), {0, 7, 10, 10});
+}
+
+TEST(CallArguments, AttentionTakesQueryAndValueAndReturnsItsScores) {
+  const LayerHandle attention = layers::MultiHeadAttention(2, 3);
+  const Tensor query = Tensor::full({1, 4, 5}, 0.5), value = Tensor::full({1, 2, 5}, 0.25);
+  const Structure found = attention(query, value, {.return_attention_scores = true});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].leaf().shape(), (Shape{1, 4, 5}));
+  expect_values(found[1], std::vector<float>(16, 0.5f));
+  EXPECT_EQ(attention(query, value, value).leaf().shape(), (Shape{1, 4, 5}));
+}
+
+TEST(CallArguments, MergingLayersHaveFunctions) {
+  const Tensor a = floats({1, 2}, {1, 2}), b = floats({3, 5}, {1, 2});
+  expect_values(layers::add({a, b}), {4, 7});
+  expect_values(layers::subtract({a, b}), {-2, -3});
+  expect_values(layers::average({a, b}), {2, 3.5f});
+  expect_values(layers::concatenate({a, b}), {1, 2, 3, 5});
+  EXPECT_EQ(layers::concatenate({a, b}, {.axis = 0}).shape(), (Shape{2, 2}));
+  expect_values(layers::dot({a, b}, {1}), {13});
+}
+
+TEST(CallArguments, ABracedPoolSizeIsAWindow) {
+  const Tensor x = floats({1, 2, 3, 4, 5, 6}, {1, 2, 3, 1});
+  expect_values(layers::MaxPooling2D({2, 3})(x), {6});
+  expect_values(layers::AveragePooling2D({2, 1})(x), {2.5f, 3.5f, 4.5f});
 }
 
 // ---- subclassing ----------------------------------------------------------------------------------------
@@ -221,15 +312,6 @@ TEST(Subclassing, IsBuiltByItsFirstCall) {
 }
 
 // ---- bad input ------------------------------------------------------------------------------------------
-
-Code code_of(const std::function<void()>& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.code();
-  }
-  return Code::kInternal;
-}
 
 TEST(BadInput, IsRefusedWithAReason) {
   const auto layer = [](const char* text) { return code_of([&] { deserialize_layer(parse_json(text, "test")); }); };

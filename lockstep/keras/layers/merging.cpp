@@ -291,4 +291,31 @@ LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options) {
   return std::make_shared<keras::DotLayer>(std::move(options));
 }
 
+Tensor add(const std::vector<Tensor>& inputs, NamedOptions options) { return Add(std::move(options))(inputs).leaf(); }
+Tensor subtract(const std::vector<Tensor>& inputs, NamedOptions options) {
+  return Subtract(std::move(options))(inputs).leaf();
+}
+Tensor multiply(const std::vector<Tensor>& inputs, NamedOptions options) {
+  return Multiply(std::move(options))(inputs).leaf();
+}
+Tensor average(const std::vector<Tensor>& inputs, NamedOptions options) {
+  return Average(std::move(options))(inputs).leaf();
+}
+Tensor maximum(const std::vector<Tensor>& inputs, NamedOptions options) {
+  return Maximum(std::move(options))(inputs).leaf();
+}
+Tensor minimum(const std::vector<Tensor>& inputs, NamedOptions options) {
+  return Minimum(std::move(options))(inputs).leaf();
+}
+Tensor concatenate(const std::vector<Tensor>& inputs, std::int64_t axis, ConcatenateOptions options) {
+  options.axis = axis;
+  return Concatenate(std::move(options))(inputs).leaf();
+}
+Tensor concatenate(const std::vector<Tensor>& inputs, ConcatenateOptions options) {
+  return Concatenate(std::move(options))(inputs).leaf();
+}
+Tensor dot(const std::vector<Tensor>& inputs, std::vector<std::int64_t> axes, DotOptions options) {
+  return Dot(std::move(axes), std::move(options))(inputs).leaf();
+}
+
 }  // namespace lockstep::layers

@@ -14,6 +14,7 @@ LayerHandle Maximum(NamedOptions options = {});
 LayerHandle Minimum(NamedOptions options = {});
 
 struct ConcatenateOptions {
+  keras::FieldNamesOnly names_only = {};
   std::int64_t axis = -1;
   std::string name = {};
   bool trainable = true;
@@ -30,5 +31,16 @@ struct DotOptions {
 };
 // Products over one axis of each input, for each sample.
 LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options = {});
+
+// The same as functions: layers::add({a, b}) is layers::Add()({a, b}).
+Tensor add(const std::vector<Tensor>& inputs, NamedOptions options = {});
+Tensor subtract(const std::vector<Tensor>& inputs, NamedOptions options = {});
+Tensor multiply(const std::vector<Tensor>& inputs, NamedOptions options = {});
+Tensor average(const std::vector<Tensor>& inputs, NamedOptions options = {});
+Tensor maximum(const std::vector<Tensor>& inputs, NamedOptions options = {});
+Tensor minimum(const std::vector<Tensor>& inputs, NamedOptions options = {});
+Tensor concatenate(const std::vector<Tensor>& inputs, std::int64_t axis = -1, ConcatenateOptions options = {});
+Tensor concatenate(const std::vector<Tensor>& inputs, ConcatenateOptions options);
+Tensor dot(const std::vector<Tensor>& inputs, std::vector<std::int64_t> axes, DotOptions options = {});
 
 }  // namespace lockstep::layers

@@ -63,6 +63,18 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
   bool uses_mask() const override { return true; }
   Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kOptional; }
   std::vector<std::string> argument_names() const override { return {"query", "value", "key"}; }
+  std::vector<std::string> call_parameters() const override {
+    return {"query",
+            "value",
+            "key",
+            "query_mask",
+            "value_mask",
+            "key_mask",
+            "attention_mask",
+            "return_attention_scores",
+            "training",
+            "use_causal_mask"};
+  }
   // The query's mask is the output's.
   Structure compute_mask(const Structure& inputs, const Structure&, const Structure& outputs) override {
     const Tensor mask = inputs[0].leaf().mask();

@@ -80,6 +80,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  std::vector<std::string> call_parameters() const override { return {"inputs", "training", "mask"}; }
   std::vector<InputSpec> input_spec() const override {
     if (!moving_mean_) return {};
     return {InputSpec{.ndim = rank_, .axes = {{static_cast<int>(options_.axis), moving_mean_->shape()[0]}}}};
@@ -406,6 +407,7 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
       kept.push_back(shape[checked_axis(axis, shape, fmt::format("RMSNormalization '{}'", name()))]);
     scale_ = add_weight({.name = "scale", .shape = kept, .initializer = initializers::Ones()});
   }
+  std::vector<std::string> argument_names() const override { return {"x"}; }
   Structure call(const Structure& inputs, const CallContext&) override {
     const DType dtype = wide(inputs.leaf().dtype());
     const Tensor x = ops::cast(inputs, dtype);

@@ -6,6 +6,7 @@
 namespace lockstep::layers {
 
 struct PoolingOptions {
+  keras::FieldNamesOnly names_only = {};  // MaxPooling2D({2, 2}) is a window
   Window pool_size = 2;
   std::optional<Window> strides = std::nullopt;  // default: pool_size
   std::string padding = "valid";                 // or "same"
@@ -29,6 +30,10 @@ inline LayerHandle MaxPooling2D(Window pool_size, PoolingOptions options = {}) {
   options.pool_size = std::move(pool_size);
   return MaxPooling2D(std::move(options));
 }
+inline LayerHandle MaxPooling3D(Window pool_size, PoolingOptions options = {}) {
+  options.pool_size = std::move(pool_size);
+  return MaxPooling3D(std::move(options));
+}
 inline LayerHandle AveragePooling1D(Window pool_size, PoolingOptions options = {}) {
   options.pool_size = std::move(pool_size);
   return AveragePooling1D(std::move(options));
@@ -36,6 +41,10 @@ inline LayerHandle AveragePooling1D(Window pool_size, PoolingOptions options = {
 inline LayerHandle AveragePooling2D(Window pool_size, PoolingOptions options = {}) {
   options.pool_size = std::move(pool_size);
   return AveragePooling2D(std::move(options));
+}
+inline LayerHandle AveragePooling3D(Window pool_size, PoolingOptions options = {}) {
+  options.pool_size = std::move(pool_size);
+  return AveragePooling3D(std::move(options));
 }
 
 struct GlobalPoolingOptions {

@@ -147,6 +147,7 @@ class CategoryEncodingLayer : public ConfiguredLayer<CategoryEncodingLayer, Cate
       throw_invalid_argument(fmt::format("{}: num_tokens is {}, expected at least 1", who, options_.num_tokens));
   }
   bool casts_inputs() const override { return false; }
+  std::vector<std::string> call_parameters() const override { return {"inputs", "count_weights"}; }
   Structure call(const Structure& inputs, const CallContext& context) override {
     Tensor x = ops::cast(inputs, DType::kInt64);
     const bool one_hot = options_.output_mode == "one_hot";

@@ -153,6 +153,9 @@ class RecurrentLayer : public Layer {
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
   std::vector<std::string> argument_names() const override { return {"sequences"}; }
+  std::vector<std::string> call_parameters() const override {
+    return {"sequences", "initial_state", "mask", "training"};
+  }
   std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = 3}}; }
   Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
     const std::vector<Tensor> masks = mask.flatten();
@@ -209,7 +212,6 @@ class RecurrentLayer : public Layer {
  private:
   Tensors initial_states(const Tensor& x, const CallContext& context) const {
     const Argument* given = context.arguments->find("initial_state");
-    if (!given && context.arguments->args.size() > 1) given = &context.arguments->args[1];
     Tensors states;
     if (given) {
       for (const ArgValue& value : given->flatten()) {

@@ -8,14 +8,8 @@ namespace lockstep::layers {
 // Of LSTM, GRU, SimpleRNN and their cells; keywords that a class lacks are ignored by it. Of cells, those
 // from return_sequences to zero_output_for_mask mean nothing.
 struct RNNOptions {
-  bool return_sequences = false;
-  bool return_state = false;
-  bool go_backwards = false;
-  bool stateful = false;
-  bool unroll = false;
-  bool zero_output_for_mask = false;
-  std::int64_t units = 0;
   ActivationArg activation = "tanh";
+  std::int64_t units = 0;
   ActivationArg recurrent_activation = "sigmoid";  // not SimpleRNN
   bool use_bias = true;
   InitializerArg kernel_initializer = "glorot_uniform";
@@ -31,8 +25,14 @@ struct RNNOptions {
   ConstraintArg bias_constraint = {};
   keras::Number dropout = 0.0;
   keras::Number recurrent_dropout = 0.0;
-  bool reset_after = true;  // GRU
   std::optional<std::int64_t> seed = std::nullopt;
+  bool return_sequences = false;
+  bool return_state = false;
+  bool go_backwards = false;
+  bool stateful = false;
+  bool unroll = false;
+  bool reset_after = true;  // GRU
+  bool zero_output_for_mask = false;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -52,13 +52,13 @@ LayerHandle SimpleRNNCell(std::int64_t units, RNNOptions options = {});
 LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options = {});
 
 struct GenericRNNOptions {
+  LayerHandle cell = {};
   bool return_sequences = false;
   bool return_state = false;
   bool go_backwards = false;
   bool stateful = false;
   bool unroll = false;
   bool zero_output_for_mask = false;
-  LayerHandle cell = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -67,8 +67,8 @@ struct GenericRNNOptions {
 LayerHandle RNN(LayerHandle cell, GenericRNNOptions options = {});
 
 struct BidirectionalOptions {
-  std::optional<std::string> merge_mode = "concat";  // "sum", "mul", "ave", or nothing: two outputs
   LayerHandle layer = {};
+  std::optional<std::string> merge_mode = "concat";  // "sum", "mul", "ave", or nothing: two outputs
   LayerHandle backward_layer = {};
   std::string name = {};
   bool trainable = true;

@@ -7,8 +7,8 @@ namespace lockstep::layers {
 
 struct DropoutOptions {
   keras::Number rate = 0.5;
-  std::optional<std::int64_t> seed = std::nullopt;
   std::optional<std::vector<std::int64_t>> noise_shape = std::nullopt;  // kUnknownDim: the input's extent
+  std::optional<std::int64_t> seed = std::nullopt;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -18,8 +18,8 @@ LayerHandle AlphaDropout(double rate, DropoutOptions options = {});
 
 struct SpatialDropoutOptions {
   keras::Number rate = 0.5;
-  std::optional<std::int64_t> seed = std::nullopt;
   std::string data_format = {};
+  std::optional<std::int64_t> seed = std::nullopt;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};

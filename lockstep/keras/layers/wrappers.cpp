@@ -92,6 +92,9 @@ class BidirectionalLayer : public Layer {
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
   std::vector<std::string> argument_names() const override { return {"sequences"}; }
+  std::vector<std::string> call_parameters() const override {
+    return {"sequences", "initial_state", "mask", "training"};
+  }
   std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = 3}}; }
   void build(const Nested<Shape>& shapes) override {
     forward_->ensure_built(shapes);
@@ -150,7 +153,6 @@ class BidirectionalLayer : public Layer {
   // The first half of initial_state goes to the forward layer.
   static void set_states(const CallContext& context, CallArguments& ahead, CallArguments& back) {
     const Argument* given = context.arguments->find("initial_state");
-    if (!given && context.arguments->args.size() > 1) given = &context.arguments->args[1];
     if (!given) return;
     std::vector<ArgValue> all = given->flatten();
     all.erase(std::remove_if(all.begin(), all.end(), [](const ArgValue& v) { return !v.is_tensor(); }), all.end());
@@ -193,6 +195,7 @@ class TimeDistributedLayer : public Layer {
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  std::vector<std::string> call_parameters() const override { return {"inputs", "training", "mask"}; }
   std::vector<InputSpec> input_spec() const override { return {InputSpec{.min_ndim = 3}}; }
   void build(const Nested<Shape>& shapes) override {
     std::vector<std::int64_t> dims = shapes.leaf().dims();

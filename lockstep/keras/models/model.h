@@ -51,6 +51,11 @@ class Model {
   virtual Json get_config() const;
 
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
+  // Arguments of call() by position.
+  template <PositionalArgument T>
+  Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
+    return (*impl())(first, second, options);
+  }
 
   const std::string& name() const;
   bool built() const;

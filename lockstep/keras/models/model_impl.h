@@ -36,6 +36,8 @@ class ModelImpl : public Layer {
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
+  std::vector<std::string> call_parameters() const override { return {"inputs", "training", "mask"}; }
+  bool takes_any_keyword() const override { return true; }
 
   // Of functional models and built Sequentials: their symbolic inputs and outputs. Throws
   // FailedPrecondition for others.
