@@ -13,7 +13,7 @@ namespace {
 class Linear : public ls::keras::Layer {
  public:
   explicit Linear(std::int64_t units) : Layer("Linear"), units_(units) {}
-  std::string class_name() const override { return "Linear"; }
+  explicit Linear(const ls::Json& config) : Linear(config.at("units").get<std::int64_t>()) {}
   ls::Json get_config() const override {
     ls::Json config = Layer::get_config();
     config["units"] = units_;
@@ -32,6 +32,7 @@ class Linear : public ls::keras::Layer {
   std::int64_t units_;
   ls::keras::VariablePtr w_, b_;
 };
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Linear, "Examples")
 
 // A model that trains on its inputs and on their negatives at once.
 class Mirrored : public ls::keras::Model {
@@ -66,12 +67,7 @@ int main() try {
   std::printf("w = %.3f %.3f %.3f (expected 1 -2 3), b = %.3f\n", weights[0].to_vector<float>()[0],
               weights[0].to_vector<float>()[1], weights[0].to_vector<float>()[2], weights[1].to_vector<float>()[0]);
 
-  // The layer in a functional model, saved, and loaded again once its class is registered.
-  ls::keras::register_layer("Linear", [](const ls::Json& config) -> ls::keras::LayerPtr {
-    auto layer = std::make_shared<Linear>(config.at("units").get<std::int64_t>());
-    layer->set_name(config.at("name").get<std::string>());
-    return layer;
-  });
+  // The layer in a functional model, saved and loaded again.
   const auto inputs = ls::layers::Input({3});
   ls::keras::Model functional(inputs, ls::keras::make_layer<Linear>(2)(inputs));
   functional.save("custom_layer.keras");

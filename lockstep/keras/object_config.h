@@ -21,7 +21,7 @@ struct ObjectConfig {
   std::string module;      // empty in the Keras 2 form
   std::string class_name;  // Keras 2's "Custom>Adam" without its package
   Json config;
-  std::string registered_name;
+  std::string registered_name;  // "Package>Name" of a registered class
 };
 // Empty when `value` is no object of this kind.
 std::optional<ObjectConfig> parse_object_config(const Json& value);

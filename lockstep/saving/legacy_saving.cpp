@@ -28,6 +28,10 @@ Json legacy_object(const Json& object) {
   // The legacy form names Python's class, which is another than the public name for one layer.
   out["class_name"] =
       object.at("class_name") == "GroupQueryAttention" ? Json("GroupedQueryAttention") : object.at("class_name");
+  if (const Json& registered = object.value("registered_name", Json());
+      registered.is_string() && registered.get_ref<const std::string&>().find('>') != std::string::npos) {
+    out["class_name"] = registered;
+  }
   Json config = object.at("config");
   if (config.is_object() && config.contains("layers") && config["layers"].is_array()) {
     for (Json& layer : config["layers"]) layer = legacy_object(layer);
@@ -58,8 +62,7 @@ Json training_config(Trainer& trainer) {
        {"loss", "loss_weights", "metrics", "weighted_metrics", "run_eagerly", "steps_per_execution", "jit_compile"}) {
     config[key] = compile.at(key);
   }
-  config["optimizer_config"] = {{"class_name", compile["optimizer"]["class_name"]},
-                                {"config", compile["optimizer"]["config"]}};
+  config["optimizer_config"] = legacy_object(compile["optimizer"]);
   return config;
 }
 

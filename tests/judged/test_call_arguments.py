@@ -36,9 +36,9 @@ def pooling_mask_by_position():
     return [x, mask], layers.GlobalAveragePooling1D()(x, mask)
 
 
-def batch_normalization_mask_by_position():
+def batch_normalization_mask_by_keyword():
     x, mask = sequences("a"), flags("m")
-    return [x, mask], layers.BatchNormalization()(x, None, mask)
+    return [x, mask], layers.BatchNormalization()(x, mask=mask)
 
 
 def lstm_state_by_position():
@@ -84,8 +84,9 @@ def attention_masks_by_position():
 
 
 def heads_masks_by_position():
-    q, v, qm, vm = sequences("q"), sequences("v"), flags("qm"), flags("vm")
-    return [q, v, qm, vm], layers.MultiHeadAttention(2, 3)(q, v, None, qm, vm)
+    # Queries that are all masked are computed in another way by Keras's fused attention.
+    q, v, all_true, mask = sequences("q"), sequences("v"), flags("all"), flags("m")
+    return [q, v, all_true, mask], layers.MultiHeadAttention(2, 3)(q, v, v, all_true, mask)
 
 
 def heads_by_keyword():
@@ -93,15 +94,15 @@ def heads_by_keyword():
     return [q, v, mask], layers.MultiHeadAttention(2, 3)(value=v, query=q, attention_mask=mask, return_attention_scores=True)
 
 
-def counts_by_position():
+def counts_by_keyword():
     x, weights = keras.Input((5,), dtype="int32", name="a"), keras.Input((5,), name="w")
-    return [x, weights], layers.CategoryEncoding(9, output_mode="count")(x, weights)
+    return [x, weights], layers.CategoryEncoding(9, output_mode="count")(x, count_weights=weights)
 
 
-CASES = [softmax_mask_by_position, softmax_mask_by_keyword, pooling_mask_by_position, batch_normalization_mask_by_position,
+CASES = [softmax_mask_by_position, softmax_mask_by_keyword, pooling_mask_by_position, batch_normalization_mask_by_keyword,
          lstm_state_by_position, gru_state_and_mask_by_position, bidirectional_states, bidirectional_states_of_masked_input,
          encoder_decoder, mask_behind_a_stateful_call, attention_masks_by_position, heads_masks_by_position, heads_by_keyword,
-         counts_by_position]
+         counts_by_keyword]
 
 
 def data(model, rng, rows):
@@ -111,6 +112,8 @@ def data(model, rng, rows):
         if tensor.dtype == "bool":
             arrays.append(rng.random(shape) < 0.6)
             arrays[-1][..., 0] = True
+            if tensor.name == "all":
+                arrays[-1][:] = True
         elif tensor.dtype == "int32":
             arrays.append(rng.integers(0, 9, shape).astype("int32"))
             arrays[-1][:, 2] = 0
@@ -137,7 +140,7 @@ def test_call(case, tmp_path, request):
         tool.assert_close(value, theirs, 1e-5, f"{case.__name__} output {index}")
     # Written again by lockstep, Keras reads the same calls.
     if not tool.CONTROL:
-        again = tmp_path / "again.h5"
+        again = tmp_path / "again.keras"
         tool.ok("convert", path, again)
         for value, theirs in zip(keras.tree.flatten(keras.models.load_model(again).predict(arrays, verbose=0)), expected):
             np.testing.assert_array_equal(value, theirs)

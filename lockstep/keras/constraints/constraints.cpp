@@ -1,6 +1,7 @@
 #include "lockstep/keras/constraints/constraints.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/functions.h"
@@ -40,7 +41,7 @@ class MaxNormConstraint : public Constraint {
     const Tensor norm = norms(w, axis_);
     return w * (ops::clip_by_value(norm, 0.0, max_value_) / (norm + kEpsilon));
   }
-  Json config() const override {
+  Json get_config() const override {
     const bool whole = max_value_ == std::floor(max_value_) && std::abs(max_value_) < 1e15;
     return {{"max_value", whole ? Json(static_cast<std::int64_t>(max_value_)) : Json(max_value_)},
             {"axis", axis_config(axis_)}};
@@ -61,7 +62,7 @@ class MinMaxNormConstraint : public Constraint {
     const Tensor desired = ops::clip_by_value(norm, min_value_, max_value_) * rate_ + norm * (1.0 - rate_);
     return w * (desired / (norm + kEpsilon));
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"min_value", min_value_}, {"max_value", max_value_}, {"rate", rate_}, {"axis", axis_config(axis_)}};
   }
 
@@ -74,7 +75,7 @@ class NonNegConstraint : public Constraint {
  public:
   std::string class_name() const override { return "NonNeg"; }
   Tensor operator()(const Tensor& w) const override { return ops::maximum(w, 0.0); }
-  Json config() const override { return Json::object(); }
+  Json get_config() const override { return Json::object(); }
 };
 
 class UnitNormConstraint : public Constraint {
@@ -82,11 +83,21 @@ class UnitNormConstraint : public Constraint {
   explicit UnitNormConstraint(Axes axis) : axis_(std::move(axis)) {}
   std::string class_name() const override { return "UnitNorm"; }
   Tensor operator()(const Tensor& w) const override { return w / (norms(w, axis_) + kEpsilon); }
-  Json config() const override { return {{"axis", axis_config(axis_)}}; }
+  Json get_config() const override { return {{"axis", axis_config(axis_)}}; }
 
  private:
   Axes axis_;
 };
+
+const std::vector<std::string>& known_names() {
+  static const std::vector<std::string> names = {"max_norm", "min_max_norm", "non_neg", "unit_norm",
+                                                 "MaxNorm",  "MinMaxNorm",   "NonNeg",  "UnitNorm"};
+  return names;
+}
+
+bool is_built_in(const std::string& name) {
+  return std::find(known_names().begin(), known_names().end(), name) != known_names().end();
+}
 
 ConstraintPtr make(const std::string& name, const Json& json) {
   const ConfigReader config(name, json);
@@ -99,9 +110,7 @@ ConstraintPtr make(const std::string& name, const Json& json) {
   }
   if (name == "NonNeg" || name == "non_neg" || name == "nonneg") return NonNeg();
   if (name == "UnitNorm" || name == "unit_norm" || name == "unitnorm") return UnitNorm(read_axis(config));
-  keras::throw_unknown_object(
-      "constraint", name,
-      {"max_norm", "min_max_norm", "non_neg", "unit_norm", "MaxNorm", "MinMaxNorm", "NonNeg", "UnitNorm"});
+  keras::throw_unknown_object("constraint", name, known_names());
 }
 
 }  // namespace
@@ -120,7 +129,8 @@ ConstraintPtr get(const ConstraintArg& identifier) {
   if (const std::string* name = identifier.name()) return make(*name, Json::object());
   if (const Json* config = identifier.config()) {
     const auto object = keras::parse_object_config(*config);
-    if (!object) throw_invalid_argument(fmt::format("{} is no constraint's config", dump_json(*config)));
+    if (!object) throw_invalid_argument(fmt::format("{} is not the config of a constraint", dump_json(*config)));
+    if (auto made = keras::make_registered<Constraint>(*object, is_built_in(object->class_name))) return made;
     return make(object->class_name, object->config);
   }
   return nullptr;
@@ -128,7 +138,8 @@ ConstraintPtr get(const ConstraintArg& identifier) {
 
 Json serialize(const ConstraintPtr& constraint) {
   if (!constraint) return nullptr;
-  return keras::object_config("keras.constraints", constraint->class_name(), constraint->config());
+  return keras::serialize_object("keras.constraints", constraint->class_name(), constraint->get_config(),
+                                 is_built_in(constraint->class_name()), typeid(*constraint));
 }
 
 }  // namespace lockstep::constraints

@@ -5,17 +5,20 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/keras/object_config.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::constraints {
 
 class Constraint {
  public:
+  using KerasFamily = Constraint;
   virtual ~Constraint() = default;
-  virtual std::string class_name() const = 0;
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   virtual Tensor operator()(const Tensor& w) const = 0;
-  virtual Json config() const = 0;
+  // The constructor's arguments.
+  virtual Json get_config() const { return Json::object(); }
 };
 
 using ConstraintPtr = std::shared_ptr<Constraint>;

@@ -1,4 +1,5 @@
 // Names and configs of initializers.
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
@@ -127,6 +128,12 @@ InitializerPtr make(const std::string& given, const Json& config) {
   keras::throw_unknown_object("initializer", given, known);
 }
 
+bool is_built_in(const std::string& given) {
+  const std::string name = canonical(given);
+  return std::any_of(rows().begin(), rows().end(),
+                     [&](const auto& row) { return name == row.first || name == keras::to_snake_case(row.first); });
+}
+
 }  // namespace
 
 InitializerPtr get(const InitializerArg& identifier) {
@@ -134,7 +141,8 @@ InitializerPtr get(const InitializerArg& identifier) {
   if (const std::string* name = identifier.name()) return make(*name, Json::object());
   if (const Json* config = identifier.config()) {
     const auto object = keras::parse_object_config(*config);
-    if (!object) throw_invalid_argument(fmt::format("{} is no initializer's config", dump_json(*config)));
+    if (!object) throw_invalid_argument(fmt::format("{} is not the config of an initializer", dump_json(*config)));
+    if (auto made = keras::make_registered<Initializer>(*object, is_built_in(object->class_name))) return made;
     if (object->class_name == "function" && object->config.is_string()) {
       return make(object->config.get<std::string>(), Json::object());
     }
@@ -145,7 +153,8 @@ InitializerPtr get(const InitializerArg& identifier) {
 
 Json serialize(const InitializerPtr& initializer) {
   if (!initializer) return nullptr;
-  return keras::object_config("keras.initializers", initializer->class_name(), initializer->config());
+  return keras::serialize_object("keras.initializers", initializer->class_name(), initializer->get_config(),
+                                 is_built_in(initializer->class_name()), typeid(*initializer));
 }
 
 }  // namespace lockstep::initializers

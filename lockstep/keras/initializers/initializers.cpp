@@ -71,7 +71,7 @@ class VarianceScalingInitializer : public Initializer {
     return random::truncated_normal(shape, 0.0, std::sqrt(scale) / kTruncatedStddev, dtype, seed_.used());
   }
 
-  Json config() const override {
+  Json get_config() const override {
     Json config = {{"seed", seed_.config()}};
     if (class_name_ == "VarianceScaling") {
       config["scale"] = options_.scale;
@@ -140,7 +140,7 @@ class NormalInitializer : public Initializer {
     return (truncated_ ? random::truncated_normal : random::normal)(shape, options_.mean, options_.stddev, dtype,
                                                                     seed_.used());
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"seed", seed_.config()}, {"mean", options_.mean}, {"stddev", options_.stddev}};
   }
 
@@ -157,7 +157,7 @@ class UniformInitializer : public Initializer {
   Tensor operator()(const Shape& shape, DType dtype) const override {
     return random::uniform(shape, options_.minval, options_.maxval, floating("RandomUniform", dtype), seed_.used());
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"seed", seed_.config()}, {"minval", options_.minval}, {"maxval", options_.maxval}};
   }
 
@@ -183,7 +183,7 @@ class OrthogonalInitializer : public Initializer {
     for (float& value : q) value *= static_cast<float>(options_.gain);
     return random::from_floats(q, shape, floating("Orthogonal", dtype));
   }
-  Json config() const override { return {{"seed", seed_.config()}, {"gain", options_.gain}}; }
+  Json get_config() const override { return {{"seed", seed_.config()}, {"gain", options_.gain}}; }
 
  private:
   OrthogonalOptions options_;
@@ -205,7 +205,7 @@ class IdentityInitializer : public Initializer {
     return ops::cast(Tensor::from_vector(values, shape), dtype);
   }
   // Keras records only constructor arguments that it can write: {} for the default gain.
-  Json config() const override { return gain_ == 1.0 ? Json::object() : Json{{"gain", gain_}}; }
+  Json get_config() const override { return gain_ == 1.0 ? Json::object() : Json{{"gain", gain_}}; }
 
  private:
   double gain_;
@@ -220,7 +220,7 @@ class ConstantInitializer : public Initializer {
     if (!tensor_.defined()) return Tensor::full(shape, value_, dtype);
     return ops::broadcast_to(ops::cast(tensor_, dtype), shape.dims());
   }
-  Json config() const override;
+  Json get_config() const override;
 
  private:
   std::string class_name_;
@@ -241,7 +241,7 @@ Json nested_list(const std::vector<double>& values, const Shape& shape, int axis
   return list;
 }
 
-Json ConstantInitializer::config() const {
+Json ConstantInitializer::get_config() const {
   if (class_name_ != "Constant") return Json::object();
   if (!tensor_.defined()) return {{"value", value_}};
   const std::vector<double> values = ops::cast(tensor_, DType::kFloat64).to_vector<double>();

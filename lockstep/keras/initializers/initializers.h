@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/keras/object_config.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -20,12 +20,15 @@ namespace lockstep::initializers {
 
 class Initializer {
  public:
+  using KerasFamily = Initializer;
   virtual ~Initializer() = default;
-  virtual std::string class_name() const = 0;
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   // Same initializer and shape, same values, unless its seed is a SeedGenerator. dtype: floating for the
   // random ones. Throws InvalidArgument for a shape or dtype it does not do.
   virtual Tensor operator()(const Shape& shape, DType dtype = DType::kFloat32) const = 0;
-  virtual Json config() const = 0;
+  // The constructor's arguments.
+  virtual Json get_config() const { return Json::object(); }
 };
 
 using InitializerPtr = std::shared_ptr<Initializer>;

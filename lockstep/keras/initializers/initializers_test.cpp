@@ -65,7 +65,7 @@ TEST(Initializers, DrawTheirSeedWhenMade) {
   const InitializerPtr b = get("GlorotUniform");
   EXPECT_EQ(first(a, {3, 4}), first(GlorotUniform({.seed = 686579304}), {3, 4}));
   EXPECT_EQ(first(b, {3, 4}), first(GlorotUniform({.seed = 119540832}), {3, 4}));
-  EXPECT_TRUE(a->config()["seed"].is_null());
+  EXPECT_TRUE(a->get_config()["seed"].is_null());
 }
 
 TEST(Initializers, ConfigsAreKerass) {

@@ -9,6 +9,7 @@
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
+#include "lockstep/keras/layers/fields.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
@@ -31,7 +32,20 @@ Layer::Layer(std::string class_name, Options options) : class_name_(std::move(cl
   activity_regularizer_ = regularizers::get(options.activity_regularizer);
 }
 
-Json Layer::registered_name() const { return module().is_null() ? Json(class_name()) : Json(nullptr); }
+Json Layer::registered_name() const {
+  if (!module().is_null()) return nullptr;
+  const RegisteredClass* row = find_registered(registered_type());
+  return row ? row->registered_name() : class_name();
+}
+
+void Layer::set_base_config(const Json& config) {
+  FieldReader reader(class_name(), config);
+  const Layer::Options base = read_layer_options(reader);
+  if (!base.name.empty()) set_name(base.name);
+  if (config.contains("dtype")) policy_ = base.dtype;
+  if (!base.activity_regularizer.empty()) activity_regularizer_ = regularizers::get(base.activity_regularizer);
+  if (!base.trainable) set_trainable(false);
+}
 
 Json Layer::get_config() const {
   Json config = {{"name", name_}, {"trainable", trainable_}, {"dtype", policy_.serialize()}};

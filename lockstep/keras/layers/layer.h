@@ -15,6 +15,7 @@
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/nested.h"
 #include "lockstep/keras/regularizers/regularizers.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
 
 namespace lockstep::keras {
@@ -109,12 +110,16 @@ struct LayerOptions {
 class Layer : public Operation {
  public:
   using Options = LayerOptions;
+  using KerasFamily = Layer;
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
   std::string class_name() const override { return class_name_; }
   Json module() const override { return nullptr; }
+  // "Package>Name" of a registered class; the class's name of a class of the user's that is not registered.
   Json registered_name() const override;
+  // The C++ class that the objects of this class are registered by.
+  virtual std::type_index registered_type() const { return typeid(*this); }
   // name, trainable, dtype and, when set, activity_regularizer; classes add their own keys.
   Json get_config() const override;
   // {"input_shape": …} as Keras writes it; null when the class has none.
@@ -247,6 +252,9 @@ class Layer : public Operation {
 
  private:
   friend class LayerHandle;
+  friend LayerPtr deserialize_layer(const Json& object);
+  // Sets the keys of Layer::get_config().
+  void set_base_config(const Json& config);
   void bind_arguments(CallArguments& arguments) const;
   bool given_by_position(const CallArguments& arguments, std::string_view parameter) const;
   Structure first_arguments(const CallArguments& arguments) const;

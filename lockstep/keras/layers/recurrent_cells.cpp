@@ -20,7 +20,7 @@ class ForgetBias : public initializers::Initializer {
     const Tensor first = (*rest_)({units_}, dtype), last = (*rest_)({units_ * 2}, dtype);
     return ops::concat({first, ops::ones_like(first), last}, 0);
   }
-  Json config() const override { return Json::object(); }
+  Json get_config() const override { return Json::object(); }
 
  private:
   initializers::InitializerPtr rest_;

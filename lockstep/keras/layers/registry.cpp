@@ -84,11 +84,6 @@ std::vector<std::string> LayerRegistry::names() const {
   return out;
 }
 
-void register_layer(const std::string& name, std::function<LayerPtr(const Json& config)> from_config,
-                    const std::string& package) {
-  LayerRegistry::instance().add({name, {package + ">" + name}, "custom", std::move(from_config)});
-}
-
 bool is_keras_module(std::string_view module) {
   return module == "keras" || module.starts_with("keras.") || module.starts_with("tensorflow.python.keras") ||
          module.starts_with("tf_keras") || module.starts_with("tensorflow.keras");
@@ -99,6 +94,11 @@ Json serialize_operation(const Operation& operation) {
                  {"class_name", operation.class_name()},
                  {"config", operation.get_config()},
                  {"registered_name", operation.registered_name()}};
+  const auto* user_layer = operation.module().is_null() ? dynamic_cast<const Layer*>(&operation) : nullptr;
+  if (user_layer) {
+    if (const RegisteredClass* row = find_registered(user_layer->registered_type())) object["class_name"] = row->name;
+    object["config"] = with_base_keys(std::move(object["config"]), user_layer->Layer::get_config());
+  }
   if (const auto* layer = dynamic_cast<const Layer*>(&operation)) {
     Json build_config = layer->get_build_config();
     if (!build_config.is_null()) object["build_config"] = std::move(build_config);
@@ -113,29 +113,35 @@ bool is_legacy_object(const Json& object) { return object.is_object() && !object
 LayerPtr deserialize_layer(const Json& object) {
   const DepthGuard guard;
   const auto parsed = parse_object_config(object);
-  if (!parsed) throw_invalid_argument(fmt::format("{} is no layer", dump_json(object).substr(0, 120)));
+  if (!parsed) throw_invalid_argument(fmt::format("{} is not the config of a layer", dump_json(object).substr(0, 120)));
   const LayerRegistry& registry = LayerRegistry::instance();
-  const LayerClass* row = nullptr;
-  if (!parsed->registered_name.empty()) row = registry.find(parsed->registered_name);
-  if (row && row->module == "keras.layers" && !is_keras_module(parsed->module) && !parsed->module.empty())
-    row = nullptr;
-  if (!row) row = registry.find(parsed->class_name);
+  const LayerClass* row = registry.find(parsed->class_name);
+  const bool built_in = row && (parsed->module.empty() || is_keras_module(parsed->module));
   const Json config = parsed->config.is_null() ? Json::object() : parsed->config;
   std::string name;
   if (config.is_object() && config.contains("name") && config["name"].is_string())
     name = config["name"].get<std::string>();
-  if (const char* why = row && row->module == "custom" ? nullptr : refusal(parsed->class_name)) {
+  const bool registered = names_registered<Layer>(*parsed, built_in);
+  if (const char* why = registered ? nullptr : refusal(parsed->class_name)) {
     throw_unimplemented(fmt::format("layer '{}' ({}) is refused: {}", name, parsed->class_name, why));
   }
-  if (!row) {
-    throw_not_found(fmt::format("unknown layer class '{}' (layer '{}'{}){}; register it with keras::register_layer()",
-                                parsed->class_name, name,
-                                parsed->module.empty() ? "" : fmt::format(" of module {}", parsed->module),
-                                did_you_mean(parsed->class_name, registry.names())));
+  if (!row && !registered) {
+    std::vector<std::string> known = registry.names();
+    for (std::string& other : registered_names(typeid(Layer))) known.push_back(std::move(other));
+    throw_not_found(fmt::format(
+        "unknown layer class '{}' (layer '{}'{}){}; register a class of your own with "
+        "LOCKSTEP_REGISTER_KERAS_SERIALIZABLE",
+        parsed->class_name, name, parsed->module.empty() ? "" : fmt::format(" of module {}", parsed->module),
+        did_you_mean(parsed->class_name, known)));
   }
   LayerPtr layer;
   try {
-    layer = row->from_config(config);
+    layer = make_registered<Layer>(*parsed, built_in);
+    if (layer) {
+      layer->set_base_config(config);
+    } else {
+      layer = row->from_config(config);
+    }
   } catch (const Json::exception& error) {
     throw_invalid_argument(
         fmt::format("layer '{}' ({}): its config does not fit: {}", name, parsed->class_name, error.what()));

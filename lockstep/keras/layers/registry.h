@@ -26,7 +26,7 @@ class LayerRegistry {
  public:
   static LayerRegistry& instance();
   void add(LayerClass row);
-  // Null when there is none; custom names ("Package>Name" too) come first.
+  // Null when there is none.
   const LayerClass* find(std::string_view name) const;
   std::vector<std::string> names() const;
 
@@ -34,10 +34,6 @@ class LayerRegistry {
   LayerRegistry();
   std::map<std::string, std::shared_ptr<LayerClass>, std::less<>> rows_;
 };
-
-// Registers a user class under "Package>Name" and Name (keras.saving.register_keras_serializable).
-void register_layer(const std::string& name, std::function<LayerPtr(const Json& config)> from_config,
-                    const std::string& package = "Custom");
 
 // {"module", "class_name", "config", "registered_name", "build_config"} as Keras 3.15 writes the object.
 Json serialize_operation(const Operation& operation);

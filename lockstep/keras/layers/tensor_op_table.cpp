@@ -190,14 +190,14 @@ Structure unstack_split(const CallArguments& call, const Json& config) {
   if (parts.is_number_integer()) {
     const std::int64_t count = parts.get<std::int64_t>();
     if (count < 1 || count > 65536) bad(fmt::format("Split into {} parts", count));
-    for (Tensor& piece : ops::split(x, static_cast<int>(count), axis)) out.push_back(std::move(piece));
+    for (Tensor& piece : ops::split(x, static_cast<int>(count), axis)) out.emplace_back(std::move(piece));
   } else {
     std::int64_t begin = 0;
     for (std::int64_t end : int_list(parts, "indices_or_sections")) {
-      out.push_back(ops::slice_axis(x, axis, begin, end));
+      out.emplace_back(ops::slice_axis(x, axis, begin, end));
       begin = end;
     }
-    out.push_back(ops::slice_axis(x, axis, begin, std::nullopt));
+    out.emplace_back(ops::slice_axis(x, axis, begin, std::nullopt));
   }
   return Structure::list(std::move(out));
 }

@@ -102,6 +102,10 @@ LossPtr make(const std::string& name, const Json& config) {
   keras::throw_unknown_object("loss", name, known);
 }
 
+bool is_built_in(const std::string& name) {
+  return std::any_of(rows().begin(), rows().end(), [&](const Row& row) { return answers_to(row, name); });
+}
+
 }  // namespace
 
 LossFunction find_function(std::string_view name) {
@@ -117,7 +121,11 @@ LossFunction find_function(std::string_view name) {
 LossPtr deserialize(const Json& config) {
   if (config.is_string()) return make(config.get<std::string>(), Json::object());
   const auto object = keras::parse_object_config(config);
-  if (!object) throw_invalid_argument(fmt::format("{} is no loss's config", dump_json(config)));
+  if (!object) throw_invalid_argument(fmt::format("{} is not the config of a loss", dump_json(config)));
+  if (auto made = keras::make_registered<Loss>(*object, is_built_in(object->class_name))) {
+    made->set_base_config(object->config);
+    return made;
+  }
   if (object->class_name == "function" && object->config.is_string()) {
     return make(object->config.get<std::string>(), Json::object());
   }
@@ -133,7 +141,8 @@ LossPtr get(const LossArg& identifier) {
 
 Json serialize(const LossPtr& loss) {
   if (!loss) return nullptr;
-  return keras::object_config("keras.losses", loss->class_name(), loss->config());
+  return keras::serialize_object("keras.losses", loss->class_name(), loss->get_config(),
+                                 is_built_in(loss->class_name()), typeid(*loss), loss->Loss::get_config());
 }
 
 }  // namespace lockstep::losses

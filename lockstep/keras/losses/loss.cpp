@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::losses {
@@ -119,6 +120,14 @@ Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor
   return finish(reduce(y_true, y_pred, sample_weight, mask));
 }
 
-Json Loss::config() const { return {{"name", name_}, {"reduction", std::string(reduction_name(reduction_))}}; }
+std::string Loss::name() const { return name_.empty() ? keras::to_snake_case(class_name()) : name_; }
+
+Json Loss::get_config() const { return {{"name", name()}, {"reduction", std::string(reduction_name(reduction_))}}; }
+
+void Loss::set_base_config(const Json& config) {
+  const keras::ConfigReader reader(class_name(), config);
+  name_ = reader.string("name", name_);
+  if (reader.contains("reduction")) reduction_ = parse_reduction(reader.string("reduction", "none"));
+}
 
 }  // namespace lockstep::losses

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/keras/object_config.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::losses {
@@ -28,9 +28,11 @@ struct Reduced {
 
 class Loss {
  public:
+  using KerasFamily = Loss;
   virtual ~Loss() = default;
-  virtual std::string class_name() const = 0;
-  const std::string& name() const { return name_; }
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
+  std::string name() const;
   Reduction reduction() const { return reduction_; }
 
   // Per-sample values, (batch, …) without the axis the loss averages itself, or a scalar.
@@ -52,14 +54,19 @@ class Loss {
   virtual bool keeps_rows(int) const { return false; }
 
   // {"name", "reduction", …} as Keras 3.15 writes it.
-  virtual Json config() const;
+  virtual Json get_config() const;
 
  protected:
-  Loss(std::string name, std::string_view reduction) : name_(std::move(name)), reduction_(parse_reduction(reduction)) {}
+  // Without a name: the class's in snake case.
+  explicit Loss(std::string name = {}, std::string_view reduction = "sum_over_batch_size")
+      : name_(std::move(name)), reduction_(parse_reduction(reduction)) {}
   // Which of the values count, beside the mask of y_pred (ignore_class); undefined: all.
   virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const;
 
  private:
+  friend std::shared_ptr<Loss> deserialize(const Json& config);
+  void set_base_config(const Json& config);
+
   std::string name_;
   Reduction reduction_;
 };

@@ -41,8 +41,8 @@ class FunctionLoss : public Loss {
   Tensor call(const Tensor& y_true, const Tensor& y_pred) const override { return function_(y_true, y_pred); }
   bool mixes_rows(int rank) const override { return mixes_ && mixes_(rank); }
   bool keeps_rows(int rank) const override { return mixes_ && !mixes_(rank); }
-  Json config() const override {
-    Json config = Loss::config();
+  Json get_config() const override {
+    Json config = Loss::get_config();
     for (const auto& [key, value] : extra_.items()) config[key] = value;
     return config;
   }

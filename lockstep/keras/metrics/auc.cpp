@@ -111,8 +111,8 @@ class AUCMetric : public CurveMetric {
     return Tensor::scalar(static_cast<float>(weights == 0 ? 0 : sum / weights));
   }
 
-  Json config() const override {
-    Json config = Metric::config();
+  Json get_config() const override {
+    Json config = Metric::get_config();
     config["num_thresholds"] =
         given_.thresholds.empty() ? given_.num_thresholds : static_cast<std::int64_t>(given_.thresholds.size() + 2);
     config["curve"] = given_.curve;
@@ -215,8 +215,8 @@ class AtMetric : public CurveMetric {
     return Tensor::scalar(best);
   }
 
-  Json config() const override {
-    Json config = Metric::config();
+  Json get_config() const override {
+    Json config = Metric::get_config();
     config["class_id"] = given_.class_id ? Json(*given_.class_id) : Json(nullptr);
     config["num_thresholds"] = given_.num_thresholds;
     config[key_] = value_;

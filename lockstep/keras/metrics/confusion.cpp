@@ -186,8 +186,8 @@ class CountMetric : public Metric {
     add_counts(accumulator_, count_confusion(y_true, y_pred, weight_and_mask(weight, mask), options_).*member_);
   }
   Tensor result() const override { return scalar_or_vector(accumulator_->read().to_vector<float>()); }
-  Json config() const override {
-    Json config = Metric::config();
+  Json get_config() const override {
+    Json config = Metric::get_config();
     config["thresholds"] = thresholds_config(given_);
     return config;
   }
@@ -225,8 +225,8 @@ class RatioMetric : public Metric {
     for (std::size_t i = 0; i < hits.size(); ++i) hits[i] = ratio(hits[i], hits[i] + others[i]);
     return scalar_or_vector(hits);
   }
-  Json config() const override {
-    Json config = Metric::config();
+  Json get_config() const override {
+    Json config = Metric::get_config();
     config["thresholds"] = thresholds_config(given_);
     config["top_k"] = optional_config(options_.top_k);
     config["class_id"] = optional_config(options_.class_id);

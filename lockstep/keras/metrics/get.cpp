@@ -238,6 +238,10 @@ MetricPtr from_function_name(const std::string& function, MetricOptions options)
                                   Json{{"fn", function}});
 }
 
+bool is_built_in(const std::string& name) {
+  return std::any_of(rows().begin(), rows().end(), [&](const Row& row) { return answers_to(row, name); });
+}
+
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
@@ -248,7 +252,11 @@ std::string lower(std::string text) {
 MetricPtr deserialize(const Json& config) {
   if (config.is_string()) return make(config.get<std::string>(), Json::object());
   const auto object = keras::parse_object_config(config);
-  if (!object) throw_invalid_argument(fmt::format("{} is no metric's config", dump_json(config)));
+  if (!object) throw_invalid_argument(fmt::format("{} is not the config of a metric", dump_json(config)));
+  if (auto made = keras::make_registered<Metric>(*object, is_built_in(object->class_name))) {
+    made->set_base_config(object->config);
+    return made;
+  }
   if (object->class_name == "function" && object->config.is_string()) {
     return from_function_name(object->config.get<std::string>(), {.name = object->config.get<std::string>()});
   }
@@ -285,7 +293,8 @@ MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, cons
 
 Json serialize(const MetricPtr& metric) {
   if (!metric) return nullptr;
-  return keras::object_config("keras.metrics", metric->class_name(), metric->config());
+  return keras::serialize_object("keras.metrics", metric->class_name(), metric->get_config(),
+                                 is_built_in(metric->class_name()), typeid(*metric), metric->Metric::get_config());
 }
 
 }  // namespace lockstep::metrics

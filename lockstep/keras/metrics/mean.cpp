@@ -77,8 +77,8 @@ void MeanOf::update_state(const Tensor& y_true, const Tensor& y_pred, const Tens
   add(function_(y_true, y_pred), weight_and_mask(sample_weight, mask));
 }
 
-Json MeanOf::config() const {
-  Json config = Metric::config();
+Json MeanOf::get_config() const {
+  Json config = Metric::get_config();
   for (const auto& [key, value] : extra_.items()) config[key] = value;
   return config;
 }

@@ -41,7 +41,7 @@ class MeanOf : public MeanMetric {
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                     const Tensor& mask) override;
   Direction direction() const override { return direction_; }
-  Json config() const override;
+  Json get_config() const override;
 
  private:
   Function function_;

@@ -1,5 +1,7 @@
 #include "lockstep/keras/metrics/metric.h"
 
+#include "lockstep/keras/naming_internal.h"
+
 namespace lockstep::metrics {
 
 VariablePtr Metric::add_variable(const Shape& shape, std::string_view name, DType dtype) {
@@ -9,7 +11,7 @@ VariablePtr Metric::add_variable(const Shape& shape, std::string_view name, DTyp
   options.synchronization = distribute::VariableSynchronization::kOnRead;
   options.aggregation = distribute::VariableAggregation::kSum;
   VariablePtr variable = distribute::Variable::create(Tensor::zeros(shape, dtype), options);
-  variable->set_path(name_ + "/" + options.name);
+  variable->set_path(this->name() + "/" + options.name);
   variables_.push_back(variable);
   return variable;
 }
@@ -23,6 +25,15 @@ Tensor Metric::operator()(const Tensor& y_true, const Tensor& y_pred, const Tens
   return result();
 }
 
-Json Metric::config() const { return {{"name", name_}, {"dtype", dtype_.empty() ? "float32" : dtype_}}; }
+std::string Metric::name() const { return name_.empty() ? keras::to_snake_case(class_name()) : name_; }
+
+Json Metric::get_config() const { return {{"name", name()}, {"dtype", dtype_.empty() ? "float32" : dtype_}}; }
+
+void Metric::set_base_config(const Json& config) {
+  const keras::ConfigReader reader(class_name(), config);
+  name_ = reader.string("name", name_);
+  const Json& dtype = reader.raw("dtype");
+  if (dtype.is_string()) dtype_ = dtype.get<std::string>();
+}
 
 }  // namespace lockstep::metrics

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
-#include "lockstep/keras/object_config.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::metrics {
@@ -17,12 +17,14 @@ using distribute::VariablePtr;
 // when read across them (synchronization kOnRead, aggregation kSum).
 class Metric {
  public:
+  using KerasFamily = Metric;
   virtual ~Metric() = default;
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
 
-  virtual std::string class_name() const = 0;
-  const std::string& name() const { return name_; }
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
+  std::string name() const;
   void set_name(std::string name) { name_ = std::move(name); }
 
   // Takes a batch in: (y_true, y_pred, sample_weight); Mean and Sum take (values, sample_weight). `mask`
@@ -40,14 +42,18 @@ class Metric {
   enum class Direction { kUnknown, kUp, kDown };
   virtual Direction direction() const { return Direction::kUnknown; }
   // {"name", "dtype", …} as Keras 3.15 writes it.
-  virtual Json config() const;
+  virtual Json get_config() const;
 
  protected:
-  explicit Metric(std::string name, std::string dtype = {}) : name_(std::move(name)), dtype_(std::move(dtype)) {}
+  // Without a name: the class's in snake case.
+  explicit Metric(std::string name = {}, std::string dtype = {}) : name_(std::move(name)), dtype_(std::move(dtype)) {}
   VariablePtr add_variable(const Shape& shape, std::string_view name, DType dtype = DType::kFloat32);
   const std::string& dtype() const { return dtype_; }  // empty: floatx
 
  private:
+  friend std::shared_ptr<Metric> deserialize(const Json& config);
+  void set_base_config(const Json& config);
+
   std::string name_, dtype_;
   std::vector<VariablePtr> variables_;
 };

@@ -98,8 +98,8 @@ class FBetaMetric : public Metric {
     return options_.average == "micro" ? Tensor::scalar(scores[0]) : Tensor::from_vector(scores);
   }
 
-  Json config() const override {
-    Json config = Metric::config();
+  Json get_config() const override {
+    Json config = Metric::get_config();
     config["average"] = options_.average.empty() ? Json(nullptr) : Json(options_.average);
     if (std::string_view(class_name_) == "FBetaScore") config["beta"] = options_.beta;
     config["threshold"] = options_.threshold ? Json(*options_.threshold) : Json(nullptr);
@@ -182,8 +182,8 @@ class IoUMetric : public Metric {
     return Tensor::scalar(valid == 0 ? 0.0f : sum / valid);
   }
 
-  Json config() const override {
-    Json config = Metric::config();
+  Json get_config() const override {
+    Json config = Metric::get_config();
     for (const auto& [key, value] : extra_.items()) config[key] = value;
     return config;
   }
@@ -265,8 +265,8 @@ class R2Metric : public Metric {
     return Tensor::from_vector(scores);
   }
 
-  Json config() const override {
-    Json config = Metric::config();
+  Json get_config() const override {
+    Json config = Metric::get_config();
     config["class_aggregation"] = options_.class_aggregation.empty() ? Json(nullptr) : Json(options_.class_aggregation);
     config["num_regressors"] = options_.num_regressors;
     return config;

@@ -32,20 +32,20 @@ std::string text_of(const Json& json) {
 }
 
 // Where a tensor comes from: [name, call, output].
-struct History {
+struct TensorOrigin {
   std::string name;
   int node = 0;
   int tensor = 0;
 };
 
-std::optional<History> parse_history(const Json& json) {
+std::optional<TensorOrigin> parse_origin(const Json& json) {
   if (!json.is_array() || json.size() < 3 || !json[0].is_string() || !json[1].is_number_integer() ||
       !json[2].is_number_integer()) {
     return std::nullopt;
   }
   const auto node = json[1].get<std::int64_t>(), tensor = json[2].get<std::int64_t>();
   if (node < 0 || tensor < 0 || node > INT32_MAX || tensor > INT32_MAX) return std::nullopt;
-  return History{json[0].get<std::string>(), static_cast<int>(node), static_cast<int>(tensor)};
+  return TensorOrigin{json[0].get<std::string>(), static_cast<int>(node), static_cast<int>(tensor)};
 }
 
 // A value of "__tensor__" or "__numpy__".
@@ -95,7 +95,7 @@ class Rebuild {
   bool process(const Call& call, std::string& missing);
   Argument argument(const Json& json, std::string& missing);
   CallArguments legacy_arguments(const Operation& operation, const Json& list, std::string& missing);
-  Tensor tensor(const History& history, std::string& missing);
+  Tensor tensor(const TensorOrigin& history, std::string& missing);
   bool is_model(const std::string& name) const;
   Structure boundary(const Json& json, const char* what);
   std::string model_name() const {
@@ -152,7 +152,7 @@ bool Rebuild::is_model(const std::string& name) const {
   return it != operations_.end() && dynamic_cast<const ModelImpl*>(it->second.get());
 }
 
-Tensor Rebuild::tensor(const History& history, std::string& missing) {
+Tensor Rebuild::tensor(const TensorOrigin& history, std::string& missing) {
   const auto it = operations_.find(history.name);
   if (it == operations_.end()) {
     std::vector<std::string> names;
@@ -183,7 +183,7 @@ Argument Rebuild::argument(const Json& json, std::string& missing) {
     if (object) {
       const std::string kind = json["class_name"].get<std::string>();
       if (kind == "__keras_tensor__") {
-        const auto history = parse_history(json["config"].value("keras_history", Json()));
+        const auto history = parse_origin(json["config"].value("keras_history", Json()));
         if (!history) fail(fmt::format("{} does not say where the tensor comes from", text_of(json)));
         return ArgValue(tensor(*history, missing));
       }
@@ -202,18 +202,18 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
   CallArguments arguments;
   Argument::List inputs;
   const Json entries = list.size() >= 3 && list[0].is_string() ? Json::array({list}) : list;
-  const auto resolve = [&](History history) {
+  const auto resolve = [&](TensorOrigin history) {
     // Keras 2 counts a nested model's own call of itself.
     if (is_model(history.name) && history.node > 0) --history.node;
     return tensor(history, missing);
   };
   for (const Json& entry : entries) {
-    const auto history = parse_history(entry);
+    const auto history = parse_origin(entry);
     if (!history) fail(fmt::format("layer '{}' is called on {}", operation.name(), text_of(entry)));
     inputs.push_back(ArgValue(resolve(*history)));
     if (entry.size() < 4 || !entry[3].is_object()) continue;
     for (const auto& [key, value] : entry[3].items()) {
-      if (const auto keyword = parse_history(value); keyword && operations_.contains(keyword->name)) {
+      if (const auto keyword = parse_origin(value); keyword && operations_.contains(keyword->name)) {
         arguments.set(key, ArgValue(resolve(*keyword)));
       } else {
         arguments.set(key, argument(value, missing));
@@ -294,8 +294,8 @@ void Rebuild::process_all() {
 }
 
 Structure Rebuild::boundary(const Json& json, const char* what) {
-  if (const auto history = parse_history(json); history && json.size() == 3) {
-    History wanted = *history;
+  if (const auto history = parse_origin(json); history && json.size() == 3) {
+    TensorOrigin wanted = *history;
     const auto it = operations_.find(wanted.name);
     const bool functional = it != operations_.end() && dynamic_cast<const FunctionalImpl*>(it->second.get());
     if ((functional || (legacy_ && is_model(wanted.name))) && wanted.node > 0) --wanted.node;

@@ -49,6 +49,29 @@ void ModelImpl::set_optimizer_variables_reader(std::vector<VariablePtr> (*reader
 SubclassedImpl::SubclassedImpl(Model* owner, std::string class_name, Layer::Options options)
     : ModelImpl(std::move(class_name), std::move(options)), owner_(owner) {}
 
+SubclassedImpl::~SubclassedImpl() {
+  owner_ = nullptr;
+  kept_owner_.reset();
+}
+
+std::type_index SubclassedImpl::registered_type() const { return typeid(checked_owner()); }
+
+// The layers of a subclassed model are built by running its call().
+void SubclassedImpl::build_from_config(const Json& config) {
+  if (built() || !config.is_object() || !config.contains("input_shape") || config["input_shape"].is_null()) return;
+  compute_output_shape(
+      shapes_from_json(config["input_shape"], fmt::format("build_config of {} '{}'", class_name(), name())));
+}
+
+LayerPtr Model::share(std::unique_ptr<Model> model) {
+  ModelPtr impl = model->impl();
+  if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl.get())) {
+    model->impl_ = ModelPtr(ModelPtr(), impl.get());  // the other direction owns
+    subclassed->kept_owner_ = std::move(model);
+  }
+  return impl;
+}
+
 Model& SubclassedImpl::checked_owner() const {
   if (!owner_) {
     throw_failed_precondition(
@@ -120,10 +143,8 @@ Structure Model::call(const Structure& inputs, const CallContext& context) {
 void Model::build(const Nested<Shape>&) {}
 
 Json Model::get_config() const {
-  if (dynamic_cast<SubclassedImpl*>(impl_.get())) {
-    throw_unimplemented(fmt::format("model class {} does not override get_config(), so its config cannot be written",
-                                    impl_->class_name()));
-  }
+  if (const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get()))
+    return subclassed->Layer::get_config();
   return impl_->get_config();
 }
 

@@ -36,6 +36,10 @@ struct SummaryOptions {
 // An object of a derived class must live as long as the model is used.
 class Model {
  public:
+  using KerasFamily = Layer;
+  // For register_keras_serializable(): the layer behind the model, which keeps the model.
+  static LayerPtr share(std::unique_ptr<Model> model);
+
   // A functional model. Errors: see FunctionalImpl.
   Model(const Structure& inputs, const Structure& outputs, const std::string& name = {});
   explicit Model(ModelPtr impl) : impl_(std::move(impl)) {}
@@ -47,7 +51,8 @@ class Model {
   // The computation of a subclassed model.
   virtual Structure call(const Structure& inputs, const CallContext& context);
   virtual void build(const Nested<Shape>& shapes);
-  // Constructor arguments, for classes registered with register_model(). Throws Unimplemented by default.
+  // The constructor's arguments, for classes registered with register_keras_serializable(); by default those that all
+  // models have.
   virtual Json get_config() const;
 
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;

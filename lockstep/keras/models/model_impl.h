@@ -149,7 +149,10 @@ class SequentialImpl : public ModelImpl {
 class SubclassedImpl : public ModelImpl {
  public:
   SubclassedImpl(Model* owner, std::string class_name, Layer::Options options);
+  ~SubclassedImpl() override;
 
+  std::type_index registered_type() const override;
+  void build_from_config(const Json& config) override;
   Json get_config() const override;
   void build(const Nested<Shape>& shapes) override;
   Structure call(const Structure& inputs, const CallContext& context) override;
@@ -165,6 +168,7 @@ class SubclassedImpl : public ModelImpl {
   friend class Model;
   Model& checked_owner() const;
   Model* owner_;
+  std::shared_ptr<Model> kept_owner_;  // of a model read from a file
   std::optional<Nested<TensorInfo>> save_spec_;
 };
 

@@ -29,7 +29,8 @@ LearningRate read_rate(const ConfigReader& config, double otherwise) {
 
 template <typename Options>
 void read_common(const ConfigReader& c, Options& o) {
-  o.learning_rate = read_rate(c, std::get<double>(o.learning_rate.value()));
+  const double* rate = std::get_if<double>(&o.learning_rate.value());
+  if (rate || c.has("learning_rate")) o.learning_rate = read_rate(c, rate ? *rate : 0.001);
   // A config written by Keras says null where there is none; one without the key takes the default.
   if (c.contains("weight_decay")) o.weight_decay = c.number("weight_decay");
   o.clipnorm = c.number("clipnorm");
@@ -121,12 +122,27 @@ OptimizerPtr make(const std::string& name, const Json& config) {
   keras::throw_unknown_object("optimizer", name, known);
 }
 
+bool is_built_in(const std::string& name) {
+  return std::any_of(rows().begin(), rows().end(),
+                     [&](const Row& row) { return lower(row.class_name) == lower(name); });
+}
+
 }  // namespace
+
+void Optimizer::set_base_config(const Json& config) {
+  CommonOptions options = options_;
+  read_common(ConfigReader(class_name(), config), options);
+  set_options(std::move(options));
+}
 
 OptimizerPtr deserialize(const Json& config) {
   if (config.is_string()) return make(config.get<std::string>(), Json::object());
   const auto object = keras::parse_object_config(config);
-  if (!object) throw_invalid_argument(fmt::format("{} is no optimizer's config", dump_json(config)));
+  if (!object) throw_invalid_argument(fmt::format("{} is not the config of an optimizer", dump_json(config)));
+  if (auto made = keras::make_registered<Optimizer>(*object, is_built_in(object->class_name))) {
+    made->set_base_config(object->config);
+    return made;
+  }
   return make(object->class_name, object->config);
 }
 
@@ -139,7 +155,8 @@ OptimizerPtr get(const OptimizerArg& identifier) {
 
 Json serialize(const OptimizerPtr& optimizer) {
   if (!optimizer) return nullptr;
-  return keras::object_config("keras.optimizers", optimizer->class_name(), optimizer->config());
+  return keras::serialize_object("keras.optimizers", optimizer->class_name(), optimizer->get_config(),
+                                 is_built_in(optimizer->class_name()), typeid(*optimizer), optimizer->base_config());
 }
 
 }  // namespace lockstep::optimizers

@@ -69,7 +69,7 @@ class LossScaler final : public Optimizer {
     return all;
   }
 
-  Json config() const override {
+  Json get_config() const override {
     return {{"name", name()},
             {"inner_optimizer", serialize(inner_)},
             {"initial_scale", options_.initial_scale},

@@ -70,8 +70,15 @@ Tensor norm_of(const Tensor& gradient) { return ops::sqrt(ops::reduce_sum(ops::g
 }  // namespace
 
 Optimizer::Optimizer(std::string_view class_name, CommonOptions options)
-    : options_(std::move(options)), name_(options_.name.empty() ? keras::auto_name(class_name) : options_.name) {
-  check_options(std::string(class_name), options_);
+    : name_(options.name.empty() ? keras::auto_name(class_name) : options.name) {
+  check_options(std::string(class_name), options);
+  set_options(std::move(options));
+}
+
+void Optimizer::set_options(CommonOptions options) {
+  options_ = std::move(options);
+  if (!options_.name.empty()) name_ = options_.name;
+  learning_rate_variable_ = nullptr;
   iterations_ = make_variable(Tensor::scalar<std::int64_t>(0), name_ + "/iteration");
   if (const double* rate = std::get_if<double>(&options_.learning_rate.value())) {
     learning_rate_variable_ = make_variable(Tensor::scalar(static_cast<float>(*rate)), name_ + "/learning_rate");
@@ -370,6 +377,6 @@ Json Optimizer::base_config() const {
           {"gradient_accumulation_steps", integer(options_.gradient_accumulation_steps)}};
 }
 
-Json Optimizer::config() const { return base_config(); }
+Json Optimizer::get_config() const { return base_config(); }
 
 }  // namespace lockstep::optimizers

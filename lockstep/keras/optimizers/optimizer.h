@@ -15,8 +15,8 @@
 
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
-#include "lockstep/keras/object_config.h"
 #include "lockstep/keras/schedules/schedules.h"
+#include "lockstep/keras/serialization.h"
 
 namespace lockstep::collectives {
 class GradientSum;
@@ -89,11 +89,13 @@ struct ShardedStep {
 // replicas' gradients and updates once) or apply_aggregated() across replicas.
 class Optimizer {
  public:
+  using KerasFamily = Optimizer;
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  virtual std::string class_name() const = 0;
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   const std::string& name() const { return name_; }
 
   // Makes the slots for these variables, in Keras's order. A second call does nothing for the same
@@ -141,7 +143,7 @@ class Optimizer {
   const Variables& trainable_variables() const { return trainable_; }
 
   // Keras 3.15's config, keys in its order.
-  virtual Json config() const;
+  virtual Json get_config() const;
 
  protected:
   Optimizer(std::string_view class_name, CommonOptions options);
@@ -182,6 +184,10 @@ class Optimizer {
   bool built_ = false;
 
  private:
+  friend std::shared_ptr<Optimizer> deserialize(const Json& config);
+  friend Json serialize(const std::shared_ptr<Optimizer>& optimizer);
+  void set_base_config(const Json& config);
+  void set_options(CommonOptions options);
   // A gradient as rules take it: checked, of the variable's dtype.
   Tensor accepted(const Tensor& gradient, const distribute::Variable& variable) const;
   std::int64_t updates_made() const;  // not counting steps that only accumulated

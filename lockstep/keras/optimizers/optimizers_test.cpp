@@ -72,7 +72,7 @@ TEST(Optimizers, FollowKerasStepByStep) {
     for (std::size_t step = 0; step < 3; ++step) {
       c.optimizer->apply({Tensor::from_vector(kGradients[step])}, {w});
       EXPECT_THAT(values_of(w), Pointwise(FloatNear(5e-7f), c.after[step]))
-          << dump_json(c.optimizer->config()) << " step " << step;
+          << dump_json(c.optimizer->get_config()) << " step " << step;
     }
     EXPECT_EQ(c.optimizer->iterations(), 3);
   }
@@ -109,7 +109,7 @@ TEST(Optimizers, SquareTheRowsOfAGatheredVariableBeforeTheyAreAddedUp) {
       const Tensor rows = ops::gather(w->read(), Tensor::from_vector<std::int32_t>({0, 2, 0}));
       optimizer->apply(tape.gradient(ops::reduce_sum(rows * factors), std::vector<VariablePtr>{w}), {w});
     }
-    EXPECT_THAT(values_of(w), Pointwise(FloatNear(1e-6f), expected)) << dump_json(optimizer->config());
+    EXPECT_THAT(values_of(w), Pointwise(FloatNear(1e-6f), expected)) << dump_json(optimizer->get_config());
   }
 }
 
@@ -291,7 +291,7 @@ TEST(Optimizers, ComeBackFromConfigs) {
   const OptimizerPtr scaled = LossScaleOptimizer(Adam());
   EXPECT_EQ(serialize(deserialize(serialize(scaled))), serialize(scaled));
   EXPECT_EQ(
-      dump_json(Adam({.name = "adam"})->config()),
+      dump_json(Adam({.name = "adam"})->get_config()),
       R"({"name": "adam", "learning_rate": 0.0010000000474974513, "weight_decay": null, "clipnorm": null, "global_clipnorm": null, "clipvalue": null, "use_ema": false, "ema_momentum": 0.99, "ema_overwrite_frequency": null, "loss_scale_factor": null, "gradient_accumulation_steps": null, "beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-07, "amsgrad": false})");
 }
 
@@ -301,7 +301,7 @@ TEST(Optimizers, ReadKeras2Configs) {
       {"config",
        {{"name", "SGD"}, {"lr", 0.5}, {"momentum", 0.9}, {"jit_compile", false}, {"is_legacy_optimizer", false}}}});
   EXPECT_EQ(old->learning_rate(), 0.5f);
-  EXPECT_EQ(old->config()["momentum"], 0.9);
+  EXPECT_EQ(old->get_config()["momentum"], 0.9);
   const OptimizerPtr decayed =
       deserialize(Json{{"class_name", "Adam"}, {"config", {{"learning_rate", 0.1}, {"decay", 1.0}}}});
   const VariablePtr w = variable({1, 2}, {2});

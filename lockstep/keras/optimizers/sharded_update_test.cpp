@@ -109,7 +109,7 @@ TEST(ShardedUpdate, IsToTheBitWhatEachWouldDo) {
         for (int step = 0; step < 3; ++step) {
           shared.step_together(step, group);
           alone.step_alone(step, size);
-          EXPECT_TRUE(shared.state() == alone.state()) << dump_json(alone.optimizer->config()) << " step " << step;
+          EXPECT_TRUE(shared.state() == alone.state()) << dump_json(alone.optimizer->get_config()) << " step " << step;
         }
         EXPECT_EQ(shared.optimizer->iterations(), 3);
         group->barrier();
@@ -189,7 +189,7 @@ TEST(ShardedUpdate, WhatNeedsWholeGradientsIsNotShared) {
       const Tensors gradients = model.gradients(0, rank);
       EXPECT_FALSE(model.optimizer->shard(group, collectives::GradientSum(*group, gradients.size(), {}), gradients,
                                           model.variables))
-          << dump_json(optimizer->config());
+          << dump_json(optimizer->get_config());
     }
     group->barrier();
   });

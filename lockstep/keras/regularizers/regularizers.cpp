@@ -1,6 +1,7 @@
 #include "lockstep/keras/regularizers/regularizers.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/functions.h"
@@ -24,7 +25,7 @@ class L1Regularizer : public Regularizer {
   explicit L1Regularizer(double l1) : l1_(l1) { check_factor("L1", l1); }
   std::string class_name() const override { return "L1"; }
   Tensor operator()(const Tensor& x) const override { return ops::reduce_sum(ops::abs(x)) * l1_; }
-  Json config() const override { return {{"l1", through_float(l1_)}}; }
+  Json get_config() const override { return {{"l1", through_float(l1_)}}; }
 
  private:
   double l1_;
@@ -35,7 +36,7 @@ class L2Regularizer : public Regularizer {
   explicit L2Regularizer(double l2) : l2_(l2) { check_factor("L2", l2); }
   std::string class_name() const override { return "L2"; }
   Tensor operator()(const Tensor& x) const override { return ops::reduce_sum(ops::square(x)) * l2_; }
-  Json config() const override { return {{"l2", l2_}}; }
+  Json get_config() const override { return {{"l2", l2_}}; }
 
  private:
   double l2_;
@@ -57,7 +58,7 @@ class L1L2Regularizer : public Regularizer {
     }
     return penalty.defined() ? penalty : ops::constant(0.0, x.dtype());
   }
-  Json config() const override { return {{"l1", l1_}, {"l2", l2_}}; }
+  Json get_config() const override { return {{"l1", l1_}, {"l2", l2_}}; }
 
  private:
   double l1_, l2_;
@@ -85,12 +86,22 @@ class Orthogonality : public Regularizer {
     const Tensor off_diagonal = ops::reduce_sum(ops::abs(strict_upper + strict_lower));
     return off_diagonal * (factor_ * 0.5 / (size * (size - 1.0) / 2.0));
   }
-  Json config() const override { return {{"factor", through_float(factor_)}, {"mode", mode_}}; }
+  Json get_config() const override { return {{"factor", through_float(factor_)}, {"mode", mode_}}; }
 
  private:
   double factor_;
   std::string mode_;
 };
+
+const std::vector<std::string>& known_names() {
+  static const std::vector<std::string> names = {"l1", "l2", "l1l2", "orthogonal_regularizer",
+                                                 "L1", "L2", "L1L2", "OrthogonalRegularizer"};
+  return names;
+}
+
+bool is_built_in(const std::string& name) {
+  return std::find(known_names().begin(), known_names().end(), name) != known_names().end();
+}
 
 RegularizerPtr make(const std::string& name, const Json& json) {
   const ConfigReader config(name, json);
@@ -109,8 +120,7 @@ RegularizerPtr make(const std::string& name, const Json& json) {
     config.refuse_unknown({"factor", "mode"});
     return OrthogonalRegularizer(config.number("factor", 0.01), config.string("mode", "rows"));
   }
-  keras::throw_unknown_object(
-      "regularizer", name, {"l1", "l2", "l1l2", "orthogonal_regularizer", "L1", "L2", "L1L2", "OrthogonalRegularizer"});
+  keras::throw_unknown_object("regularizer", name, known_names());
 }
 
 }  // namespace
@@ -127,7 +137,8 @@ RegularizerPtr get(const RegularizerArg& identifier) {
   if (const std::string* name = identifier.name()) return make(*name, Json::object());
   if (const Json* config = identifier.config()) {
     const auto object = keras::parse_object_config(*config);
-    if (!object) throw_invalid_argument(fmt::format("{} is no regularizer's config", dump_json(*config)));
+    if (!object) throw_invalid_argument(fmt::format("{} is not the config of a regularizer", dump_json(*config)));
+    if (auto made = keras::make_registered<Regularizer>(*object, is_built_in(object->class_name))) return made;
     return make(object->class_name, object->config);
   }
   return nullptr;
@@ -135,7 +146,8 @@ RegularizerPtr get(const RegularizerArg& identifier) {
 
 Json serialize(const RegularizerPtr& regularizer) {
   if (!regularizer) return nullptr;
-  return keras::object_config("keras.regularizers", regularizer->class_name(), regularizer->config());
+  return keras::serialize_object("keras.regularizers", regularizer->class_name(), regularizer->get_config(),
+                                 is_built_in(regularizer->class_name()), typeid(*regularizer));
 }
 
 }  // namespace lockstep::regularizers

@@ -4,18 +4,21 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/keras/object_config.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::regularizers {
 
 class Regularizer {
  public:
+  using KerasFamily = Regularizer;
   virtual ~Regularizer() = default;
-  virtual std::string class_name() const = 0;
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   // The penalty of x, a differentiable scalar of x's dtype.
   virtual Tensor operator()(const Tensor& x) const = 0;
-  virtual Json config() const = 0;
+  // The constructor's arguments.
+  virtual Json get_config() const { return Json::object(); }
 };
 
 using RegularizerPtr = std::shared_ptr<Regularizer>;

@@ -29,7 +29,7 @@ class ExponentialDecaySchedule : public LearningRateSchedule {
     if (options_.staircase) p = std::floor(p);
     return static_cast<float>(initial_) * std::pow(static_cast<float>(rate_), p);
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"initial_learning_rate", initial_},
             {"decay_steps", steps_json(steps_)},
             {"decay_rate", rate_},
@@ -52,7 +52,7 @@ class InverseTimeDecaySchedule : public LearningRateSchedule {
     if (options_.staircase) p = std::floor(p);
     return static_cast<float>(initial_) / (1.0f + static_cast<float>(rate_) * p);
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"initial_learning_rate", initial_},
             {"decay_steps", steps_json(steps_)},
             {"decay_rate", rate_},
@@ -81,7 +81,7 @@ class PolynomialDecaySchedule : public LearningRateSchedule {
     const auto initial = static_cast<float>(initial_), end = static_cast<float>(options_.end_learning_rate);
     return (initial - end) * std::pow(1.0f - t / steps, static_cast<float>(options_.power)) + end;
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"initial_learning_rate", initial_},
             {"decay_steps", steps_json(steps_)},
             {"end_learning_rate", options_.end_learning_rate},
@@ -108,7 +108,7 @@ class CosineDecaySchedule : public LearningRateSchedule {
     if (t < warmup) return (target - initial) * (t / warmup) + initial;
     return decayed(t - warmup, target);
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"initial_learning_rate", initial_},
             {"decay_steps", steps_json(steps_)},
             {"alpha", options_.alpha},
@@ -147,7 +147,7 @@ class CosineDecayRestartsSchedule : public LearningRateSchedule {
     const float cosine = 0.5f * std::pow(m_mul, restart) * (1.0f + std::cos(kPi * fraction));
     return static_cast<float>(initial_) * ((1.0f - alpha) * cosine + alpha);
   }
-  Json config() const override {
+  Json get_config() const override {
     return {{"initial_learning_rate", initial_}, {"first_decay_steps", steps_json(steps_)},
             {"t_mul", options_.t_mul},           {"m_mul", options_.m_mul},
             {"alpha", options_.alpha},           {"name", options_.name}};
@@ -173,7 +173,7 @@ class PiecewiseConstantDecaySchedule : public LearningRateSchedule {
     while (i < boundaries_.size() && static_cast<double>(step) > boundaries_[i]) ++i;
     return static_cast<float>(values_[i]);
   }
-  Json config() const override {
+  Json get_config() const override {
     Json boundaries = Json::array();
     for (double boundary : boundaries_) boundaries.push_back(steps_json(boundary));
     return {{"boundaries", boundaries}, {"values", values_}, {"name", name_}};
@@ -202,16 +202,27 @@ std::vector<double> read_list(const ConfigReader& config, const char* key) {
   return list;
 }
 
+const std::vector<std::string>& built_in_names() {
+  static const std::vector<std::string> names = {"ExponentialDecay", "InverseTimeDecay",    "PolynomialDecay",
+                                                 "CosineDecay",      "CosineDecayRestarts", "PiecewiseConstantDecay"};
+  return names;
+}
+
+bool is_built_in(const std::string& name) {
+  return std::find(built_in_names().begin(), built_in_names().end(), name) != built_in_names().end();
+}
+
 }  // namespace
 
 bool is_schedule(const Json& value) {
   const auto object = keras::parse_object_config(value);
-  return object && (object->class_name.ends_with("Decay") || object->class_name == "CosineDecayRestarts");
+  return object && (is_built_in(object->class_name) || keras::names_registered<LearningRateSchedule>(*object, false));
 }
 
 SchedulePtr deserialize(const Json& json) {
   const auto object = keras::parse_object_config(json);
-  if (!object) throw_invalid_argument(fmt::format("{} is no learning-rate schedule's config", dump_json(json)));
+  if (!object) throw_invalid_argument(fmt::format("{} is not the config of a learning-rate schedule", dump_json(json)));
+  if (auto made = keras::make_registered<LearningRateSchedule>(*object, is_built_in(object->class_name))) return made;
   const std::string& name = object->class_name;
   const ConfigReader c(name, object->config);
   const auto initial = [&] { return required(c, "initial_learning_rate"); };
@@ -242,14 +253,13 @@ SchedulePtr deserialize(const Json& json) {
     return PiecewiseConstantDecay(read_list(c, "boundaries"), read_list(c, "values"),
                                   c.string("name", "PiecewiseConstant"));
   }
-  keras::throw_unknown_object("learning-rate schedule", name,
-                              {"ExponentialDecay", "InverseTimeDecay", "PolynomialDecay", "CosineDecay",
-                               "CosineDecayRestarts", "PiecewiseConstantDecay"});
+  keras::throw_unknown_object("learning-rate schedule", name, built_in_names());
 }
 
 Json serialize(const SchedulePtr& schedule) {
   if (!schedule) return nullptr;
-  return keras::object_config("keras.optimizers.schedules", schedule->class_name(), schedule->config());
+  return keras::serialize_object("keras.optimizers.schedules", schedule->class_name(), schedule->get_config(),
+                                 is_built_in(schedule->class_name()), typeid(*schedule));
 }
 
 SchedulePtr ExponentialDecay(double initial, double steps, double rate, ExponentialDecayOptions options) {

@@ -7,17 +7,20 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/keras/object_config.h"
+#include "lockstep/keras/serialization.h"
 
 namespace lockstep::schedules {
 
 class LearningRateSchedule {
  public:
+  using KerasFamily = LearningRateSchedule;
   virtual ~LearningRateSchedule() = default;
-  virtual std::string class_name() const = 0;
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   // The rate at optimizer step `step`, counted from 0.
   virtual float operator()(std::int64_t step) const = 0;
-  virtual Json config() const = 0;
+  // The constructor's arguments.
+  virtual Json get_config() const { return Json::object(); }
 };
 
 using SchedulePtr = std::shared_ptr<LearningRateSchedule>;

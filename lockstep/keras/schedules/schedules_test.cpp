@@ -52,7 +52,7 @@ TEST(Schedules, ComeBackFromTheirConfig) {
     for (std::int64_t step : kSteps) EXPECT_EQ((*again)(step), (*c.schedule)(step));
   }
   EXPECT_EQ(
-      dump_json(ExponentialDecay(0.1, 1000, 0.96)->config()),
+      dump_json(ExponentialDecay(0.1, 1000, 0.96)->get_config()),
       R"({"initial_learning_rate": 0.1, "decay_steps": 1000, "decay_rate": 0.96, "staircase": false, "name": "ExponentialDecay"})");
 }
 
