@@ -1,5 +1,5 @@
 # Front door for those who have make; every target is a thin wrapper. ./quickstart and ./test need no make.
-.PHONY: build test conformance bench docs fuzz asan tsan format
+.PHONY: build test conformance bench docs fuzz asan tsan nightly format
 
 build:
 	tools/setup.sh && tools/build.sh
@@ -36,6 +36,13 @@ asan:
 tsan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-tsan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=thread tools/build.sh
 	TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp ctest --test-dir build-tsan --output-on-failure
+
+# What takes hours: all judged cases, the sanitizers, and the readers under random bytes.
+nightly:
+	$(MAKE) conformance
+	$(MAKE) asan
+	$(MAKE) tsan
+	$(MAKE) fuzz
 
 format:
 	git ls-files '*.h' '*.cpp' | xargs clang-format -i

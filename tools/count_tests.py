@@ -18,14 +18,13 @@ GTEST_ENTRY = re.compile(r"[a-z]+_tests")  # cmake/targets.cmake
 
 
 def outcome(case):
-    """("passed" | "failed" | "skipped" | "disabled", reason of a skip)."""
+    """("passed" | "failed" | "skipped" | "disabled", the reason of a skip); an expected failure is a skip without a reason."""
     if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
-        return "failed", ""
+        return "failed", None
     skip = case.find("skipped")
     if skip is not None:
-        # An expected failure (xfail) is reported as a skip of another type.
-        return "skipped", f"{skip.get('message') or ''} {skip.text or ''}"
-    return ("disabled" if case.get("status") in ("notrun", "disabled") else "passed"), ""
+        return "skipped", None if skip.get("type") == "pytest.xfail" else skip.get("message") or skip.text or ""
+    return ("disabled" if case.get("status") in ("notrun", "disabled") else "passed"), None
 
 
 class Run:
@@ -56,7 +55,7 @@ class Run:
                 self.fail(name)
                 continue
             self.counts[result] += 1
-            if result == "skipped":
+            if reason is not None:
                 self.skips.append((name, " ".join(reason.split())))
 
     def add_ctest(self):

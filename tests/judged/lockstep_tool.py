@@ -32,8 +32,9 @@ class Result:
         return f"lockstep {' '.join(map(str, self.args))}\nexit {self.code}\n{self.out[-1500:]}{self.err[-1500:]}"
 
 
-def run(*args, timeout=300, file_size_limit=None, env=None):
-    """Runs the tool and returns what came out, whatever its exit code. Never accepts a signal."""
+def run(*args, timeout=300, file_size_limit=None, env=None, own_process=False):
+    """Runs the tool and returns what came out, whatever its exit code. Never accepts a signal. `own_process`: started by
+    itself, so that it takes as long as a user's command."""
     args = [str(a) for a in args]
     if CONTROL:
         import control
@@ -44,7 +45,8 @@ def run(*args, timeout=300, file_size_limit=None, env=None):
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_size_limit, file_size_limit))
 
     # The full run starts every command by itself.
-    server = None if CONFORMANCE or file_size_limit is not None or env else fork_server.server(BIN)
+    alone = CONFORMANCE or own_process or env or file_size_limit is not None
+    server = None if alone else fork_server.server(BIN)
     if server:
         code, out, err = server.run(args, timeout)
     else:

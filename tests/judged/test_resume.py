@@ -134,7 +134,7 @@ def test_killed_at_any_moment_it_ends_the_same(tmp_path, task, every, record_pro
     if every:
         args += ["--checkpoint-every", every]
     start = time.monotonic()
-    ok(*args)
+    ok(*args, own_process=True)
     length = time.monotonic() - start
     finished(tmp_path, task_folder)
     schedule = random.Random(SEED + (every or 0))
