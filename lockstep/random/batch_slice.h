@@ -1,4 +1,4 @@
-// Which rows of the global batch this thread works on, so that random draws do not depend on replicas.
+// The rows of the global batch that this thread processes, so that random draws do not depend on replicas.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace lockstep::random {
 
-// While one lives, a draw on this thread whose leading dimension is `local_rows` gives rows offset_rows …
-// offset_rows + local_rows - 1 of the draw with leading dimension `global_rows`: N replicas draw together
-// what one replica draws. Other draws are not touched. Set by a strategy around a replica's step.
+// During its lifetime, a draw on this thread with the leading dimension `local_rows` returns the rows offset_rows …
+// offset_rows + local_rows - 1 of the draw with the leading dimension `global_rows`: the draws of N replicas form the
+// draw of one replica. Other draws are unchanged. Set by a strategy around a replica's step.
 class BatchSlice {
  public:
   BatchSlice(std::int64_t offset_rows, std::int64_t local_rows, std::int64_t global_rows);
@@ -30,9 +30,9 @@ class BatchSlice {
   const BatchSlice* previous_;
 };
 
-// Where a draw of this shape starts: the number of elements before it in the global draw.
+// The first element of a draw of this shape in the global draw.
 std::int64_t draw_offset(const Shape& shape);
-// How many elements the global draw has: the shape's own number outside of a slice.
+// Number of elements of the global draw; that of the shape outside of a slice.
 std::int64_t global_draw_size(const Shape& shape);
 
 }  // namespace lockstep::random

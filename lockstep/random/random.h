@@ -1,6 +1,6 @@
 // keras.random: the numbers Keras draws on TensorFlow's CPU backend, bit for bit.
 //
-// Every function takes its seed as draw_seed() tells. Inside a BatchSlice, draws whose leading dimension
+// draw_seed() describes the seeds of all functions. Inside a BatchSlice, draws whose leading dimension
 // is the local batch are slices of the global draw. Floating dtypes: float16, bfloat16, float32, float64.
 #pragma once
 

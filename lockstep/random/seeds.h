@@ -16,12 +16,12 @@ namespace lockstep::random {
 void set_random_seed(std::int64_t seed);
 
 // The state of all process-wide generators: Python's, NumPy's, the global seed with its op seeds, the generator of
-// seedless draws, stateful operations. Restored, later draws are those that would have come after save_state().
-// restore_state throws DataLoss for what save_state cannot have given, and nothing has changed then.
+// seedless draws, stateful operations. After restore_state(), draws are those that followed save_state().
+// restore_state throws DataLoss for an invalid state, and then changes nothing.
 Json save_state();
 void restore_state(const Json& state);
 
-// tf.random.set_seed: the global seed alone.
+// tf.random.set_seed: the global seed only.
 void set_global_seed(std::int64_t seed);
 std::optional<std::int64_t> global_seed();
 

@@ -1,4 +1,4 @@
-// Puts tensors of files into variables, all or none.
+// Assigns tensors of files to variables, all or none.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lockstep::saving {
 
-// Tensors to be put into variables once everything has been read and checked.
+// Tensors that are assigned to variables after everything has been read and checked.
 class Assignment {
  public:
   // Reads `name` and notes it for `variable`. The dtype is converted; throws InvalidArgument when the shape differs,
@@ -27,7 +27,7 @@ class Assignment {
   std::vector<Item> items_;
 };
 
-// The variable's value across replicas, to be written into a file; fetched when asked for.
+// The variable's value across replicas for a file; read on demand.
 formats::TensorData variable_data(const distribute::VariablePtr& variable);
 
 }  // namespace lockstep::saving

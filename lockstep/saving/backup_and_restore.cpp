@@ -111,7 +111,7 @@ class Backup final : public Callback {
     return dump_json({{"suffix", suffix}, {"epoch", epoch ? Json(*epoch) : Json(nullptr)}});
   }
 
-  // What the chief has loaded, to the others.
+  // Sends the chief's loaded values to the others.
   void share_variables(keras::ModelImpl& model) const {
     const auto group = workers();
     if (!group) return;
@@ -119,7 +119,7 @@ class Backup final : public Callback {
     const auto slots = trainer_->optimizer()->variables();
     variables.insert(variables.end(), slots.begin(), slots.end());
     for (const auto& variable : variables) {
-      // A value of its own: what was loaded may be mapped, and copies may share memory.
+      // A separate copy: the loaded value may be mapped, and copies may share memory.
       const formats::TensorData loaded = variable->numpy().to_data();
       Tensor value = Tensor::from_data(formats::TensorData::copy_of(loaded.dtype, loaded.shape, loaded.bytes));
       group->broadcast(value, 0);

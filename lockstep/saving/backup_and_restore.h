@@ -1,4 +1,4 @@
-// BackupAndRestore: fit goes on where an interrupted one stopped.
+// BackupAndRestore: resumes an interrupted fit.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace lockstep::callbacks {
 struct BackupAndRestoreOptions {
   SaveFrequency save_freq = "epoch";
   bool double_checkpoint = false;  // keep the backup before the last as well
-  bool delete_checkpoint = true;   // remove the folder when training has ended
+  bool delete_checkpoint = true;   // remove the folder at the end of training
 };
 
-// Keeps latest.weights.h5 (weights, optimizer and random states) and training_metadata.json (the epoch to
-// begin with) in `backup_dir`, as Keras does, and beside them a tensor bundle training_state: where the data stands
-// within the epoch, metrics so far, random states, the states of all callbacks, the history. All of it changes in one
-// step, so it belongs together whenever the process dies. At the beginning of fit it is taken up: a built, compiled
-// model goes on exactly where the backup was made; from a backup of Keras's own, with that epoch. A damaged backup is
-// named in a warning and, with double_checkpoint, the one before is used; without one DataLoss is thrown. Under several
-// workers the chief writes and reads the folder, and gives the others their part. Throws InvalidArgument for an empty
+// Saves latest.weights.h5 (weights, optimizer and random states) and training_metadata.json (the next epoch) to
+// `backup_dir`, as Keras does, and a tensor bundle training_state: the position in the data within the epoch, the
+// metrics so far, random states, the states of all callbacks, the history. All files are replaced in one step, so they
+// are consistent if the process dies at any moment. fit restores the backup at its start: a built, compiled model
+// resumes exactly where the backup was saved; from a backup of Keras itself, with that epoch. A damaged backup is
+// reported in a warning, and the previous one is used with double_checkpoint, else DataLoss is thrown. With several
+// workers the chief writes and reads the folder and sends the others their states. Throws InvalidArgument for an empty
 // backup_dir, FailedPrecondition in fit for a model that is not built.
 keras::CallbackPtr BackupAndRestore(const std::string& backup_dir, BackupAndRestoreOptions options = {});
 

@@ -9,15 +9,15 @@
 namespace lockstep::saving {
 
 struct SaveModelOptions {
-  bool overwrite = true;          // else AlreadyExists when the target is there
+  bool overwrite = true;          // false: AlreadyExists if the target exists
   bool include_optimizer = true;  // for .h5; .keras always has the state of a built optimizer
-  // The workers of the job, which all make this call: the chief writes, and all learn how it went. Null: this process
-  // writes, without a word to others.
+  // The workers of the job, which all make this call: the chief writes, and every worker gets its error. Null: this
+  // process writes, without communication.
   collectives::CommunicatorPtr workers = nullptr;
 };
 
 // Writes a whole model as one transaction; the format follows the suffix: ".keras", or ".h5" / ".hdf5". The bytes
-// depend on the model's state alone, not on strategy, replicas or time.
+// depend on the model's state only, not on strategy, replicas or time.
 // Throws InvalidArgument for another suffix, FailedPrecondition for a model that cannot be written: a subclassed one
 // without get_config(), or one without variables yet.
 void save_model(keras::ModelImpl& model, const std::string& path, const SaveModelOptions& options = {});
@@ -30,18 +30,18 @@ struct LoadModelOptions {
 };
 
 // Reads a .keras file (or its unzipped folder) or a whole-model .h5. Variables belong to the current strategy.
-// Throws NotFound; DataLoss for damaged files; InvalidArgument for configs that make no model or weights that do
-// not fit it, naming the layer; Unimplemented for Lambda layers and others that would execute code.
+// Throws NotFound; DataLoss for damaged files; InvalidArgument for invalid configs and for weights that do
+// not fit, naming the layer; Unimplemented for Lambda layers and others that would execute code.
 keras::Model load_model(const std::string& path, const LoadModelOptions& options = {});
 
 // Weights and, when compiled and built, the optimizer's state, to a ".weights.h5".
 void save_weights(keras::ModelImpl& model, const std::string& path, bool overwrite = true);
 
 struct LoadWeightsOptions {
-  bool skip_mismatch = false;  // leave variables whose shapes differ alone, with a warning
+  bool skip_mismatch = false;  // skip variables with other shapes, with a warning
   bool by_name = false;        // legacy .h5 only: match layers by name
 };
-// From .weights.h5, .weights.json, .keras or a legacy .h5. Nothing is changed when an error is thrown.
+// From .weights.h5, .weights.json, .keras or a legacy .h5. Changes nothing if it throws.
 void load_weights(keras::ModelImpl& model, const std::string& path, const LoadWeightsOptions& options = {});
 
 }  // namespace lockstep::saving

@@ -84,13 +84,13 @@ class ModelSaver final : public Callback {
   }
 
  private:
-  void say(int epoch, const std::string& what) const {
+  void print(int epoch, const std::string& what) const {
     if (options_.verbose > 0) print_message(fmt::format("\nEpoch {}: {}", epoch + 1, what));
   }
 
   bool should_save(int epoch, const Logs& logs, const std::string& path) {
     if (!options_.save_best_only) {
-      say(epoch, fmt::format("saving model to {}", path));
+      print(epoch, fmt::format("saving model to {}", path));
       return true;
     }
     const auto current = monitor_.value(logs);
@@ -100,10 +100,11 @@ class ModelSaver final : public Callback {
     }
     const std::string best = best_ ? fmt::format("{:.5f}", *best_) : "None";
     if (!monitor_.is_improvement(*current, best_)) {
-      say(epoch, fmt::format("{} did not improve from {}", monitor_.name(), best));
+      print(epoch, fmt::format("{} did not improve from {}", monitor_.name(), best));
       return false;
     }
-    say(epoch, fmt::format("{} improved from {} to {:.5f}, saving model to {}", monitor_.name(), best, *current, path));
+    print(epoch,
+          fmt::format("{} improved from {} to {:.5f}, saving model to {}", monitor_.name(), best, *current, path));
     best_ = current;
     return true;
   }
@@ -128,7 +129,7 @@ class ModelSaver final : public Callback {
     };
     const auto workers = trainer_->strategy() ? trainer_->strategy()->workers() : nullptr;
     collectives::run_on_chief(workers.get(), fmt::format("saving {}", path), write);
-    say(epoch, fmt::format("finished saving model to {}", path));
+    print(epoch, fmt::format("finished saving model to {}", path));
   }
 
   std::string filepath_;

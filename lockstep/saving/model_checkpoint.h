@@ -1,4 +1,4 @@
-// ModelCheckpoint: saves the model, or its weights, while it trains.
+// ModelCheckpoint: saves the model, or its weights, during training.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ModelCheckpointOptions {
 
 // `filepath` ends in ".keras" or ".h5", with save_weights_only in ".weights.h5"; it is a template in
 // Python's format: "{epoch:02d}-{val_loss:.2f}.keras" (epoch and batch count from 1, other names are those
-// of the logs). Missing folders are made. Throws InvalidArgument for another suffix and for names the
-// template uses that the logs lack. Of several workers the chief writes.
+// of the logs). Missing folders are created. Throws InvalidArgument for another suffix and for names in the
+// template that are not in the logs. Of several workers the chief writes.
 keras::CallbackPtr ModelCheckpoint(const std::string& filepath, ModelCheckpointOptions options = {});
 
 // Fills a template as Python's str.format does.

@@ -1,4 +1,4 @@
-// Where the objects of a model lie in Keras 3's weights files.
+// The paths of a model's objects in Keras 3's weights files.
 #pragma once
 
 #include <string>

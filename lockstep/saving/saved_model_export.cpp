@@ -52,7 +52,7 @@ std::vector<std::string> output_names(const Specs& outputs, const std::string& f
   }
   for (const auto& [key, item] : outputs.entries()) {
     if (!item.is_leaf())
-      throw_invalid_argument(fmt::format("signature of '{}': output '{}' is no tensor", function, key));
+      throw_invalid_argument(fmt::format("signature of '{}': output '{}' is not a tensor", function, key));
     names.push_back(key);
   }
   std::sort(names.begin(), names.end());

@@ -86,7 +86,7 @@ class Export {
   std::string checkpoint_graph_;
 };
 
-// Everything of the MetaGraphDef besides the object graph: outer graph, library, signatures, saver.
+// The MetaGraphDef without the object graph: outer graph, library, signatures, saver.
 void write_outer_graph(const Export& exported, tensorflow::MetaGraphDef* meta);
 
 }  // namespace lockstep::saved_model

@@ -23,7 +23,7 @@ std::int64_t parse_number(std::string_view text) {
   std::int64_t value = -1;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || rest != text.data() + text.size())
-    throw_data_loss(fmt::format("'{}' is no slice of a tensor", text));
+    throw_data_loss(fmt::format("invalid slice of a tensor: '{}'", text));
   return value;
 }
 
@@ -87,7 +87,7 @@ class GraphLoader {
       const std::string& name = def.filename();
       if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
         throw_invalid_argument(
-            fmt::format("{}: the asset name '{}' does not lie in the folder assets", state_.path, name));
+            fmt::format("{}: invalid asset name '{}': outside of the folder assets", state_.path, name));
       }
       add_asset(def.tensor_info().name(), io::join_path(io::join_path(state_.path, "assets"), name));
     }
@@ -131,7 +131,7 @@ class GraphLoader {
     return names;
   }
 
-  // What the restore filled becomes variables of the current strategy.
+  // Restored values become variables of the current strategy.
   void take_variables() {
     const std::vector<std::string> trainable = trainable_names();
     for (const auto& [key, resource] : state_.resources->all("variable")) {

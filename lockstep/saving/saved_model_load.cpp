@@ -45,7 +45,7 @@ std::shared_ptr<const tensorflow::SavedModel> read_proto(const std::string& path
       throw_unimplemented(fmt::format(
           "{}: a SavedModel in text form (saved_model.pbtxt) is not read; convert it to saved_model.pb", path));
     }
-    throw_not_found(fmt::format("{}: there is no saved_model.pb; is this the folder of a SavedModel?", path));
+    throw_not_found(fmt::format("{}: saved_model.pb is missing; is this the folder of a SavedModel?", path));
   }
   auto proto = std::make_shared<tensorflow::SavedModel>();
   formats::parse_proto(*proto, files.map(file)->bytes(), file);
@@ -193,7 +193,7 @@ std::string asset_path(const ModelState& state, int asset_index) {
   }
   const std::string& name = state.meta->asset_file_def(asset_index).filename();
   if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
-    throw_invalid_argument(fmt::format("{}: the asset name '{}' does not lie in the folder assets", state.path, name));
+    throw_invalid_argument(fmt::format("{}: invalid asset name '{}': outside of the folder assets", state.path, name));
   }
   return io::join_path(io::join_path(state.path, "assets"), name);
 }
@@ -260,7 +260,7 @@ const Signature& LoadedModel::signatures(const std::string& name) const {
   for (const Signature& signature : state_->signatures) {
     if (signature.name() == name) return signature;
   }
-  throw_not_found(fmt::format("{}: there is no signature '{}'; there are: {}", state_->path, name,
+  throw_not_found(fmt::format("{}: unknown signature '{}'; available: {}", state_->path, name,
                               fmt::join(state_->signature_names, ", ")));
 }
 

@@ -75,7 +75,7 @@ class ObjectLoader {
     if (!bundle_->contains(key)) throw_data_loss(fmt::format("{}: the checkpoint has no object graph", prefix));
     const formats::TensorData text = bundle_->read(key);
     if (text.dtype != DType::kString || text.strings.size() != 1) {
-      throw_data_loss(fmt::format("{}: the checkpoint's object graph is no string", prefix));
+      throw_data_loss(fmt::format("{}: the checkpoint's object graph is not a string", prefix));
     }
     checkpoint_ = formats::CheckpointGraph::parse(text.strings[0], prefix);
     std::deque<std::pair<int, int>> queue{{0, 0}};
@@ -142,7 +142,7 @@ class ObjectLoader {
     return made;
   }
 
-  // What a function captures: a handle, a path, a constant.
+  // A captured input of a function: a handle, a path, a constant.
   Tensor value(int id) {
     Tensor& made = values_[static_cast<std::size_t>(id)];
     if (made.defined()) return made;

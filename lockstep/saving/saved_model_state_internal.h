@@ -1,4 +1,4 @@
-// What a loaded SavedModel holds. Internal.
+// The contents of a loaded SavedModel. Internal.
 #pragma once
 
 #include <map>
@@ -49,7 +49,7 @@ struct ModelState {
                      std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run);
 };
 
-// The value of a tensor in the bundle, in memory of its own.
+// The value of a tensor in the bundle, in separate memory.
 Tensor read_variable(const formats::BundleReader& bundle, const std::string& key);
 // "DIR/assets/NAME"; throws InvalidArgument for a name that leaves the folder.
 std::string asset_path(const ModelState& state, int asset_index);

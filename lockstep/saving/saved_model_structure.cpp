@@ -127,7 +127,8 @@ void collect_specs(const StructuredValue& value, std::vector<graph::TensorSpec>*
 
 Structure pack_results(const StructuredValue& value, const Tensors& flat, std::size_t* next) {
   const auto take = [&] {
-    if (*next >= flat.size()) throw_invalid_argument("a function gives fewer tensors than its output signature tells");
+    if (*next >= flat.size())
+      throw_invalid_argument("a function returns fewer tensors than its output signature declares");
     return flat[(*next)++];
   };
   switch (value.kind_case()) {
