@@ -34,6 +34,9 @@ def test_links_lead_somewhere(path):
             assert anchor in headings(target), f"{path.name}: {link}: there are {sorted(headings(target))}"
 
 
+CONSTANT = r'\bk\w+ = "(LOCKSTEP_[A-Z_]+)"'  # the name of a variable that getenv gets
+
+
 def variables_of_the_code():
     found = set()
     for path in (tool.ROOT / "lockstep").rglob("*.cpp"):
@@ -41,11 +44,11 @@ def variables_of_the_code():
             continue
         text = path.read_text()
         found |= set(re.findall(r'getenv\("([A-Z_]+)"\)', text))
-        found |= set(re.findall(r'"(LOCKSTEP_[A-Z_]+)"', text))
+        found |= set(re.findall(CONSTANT, text))
         if path.name in ("cluster_launchers.cpp", "tf_config.cpp"):
             found |= {name for name in re.findall(r'"([A-Z][A-Z_]+)"', text) if "_" in name or name == "RANK"}
     for path in [*(tool.ROOT / "lockstep").rglob("*_internal.h")]:
-        found |= set(re.findall(r'"(LOCKSTEP_[A-Z_]+)"', path.read_text()))
+        found |= set(re.findall(CONSTANT, path.read_text()))
     return found
 
 
