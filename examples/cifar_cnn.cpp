@@ -21,11 +21,11 @@ int main(int argc, char** argv) try {
 
   ls::keras::Sequential model({
       ls::layers::Input({32, 32, 3}),
-      ls::layers::Conv2D(32, 3, {.padding = "same", .activation = "relu"}),
+      ls::layers::Conv2D(32, 3, {.activation = "relu", .padding = "same"}),
       ls::layers::Conv2D(32, 3, {.activation = "relu"}),
       ls::layers::MaxPooling2D(),
       ls::layers::Dropout(0.25),
-      ls::layers::Conv2D(64, 3, {.padding = "same", .activation = "relu"}),
+      ls::layers::Conv2D(64, 3, {.activation = "relu", .padding = "same"}),
       ls::layers::Conv2D(64, 3, {.activation = "relu"}),
       ls::layers::MaxPooling2D(),
       ls::layers::Dropout(0.25),
