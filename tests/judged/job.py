@@ -3,10 +3,12 @@
 import contextlib
 import json
 import os
+import pathlib
 import random
 import signal
 import socket
 import subprocess
+import time
 
 import lockstep_tool as tool
 
@@ -26,6 +28,16 @@ def cluster_env(addresses, index, kind="worker"):
     return {"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": kind, "index": index}})}
 
 
+def connections(pid):
+    """How many established TCP connections a process has."""
+    sockets = set()
+    for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            sockets.add(os.readlink(descriptor))
+    lines = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return sum(fields[3] == "01" and f"socket:[{fields[9]}]" in sockets for fields in lines)
+
+
 class Job:
     """The same command on each of several workers; "@" in an argument stands for the worker's number."""
 
@@ -38,6 +50,19 @@ class Job:
         env = {**os.environ, **cluster_env(self.addresses, index), "OMP_NUM_THREADS": "1"}
         return subprocess.Popen([tool.BIN, *(a.replace("@", str(index)) for a in self.args)], env=env,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait_until_connected(self, timeout=90):
+        """Returns when all workers are connected, and for a second nobody has connected any more: the job trains."""
+        deadline, before, since = time.monotonic() + timeout, None, 0
+        while time.monotonic() < deadline:
+            assert all(p.poll() is None for p in self.processes), "a worker has ended"
+            now = [connections(p.pid) for p in self.processes]
+            if now != before:
+                before, since = now, time.monotonic()
+            elif all(now) and time.monotonic() - since > 1:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"the workers have {before} connections after {timeout} s")
 
     def kill(self, index, how=signal.SIGKILL):
         self.processes[index].send_signal(how)

@@ -187,7 +187,7 @@ def test_evaluating_uneven_rows(tmp_path, request):
 def test_a_lost_worker_is_named(victim, how, tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
     job = long_job(tmp_path, 3, "--timeout", 3)
-    time.sleep(2.5)
+    job.wait_until_connected()
     began = time.time()
     job.kill(victim, how)
     for index, process in enumerate(job.processes):
@@ -216,7 +216,7 @@ def test_a_worker_that_never_starts_is_named(tmp_path, request):
 def test_a_time_out_is_on_by_default(tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
     job = long_job(tmp_path, 2)
-    time.sleep(2.5)
+    job.wait_until_connected()
     began = time.time()
     job.kill(1, signal.SIGSTOP)
     out, err = job.processes[0].communicate(timeout=60)
