@@ -216,6 +216,17 @@ std::vector<Command> make_table() {
        {"lockstep verify model.keras"},
        ", 3 damaged",
        verify},
+      {"audit",
+       "what could a file do if somebody ran it?",
+       "Lists code in PATH (Lambda layers, pickled objects), classes and operations that are not part of Keras and "
+       "TensorFlow, operations that call Python, read or write files, open connections or take memory without bound, "
+       "links to other files, absolute paths and URLs; and the versions that PATH requires. Runs nothing. The other "
+       "commands run none of it either: they reject Lambda functions, pickled data and unknown classes and operations.",
+       {{"PATH", "", "as for inspect"},
+        {"--json", "", "one JSON object: kind, versions, findings (risk, where, detail)"}},
+       {"lockstep audit model.keras", "lockstep audit saved_model_folder --json"},
+       ", 4 something was found",
+       audit},
       {"diff",
        "compare two artifacts",
        "Compares structure, tensors (how many elements, max and mean deviation), the optimizer's state and the "

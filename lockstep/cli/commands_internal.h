@@ -7,6 +7,7 @@ namespace lockstep::cli {
 
 int inspect(const Arguments& arguments);
 int verify(const Arguments& arguments);
+int audit(const Arguments& arguments);
 int diff(const Arguments& arguments);
 // Between files of weights; whole models go to the engine.
 int convert(const Arguments& arguments);

@@ -3,9 +3,10 @@
 
 namespace lockstep::cli {
 
-constexpr int kFailure = 1;  // diff: something differs
-constexpr int kUsage = 2;    // the command line is wrong
-constexpr int kDamaged = 3;  // verify found damage
+constexpr int kFailure = 1;   // diff: something differs
+constexpr int kUsage = 2;     // the command line is wrong
+constexpr int kDamaged = 3;   // verify found damage
+constexpr int kFindings = 4;  // audit found something
 // fit was asked to stop and has saved; TensorFlow's preemption handler exits with the same status.
 constexpr int kPreempted = 42;
 

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/formats/audit.h"
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/idx.h"

@@ -138,7 +138,8 @@ struct Storage {
   int index = 0;                     // 0: version-1 B-tree; 1 single, 2 implicit, 3 fixed array
   std::uint64_t single_size = 0;     // of a filtered single chunk
   std::uint32_t single_mask = 0;
-  bool plain_fill = true;  // missing chunks are zero
+  bool plain_fill = true;   // missing chunks are zero
+  bool is_virtual = false;  // made of parts of other datasets, which may be in other files
 };
 
 // Throws DataLoss where the last four bytes of a metadata block are not the checksum of those before.

@@ -104,7 +104,7 @@ std::string parse_layout(const Image& image, std::span<const std::byte> body, St
       storage.size = fields.length();
       break;
     case 2: return parse_chunked(image, fields, version, storage);
-    case 3: return "it is a virtual dataset, whose values lie elsewhere";
+    case 3: storage.is_virtual = true; return "it is a virtual dataset, whose values are stored elsewhere";
     default: image.damaged(fields.offset(), "a data layout of an unknown class");
   }
   return "";

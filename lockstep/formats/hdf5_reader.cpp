@@ -32,6 +32,12 @@ void swap_elements(std::span<std::byte> bytes, std::size_t width) {
   }
 }
 
+// Real files need about a step for each 30 bytes, and their names and attributes hardly more memory than they take in
+// the file. An entry of 16 bytes becomes a node of some 200.
+io::Budget parse_budget(std::uint64_t file_size) {
+  return io::Budget(kFreeBytes + 16 * file_size, kFreeSteps + file_size / 4);
+}
+
 }  // namespace
 
 struct Hdf5File::State {
@@ -46,16 +52,22 @@ class Hdf5File::Parser {
   explicit Parser(State& state) : state_(state), image_(state.image), headers_(image_), heaps_(image_) {}
 
   void run() {
+    parse_object(find_root(), state_.root, 0);
+    if (state_.root.kind != Hdf5Node::Kind::kGroup) image_.damaged(0, "the root is not a group");
+  }
+
+  void run_root_attributes() { parse_attributes(headers_.read(find_root()), state_.root); }
+
+ private:
+  std::uint64_t find_root() {
     const std::uint64_t at = hdf5::find_signature(image_.bytes);
     if (at == kUndefinedAddress) {
       throw_data_loss(fmt::format("{}: not an HDF5 file: its signature is missing", image_.what));
     }
     image_.base = at;
-    parse_object(headers_.read_superblock(), state_.root, 0);
-    if (state_.root.kind != Hdf5Node::Kind::kGroup) image_.damaged(0, "the root is not a group");
+    return headers_.read_superblock();
   }
 
- private:
   void parse_object(std::uint64_t address, Hdf5Node& node, int depth) {
     if (depth > kMaxDepth) image_.damaged(address, fmt::format("groups nested deeper than {}", kMaxDepth));
     if (!path_.insert(address).second) image_.damaged(address, "a group that contains itself");
@@ -171,6 +183,7 @@ class Hdf5File::Parser {
     } else {
       add_child(node, std::move(name), type == 1 ? "it is a soft link" : "it is an external or user-defined link", 0,
                 depth);
+      node.children.back().external = type != 1;
     }
   }
 
@@ -268,7 +281,10 @@ class Hdf5File::Parser {
           typed = true;
           break;
         case 0x05: storage.plain_fill = hdf5::plain_fill(image_, headers_.shared_body(message)); break;
-        case 0x07: node.refusal = "its values lie in another file"; break;
+        case 0x07:
+          node.refusal = "its values are in another file";
+          node.external = true;
+          break;
         case 0x0b: storage.filters = hdf5::parse_filters(image_, headers_.shared_body(message)); break;
         default: break;
       }
@@ -278,6 +294,7 @@ class Hdf5File::Parser {
       if (message.type != 0x08) continue;
       if (auto refusal = hdf5::parse_layout(image_, message.body, storage); !refusal.empty())
         node.refusal = std::move(refusal);
+      node.external = node.external || storage.is_virtual;
     }
     finish_dataset(std::move(storage), node);
   }
@@ -352,9 +369,7 @@ Hdf5File::Hdf5File(std::span<const std::byte> image, std::shared_ptr<const void>
   state_->image.bytes = image;
   state_->image.what = std::move(what);
   state_->owner = std::move(owner);
-  // Real files need about a step for each 30 bytes, and their names and attributes hardly more memory than they take in
-  // the file. An entry of 16 bytes becomes a node of some 200.
-  io::Budget budget(kFreeBytes + 16 * image.size(), kFreeSteps + image.size() / 4);
+  io::Budget budget = parse_budget(image.size());
   state_->image.budget = &budget;
   Parser(*state_).run();
   state_->image.budget = nullptr;
@@ -362,6 +377,16 @@ Hdf5File::Hdf5File(std::span<const std::byte> image, std::shared_ptr<const void>
 Hdf5File::~Hdf5File() = default;
 Hdf5File::Hdf5File(Hdf5File&&) noexcept = default;
 Hdf5File& Hdf5File::operator=(Hdf5File&&) noexcept = default;
+
+bool Hdf5File::has_root_attribute(std::span<const std::byte> image, std::string_view name, std::string what) {
+  State state;
+  state.image.bytes = image;
+  state.image.what = std::move(what);
+  io::Budget budget = parse_budget(image.size());
+  state.image.budget = &budget;
+  Parser(state).run_root_attributes();
+  return state.root.attribute(name) != nullptr;
+}
 
 bool Hdf5File::recognise(std::span<const std::byte> image) { return hdf5::find_signature(image) != kUndefinedAddress; }
 

@@ -32,6 +32,7 @@ struct Hdf5Node {
   DType dtype = DType::kInvalid;          // of a dataset; kInvalid when its values cannot be read
   Shape shape;
   std::string refusal;        // why a dataset or a link cannot be read; empty when it can
+  bool external = false;      // its values, or the target of the link, are in another file
   std::uint64_t storage = 0;  // the reader's own index of the dataset
 
   const Hdf5Node* child(std::string_view child_name) const;
@@ -49,6 +50,8 @@ class Hdf5File {
 
   // True when the bytes begin as an HDF5 file does.
   static bool recognise(std::span<const std::byte> image);
+  // Whether the root group has an attribute of this name. Reads the root's header only.
+  static bool has_root_attribute(std::span<const std::byte> image, std::string_view name, std::string what);
 
   const Hdf5Node& root() const;
   // "a/b/c" below the root. Null when it is not there.
