@@ -1,4 +1,5 @@
-#include <cmath>
+#include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -6,6 +7,7 @@
 #include "lockstep/cli/artifact_internal.h"
 #include "lockstep/cli/commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/formats/keras_weights.h"
 #include "lockstep/io/zip.h"
 
 namespace lockstep::cli {
@@ -42,6 +44,20 @@ void check_variables(const Artifact& artifact) {
   }
 }
 
+// The variables of an object are numbered, so that a missing one is noticed.
+void check_numbering(const Artifact& artifact) {
+  const auto* weights = dynamic_cast<const formats::KerasWeights*>(artifact.tensors.get());
+  if (weights == nullptr) return;
+  std::set<std::string> groups;
+  for (const auto& info : weights->list()) {
+    const std::size_t name = info.name.rfind('/');
+    if (name != std::string::npos && std::string_view(info.name).substr(0, name).ends_with("/vars")) {
+      groups.insert(info.name.substr(0, name - std::string_view("/vars").size()));
+    }
+  }
+  for (const std::string& group : groups) weights->variables(group);
+}
+
 void verify_all(const std::string& path) {
   const Artifact artifact = open_artifact(path);
   auto& files = io::posix_file_system();
@@ -51,6 +67,7 @@ void verify_all(const std::string& path) {
   }
   check_variables(artifact);
   check_assets(artifact);
+  check_numbering(artifact);
   std::uint64_t bytes = 0;
   std::size_t count = 0;
   if (!artifact.graph) {

@@ -6,11 +6,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/checkpoint_state.h"
+#include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/npy.h"
-#include "lockstep/formats/proto/graph.pb.h"
-#include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/formats/tensor_table_internal.h"
+#include "lockstep/formats/varint_internal.h"
 #include "lockstep/io/bytes_internal.h"
 #include "lockstep/io/zip.h"
 
@@ -46,18 +46,9 @@ Kind detect_zip(const std::string& path, io::FileSystem& files) {
       fmt::format("{}: a zip archive without config.json (not a Keras model) and not of arrays only (not npz)", path));
 }
 
-// HDF5's signature lies at 0 or, after a user block, at a power of two from 512 on.
-bool looks_like_hdf5(std::span<const std::byte> bytes) {
-  constexpr std::uint64_t kSignature = 0x0A1A0A0D46444889u;
-  if (io::load_le<std::uint64_t>(bytes, 0) == kSignature) return true;
-  for (std::size_t at = 512; at < bytes.size(); at *= 2) {
-    if (io::load_le<std::uint64_t>(bytes, at) == kSignature) return true;
-  }
-  return false;
-}
-
-bool contains(std::span<const std::byte> bytes, std::string_view word) {
-  return io::as_text(bytes).find(word) != std::string_view::npos;
+// A whole model of Keras 2 has its config in an attribute of the root.
+Kind detect_hdf5(std::span<const std::byte> bytes, const std::string& path) {
+  return Hdf5File::has_root_attribute(bytes, "model_config", path) ? Kind::kKerasH5 : Kind::kWeightsH5;
 }
 
 bool looks_like_safetensors(std::span<const std::byte> bytes) {
@@ -65,14 +56,47 @@ bool looks_like_safetensors(std::span<const std::byte> bytes) {
   return size && *size >= 2 && *size <= bytes.size() - 8 && bytes[8] == std::byte{'{'};
 }
 
-bool looks_like_graph(std::span<const std::byte> bytes) {
-  tensorflow::GraphDef graph;
-  try {
-    parse_proto(graph, bytes, "");
-  } catch (const Error&) {
-    return false;
+constexpr int kHeadFields = 64;  // of a message, that are looked at
+
+// Takes one field from the front of a protocol buffer. `body` is empty for numbers. False where it is malformed.
+bool take_field(std::span<const std::byte>& bytes, std::uint64_t& number, std::span<const std::byte>& body) {
+  const auto tag = take_varint(bytes);
+  if (!tag) return false;
+  number = *tag >> 3;
+  body = {};
+  if ((*tag & 7) == 0) return take_varint(bytes).has_value();
+  if ((*tag & 7) != 2) return false;
+  const auto size = take_varint(bytes);
+  if (!size || *size > bytes.size()) return false;
+  body = bytes.first(*size);
+  bytes = bytes.subspan(*size);
+  return true;
+}
+
+// A node with a name (field 1) and an operation (field 2).
+bool looks_like_node(std::span<const std::byte> node) {
+  bool has_name = false;
+  bool has_op = false;
+  std::uint64_t number = 0;
+  std::span<const std::byte> body;
+  for (int i = 0; i < kHeadFields && !node.empty() && !(has_name && has_op); ++i) {
+    if (!take_field(node, number, body)) return false;
+    has_name = has_name || (number == 1 && !body.empty());
+    has_op = has_op || (number == 2 && !body.empty());
   }
-  return graph.node_size() > 0 && !graph.node(0).op().empty();
+  return has_name && has_op;
+}
+
+// The head of a GraphDef, whose nodes are field 1.
+bool looks_like_graph(std::span<const std::byte> bytes) {
+  constexpr std::uint64_t kLastField = 5;
+  std::uint64_t number = 0;
+  std::span<const std::byte> body;
+  for (int i = 0; i < kHeadFields && !bytes.empty(); ++i) {
+    if (!take_field(bytes, number, body) || number == 0 || number > kLastField) return false;
+    if (number == 1) return looks_like_node(body);
+  }
+  return false;
 }
 
 }  // namespace
@@ -102,7 +126,7 @@ Detected detect(const std::string& path, io::FileSystem& files) {
   const auto file = files.map(path);
   const auto bytes = file->bytes();
   if (io::looks_like_zip(bytes)) return {detect_zip(path, files), path};
-  if (looks_like_hdf5(bytes)) return {contains(bytes, "model_config") ? Kind::kKerasH5 : Kind::kWeightsH5, path};
+  if (Hdf5File::recognise(bytes)) return {detect_hdf5(bytes, path), path};
   if (looks_like_npy(bytes)) return {Kind::kNpy, path};
   if (looks_like_table(bytes)) {
     if (!path.ends_with(kIndexSuffix)) {

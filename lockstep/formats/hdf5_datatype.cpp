@@ -15,12 +15,19 @@ DType integer_dtype(std::uint64_t size, bool is_signed) {
   }
 }
 
+void check_precision(const Fields& fields, std::uint64_t offset, std::uint64_t precision, std::uint64_t size) {
+  if (precision == 0 || offset + precision > 8 * size) {
+    fields.damaged(fmt::format("a number of {} bits at bit {} of {} bytes", precision, offset, size));
+  }
+}
+
 void parse_integer(Fields& fields, std::uint32_t bits, Datatype& type) {
   const auto offset = fields.u16();
   const auto precision = fields.u16();
   type.big_endian = (bits & 1) != 0;
   type.dtype = integer_dtype(type.size, (bits & 8) != 0);
   type.name = fmt::format("a {}-bit integer", precision);
+  check_precision(fields, offset, precision, type.size);
   if (type.dtype != DType::kInvalid && offset == 0 && precision == 8 * type.size) type.kind = Datatype::Kind::kNumber;
 }
 
@@ -34,6 +41,7 @@ void parse_float(Fields& fields, std::uint32_t bits, Datatype& type) {
   const auto bias = fields.u32();
   type.big_endian = (bits & 1) != 0;
   type.name = fmt::format("a {}-bit float", precision);
+  check_precision(fields, offset, precision, type.size);
   if (offset != 0 || precision != 8 * type.size || exponent_at != mantissa_bits || (bits & 0x40) != 0) return;
   if (type.size == 2 && exponent_bits == 5 && bias == 15) type.dtype = DType::kFloat16;
   if (type.size == 2 && exponent_bits == 8 && bias == 127) type.dtype = DType::kBFloat16;

@@ -39,6 +39,8 @@ std::string link(int number, std::uint64_t address) {
       6, le(std::uint8_t{1}) + le(std::uint8_t{0}) + le(static_cast<std::uint8_t>(name.size())) + name + le(address));
 }
 
+std::string links(std::uint32_t count) { return message(0x16, le(std::uint8_t{0}) + le(count)); }
+
 std::string dataspace(const std::vector<std::uint64_t>& dims) {
   std::string body = le(std::uint8_t{2}) + le(static_cast<std::uint8_t>(dims.size())) + le(std::uint16_t{0x0100});
   for (std::uint64_t dim : dims) body += le(dim);
@@ -123,7 +125,7 @@ void expect_damaged(const std::vector<std::byte>& image) {
 
 TEST(HostileHdf5, SharedObjectsThatAreFewAreRead) {
   Builder file;
-  const auto shared = file.add(header(attribute("a", std::string(1000, 'x'))));
+  const auto shared = file.add(header(message(3, int8_type()) + links(20) + attribute("a", std::string(1000, 'x'))));
   const auto image = file.finish(many_links(20, shared));
   const Hdf5File read(image, nullptr, "shared.h5");
   ASSERT_EQ(read.root().children.size(), 20u);
@@ -132,7 +134,7 @@ TEST(HostileHdf5, SharedObjectsThatAreFewAreRead) {
 
 TEST(HostileHdf5, AnAttributeThatManyLinksShare) {
   Builder file;
-  const auto shared = file.add(header(attribute("a", std::string(60000, 'x'))));
+  const auto shared = file.add(header(message(3, int8_type()) + links(5000) + attribute("a", std::string(60000, 'x'))));
   expect_damaged(file.finish(many_links(5000, shared)));
 }
 
@@ -154,11 +156,11 @@ TEST(HostileHdf5, AGroupIndexThatManyLinksShare) {
   const auto leaf = file.add("SNOD" + le(std::uint8_t{1}) + le(std::uint8_t{0}) + le(std::uint16_t{0}));
   const auto names = file.add(std::string(8, '\0'));
   const auto heap = file.add("HEAP" + le(std::uint32_t{0}) + le(std::uint64_t{8}) + le(std::uint64_t{1}) + le(names));
-  std::string node = "TREE" + le(std::uint8_t{0}) + le(std::uint8_t{0}) + le(std::uint16_t{2000}) + le(kNone) +
+  std::string node = "TREE" + le(std::uint8_t{0}) + le(std::uint8_t{0}) + le(std::uint16_t{32}) + le(kNone) +
                      le(kNone) + le(std::uint64_t{0});
-  for (int i = 0; i < 2000; ++i) node += le(leaf) + le(std::uint64_t{0});
+  for (int i = 0; i < 32; ++i) node += le(leaf) + le(std::uint64_t{0});
   const auto tree = file.add(node);
-  const auto group = file.add(header(message(0x11, le(tree) + le(heap))));
+  const auto group = file.add(header(message(0x11, le(tree) + le(heap)) + links(200)));
   expect_damaged(file.finish(many_links(200, group)));
 }
 
@@ -202,8 +204,8 @@ TEST(HostileHdf5, ABTreeWhoseChildrenAreOneLeaf) {
 
 TEST(HostileHdf5, DatasetsThatManyLinksShare) {
   Builder file;
-  const auto shared =
-      file.add(dataset({10'000'000}, le(std::uint8_t{3}) + le(std::uint8_t{1}) + le(kNone) + le(std::uint64_t{0})));
+  const auto shared = file.add(dataset(
+      {10'000'000}, le(std::uint8_t{3}) + le(std::uint8_t{1}) + le(kNone) + le(std::uint64_t{10'000'000}), links(60)));
   expect_damaged(file.finish(many_links(60, shared)));
 }
 

@@ -23,6 +23,8 @@ struct Image {
   std::uint64_t base = 0;  // addresses count from here
   int address_size = 8;
   int length_size = 8;
+  int leaf_k = 4;                // half the entries of a symbol table node
+  int internal_k = 16;           // half the children of a group's B-tree node
   io::Budget* budget = nullptr;  // charged while metadata is read; null: not bounded
 
   [[noreturn]] void damaged(std::uint64_t at, std::string_view problem) const {
@@ -91,6 +93,7 @@ class Fields {
     auto found = take(size);
     return std::string(reinterpret_cast<const char*>(found.data()), found.size());
   }
+  [[noreturn]] void damaged(std::string_view problem) const { image_->damaged(offset(), problem); }
   std::size_t left() const { return block_.size() - at_; }
   std::size_t position() const { return at_; }
   std::uint64_t offset() const {

@@ -3,10 +3,34 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/io/bytes_internal.h"
+#include "lockstep/io/file_system.h"
+
 namespace lockstep::formats::hdf5 {
 namespace {
 
+constexpr int kReferenceCount = 0x16;
+constexpr int kLastMessageType = 0x18;  // file space info
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+
+// Messages that are not used. One that is in truth an attribute would hide it.
+bool is_plausible(const Message& message) {
+  const auto text = io::as_text(message.body);
+  switch (message.type) {
+    case 0x04: {  // a fill value of the old form: its size, and its bytes
+      const auto size = io::load_le<std::uint32_t>(message.body, 0);
+      return size && *size <= message.body.size() - 4;
+    }
+    case 0x0d:  // a comment
+      return text.find('\0') != std::string_view::npos &&
+             std::none_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find('\0')),
+                          [](unsigned char c) { return c < 0x20 && c != '\n' && c != '\t'; });
+    case 0x0e:  // a modification time of the old form: YYYYMMDDhhmmss
+      return text.size() >= 14 &&
+             std::all_of(text.begin(), text.begin() + 14, [](unsigned char c) { return c >= '0' && c <= '9'; });
+    default: return message.type <= kLastMessageType;
+  }
+}
 
 }  // namespace
 
@@ -30,7 +54,10 @@ std::uint64_t MessageReader::read_superblock() {
   if (version < 2) {
     fields.skip(4);
     set_sizes(fields);
-    fields.skip(1 + 4 + 4);
+    fields.skip(1);
+    image_.leaf_k = fields.u16();
+    image_.internal_k = fields.u16();
+    fields.skip(4);
     if (version == 1) fields.skip(4);
     base = fields.address();
     fields.address();
@@ -77,16 +104,20 @@ void check_metadata(const Image& image, std::span<const std::byte> block) {
   }
 }
 
-std::vector<Message> MessageReader::read(std::uint64_t address) {
+std::vector<Message> MessageReader::read(std::uint64_t address, std::uint64_t* links) {
   auto start = image_.block(address, 4);
-  if (std::memcmp(start.data(), "OHDR", 4) == 0) return read_version2(address);
+  if (std::memcmp(start.data(), "OHDR", 4) == 0) return read_version2(address, links);
   Fields head(image_, image_.block(address, 16));
   const int version = head.u8();
   if (version != 1) image_.damaged(address, fmt::format("an object header of version {}", version));
-  head.skip(3 + 4);
+  head.skip(1);
+  const int declared = head.u16();
+  const std::uint64_t link_count = head.u32();
+  if (links != nullptr) *links = link_count;
   const std::uint64_t size = head.u32();
   std::vector<std::span<const std::byte>> blocks{image_.block(address + 16, size)};
   std::vector<Message> messages;
+  int count = 0;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     Fields fields(image_, blocks[b]);
     while (fields.left() >= 8) {
@@ -97,12 +128,16 @@ std::vector<Message> MessageReader::read(std::uint64_t address) {
       fields.skip(3);
       message.body = fields.take(body);
       add_message(message, blocks, messages);
+      ++count;
     }
+  }
+  if (count != declared) {
+    image_.damaged(address, fmt::format("an object header of {} messages, but it declares {}", count, declared));
   }
   return messages;
 }
 
-std::vector<Message> MessageReader::read_version2(std::uint64_t address) {
+std::vector<Message> MessageReader::read_version2(std::uint64_t address, std::uint64_t* links) {
   Fields head(image_, image_.block(address, std::min<std::uint64_t>(64, image_.bytes.size() - image_.base - address)));
   head.skip(4);
   if (head.u8() != 2) image_.damaged(address, "an object header of an unknown version");
@@ -134,6 +169,15 @@ std::vector<Message> MessageReader::read_version2(std::uint64_t address) {
       add_message(message, blocks, messages);
     }
   }
+  if (links != nullptr) {
+    *links = 1;
+    for (const Message& message : messages) {
+      if (message.type != kReferenceCount) continue;
+      Fields fields(image_, message.body);
+      fields.skip(1);
+      *links = fields.u32();
+    }
+  }
   return messages;
 }
 
@@ -146,6 +190,8 @@ void MessageReader::add_message(const Message& message, std::vector<std::span<co
     const auto size = fields.length();
     if (blocks.size() > 1000) image_.damaged(address, "an object header that runs in circles");
     blocks.push_back(image_.block(address, size));
+  } else if (!is_plausible(message)) {
+    image_.damaged(0, fmt::format("a header message of type {} and another content", message.type));
   } else if (message.type != 0) {
     messages.push_back(message);
   }

@@ -29,8 +29,9 @@ class MessageReader {
   // The address of the root group's header. `image.base` must be where the signature is.
   std::uint64_t read_superblock();
 
-  // All messages of the object at `address`, continuation blocks included.
-  std::vector<Message> read(std::uint64_t address);
+  // All messages of the object at `address`, continuation blocks included. `links` receives how many hard links the
+  // object has.
+  std::vector<Message> read(std::uint64_t address, std::uint64_t* links = nullptr);
 
   // The body of a message that may be kept in another object (a named datatype).
   std::span<const std::byte> shared_body(const Message& message, int depth = 0);
@@ -40,7 +41,7 @@ class MessageReader {
 
  private:
   void set_sizes(Fields& fields);
-  std::vector<Message> read_version2(std::uint64_t address);
+  std::vector<Message> read_version2(std::uint64_t address, std::uint64_t* links);
   void add_message(const Message& message, std::vector<std::span<const std::byte>>& blocks,
                    std::vector<Message>& messages);
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "lockstep/formats/hdf5_dense_internal.h"
 #include "lockstep/formats/hdf5_image_internal.h"
 #include "lockstep/formats/hdf5_messages_internal.h"
+#include "lockstep/formats/hdf5_symbols_internal.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::formats {
@@ -54,6 +57,13 @@ class Hdf5File::Parser {
   void run() {
     parse_object(find_root(), state_.root, 0);
     if (state_.root.kind != Hdf5Node::Kind::kGroup) image_.damaged(0, "the root is not a group");
+    // A damaged address makes a link of one object a link of another.
+    for (const auto& [address, links] : links_) {
+      if (links.found != links.declared) {
+        image_.damaged(address,
+                       fmt::format("an object with {} links, but it declares {}", links.found, links.declared));
+      }
+    }
   }
 
   void run_root_attributes() { parse_attributes(headers_.read(find_root()), state_.root); }
@@ -71,20 +81,29 @@ class Hdf5File::Parser {
   void parse_object(std::uint64_t address, Hdf5Node& node, int depth) {
     if (depth > kMaxDepth) image_.damaged(address, fmt::format("groups nested deeper than {}", kMaxDepth));
     if (!path_.insert(address).second) image_.damaged(address, "a group that contains itself");
-    const auto messages = headers_.read(address);
+    std::uint64_t declared_links = 0;
+    const auto messages = headers_.read(address, &declared_links);
+    Links& links = links_[address];
+    links.declared = declared_links;
+    if (counting_) ++links.found;
+    // A group that is reached a second time has no other links than the first time.
+    const bool counted = std::exchange(counting_, counting_ && links.found == 1);
     auto has = [&](int type) {
       return std::any_of(messages.begin(), messages.end(), [&](const Message& m) { return m.type == type; });
     };
     parse_attributes(messages, node);
-    if (has(0x08)) {
+    if (has(0x08) || has(0x01)) {
       parse_dataset(messages, node);
     } else if (has(0x11) || has(0x02) || has(0x06) || has(0x0a)) {
       parse_group(messages, node, depth);
-    } else {
+    } else if (has(0x03)) {
       node.kind = Hdf5Node::Kind::kLink;
-      node.refusal = "it is neither a group nor a dataset";
+      node.refusal = "it is a named datatype";
+    } else {
+      image_.damaged(address, "an object that is not a group, a dataset or a datatype");
     }
     path_.erase(address);
+    counting_ = counted;
   }
 
   void parse_group(const std::vector<Message>& messages, Hdf5Node& node, int depth) {
@@ -94,8 +113,10 @@ class Hdf5File::Parser {
       if (message.type == 0x11) {
         const auto tree = fields.address();
         const auto heap = fields.address();
-        auto names = local_heap(heap);
-        walk_group_tree(tree, -1, names, node, depth);
+        if (fields.left() >= 8) image_.damaged(fields.offset(), "a symbol table message of the wrong size");
+        for (const hdf5::Symbol& symbol : hdf5::read_symbol_table(image_, tree, heap)) {
+          add_child(node, symbol.name, symbol.soft_link ? "it is a soft link" : "", symbol.address, depth);
+        }
       } else if (message.type == 0x06) {
         add_link(message.body, node, depth);
       } else if (message.type == 0x02) {
@@ -113,60 +134,6 @@ class Hdf5File::Parser {
       if (node.children[i].name == node.children[i - 1].name) {
         image_.damaged(0, fmt::format("two entries named \"{}\" in one group", node.children[i].name));
       }
-    }
-  }
-
-  std::span<const std::byte> local_heap(std::uint64_t address) {
-    Fields fields(image_, image_.block(address, 8 + 2 * static_cast<std::uint64_t>(image_.length_size) +
-                                                    static_cast<std::uint64_t>(image_.address_size)));
-    fields.expect("HEAP");
-    fields.skip(4);
-    const auto size = fields.length();
-    fields.length();
-    return image_.block(fields.address(), size);
-  }
-
-  void walk_group_tree(std::uint64_t address, int expected_level, std::span<const std::byte> names, Hdf5Node& node,
-                       int depth) {
-    Fields fields(image_, image_.block(address, 8 + 2 * static_cast<std::uint64_t>(image_.address_size)));
-    fields.expect("TREE");
-    const int type = fields.u8();
-    const int level = fields.u8();
-    const auto count = fields.u16();
-    if (type != 0 || level > 16 || (expected_level >= 0 && level != expected_level)) {
-      image_.damaged(address, "a group index of the wrong kind or level");
-    }
-    const auto entry = static_cast<std::uint64_t>(image_.length_size + image_.address_size);
-    Fields body(image_, image_.block(address + 8 + 2 * static_cast<std::uint64_t>(image_.address_size), count * entry));
-    for (int i = 0; i < count; ++i) {
-      body.length();
-      const auto child = body.address();
-      if (level > 0) {
-        walk_group_tree(child, level - 1, names, node, depth);
-      } else {
-        read_symbols(child, names, node, depth);
-      }
-    }
-  }
-
-  void read_symbols(std::uint64_t address, std::span<const std::byte> names, Hdf5Node& node, int depth) {
-    Fields head(image_, image_.block(address, 8));
-    head.expect("SNOD");
-    head.skip(2);
-    const auto count = head.u16();
-    const auto entry = 24 + static_cast<std::uint64_t>(image_.length_size + image_.address_size);
-    Fields fields(image_, image_.block(address + 8, count * entry));
-    for (int i = 0; i < count; ++i) {
-      const auto name_at = fields.length();
-      const auto object = fields.address();
-      const auto cache = fields.u32();
-      fields.skip(4 + 16);
-      if (name_at >= names.size()) image_.damaged(address, "a name outside its heap");
-      auto rest = names.subspan(name_at);
-      const auto stop = std::find(rest.begin(), rest.end(), std::byte{0});
-      if (stop == rest.end()) image_.damaged(address, "a name without an end");
-      std::string name(reinterpret_cast<const char*>(rest.data()), static_cast<std::size_t>(stop - rest.begin()));
-      add_child(node, std::move(name), cache == 2 ? "it is a soft link" : "", object, depth);
     }
   }
 
@@ -289,7 +256,10 @@ class Hdf5File::Parser {
         default: break;
       }
     }
-    if (!typed || !spaced) image_.damaged(0, fmt::format("dataset \"{}\" has no datatype or no shape", node.name));
+    const bool stored =
+        std::any_of(messages.begin(), messages.end(), [](const Message& message) { return message.type == 0x08; });
+    if (!typed || !spaced || !stored)
+      image_.damaged(0, fmt::format("dataset \"{}\" has no datatype, shape or layout", node.name));
     for (const Message& message : messages) {
       if (message.type != 0x08) continue;
       if (auto refusal = hdf5::parse_layout(image_, message.body, storage); !refusal.empty())
@@ -333,10 +303,12 @@ class Hdf5File::Parser {
         image_.damaged(0,
                        fmt::format("dataset \"{}\" is shorter than its shape {}", node.name, node.shape.to_string()));
       }
-      if (storage.layout == Storage::Layout::kContiguous && storage.address != kUndefinedAddress && size > 0) {
-        if (storage.size < size)
-          image_.damaged(storage.address, fmt::format("dataset \"{}\" is shorter than its shape", node.name));
-        image_.block(storage.address, size);
+      if (storage.layout == Storage::Layout::kContiguous) {
+        if (storage.size != size) {
+          image_.damaged(storage.address,
+                         fmt::format("dataset \"{}\" of {} bytes is stored in {}", node.name, size, storage.size));
+        }
+        if (storage.address != kUndefinedAddress && size > 0) image_.block(storage.address, size);
       }
     }
     node.storage = state_.storages.size();
@@ -346,6 +318,12 @@ class Hdf5File::Parser {
   State& state_;
   Image& image_;
   hdf5::MessageReader headers_;
+  struct Links {
+    std::uint64_t declared = 0;
+    std::uint64_t found = 0;
+  };
+  std::map<std::uint64_t, Links> links_;  // by the address of the object
+  bool counting_ = true;
   std::set<std::uint64_t> path_;
   hdf5::GlobalHeaps heaps_;
   std::uint64_t values_left_ = io::most_expanded(image_.bytes.size());  // that the datasets together may declare

@@ -23,7 +23,7 @@ constexpr std::uint64_t kSuperblockSize = 96;
 constexpr std::uint64_t kDataAlignment = 64;  // so that a mapping of the file can be used in place
 constexpr std::size_t kHeapMinimum = 4096;    // of a global heap collection
 constexpr std::size_t kHeapTarget = 1 << 20;
-constexpr std::size_t kMaxAttributeStrings = 4000;  // 16 bytes each must fit a header message of 64 KB
+constexpr std::size_t kMaxAttributeStrings = 4032;  // of 16 bytes each: 64512, as much as Keras puts into an attribute
 
 // A string in the global heap: which collection, and its index there.
 struct HeapReference {

@@ -47,7 +47,7 @@ class Hdf5Writer {
   void set_attribute(std::string_view path, std::string_view name, std::string_view text,
                      Hdf5Charset charset = Hdf5Charset::kUtf8);
   // A one-dimensional array of variable-length strings; an empty one is a float64 array of length 0,
-  // as numpy makes it. At most 4000 strings.
+  // as numpy makes it. At most 4032 strings.
   void set_attribute(std::string_view path, std::string_view name, const std::vector<std::string>& texts,
                      Hdf5Charset charset = Hdf5Charset::kAscii);
 

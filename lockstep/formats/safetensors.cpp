@@ -15,11 +15,11 @@ namespace {
 
 // file     header_len u64 | header JSON, padded with spaces to 8 | bytes of the tensors
 // header   {"__metadata__": {"k": "v"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
-constexpr std::size_t kMostHeader = 100'000'000;
+constexpr std::size_t kMostSafetensorsHeader = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
 
 // In the order in which the format's own writer ranks them: it writes the last ones first.
-constexpr std::pair<std::string_view, DType> kTypes[] = {
+constexpr std::pair<std::string_view, DType> kSafetensorsTypes[] = {
     {"BOOL", DType::kBool},
     {"U8", DType::kUInt8},
     {"I8", DType::kInt8},
@@ -38,7 +38,8 @@ constexpr std::pair<std::string_view, DType> kTypes[] = {
 };
 
 const std::pair<std::string_view, DType>* find_type(DType dtype) {
-  return std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& row) { return row.second == dtype; });
+  return std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
+                      [&](const auto& row) { return row.second == dtype; });
 }
 
 std::size_t non_negative(const Json& value, const std::string& where) {
@@ -56,7 +57,8 @@ SafetensorsReader::SafetensorsReader(const std::string& path, io::FileSystem& fi
     throw_data_loss(fmt::format("{}: damaged or not a safetensors file: {}", path_, why));
   };
   const auto size = io::load_le<std::uint64_t>(bytes, 0);
-  if (!size || *size > kMostHeader || *size > bytes.size() - 8) damaged("its header is cut short or too large");
+  if (!size || *size > kMostSafetensorsHeader || *size > bytes.size() - 8)
+    damaged("its header is cut short or too large");
   const std::size_t start = 8 + *size;
   const std::string_view text = io::as_text(bytes.subspan(8, *size));
   if (!text.starts_with('{')) damaged("its header is not a JSON object");
@@ -78,9 +80,10 @@ SafetensorsReader::SafetensorsReader(const std::string& path, io::FileSystem& fi
       damaged(fmt::format("tensor {} is not described by dtype, shape and data_offsets", name));
     }
     const auto type = value["dtype"].get<std::string>();
-    const auto* row =
-        std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& r) { return r.first == type; });
-    if (row == std::end(kTypes)) throw_unimplemented(fmt::format("{}: dtype {} is not supported", where, type));
+    const auto* row = std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
+                                   [&](const auto& r) { return r.first == type; });
+    if (row == std::end(kSafetensorsTypes))
+      throw_unimplemented(fmt::format("{}: dtype {} is not supported", where, type));
     std::vector<std::int64_t> dims;
     for (const auto& dim : value["shape"]) {
       const std::size_t extent = non_negative(dim, where);
@@ -135,7 +138,7 @@ SafetensorsWriter::SafetensorsWriter(std::string path, std::map<std::string, std
     : path_(std::move(path)), metadata_(std::move(metadata)), files_(files) {}
 
 void SafetensorsWriter::add(const std::string& name, const TensorData& tensor) {
-  if (find_type(tensor.dtype) == std::end(kTypes)) {
+  if (find_type(tensor.dtype) == std::end(kSafetensorsTypes)) {
     throw_invalid_argument(fmt::format("{}: tensor {} has dtype {}, which safetensors files cannot hold", path_, name,
                                        dtype_name(tensor.dtype)));
   }

@@ -309,13 +309,23 @@ TensorData BundleReader::assemble(const Entry& entry) const {
     for (int axis = 0; axis < entry.info.shape.rank(); ++axis) {
       Extent& extent = box[static_cast<std::size_t>(axis)];
       const std::int64_t dim = entry.info.shape[axis];
-      const std::int64_t length = extent.length < 0 ? dim - extent.start : extent.length;
-      if (extent.start < 0 || extent.start > dim || length > dim - extent.start) {
+      const bool inside = extent.start >= 0 && extent.start <= dim;
+      const std::int64_t length = extent.length < 0 && inside ? dim - extent.start : extent.length;
+      if (!inside || length > dim - extent.start) {
         damaged(fmt::format("tensor {}: a slice passes its shape {}", entry.info.name, entry.info.shape.to_string()));
       }
       elements *= static_cast<std::uint64_t>(length);
     }
     stored += elements;
+  }
+  // Each pair of slices is compared, so that their number must be bounded; empty ones overlap none.
+  constexpr std::size_t kMostSlices = 20'000;
+  std::erase_if(boxes, [](const auto& box) {
+    return std::any_of(box.begin(), box.end(), [](const Extent& extent) { return extent.length == 0; });
+  });
+  if (boxes.size() > kMostSlices) {
+    throw_resource_exhausted(fmt::format("{}: tensor {} has {} slices, at most {} are read", prefix_, entry.info.name,
+                                         boxes.size(), kMostSlices));
   }
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -119,7 +119,7 @@ def test_pickled_arrays(tmp_path):
 def test_readable_output_and_errors(tmp_path):
     small_model(keras.layers.Lambda(lambda x: x + 1)).save(tmp_path / "m.keras")
     result = tool.run("audit", tmp_path / "m.keras")
-    assert result.code == 4 and "code" in result.out and "layers[2]" in result.out, str(result)
+    assert result.code == 4 and "code" in result.out and "layers[3]" in result.out, str(result)
     tool.refused("audit", tmp_path / "missing.keras", code=1)
     (tmp_path / "torn.keras").write_bytes((tmp_path / "m.keras").read_bytes()[:500])
     tool.refused("audit", tmp_path / "torn.keras", code=1)

@@ -133,3 +133,36 @@ def test_damaged_files_are_refused_or_read(tmp_path, libver):
     for at in rng.integers(0, len(whole), 200):
         bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1:])
         assert subprocess.run([PROBE, "list", bad], capture_output=True).returncode in (0, 1)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest", ("v108", "v110")])
+def test_files_that_were_changed_often(tmp_path, libver):
+    """Deleted members leave their names in the heap, and objects with several links are not damage."""
+    def readable():
+        return subprocess.run([PROBE, "list", path], check=True, capture_output=True, text=True).stdout
+
+    path, rng = str(tmp_path / "changed.h5"), np.random.default_rng(20260)
+    with h5py.File(path, "w", libver=libver) as file:
+        for i in range(300):
+            file[f"groups/long_name_{i % 37}/vars/{i}"] = np.ones((3, 2), "f4")
+        for i in range(40):
+            file[f"s/{i}"] = np.float32(i)
+    assert readable().count("dataset ") == 340
+    with h5py.File(path, "a", libver=libver) as file:
+        for i in rng.permutation(40)[:25]:
+            del file[f"s/{i}"]
+        for i in range(0, 300, 3):
+            del file[f"groups/long_name_{i % 37}/vars/{i}"]
+        file["alias"], file["groups/soft"], file["type"] = file["s"], h5py.SoftLink("/s"), np.dtype("f4")
+        for i in range(100):
+            file["s"].attrs[f"a{i}"] = "x" * i
+        for i in range(0, 100, 2):
+            del file["s"].attrs[f"a{i}"]
+    assert readable().count("dataset ") == 200 + 2 * 15
+    with h5py.File(path, "a", libver=libver) as file:
+        for name in list(file["s"]):
+            del file["s"][name]
+        file.move("groups", "moved")
+        file.create_dataset("unwritten", (4,), "f8")
+        file["nothing"], file["flags"] = h5py.Empty("f4"), np.array([True, False])
+    assert readable().count("dataset ") == 202

@@ -1,0 +1,196 @@
+// Damage that the HDF5 library rejects, and damage that would hide a tensor.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/hdf5_reader.h"
+#include "lockstep/formats/hdf5_writer.h"
+#include "lockstep/io/bytes_internal.h"
+
+namespace lockstep::formats {
+namespace {
+
+using Image = std::vector<std::byte>;
+
+Image image_of(Hdf5Writer& writer) {
+  Image image;
+  writer.write([&](std::span<const std::byte> bytes) { image.insert(image.end(), bytes.begin(), bytes.end()); });
+  return image;
+}
+
+Image strict_file() {
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  const auto tensor = [&](Shape shape, std::size_t count) {
+    return TensorData::copy_of(DType::kFloat32, shape, std::as_bytes(std::span(values.data(), count)));
+  };
+  Hdf5Writer writer;
+  writer.add_dataset("layers/dense/vars/0", tensor({2, 3}, 6));
+  writer.add_dataset("layers/dense/vars/1", tensor({3}, 3));
+  writer.add_dataset("layers/normalization/vars/0", tensor({2}, 2));
+  writer.set_attribute("layers/dense/vars", "name", "dense");
+  return image_of(writer);
+}
+
+struct Counts {
+  std::size_t datasets = 0;
+  std::size_t refused = 0;
+  std::uint64_t elements = 0;
+  std::size_t attributes = 0;
+  bool operator==(const Counts&) const = default;
+};
+
+void count(const Hdf5Node& node, Counts& counts) {
+  counts.attributes += node.attributes.size();
+  if (node.kind == Hdf5Node::Kind::kDataset && node.refusal.empty()) {
+    ++counts.datasets;
+    counts.elements += static_cast<std::uint64_t>(*node.shape.num_elements());
+  } else if (node.kind != Hdf5Node::Kind::kGroup) {
+    ++counts.refused;
+  }
+  for (const Hdf5Node& child : node.children) count(child, counts);
+}
+
+void list_shapes(const Hdf5Node& node, std::string& text) {
+  if (node.kind == Hdf5Node::Kind::kDataset) text += " " + node.name + node.shape.to_string() + node.refusal;
+  for (const Hdf5Node& child : node.children) list_shapes(child, text);
+}
+
+std::string shapes_of(const Image& image) {
+  std::string text;
+  list_shapes(Hdf5File(image, nullptr, "strict.h5").root(), text);
+  return text;
+}
+
+Counts counts_of(const Image& image) {
+  const Hdf5File file(image, nullptr, "strict.h5");
+  Counts counts;
+  count(file.root(), counts);
+  return counts;
+}
+
+std::size_t find(const Image& image, std::string_view text, std::size_t from = 0) {
+  const std::string_view all(reinterpret_cast<const char*>(image.data()), image.size());
+  return all.find(text, from);
+}
+
+template <typename T>
+void put(Image& image, std::size_t at, T value) {
+  std::memcpy(image.data() + at, &value, sizeof value);
+}
+
+std::string error_of(const Image& image) {
+  try {
+    counts_of(image);
+  } catch (const Error& error) {
+    return error.code() == Code::kDataLoss ? error.message() : "another code: " + error.message();
+  }
+  return "";
+}
+
+void expect_error(const Image& image, std::string_view part) {
+  EXPECT_NE(error_of(image).find(part), std::string::npos) << error_of(image);
+}
+
+TEST(StrictHdf5, WrongMessageCounts) {
+  auto image = strict_file();
+  const auto root = *io::load_le<std::uint64_t>(image, 64);  // of superblock 0
+  for (const int change : {-1, 1}) {
+    auto bad = image;
+    put(bad, root + 2, static_cast<std::uint16_t>(*io::load_le<std::uint16_t>(image, root + 2) + change));
+    expect_error(bad, "messages, but it declares");
+  }
+}
+
+TEST(StrictHdf5, FreeListsOfLocalHeaps) {
+  auto image = strict_file();
+  const auto heap = find(image, "HEAP");
+  ASSERT_NE(heap, std::string::npos);
+  const auto data = *io::load_le<std::uint64_t>(image, heap + 24);
+  put(image, heap + 16, std::uint64_t{1} << 20);
+  expect_error(image, "free blocks");
+  put(image, heap + 16, std::uint64_t{0});
+  put(image, data, std::uint64_t{1});
+  put(image, data + 8, std::uint64_t{0});
+  expect_error(image, "a free block of 0 bytes");
+  put(image, data, std::uint64_t{0});
+  put(image, data + 8, std::uint64_t{16});
+  expect_error(image, "over and over");  // a block that is followed by itself
+}
+
+TEST(StrictHdf5, SymbolTableEntries) {
+  const auto image = strict_file();
+  const auto leaf = find(image, "SNOD");
+  auto bad = image;
+  put(bad, leaf + 8, std::uint64_t{1} << 30);
+  expect_error(bad, "a name outside its heap");
+  bad = image;
+  put(bad, leaf + 8 + 16, std::uint32_t{2});  // a soft link, with the address of an object
+  expect_error(bad, "of an unknown kind");
+  bad = image;
+  put(bad, leaf + 6, std::uint16_t{0});
+  expect_error(bad, "without entries");
+}
+
+TEST(StrictHdf5, APrecisionThatIsAbsurd) {
+  auto image = strict_file();
+  const char type[] = "\x11\x20\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00";
+  const auto at = find(image, std::string_view(type, 12));
+  ASSERT_NE(at, std::string::npos);
+  put(image, at + 10, std::uint16_t{0x8020});
+  expect_error(image, "a number of 32800 bits");
+}
+
+TEST(StrictHdf5, SizesOfDatasets) {
+  auto image = strict_file();
+  const char layout[] = "\x03\x01";
+  std::size_t changed = 0;
+  for (auto at = find(image, {layout, 2}); at != std::string::npos; at = find(image, {layout, 2}, at + 1)) {
+    if (io::load_le<std::uint64_t>(image, at + 10) != std::uint64_t{24}) continue;
+    put(image, at + 10, std::uint64_t{28});
+    ++changed;
+  }
+  ASSERT_EQ(changed, 1u);
+  expect_error(image, "of 24 bytes is stored in 28");
+}
+
+// No flipped bit hides a tensor, a value or an attribute. Names, texts and values have no checksum in HDF5.
+TEST(StrictHdf5, NoFlippedBitHidesATensor) {
+  const auto image = strict_file();
+  const Counts whole = counts_of(image);
+  ASSERT_EQ(whole.datasets, 3u);
+  std::string hidden;
+  std::size_t hiding = 0;
+  for (std::size_t bit = 0; bit < 8 * image.size(); ++bit) {
+    auto bad = image;
+    bad[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    try {
+      const Counts found = counts_of(bad);
+      // A dataset whose values cannot be read is listed with the reason, and is an error when it is read.
+      const bool same = found.datasets == whole.datasets && found.elements == whole.elements;
+      const bool refused = found.datasets + found.refused == whole.datasets && found.refused > 0;
+      if ((same || refused) && found.attributes == whole.attributes) continue;
+      ++hiding;
+      if (hiding < 30) {
+        hidden += std::to_string(bit / 8) + "." + std::to_string(bit % 8) + ": " + std::to_string(found.datasets) +
+                  " datasets, " + std::to_string(found.refused) + " refused, " + std::to_string(found.elements) +
+                  " elements, " + std::to_string(found.attributes) + " attributes" + shapes_of(bad) + "\n";
+      }
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_EQ(hiding, 0u) << hidden;
+}
+
+TEST(StrictHdf5, AnAttributeHoldsAsManyNamesAsKerasPutsThere) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 4032; ++i) names.push_back("w" + std::to_string(i));
+  Hdf5Writer writer;
+  writer.set_attribute("", "weight_names", names);
+  const auto image = image_of(writer);
+  const Hdf5File file(image, nullptr, "names.h5");
+  EXPECT_EQ(file.root().attribute("weight_names")->value.strings, names);
+}
+
+}  // namespace
+}  // namespace lockstep::formats
