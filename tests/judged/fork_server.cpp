@@ -3,8 +3,9 @@
 //
 // Preloaded into build/bin/lockstep (LD_PRELOAD), it waits in place of main() for requests on the socket that
 // LOCKSTEP_FORK_SERVER numbers, and forks for each: the child runs the tool's own main(). A request is a packet
-// "<folder>\0<argument>\0..." with two descriptors, the child's stdout and stderr. The answers are two packets, the
-// child's process id and its wait status. The server ends when the other side closes the socket. See fork_server.py.
+// "<folder>\0<argument>\0..." with two descriptors, the child's stdout and stderr. The server sends the packet "0" once
+// it is ready, and for each request two: the child's process id and its wait status. It ends when the other side closes
+// the socket. See fork_server.py.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -83,6 +84,7 @@ int serve(int, char** given, char** environment) {
   const std::filesystem::directory_iterator threads("/proc/self/task");
   if (std::distance(begin(threads), end(threads)) != 1)
     fail("loading the engine started threads, which a fork would lose");
+  answer(0);
   for (;;) {
     Request request;
     if (!receive(request)) _exit(0);

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 
 
@@ -25,6 +26,8 @@ class ForkServer:
                 [tool], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
                 env={**self.environment, "LD_PRELOAD": str(library), "LOCKSTEP_FORK_SERVER": str(theirs.fileno()),
                      "LOCKSTEP_FORK_SERVER_ENGINE": str(engine)})
+        self.socket.settimeout(120)
+        self.answer()
 
     def fits(self):
         """Whether a command would see the environment that it would inherit from this process."""
@@ -59,12 +62,16 @@ servers = {}
 
 
 def server(tool):
-    """The server of a tool, or None where its build has none or the environment has changed since it was started."""
+    """The server of a tool, or None where it cannot run or the environment has changed since it was started."""
     build = pathlib.Path(tool).resolve().parents[1]
     library, engine = build / "tests" / "fork_server.so", build / "lib" / "lockstep-engine.so"
     if not library.exists() or not engine.exists():
         return None
-    found = servers.get(tool)
-    if found is None or found.process.poll() is not None:
-        found = servers[tool] = ForkServer(tool, library, engine)
-    return found if found.fits() else None
+    if tool not in servers or (servers[tool] and servers[tool].process.poll() is not None):
+        try:
+            servers[tool] = ForkServer(tool, library, engine)
+        except (AssertionError, OSError) as error:
+            servers[tool] = None
+            print(f"no fork server, each command is started by itself: {error}", file=sys.stderr)
+    found = servers[tool]
+    return found if found and found.fits() else None
