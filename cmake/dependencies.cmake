@@ -7,6 +7,7 @@ find_package(CLI11 REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(GTest REQUIRED)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
 find_package(ZLIB REQUIRED)
 
 # LibTorch: one given by the environment or by -DCMAKE_PREFIX_PATH, else the one of tools/setup.sh.

@@ -22,7 +22,7 @@ target_link_libraries(lockstep_formats PUBLIC nlohmann_json::nlohmann_json
                               protobuf::libprotobuf Threads::Threads)
 add_library(lockstep SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
 set_target_properties(lockstep PROPERTIES SOVERSION 0)
-target_link_libraries(lockstep PUBLIC lockstep_formats PRIVATE lockstep_torch protobuf::libprotobuf
+target_link_libraries(lockstep PUBLIC lockstep_formats PRIVATE lockstep_torch protobuf::libprotobuf PkgConfig::re2
                       Threads::Threads)
 # Users link lockstep, not LibTorch: it is found next to lockstep by this path.
 set_target_properties(lockstep PROPERTIES BUILD_RPATH "$ORIGIN;${torch_lib}"

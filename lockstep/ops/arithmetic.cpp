@@ -28,7 +28,37 @@ void add_binary(Table& table, std::string_view name, Binary f) {
   });
 }
 void add_comparison(Table& table, std::string_view name, Binary f) {
-  table.add(name, broadcast_rule, [f](const Call& call) { return one(f(widen(in(call, 0)), widen(in(call, 1)))); });
+  table.add(name, broadcast_rule, [f](const Call& call) { return one(f(ordered(in(call, 0)), ordered(in(call, 1)))); });
+}
+// Chooses one of its operands.
+void add_choice(Table& table, std::string_view name, Binary f) {
+  table.add(name, broadcast_rule, [f](const Call& call) {
+    const at::Tensor &a = in(call, 0), &b = in(call, 1);
+    return one(from_ordered(f(ordered(a), ordered(b)), a.scalar_type()));
+  });
+}
+// As add_binary; uint64, whose quotients and shifts differ from those of int64, has a function of its own.
+template <typename F>
+void add_binary(Table& table, std::string_view name, Binary f, const F& of_words) {
+  table.add(name, broadcast_rule, [f, of_words](const Call& call) {
+    const at::Tensor &a = in(call, 0), &b = in(call, 1);
+    if (a.scalar_type() != at::kUInt64) return one(narrow_to(f(widen(a), widen(b)), a.scalar_type()));
+    const auto both = at::broadcast_tensors({a.view(at::kLong), b.view(at::kLong)});
+    const at::Tensor x = both[0].contiguous(), y = both[1].contiguous(), out = at::empty(x.sizes(), at::kUInt64);
+    const auto* left = static_cast<const std::uint64_t*>(x.const_data_ptr());
+    const auto* right = static_cast<const std::uint64_t*>(y.const_data_ptr());
+    auto* to = static_cast<std::uint64_t*>(out.mutable_data_ptr());
+    for (std::int64_t i = 0; i < out.numel(); ++i) to[i] = of_words(left[i], right[i]);
+    return one(out);
+  });
+}
+std::uint64_t divide_words(std::uint64_t a, std::uint64_t b) {
+  if (b == 0) throw_invalid_argument("Integer division by zero");
+  return a / b;
+}
+std::uint64_t remainder_of_words(std::uint64_t a, std::uint64_t b) {
+  if (b == 0) throw_invalid_argument("Integer division by zero");
+  return a % b;
 }
 
 bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), false); }
@@ -264,11 +294,11 @@ void register_arithmetic(Table& table) {
   });
   add_binary(table, "Sub", [](const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); });
   add_binary(table, "Mul", [](const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b); });
-  add_binary(table, "Div", divide);
+  add_binary(table, "Div", divide, divide_words);
   add_binary(table, "RealDiv", [](const at::Tensor& a, const at::Tensor& b) { return at::div(a, b); });
-  add_binary(table, "TruncateDiv", truncate_divide);
-  add_binary(table, "FloorDiv", floor_divide);
-  add_binary(table, "FloorMod", floor_mod);
+  add_binary(table, "TruncateDiv", truncate_divide, divide_words);
+  add_binary(table, "FloorDiv", floor_divide, divide_words);
+  add_binary(table, "FloorMod", floor_mod, remainder_of_words);
   add_binary(table, "Mod", truncate_mod);
   add_binary(table, "TruncateMod", truncate_mod);
   add_binary(table, "DivNoNan", divide_no_nan);
@@ -278,15 +308,19 @@ void register_arithmetic(Table& table) {
   add_binary(table, "Xdivy", x_divided_y);
   add_binary(table, "Xlogy", x_log_y);
   add_binary(table, "Xlog1py", x_log1p_y);
-  add_binary(table, "Maximum", maximum_like_tf);
-  add_binary(table, "Minimum", minimum_like_tf);
+  add_choice(table, "Maximum", maximum_like_tf);
+  add_choice(table, "Minimum", minimum_like_tf);
   add_binary(table, "Atan2", [](const at::Tensor& a, const at::Tensor& b) { return at::atan2(a, b); });
   add_binary(table, "NextAfter", [](const at::Tensor& a, const at::Tensor& b) { return at::nextafter(a, b); });
   add_binary(table, "BitwiseAnd", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_and(a, b); });
   add_binary(table, "BitwiseOr", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_or(a, b); });
   add_binary(table, "BitwiseXor", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_xor(a, b); });
-  add_binary(table, "LeftShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, true); });
-  add_binary(table, "RightShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, false); });
+  add_binary(
+      table, "LeftShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, true); },
+      [](std::uint64_t a, std::uint64_t b) { return a << std::min<std::uint64_t>(b, 63); });
+  add_binary(
+      table, "RightShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, false); },
+      [](std::uint64_t a, std::uint64_t b) { return a >> std::min<std::uint64_t>(b, 63); });
   add_comparison(table, "Less", [](const at::Tensor& a, const at::Tensor& b) { return a.lt(b); });
   add_comparison(table, "LessEqual", [](const at::Tensor& a, const at::Tensor& b) { return a.le(b); });
   add_comparison(table, "Greater", [](const at::Tensor& a, const at::Tensor& b) { return a.gt(b); });

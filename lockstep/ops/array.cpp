@@ -18,6 +18,7 @@ bool is_string(const Call& call, int i = 0) { return call.input(i).dtype() == DT
 template <typename F>
 Tensor through_index(const Tensor& x, const F& f) {
   const at::Tensor order = f(at::arange(x.num_elements()).view(x.shape().dims())).contiguous();
+  element_count({order.numel()}, sizeof(std::string));
   std::vector<std::string> out;
   for (std::int64_t i : ints_of(order))
     out.push_back(i < 0 ? std::string() : x.string_values()[static_cast<std::size_t>(i)]);

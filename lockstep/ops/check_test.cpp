@@ -1,9 +1,15 @@
 // Calls that break an operation's contract: each is an Error, whatever the kernel would do with it.
+#include <cmath>
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
-#include "lockstep/ops/op.h"
+#include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/tensor/aten_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -117,6 +123,28 @@ TEST(Contract, PatternsThatRepeatNothingEnd) {
   EXPECT_THROW(matches("((((){1000}){1000}){1000}){1000}"), Error);
 }
 
+// Patterns of RE2 and the results of TensorFlow 2.21.
+TEST(Regex, IsRe2) {
+  using S = std::vector<std::string>;
+  const Tensor x = Tensor::strings({"hello world", "na\u00efve \u00dcn\u00efcode", "a1b22c333", "", "caab"}, Shape{5});
+  const auto replaced = [&](const char* pattern, const char* rewrite, bool global) {
+    return call1("RegexReplace", {x, Tensor::strings({pattern}, Shape{}), Tensor::strings({rewrite}, Shape{})},
+                 {{"replace_global", global}})
+        .string_values();
+  };
+  EXPECT_EQ(replaced("(\\w)(\\d+)", "\\2\\1", true),
+            (S{"hello world", "na\u00efve \u00dcn\u00efcode", "1a22b333c", "", "caab"}));
+  EXPECT_EQ(replaced("\\bw", "<\\0>", true)[0], "hello <w>orld");
+  EXPECT_EQ(replaced("[\u00ef\u00dc]", "u", true)[1], "nauve unucode");
+  EXPECT_EQ(replaced("[\u00ef\u00dc]", "u", false)[1], "nauve \u00dcn\u00efcode");
+  EXPECT_EQ(replaced("(?i)HELLO", "bye", true)[0], "bye world");
+  EXPECT_EQ(replaced("a*", "-", true), (S{"-h-e-l-l-o- -w-o-r-l-d-", "-n-\u00ef-v-e- -\u00dc-n-\u00ef-c-o-d-e-",
+                                          "-1-b-2-2-c-3-3-3-", "-", "-c-b-"}));
+  EXPECT_EQ(replaced("a", "\\3", true)[4], "caab");
+  EXPECT_EQ(message_of("StaticRegexFullMatch", {x}, {{"pattern", std::string("(?=a)")}}).substr(0, 71),
+            "StaticRegexFullMatch: Invalid pattern: (?=a), error: invalid perl opera");
+}
+
 TEST(Contract, EveryExceptionOfAKernelIsAnError) {
   Signature signature;
   signature.name = "Fails";
@@ -134,6 +162,99 @@ TEST(Contract, EveryExceptionOfAKernelIsAnError) {
       EXPECT_TRUE(error.message().starts_with("Fails: ")) << error.message();
     }
   }
+}
+
+TEST(Contract, MemoryLimitCountsTensors) {
+  {
+    const MemoryLimit limit(1000);
+    Tensor kept = Tensor::zeros(Shape{200});
+    EXPECT_THROW(Tensor::zeros(Shape{200}), errors::ResourceExhaustedError);
+    kept = Tensor();
+    EXPECT_EQ(Tensor::zeros(Shape{200}).num_elements(), 200);
+    EXPECT_THROW(call("TensorListReserve", {ints32({1}), Tensor::scalar<std::int32_t>(1 << 30)},
+                      {{"element_dtype", DType::kFloat32}}),
+                 errors::ResourceExhaustedError);
+    const MemoryLimit::Suspended reading;
+    EXPECT_EQ(Tensor::zeros(Shape{2000}).num_elements(), 2000);
+  }
+  EXPECT_EQ(Tensor::zeros(Shape{2000}).num_elements(), 2000);
+}
+
+// Numbers of uint64 above 2^63 are not negative. Expected values are those of TensorFlow 2.21.
+TEST(Unsigned64, ComparesAndDivides) {
+  using U = std::vector<std::uint64_t>;
+  const std::uint64_t half = std::uint64_t{1} << 63, top = ~std::uint64_t{0};
+  const Tensor a = Tensor::from_vector(U{half + 5, 1, top, 7}), b = Tensor::from_vector(U{1, half, 3, top});
+  const auto binary = [&](const char* op) { return call1(op, {a, b}).to_vector<std::uint64_t>(); };
+  EXPECT_EQ(binary("Maximum"), (U{half + 5, half, top, top}));
+  EXPECT_EQ(binary("Minimum"), (U{1, 1, 3, 7}));
+  EXPECT_EQ(binary("FloorDiv"), (U{half + 5, 0, 6148914691236517205u, 0}));
+  EXPECT_EQ(binary("Div"), (U{half + 5, 0, 6148914691236517205u, 0}));
+  EXPECT_EQ(binary("FloorMod"), (U{0, 1, 0, 7}));
+  EXPECT_EQ(binary("RightShift"), (U{4611686018427387906u, 0, 2305843009213693951u, 0}));
+  EXPECT_EQ(binary("LeftShift"), (U{10, half, 18446744073709551608u, half}));
+  EXPECT_EQ(call1("Less", {a, b}).to_vector<bool>(), (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(call1("GreaterEqual", {a, b}).to_vector<bool>(), (std::vector<bool>{true, false, true, false}));
+  EXPECT_THROW(call1("FloorDiv", {a, Tensor::from_vector(U{0})}), Error);
+  const Tensor axis = ints32({0});
+  EXPECT_EQ(call1("Max", {a, axis}).item<std::uint64_t>(), top);
+  EXPECT_EQ(call1("Min", {a, axis}).item<std::uint64_t>(), 1u);
+  EXPECT_EQ(call1("ArgMax", {a, Tensor::scalar<std::int32_t>(0)}).item<std::int64_t>(), 2);
+  const Tensors best = call("TopKV2", {a, Tensor::scalar<std::int32_t>(4)});
+  EXPECT_EQ(best[0].to_vector<std::uint64_t>(), (U{top, half + 5, 7, 1}));
+  EXPECT_EQ(best[1].to_vector<std::int32_t>(), (std::vector<std::int32_t>{2, 0, 3, 1}));
+  const Tensor ids = ints32({0, 0, 2, 2}), three = Tensor::scalar<std::int32_t>(3);
+  EXPECT_EQ(call1("UnsortedSegmentMax", {a, ids, three}).to_vector<std::uint64_t>(), (U{half + 5, 0, top}));
+  EXPECT_EQ(call1("UnsortedSegmentMin", {a, ids, three}).to_vector<std::uint64_t>(), (U{1, top, 7}));
+  EXPECT_EQ(call1("SegmentMax", {a, ids}).to_vector<std::uint64_t>(), (U{half + 5, 0, top}));
+  EXPECT_EQ(call1("AsString", {a}).string_values()[2], "18446744073709551615");
+}
+
+// TensorFlow 2.21: a step longer than the axis takes its first entry.
+TEST(StridedSliceContract, LongSteps) {
+  const Tensor x = ints32({0, 1, 2, 3, 4});
+  const auto sliced = [&](std::int64_t stride, std::int64_t begin_mask) {
+    return call1("StridedSlice", {x, ints64({3}), ints64({0}), ints64({stride})},
+                 {{"begin_mask", begin_mask}, {"end_mask", std::int64_t{1}}})
+        .to_vector<std::int32_t>();
+  };
+  using I = std::vector<std::int32_t>;
+  EXPECT_EQ(sliced(INT64_MAX, 1), I{0});
+  EXPECT_EQ(sliced(INT64_MAX, 0), I{3});
+  EXPECT_EQ(sliced(INT64_MIN, 1), I{4});
+  EXPECT_EQ(sliced(INT64_MIN, 0), I{3});
+  EXPECT_EQ(sliced(-(std::int64_t{1} << 62), 1), I{4});
+}
+
+// Values, indices and gradients of TensorFlow 2.21, in the dtype of the input.
+TEST(MaxPoolWithArgmax, KeepsTheDtypeAndHasAGradient) {
+  const Attrs attrs{{"ksize", std::vector<std::int64_t>{1, 2, 2, 1}},
+                    {"strides", std::vector<std::int64_t>{1, 1, 1, 1}},
+                    {"padding", std::string("SAME")}};
+  const at::Tensor values = at::tensor({1 + 0x1p-40, 1.0, 1 + 0x1p-41, 3.0, -5.0, 2.0, 0.5, 7.0, 7.0}, at::kDouble)
+                                .view({1, 3, 3, 1})
+                                .requires_grad_();
+  const at::AutoGradMode recording(true);
+  const Tensors pooled = call("MaxPoolWithArgmax", {wrap(values)}, attrs);
+  EXPECT_EQ(wrap(aten(pooled[0]).detach()).to_vector<double>(), (std::vector<double>{3, 2, 2, 7, 7, 7, 7, 7, 7}));
+  EXPECT_EQ(pooled[1].to_vector<std::int64_t>(), (std::vector<std::int64_t>{3, 5, 5, 7, 7, 8, 7, 7, 8}));
+  (aten(pooled[0]) * at::arange(1, 10, at::kDouble).view({1, 3, 3, 1})).sum().backward();
+  EXPECT_EQ(wrap(values.grad()).to_vector<double>(), (std::vector<double>{0, 0, 0, 1, 0, 5, 0, 24, 15}));
+  const Tensor close = wrap(at::tensor({1.0, 1 + 0x1p-40, 1.0, 1.0}, at::kDouble).view({1, 2, 2, 1}));
+  EXPECT_EQ(call("MaxPoolWithArgmax", {close}, attrs)[0].to_vector<double>()[0], 1 + 0x1p-40);
+  const std::int64_t big = std::int64_t{1} << 62;
+  const Tensor n = ints64({big + 1, big, -big, 5});
+  const Tensor square = call1("Reshape", {n, ints32({1, 2, 2, 1})});
+  EXPECT_EQ(call1("MaxPool", {square}, attrs).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{big + 1, big, 5, 5}));
+  const float nan = NAN, inf = INFINITY;
+  const Tensors odd =
+      call("MaxPoolWithArgmax",
+           {Tensor::from_vector(std::vector<float>{nan, 1, -inf, 2, nan, -inf, -inf, -inf, -inf}, Shape{1, 3, 3, 1})},
+           attrs);
+  EXPECT_EQ(odd[1].to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_TRUE(std::isnan(odd[0].to_vector<float>()[0]));
+  EXPECT_EQ(odd[0].to_vector<float>()[3], 2);
 }
 
 }  // namespace

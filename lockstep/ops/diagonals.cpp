@@ -182,7 +182,7 @@ Ints row_lengths(const at::Tensor& partition, const std::string& type, std::int6
   }
   if (type != "VALUE_ROWIDS") throw_invalid_argument(fmt::format("unsupported row partition type '{}'", type));
   rows = std::max<std::int64_t>(rows, 0);
-  lengths.assign(static_cast<std::size_t>(element_count({rows})), 0);
+  lengths.assign(static_cast<std::size_t>(element_count({rows}, sizeof(std::int64_t))), 0);
   for (const std::int64_t row : numbers) {
     if (row < 0 || row >= rows) throw_invalid_argument(fmt::format("row id {} is not below {}", row, rows));
     ++lengths[static_cast<std::size_t>(row)];
@@ -241,14 +241,15 @@ Tensors ragged_to_dense(const Call& call) {
   }
   if (static_cast<std::int64_t>(places.size()) > values.dim(0))
     throw_invalid_argument("the row partitions name more values than there are");
-  const std::int64_t count = element_count(dims);
+  const bool strings = values.dtype() == DType::kString;
+  const std::int64_t count = element_count(dims, strings ? sizeof(std::string) : 1);
   Ints from, to;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places[i] < 0) continue;
     from.push_back(static_cast<std::int64_t>(i));
     to.push_back(places[i]);
   }
-  if (values.dtype() == DType::kString) {
+  if (strings) {
     std::vector<std::string> out(static_cast<std::size_t>(count), call.input(2).string_values().at(0));
     for (std::size_t i = 0; i < to.size(); ++i) {
       out[static_cast<std::size_t>(to[i])] = values.string_values()[static_cast<std::size_t>(from[i])];

@@ -50,6 +50,8 @@ Cut range_cut(int axis, std::int64_t size, std::int64_t begin, std::int64_t end,
   const std::int64_t from = first ? (stride > 0 ? 0 : size - 1) : clamp_index(begin, size, stride);
   const std::int64_t to = last ? (stride > 0 ? size : -1) : clamp_index(end, size, stride);
   cut.begin = from;
+  // A longer step than the axis takes the first entry only; the sums below then cannot overflow.
+  cut.stride = stride = std::clamp(stride, -size - 1, size + 1);
   cut.count = stride > 0 ? std::max<std::int64_t>(0, (to - from + stride - 1) / stride)
                          : std::max<std::int64_t>(0, (from - to - stride - 1) / -stride);
   return cut;

@@ -1,5 +1,7 @@
 #include "lockstep/ops/kernels_internal.h"
 
+#include "lockstep/ops/memory_limit_internal.h"
+
 namespace lockstep::ops {
 
 Ints ints_of(const at::Tensor& x) {
@@ -14,7 +16,7 @@ std::int64_t int_in(const Call& call, int i) {
   return x.item().to<std::int64_t>();
 }
 
-std::int64_t element_count(const Ints& shape) {
+std::int64_t element_count(const Ints& shape, std::int64_t size) {
   constexpr std::int64_t kMaxElements = std::int64_t{1} << 46;
   std::int64_t count = 1;
   for (auto dim : shape) {
@@ -22,6 +24,7 @@ std::int64_t element_count(const Ints& shape) {
     if (dim > kMaxElements || __builtin_mul_overflow(count, dim, &count) || count > kMaxElements)
       throw_invalid_argument(fmt::format("the shape {} has too many elements", Shape(shape).to_string()));
   }
+  MemoryLimit::check(count, size);
   return count;
 }
 

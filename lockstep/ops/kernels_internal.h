@@ -1,6 +1,8 @@
 // What the kernels of the op table share. Includes LibTorch: for sources of lockstep/ops only.
 #pragma once
 
+#include <limits>
+
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
@@ -30,8 +32,9 @@ inline Ints ints_in(const Call& call, int i) { return ints_of(in(call, i)); }
 std::int64_t int_in(const Call& call, int i);
 
 // The number of elements of a tensor that a kernel makes. Throws InvalidArgument for a negative extent, and for more
-// elements than any machine can hold.
-std::int64_t element_count(const Ints& shape);
+// elements than any machine can hold; ResourceExhausted for more than the thread's MemoryLimit leaves at `size` bytes
+// each.
+std::int64_t element_count(const Ints& shape, std::int64_t size = 1);
 
 // axis in [-rank, rank) made non-negative; throws InvalidArgument.
 std::int64_t whole_axis(std::int64_t axis, std::int64_t rank);
@@ -43,6 +46,15 @@ inline bool is_odd_unsigned(at::ScalarType type) {
   return type == at::kUInt16 || type == at::kUInt32 || type == at::kUInt64;
 }
 inline at::Tensor widen(const at::Tensor& x) { return is_odd_unsigned(x.scalar_type()) ? x.to(at::kLong) : x; }
+// For comparing: uint64 in order as int64 (the sign bit flipped), other types as widen() gives them.
+inline at::Tensor ordered(const at::Tensor& x) {
+  if (x.scalar_type() != at::kUInt64) return widen(x);
+  return at::bitwise_xor(x.view(at::kLong), std::numeric_limits<std::int64_t>::min());
+}
+inline at::Tensor from_ordered(const at::Tensor& x, at::ScalarType type) {
+  if (type != at::kUInt64) return x.scalar_type() == type ? x : x.to(type);
+  return at::bitwise_xor(x, std::numeric_limits<std::int64_t>::min()).view(type);
+}
 inline at::Tensor narrow_to(const at::Tensor& x, at::ScalarType type) {
   return x.scalar_type() == type ? x : x.to(type);
 }

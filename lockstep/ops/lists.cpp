@@ -26,7 +26,8 @@ Tensor zeros_of(const Shape& shape, DType dtype) {
     throw_invalid_argument(
         fmt::format("an item that was never set needs a full element shape, it is {}", shape.to_string()));
   if (dtype == DType::kString)
-    return Tensor::strings(std::vector<std::string>(static_cast<std::size_t>(*shape.num_elements())), shape);
+    return Tensor::strings(
+        std::vector<std::string>(static_cast<std::size_t>(element_count(shape.dims(), sizeof(std::string)))), shape);
   return Tensor::zeros(shape, dtype);
 }
 void check_item(const Tensor& list, const Tensor& item) {
@@ -48,6 +49,7 @@ Shape spec(const Call& call, int i) { return call.input(i).defined() ? shape_inp
 Tensors reserve(const Call& call) {
   const std::int64_t n = int_in(call, 1);
   if (n < 0) throw_invalid_argument("num_elements must not be negative");
+  element_count({n}, sizeof(Tensor));
   return {Tensor::list(Tensors(static_cast<std::size_t>(n)), spec(call, 0), dtype_attr(call))};
 }
 Tensors empty_list(const Call& call) { return {Tensor::list({}, spec(call, 0), dtype_attr(call))}; }
@@ -64,7 +66,7 @@ Tensors set_item(const Call& call) {
   const auto* grow = call.find_attr<bool>("resize_if_index_out_of_bounds");
   const std::int64_t wanted = int_in(call, 1);
   if (grow && *grow && wanted >= static_cast<std::int64_t>(elements.size()))
-    elements.resize(static_cast<std::size_t>(wanted) + 1);
+    elements.resize(static_cast<std::size_t>(element_count({wanted}, sizeof(Tensor))) + 1);
   if (wanted < 0 || wanted >= static_cast<std::int64_t>(elements.size()))
     throw_invalid_argument(fmt::format("index {} of a list with {} items", wanted, elements.size()));
   check_item(list, call.input(2));
@@ -146,10 +148,10 @@ Tensors scatter(const Call& call) {
     if (i < 0) throw_invalid_argument(fmt::format("index {} must not be negative", i));
     if (n >= 0 && call.num_inputs() > 3 && int_in(call, 3) >= 0 && i >= int_in(call, 3))
       throw_invalid_argument(fmt::format("index {} of a list with {} items", i, n));
-    n = std::max(n, i + 1);
+    n = std::max(n, element_count({i}, sizeof(Tensor)) + 1);
   }
   if (indices.size() != rows.size()) throw_invalid_argument("there must be one index for each row");
-  Tensors elements(static_cast<std::size_t>(std::max<std::int64_t>(n, 0)));
+  Tensors elements(static_cast<std::size_t>(element_count({std::max<std::int64_t>(n, 0)}, sizeof(Tensor))));
   for (std::size_t i = 0; i < rows.size(); ++i) elements[static_cast<std::size_t>(indices[i])] = rows[i];
   return {Tensor::list(std::move(elements), spec(call, 2), call.input(0).dtype())};
 }
@@ -170,6 +172,7 @@ Tensors pop_back(const Call& call) {
 Tensors resize(const Call& call) {
   const std::int64_t n = int_in(call, 1);
   if (n < 0) throw_invalid_argument("size must not be negative");
+  element_count({n}, sizeof(Tensor));
   Tensors elements = call.input(0).list_elements();
   elements.resize(static_cast<std::size_t>(n));
   return {with(call.input(0), std::move(elements))};

@@ -167,12 +167,50 @@ at::Tensor general_max(const at::Tensor& x, const Window& w) {
   return narrow_to(from_channels_first(y, w.channels_first), type);
 }
 
+// The largest value of each window and its index, of NHWC images of any type. As TensorFlow: cells are visited in
+// order, the first one inside the image starts, a larger one replaces it; so NaN stays where it starts and else never
+// wins.
+struct Largest {
+  at::Tensor value, index;  // the index counts rows, columns and channels of one image
+};
+Largest largest_cells(const at::Tensor& x, const Window& w) {
+  const at::Tensor key = ordered(x), images = key.detach();
+  const std::int64_t height = x.size(1), width = x.size(2), channels = x.size(3);
+  const at::Tensor padded = at::constant_pad_nd(images, {0, 0, w.before[1], w.after[1], w.before[0], w.after[0]});
+  const at::Tensor top = at::arange(w.output[0], at::kLong).view({-1, 1}) * w.strides[0] - w.before[0];
+  const at::Tensor left = at::arange(w.output[1], at::kLong).view({1, -1}) * w.strides[1] - w.before[1];
+  at::Tensor best, cell;
+  for (std::int64_t i = 0; i < w.size[0]; ++i) {
+    for (std::int64_t j = 0; j < w.size[1]; ++j) {
+      const auto along = [&](const at::Tensor& from, std::int64_t axis, std::int64_t begin) {
+        const auto n = static_cast<std::size_t>(axis - 1);
+        return from.slice(axis, begin, begin + (w.output[n] - 1) * w.strides[n] + 1, w.strides[n]);
+      };
+      const at::Tensor here = along(along(padded, 1, i), 2, j), row = top + i, column = left + j;
+      const at::Tensor inside =
+          at::logical_and(at::logical_and(row >= 0, row < height), at::logical_and(column >= 0, column < width))
+              .unsqueeze(-1);
+      const at::Tensor place = (row * width + column).unsqueeze(-1).expand(here.sizes());
+      if (!best.defined()) best = here.clone(), cell = at::full(here.sizes(), -1, at::kLong);
+      const at::Tensor take = at::logical_and(inside, at::logical_or(cell<0, here> best));
+      best = at::where(take, here, best);
+      cell = at::where(take, place, cell);
+    }
+  }
+  const std::int64_t n = x.size(0);
+  const at::Tensor index = cell * channels + at::arange(channels, at::kLong);
+  const at::Tensor chosen = key.reshape({n, -1}).gather(1, index.reshape({n, -1})).view(index.sizes());
+  return {from_ordered(chosen, x.scalar_type()), index};
+}
+
 Tensors max_pool(const Call& call) {
   const Shape out = pool_shape(call)[0];
   const at::Tensor& x = in(call, 0);
   const Window w = plan_window(call, call.input(0).shape());
   if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
   if (w.channel_size > 1) return one(depthwise_max(x, w));
+  if (at::isIntegralType(x.scalar_type(), false) && w.spatial == 2 && !w.channels_first)
+    return one(largest_cells(x, w).value);
   if (w.spatial != 2 || x.scalar_type() != at::kFloat || w.channels_first || w.size[0] * w.size[1] > 255)
     return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
@@ -189,21 +227,15 @@ Tensors max_pool(const Call& call) {
 
 Tensors max_pool_with_argmax(const Call& call) {
   const Shape out = pool_shape(call)[0];
-  const at::Tensor x = in(call, 0).to(at::kFloat);
+  const at::Tensor& x = in(call, 0);
   const Window w = plan_window(call, call.input(0).shape());
-  const WindowGeometry g = geometry(w, x.size(3));
-  if (g.window_h * g.window_w > 255) throw_unimplemented("MaxPoolWithArgmax with a window of more than 255 cells");
-  at::Tensor which;
-  const at::Tensor y = run_forward(x, g, &which);
-  const at::Tensor cell = which.to(at::kLong);
-  const at::Tensor row =
-      at::arange(g.out_h).view({1, -1, 1, 1}) * g.stride_h - g.pad_top + at::div(cell, g.window_w, "floor");
-  const at::Tensor column =
-      at::arange(g.out_w).view({1, 1, -1, 1}) * g.stride_w - g.pad_left + at::remainder(cell, g.window_w);
-  at::Tensor index = (row * g.width + column) * g.channels + at::arange(g.channels).view({1, 1, 1, -1});
+  if (w.channel_size > 1) throw_unimplemented("MaxPoolWithArgmax over channels");
+  const at::ScalarType type = to_scalar_type(call.attr<DType>("Targmax"));
+  if (*out.num_elements() == 0) return {wrap(at::zeros(out.dims(), x.options())), wrap(at::zeros(out.dims(), type))};
+  auto [value, index] = largest_cells(x, w);
   if (call.attr<bool>("include_batch_in_index"))
-    index = index + at::arange(x.size(0)).view({-1, 1, 1, 1}) * (g.height * g.width * g.channels);
-  return {wrap(narrow_to(y, in(call, 0).scalar_type())), wrap(index.to(to_scalar_type(call.attr<DType>("Targmax"))))};
+    index = index + at::arange(x.size(0), at::kLong).view({-1, 1, 1, 1}) * (x.size(1) * x.size(2) * x.size(3));
+  return {wrap(value), wrap(index.to(type))};
 }
 
 // ---- average ---------------------------------------------------------------------------------------------

@@ -35,6 +35,15 @@ void add_reduction(Table& table, std::string_view name, Reduce reduce) {
     return one(narrow_to(reduce(widen(x), axes, call.attr<bool>("keep_dims")), x.scalar_type()));
   });
 }
+// A reduction that chooses one of the values.
+void add_choice(Table& table, std::string_view name, Reduce reduce) {
+  table.add(name, reduction_shape, [reduce](const Call& call) -> Tensors {
+    const at::Tensor& x = in(call, 0);
+    const Ints axes = whole_axes(ints_in(call, 1), x.dim());
+    if (axes.empty()) return {call.input(0)};
+    return one(from_ordered(reduce(ordered(x), axes, call.attr<bool>("keep_dims")), x.scalar_type()));
+  });
+}
 
 bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), false); }
 
@@ -88,7 +97,7 @@ Shapes arg_shape(const Call& call) {
 }
 
 Tensors arg_extremum(const Call& call, bool highest) {
-  at::Tensor x = widen(in(call, 0)).detach();
+  at::Tensor x = ordered(in(call, 0)).detach();
   const std::int64_t axis = whole_axis(int_in(call, 1), x.dim());
   if (x.size(axis) == 0) throw_invalid_argument("reduction over an empty axis");
   if (is_float(x)) {  // NaN never wins
@@ -135,10 +144,10 @@ Tensors top_k(const Call& call) {
     throw_invalid_argument(fmt::format("input must have at least k ({}) columns, it has {}", k, x.size(-1)));
   }
   // Ties keep the lower index: a stable descending sort does that.
-  const auto [values, order] = at::sort(widen(x), /*stable=*/true, -1, /*descending=*/true);
+  const auto [values, order] = at::sort(ordered(x), /*stable=*/true, -1, /*descending=*/true);
   const at::Tensor index = order.slice(-1, 0, k).contiguous();
   const at::Tensor best =
-      x.requires_grad() ? x.gather(-1, index) : narrow_to(values.slice(-1, 0, k).contiguous(), x.scalar_type());
+      x.requires_grad() ? x.gather(-1, index) : from_ordered(values.slice(-1, 0, k).contiguous(), x.scalar_type());
   const auto* type = call.find_attr<DType>("index_type");
   return {wrap(best), wrap(index.to(type ? to_scalar_type(*type) : at::kInt))};
 }
@@ -244,13 +253,18 @@ Shapes segment_shape(const Call& call) {
   return {out};
 }
 
-at::Tensor segments(const at::Tensor& data, const at::Tensor& ids, std::int64_t num, const std::string& kind,
+at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_t num, const std::string& kind,
                     bool finite_gap) {
+  if (ids.dim() > values.dim())
+    throw_invalid_argument(fmt::format("segment ids have rank {}, the data has {}", ids.dim(), values.dim()));
+  const bool choice = kind == "amax" || kind == "amin";
+  const at::Tensor data = choice ? ordered(values) : widen(values);
   const std::int64_t n = ids.numel();
   Ints inner(data.sizes().begin() + ids.dim(), data.sizes().end());
   Ints flat = {n}, shape = {num + 1};
   flat.insert(flat.end(), inner.begin(), inner.end());
   shape.insert(shape.end(), inner.begin(), inner.end());
+  element_count(shape);
   const at::Tensor rows = data.reshape(flat);
   const at::Tensor index = at::where(ids.reshape({n}) < 0, at::full({}, num, ids.options()), ids.reshape({n}));
   at::Tensor out;
@@ -260,7 +274,8 @@ at::Tensor segments(const at::Tensor& data, const at::Tensor& ids, std::int64_t 
     Ints view(flat.size(), 1);
     view[0] = n;
     const at::Tensor wide = index.view(view).expand_as(rows);
-    at::Tensor start = at::zeros(shape, rows.options());
+    at::Tensor start = at::zeros(shape, values.options());
+    start = choice ? ordered(start) : widen(start);
     if (kind == "prod") start = at::ones(shape, rows.options());
     if (finite_gap && kind != "prod") {
       const bool highest = kind == "amax";
@@ -271,27 +286,28 @@ at::Tensor segments(const at::Tensor& data, const at::Tensor& ids, std::int64_t 
     }
     out = at::scatter_reduce(start, 0, wide, rows, kind, /*include_self=*/false);
   }
-  return out.slice(0, 0, num);
+  out = out.slice(0, 0, num);
+  return choice ? from_ordered(out, values.scalar_type()) : narrow_to(out, values.scalar_type());
 }
 
 Tensors unsorted_segment(const Call& call, const std::string& kind) {
   const std::int64_t num = int_in(call, 2);
-  const at::Tensor data = widen(in(call, 0)), ids = in(call, 1).to(at::kLong);
+  const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
   if (num < 0) throw_invalid_argument("num_segments must not be negative");
   if (ids.numel() > 0 && ids.ge(num).any().item<bool>()) {
     throw_invalid_argument(fmt::format("segment id {} is out of range [0, {})", ids.max().item<std::int64_t>(), num));
   }
-  return one(narrow_to(segments(data, ids, num, kind, true), in(call, 0).scalar_type()));
+  return one(segments(data, ids, num, kind, true));
 }
 
 Tensors sorted_segment(const Call& call, const std::string& kind) {
-  const at::Tensor data = widen(in(call, 0)), ids = in(call, 1).to(at::kLong);
+  const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
   const Ints values = ints_of(ids);
   if (!std::is_sorted(values.begin(), values.end()) || (!values.empty() && values[0] < 0)) {
     throw_invalid_argument("segment ids must be sorted and not negative");
   }
-  const std::int64_t num = values.empty() ? 0 : values.back() + 1;
-  return one(narrow_to(segments(data, ids, num, kind, false), in(call, 0).scalar_type()));
+  const std::int64_t num = values.empty() ? 0 : element_count({values.back()}) + 1;
+  return one(segments(data, ids, num, kind, false));
 }
 
 }  // namespace
@@ -300,8 +316,8 @@ void register_reduction(Table& table) {
   add_reduction(table, "Sum", sum);
   add_reduction(table, "Mean", mean);
   add_reduction(table, "Prod", product);
-  add_reduction(table, "Max", [](const at::Tensor& x, const Ints& a, bool k) { return extremum(x, a, k, true); });
-  add_reduction(table, "Min", [](const at::Tensor& x, const Ints& a, bool k) { return extremum(x, a, k, false); });
+  add_choice(table, "Max", [](const at::Tensor& x, const Ints& a, bool k) { return extremum(x, a, k, true); });
+  add_choice(table, "Min", [](const at::Tensor& x, const Ints& a, bool k) { return extremum(x, a, k, false); });
   add_reduction(table, "Any", [](const at::Tensor& x, const Ints& a, bool k) { return any_all(x, a, k, true); });
   add_reduction(table, "All", [](const at::Tensor& x, const Ints& a, bool k) { return any_all(x, a, k, false); });
   add_reduction(table, "EuclideanNorm",

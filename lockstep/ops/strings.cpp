@@ -4,9 +4,10 @@
 #include <charconv>
 #include <cstring>
 
+#include <re2/re2.h>
+
 #include "lockstep/ops/farmhash_internal.h"
 #include "lockstep/ops/kernels_internal.h"
-#include "lockstep/ops/regex_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -280,11 +281,18 @@ Tensors as_string(const Call& call) {
       out.push_back(number_text(value, call, format));
   } else if (is_integer(x.dtype())) {
     if (call.attr<std::int64_t>("precision") > -1) throw_invalid_argument("precision does not apply to integers");
-    for (auto value : ints_of(aten(x))) {
-      const int columns = static_cast<int>(std::clamp<std::int64_t>(width, 0, 4096));
+    const int columns = static_cast<int>(std::clamp<std::int64_t>(width, 0, 4096));
+    const auto text = [&](auto value) {
       out.push_back(fill == "0"   ? fmt::format("{:0{}d}", value, columns)
                     : fill == "-" ? fmt::format("{:<{}d}", value, columns)
                                   : fmt::format("{:>{}d}", value, columns));
+    };
+    for (auto value : ints_of(aten(x))) {
+      if (x.dtype() == DType::kUInt64) {
+        text(static_cast<std::uint64_t>(value));
+      } else {
+        text(value);
+      }
     }
   } else {
     throw_unimplemented(fmt::format("AsString of {}", dtype_name(x.dtype())));
@@ -395,17 +403,36 @@ Tensors string_ngrams(const Call& call) {
   return {Tensor::strings(std::move(out), count), wrap(narrow_to(ends, in(call, 1).scalar_type()))};
 }
 
-Tensors full_match(const Call& call, const std::string& pattern) {
-  const Regex regex(pattern);
+// RE2 is TensorFlow's engine too: the same syntax, time linear in the text, bounded memory.
+class Pattern {
+ public:
+  explicit Pattern(const std::string& text) : regex_(text, RE2::Quiet) {
+    if (!regex_.ok()) throw_invalid_argument(fmt::format("Invalid pattern: {}, error: {}", text, regex_.error()));
+  }
+  const RE2& operator*() const { return regex_; }
+
+ private:
+  RE2 regex_;
+};
+Tensors full_match(const Call& call, const std::string& text) {
+  const Pattern pattern(text);
+  const Strings& inputs = strings_in(call, 0);
   at::Tensor out = at::empty(call.input(0).shape().dims(), at::kBool);
-  for (std::size_t i = 0; i < strings_in(call, 0).size(); ++i)
-    out.mutable_data_ptr<bool>()[i] = regex.full_match(strings_in(call, 0)[i]);
+  for (std::size_t i = 0; i < inputs.size(); ++i) out.mutable_data_ptr<bool>()[i] = RE2::FullMatch(inputs[i], *pattern);
   return one(out);
 }
-Tensors regex_replace(const Call& call, const std::string& pattern, const std::string& rewrite) {
-  const Regex regex(pattern);
+// A rewrite that names a group that the pattern lacks leaves the text as it is, as in TensorFlow.
+Tensors regex_replace(const Call& call, const std::string& text, const std::string& rewrite) {
+  const Pattern pattern(text);
   const bool global = call.attr<bool>("replace_global");
-  return map_strings(call, [&](const std::string& text) { return regex.replace(text, rewrite, global); });
+  return map_strings(call, [&](std::string value) {
+    if (global) {
+      RE2::GlobalReplace(&value, *pattern, rewrite);
+    } else {
+      RE2::Replace(&value, *pattern, rewrite);
+    }
+    return value;
+  });
 }
 
 Tensors sharded_filename(const Call& call) {

@@ -1,0 +1,46 @@
+// A limit on the bytes of the tensors that a thread allocates. Internal to lockstep.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace lockstep::ops {
+
+// While one lives, tensors that this thread allocates in host memory count against `bytes` until they are freed, on
+// whatever thread; an allocation beyond it throws ResourceExhausted. One may not live inside another's scope.
+//
+// The first one puts a forwarding allocator in front of LibTorch's; without a limit on the thread it only forwards.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(std::int64_t bytes);
+  ~MemoryLimit();
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+  // Throws ResourceExhausted when `count` items of `size` bytes exceed what this thread's limit leaves; for memory that
+  // LibTorch does not allocate. Does nothing without a limit.
+  static void check(std::int64_t count, std::int64_t size);
+
+  struct State {
+    std::int64_t limit = 0;
+    std::atomic<std::int64_t> used = 0;
+  };
+
+  // While one lives, allocations of this thread do not count: those that a file of their size stands behind.
+  class Suspended {
+   public:
+    Suspended();
+    ~Suspended();
+    Suspended(const Suspended&) = delete;
+    Suspended& operator=(const Suspended&) = delete;
+
+   private:
+    std::shared_ptr<State> state_;
+  };
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lockstep::ops
