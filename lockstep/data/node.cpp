@@ -19,6 +19,10 @@ void save_below(const DatasetNode& node, Json& out) {
     own["node"] = node.name();
     out.push_back(std::move(own));
   }
+  if (const std::optional<Json> below = node.delivered_nodes()) {
+    out.insert(out.end(), below->begin(), below->end());
+    return;
+  }
   for (const NodePtr& input : node.inputs()) save_below(*input, out);
 }
 

@@ -70,6 +70,9 @@ class DatasetNode {
   virtual const Options* options() const { return nullptr; }  // what with_options() set here
   virtual Json save_node() const { return nullptr; }
   virtual void restore_node(const Json&) const {}
+  // The states of the nodes below, where they are not those of the elements that were delivered, because the elements
+  // are made ahead.
+  virtual std::optional<Json> delivered_nodes() const { return std::nullopt; }
 
   const std::string& name() const { return name_; }
   const std::vector<NodePtr>& inputs() const { return inputs_; }

@@ -2,7 +2,9 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "lockstep/data/node_internal.h"
@@ -10,44 +12,81 @@
 namespace lockstep::data {
 namespace {
 
+// The states of the nodes below a prefetch as they were when its iterator made the element that was delivered last: the
+// thread is ahead of that, and may have opened iterators of a shuffle since. Empty while no thread runs.
+class DeliveredNodes {
+ public:
+  std::optional<Json> get() const {
+    const std::lock_guard lock(mutex_);
+    return nodes_;
+  }
+  void set(const void* iterator, Json nodes) {
+    const std::lock_guard lock(mutex_);
+    nodes_ = std::move(nodes);
+    iterator_ = iterator;
+  }
+  void clear(const void* iterator) {
+    const std::lock_guard lock(mutex_);
+    if (iterator_ == iterator) nodes_.reset();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Json> nodes_;
+  const void* iterator_ = nullptr;  // that set them
+};
+
 class PrefetchIterator : public NodeIterator {
  public:
-  PrefetchIterator(const NodePtr& input, std::size_t capacity)
-      : input_(input->make_iterator()), start_(input_->save()), capacity_(capacity) {}
+  PrefetchIterator(NodePtr input, std::size_t capacity, std::shared_ptr<DeliveredNodes> nodes)
+      : node_(std::move(input)),
+        input_(node_->make_iterator()),
+        state_(input_->save()),
+        capacity_(capacity),
+        nodes_(std::move(nodes)) {}
   ~PrefetchIterator() override { stop(); }
 
   bool next(Item& out) override {
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (ended_) return false;
+    start();
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty() || ended_; });
-    if (ready_.empty()) return false;
+    changed_.wait(lock, [&] { return !ready_.empty(); });
     Result result = std::move(ready_.front());
     ready_.pop_front();
     lock.unlock();
     changed_.notify_all();
     if (result.error) std::rethrow_exception(result.error);
-    out = Item(std::move(result.element));
-    ++given_;
+    state_ = std::move(result.state);
+    nodes_->set(this, std::move(result.nodes));
+    ended_ = !result.element;
+    if (ended_) return false;
+    out = Item(std::move(*result.element));
     return true;
   }
 
-  // The thread is ahead of what was given, so the place is kept as a count from the start.
-  Json save() const override { return {{"start", start_}, {"given", given_}}; }
+  // The state of the input after the element that was delivered last.
+  Json save() const override { return {{"input", state_}, {"ended", ended_}}; }
   void restore(const Json& state) override {
     stop();
-    start_ = state_at(state, "start");
-    given_ = state_int(state, "given");
-    input_->restore(start_);
-    input_->advance(given_);
-    ready_.clear();
-    ended_ = stopping_ = false;
+    state_ = state_at(state, "input");
+    ended_ = state_at(state, "ended") == Json(true);
+    input_->restore(state_);
   }
 
  private:
+  // An element or the end, with the states right after it was made, or an error.
   struct Result {
-    Element element;
+    std::optional<Element> element;
     std::exception_ptr error;
+    Json state;
+    Json nodes;
   };
+
+  void start() {
+    if (thread_.joinable()) return;
+    nodes_->set(this, save_nodes(*node_));
+    thread_ = std::thread([this] { run(); });
+  }
 
   void run() {
     while (true) {
@@ -57,39 +96,43 @@ class PrefetchIterator : public NodeIterator {
         if (stopping_) return;
       }
       Result result;
-      bool more = false;
       try {
         Item item;
-        more = input_->next(item);
-        if (more) result.element = item.element();
+        if (input_->next(item)) result.element = item.element();
+        result.state = input_->save();
+        result.nodes = save_nodes(*node_);
       } catch (...) {
         result.error = std::current_exception();
-        more = true;
       }
+      const bool last = !result.element && !result.error;
       const std::lock_guard lock(mutex_);
-      if (more) ready_.push_back(std::move(result));
-      ended_ = !more;
+      ready_.push_back(std::move(result));
       changed_.notify_all();
-      if (ended_) return;
+      if (last) return;
     }
   }
   void stop() {
+    if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    thread_.join();
+    ready_.clear();
+    stopping_ = false;
+    nodes_->clear(this);
   }
 
+  NodePtr node_;  // the input's
   std::unique_ptr<NodeIterator> input_;
-  Json start_;
+  Json state_;
+  bool ended_ = false;
   std::size_t capacity_;
-  std::int64_t given_ = 0;
+  std::shared_ptr<DeliveredNodes> nodes_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Result> ready_;
-  bool ended_ = false;
   bool stopping_ = false;
   std::thread thread_;
 };
@@ -99,12 +142,14 @@ class PrefetchNode : public PassingNode {
   PrefetchNode(NodePtr input, std::int64_t capacity)
       : PassingNode("prefetch", {std::move(input)}), capacity_(capacity) {}
   std::unique_ptr<NodeIterator> make_iterator() const override {
-    return std::make_unique<PrefetchIterator>(input(), static_cast<std::size_t>(capacity_));
+    return std::make_unique<PrefetchIterator>(input(), static_cast<std::size_t>(capacity_), delivered_);
   }
+  std::optional<Json> delivered_nodes() const override { return delivered_->get(); }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override { return prefetch_node(inputs[0], capacity_); }
 
  private:
   std::int64_t capacity_;
+  std::shared_ptr<DeliveredNodes> delivered_ = std::make_shared<DeliveredNodes>();
 };
 
 }  // namespace
