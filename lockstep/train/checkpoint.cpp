@@ -313,13 +313,19 @@ LoadStatus Checkpoint::load(const std::string& prefix, const CheckpointOptions& 
   const auto match = [&] {
     restoration = std::make_shared<Restoration>(state_->root.ptr(), prefix, how);
     restoration->match();
+    restoration->set_states();
     return std::string();
   };
   if (options.workers && options.workers->size() > 1) {
     how.worker = options.workers->rank();
     how.workers = options.workers->size();
     how.files = files_from_chief(*options.workers, prefix);
-    collectives::run_together(*options.workers, fmt::format("restoring {}", prefix), match);
+    try {
+      collectives::run_together(*options.workers, fmt::format("restoring {}", prefix), match);
+    } catch (...) {
+      if (restoration) restoration->undo_states();
+      throw;
+    }
   } else {
     require_index(prefix);
     match();

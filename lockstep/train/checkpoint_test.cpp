@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/dataset.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
@@ -123,6 +125,41 @@ TEST_F(CheckpointTest, RefusesWhatDoesNotFitAndChangesNothing) {
   const auto whole = Variable::create(Tensor::from_vector(std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(code_of([&] { Checkpoint({{"a", whole}}).read(path("other")); }), Code::kInvalidArgument);
   EXPECT_EQ(code_of([&] { Checkpoint({{"a", a}}).restore(path("missing")); }), Code::kNotFound);
+}
+
+// An object may refuse its state after others have taken theirs.
+TEST_F(CheckpointTest, AStateThatIsRefusedChangesNothing) {
+  struct Picky : Trackable {
+    std::string note = "old";
+    bool refuses = false;
+    Children checkpoint_children() const override { return {}; }
+    std::optional<std::string> python_state() const override { return note; }
+    void set_python_state(const std::string& state) override {
+      if (std::exchange(refuses, false)) {
+        note = "half";
+        throw_invalid_argument("refused");
+      }
+      note = state;
+    }
+  } first, second;
+  const auto weights = floats({1, 2});
+  auto numbers = std::make_shared<data::DatasetIterator>(data::Dataset::range(9).shuffle(9, 1).make_iterator());
+  const Checkpoint checkpoint({{"a", first}, {"b", numbers}, {"c", second}, {"w", weights}});
+  checkpoint.write(path("before"));
+  first.note = second.note = "new";
+  weights->assign(Tensor::from_vector(Floats{3, 4}));
+  numbers->next();
+  const Json state = numbers->save_state();
+  for (Picky* const each : {&first, &second}) {
+    each->refuses = true;
+    EXPECT_EQ(code_of([&] { checkpoint.read(path("before")); }), Code::kInvalidArgument);
+    EXPECT_EQ(first.note, "new");
+    EXPECT_EQ(second.note, "new");
+    EXPECT_EQ(numbers->save_state(), state);
+    EXPECT_EQ(value(weights), (Floats{3, 4}));
+  }
+  checkpoint.read(path("before")).assert_consumed();
+  EXPECT_EQ(second.note, "old");
 }
 
 TEST_F(CheckpointTest, FilesDoNotDependOnTheStrategy) {

@@ -124,7 +124,7 @@ class ModelNode final : public LayerNode {
     } else if (!model_->is_sequential()) {
       all = LayerNode::edges();
     }
-    if (const auto& optimizer = keras::Trainer::of(*model_).optimizer()) all.emplace_back("optimizer", optimizer);
+    if (const auto& optimizer = model_->trainer().optimizer()) all.emplace_back("optimizer", optimizer);
     return all;
   }
 

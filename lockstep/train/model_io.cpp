@@ -124,7 +124,7 @@ Places find_places(const formats::CheckpointGraph& graph, const TrackedNode& mod
 
 void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) {
   Children objects{{"model", handle(model)}};
-  if (const auto& optimizer = keras::Trainer::of(model).optimizer()) objects.emplace_back("optimizer", optimizer);
+  if (const auto& optimizer = model.trainer().optimizer()) objects.emplace_back("optimizer", optimizer);
   const Checkpoint checkpoint(std::move(objects));
   checkpoint.save_counter()->assign(Tensor::scalar<std::int64_t>(1));
   io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
@@ -135,7 +135,7 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) 
 
 ModelCheckpointSummary read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix, bool partial) {
   const Tracked tracked = handle(model);
-  const auto& optimizer = keras::Trainer::of(model).optimizer();
+  const auto& optimizer = model.trainer().optimizer();
   const std::string path = saved_model_variables(prefix);
   const auto saved = Restoration::read_graph(path);
   Children objects;

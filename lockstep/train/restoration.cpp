@@ -306,10 +306,30 @@ void Restoration::queue(const std::string& key, const distribute::VariablePtr& v
 }
 
 void Restoration::commit() {
-  for (const auto& [node, state] : pending_states_) node->set_python_state(state);
+  set_states();
   for (Pending& each : pending_) assign(each.variable, std::move(each.value));
   pending_.clear();
-  pending_states_.clear();
+  previous_states_.clear();
+}
+
+void Restoration::set_states() {
+  try {
+    for (const auto& [node, state] : std::exchange(pending_states_, {})) {
+      previous_states_.emplace_back(node, node->python_state().value_or(""));
+      node->set_python_state(state);
+    }
+  } catch (...) {
+    undo_states();
+    throw;
+  }
+}
+
+void Restoration::undo_states() {
+  while (!previous_states_.empty()) {
+    const auto [node, state] = std::move(previous_states_.back());
+    previous_states_.pop_back();
+    node->set_python_state(state);
+  }
 }
 
 bool Restoration::takes(const distribute::Variable& variable) const {

@@ -40,6 +40,10 @@ class Restoration {
   // bind() in two steps: finds and reads, then assigns.
   void match();
   void commit();
+  // The part of commit() that objects may refuse, which several workers do together: sets the states of iterators and
+  // of users' objects. When one throws, the earlier ones get their states back.
+  void set_states();
+  void undo_states();
   // Whether a value for the variable was found.
   bool takes(const distribute::Variable& variable) const;
   // Everything is bound; later calls of bind() have nothing to do.
@@ -87,7 +91,7 @@ class Restoration {
   std::set<std::string> inconsistent_;              // edges that were warned about
   std::vector<int> open_;
   std::vector<Pending> pending_;
-  std::vector<std::pair<NodePtr, std::string>> pending_states_;
+  std::vector<std::pair<NodePtr, std::string>> pending_states_, previous_states_;
   std::size_t num_beside_ = 0;             // tensors beside the graph
   std::map<std::string, int> checked_by_;  // the worker, for each tensor
   bool state_read_ = false;
