@@ -49,7 +49,7 @@ void run(char** argv) {
                                   .callbacks = {times},
                                   .shuffle = false});
   const lockstep::Json out = {
-      {"epoch_ms", times->milliseconds}, {"epoch_cpu_ms", times->cpu_milliseconds}, {"loss", (*history)["loss"]}};
+      {"epoch_ms", times->milliseconds}, {"epoch_cpu_ms", times->cpu_milliseconds}, {"loss", history["loss"]}};
   fmt::print("{}\n", lockstep::dump_json(out));
 }
 

@@ -39,7 +39,7 @@ int main(int argc, char** argv) try {
                  .loss = ls::losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
   const auto history = model.fit(images, labels, {.batch_size = 128, .epochs = 3, .validation_split = 0.1});
-  const bool learned = (*history)["loss"].back() < (*history)["loss"].front();
+  const bool learned = history["loss"].back() < history["loss"].front();
   std::printf("the loss fell: %s\n", learned ? "yes" : "NO");
   return learned ? 0 : 1;
 } catch (const ls::Error& error) {

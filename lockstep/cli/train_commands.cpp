@@ -144,20 +144,27 @@ void require_training_task(const distribute::Strategy& strategy) {
 
 volatile std::sig_atomic_t stop_signal = SIGTERM;  // which of the two it was; SIGTERM when another worker was asked
 
-// From now on the first SIGTERM or SIGINT asks fit to stop at a step that all workers agree on; a second one ends the
-// process at once. A signal that is ignored (nohup, a shell's background job) stays so.
-void stop_in_order_on_signals() {
+const keras::PreemptionToken& preemption() {
+  static const auto* const token = new keras::PreemptionToken();  // signals may still come while the process ends
+  return *token;
+}
+
+// Returns a token that the first SIGTERM or SIGINT requests, so that fit stops at a step that all workers agree on; a
+// second signal ends the process at once. A signal that is ignored (nohup, a shell's background job) stays so.
+keras::PreemptionToken preemption_by_signals() {
+  const keras::PreemptionToken token = preemption();  // exists before the first signal
   struct sigaction action {};
   action.sa_handler = [](int signal) {
     stop_signal = signal;
     for (const int each : {SIGTERM, SIGINT}) std::signal(each, SIG_DFL);
-    keras::Trainer::request_preemption();
+    preemption().request();
   };
   action.sa_flags = SA_RESTART;
   for (const int each : {SIGTERM, SIGINT}) {
     struct sigaction before {};
     if (sigaction(each, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(each, &action, nullptr);
   }
+  return token;
 }
 
 int report_preempted(const Arguments& arguments, const std::string& directory) {
@@ -210,13 +217,12 @@ int fit(const Arguments& arguments) {
   create_target_directories(targets, arguments);
   if (directory) {
     options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
-    stop_in_order_on_signals();
+    options.preemption = preemption_by_signals();
   }
-  keras::History untrained;
-  std::shared_ptr<keras::History> history;
+  keras::History history;
   if (epochs > 0) history = model.fit(data.x, data.y, options);
   if (directory && model.trainer().preempted()) return report_preempted(arguments, *directory);
-  write_targets(*strategy, targets, model, history ? *history : untrained);
+  write_targets(*strategy, targets, model, history);
   if (prints_output(arguments)) report_outputs(targets, directory);
   return 0;
 }

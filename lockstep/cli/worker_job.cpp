@@ -79,7 +79,7 @@ void require_same_job(const distribute::Strategy& strategy, const Arguments& arg
   facts["data y"] = digest(data.y);
   facts["sample weights"] = digest(data.sample_weight);
   facts["model"] = text_digest(dump_json(model.impl()->get_config()));
-  facts["compile config"] = text_digest(dump_json(keras::Trainer::of(*model.impl()).get_compile_config()));
+  facts["compile config"] = text_digest(dump_json(model.impl()->trainer().get_compile_config()));
   std::uint32_t index = 0;
   std::string weights;
   for (const auto& weight : model.weights()) weights += digest(weight->numpy(), index++);

@@ -78,7 +78,8 @@ Tensor Variable::handle() {
 
 Tensor Variable::read() {
   if (ops::ScopedRecorder::active()) return ops::call1("ReadVariableOp", {handle()}, {{"dtype", dtype_}});
-  if (num_copies_ > 1 && in_cross_replica_context()) return numpy();
+  const bool summed = workers_ && synchronization_ == VariableSynchronization::kOnRead;  // over workers of one replica
+  if ((num_copies_ > 1 || summed) && in_cross_replica_context()) return numpy();
   const Tensor value = copy(num_copies_ > 1 ? current_local_replica() : 0);
   if (trainable_ && ops::grad_enabled()) {
     const Tensor leaf = GradientTape::leaf_of(*this, value);

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::int64_t kSeedModulus = 2147483646;  // 2^31 - 2
 
+thread_local int paused_generators = 0;
+
 // The generator of seedless draws: both numbers move with each draw.
 struct GlobalGenerator {
   std::mutex mutex;
@@ -26,6 +28,7 @@ SeedPair next_global_pair() {
   const std::lock_guard lock(global.mutex);
   if (!global.state) global.state = SeedPair{make_default_seed(), 0};
   const SeedPair pair = *global.state;
+  if (paused_generators > 0) return pair;
   const auto step = [](std::int64_t value) { return (value + 1) * 5387 % 933199; };
   global.state = SeedPair{step(pair.first), step(pair.second)};
   return pair;
@@ -50,7 +53,7 @@ SeedGenerator::SeedGenerator(std::optional<std::int64_t> seed, std::string name)
 
 SeedPair SeedGenerator::next() {
   const auto state = state_->read().to_vector<std::int64_t>();
-  state_->assign(Tensor::from_vector<std::int64_t>({state[0], state[1] + 1}));
+  if (paused_generators == 0) state_->assign(Tensor::from_vector<std::int64_t>({state[0], state[1] + 1}));
   return {state[0], state[1]};
 }
 
@@ -81,6 +84,9 @@ void set_global_seed_state(const std::optional<SeedPair>& state) {
   const std::lock_guard lock(global.mutex);
   global.state = state;
 }
+
+PausedGenerators::PausedGenerators() { ++paused_generators; }
+PausedGenerators::~PausedGenerators() { --paused_generators; }
 
 void drop_global_seed_generator() { set_global_seed_state(std::nullopt); }
 

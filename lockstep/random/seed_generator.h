@@ -56,6 +56,16 @@ SeedPair draw_seed(const Seed& seed);
 std::optional<SeedPair> global_seed_state();
 void set_global_seed_state(const std::optional<SeedPair>& state);
 
+// While one exists, draws on this thread leave their generators where they stand. For calls that Keras makes
+// symbolically, as when fit builds a model.
+class PausedGenerators {
+ public:
+  PausedGenerators();
+  ~PausedGenerators();
+  PausedGenerators(const PausedGenerators&) = delete;
+  PausedGenerators& operator=(const PausedGenerators&) = delete;
+};
+
 // Forgets the generator behind seedless draws; the next one makes a new one.
 void drop_global_seed_generator();
 

@@ -124,7 +124,7 @@ void fit(const std::vector<std::string>& args) {
   for (const Json& row : job.at("callbacks")) options.callbacks.push_back(make(row));
   const auto history = model.fit(array("x"), array("y"), options);
   Json out = Json::object();
-  for (const auto& [name, values] : history->history) out[name] = values;
+  for (const auto& [name, values] : history.history) out[name] = values;
   io::write_atomically(args.at(4), dump_json(out));
   saving::save_model(model, args.at(3));
 }

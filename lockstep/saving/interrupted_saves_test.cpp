@@ -311,7 +311,7 @@ Fit train(const Saver& saver, const fs::path& folder) {
   const auto history = model.fit(Tensor::from_vector(x, Shape{8, 3}), Tensor::from_vector(y, Shape{8, 2}), options);
   Fit fit;
   for (const Tensor& weight : model.get_weights()) fit.weights.push_back(weight.to_vector<float>());
-  fit.losses = (*history)["loss"];
+  fit.losses = history["loss"];
   return fit;
 }
 

@@ -93,7 +93,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
 
 Json model_config(ModelImpl& model) {
   Json config = keras::serialize_operation(model);
-  config["compile_config"] = Trainer::of(model).get_compile_config();
+  config["compile_config"] = model.trainer().get_compile_config();
   return config;
 }
 
@@ -119,7 +119,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
     model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(archive.config()));
     if (!model) throw_invalid_argument(fmt::format("{}: config.json holds a layer, not a model", path));
   }
-  Trainer& trainer = Trainer::of(*model);
+  Trainer& trainer = model->trainer();
   if (options.compile && archive.config().contains("compile_config")) {
     trainer.compile_from_config(archive.config()["compile_config"]);
     if (trainer.compiled() && model->built()) trainer.build_optimizer();

@@ -162,7 +162,7 @@ void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& f
 
 void save_legacy_model(ModelImpl& model, const std::string& path, bool include_optimizer) {
   formats::LegacyH5Plan plan;
-  Trainer& trainer = Trainer::of(model);
+  Trainer& trainer = model.trainer();
   plan.model_config = legacy_object(keras::serialize_operation(model));
   if (include_optimizer) plan.training_config = training_config(trainer);
   for (const LayerPtr& layer : model.layers()) {
@@ -195,7 +195,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   if (!model) throw_invalid_argument(fmt::format("'{}': model_config holds a layer, not a model", path));
   Assignment assignment;
   plan_layers(*model, file, path, {}, assignment);
-  Trainer& trainer = Trainer::of(*model);
+  Trainer& trainer = model->trainer();
   if (compile && !file.training_config().is_null()) {
     trainer.compile_from_config(file.training_config());
     if (model->built() && trainer.optimizer()) {

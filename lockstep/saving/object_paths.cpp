@@ -34,7 +34,7 @@ class Walk {
       if (attribute == "layers" && model) {
         container(model->layers(), join(path, attribute));
       } else if (attribute == "optimizer" && model) {
-        optimizer(*keras::Trainer::of(*model).optimizer(), join(path, attribute));
+        optimizer(*model->trainer().optimizer(), join(path, attribute));
       } else {
         for (const auto& [name, tree] : layer.children()) {
           if (name == attribute) child(tree, join(path, name));
@@ -50,7 +50,7 @@ class Walk {
       for (const auto& [name, tree] : layer.children()) names.push_back(name);
     }
     if (model && !graph) names.push_back("layers");
-    if (model && keras::Trainer::of(*model).compiled()) names.push_back("optimizer");
+    if (model && model->trainer().compiled()) names.push_back("optimizer");
     std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
       return std::pair(a.starts_with("_"), a) < std::pair(b.starts_with("_"), b);
     });

@@ -29,6 +29,7 @@ namespace lockstep::train {
 namespace {
 
 using keras::Callback;
+using keras::CallbackArg;
 using keras::CallbackPtr;
 namespace fs = std::filesystem;
 
@@ -117,10 +118,10 @@ class ResumeTest : public ::testing::Test {
     if (dataset) {
       auto rows = data::Dataset::from_tensor_slices({data.x.leaf(), data.y.leaf()}).shuffle(12).batch(kBatch);
       if (steps) rows = rows.repeat();
-      outcome.history = curves(*trained.fit(rows, options));
+      outcome.history = curves(trained.fit(rows, options));
     } else {
       options.batch_size = kBatch;
-      outcome.history = curves(*trained.fit(data.x, data.y, options));
+      outcome.history = curves(trained.fit(data.x, data.y, options));
     }
     for (const Tensor& weight : trained.get_weights()) outcome.weights.push_back(weight.to_vector<float>());
     std::ifstream file(path("log.csv"), std::ios::binary);
@@ -185,7 +186,7 @@ Curves fit_with_checkpoints(const keras::Model& model, const keras::ValidationAr
   keras::FitOptions fit{.batch_size = kBatch, .epochs = epochs, .verbose = 0};
   fit.callbacks = {std::make_shared<TrainingCheckpoints>(model, folder, options)};
   if (bomb > 0) fit.callbacks.push_back(std::make_shared<Bomb>(bomb));
-  return curves(*model.fit(data.x, data.y, fit));
+  return curves(model.fit(data.x, data.y, fit));
 }
 
 TEST_F(ResumeTest, CheckpointsHoldTheWholeFit) {
@@ -226,7 +227,7 @@ TEST_F(ResumeTest, OtherDataWithinAnEpochIsRefused) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInvalidArgument);
-    EXPECT_THAT(error.message(), ::testing::HasSubstr("was over 38 samples, but the data has 20"));
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("over 38 samples: the data has 20"));
   }
 }
 
@@ -280,7 +281,7 @@ TEST_F(ResumeTest, WorkersOfAnyNumberGoOnWithinAnEpochOfFiles) {
       };
       const auto rows = data::TextLineDataset(files).map(pair).shuffle(5, 3).batch(4).with_options(options);
       TrainingCheckpointsOptions saving{.every_batches = 1, .workers = strategy.workers()};
-      std::vector<CallbackPtr> callbacks{std::make_shared<TrainingCheckpoints>(model, path("run"), saving)};
+      std::vector<CallbackArg> callbacks{std::make_shared<TrainingCheckpoints>(model, path("run"), saving)};
       if (bomb > 0) callbacks.push_back(std::make_shared<Bomb>(bomb));
       model.fit(rows, {.epochs = 1, .verbose = 0, .callbacks = callbacks});
       if (group.rank() == 0) {

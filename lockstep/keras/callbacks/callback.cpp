@@ -40,6 +40,14 @@ class FunctionCallback : public Callback {
 
 }  // namespace
 
+const LogValue& Logs::at(std::string_view name) const {
+  const auto known = find(name);
+  if (known != end()) return known->second;
+  std::string names;
+  for (const auto& [key, value] : items_) names += (names.empty() ? "" : ", ") + key;
+  throw_not_found(fmt::format("logs have no '{}'; they have: {}", name, names));
+}
+
 void History::on_train_begin(const Logs&) {
   epoch.clear();
   history.clear();
@@ -148,11 +156,6 @@ void CallbackList::restore_state(const CallbackState& state) {
     }
     callback->restore_state(one);
   }
-}
-
-void CallbackList::set_steps(std::int64_t steps) {
-  params_.steps = steps;
-  for (const CallbackPtr& callback : callbacks_) callback->set_params(params_);
 }
 
 }  // namespace lockstep::keras

@@ -1,11 +1,14 @@
-// Callbacks: what watches and steers fit, evaluate and predict (keras.callbacks).
+// Callbacks, which observe and control fit, evaluate and predict (keras.callbacks).
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/json.h"
@@ -13,8 +16,13 @@
 #include "lockstep/keras/callbacks/progress_bar.h"
 #include "lockstep/tensor/tensor.h"
 
+namespace lockstep::optimizers {
+class Optimizer;
+}
+
 namespace lockstep::keras {
 
+class Model;
 class Trainer;
 
 // What fit() is about to do.
@@ -24,18 +32,26 @@ struct CallbackParams {
   std::optional<std::int64_t> steps;  // absent while the length of the data is unknown
 };
 
-// What a callback needs to go on in another process; null values: nothing.
+// The state with which a callback continues in another process; null values: nothing.
 struct CallbackState {
   Json values = nullptr;
   std::vector<std::pair<std::string, Tensor>> tensors = {};
 };
 
 // Base of all callbacks; every hook does nothing by default. Epochs and batches count from 0.
+//
+//   class StopAtLoss : public keras::Callback {
+//    public:
+//     void on_epoch_end(int, keras::Logs& logs) override {
+//       if (logs.at("loss") < 0.1) request_stop();
+//     }
+//   };
+//   model.fit(x, y, {.epochs = 20, .callbacks = {StopAtLoss()}});
 class Callback {
  public:
   virtual ~Callback() = default;
   void set_params(const CallbackParams& params) { params_ = params; }
-  // Whose loop this takes part in: model(), optimizer(), stop_training.
+  // Set by fit, evaluate and predict.
   void set_trainer(Trainer* trainer) { trainer_ = trainer; }
 
   virtual void on_train_begin(const Logs&) {}
@@ -53,12 +69,13 @@ class Callback {
   virtual void on_predict_end(const Logs&) {}
   virtual void on_predict_batch_begin(std::int64_t, const Logs&) {}
   virtual void on_predict_batch_end(std::int64_t, const Logs&) {}
-  // In place of on_epoch_begin where a resumed fit goes on within an epoch, of which `batches` are done.
+  // In place of on_epoch_begin where a resumed fit continues within an epoch, of which `batches` are done.
   virtual void on_epoch_resume(int epoch, std::int64_t batches) {
     static_cast<void>(batches);
     on_epoch_begin(epoch, {});
   }
-  // After every callback has seen the end of a training batch, or of an epoch: here Trainer::training_state() is whole.
+  // After every callback has seen the end of a training batch, or of an epoch: here Trainer::training_state() is
+  // complete.
   virtual void on_settled() {}
 
   // For exact resuming. The name tells whether a saved state is this callback's; restore_state comes after
@@ -68,13 +85,45 @@ class Callback {
   virtual void restore_state(const CallbackState&) {}
 
  protected:
+  // The model of the running loop, as a plain Model: include lockstep/keras/models/model.h. Throw FailedPrecondition
+  // where no loop runs.
+  Model model() const;
+  const std::shared_ptr<optimizers::Optimizer>& optimizer() const;
+  // fit ends after the batch at hand, or after the epoch where no batch is (Keras's model.stop_training = True).
+  void request_stop() const;
+  Trainer& trainer() const;
+
   CallbackParams params_;
   Trainer* trainer_ = nullptr;
 };
 
 using CallbackPtr = std::shared_ptr<Callback>;
 
-// What fit() returns: Keras's History. `history` keeps the order in which names first came.
+// A callback as fit takes it: an object of a class derived from Callback, or a shared pointer to one. An object that
+// has a name is used itself, so that it can be read after fit, before whose end it must not be destroyed.
+class CallbackArg {
+ public:
+  template <typename T>
+  requires std::derived_from<std::remove_reference_t<T>, Callback> CallbackArg(T&& callback) {
+    if constexpr (std::is_lvalue_reference_v<T>) {
+      static_assert(!std::is_const_v<std::remove_reference_t<T>>,
+                    "callbacks change in fit and cannot be const objects");
+      ptr_ = CallbackPtr(CallbackPtr(), &callback);
+    } else {
+      ptr_ = std::make_shared<T>(std::move(callback));
+    }
+  }
+  template <std::derived_from<Callback> T>
+  CallbackArg(std::shared_ptr<T> callback) : ptr_(std::move(callback)) {}
+
+  operator const CallbackPtr&() const { return ptr_; }
+
+ private:
+  CallbackPtr ptr_;
+};
+
+// What fit() returns: Keras's History. `history` keeps the order in which names first came; history["loss"] gives the
+// values of one name.
 class History : public Callback {
  public:
   void on_train_begin(const Logs&) override;
@@ -136,7 +185,6 @@ class CallbackList {
   void each(void (Callback::*hook)(Args...), Given&&... args) {
     for (const CallbackPtr& callback : callbacks_) ((*callback).*hook)(args...);
   }
-  void set_steps(std::int64_t steps);
   // The states of all callbacks, as {"class", "values"}; tensors' names begin with the place in this list.
   CallbackState save_state() const;
   // Gives the n-th callback of a class the state that the n-th of that class had; others are left as they are.

@@ -1,4 +1,4 @@
-// What callbacks are told: names and numbers so far.
+// The logs that callbacks get: names and numbers so far.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace lockstep::keras {
 
-// A map that keeps the order in which names came. fit gives those of training by name, then those of validation, then
-// what callbacks add, as Keras does.
+// A map that keeps the order in which names came: logs.at("loss") or logs["loss"]. fit gives those of training by name,
+// then those of validation, then what callbacks add, as Keras does.
 class Logs {
  public:
   using value_type = std::pair<std::string, LogValue>;
@@ -36,12 +36,15 @@ class Logs {
   const_iterator find(std::string_view name) const {
     return std::find_if(begin(), end(), [name](const value_type& item) { return item.first == name; });
   }
+  // Throws NotFound, naming what there is.
+  const LogValue& at(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != end(); }
   std::size_t count(std::string_view name) const { return contains(name) ? 1 : 0; }
-  LogValue& operator[](const std::string& name) {
+  const LogValue& operator[](std::string_view name) const { return at(name); }
+  LogValue& operator[](std::string_view name) {
     const auto known =
         std::find_if(items_.begin(), items_.end(), [&](const value_type& item) { return item.first == name; });
-    return known != items_.end() ? known->second : items_.emplace_back(name, LogValue()).second;
+    return known != items_.end() ? known->second : items_.emplace_back(std::string(name), LogValue()).second;
   }
 
  private:

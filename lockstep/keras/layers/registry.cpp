@@ -102,8 +102,8 @@ Json serialize_operation(const Operation& operation) {
   if (const auto* layer = dynamic_cast<const Layer*>(&operation)) {
     Json build_config = layer->get_build_config();
     if (!build_config.is_null()) object["build_config"] = std::move(build_config);
-    if (const auto* model = dynamic_cast<const ModelImpl*>(layer))
-      object["compile_config"] = model->get_compile_config();
+    if (dynamic_cast<const ModelImpl*>(layer))
+      object["compile_config"] = Json::object();  // of a nested model: not kept
   }
   return object;
 }

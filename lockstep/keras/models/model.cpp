@@ -6,16 +6,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/models/summary_internal.h"
 
 namespace lockstep::keras {
-namespace {
-
-Json (*g_compile_config)(const ModelImpl&) = nullptr;
-std::vector<VariablePtr> (*g_optimizer_variables)(const ModelImpl&) = nullptr;
-
-}  // namespace
-
 // ---- implementations -----------------------------------------------------------------------------------
 
 ModelImpl::ModelImpl(std::string class_name, Layer::Options options)
@@ -36,25 +30,46 @@ const Structure& ModelImpl::outputs() const {
   throw_failed_precondition(fmt::format("model '{}' ({}) has no symbolic outputs", name(), class_name()));
 }
 
-Json ModelImpl::get_compile_config() const { return g_compile_config ? g_compile_config(*this) : Json::object(); }
-void ModelImpl::set_compile_config_writer(Json (*writer)(const ModelImpl&)) { g_compile_config = writer; }
-
-std::vector<VariablePtr> ModelImpl::optimizer_variables() const {
-  return g_optimizer_variables ? g_optimizer_variables(*this) : std::vector<VariablePtr>();
-}
-void ModelImpl::set_optimizer_variables_reader(std::vector<VariablePtr> (*reader)(const ModelImpl&)) {
-  g_optimizer_variables = reader;
+void ModelImpl::add_object(Model* object) {
+  const std::lock_guard lock(objects_mutex_);
+  objects_.push_back(object);
+  last_used_ = object;
 }
 
-SubclassedImpl::SubclassedImpl(Model* owner, std::string class_name, Layer::Options options)
-    : ModelImpl(std::move(class_name), std::move(options)), owner_(owner) {}
-
-SubclassedImpl::~SubclassedImpl() {
-  owner_ = nullptr;
-  kept_owner_.reset();
+void ModelImpl::use_object(Model* object) {
+  if (last_used_ == object) return;
+  const std::lock_guard lock(objects_mutex_);
+  std::erase(objects_, object);
+  objects_.push_back(object);
+  last_used_ = object;
 }
 
-std::type_index SubclassedImpl::registered_type() const { return typeid(checked_owner()); }
+void ModelImpl::remove_object(Model* object) {
+  const std::lock_guard lock(objects_mutex_);
+  std::erase(objects_, object);
+  last_used_ = objects_.empty() ? nullptr : objects_.back();
+}
+
+Model* ModelImpl::object() const {
+  const std::lock_guard lock(objects_mutex_);
+  for (auto each = objects_.rbegin(); each != objects_.rend(); ++each) {
+    if (typeid(**each) != typeid(Model) && typeid(**each) != typeid(Sequential)) return *each;
+  }
+  return nullptr;
+}
+
+SubclassedImpl::SubclassedImpl(std::string class_name, Layer::Options options)
+    : ModelImpl(std::move(class_name), std::move(options)) {}
+
+Model& SubclassedImpl::checked_object() const {
+  if (Model* const found = object()) return *found;
+  throw_failed_precondition(
+      fmt::format("the {} object behind model '{}' no longer exists: keep it, or a copy of it that is a {} as well, "
+                  "while the model is used; a copy that is a plain Model has no call()",
+                  class_name(), name(), class_name()));
+}
+
+std::type_index SubclassedImpl::registered_type() const { return typeid(checked_object()); }
 
 // The layers of a subclassed model are built by running its call().
 void SubclassedImpl::build_from_config(const Json& config) {
@@ -67,22 +82,13 @@ LayerPtr Model::share(std::unique_ptr<Model> model) {
   ModelPtr impl = model->impl();
   if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl.get())) {
     model->impl_ = ModelPtr(ModelPtr(), impl.get());  // the other direction owns
-    subclassed->kept_owner_ = std::move(model);
+    subclassed->kept_object_ = std::move(model);
   }
   return impl;
 }
 
-Model& SubclassedImpl::checked_owner() const {
-  if (!owner_) {
-    throw_failed_precondition(
-        fmt::format("the {} object behind model '{}' no longer exists: keep it alive while the model is used",
-                    class_name(), name()));
-  }
-  return *owner_;
-}
-
-Json SubclassedImpl::get_config() const { return checked_owner().get_config(); }
-void SubclassedImpl::build(const Nested<Shape>& shapes) { checked_owner().build(shapes); }
+Json SubclassedImpl::get_config() const { return checked_object().get_config(); }
+void SubclassedImpl::build(const Nested<Shape>& shapes) { checked_object().build(shapes); }
 
 Structure SubclassedImpl::call(const Structure& inputs, const CallContext& context) {
   if (!save_spec_) {
@@ -92,7 +98,7 @@ Structure SubclassedImpl::call(const Structure& inputs, const CallContext& conte
       return info;
     });
   }
-  return checked_owner().call(inputs, context);
+  return checked_object().call(inputs, context);
 }
 
 std::vector<LayerPtr> SubclassedImpl::layers() const { return Layer::sublayers(); }
@@ -100,36 +106,32 @@ std::vector<LayerPtr> SubclassedImpl::layers() const { return Layer::sublayers()
 // ---- the handle ----------------------------------------------------------------------------------------
 
 Model::Model(const Structure& inputs, const Structure& outputs, const std::string& name)
-    : impl_(std::make_shared<FunctionalImpl>(inputs, outputs, Layer::Options{.name = name})) {}
+    : Model(std::make_shared<FunctionalImpl>(inputs, outputs, Layer::Options{.name = name})) {}
 
 Model::Model(std::string class_name, Layer::Options options)
-    : impl_(std::make_shared<SubclassedImpl>(this, std::move(class_name), std::move(options))) {}
+    : Model(std::make_shared<SubclassedImpl>(std::move(class_name), std::move(options))) {}
 
-namespace {
-void adopt(const ModelPtr& impl, Model* owner) {
-  if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl.get())) subclassed->set_owner(owner);
+Model::Model(ModelPtr impl) : impl_(std::move(impl)) {
+  if (impl_) impl_->add_object(this);
 }
-}  // namespace
 
-// A copy of an object of a derived class takes the model over: the latest copy computes.
-Model::Model(const Model& other) : impl_(other.impl_) {}
+Model::Model(const Model& other) : Model(other.impl_) {}
+
 Model& Model::operator=(const Model& other) {
+  if (impl_ == other.impl_) return *this;
+  if (impl_) impl_->remove_object(this);
   impl_ = other.impl_;
+  if (impl_) impl_->add_object(this);
   return *this;
 }
 
 Model::~Model() {
-  if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl_.get()); subclassed && subclassed->owner() == this) {
-    subclassed->set_owner(nullptr);
-  }
+  if (impl_) impl_->remove_object(this);
 }
 
 const ModelPtr& Model::impl() const {
   if (!impl_) throw_failed_precondition("this model is empty");
-  if (auto* subclassed = dynamic_cast<SubclassedImpl*>(impl_.get());
-      subclassed && !subclassed->owner() && typeid(*this) != typeid(Model)) {
-    adopt(impl_, const_cast<Model*>(this));
-  }
+  if (typeid(*this) != typeid(Model)) impl_->use_object(const_cast<Model*>(this));
   return impl_;
 }
 

@@ -33,7 +33,17 @@ struct SummaryOptions {
 //     keras::LayerHandle hidden, out;
 //   };
 //
-// An object of a derived class must live as long as the model is used.
+// A class may also derive from a functional model, to train it in a way of its own:
+//
+//   class CustomModel : public keras::Model {
+//    public:
+//     using Model::Model;
+//     Results train_step(const Batch& batch) override { ... }
+//   };
+//   CustomModel model(x, y);
+//
+// Copies share layers, weights and training state. What a derived class overrides is taken from the copy that was used
+// last. An object of the derived class must exist while the model is used.
 class Model {
  public:
   using KerasFamily = Layer;
@@ -42,7 +52,7 @@ class Model {
 
   // A functional model. Errors: see FunctionalImpl.
   Model(const Structure& inputs, const Structure& outputs, const std::string& name = {});
-  explicit Model(ModelPtr impl) : impl_(std::move(impl)) {}
+  explicit Model(ModelPtr impl);
   Model(const Model& other);
   Model& operator=(const Model& other);
   virtual ~Model();
@@ -95,8 +105,8 @@ class Model {
   // ---- training; see keras/trainer/trainer.h for what each promises and throws ----
   void compile(CompileOptions options = {}) const;
   bool compiled() const;
-  std::shared_ptr<History> fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
-  std::shared_ptr<History> fit(const data::Dataset& dataset, FitOptions options = {}) const;
+  History fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
+  History fit(const data::Dataset& dataset, FitOptions options = {}) const;
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
   Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {}) const;
   Structure predict(const Structure& x, PredictOptions options = {}) const;
@@ -106,10 +116,20 @@ class Model {
   Structure predict_on_batch(const Structure& x) const;
   const optimizers::OptimizerPtr& optimizer() const;
   Trainer& trainer() const;
-  // Override points of derived classes, given the global batch across replicas.
+  // The steps of fit, evaluate and predict, which derived classes may override. As in Keras an override runs in each
+  // replica of each worker, with the replica's rows of the batch: it calls the model under a GradientTape, applies
+  // gradients (the optimizer adds them up over the replicas), updates metrics and returns their results. The results of
+  // the replicas are averaged for callbacks; where they have the names of metrics(), an epoch ends with the results of
+  // these over all replicas.
+  // Called across replicas, the methods of Model itself do the step of the whole batch under the model's strategy.
   virtual Results train_step(const Batch& batch);
   virtual Results test_step(const Batch& batch);
   virtual Structure predict_step(const Batch& batch);
+  // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, unless overridden.
+  virtual std::vector<metrics::MetricPtr> metrics() const;
+  // The compiled losses and the model's own; in a replica its share of them, so that replicas' losses add up.
+  Tensor compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
+                      const Structure& sample_weight = {}) const;
 
   // The shared implementation, which is a layer: a model is called inside other models through it.
   const ModelPtr& impl() const;

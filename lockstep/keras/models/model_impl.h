@@ -1,8 +1,9 @@
 // The shared implementations behind keras::Model handles.
 #pragma once
 
-#include <any>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -20,6 +21,7 @@ namespace lockstep::keras {
 class GraphWalk;
 class Model;
 class ModelImpl;
+class Trainer;
 using ModelPtr = std::shared_ptr<ModelImpl>;
 
 // A layer made of layers that can be trained and saved.
@@ -47,23 +49,29 @@ class ModelImpl : public Layer {
   virtual bool is_sequential() const { return false; }
   virtual bool is_subclassed() const { return false; }
 
-  // What Keras writes beside the config of a compiled model; {} when it is not compiled.
-  Json get_compile_config() const;
-  // The trainer's part of it: called with the model by get_compile_config().
-  static void set_compile_config_writer(Json (*writer)(const ModelImpl&));
-  // The variables of a compiled model's built optimizer, empty without one; the trainer says how.
+  // What compile(), fit() and the like use, made when first asked for.
+  Trainer& trainer() const;
+  // The variables of a compiled model's built optimizer; empty without one.
   std::vector<VariablePtr> optimizer_variables() const;
-  static void set_optimizer_variables_reader(std::vector<VariablePtr> (*reader)(const ModelImpl&));
 
-  // What the trainer keeps with a model (compile arguments, metrics, …).
-  std::any& trainer_state() { return trainer_state_; }
-  const std::any& trainer_state() const { return trainer_state_; }
+  // The object of a class derived from Model whose call(), train_step(), metrics() and the like belong to this model.
+  // Of several copies it is the one that was used last. Null where the model is held by plain Models only.
+  Model* object() const;
+
   // In whose scope the model was made (Keras's distribute_strategy); null for none, and when it lives no more.
   distribute::Strategy* strategy() const { return made_under_.lock().get(); }
 
  private:
-  std::any trainer_state_;
+  friend class Model;
+  void add_object(Model* object);
+  void use_object(Model* object);
+  void remove_object(Model* object);
+
+  mutable std::shared_ptr<Trainer> trainer_;  // complete in the trainer's sources only
   std::weak_ptr<distribute::Strategy> made_under_;
+  mutable std::mutex objects_mutex_;
+  std::vector<Model*> objects_;             // that share this model, the one used last at the end
+  std::atomic<Model*> last_used_{nullptr};  // objects_.back()
 };
 
 // A graph of calls between symbolic inputs and outputs.
@@ -148,8 +156,7 @@ class SequentialImpl : public ModelImpl {
 // A class of the user's that derives from Model: forwards to its virtual functions.
 class SubclassedImpl : public ModelImpl {
  public:
-  SubclassedImpl(Model* owner, std::string class_name, Layer::Options options);
-  ~SubclassedImpl() override;
+  SubclassedImpl(std::string class_name, Layer::Options options);
 
   std::type_index registered_type() const override;
   void build_from_config(const Json& config) override;
@@ -161,14 +168,10 @@ class SubclassedImpl : public ModelImpl {
   // The dtypes and shapes of the first call's inputs; empty before (tf.keras's save_spec()).
   const std::optional<Nested<TensorInfo>>& save_spec() const { return save_spec_; }
 
-  void set_owner(Model* owner) { owner_ = owner; }
-  Model* owner() const { return owner_; }
-
  private:
   friend class Model;
-  Model& checked_owner() const;
-  Model* owner_;
-  std::shared_ptr<Model> kept_owner_;  // of a model read from a file
+  Model& checked_object() const;
+  std::shared_ptr<Model> kept_object_;  // of a model read from a file
   std::optional<Nested<TensorInfo>> save_spec_;
 };
 

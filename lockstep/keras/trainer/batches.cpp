@@ -36,6 +36,9 @@ class ArrayBatches : public BatchSource {
     if (options_.shuffle != Shuffle::kNone) seeds_ = data::draw_order_seeds();
     make_order(options_.batch_size);
   }
+  std::optional<std::int64_t> batches_left() const override {
+    return (rows_ - next_ + options_.batch_size - 1) / options_.batch_size;
+  }
   Json save_state() const override {
     return {{"rows", rows_}, {"next", next_}, {"batch_size", order_batch_size_}, {"seeds", seeds_}};
   }
@@ -46,10 +49,9 @@ class ArrayBatches : public BatchSource {
       return;
     }
     if (rows != rows_) {
-      throw_invalid_argument(
-          fmt::format("the epoch to go on with was over {} samples, but the data has {}: resume with the same "
-                      "data",
-                      rows, rows_));
+      if (state.at("next") == 0) return reset();  // nothing of the pass has been read
+      throw_invalid_argument(fmt::format(
+          "cannot resume within an epoch over {} samples: the data has {}; resume with the same data", rows, rows_));
     }
     next_ = std::clamp<std::int64_t>(state.at("next").get<std::int64_t>(), 0, rows_);
     seeds_ = state.at("seeds").get<data::OrderSeeds>();

@@ -38,13 +38,16 @@ class BatchSource {
   virtual std::optional<std::int64_t> num_batches() const = 0;
   // Starts a pass.
   virtual void reset() = 0;
+  // Counts a pass that nobody reads: Keras opens more iterators of a dataset than it uses, and shuffles count them.
+  virtual void skip_pass() {}
   // The next batch; empty at the end of the pass.
   virtual std::optional<Batch> next() = 0;
-  // Where the source stands, so that one made in the same way over the same data can go on from here, whatever the
-  // number of replicas. Null: it cannot tell; whoever resumes takes the batches again. restore_state takes the place of
-  // reset(); it throws InvalidArgument when the state is of other data.
-  virtual Json save_state() const { return nullptr; }
-  virtual void restore_state(const Json& state) { static_cast<void>(state); }
+  // Batches of this pass that are left, where the source counts them.
+  virtual std::optional<std::int64_t> batches_left() const { return std::nullopt; }
+  // The position, from which a source that was made in the same way over the same data continues, whatever the number
+  // of replicas. restore_state replaces reset(); it throws InvalidArgument when the state belongs to other data.
+  virtual Json save_state() const = 0;
+  virtual void restore_state(const Json& state) = 0;
 };
 
 // Batches of arrays. Every leaf must have the same number of rows; throws InvalidArgument naming what

@@ -8,31 +8,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/trainer/metric_state_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 namespace {
-
-std::vector<double> numbers_of(const Tensor& value) { return ops::cast(value, DType::kFloat64).to_vector<double>(); }
-
-// What each replica had, or with another number of replicas all of it at the first.
-void set_copies(distribute::Variable& variable, const Json& copies) {
-  const auto numbers = copies.get<std::vector<std::vector<double>>>();
-  const auto count = static_cast<std::size_t>(variable.num_copies());
-  std::vector<double> sum(static_cast<std::size_t>(variable.shape().num_elements().value_or(0)));
-  for (const auto& copy : numbers) {
-    if (copy.size() != sum.size())
-      throw_invalid_argument(fmt::format("the saved state of the metric variable '{}' has {} numbers, expected {}",
-                                         variable.path(), copy.size(), sum.size()));
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += copy[i];
-  }
-  for (std::size_t replica = 0; replica < count; ++replica) {
-    const std::vector<double> zeros(sum.size());
-    const auto& values = numbers.size() == count ? numbers[replica] : replica == 0 ? sum : zeros;
-    variable.set_copy(static_cast<int>(replica),
-                      ops::cast(Tensor::from_vector(values, variable.shape()), variable.dtype()));
-  }
-}
 
 // The item of each output in an argument of compile: one leaf serves all outputs when `repeat` is set.
 template <typename Tree>
@@ -257,13 +237,7 @@ Results Compiled::results() const {
   }
   const std::size_t first_metric = results.size();
   for (const OutputMetric& item : metrics_) {
-    const Tensor value = item.metric->result();
-    if (value.rank() == 0) {
-      results.emplace_back(item.log_name, value.item<double>());
-    } else {
-      const std::vector<float> numbers = value.to_vector<float>();
-      results.emplace_back(item.log_name, LogValue(std::vector<double>(numbers.begin(), numbers.end())));
-    }
+    results.emplace_back(item.log_name, metric_log_value(*item.metric));
   }
   if (output_names_.size() > 1) {
     std::sort(results.begin() + static_cast<std::ptrdiff_t>(first_metric), results.end(),
@@ -285,14 +259,7 @@ Json Compiled::save_state() const {
   Json state{{"loss", sums(loss_tracker_)}, {"outputs", Json::array()}, {"metrics", Json::array()}};
   for (const Tracker& tracker : output_trackers_) state["outputs"].push_back(sums(tracker));
   for (const OutputMetric& item : metrics_) {
-    Json variables = Json::array();
-    for (const auto& variable : item.metric->variables()) {
-      Json copies = Json::array();
-      for (int replica = 0; replica < variable->num_copies(); ++replica)
-        copies.push_back(numbers_of(variable->copy(replica)));
-      variables.push_back(std::move(copies));
-    }
-    state["metrics"].push_back(std::move(variables));
+    state["metrics"].push_back(save_metric_state(*item.metric));
   }
   return state;
 }
@@ -320,12 +287,11 @@ void Compiled::take_up_metrics(const Structure& y, const Structure& y_pred, cons
   }
   if (!ready()) update_metrics(y, y_pred, sample_weight);
   for (std::size_t i = 0; i < metrics_.size(); ++i) {
-    const auto& variables = metrics_[i].metric->variables();
-    if (variables.size() != saved[i].size()) {
-      if (saved[i].empty()) metrics_[i].metric->reset_state();
-      continue;
+    if (metrics_[i].metric->variables().size() == saved[i].size()) {
+      restore_metric_state(*metrics_[i].metric, saved[i]);
+    } else if (saved[i].empty()) {
+      metrics_[i].metric->reset_state();
     }
-    for (std::size_t k = 0; k < variables.size(); ++k) set_copies(*variables[k], saved[i][k]);
   }
   saved_ = nullptr;
 }

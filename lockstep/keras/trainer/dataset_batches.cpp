@@ -1,5 +1,7 @@
 #include "lockstep/keras/trainer/dataset_batches_internal.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -29,13 +31,8 @@ Batch weighted(Batch batch, const std::map<std::int64_t, double>& class_weight) 
   return batch;
 }
 
-// Whether a saved state lies within a pass over the data. Batches of one pipeline say where its iterator stood, those
-// gathered from workers how many each had taken.
-bool within_pass(const Json& state) {
-  const bool begun =
-      state.contains("iterator") ? !state["iterator"].is_null() : state.at("taken").get<std::int64_t>() > 0;
-  return begun && !state.value("over", false);
-}
+// Whether a saved state lies within a pass over the data, of which some batches have been taken.
+bool within_pass(const Json& state) { return state.at("taken").get<std::int64_t>() > 0 && !state.value("over", false); }
 
 // Whether the state of workers that each read data of their own tells which: files, divided by their number.
 bool files_are_known(const Json& state) { return state.value("policy", "") == kFilePolicy; }
@@ -98,8 +95,8 @@ class RestOfPass {
 
 class DatasetBatches : public BatchSource {
  public:
-  DatasetBatches(data::Dataset dataset, bool steps_given, std::map<std::int64_t, double> class_weight)
-      : dataset_(std::move(dataset)), steps_given_(steps_given), class_weight_(std::move(class_weight)) {}
+  DatasetBatches(data::Dataset dataset, std::map<std::int64_t, double> class_weight)
+      : dataset_(std::move(dataset)), class_weight_(std::move(class_weight)) {}
 
   std::optional<std::int64_t> num_batches() const override {
     const std::int64_t count = dataset_.cardinality();
@@ -107,17 +104,18 @@ class DatasetBatches : public BatchSource {
   }
 
   void reset() override {
-    // Keras opens an iterator to look at a dataset of known size, and another to read it.
-    if (dataset_.cardinality() >= 0 && !steps_given_) dataset_.make_iterator();
     iterator_.emplace(dataset_.make_iterator());
+    taken_ = 0;
     over_ = false;
     rest_.reset();
   }
+  void skip_pass() override { dataset_.make_iterator(); }
 
   Json save_state() const override {
     if (rest_) return rest_->save_state();
     return {{"dataset", dataset_.save_state()},
             {"iterator", iterator_ ? iterator_->save_state() : Json(nullptr)},
+            {"taken", taken_},
             {"over", over_}};
   }
   void restore_state(const Json& state) override {
@@ -125,6 +123,7 @@ class DatasetBatches : public BatchSource {
     rest_.reset();
     if (!state.contains("iterator")) return restore_gathered(state);
     over_ = state.value("over", false);
+    taken_ = state.value("taken", std::int64_t{0});
     if (!state.at("iterator").is_null()) {
       iterator_.emplace(dataset_.make_iterator());
       iterator_->restore_state(state["iterator"]);
@@ -137,6 +136,7 @@ class DatasetBatches : public BatchSource {
     std::optional<data::Element> element = rest_ ? rest_->next() : iterator_->next();
     over_ = !element;
     if (!element) return std::nullopt;
+    ++taken_;
     return weighted(split(*element), class_weight_);
   }
 
@@ -159,10 +159,10 @@ class DatasetBatches : public BatchSource {
   }
 
   data::Dataset dataset_;
-  bool steps_given_;
   std::map<std::int64_t, double> class_weight_;
   std::optional<data::DatasetIterator> iterator_;
   std::optional<RestOfPass> rest_;  // in place of the iterator
+  std::int64_t taken_ = 0;          // of this pass
   bool over_ = false;               // the pass
 };
 
@@ -175,9 +175,12 @@ class GatheredBatches : public BatchSource {
         dataset_(std::move(dataset)),
         files_(files),
         parts_(share()),
-        class_weight_(std::move(class_weight)) {}
+        class_weight_(std::move(class_weight)) {
+    if (!files_) count_batches();
+  }
 
-  std::optional<std::int64_t> num_batches() const override { return std::nullopt; }
+  // With files, those of each worker are not counted.
+  std::optional<std::int64_t> num_batches() const override { return num_batches_; }
   void reset() override {
     part_.reset();
     rest_.reset();
@@ -244,6 +247,17 @@ class GatheredBatches : public BatchSource {
     start_ = dataset_.save_state();
     return parts;
   }
+  // A pass ends with the worker that has most.
+  void count_batches() {
+    std::int64_t most = 0;
+    for (const Tensor& count :
+         collectives::gather(workers_, Tensor::from_vector<std::int64_t>({dataset_.cardinality()}))) {
+      const std::int64_t batches = count.to_vector<std::int64_t>()[0];
+      if (batches < 0) return;
+      most = std::max(most, batches);
+    }
+    num_batches_ = most;
+  }
   void begin_pass() {
     part_.emplace(parts_.begin());
     ++passes_;
@@ -259,6 +273,7 @@ class GatheredBatches : public BatchSource {
   bool files_;
   Json start_;  // its state, with the chief's seeds, before the first pass
   distribute::DistributedDataset parts_;
+  std::optional<std::int64_t> num_batches_;
   std::map<std::int64_t, double> class_weight_;
   std::optional<distribute::DistributedDataset::Iterator> part_;
   std::optional<RestOfPass> rest_;  // in place of it
@@ -269,7 +284,7 @@ class GatheredBatches : public BatchSource {
 }  // namespace
 
 std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, collectives::Communicator* workers,
-                                             bool steps_given, std::map<std::int64_t, double> class_weight) {
+                                             std::map<std::int64_t, double> class_weight) {
   if (workers) {
     // What nobody chose is DATA: then a batch needs no sending.
     data::Options options = dataset.options();
@@ -282,7 +297,7 @@ std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, collectives:
                                                std::move(class_weight));
     }
   }
-  return std::make_unique<DatasetBatches>(std::move(dataset), steps_given, std::move(class_weight));
+  return std::make_unique<DatasetBatches>(std::move(dataset), std::move(class_weight));
 }
 
 }  // namespace lockstep::keras

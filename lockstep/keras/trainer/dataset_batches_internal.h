@@ -10,14 +10,11 @@
 
 namespace lockstep::keras {
 
-// Elements are x, (x, y) or (x, y, sample_weight). With `steps_given` one iterator goes on over passes until it
-// runs out; else each pass opens an iterator, and a second that is thrown away where the size is known, because
-// Keras does so and shuffles count iterators.
+// Elements are x, (x, y) or (x, y, sample_weight). Each pass opens an iterator of the dataset.
 //
 // With several `workers` the batches are the same on all of them: each reads the whole dataset, with the chief's seeds.
 // A dataset whose options ask for the policy FILE or OFF is read in parts, which the workers send each other.
 std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, collectives::Communicator* workers,
-                                             bool steps_given = false,
                                              std::map<std::int64_t, double> class_weight = {});
 
 }  // namespace lockstep::keras

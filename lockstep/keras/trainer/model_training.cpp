@@ -1,18 +1,29 @@
-// The training methods of keras::Model, which hand over to the model's trainer.
+// The training methods of keras::Model and Callback, which call the model's trainer.
+#include "lockstep/base/error.h"
 #include "lockstep/keras/models/model.h"
 
 namespace lockstep::keras {
 
-Trainer& Model::trainer() const { return Trainer::of(*impl()); }
+Trainer& ModelImpl::trainer() const {
+  if (!trainer_) trainer_ = std::make_shared<Trainer>(const_cast<ModelImpl&>(*this));
+  return *trainer_;
+}
+
+std::vector<VariablePtr> ModelImpl::optimizer_variables() const {
+  const optimizers::OptimizerPtr& optimizer = trainer().optimizer();
+  return optimizer && optimizer->built() ? optimizer->variables() : std::vector<VariablePtr>{};
+}
+
+Trainer& Model::trainer() const { return impl()->trainer(); }
 
 void Model::compile(CompileOptions options) const { trainer().compile(std::move(options)); }
 bool Model::compiled() const { return trainer().compiled(); }
 
-std::shared_ptr<History> Model::fit(const Structure& x, const Structure& y, FitOptions options) const {
-  return trainer().fit(x, y, std::move(options));
+History Model::fit(const Structure& x, const Structure& y, FitOptions options) const {
+  return *trainer().fit(x, y, std::move(options));
 }
-std::shared_ptr<History> Model::fit(const data::Dataset& dataset, FitOptions options) const {
-  return trainer().fit(dataset, std::move(options));
+History Model::fit(const data::Dataset& dataset, FitOptions options) const {
+  return *trainer().fit(dataset, std::move(options));
 }
 Results Model::evaluate(const Structure& x, const Structure& y, EvaluateOptions options) const {
   return trainer().evaluate(x, y, std::move(options));
@@ -35,8 +46,23 @@ Results Model::test_on_batch(const Structure& x, const Structure& y, const Struc
 Structure Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
 const optimizers::OptimizerPtr& Model::optimizer() const { return trainer().optimizer(); }
 
+Trainer& Callback::trainer() const {
+  if (!trainer_) throw_failed_precondition("this callback is not part of a running fit, evaluate or predict");
+  return *trainer_;
+}
+Model Callback::model() const {
+  return Model(std::dynamic_pointer_cast<ModelImpl>(trainer().model().shared_from_this()));
+}
+const optimizers::OptimizerPtr& Callback::optimizer() const { return trainer().optimizer(); }
+void Callback::request_stop() const { trainer().stop_training = true; }
+
 Results Model::train_step(const Batch& batch) { return trainer().train_step(batch); }
 Results Model::test_step(const Batch& batch) { return trainer().test_step(batch); }
 Structure Model::predict_step(const Batch& batch) { return trainer().predict_step(batch); }
+std::vector<metrics::MetricPtr> Model::metrics() const { return trainer().default_metrics(); }
+Tensor Model::compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
+                           const Structure& sample_weight) const {
+  return trainer().compute_loss(x, y, y_pred, sample_weight);
+}
 
 }  // namespace lockstep::keras

@@ -12,6 +12,7 @@
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/nested.h"
 #include "lockstep/keras/trainer/batches.h"
+#include "lockstep/keras/trainer/preemption.h"
 
 namespace lockstep::keras {
 
@@ -35,7 +36,7 @@ struct FitOptions {
   std::optional<std::int64_t> batch_size = {};  // 32 for arrays; not for datasets
   int epochs = 1;                               // index of the last epoch + 1
   int verbose = -1;
-  std::vector<CallbackPtr> callbacks = {};
+  std::vector<CallbackArg> callbacks = {};
   double validation_split = 0.0;  // arrays: the last samples, before shuffling
   ValidationData validation_data = {};
   ShuffleArg shuffle = true;
@@ -46,6 +47,10 @@ struct FitOptions {
   std::optional<std::int64_t> validation_steps = {};
   std::optional<std::int64_t> validation_batch_size = {};
   int validation_freq = 1;
+  // Not in Keras: when requested, fit ends after the step at hand. Workers agree on the step: when one of them is
+  // asked, Trainer::preempted() becomes true on all after the same step, and callbacks see it in on_settled, the last
+  // hook that is called. fit returns within the epoch, without on_epoch_end and on_train_end.
+  PreemptionToken preemption = {};
 };
 
 struct EvaluateOptions {
@@ -53,14 +58,14 @@ struct EvaluateOptions {
   int verbose = -1;
   Structure sample_weight = {};
   std::optional<std::int64_t> steps = {};
-  std::vector<CallbackPtr> callbacks = {};
+  std::vector<CallbackArg> callbacks = {};
 };
 
 struct PredictOptions {
   std::optional<std::int64_t> batch_size = {};
   int verbose = -1;
   std::optional<std::int64_t> steps = {};
-  std::vector<CallbackPtr> callbacks = {};
+  std::vector<CallbackArg> callbacks = {};
 };
 
 }  // namespace lockstep::keras

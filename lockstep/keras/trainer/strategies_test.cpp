@@ -129,6 +129,57 @@ TEST(Strategies, StepsAreThoseOfOneReplica) {
   }
 }
 
+// Objects as callbacks: a named one is used itself, a temporary is kept; model() and optimizer() are those of the fit.
+TEST(Callbacks, ObjectsSeeTheModelAndStopTheFit) {
+  struct StopBelow : Callback {
+    double loss = 0;
+    int last_epoch = -1;
+    std::string seen;
+    void on_epoch_end(int epoch, Logs& logs) override {
+      last_epoch = epoch;
+      seen = model().name();
+      optimizer()->set_learning_rate(0.001);
+      EXPECT_THROW(logs.at("accuracy"), errors::NotFoundError);
+      if (logs.at("loss") < loss) request_stop();
+    }
+  };
+  const Model model = linear();
+  model.compile({.optimizer = optimizers::SGD(0.01), .loss = "mse"});
+  StopBelow never, at_once;
+  at_once.loss = 1e9;
+  const History history =
+      model.fit(x(0, 5), y(0, 5), {.epochs = 3, .verbose = 0, .callbacks = {never, at_once, StopBelow()}});
+  EXPECT_EQ(history["loss"].size(), 1u);
+  EXPECT_EQ(never.last_epoch, 0);
+  EXPECT_EQ(never.seen, "linear");
+  EXPECT_FLOAT_EQ(model.optimizer()->learning_rate(), 0.001F);
+}
+
+// One worker is asked; all end after the same step, and only this fit.
+TEST(Strategies, PreemptionEndsOneFit) {
+  for (const Layout& layout : kLayouts) {
+    under(layout, [](Strategy& strategy) {
+      const auto scope = strategy.scope();
+      const Model model = linear();
+      model.compile({.optimizer = sgd(), .loss = "mse"});
+      const PreemptionToken token;
+      std::vector<std::int64_t> steps;
+      FitOptions options{.batch_size = 1, .epochs = 2, .verbose = 0};
+      options.callbacks = {LambdaCallback({.on_train_batch_end = [&](std::int64_t step, const Logs&) {
+        steps.push_back(step);
+        if (step == 1 && strategy.is_chief()) token.request();
+      }})};
+      options.preemption = token;
+      EXPECT_TRUE(model.fit(x(0, 5), y(0, 5), options).epoch.empty());
+      EXPECT_TRUE(model.trainer().preempted());
+      EXPECT_EQ(steps, (std::vector<std::int64_t>{0, 1, 2}));
+      const auto later = model.fit(x(0, 5), y(0, 5), {.batch_size = 1, .epochs = 2, .verbose = 0});
+      EXPECT_EQ(later.epoch, (std::vector<int>{0, 1}));
+      EXPECT_FALSE(model.trainer().preempted());
+    });
+  }
+}
+
 // An epoch of a batch of four and one of one. TensorFlow on two replicas: 0.76275.
 TEST(Strategies, FitAndEvaluateAreThoseOfOneReplica) {
   for (const Layout& layout : kLayouts) {
@@ -138,7 +189,7 @@ TEST(Strategies, FitAndEvaluateAreThoseOfOneReplica) {
       model.compile({.optimizer = sgd(), .loss = "mse"});
       EXPECT_NEAR(model.evaluate(x(0, 5), y(0, 5), {.batch_size = 4, .verbose = 0}).front().second, 6.95, 1e-5);
       const auto history = model.fit(x(0, 5), y(0, 5), {.batch_size = 4, .epochs = 1, .verbose = 0, .shuffle = false});
-      EXPECT_NEAR((*history)["loss"].front(), 6.130205, 1e-5);
+      EXPECT_NEAR(history["loss"].front(), 6.130205, 1e-5);
       EXPECT_NEAR(model.get_weights()[0].item<float>(), 0.9055, 1e-5);
       EXPECT_NEAR(model.get_weights()[1].item<float>(), 0.1021, 1e-5);
     });

@@ -4,7 +4,7 @@
 
 #include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/keras/trainer/step_output_internal.h"
+#include "lockstep/keras/trainer/all_reduce_steps_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -55,16 +55,16 @@ Tensor in_place(const Tensor& part, std::int64_t begin, std::int64_t rows, std::
 }  // namespace
 
 // Replaces this worker's part by the whole batch's, equal on all workers. An idle worker's part counts for nothing.
-void Trainer::join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum,
-                           const Updates& updates) {
+void AllReduceSteps::join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients,
+                                  collectives::GradientSum& sum, const Updates& updates) {
   const Share share = share_of(batch);
   const std::int64_t begin = share.idle() ? 0 : share.ranges.front().begin;
   const std::int64_t rows = share.idle() ? 1 : share.ranges.back().end - begin;
   std::vector<double> numbers = whole.output_losses;
-  numbers.insert(numbers.end(), {whole.total_loss, preempted_ ? 1.0 : 0.0});
+  numbers.insert(numbers.end(), {whole.total_loss, session_.preempted ? 1.0 : 0.0});
   if (share.idle()) std::fill(numbers.begin(), numbers.end() - 1, 0.0);
 
-  Tensors exact{slots(numbers, strategy_->worker_index(), strategy_->num_workers())};
+  Tensors exact{slots(numbers, session_.strategy->worker_index(), session_.strategy->num_workers())};
   for (const Tensor& leaf : whole.y_pred.flatten()) {
     for (const Tensor& part : {leaf, leaf.mask(), leaf.logits()}) {
       const Tensor placed = in_place(part, begin, rows, batch_rows(batch));
@@ -74,7 +74,7 @@ void Trainer::join_workers(const Batch& batch, StepOutput& whole, Tensors& gradi
   whole.others = sum.finish(gradients, exact, updates);
 
   const std::vector<double> sums = sum_slots(exact[0], numbers.size());
-  preempted_ = sums.back() > 0;
+  session_.preempted = sums.back() > 0;
   whole.total_loss = sums[sums.size() - 2];
   whole.output_losses.assign(sums.begin(), sums.end() - 2);
   Tensors joined;

@@ -1,29 +1,17 @@
 // One step of training or evaluation, spread over the replicas of a strategy.
-#include <atomic>
-
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/keras/trainer/step_output_internal.h"
-#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/keras/trainer/all_reduce_steps_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/random/batch_slice.h"
 
 namespace lockstep::keras {
-
-namespace {
-
-std::atomic<bool> preemption_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers set it");
-
-}  // namespace
-
-void Trainer::request_preemption() noexcept { preemption_requested = true; }
 
 namespace {
 
@@ -89,8 +77,9 @@ Structure detached(const Structure& structure) {
 // Calls step(local replica, its rows, the first row's number) for each of this worker's replicas that gets rows of the
 // batch. The last replicas are left out of a batch with fewer rows than replicas; a worker whose replicas all are runs
 // the first row along, idle.
-void Trainer::spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
-                     const std::function<void(std::size_t)>& prepare) {
+void AllReduceSteps::spread(const Batch& batch,
+                            const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
+                            const std::function<void(std::size_t)>& prepare) {
   const Share share = share_of(batch);
   prepare(std::max<std::size_t>(share.ranges.size(), 1));
   const auto replica_step = [&](std::size_t local) {
@@ -98,22 +87,22 @@ void Trainer::spread(const Batch& batch, const std::function<void(std::size_t, c
         share.idle() ? distribute::RowRange{0, std::min<std::int64_t>(1, batch_rows(batch))} : share.ranges[local];
     step(local, batch_slice(batch, range.begin, range.end), range.begin);
   };
-  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
-    strategy_->run_replicas([&](int) { replica_step(static_cast<std::size_t>(distribute::current_local_replica())); },
-                            share.replicas);
+  if (session_.strategy && session_.strategy->num_replicas_in_sync() > 1) {
+    session_.strategy->run_replicas(
+        [&](int) { replica_step(static_cast<std::size_t>(distribute::current_local_replica())); }, share.replicas);
   } else {
     replica_step(0);
   }
 }
 
-Trainer::Share Trainer::share_of(const Batch& batch) const {
+AllReduceSteps::Share AllReduceSteps::share_of(const Batch& batch) const {
   const std::int64_t rows = batch_rows(batch);
-  const int all = strategy_ ? strategy_->num_replicas_in_sync() : 1;
+  const int all = session_.strategy ? session_.strategy->num_replicas_in_sync() : 1;
   Share share;
   share.replicas = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), all));
   const auto ranges = distribute::split_rows(rows, share.replicas);
-  const int first = strategy_ ? strategy_->first_local_replica() : 0;
-  const int local = strategy_ ? strategy_->num_local_replicas() : 1;
+  const int first = session_.strategy ? session_.strategy->first_local_replica() : 0;
+  const int local = session_.strategy ? session_.strategy->num_local_replicas() : 1;
   for (int id = first; id < std::min(first + local, share.replicas); ++id)
     share.ranges.push_back(ranges[static_cast<std::size_t>(id)]);
   return share;
@@ -122,19 +111,20 @@ Trainer::Share Trainer::share_of(const Batch& batch) const {
 // The model's losses of `part`, which is rows offset … of `whole`. Each loss is divided by the denominator of the
 // whole batch, and terms that belong to no sample (weight penalties, add_loss) count by the part's share of the
 // rows, so the replicas' losses and gradients add up to those of one replica.
-Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole, std::int64_t offset, bool training) {
-  ModelImpl& model = model_;
+AllReduceSteps::StepOutput AllReduceSteps::forward_loss(const Batch& part, const Batch& whole, std::int64_t offset,
+                                                        bool training) {
+  ModelImpl& model = session_.model;
   const std::int64_t rows = batch_rows(part), all_rows = batch_rows(whole);
   const random::BatchSlice slice(offset, rows, all_rows);
   model.clear_losses();
   StepOutput out;
   out.y_pred = model(part.x, {.training = training});
-  compiled_->resolve(output_names(), part.y, out.y_pred);
+  session_.compiled->resolve(session_.output_names(), part.y, out.y_pred);
   const int replicas = share_of(whole).replicas;
   const WholeBatch mixed{whole.y, whole.sample_weight,
                          [&](const Tensor& mine) { return gather_rows(mine, offset, all_rows); }};
   for (const LossPart& item :
-       compiled_->loss_parts(part.y, out.y_pred, part.sample_weight, replicas > 1 ? &mixed : nullptr)) {
+       session_.compiled->loss_parts(part.y, out.y_pred, part.sample_weight, replicas > 1 ? &mixed : nullptr)) {
     const bool of_whole = item.of_whole_batch;
     Tensor value = of_whole ? losses::Loss::finish(item.reduced) / static_cast<double>(replicas)
                             : share_of_loss(item.reduced, all_rows);
@@ -156,16 +146,17 @@ Trainer::StepOutput Trainer::forward_loss(const Batch& part, const Batch& whole,
   return out;
 }
 
-std::unique_ptr<collectives::GradientSum> Trainer::gradient_sum(const Batch& batch, std::size_t count) const {
-  return strategy_ ? strategy_->gradient_sum(count, share_of(batch).idle()) : nullptr;
+std::unique_ptr<collectives::GradientSum> AllReduceSteps::gradient_sum(const Batch& batch, std::size_t count) const {
+  return session_.strategy ? session_.strategy->gradient_sum(count, share_of(batch).idle()) : nullptr;
 }
 
 // `sum`, of several workers, is told of gradients as they come where one replica makes them.
-Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs, collectives::GradientSum* sum) {
-  const auto variables = model_.trainable_weights();
+Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs,
+                                       collectives::GradientSum* sum) {
+  const auto variables = session_.model.trainable_weights();
   std::vector<Tensors> gradients;
   GradientTape::Ready ready;
-  if (sum && strategy_->num_local_replicas() == 1)
+  if (sum && session_.strategy->num_local_replicas() == 1)
     ready = [sum](std::size_t i, const Tensor& gradient) { sum->ready(i, gradient); };
   const auto replica_step = [&](std::size_t replica, const Batch& part, std::int64_t offset) {
     const ops::ScopedPoolFusion fused;  // only variables' gradients are asked for
@@ -175,7 +166,8 @@ Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& out
     if (!out.loss.defined()) {
       throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
     }
-    if (!variables.empty()) gradients[replica] = tape.gradient(optimizer_->scale_loss(out.loss), variables, {}, ready);
+    if (!variables.empty())
+      gradients[replica] = tape.gradient(session_.optimizer->scale_loss(out.loss), variables, {}, ready);
     tape.stop_recording();
     out.loss = ops::detach(out.loss);
     out.y_pred = detached(out.y_pred);
@@ -187,7 +179,7 @@ Tensors Trainer::train_replicas(const Batch& batch, std::vector<StepOutput>& out
   return sum_replicas(gradients);
 }
 
-Tensors Trainer::sum_replicas(std::vector<Tensors>& gradients) {
+Tensors AllReduceSteps::sum_replicas(std::vector<Tensors>& gradients) {
   if (gradients.size() == 1) return std::move(gradients[0]);
   Tensors sums(gradients[0].size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -200,7 +192,7 @@ Tensors Trainer::sum_replicas(std::vector<Tensors>& gradients) {
   return sums;
 }
 
-void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
+void AllReduceSteps::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs) {
   spread(
       batch,
       [&](std::size_t replica, const Batch& part, std::int64_t offset) {
@@ -210,8 +202,9 @@ void Trainer::test_replicas(const Batch& batch, std::vector<StepOutput>& outputs
 }
 
 // What the replicas, and then the workers, have found out together.
-Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients,
-                                  collectives::GradientSum* sum, const Updates& updates) {
+AllReduceSteps::StepOutput AllReduceSteps::join(const Batch& batch, const std::vector<StepOutput>& outputs,
+                                                Tensors& gradients, collectives::GradientSum* sum,
+                                                const Updates& updates) {
   StepOutput whole;
   whole.output_losses.assign(outputs[0].output_losses.size(), 0.0);
   std::vector<const Structure*> predictions;
@@ -222,64 +215,79 @@ Trainer::StepOutput Trainer::join(const Batch& batch, const std::vector<StepOutp
     predictions.push_back(&out.y_pred);
   }
   whole.y_pred = concat_rows(predictions);
-  preempted_ = preemption_requested;
+  session_.preempted = session_.preemption.requested();
   if (sum) join_workers(batch, whole, gradients, *sum, updates);
   return whole;
 }
 
-Results Trainer::finish_step(const Batch& batch, const StepOutput& whole) {
+Results AllReduceSteps::finish_step(const Batch& batch, const StepOutput& whole) {
   const std::int64_t rows = batch_rows(batch);
   const double numbers = whole.numbers_per_row > 0 ? whole.numbers_per_row * static_cast<double>(rows) : 1.0;
   std::vector<double> output_losses = whole.output_losses;
   for (double& loss : output_losses) loss /= numbers;
   const auto update = [&] {
-    compiled_->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss / numbers, output_losses, rows);
+    session_.compiled->update(batch.y, whole.y_pred, batch.sample_weight, whole.total_loss / numbers, output_losses,
+                              rows);
   };
   // Metrics take the whole batch at once, in one replica: their sums over replicas are then those of one.
-  run_alone(update);
-  return metric_results();
+  session_.run_alone(update);
+  return session_.metric_results();
 }
 
-void Trainer::run_alone(const std::function<void()>& fn) const {
-  if (strategy_ && strategy_->num_replicas_in_sync() > 1) {
-    strategy_->run_alone(fn);
-  } else {
-    fn();
-  }
+namespace {
+
+bool in_one_of_several_replicas() {
+  const distribute::ReplicaContext* const context = distribute::get_replica_context();
+  return context && context->num_replicas_in_sync() > 1;
 }
 
-Results Trainer::train_step(const Batch& batch) {
-  require_compiled("train");
+void require_across_replicas(const char* step) {
+  if (!in_one_of_several_replicas()) return;
+  throw_unimplemented(
+      fmt::format("Model::{} does the step of all replicas and was called in one of several: an override must compute "
+                  "the loss, the gradients and the metrics of its replica's rows itself (compute_loss, GradientTape)",
+                  step));
+}
+
+}  // namespace
+
+Results AllReduceSteps::train_step(const Batch& batch) {
+  session_.require_compiled("train");
+  require_across_replicas("train_step");
   std::vector<StepOutput> outputs;
-  const auto sum = gradient_sum(batch, model_.trainable_weights().size());
+  const auto sum = gradient_sum(batch, session_.model.trainable_weights().size());
   Tensors gradients = train_replicas(batch, outputs, sum.get());
   std::optional<optimizers::ShardedStep> sharded;
   if (sum && !gradients.empty())
-    sharded = optimizer_->shard(strategy_->workers(), *sum, gradients, model_.trainable_weights());
+    sharded =
+        session_.optimizer->shard(session_.strategy->workers(), *sum, gradients, session_.model.trainable_weights());
   const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
   if (sharded) {
     sharded->commit(gradients, whole.others);
   } else if (!gradients.empty()) {
-    optimizer_->apply_aggregated(std::move(gradients), model_.trainable_weights());
+    session_.optimizer->apply_aggregated(std::move(gradients), session_.model.trainable_weights());
   }
   return finish_step(batch, whole);
 }
 
-Results Trainer::test_step(const Batch& batch) {
-  require_compiled("evaluate");
+Results AllReduceSteps::test_step(const Batch& batch) {
+  session_.require_compiled("evaluate");
+  require_across_replicas("test_step");
   std::vector<StepOutput> outputs;
   test_replicas(batch, outputs);
   Tensors none;
   return finish_step(batch, join(batch, outputs, none, gradient_sum(batch, 0).get()));
 }
 
-Structure Trainer::predict_step(const Batch& batch) {
+Structure AllReduceSteps::predict_step(const Batch& batch) {
+  const auto step = [this](const Batch& part) { return session_.model(part.x, {.training = false}); };
+  return in_one_of_several_replicas() ? step(batch) : predict_in_replicas(batch, step);
+}
+
+Structure AllReduceSteps::predict_in_replicas(const Batch& batch, const std::function<Structure(const Batch&)>& step) {
   std::vector<Structure> parts;
   spread(
-      batch,
-      [&](std::size_t replica, const Batch& part, std::int64_t) {
-        parts[replica] = model_(part.x, {.training = false});
-      },
+      batch, [&](std::size_t replica, const Batch& part, std::int64_t) { parts[replica] = step(part); },
       [&](std::size_t count) { parts.resize(count); });
   std::vector<const Structure*> pointers;
   for (const Structure& part : parts) pointers.push_back(&part);
@@ -290,18 +298,26 @@ Structure Trainer::predict_step(const Batch& batch) {
   return whole.y_pred;
 }
 
-Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structure& y_pred,
-                             const Structure& sample_weight) {
-  require_compiled("compute_loss");
-  compiled_->resolve(output_names(), y, y_pred);
+Tensor AllReduceSteps::compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+  session_.require_compiled("compute_loss");
+  session_.compiled->resolve(session_.output_names(), y, y_pred);
   Tensor loss;
-  for (const LossPart& item : compiled_->loss_parts(y, y_pred, sample_weight)) {
+  for (const LossPart& item : session_.compiled->loss_parts(y, y_pred, sample_weight)) {
     Tensor value = share_of_loss(item.reduced, std::nullopt);
     if (item.weight != 1.0) value = value * item.weight;
     loss = loss.defined() ? loss + value : value;
   }
-  for (const Tensor& extra : model_.losses()) loss = loss.defined() ? loss + extra : extra;
+  const distribute::ReplicaContext* const context = distribute::get_replica_context();
+  const double share = context ? 1.0 / context->num_replicas_in_sync() : 1.0;
+  for (const Tensor& extra : session_.model.losses()) {
+    const Tensor term = share == 1.0 ? extra : extra * share;
+    loss = loss.defined() ? loss + ops::cast(term, loss.dtype()) : term;
+  }
   return loss;
+}
+
+std::unique_ptr<StepRunner> make_step_runner(TrainingSession& session) {
+  return std::make_unique<AllReduceSteps>(session);
 }
 
 }  // namespace lockstep::keras

@@ -1,0 +1,66 @@
+// Steps of strategies whose replicas add up their gradients.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lockstep/keras/trainer/step_runner_internal.h"
+
+namespace lockstep::keras {
+
+// Every step gives each replica its rows of the global batch, losses are divided by what the whole batch divides by,
+// gradients are added and applied once. So N replicas compute what one computes, to rounding, also for batches that do
+// not divide evenly.
+class AllReduceSteps : public StepRunner {
+ public:
+  explicit AllReduceSteps(TrainingSession& session) : session_(session) {}
+
+  Results train_step(const Batch& batch) override;
+  Results test_step(const Batch& batch) override;
+  Structure predict_step(const Batch& batch) override;
+  Results run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step) override;
+  Structure predict_in_replicas(const Batch& batch, const std::function<Structure(const Batch&)>& step) override;
+  Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) override;
+
+ private:
+  // The result of a forward pass.
+  struct StepOutput {
+    Structure y_pred;
+    Tensor loss;                        // a replica's share of the batch's loss
+    double total_loss = 0;              // once joined: the batch's loss
+    std::vector<double> output_losses;  // each output's own loss, or the share of it
+    // How many numbers a loss without reduction has for each row; 0 where losses are one number. The losses above are
+    // then sums, whose gradient Keras takes; their mean is shown.
+    double numbers_per_row = 0;
+    // Parts of weights and slots that other workers still compute; see GradientSum::finish.
+    std::shared_ptr<collectives::Pending> others;
+  };
+  // This worker's part of a batch.
+  struct Share {
+    int replicas = 1;                          // that take part, over all workers
+    std::vector<distribute::RowRange> ranges;  // of this worker's replicas
+    bool idle() const { return ranges.empty(); }
+  };
+  using Updates = std::vector<collectives::ShardedUpdate>;
+
+  Share share_of(const Batch& batch) const;
+  void spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
+              const std::function<void(std::size_t)>& prepare);
+  StepOutput forward_loss(const Batch& part, const Batch& whole, std::int64_t offset, bool training);
+  Tensors train_replicas(const Batch& batch, std::vector<StepOutput>& outputs, collectives::GradientSum* sum);
+  void test_replicas(const Batch& batch, std::vector<StepOutput>& outputs);
+  std::unique_ptr<collectives::GradientSum> gradient_sum(const Batch& batch, std::size_t count) const;
+  static Tensors sum_replicas(std::vector<Tensors>& gradients);
+  StepOutput join(const Batch& batch, const std::vector<StepOutput>& outputs, Tensors& gradients,
+                  collectives::GradientSum* sum, const Updates& updates = {});
+  void join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum,
+                    const Updates& updates = {});
+  Results finish_step(const Batch& batch, const StepOutput& whole);
+  Results mean_of_replicas(const std::vector<Results>& parts, const Share& share);
+
+  TrainingSession& session_;
+};
+
+}  // namespace lockstep::keras

@@ -1,0 +1,76 @@
+// Steps through batches, epoch after epoch, as keras.src.trainers.epoch_iterator.EpochIterator of Keras 3.15 does:
+// which batches belong to an epoch, when a new pass over the data begins, and how steps are numbered. fit, its
+// validation, evaluate and predict use it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lockstep/base/json.h"
+#include "lockstep/keras/trainer/batches.h"
+
+namespace lockstep::keras {
+
+// An epoch consists of executions, groups of `steps_per_execution` batches:
+//
+//   batches.begin_epoch();
+//   while (std::optional<Batch> batch = batches.next_execution()) {
+//     do train(*batch); while ((batch = batches.next_in_execution()));
+//   }
+//
+// Without steps_per_epoch each epoch is one pass. With it an epoch continues the pass of the previous one; when all
+// batches of a pass of known length have been used, a new pass begins at once. When the data of unknown length runs
+// out, the epoch ends early and the next one begins a pass. The last execution of an epoch is not shortened to
+// steps_per_epoch: 3 steps with steps_per_execution = 2 use 4 batches, as in Keras.
+class EpochIterator {
+ public:
+  struct Options {
+    std::optional<std::int64_t> steps_per_epoch = {};
+    std::int64_t steps_per_execution = 1;
+  };
+  // `source` must outlive the iterator.
+  EpochIterator(BatchSource& source, Options options);
+
+  // Steps of an epoch, for progress bars: steps_per_epoch, or the length of a pass where it is known.
+  std::optional<std::int64_t> num_batches() const;
+
+  // Keras looks at a batch to build a model that was made under a strategy: of a new pass, or of the one that it would
+  // continue.
+  void peek() {
+    if (!open_ || !options_.steps_per_epoch) source_.skip_pass();
+  }
+  // The next epoch begins a pass.
+  void reset();
+
+  void begin_epoch();
+  // The first batch of the next execution; empty at the end of the epoch.
+  std::optional<Batch> next_execution();
+  // The next batch of this execution; empty at its end.
+  std::optional<Batch> next_in_execution();
+
+  // Numbers of the first and the last step of the execution, as callbacks get them. The last one counts full
+  // executions.
+  std::int64_t begin_step() const { return next_step_ - options_.steps_per_execution; }
+  std::int64_t end_step() const { return next_step_ - 1; }
+  // Batches of this epoch so far.
+  std::int64_t batches_done() const { return done_; }
+
+  // Where the iterator stands, with the state of the source. restore_state throws InvalidArgument when the state
+  // belongs to other data.
+  Json save_state() const;
+  void restore_state(const Json& state);
+
+ private:
+  void end_epoch();
+
+  BatchSource& source_;
+  Options options_;
+  std::optional<std::int64_t> pass_length_;  // in steps; known from the start or since a pass ended
+  bool open_ = false;                        // a pass has begun that a further epoch with steps_per_epoch continues
+  std::int64_t steps_seen_ = 0;              // of the pass
+  std::int64_t next_step_ = 0;               // of the epoch
+  std::int64_t in_execution_ = 0;            // batches of this execution so far
+  std::int64_t done_ = 0;
+};
+
+}  // namespace lockstep::keras

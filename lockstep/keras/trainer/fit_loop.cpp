@@ -1,0 +1,292 @@
+// The loops of fit, evaluate and predict.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/models/model.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/trainer/epoch_iterator_internal.h"
+#include "lockstep/keras/trainer/overrides_internal.h"
+#include "lockstep/keras/trainer/step_runner_internal.h"
+#include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/random/seeds.h"
+
+namespace lockstep::keras {
+namespace {
+
+void add_results(Logs& logs, Results results, const std::string& prefix) {
+  std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [name, value] : results) logs[prefix + name] = std::move(value);
+}
+
+Logs to_logs(const Results& results) {
+  Logs logs;
+  add_results(logs, results, "");
+  return logs;
+}
+
+// The callbacks of a loop in Keras's order: the user's, the history, the bar.
+std::vector<CallbackPtr> complete(const std::vector<CallbackArg>& given, int verbose, const CallbackPtr& history) {
+  std::vector<CallbackPtr> callbacks(given.begin(), given.end());
+  const auto has = [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    return std::any_of(callbacks.begin(), callbacks.end(),
+                       [](const CallbackPtr& c) { return dynamic_cast<T*>(c.get()); });
+  };
+  const bool bar = verbose != 0 && !has(static_cast<ProgbarLogger*>(nullptr));
+  if (history && !has(static_cast<History*>(nullptr))) callbacks.push_back(history);
+  if (bar) callbacks.push_back(std::make_shared<ProgbarLogger>());
+  return callbacks;
+}
+
+// One bar for a job: the chief's.
+int resolve_verbose(int verbose, const distribute::Strategy* strategy) {
+  if (strategy && !strategy->is_chief()) return 0;
+  return verbose < 0 ? 1 : verbose;
+}
+
+}  // namespace
+
+// A fit under way.
+struct Trainer::Loop {
+  EpochIterator& batches;
+  EpochIterator* validation;
+  const FitOptions& options;
+  CallbackList& callbacks;
+  int epoch = 0;         // under way, or next
+  bool within = false;   // whether the epoch is under way
+  Results results = {};  // of the last step
+};
+
+std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions options, BatchSource* validation_source) {
+  const int verbose = resolve_verbose(options.verbose, session_->strategy);
+  history_ = std::make_shared<History>();
+  EpochIterator batches = iterate(source, options.steps_per_epoch);
+  std::optional<EpochIterator> validation;
+  if (validation_source) validation.emplace(iterate(*validation_source, options.validation_steps));
+  if (session_->strategy) batches.peek();
+  CallbackList callbacks(complete(options.callbacks, verbose, history_), this,
+                         {verbose, options.epochs, batches.num_batches()});
+  Loop loop{batches, validation ? &*validation : nullptr, options, callbacks, options.initial_epoch};
+  stop_training = session_->preempted = false;
+  resumed_.reset();
+  callbacks.each(&Callback::on_train_begin, Logs{});
+  struct Running {
+    Trainer& trainer;
+    ~Running() {
+      trainer.loop_ = nullptr;
+      trainer.session_->preemption = {};
+    }
+  } running{*this};
+  loop_ = &loop;
+  session_->preemption = options.preemption;
+  if (resumed_) {
+    try {
+      restore(loop, *std::exchange(resumed_, std::nullopt));
+    } catch (const Json::exception& error) {
+      throw_data_loss(fmt::format("the saved state of training cannot be used: {}", error.what()));
+    }
+  }
+  Logs logs = to_logs(loop.results);
+  while (loop.epoch < options.epochs && (!stop_training || loop.within)) {
+    if (loop.within) {
+      callbacks.each(&Callback::on_epoch_resume, loop.epoch, loop.batches.batches_done());
+    } else {
+      session_->reset_metrics();
+      callbacks.each(&Callback::on_epoch_begin, loop.epoch, Logs{});
+      batches.begin_epoch();
+      loop.within = true;
+      loop.results = session_->metric_results();
+    }
+    logs = to_logs(run_epoch(loop));
+    if (session_->preempted) return history_;  // within the epoch: a resumed fit ends it
+    if (validation && (loop.epoch + 1) % std::max(1, options.validation_freq) == 0) {
+      add_results(logs, run_evaluate(*validation, callbacks), "val_");
+    }
+    callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
+    ++loop.epoch;
+    loop.within = false;
+    callbacks.each(&Callback::on_settled);
+  }
+  {
+    const auto scope = session_->enter_strategy();
+    session_->optimizer->finalize_variable_values(session_->model.trainable_weights());
+  }
+  callbacks.each(&Callback::on_train_end, logs);
+  return history_;
+}
+
+// One epoch of training, from the step at which the loop stands.
+Results Trainer::run_epoch(Loop& loop) {
+  while (!stop_training) {
+    std::optional<Batch> batch = loop.batches.next_execution();
+    if (!batch) break;
+    loop.callbacks.each(&Callback::on_train_batch_begin, loop.batches.begin_step(), Logs{});
+    do {
+      loop.results = train(*batch);
+      batch = loop.batches.next_in_execution();
+    } while (batch);
+    loop.callbacks.each(&Callback::on_train_batch_end, loop.batches.end_step(), to_logs(loop.results));
+    loop.callbacks.each(&Callback::on_settled);
+    if (session_->preempted) break;
+  }
+  return session_->loop_results(loop.results);
+}
+
+EpochIterator Trainer::iterate(BatchSource& source, std::optional<std::int64_t> steps) const {
+  return EpochIterator(source, {steps, session_->options.steps_per_execution});
+}
+
+Results Trainer::run_evaluate(BatchSource& source, const EvaluateOptions& options) {
+  EpochIterator batches = iterate(source, options.steps);
+  const int verbose = resolve_verbose(options.verbose, session_->strategy);
+  CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this, {verbose, 1, batches.num_batches()});
+  return run_evaluate(batches, callbacks);
+}
+
+// An evaluation begins a pass, also where a fit repeats it with validation_steps.
+Results Trainer::run_evaluate(EpochIterator& batches, CallbackList& callbacks) {
+  if (session_->strategy) batches.peek();
+  batches.reset();
+  stop_evaluating = false;
+  callbacks.each(&Callback::on_test_begin, Logs{});
+  session_->reset_metrics();
+  Results results;
+  batches.begin_epoch();
+  while (!stop_evaluating) {
+    std::optional<Batch> batch = batches.next_execution();
+    if (!batch) break;
+    callbacks.each(&Callback::on_test_batch_begin, batches.begin_step(), Logs{});
+    do {
+      results = test(*batch);
+      batch = batches.next_in_execution();
+    } while (batch);
+    callbacks.each(&Callback::on_test_batch_end, batches.end_step(), to_logs(results));
+  }
+  results = results.empty() ? session_->metric_results() : session_->loop_results(std::move(results));
+  callbacks.each(&Callback::on_test_end, to_logs(results));
+  return results;
+}
+
+Structure Trainer::run_predict(BatchSource& source, const PredictOptions& options) {
+  const int verbose = resolve_verbose(options.verbose, session_->strategy);
+  EpochIterator batches = iterate(source, options.steps);
+  CallbackList callbacks(complete(options.callbacks, verbose, nullptr), this, {verbose, 1, batches.num_batches()});
+  stop_predicting = false;
+  callbacks.each(&Callback::on_predict_begin, Logs{});
+  std::vector<Structure> parts;
+  batches.begin_epoch();
+  while (!stop_predicting) {
+    std::optional<Batch> batch = batches.next_execution();
+    if (!batch) break;
+    callbacks.each(&Callback::on_predict_batch_begin, batches.begin_step(), Logs{});
+    do {
+      parts.push_back(predict_batch(*batch));
+      batch = batches.next_in_execution();
+    } while (batch);
+    callbacks.each(&Callback::on_predict_batch_end, batches.end_step(), Logs{});
+  }
+  callbacks.each(&Callback::on_predict_end, Logs{});
+  if (parts.empty()) throw_invalid_argument("predict: the data has no batches");
+  std::vector<Tensors> leaves;
+  for (const Structure& part : parts) leaves.push_back(part.flatten());
+  Tensors joined;
+  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
+    Tensors rows;
+    for (const Tensors& part : leaves) rows.push_back(part[i]);
+    joined.push_back(rows.size() == 1 ? rows[0] : ops::concat(rows, 0));
+  }
+  return parts[0].pack(joined);
+}
+
+namespace {
+
+// The states of the generators of all layers, which weights files do not hold.
+std::vector<distribute::VariablePtr> seed_states(ModelImpl& model) {
+  std::vector<distribute::VariablePtr> states;
+  for (const auto& layer : model.flatten_layers()) {
+    for (const auto& generator : layer->seed_generators()) states.push_back(generator->state());
+  }
+  return states;
+}
+
+}  // namespace
+
+TrainingState Trainer::training_state() const {
+  if (!loop_) throw_failed_precondition("Trainer::training_state: no fit is running");
+  CallbackState callbacks = loop_->callbacks.save_state();
+  TrainingState state{{{"epoch", loop_->epoch},
+                       {"batch", loop_->within ? loop_->batches.batches_done() : 0},
+                       {"within", loop_->within},
+                       {"stop", stop_training},
+                       {"results", loop_->results},
+                       {"own_step", session_->last_step_was_own},
+                       {"metrics", loop_->within ? session_->compiled->save_state() : Json(nullptr)},
+                       {"own_metrics", loop_->within ? session_->save_own_metrics() : Json(nullptr)},
+                       {"batches", loop_->batches.save_state()},
+                       {"validation", loop_->validation ? loop_->validation->save_state() : Json(nullptr)},
+                       {"random", random::save_state()},
+                       {"seed_generators", Json::array()},
+                       {"callbacks", std::move(callbacks.values)}},
+                      std::move(callbacks.tensors)};
+  for (const auto& seed : seed_states(session_->model)) {
+    state.values["seed_generators"].push_back(seed->numpy().to_vector<std::int64_t>());
+  }
+  return state;
+}
+
+void Trainer::resume(TrainingState state) { resumed_ = std::move(state); }
+
+// Brings a loop that has just begun to where `state` was taken.
+void Trainer::restore(Loop& loop, TrainingState state) {
+  const Json& values = state.values;
+  const auto saved = [&](const char* name) { return values.contains(name) && !values[name].is_null(); };
+  loop.epoch = state.epoch();
+  if (saved("callbacks")) loop.callbacks.restore_state({values["callbacks"], state.tensors});
+  loop.within = values.value("within", false);
+  stop_training = values.value("stop", false);
+  if (!saved("random")) return;
+  if (saved("validation") && loop.validation) loop.validation->restore_state(values["validation"]);
+  loop.batches.restore_state(values.at("batches"));
+  if (loop.within) {
+    loop.results = values.at("results").get<Results>();
+    session_->compiled->restore_state(values.at("metrics"));
+    const auto scope = session_->enter_strategy();
+    if (const Json own = values.value("own_metrics", Json::array()); !own.empty()) session_->restore_own_metrics(own);
+    session_->last_step_was_own = values.value("own_step", false);
+  }
+  const auto seeds = seed_states(session_->model);
+  const auto states = values.at("seed_generators").get<std::vector<std::vector<std::int64_t>>>();
+  for (std::size_t i = 0; i < seeds.size() && seeds.size() == states.size(); ++i)
+    seeds[i]->assign(Tensor::from_vector(states[i]));
+  random::restore_state(values["random"]);
+}
+
+Results Trainer::train(const Batch& batch) {
+  const auto scope = session_->enter_strategy();
+  session_->build_for(batch);
+  Model* const object = object_overriding(session_->model, &Model::train_step);
+  if (!object) return steps_->train_step(batch);
+  return steps_->run_in_replicas(batch, [object](const Batch& part) { return object->train_step(part); });
+}
+
+Results Trainer::test(const Batch& batch) {
+  const auto scope = session_->enter_strategy();
+  session_->build_for(batch);
+  Model* const object = object_overriding(session_->model, &Model::test_step);
+  if (!object) return steps_->test_step(batch);
+  return steps_->run_in_replicas(batch, [object](const Batch& part) { return object->test_step(part); });
+}
+
+Structure Trainer::predict_batch(const Batch& batch) {
+  const auto scope = session_->enter_strategy();
+  session_->build_for(batch);
+  Model* const object = object_overriding(session_->model, &Model::predict_step);
+  if (!object) return steps_->predict_step(batch);
+  return steps_->predict_in_replicas(batch, [object](const Batch& part) { return object->predict_step(part); });
+}
+
+}  // namespace lockstep::keras

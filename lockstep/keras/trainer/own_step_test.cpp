@@ -1,0 +1,262 @@
+// Models whose class has steps and metrics of its own, functional and subclassed, in fit, evaluate and predict.
+// Expected numbers: Keras 3.15 with TensorFlow 2.21 on one replica and on two (MirroredStrategy), which agree:
+// Dense(1), kernel 0.5, bias 0, SGD(0.01), x = 1 … 6, y = 2, 3, 5, 4, 6, 8, batches of two in order, two epochs.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/thread_group_internal.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/multi_worker_mirrored_strategy.h"
+#include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/layers/layers.h"
+#include "lockstep/keras/losses/losses.h"
+#include "lockstep/keras/metrics/metrics.h"
+#include "lockstep/keras/models/model.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/random/random.h"
+#include "lockstep/random/seed_generator.h"
+
+namespace lockstep::keras {
+namespace {
+
+using ::testing::HasSubstr;
+
+Tensor column(const std::vector<float>& values) {
+  return Tensor::from_vector(values, Shape{static_cast<std::int64_t>(values.size()), 1});
+}
+Tensor own_x() { return column({1, 2, 3, 4, 5, 6}); }
+Tensor own_y() { return column({2, 3, 5, 4, 6, 8}); }
+
+LayerHandle dense() { return layers::Dense(1, {.kernel_initializer = initializers::Constant(0.5), .name = "dense"}); }
+
+// The second example of the guide "Customizing what happens in fit": a loop of its own, metrics of its own.
+class OwnLoop : public Model {
+ public:
+  using Model::Model;
+
+  Results train_step(const Batch& batch) override {
+    GradientTape tape;
+    const Tensor prediction = (*this)(batch.x, {.training = true}).leaf();
+    const Tensor loss = squared_errors(batch, prediction);
+    const std::vector<Tensor> gradients = tape.gradient(loss, trainable_weights());
+    optimizer()->apply(gradients, trainable_weights());
+    return update(loss, batch, prediction);
+  }
+  Results test_step(const Batch& batch) override {
+    const Tensor prediction = (*this)(batch.x, {.training = false}).leaf();
+    return update(squared_errors(batch, prediction), batch, prediction);
+  }
+  Structure predict_step(const Batch& batch) override { return (*this)(batch.x, {.training = false}).leaf() * 10.0; }
+  std::vector<metrics::MetricPtr> metrics() const override { return {loss_, mae_}; }
+
+ private:
+  static Tensor squared_errors(const Batch& batch, const Tensor& prediction) {
+    return ops::reduce_mean(ops::square(batch.y.leaf() - prediction), {{-1}});
+  }
+  Results update(const Tensor& loss, const Batch& batch, const Tensor& prediction) {
+    loss_->update_state(loss);
+    mae_->update_state(batch.y.leaf(), prediction);
+    return {{"loss", loss_->result().item<float>()}, {"mae", mae_->result().item<float>()}};
+  }
+  metrics::MetricPtr loss_ = metrics::Mean({.name = "loss"});
+  metrics::MetricPtr mae_ = metrics::MeanAbsoluteError({.name = "mae"});
+};
+
+class Subclassed : public OwnLoop {
+ public:
+  Subclassed() : OwnLoop("Subclassed"), dense_(track("dense", dense())) {}
+  Structure call(const Structure& x, const CallContext&) override { return dense_(x); }
+
+ private:
+  LayerHandle dense_;
+};
+
+// Its first example: compiled losses and metrics.
+class CompiledLoss : public Model {
+ public:
+  using Model::Model;
+
+  Results train_step(const Batch& batch) override {
+    GradientTape tape;
+    const Tensor prediction = (*this)(batch.x, {.training = true}).leaf();
+    const Tensor loss = compute_loss(batch.x, batch.y, prediction);
+    optimizer()->apply(tape.gradient(loss, trainable_weights()), trainable_weights());
+    Results results;
+    for (const auto& metric : metrics()) {
+      if (metric->name() == "loss") {
+        metric->update_state(loss);
+      } else {
+        metric->update_state(batch.y.leaf(), prediction);
+      }
+      results.emplace_back(metric->name(), metric->result().item<float>());
+    }
+    return results;
+  }
+};
+
+template <typename Class>
+std::unique_ptr<Model> functional() {
+  const Tensor input = layers::Input({1});
+  return std::make_unique<Class>(input, dense()(input));
+}
+
+// One replica, two, two workers of one and of two replicas (where the second worker of a batch of two has no rows).
+void under_each(const std::function<void(int replicas)>& fn) {
+  fn(1);
+  {
+    distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+    const auto scope = strategy.scope();
+    SCOPED_TRACE("two replicas");
+    fn(2);
+  }
+  for (const std::vector<std::string>& devices : {std::vector<std::string>{"/cpu:0"}, {"/cpu:0", "/cpu:1"}}) {
+    collectives::run_ranks(2, [&](collectives::Communicator& group) {
+      distribute::MultiWorkerMirroredStrategy strategy(
+          collectives::CommunicatorPtr(collectives::CommunicatorPtr(), &group), devices);
+      const auto scope = strategy.scope();
+      SCOPED_TRACE(::testing::Message() << "two workers of " << devices.size());
+      fn(2);
+    });
+  }
+}
+
+using Curve = std::vector<double>;
+
+void expect_near(const Curve& actual, const Curve& expected, const char* what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 2e-5) << what << " " << i;
+}
+
+Curve curve(const Tensor& values) {
+  const std::vector<float> numbers = values.to_vector<float>();
+  return {numbers.begin(), numbers.end()};
+}
+
+TEST(OwnStep, TrainsEvaluatesAndPredictsAsInKeras) {
+  for (const bool subclassed : {false, true}) {
+    under_each([subclassed](int) {
+      const std::unique_ptr<Model> model = subclassed ? std::make_unique<Subclassed>() : functional<OwnLoop>();
+      model->compile({.optimizer = optimizers::SGD(0.01)});
+      Curve losses, errors;
+      const auto record = LambdaCallback({.on_train_batch_end = [&](std::int64_t, const Logs& logs) {
+        losses.push_back(logs.find("loss")->second);
+        errors.push_back(logs.find("mae")->second);
+      }});
+      const auto history = model->fit(
+          own_x(), own_y(), {.batch_size = 2, .epochs = 2, .verbose = 0, .callbacks = {record}, .shuffle = false});
+      expect_near(losses, {3.125, 4.520025, 4.196943, 0.1052925, 0.8249552, 0.601587}, "loss of batches");
+      expect_near(errors, {1.75, 2.0225, 1.949867, 0.281426, 0.7248917, 0.6075904}, "error of batches");
+      expect_near(history["loss"], {4.196943, 0.601587}, "loss");
+      expect_near(history["mae"], {1.949867, 0.6075904}, "error");
+      expect_near(curve(model->get_weights()[0]), {1.233891}, "kernel");
+      expect_near(curve(model->get_weights()[1]), {0.2232744}, "bias");
+      for (int again = 0; again < 2; ++again) {
+        const Results results = model->evaluate(own_x(), own_y(), {.batch_size = 2, .verbose = 0});
+        expect_near({results[0].second, results[1].second}, {0.5304013, 0.6419631}, "evaluate");
+      }
+      expect_near(curve(model->predict(own_x(), {.batch_size = 2, .verbose = 0}).leaf()),
+                  {14.57165, 26.91056, 39.24947, 51.58837, 63.92727, 76.26618}, "predict");
+    });
+  }
+}
+
+// In two replicas compute_loss gives each its share, so that the sum is the batch's loss: so does Keras.
+TEST(OwnStep, CompiledLossesAndMetricsAreShared) {
+  under_each([](int replicas) {
+    const auto model = functional<CompiledLoss>();
+    model->compile({.optimizer = optimizers::SGD(0.01), .loss = "mse", .metrics = {"mae"}});
+    const auto history = model->fit(own_x(), own_y(), {.batch_size = 2, .epochs = 2, .verbose = 0, .shuffle = false});
+    expect_near(history["loss"], {6.368662 / replicas, 0.9231626 / replicas}, "loss");
+    expect_near(history["mae"], {2.40205, 0.8538941}, "error");
+    expect_near(curve(model->get_weights()[0]), {1.19242}, "kernel");
+    expect_near(curve(model->get_weights()[1]), {0.1860904}, "bias");
+  });
+}
+
+TEST(OwnStep, AnOverrideMayCallTheStepOfModel) {
+  struct Doubling : Model {
+    using Model::Model;
+    Results train_step(const Batch& batch) override {
+      Results results = Model::train_step(batch);
+      results.emplace_back("twice", 2 * results[0].second);
+      return results;
+    }
+  };
+  const Tensor input = layers::Input({1});
+  const Doubling model(input, dense()(input));
+  model.compile({.optimizer = optimizers::SGD(0.01), .loss = "mse"});
+  const Results results = model.train_on_batch(own_x(), own_y());
+  EXPECT_EQ(results.at(1).second, 2 * results.at(0).second);
+  distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+  const auto scope = strategy.scope();
+  const Doubling mirrored(input, dense()(input));
+  mirrored.compile({.optimizer = optimizers::SGD(0.01), .loss = "mse"});
+  try {
+    mirrored.train_on_batch(own_x(), own_y());
+    ADD_FAILURE() << "expected an error";
+  } catch (const errors::UnimplementedError& error) {
+    EXPECT_THAT(error.message(), HasSubstr("compute_loss"));
+  }
+}
+
+// Keras 3.15: the generator has been drawn from twice after two batches, with and without a strategy.
+TEST(SubclassedModel, BuildingItDrawsNoRandomNumbers) {
+  struct Noisy : Model {
+    Noisy() : Model("Noisy"), layer(track("dense", dense())) {}
+    Structure call(const Structure& x, const CallContext&) override {
+      return layer(x).leaf() + random::normal({1, 1}, 0.0, 1.0, DType::kFloat32, generator);
+    }
+    LayerHandle layer;
+    random::SeedGeneratorPtr generator = std::make_shared<random::SeedGenerator>(7);
+  } model;
+  model.compile({.optimizer = optimizers::SGD(0.01), .loss = "mse"});
+  model.fit(column({1, 1, 1, 1}), column({1, 1, 1, 1}), {.batch_size = 2, .verbose = 0});
+  EXPECT_EQ(model.generator->state()->numpy().to_vector<std::int64_t>(), (std::vector<std::int64_t>{7, 2}));
+}
+
+// A class that scales what its layer gives; copies share the layer.
+struct Scaled : Model {
+  explicit Scaled(double factor) : Model("Scaled"), layer(track("dense", dense())), factor(factor) {}
+  Structure call(const Structure& x, const CallContext&) override { return layer(x).leaf() * factor; }
+  LayerHandle layer;
+  double factor;
+};
+
+TEST(ModelCopies, ComputeWithTheirOwnMembers) {
+  const Tensor one = column({1});
+  auto first = std::make_unique<Scaled>(1.0);
+  Scaled second = *first;
+  second.factor = 2.0;
+  const auto of = [&](const Model& model) { return model(one).leaf().item<float>(); };
+  EXPECT_FLOAT_EQ(of(*first), 0.5F);
+  EXPECT_FLOAT_EQ(of(second), 1.0F);
+  EXPECT_FLOAT_EQ(of(*first), 0.5F);
+  const Model plain = second;  // has no call() of its own: the copy that was used last computes
+  EXPECT_FLOAT_EQ(of(plain), 0.5F);
+  first.reset();
+  EXPECT_FLOAT_EQ(of(plain), 1.0F);
+}
+
+TEST(ModelCopies, APlainCopyAloneIsRefused) {
+  const auto make = []() -> Model {
+    const Scaled local(1.0);
+    return local;
+  };
+  const Model sliced = make();
+  try {
+    sliced(column({1}));
+    ADD_FAILURE() << "expected an error";
+  } catch (const errors::FailedPreconditionError& error) {
+    EXPECT_THAT(error.message(), HasSubstr("Scaled object"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::keras

@@ -1,0 +1,165 @@
+#include "lockstep/keras/trainer/training_session_internal.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/metrics/metrics.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/trainer/metric_state_internal.h"
+#include "lockstep/keras/trainer/overrides_internal.h"
+#include "lockstep/random/seed_generator.h"
+
+namespace lockstep::keras {
+namespace {
+
+std::vector<std::string> names_of(const Results& results) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : results) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+void TrainingSession::compile(CompileOptions given) {
+  if (compiled && given.metrics.empty() && given.weighted_metrics.empty()) {
+    given.metrics = options.metrics;
+    given.weighted_metrics = options.weighted_metrics;
+  }
+  if (distribute::Strategy* const current = distribute::Strategy::current()) {
+    strategy = current;
+  } else if (!strategy) {
+    strategy = model.strategy();
+  }
+  variables_checked = false;
+  if (model.built()) require_variables_of_strategy();
+  optimizers::OptimizerPtr used = optimizers::get(given.optimizer);
+  if (!used) throw_invalid_argument("compile: an optimizer is needed");
+  given.optimizer = used;
+  if (given.auto_scale_loss && model.dtype_policy().name() == "mixed_float16" &&
+      used->class_name() != "LossScaleOptimizer") {
+    used = optimizers::LossScaleOptimizer(used);
+  }
+  optimizer = std::move(used);
+  options = std::move(given);
+  compiled = std::make_shared<Compiled>(options);
+}
+
+std::vector<std::string> TrainingSession::output_names() const {
+  std::vector<std::string> names;
+  if (model.is_subclassed()) return names;
+  const Structure& outputs = model.outputs();
+  if (outputs.is_dict()) {
+    for (const auto& [name, value] : outputs.entries()) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  outputs.visit([&](const Tensor& output) {
+    const KerasTensor* symbol = as_keras_tensor(output);
+    names.push_back(symbol ? symbol->operation()->name() : "output");
+  });
+  return names;
+}
+
+// A model without known inputs makes its variables at its first call, under the strategy it trains with. Keras makes
+// that call symbolically, so it draws no random numbers.
+void TrainingSession::build_for(const Batch& batch) {
+  if (model.built()) return require_variables_of_strategy();
+  const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
+  const random::PausedGenerators no_draws;
+  model(one.x, {.training = false});
+}
+
+void TrainingSession::require_variables_of_strategy() {
+  if (!strategy || variables_checked) return;
+  for (const auto& weight : model.weights()) weight->require_made_under(*strategy);
+  variables_checked = true;
+}
+
+collectives::Communicator* TrainingSession::communicator() const {
+  return strategy ? strategy->communicator() : nullptr;
+}
+
+std::unique_ptr<distribute::Strategy::Scope> TrainingSession::enter_strategy() const {
+  return strategy ? std::make_unique<distribute::Strategy::Scope>(strategy) : nullptr;
+}
+
+void TrainingSession::require_compiled(const char* what) const {
+  if (!compiled) throw_failed_precondition(fmt::format("cannot {}: call compile() before using the model", what));
+}
+
+Results TrainingSession::metric_results() const {
+  if (!compiled) return {};
+  const auto scope = enter_strategy();
+  Results results;
+  run_alone([&] { results = compiled->results(); });
+  return results;
+}
+
+void TrainingSession::run_alone(const std::function<void()>& fn) const {
+  if (strategy && strategy->num_replicas_in_sync() > 1) {
+    strategy->run_alone(fn);
+  } else {
+    fn();
+  }
+}
+
+void TrainingSession::make_loss_tracker() {
+  if (!loss_tracker) loss_tracker = metrics::Mean({.name = "loss"});
+}
+
+std::vector<metrics::MetricPtr> TrainingSession::metrics() const {
+  Model* const object = object_overriding(model, &Model::metrics);
+  return object ? object->metrics() : default_metrics();
+}
+
+std::vector<metrics::MetricPtr> TrainingSession::default_metrics() const {
+  std::vector<metrics::MetricPtr> all;
+  if (loss_tracker) all.push_back(loss_tracker);
+  if (compiled) {
+    for (auto& metric : compiled->metrics()) all.push_back(std::move(metric));
+  }
+  return all;
+}
+
+void TrainingSession::reset_metrics() {
+  if (!compiled) return;
+  const auto scope = enter_strategy();
+  compiled->reset();
+  for (const auto& metric : metrics()) metric->reset_state();
+  last_step_was_own = false;
+}
+
+// Keras's _get_metrics_result_or_logs: where a step of the model's class returned results by the names of its metrics,
+// those of all replicas.
+Results TrainingSession::loop_results(Results last) const {
+  if (!last_step_was_own) return last;
+  const auto scope = enter_strategy();
+  Results results;
+  for (const auto& metric : metrics()) results.emplace_back(metric->name(), metric_log_value(*metric));
+  const auto returned = names_of(last), named = names_of(results);
+  const bool same = std::set(returned.begin(), returned.end()) == std::set(named.begin(), named.end());
+  return same ? results : last;
+}
+
+Json TrainingSession::save_own_metrics() const {
+  Json state = Json::array();
+  if (loss_tracker || object_overriding(model, &Model::metrics)) {
+    for (const auto& metric : metrics()) state.push_back(save_metric_state(*metric));
+  }
+  return state;
+}
+
+void TrainingSession::restore_own_metrics(const Json& state) {
+  make_loss_tracker();
+  const auto all = metrics();
+  // Those of compile are missing at the end before the first batch.
+  for (std::size_t i = 0; i < all.size() && i < state.size(); ++i) restore_metric_state(*all[i], state[i]);
+  for (std::size_t i = state.size(); i < all.size(); ++i) clear_metric_state(*all[i]);
+}
+
+}  // namespace lockstep::keras

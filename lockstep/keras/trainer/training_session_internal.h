@@ -1,0 +1,59 @@
+// The training state of a model: what compile() was given, the optimizer, losses and metrics, and the strategy.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/communicator.h"
+#include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/trainer/batches.h"
+#include "lockstep/keras/trainer/compile.h"
+#include "lockstep/keras/trainer/compiled.h"
+#include "lockstep/keras/trainer/preemption.h"
+
+namespace lockstep::keras {
+
+// Shared by the loops of fit, evaluate and predict (Trainer) and by what they run for a batch (StepRunner).
+struct TrainingSession {
+  explicit TrainingSession(ModelImpl& trained) : model(trained) {}
+
+  void compile(CompileOptions given);
+  // Throws FailedPrecondition before compile().
+  void require_compiled(const char* what) const;
+  // Makes the variables of a model that has none yet.
+  void build_for(const Batch& batch);
+  // Each replica must have a copy of each variable.
+  void require_variables_of_strategy();
+  std::vector<std::string> output_names() const;
+
+  // Steps run across the replicas of the strategy, whether or not the caller is in its scope.
+  std::unique_ptr<distribute::Strategy::Scope> enter_strategy() const;
+  collectives::Communicator* communicator() const;  // of the workers; null for one
+  void run_alone(const std::function<void()>& fn) const;
+
+  std::vector<metrics::MetricPtr> metrics() const;  // see Trainer
+  std::vector<metrics::MetricPtr> default_metrics() const;
+  void make_loss_tracker();
+  void reset_metrics();
+  Results metric_results() const;
+  // The results of an epoch or an evaluation whose last step returned `last`.
+  Results loop_results(Results last) const;
+  Json save_own_metrics() const;
+  void restore_own_metrics(const Json& state);
+
+  ModelImpl& model;
+  CompileOptions options;
+  std::shared_ptr<Compiled> compiled;
+  optimizers::OptimizerPtr optimizer;
+  metrics::MetricPtr loss_tracker;           // for steps of the model's class; the built-in ones count in double
+  bool last_step_was_own = false;            // since reset_metrics()
+  distribute::Strategy* strategy = nullptr;  // null: none
+  bool variables_checked = false;
+  PreemptionToken preemption;  // of the fit that is running; never requested outside
+  bool preempted = false;      // as the workers agreed in the last step
+};
+
+}  // namespace lockstep::keras
