@@ -73,6 +73,7 @@ class MemoryFiles final : public io::FileSystem {
   bool link(const std::string& path, const std::string&) override { refuse(path); }
   void remove_file(const std::string& path) override { refuse(path); }
   void remove_directory(const std::string& path) override { refuse(path); }
+  void copy_permissions(const std::string& path, const io::FileStat&) override { refuse(path); }
   void make_directory(const std::string& path) override { refuse(path); }
   void sync_path(const std::string& path) override { refuse(path); }
 

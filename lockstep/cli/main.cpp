@@ -20,6 +20,7 @@
 #include "lockstep/cli/engine_loader_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
+#include "lockstep/io/file_system.h"
 
 namespace lockstep::cli {
 namespace {
@@ -127,8 +128,10 @@ int guarded_run(int argc, char** argv) {
   // A file that may grow no further, or a reader that went away, is an error like others.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  lockstep::io::handle_truncated_mappings();
   try {
     const int code = lockstep::cli::run({argv + 1, argv + argc});
+    lockstep::io::check_mappings();
     if (std::fflush(stdout) != 0) {
       fmt::print(stderr, "lockstep: standard output cannot be written\n");
       return lockstep::cli::kFailure;

@@ -10,8 +10,9 @@ namespace lockstep::io {
 
 AtomicDirectory::AtomicDirectory(std::string path, std::vector<std::string> owned, FileSystem& files)
     : path_(std::move(path)), owned_(std::move(owned)), files_(files) {
-  if (const auto old = files_.stat(path_)) {
-    if (old->kind != FileStat::Kind::kDirectory) {
+  const auto replaced = files_.stat(path_);
+  if (replaced) {
+    if (replaced->kind != FileStat::Kind::kDirectory) {
       throw_already_exists(fmt::format("{}: a file is there, expected a folder or nothing", path_));
     }
     if (files_.is_link(path_)) path_ = files_.resolve(path_);
@@ -20,6 +21,13 @@ AtomicDirectory::AtomicDirectory(std::string path, std::vector<std::string> owne
   remove_abandoned();
   staging_ = temporary_sibling(path_);
   files_.make_directory(staging_);
+  if (!replaced) return;
+  try {
+    files_.copy_permissions(staging_, *replaced);
+  } catch (...) {
+    abandon();
+    throw;
+  }
 }
 
 AtomicDirectory::~AtomicDirectory() {

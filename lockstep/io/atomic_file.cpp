@@ -36,14 +36,16 @@ class AtomicFile::Stream {
   Stream(std::string path, FileSystem& files, std::uint64_t expected_size) : path_(std::move(path)), files_(files) {
     if (files_.is_link(path_) && files_.stat(path_)) path_ = files_.resolve(path_);
     std::uint32_t mode = kNewFileMode;
-    if (const auto old = files_.stat(path_)) {
-      if (old->kind == FileStat::Kind::kDirectory) {
+    const auto replaced = files_.stat(path_);
+    if (replaced) {
+      if (replaced->kind == FileStat::Kind::kDirectory) {
         throw_already_exists(fmt::format("{}: a folder is there, expected a file or nothing", path_));
       }
-      mode = old->mode & 0777;
+      mode = replaced->mode & 0777;
     }
     remove_abandoned();
     create(mode | 0600);
+    if (replaced) copy_permissions(*replaced);
     if (expected_size > kChunk) reserve(expected_size);
   }
 
@@ -89,6 +91,7 @@ class AtomicFile::Stream {
 
   void sync_data() {
     require_open();
+    check_mappings();  // nothing that was computed from a truncated file is published
     flush();
     file_->sync();
     file_->close();
@@ -139,9 +142,18 @@ class AtomicFile::Stream {
     }
   }
 
+  void copy_permissions(const FileStat& replaced) {
+    or_abandon([&] { files_.copy_permissions(temporary_, replaced); });
+  }
+
   void reserve(std::uint64_t size) {
+    or_abandon([&] { file_->reserve(size); });
+  }
+
+  template <typename Step>
+  void or_abandon(Step step) {
     try {
-      file_->reserve(size);
+      step();
     } catch (...) {
       abandon();
       throw;

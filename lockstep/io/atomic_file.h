@@ -16,7 +16,8 @@ namespace lockstep::io {
 // A file written to a temporary sibling (see temporary_sibling) and renamed into place by commit(). Siblings that
 // processes left when they were killed are removed by the next one who writes the same file. Until commit() returns,
 // `path` holds what it held before; an uncommitted object leaves no trace. A link at `path` stays a link: the file it
-// points to is replaced. An existing file's mode is kept. One thread at a time may use it.
+// points to is replaced. The mode of an existing file is kept, and its owner and group where the process may set them.
+// One thread at a time may use it.
 class AtomicFile {
  public:
   // `expected_size`, when known, reserves the room, so that a full disk is noticed at once.
@@ -49,7 +50,9 @@ class AtomicFile {
 void write_atomically(const std::string& path, std::string_view text, FileSystem& files = posix_file_system());
 
 // A folder built as a temporary sibling and swapped into place by commit(). Until then the old folder
-// stays whole. Below staging_path() files are written plainly: commit() syncs them all.
+// stays whole. Files below staging_path() are written through AtomicFile or WritableFile and synced before they are
+// closed: an error of writing back can be lost when a file is opened again to be synced. commit() syncs them once more,
+// and the folders. The mode, owner and group of an existing folder are kept, as those of a file are.
 class AtomicDirectory {
  public:
   // `owned` are the names directly in the folder that belong to the artifact: an old one of these

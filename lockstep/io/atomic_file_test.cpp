@@ -1,6 +1,7 @@
 #include "lockstep/io/atomic_file.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,6 +138,36 @@ TEST_F(AtomicFileTest, EveryCallMayFail) {
       if (!failed) break;
     }
   }
+}
+
+// Also where the umask would take bits away, as for a folder that several users share.
+TEST_F(AtomicFileTest, ModeAndGroupOfAReplacedFileAreKept) {
+  const mode_t old_mask = umask(022);
+  for (const mode_t mode : {0664u, 0600u, 0444u, 0640u}) {
+    write_atomically(at("f"), "old");
+    ASSERT_EQ(chmod(at("f").c_str(), mode), 0);
+    const auto before = files_.stat(at("f"));
+    write_atomically(at("f"), "new");
+    const auto after = files_.stat(at("f"));
+    EXPECT_EQ(read_text(files_, at("f")), "new");
+    EXPECT_EQ(after->mode, mode);
+    EXPECT_EQ(after->owner, before->owner);
+    EXPECT_EQ(after->group, before->group);
+  }
+  write_atomically(at("fresh"), "new");
+  EXPECT_EQ(files_.stat(at("fresh"))->mode, 0644u);
+  umask(old_mask);
+}
+
+TEST_F(AtomicDirectoryTest, ModeOfAReplacedFolderIsKept) {
+  const mode_t old_mask = umask(077);
+  files_.make_directory(at("d"));
+  ASSERT_EQ(chmod(at("d").c_str(), 02775), 0);
+  const auto before = files_.stat(at("d"));
+  AtomicDirectory folder(at("d"), {}, files_);
+  folder.commit();
+  EXPECT_EQ(files_.stat(at("d"))->mode, before->mode);
+  umask(old_mask);
 }
 
 TEST_F(AtomicFileTest, SyncsBeforeRenameAndFolderAfter) {

@@ -93,6 +93,11 @@ void FaultyFileSystem::make_directory(const std::string& path) {
   base_.make_directory(path);
 }
 
+void FaultyFileSystem::copy_permissions(const std::string& path, const FileStat& replaced) {
+  step("chmod " + path);
+  base_.copy_permissions(path, replaced);
+}
+
 void FaultyFileSystem::sync_path(const std::string& path) {
   step("sync " + path);
   base_.sync_path(path);

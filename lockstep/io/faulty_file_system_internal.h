@@ -14,7 +14,7 @@
 namespace lockstep::io {
 
 // Passes every call on to `base`, and counts those that change something: create, write_at, reserve,
-// sync, close, rename, exchange, link, remove_*, make_directory, sync_path.
+// sync, close, rename, exchange, link, remove_*, make_directory, copy_permissions, sync_path.
 class FaultyFileSystem final : public FileSystem {
  public:
   enum class Fault {
@@ -46,6 +46,7 @@ class FaultyFileSystem final : public FileSystem {
   void remove_file(const std::string& path) override;
   void remove_directory(const std::string& path) override;
   void make_directory(const std::string& path) override;
+  void copy_permissions(const std::string& path, const FileStat& replaced) override;
   void sync_path(const std::string& path) override;
   bool is_link(const std::string& path) override { return base_.is_link(path); }
   std::string resolve(const std::string& path) override { return base_.resolve(path); }

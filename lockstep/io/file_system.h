@@ -18,6 +18,8 @@ struct FileStat {
   Kind kind = Kind::kFile;
   std::uint64_t size = 0;  // bytes, for files
   std::uint32_t mode = 0;  // permission bits
+  std::uint32_t owner = 0;
+  std::uint32_t group = 0;
 };
 
 // A file that was created by FileSystem::create. Closing does not sync.
@@ -33,7 +35,8 @@ class WritableFile {
 };
 
 // The bytes of a file, mapped or read. Valid as long as the object lives, also after the file was
-// replaced or removed.
+// replaced or removed. Reading past the end of a mapped file that another process truncates in place is SIGBUS, unless
+// handle_truncated_mappings() was called.
 class FileBytes {
  public:
   virtual ~FileBytes() = default;
@@ -46,6 +49,14 @@ class FileBytes {
 // Lets the memory behind a piece of a mapped file go; the file's bytes come back when they are touched again.
 // For bytes that were copied or checksummed and are not needed soon. Bytes of anything else are left alone.
 void release(std::span<const std::byte> bytes) noexcept;
+
+// From now on bytes past the end of a mapped file that was truncated read as zero, and check_mappings() reports them.
+// For programs, not for libraries: it installs a handler of SIGBUS, which passes on all other faults to the one before
+// it.
+void handle_truncated_mappings();
+// Throws DataLoss, naming the file, when such bytes were read since the last call or of a file that is still mapped. To
+// be called before what was read, or computed from it, is used; AtomicFile calls it before it publishes a file.
+void check_mappings();
 
 // All calls throw lockstep::Error with the path in it: NotFound, AlreadyExists, PermissionDenied,
 // ResourceExhausted (disk, quota, handles, memory), InvalidArgument (not a folder, name too long), DataLoss (device).
@@ -68,6 +79,8 @@ class FileSystem {
   virtual void remove_file(const std::string& path) = 0;
   virtual void remove_directory(const std::string& path) = 0;  // an empty one
   virtual void make_directory(const std::string& path) = 0;    // its parent exists
+  // Gives `path` the mode, and where that is permitted the owner and group, of what it is going to replace.
+  virtual void copy_permissions(const std::string& path, const FileStat& replaced) = 0;
   // Makes a file's bytes, or the entries of a folder, durable.
   virtual void sync_path(const std::string& path) = 0;
   // True when `path` itself is a link (which stat follows).

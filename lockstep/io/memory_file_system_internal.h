@@ -29,6 +29,7 @@ class MemoryFileSystem final : public FileSystem {
   void remove_file(const std::string& path) override;
   void remove_directory(const std::string& path) override;
   void make_directory(const std::string& path) override;
+  void copy_permissions(const std::string&, const FileStat&) override {}
   void sync_path(const std::string&) override {}
   bool is_link(const std::string&) override { return false; }
   std::string resolve(const std::string& path) override { return path; }

@@ -1,7 +1,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,14 +13,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/io/mapped_file_internal.h"
 #include "lockstep/io/scoped_file_system_internal.h"
 
 namespace lockstep::io {
@@ -134,35 +132,6 @@ class PosixWritableFile final : public WritableFile {
   Descriptor fd_;
 };
 
-// The mappings that are alive, so that release() can tell them from other memory.
-struct Mappings {
-  std::mutex mutex;
-  std::map<const std::byte*, std::size_t> sizes;
-
-  static Mappings& instance() {
-    static Mappings* mappings = new Mappings();
-    return *mappings;
-  }
-};
-
-class MappedBytes final : public FileBytes {
- public:
-  MappedBytes(void* address, std::size_t size) {
-    bytes_ = {static_cast<const std::byte*>(address), size};
-    if (bytes_.empty()) return;
-    Mappings& all = Mappings::instance();
-    const std::lock_guard lock(all.mutex);
-    all.sizes.emplace(bytes_.data(), bytes_.size());
-  }
-  ~MappedBytes() override {
-    if (bytes_.empty()) return;
-    Mappings& all = Mappings::instance();
-    const std::lock_guard lock(all.mutex);
-    all.sizes.erase(bytes_.data());
-    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  }
-};
-
 class PosixFileSystem final : public FileSystem {
  public:
   std::unique_ptr<WritableFile> create(const std::string& path, std::uint32_t mode) override {
@@ -179,12 +148,10 @@ class PosixFileSystem final : public FileSystem {
     if (::fstat(fd.get(), &info) != 0) throw_errno(errno, "examine", path);
     if (S_ISDIR(info.st_mode)) throw_errno(EISDIR, "read", path);
     if (!S_ISREG(info.st_mode)) throw_invalid_argument(fmt::format("{}: not a regular file", path));
-    if (info.st_size == 0) return std::make_shared<MappedBytes>(nullptr, 0);
-    const auto size = static_cast<std::size_t>(info.st_size);
-    void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-    if (address == MAP_FAILED) throw_errno(errno, "map", path);
-    ::madvise(address, size, MADV_WILLNEED);
-    return std::make_shared<MappedBytes>(address, size);
+    if (info.st_size == 0) return map_descriptor(-1, 0, path);
+    auto bytes = map_descriptor(fd.get(), static_cast<std::size_t>(info.st_size), path);
+    if (bytes == nullptr) throw_errno(errno, "map", path);
+    return bytes;
   }
 
   std::optional<FileStat> stat(const std::string& path) override {
@@ -199,6 +166,8 @@ class PosixFileSystem final : public FileSystem {
                                           : FileStat::Kind::kOther;
     result.size = static_cast<std::uint64_t>(info.st_size);
     result.mode = info.st_mode & 07777;
+    result.owner = info.st_uid;
+    result.group = info.st_gid;
     return result;
   }
 
@@ -244,6 +213,23 @@ class PosixFileSystem final : public FileSystem {
     if (::mkdir(c_path(path), 0777) != 0) throw_errno(errno, "create folder", path);
   }
 
+  void copy_permissions(const std::string& path, const FileStat& replaced) override {
+    const auto now = stat(path);
+    if (!now) throw_errno(ENOENT, "examine", path);
+    // Only a privileged process may give a file to another user, and a user only to a group of theirs.
+    const auto unless_same = [](std::uint32_t is, std::uint32_t wanted) {
+      return is == wanted ? static_cast<std::uint32_t>(-1) : wanted;
+    };
+    if ((now->owner != replaced.owner || now->group != replaced.group) &&
+        ::chown(c_path(path), unless_same(now->owner, replaced.owner), unless_same(now->group, replaced.group)) != 0 &&
+        now->group != replaced.group) {
+      (void)!::chown(c_path(path), static_cast<uid_t>(-1), replaced.group);
+    }
+    const std::uint32_t mode = replaced.mode & 03777;
+    if (stat(path)->mode == mode || ::chmod(c_path(path), mode) == 0) return;
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) throw_errno(errno, "set the mode of", path);
+  }
+
   void sync_path(const std::string& path) override {
     Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
     if (!fd) throw_errno(errno, "open", path);
@@ -264,24 +250,6 @@ class PosixFileSystem final : public FileSystem {
     return resolved.get();
   }
 };
-
-}  // namespace
-
-void release(std::span<const std::byte> bytes) noexcept {
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + page - 1) / page * page;
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page * page;
-  if (begin >= end) return;
-  Mappings& all = Mappings::instance();
-  const std::lock_guard lock(all.mutex);
-  auto found = all.sizes.upper_bound(bytes.data());
-  if (found == all.sizes.begin()) return;
-  --found;
-  if (bytes.data() + bytes.size() > found->first + found->second) return;
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
-
-namespace {
 
 std::atomic<FileSystem*> in_its_place{nullptr};
 
