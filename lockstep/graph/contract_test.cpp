@@ -94,5 +94,13 @@ TEST(GraphContract, ResultsOfFunctionsAreCounted) {
   expect_error(g, {"two:1"}, "gave 1 outputs, expected 2");
 }
 
+TEST(GraphContract, VariablesKeepTheirDtype) {
+  Builder g;
+  g.constant("n", Tensor::scalar(std::int32_t{1}));
+  g("v", "VariableV2", {}, {{"dtype", DType::kFloat32}, {"shape", Shape{}}});
+  g("set", "Assign", {"v", "n"}, {{"T", DType::kInt32}});
+  expect_error(g, {"set"}, "variable 'v' is float32; a value of int32 cannot be assigned to it");
+}
+
 }  // namespace
 }  // namespace lockstep::graph

@@ -1,4 +1,5 @@
 // The operations that the executor does itself: calls, control flow, variables by name, side effects.
+#include <mutex>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -20,18 +21,35 @@ class GraphVariable : public VariableResource {
 
   std::string resource_name() const override { return name_; }
   DType dtype() const override { return dtype_; }
-  Shape shape() const override { return value_.defined() ? value_.shape() : shape_; }
-  bool is_initialized() const override { return value_.defined(); }
-  Tensor read() override {
-    if (!value_.defined()) throw_failed_precondition(fmt::format("variable '{}' is used before it has a value", name_));
-    return value_;
+  Shape shape() const override {
+    const Tensor now = value();
+    return now.defined() ? now.shape() : shape_;
   }
-  void assign(const Tensor& value) override { value_ = value; }
+  bool is_initialized() const override { return value().defined(); }
+  Tensor read() override {
+    Tensor now = value();
+    if (!now.defined()) throw_failed_precondition(fmt::format("variable '{}' is used before it has a value", name_));
+    return now;
+  }
+  void assign(const Tensor& value) override {
+    if (value.dtype() != dtype_) {
+      throw_invalid_argument(fmt::format("variable '{}' is {}; a value of {} cannot be assigned to it", name_,
+                                         dtype_name(dtype_), dtype_name(value.dtype())));
+    }
+    const std::lock_guard lock(mutex_);
+    value_ = value;
+  }
 
  private:
-  std::string name_;
-  DType dtype_;
-  Shape shape_;
+  Tensor value() const {
+    const std::lock_guard lock(mutex_);
+    return value_;
+  }
+
+  const std::string name_;
+  const DType dtype_;
+  const Shape shape_;
+  mutable std::mutex mutex_;
   Tensor value_;
 };
 
