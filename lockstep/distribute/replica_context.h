@@ -65,6 +65,7 @@ class ReplicaContext {
   int num_replicas_in_sync() const { return run_.num_replicas; }
   // Which of this worker's replicas it is: what PerReplica values and copies of variables go by.
   int local_replica() const { return local_replica_; }
+  int num_local_replicas() const { return run_.group ? run_.group->size() : 1; }  // those of this worker's that run
   bool idle() const { return run_.idle; }
   bool alone() const { return run_.alone; }
 

@@ -70,6 +70,10 @@ struct Strategy::Pool {
   bool stopping = false;
 };
 
+void throw_no_such_replica(int replica, int size) {
+  throw_out_of_range(fmt::format("PerReplica: replica {} of {} does not exist on this worker", replica, size));
+}
+
 std::vector<RowRange> split_rows(std::int64_t rows, int parts) {
   std::vector<RowRange> ranges;
   std::int64_t begin = 0;
@@ -87,6 +91,13 @@ Strategy::~Strategy() = default;
 std::unique_ptr<collectives::GradientSum> Strategy::gradient_sum(std::size_t, bool) { return nullptr; }
 
 Strategy* Strategy::current() { return t_strategy; }
+
+Strategy& get_strategy() {
+  static Strategy default_strategy;
+  return t_strategy ? *t_strategy : default_strategy;
+}
+
+bool has_strategy() { return t_strategy != nullptr; }
 
 Strategy::Scope::Scope(Strategy* strategy) : previous_(t_strategy) {
   if (t_strategy && t_strategy != strategy) {
@@ -224,6 +235,28 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::opti
   if (op == ReduceOp::kSum) return total;
   if (is_integer(total.dtype())) total = ops::call1("Cast", {total}, {{"DstT", DType::kFloat64}});
   return ops::call1("RealDiv", {total, Tensor::scalar(static_cast<double>(count), total.dtype())});
+}
+
+Tensors Strategy::reduce(ReduceOp op, const PerReplica<Tensors>& values, std::optional<int> axis) {
+  Tensors reduced;
+  for (std::size_t i = 0; i < values[0].size(); ++i) {
+    Tensors parts;
+    for (const Tensors& list : values.values()) {
+      if (list.size() != values[0].size()) {
+        throw_invalid_argument(
+            fmt::format("reduce: replicas hold {} and {} tensors, expected as many", values[0].size(), list.size()));
+      }
+      parts.push_back(list[i]);
+    }
+    reduced.push_back(reduce(op, PerReplica<Tensor>(std::move(parts)), axis));
+  }
+  return reduced;
+}
+
+Nested<Tensor> Strategy::reduce(ReduceOp op, const PerReplica<Nested<Tensor>>& values, std::optional<int> axis) {
+  std::vector<Tensors> lists;
+  for (const Nested<Tensor>& value : values.values()) lists.push_back(value.flatten());
+  return values[0].pack(reduce(op, PerReplica<Tensors>(std::move(lists)), axis));
 }
 
 Tensor Strategy::reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis) {

@@ -3,10 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <variant>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "lockstep/base/nested.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/variable.h"
@@ -24,18 +27,38 @@ class DistributedDataset;
 struct InputContext;
 struct InputOptions;
 
+[[noreturn]] void throw_no_such_replica(int replica, int size);
+
 // One value for each replica, in replica order (TensorFlow's PerReplica).
 template <typename T>
 class PerReplica {
  public:
   explicit PerReplica(std::vector<T> values) : values_(std::move(values)) {}
   const std::vector<T>& values() const { return values_; }
-  const T& operator[](int replica) const { return values_[static_cast<std::size_t>(replica)]; }
+  // A reference, or the value itself of PerReplica<bool>. Throws OutOfRange.
+  typename std::vector<T>::const_reference operator[](int replica) const {
+    if (replica < 0 || replica >= size()) throw_no_such_replica(replica, size());
+    return values_[static_cast<std::size_t>(replica)];
+  }
   int size() const { return static_cast<int>(values_.size()); }
 
  private:
   std::vector<T> values_;
 };
+
+namespace internal {
+
+// An argument of Strategy::run as one replica sees it.
+template <typename T>
+const T& of_replica(const T& argument, int) {
+  return argument;
+}
+template <typename T>
+typename std::vector<T>::const_reference of_replica(const PerReplica<T>& argument, int replica) {
+  return argument[replica];
+}
+
+}  // namespace internal
 
 // Which rows of a global batch a replica gets.
 struct RowRange {
@@ -85,33 +108,33 @@ class Strategy {
    private:
     Strategy* previous_;
   };
-  Scope scope() { return Scope(this); }
+  [[nodiscard("the scope ends with the guard: auto scope = strategy.scope();")]] Scope scope() { return Scope(this); }
 
   // The strategy whose scope or run() this thread is in; null outside.
   static Strategy* current();
   // Tells whether it still lives; owns nothing.
   std::weak_ptr<Strategy> handle() const { return handle_; }
 
-  // Calls fn once for each replica, each on its own thread with its own ReplicaContext, and returns the
-  // results in replica order. The first error of a replica is rethrown here after all have ended.
-  // Throws FailedPrecondition when called inside a replica.
-  template <typename Fn>
-  auto run(Fn fn) -> PerReplica<decltype(fn())> {
-    using R = decltype(fn());
-    std::vector<std::optional<R>> slots(devices_.size());
-    run_replicas([&](int) { slots[static_cast<std::size_t>(current_local_replica())].emplace(fn()); });
-    std::vector<R> values;
-    for (auto& slot : slots) values.push_back(std::move(*slot));
-    return PerReplica<R>(std::move(values));
-  }
-  // The same with one argument for each replica.
-  template <typename Fn, typename A>
-  auto run(Fn fn, const PerReplica<A>& args) -> PerReplica<decltype(fn(args[0]))> {
-    return run([&] { return fn(args[current_local_replica()]); });
-  }
-  template <typename Fn, typename A>
-  auto run(Fn fn, const A& arg) -> PerReplica<decltype(fn(arg))> {
-    return run([&] { return fn(arg); });
+  // Calls fn(args...) once for each replica, each on its own thread with its own ReplicaContext, and returns the
+  // results in replica order; nothing for a function that returns void. Of a PerReplica argument fn gets the replica's
+  // value, of any other the argument itself. The first error of a replica is rethrown here after all have ended. Throws
+  // FailedPrecondition when called inside a replica.
+  template <typename Fn, typename... Args>
+  auto run(Fn&& fn, const Args&... args) {
+    using R = std::decay_t<decltype(fn(internal::of_replica(args, 0)...))>;
+    const auto call = [&]() -> decltype(auto) {
+      [[maybe_unused]] const int replica = current_local_replica();
+      return fn(internal::of_replica(args, replica)...);
+    };
+    if constexpr (std::is_void_v<R>) {
+      run_replicas([&](int) { call(); });
+    } else {
+      std::vector<std::optional<R>> slots(devices_.size());
+      run_replicas([&](int) { slots[static_cast<std::size_t>(current_local_replica())].emplace(call()); });
+      std::vector<R> values;
+      for (auto& slot : slots) values.push_back(std::move(*slot));
+      return PerReplica<R>(std::move(values));
+    }
   }
   // What run() is made of: fn(replica) on the threads of this worker's part of the replicas 0 … count-1 (-1: all). A
   // training step whose batch has fewer rows than replicas leaves the last ones out, so they take no part in anything.
@@ -124,9 +147,12 @@ class Strategy {
   // Combines the replicas' values over `axis` and all replicas of the job (every worker calls it); axis empty:
   // elementwise over replicas only. MEAN over an axis divides by the number of elements on it over all replicas, so
   // unequal shares count as one tensor would. Integer means are float64, as in TensorFlow.
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis);
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis = std::nullopt);
+  // Of structures and lists: each of their tensors.
+  Nested<Tensor> reduce(ReduceOp op, const PerReplica<Nested<Tensor>>& values, std::optional<int> axis = std::nullopt);
+  Tensors reduce(ReduceOp op, const PerReplica<Tensors>& values, std::optional<int> axis = std::nullopt);
   // The same of a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
-  Tensor reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis);
+  Tensor reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis = std::nullopt);
   // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
   Tensor gather(const PerReplica<Tensor>& values, int axis);
   // Each batch of the dataset cut into rows for the replicas (split_rows). A replica without rows gets a batch
@@ -168,6 +194,10 @@ class MirroredStrategy : public Strategy {
   explicit MirroredStrategy(std::vector<std::string> devices = {"/cpu:0"});
   std::string name() const override { return "MirroredStrategy"; }
 };
+
+// tf.distribute.get_strategy(): the strategy whose scope or run() this thread is in, else the default strategy.
+Strategy& get_strategy();
+bool has_strategy();
 
 // "/cpu:0", "CPU:0", "/device:CPU:0", "/job:localhost/…/device:CPU:0" -> "/cpu:0".
 std::string canonical_device(const std::string& device);

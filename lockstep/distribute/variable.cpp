@@ -152,6 +152,7 @@ void Variable::assign_sub(const Tensor& delta) {
 void Variable::set_copy(int replica, Tensor value) {
   check(value, "set_copy");
   settle();
+  const std::lock_guard lock(copies_mutex_);
   if (copies_.size() == 1 && num_copies_ > 1) copies_.resize(static_cast<std::size_t>(num_copies_), copies_[0]);
   copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = std::move(value);
 }
@@ -169,9 +170,6 @@ void Variable::update(const Tensor& argument, const char* op) {
   if (context) {
     const int replica = context->local_replica();
     if (on_read || aggregation_ == VariableAggregation::kNone) {
-      // Each replica writes its own copy; the first write makes room for all, by one replica at a time.
-      static std::mutex mutex;
-      const std::lock_guard lock(mutex);
       set_copy(replica, apply(op, copy(replica), argument));
       return;
     }
@@ -217,6 +215,8 @@ Tensor Variable::combined(const ReplicaContext& context, const Tensors& values) 
 
 Tensor Variable::copy(int replica) const {
   settle();
+  std::unique_lock<std::mutex> lock;
+  if (num_copies_ > 1) lock = std::unique_lock(copies_mutex_);
   Tensor value = copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
   if (has_common_value()) ops::make_writable(value);
   return value;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -135,8 +136,11 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   VariableSynchronization synchronization_ = VariableSynchronization::kAuto;
   VariableAggregation aggregation_ = VariableAggregation::kNone;
   int num_copies_ = 1;
-  collectives::CommunicatorPtr workers_;            // null: this process is all of the job
-  Tensors copies_;                                  // one entry while all copies are equal
+  collectives::CommunicatorPtr workers_;  // null: this process is all of the job
+  // One entry while all copies are equal. A replica's first write of its own copy makes the others' entries while they
+  // may be read: copies_mutex_ guards that. All other writes are made across replicas.
+  Tensors copies_;
+  mutable std::mutex copies_mutex_;
   Tensor common_;                                   // what set_common_value() gave
   std::shared_ptr<collectives::Pending> arriving_;  // null: nothing is
   Tensor handle_;

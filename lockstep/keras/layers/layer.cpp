@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/replica_context.h"
 #include "lockstep/graph/scratch.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/build_hook_internal.h"
@@ -143,6 +144,17 @@ void Layer::build(const Nested<Shape>&) {}
 
 void Layer::ensure_built(const Nested<Shape>& shapes) {
   if (built_) return;
+  distribute::ReplicaContext* const replica = distribute::get_replica_context();
+  if (replica && replica->num_local_replicas() > 1) {
+    // All replicas arrive here in their first call; one builds for all, across replicas.
+    replica->merge_call(
+        [&](std::vector<std::any>&) {
+          ensure_built(shapes);
+          return std::any();
+        },
+        {});
+    return;
+  }
   const NameScope scope(name_);
   const ops::ScopedRecorder eager(nullptr);
   build(shapes);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -92,6 +93,7 @@ Reduced Loss::reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& s
   if (values.rank() == 0) return {values, reduction_ == Reduction::kSum ? Tensor() : ops::ones_like(values)};
   Reduced parts{ops::reduce_sum(values), {}};
   if (reduction_ == Reduction::kSum) return parts;
+  parts.averages = true;
   const bool weights_count = weight.defined() && reduction_ == Reduction::kMeanWithSampleWeight;
   if (keeps_rows(prediction.rank()) && values.shape().fully_known() && !counted.defined() && !weights_count &&
       values.dim(0) > 0) {
@@ -117,7 +119,10 @@ Tensor Loss::finish(const Reduced& parts) {
 
 Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                         const Tensor& mask) const {
-  return finish(reduce(y_true, y_pred, sample_weight, mask));
+  const Reduced parts = reduce(y_true, y_pred, sample_weight, mask);
+  const Tensor loss = finish(parts);
+  const int replicas = distribute::get_strategy().num_replicas_in_sync();
+  return parts.averages && replicas > 1 ? loss * (1.0 / replicas) : loss;
 }
 
 std::string Loss::name() const { return name_.empty() ? keras::to_snake_case(class_name()) : name_; }

@@ -21,9 +21,10 @@ std::string_view reduction_name(Reduction reduction);
 // A loss before its division, so that replicas can add both parts up and get exactly what one replica
 // computes for the whole batch.
 struct Reduced {
-  Tensor weighted_sum;  // differentiable; for kNone the weighted values themselves
-  Tensor denominator;   // undefined for kNone and kSum, which divide by nothing
-  double per_row = 0;   // positive: the denominator of any rows of the batch is so much times their number
+  Tensor weighted_sum;    // differentiable; for kNone the weighted values themselves
+  Tensor denominator;     // undefined for kNone and kSum, which divide by nothing
+  bool averages = false;  // a mean over values, which the replicas of a strategy share
+  double per_row = 0;     // positive: the denominator of any rows of the batch is so much times their number
 };
 
 class Loss {
@@ -41,6 +42,8 @@ class Loss {
   // Values × sample_weight × mask, reduced. sample_weight may have one trailing axis more or less than the
   // values. mask is what y_pred's layers computed. Differentiable with respect to y_pred; y_true takes
   // its dtype. Throws InvalidArgument for shapes that do not fit.
+  // Inside a strategy's scope or run() a mean is divided by num_replicas_in_sync, as in Keras 3: the sum of the
+  // replicas' losses is the loss of the global batch. reduce() does not do that.
   Tensor operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
                     const Tensor& mask = {}) const;
   Reduced reduce(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},

@@ -1,6 +1,7 @@
 #include "lockstep/keras/models/model.h"
 
 #include <iostream>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -90,13 +91,22 @@ LayerPtr Model::share(std::unique_ptr<Model> model) {
 Json SubclassedImpl::get_config() const { return checked_object().get_config(); }
 void SubclassedImpl::build(const Nested<Shape>& shapes) { checked_object().build(shapes); }
 
+namespace {
+// The inputs' dtypes and shapes, of any batch size.
+Nested<TensorInfo> spec_of(const Structure& inputs) {
+  return inputs.map([](const Tensor& t) {
+    TensorInfo info{t.dtype(), t.shape()};
+    if (info.shape.known_rank() && info.shape.rank() > 0) info.shape[0] = kUnknownDim;
+    return info;
+  });
+}
+}  // namespace
+
 Structure SubclassedImpl::call(const Structure& inputs, const CallContext& context) {
-  if (!save_spec_) {
-    save_spec_ = inputs.map([](const Tensor& t) {
-      TensorInfo info{t.dtype(), t.shape()};
-      if (info.shape.known_rank() && info.shape.rank() > 0) info.shape[0] = kUnknownDim;
-      return info;
-    });
+  {
+    static std::mutex first_calls;  // replicas make them at the same time
+    const std::lock_guard lock(first_calls);
+    if (!save_spec_) save_spec_ = spec_of(inputs);
   }
   return checked_object().call(inputs, context);
 }
