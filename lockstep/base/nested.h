@@ -13,6 +13,7 @@
 
 namespace lockstep {
 
+[[noreturn]] void throw_not_a_pair(std::size_t size);
 // Throws InvalidArgument: "<found> was given where <wanted> is needed".
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
@@ -28,6 +29,9 @@ class Nested {
   Nested(T leaf) : value_(std::move(leaf)) {}
   Nested(const std::vector<T>& leaves) : value_(List(leaves.begin(), leaves.end())) {}
   Nested(std::initializer_list<Nested> items) : value_(List(items)) {}
+  // A dict: {{"title", a}, {"body", b}}.
+  struct Entry;
+  Nested(std::initializer_list<Entry> entries);
   static Nested list(List items) {
     Nested out;
     out.value_ = std::move(items);
@@ -44,9 +48,9 @@ class Nested {
   bool is_dict() const { return std::holds_alternative<Dict>(value_); }
 
   // Throw InvalidArgument when the structure is of another kind.
-  const T& leaf() const { return get<T>("one value"); }
-  const List& items() const { return get<List>("a list"); }
-  const Dict& entries() const { return get<Dict>("a dict"); }
+  const T& leaf() const { return held<T>("one value"); }
+  const List& items() const { return held<List>("a list"); }
+  const Dict& entries() const { return held<Dict>("a dict"); }
   T& leaf() { return const_cast<T&>(std::as_const(*this).leaf()); }
   List& items() { return const_cast<List&>(std::as_const(*this).items()); }
   Dict& entries() { return const_cast<Dict&>(std::as_const(*this).entries()); }
@@ -70,6 +74,13 @@ class Nested {
       if (name == key) return &value;
     }
     return nullptr;
+  }
+
+  // const auto& [x, y] = element: the parts of a list of two. Throws InvalidArgument for others.
+  template <std::size_t I>
+  const Nested& get() const {
+    if (items().size() != 2) throw_not_a_pair(items().size());
+    return items()[I];
   }
 
   std::vector<T> flatten() const {
@@ -124,7 +135,7 @@ class Nested {
 
  private:
   template <typename U>
-  const U& get(const char* wanted) const {
+  const U& held(const char* wanted) const {
     if (const U* value = std::get_if<U>(&value_)) return *value;
     throw_wrong_structure(is_leaf() ? "one value" : is_list() ? "a list" : "a dict", wanted);
   }
@@ -138,4 +149,24 @@ class Nested {
   std::variant<T, List, Dict> value_;
 };
 
+template <typename T>
+struct Nested<T>::Entry {
+  std::string name;
+  Nested value;
+};
+
+template <typename T>
+Nested<T>::Nested(std::initializer_list<Entry> entries) {
+  Dict dict;
+  for (const Entry& entry : entries) dict.emplace_back(entry.name, entry.value);
+  value_ = std::move(dict);
+}
+
 }  // namespace lockstep
+
+template <typename T>
+struct std::tuple_size<lockstep::Nested<T>> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I, typename T>
+struct std::tuple_element<I, lockstep::Nested<T>> {
+  using type = lockstep::Nested<T>;
+};

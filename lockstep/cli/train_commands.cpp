@@ -100,7 +100,7 @@ void write_targets(const distribute::Strategy& strategy, const Targets& targets,
     if (!path) return;
     const auto workers = strategy.workers();
     if (!workers) return how(*path);
-    const distribute::Variable::ScopedOwnInitialValues alone;
+    const distribute::ScopedOwnInitialValues alone;
     collectives::run_on_chief(workers.get(), fmt::format("saving {}", *path), [&] { how(*path); });
   };
   write(targets.save, [&](const std::string& path) { write_model(model, path, targets.save_kind); });

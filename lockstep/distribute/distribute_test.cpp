@@ -41,7 +41,7 @@ TEST(Variable, WritesAsTensorFlowDoes) {
       auto scope = strategy.scope();
       return Variable::create(Tensor::scalar(1.0F), {.synchronization = test.sync, .aggregation = test.aggregation});
     };
-    const auto in_replicas = [&](void (Variable::*write)(const Tensor&), const float(&expected)[2]) {
+    const auto in_replicas = [&](void (VariableImpl::*write)(const Tensor&), const float(&expected)[2]) {
       const VariablePtr variable = make();
       strategy.run([&] {
         ((*variable).*write)(Tensor::scalar(current_local_replica() == 0 ? 3.0F : 5.0F));
@@ -50,9 +50,9 @@ TEST(Variable, WritesAsTensorFlowDoes) {
       EXPECT_EQ(value(variable->copy(0)), expected[0]) << int(test.sync) << " " << int(test.aggregation);
       EXPECT_EQ(value(variable->copy(1)), expected[1]) << int(test.sync) << " " << int(test.aggregation);
     };
-    in_replicas(&Variable::assign, test.assign);
-    in_replicas(&Variable::assign_add, test.assign_add);
-    in_replicas(&Variable::assign_sub, test.assign_sub);
+    in_replicas(&VariableImpl::assign, test.assign);
+    in_replicas(&VariableImpl::assign_add, test.assign_add);
+    in_replicas(&VariableImpl::assign_sub, test.assign_sub);
     const VariablePtr variable = make();
     auto scope = strategy.scope();
     variable->assign(Tensor::scalar(4.0F));

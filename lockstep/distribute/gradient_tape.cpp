@@ -1,37 +1,60 @@
 #include "lockstep/distribute/gradient_tape.h"
 
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/replica_context.h"
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep {
 namespace {
 
-thread_local GradientTape* t_tape = nullptr;
+thread_local GradientTape* t_tape = nullptr;    // the innermost that records
+thread_local GradientTape* t_newest = nullptr;  // the newest that lives
 
 }  // namespace
 
 GradientTape::GradientTape() : GradientTape(Options{}) {}
 
 GradientTape::GradientTape(Options options)
-    : options_(options), outer_(t_tape), previous_grad_mode_(ops::grad_enabled()) {
-  t_tape = this;
+    : options_(options), outer_(t_tape), older_(t_newest), previous_grad_mode_(ops::grad_enabled()) {
+  t_tape = t_newest = this;
   ops::set_grad_enabled(true);
 }
 
-GradientTape::~GradientTape() { stop_recording(); }
+GradientTape::~GradientTape() {
+  stop_recording();
+  GradientTape** link = &t_newest;
+  while (*link && *link != this) link = &(*link)->older_;
+  if (*link) *link = older_;
+}
 
 void GradientTape::stop_recording() {
   if (!recording_) return;
   recording_ = false;
-  t_tape = outer_;
-  ops::set_grad_enabled(previous_grad_mode_);
+  if (t_tape == this) {
+    t_tape = outer_;
+    ops::set_grad_enabled(previous_grad_mode_);
+    return;
+  }
+  // Tapes inside of this one record on, for whoever is around it.
+  for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
+    if (tape->outer_ != this) continue;
+    tape->outer_ = outer_;
+    tape->previous_grad_mode_ = previous_grad_mode_;
+  }
 }
 
 Tensor GradientTape::watch(const Tensor& tensor) {
   return ops::requires_grad(tensor) ? tensor : ops::make_leaf(tensor);
 }
 
-void GradientTape::watch(const distribute::VariablePtr& variable) {
+Tensor GradientTape::watch(Tensor& tensor) { return tensor = watch(std::as_const(tensor)); }
+
+void GradientTape::watch(const distribute::Variable& variable) {
   GradientTape* const previous = std::exchange(t_tape, this);
   const bool watch_all = std::exchange(options_.watch_accessed_variables, true);
   leaf_of(*variable, variable->copy(0));
@@ -39,7 +62,7 @@ void GradientTape::watch(const distribute::VariablePtr& variable) {
   t_tape = previous;
 }
 
-Tensor GradientTape::leaf_of(distribute::Variable& variable, const Tensor& value) {
+Tensor GradientTape::leaf_of(distribute::VariableImpl& variable, const Tensor& value) {
   // All tapes of a thread share the leaf of the outermost tape that watches the variable.
   Tensor leaf;
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
@@ -55,6 +78,13 @@ Tensor GradientTape::leaf_of(distribute::Variable& variable, const Tensor& value
   return leaf;
 }
 
+bool GradientTape::others_may_differentiate() const {
+  for (const GradientTape* tape = t_newest; tape; tape = tape->older_) {
+    if (tape != this && (!tape->used_ || tape->options_.persistent)) return true;
+  }
+  return false;
+}
+
 Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const Tensor& output_gradients,
                               const Ready& ready) {
   if (used_ && !options_.persistent) {
@@ -62,25 +92,54 @@ Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const
   }
   used_ = true;
   // Another tape outside of this one may differentiate the gradients again.
-  const bool create_graph = recording_ ? outer_ != nullptr || options_.persistent : ops::grad_enabled();
+  bool create_graph = ops::grad_enabled();
+  if (recording_) {
+    create_graph = options_.persistent;
+    for (const GradientTape* tape = outer_; tape; tape = tape->outer_)
+      create_graph = create_graph || !tape->used_ || tape->options_.persistent;
+  }
   const bool was_recording = recording_;
   if (was_recording && !create_graph) ops::set_grad_enabled(false);
-  Tensors gradients =
-      ops::grad({target}, leaves, {output_gradients}, options_.persistent || create_graph, create_graph, ready);
+  // A tensor that no tape watches has no gradient, as in TensorFlow.
+  Tensors watched;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!ops::requires_grad(leaves[i])) continue;
+    watched.push_back(leaves[i]);
+    places.push_back(i);
+  }
+  const auto ready_at_place = [&](std::size_t i, const Tensor& gradient) { ready(places[i], gradient); };
+  const bool retain = options_.persistent || create_graph || others_may_differentiate();
+  Tensors found = ops::grad({target}, watched, {output_gradients}, retain, create_graph,
+                            ready ? ops::GradientReady(ready_at_place) : ops::GradientReady());
   if (was_recording && !create_graph) ops::set_grad_enabled(true);
+  Tensors gradients(leaves.size());
+  for (std::size_t i = 0; i < places.size(); ++i) gradients[places[i]] = std::move(found[i]);
   return gradients;
 }
 
-Tensors GradientTape::gradient(const Tensor& target, const std::vector<distribute::VariablePtr>& sources,
-                               const Tensor& output_gradients, const Ready& ready) {
+// The leaves that stand for those of the variables that the tape has seen, and their places in the list.
+Tensors GradientTape::leaves_of(const Variables& sources, std::vector<std::size_t>& places) const {
   Tensors leaves;
-  std::vector<std::size_t> places;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto known = leaves_.find(sources[i].get());
-    if (known == leaves_.end()) continue;
-    leaves.push_back(known->second.second);
-    places.push_back(i);
+    if (known != leaves_.end()) {
+      leaves.push_back(known->second.second);
+      places.push_back(i);
+    } else if (sources[i]->num_copies() > 1 && distribute::in_cross_replica_context()) {
+      throw_failed_precondition(
+          fmt::format("GradientTape.gradient: variable '{}' has a copy for each of {} replicas, and a tape across "
+                      "replicas does not record reads of it; call the function that holds the tape with strategy.run()",
+                      sources[i].path(), sources[i]->num_copies()));
+    }
   }
+  return leaves;
+}
+
+Tensors GradientTape::gradient(const Tensor& target, const Variables& sources, const Tensor& output_gradients,
+                               const Ready& ready) {
+  std::vector<std::size_t> places;
+  const Tensors leaves = leaves_of(sources, places);
   const auto ready_at_place = [&](std::size_t i, const Tensor& gradient) { ready(places[i], gradient); };
   Tensors found = compute(target, leaves, output_gradients, ready ? Ready(ready_at_place) : Ready());
   Tensors gradients(sources.size());
@@ -90,6 +149,35 @@ Tensors GradientTape::gradient(const Tensor& target, const std::vector<distribut
 
 Tensors GradientTape::gradient(const Tensor& target, const Tensors& sources, const Tensor& output_gradients) {
   return compute(target, sources, output_gradients);
+}
+
+Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) { return jacobian_of(target, source); }
+
+Tensor GradientTape::jacobian(const Tensor& target, const distribute::Variable& source) {
+  std::vector<std::size_t> places;
+  const Tensors leaves = leaves_of({source}, places);
+  return leaves.empty() ? Tensor() : jacobian_of(target, leaves[0]);
+}
+
+// One row of the derivative for each element of the target.
+Tensor GradientTape::jacobian_of(const Tensor& target, const Tensor& leaf) {
+  if (used_ && !options_.persistent) {
+    throw_failed_precondition("GradientTape.jacobian: gradient() was called before; make the tape persistent to do so");
+  }
+  const std::int64_t count = target.num_elements();
+  const bool persistent = std::exchange(options_.persistent, true);
+  Tensors rows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Tensor pick = ops::reshape(ops::one_hot(Tensor::scalar(i), count, target.dtype()), target.shape().dims());
+    Tensor row = compute(target, {leaf}, pick)[0];
+    if (!row.defined()) break;
+    rows.push_back(std::move(row));
+  }
+  options_.persistent = persistent;
+  if (rows.empty()) return {};
+  std::vector<std::int64_t> dims = target.shape().dims();
+  for (const std::int64_t dim : leaf.shape().dims()) dims.push_back(dim);
+  return ops::reshape(ops::stack(rows), dims);
 }
 
 }  // namespace lockstep

@@ -41,6 +41,13 @@ class PerReplica {
     return values_[static_cast<std::size_t>(replica)];
   }
   int size() const { return static_cast<int>(values_.size()); }
+  // const auto& [x, y] = batch: what the replicas hold of the first and of the second part of their elements.
+  template <std::size_t I>
+  PerReplica get() const {
+    std::vector<T> parts;
+    for (const T& value : values_) parts.push_back(value.template get<I>());
+    return PerReplica(std::move(parts));
+  }
 
  private:
   std::vector<T> values_;
@@ -211,3 +218,11 @@ Tensor reduce_over_job(ReduceOp op, const Tensors& local, collectives::Communica
 Tensor concat_values(const Tensors& values, int axis);
 
 }  // namespace lockstep::distribute
+
+template <>
+struct std::tuple_size<lockstep::distribute::PerReplica<lockstep::Nested<lockstep::Tensor>>>
+    : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, lockstep::distribute::PerReplica<lockstep::Nested<lockstep::Tensor>>> {
+  using type = lockstep::distribute::PerReplica<lockstep::Nested<lockstep::Tensor>>;
+};

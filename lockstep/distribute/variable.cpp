@@ -1,6 +1,7 @@
 #include "lockstep/distribute/variable.h"
 
 #include <any>
+#include <ostream>
 
 #include <fmt/format.h>
 
@@ -37,10 +38,10 @@ Tensor from_chief(collectives::Communicator& workers, const Tensor& value, const
 
 }  // namespace
 
-Variable::ScopedOwnInitialValues::ScopedOwnInitialValues() : previous_(std::exchange(t_own_initial_values, true)) {}
-Variable::ScopedOwnInitialValues::~ScopedOwnInitialValues() { t_own_initial_values = previous_; }
+ScopedOwnInitialValues::ScopedOwnInitialValues() : previous_(std::exchange(t_own_initial_values, true)) {}
+ScopedOwnInitialValues::~ScopedOwnInitialValues() { t_own_initial_values = previous_; }
 
-VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
+Variable Variable::create(Tensor initial_value, VariableOptions options) {
   if (!initial_value.is_value())
     throw_invalid_argument(fmt::format("variable '{}': the initial value must be known", options.name));
   Strategy* const strategy = Strategy::current();
@@ -53,7 +54,7 @@ VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
     throw_invalid_argument(fmt::format("variable '{}': aggregation MEAN needs a floating dtype, found {}", options.name,
                                        dtype_name(initial_value.dtype())));
   }
-  VariablePtr variable(new Variable());
+  Variable variable(std::shared_ptr<VariableImpl>(new VariableImpl()));
   variable->name_ = std::move(options.name);
   variable->dtype_ = initial_value.dtype();
   variable->shape_ = initial_value.shape();
@@ -71,12 +72,42 @@ VariablePtr Variable::create(Tensor initial_value, VariableOptions options) {
   return variable;
 }
 
-Tensor Variable::handle() {
+Variable::Variable(const Tensor& initial_value, VariableOptions options)
+    : Variable(create(initial_value, std::move(options))) {}
+Variable::Variable(Number initial_value, VariableOptions options)
+    : Variable(create(initial_value.is_integer() ? Tensor::scalar(static_cast<std::int32_t>(initial_value.integer()))
+                                                 : Tensor::scalar(static_cast<float>(initial_value.value())),
+                      std::move(options))) {}
+
+void Variable::throw_empty() { throw_failed_precondition("this Variable handle is empty: it refers to no variable"); }
+
+const std::string& Variable::name() const { return impl().name(); }
+const std::string& Variable::path() const { return impl().path(); }
+DType Variable::dtype() const { return impl().dtype(); }
+Shape Variable::shape() const { return impl().shape(); }
+bool Variable::trainable() const { return impl().trainable(); }
+Tensor Variable::read() const { return impl().read(); }
+Tensor Variable::numpy() const { return impl().numpy(); }
+void Variable::assign(const Tensor& value) const { impl().assign(value); }
+void Variable::assign_add(const Tensor& delta) const { impl().assign_add(delta); }
+void Variable::assign_sub(const Tensor& delta) const { impl().assign_sub(delta); }
+void Variable::assign(Number value) const { impl().assign(Tensor::full(shape(), value.value(), dtype())); }
+void Variable::assign_add(Number delta) const { impl().assign_add(Tensor::full(shape(), delta.value(), dtype())); }
+void Variable::assign_sub(Number delta) const { impl().assign_sub(Tensor::full(shape(), delta.value(), dtype())); }
+
+// As tf.Variable's text.
+std::ostream& operator<<(std::ostream& out, const Variable& variable) {
+  if (!variable) return out << "<empty tf.Variable>";
+  return out << fmt::format("<tf.Variable '{}' shape={} dtype={}, value={}>", variable.path(),
+                            variable.shape().to_string(), dtype_name(variable.dtype()), variable.numpy().to_string());
+}
+
+Tensor VariableImpl::handle() {
   if (!handle_.defined()) handle_ = Tensor::resource(std::shared_ptr<Resource>(std::shared_ptr<Resource>(), this));
   return handle_;
 }
 
-Tensor Variable::read() {
+Tensor VariableImpl::read() {
   if (ops::ScopedRecorder::active()) return ops::call1("ReadVariableOp", {handle()}, {{"dtype", dtype_}});
   const bool summed = workers_ && synchronization_ == VariableSynchronization::kOnRead;  // over workers of one replica
   if ((num_copies_ > 1 || summed) && in_cross_replica_context()) return numpy();
@@ -88,7 +119,7 @@ Tensor Variable::read() {
   return value;
 }
 
-Tensor Variable::numpy() const {
+Tensor VariableImpl::numpy() const {
   if (synchronization_ != VariableSynchronization::kOnRead || (num_copies_ == 1 && !workers_)) return copy(0);
   switch (aggregation_) {
     case VariableAggregation::kOnlyFirstReplica:
@@ -104,9 +135,9 @@ Tensor Variable::numpy() const {
   return keep_dtype(reduce_over_job(reduce_op(aggregation_), all, workers_.get(), num_replicas()), dtype_);
 }
 
-int Variable::num_replicas() const { return num_copies_ * (workers_ ? workers_->size() : 1); }
+int VariableImpl::num_replicas() const { return num_copies_ * (workers_ ? workers_->size() : 1); }
 
-void Variable::require_made_under(const Strategy& strategy) const {
+void VariableImpl::require_made_under(const Strategy& strategy) const {
   if (num_copies_ == strategy.num_local_replicas() && workers_.get() == strategy.communicator()) return;
   throw_failed_precondition(
       fmt::format("variable '{}' was made outside of the scope of this {}; make it, or the model it belongs to, while "
@@ -114,7 +145,7 @@ void Variable::require_made_under(const Strategy& strategy) const {
                   path(), strategy.name()));
 }
 
-void Variable::check(const Tensor& value, const char* what) const {
+void VariableImpl::check(const Tensor& value, const char* what) const {
   if (value.dtype() != dtype_ || !(value.shape() == shape_)) {
     throw_invalid_argument(fmt::format("{} of variable '{}': found {}{}, expected {}{}", what, path(),
                                        dtype_name(value.dtype()), value.shape().to_string(), dtype_name(dtype_),
@@ -122,7 +153,7 @@ void Variable::check(const Tensor& value, const char* what) const {
   }
 }
 
-void Variable::assign(const Tensor& value) {
+void VariableImpl::assign(const Tensor& value) {
   if (ops::ScopedRecorder::active()) {
     ops::call("AssignVariableOp", {handle(), value});
     return;
@@ -131,7 +162,7 @@ void Variable::assign(const Tensor& value) {
   update(ops::grad_enabled() ? ops::detach(value) : value, nullptr);
 }
 
-void Variable::assign_add(const Tensor& delta) {
+void VariableImpl::assign_add(const Tensor& delta) {
   if (ops::ScopedRecorder::active()) {
     ops::call("AssignAddVariableOp", {handle(), delta});
     return;
@@ -140,7 +171,7 @@ void Variable::assign_add(const Tensor& delta) {
   update(ops::grad_enabled() ? ops::detach(delta) : delta, "AddV2");
 }
 
-void Variable::assign_sub(const Tensor& delta) {
+void VariableImpl::assign_sub(const Tensor& delta) {
   if (ops::ScopedRecorder::active()) {
     ops::call("AssignSubVariableOp", {handle(), delta});
     return;
@@ -149,7 +180,7 @@ void Variable::assign_sub(const Tensor& delta) {
   update(ops::grad_enabled() ? ops::detach(delta) : delta, "Sub");
 }
 
-void Variable::set_copy(int replica, Tensor value) {
+void VariableImpl::set_copy(int replica, Tensor value) {
   check(value, "set_copy");
   settle();
   const std::lock_guard lock(copies_mutex_);
@@ -157,9 +188,9 @@ void Variable::set_copy(int replica, Tensor value) {
   copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = std::move(value);
 }
 
-void Variable::write_everywhere(const Tensor& value) { copies_ = {value}; }
+void VariableImpl::write_everywhere(const Tensor& value) { copies_ = {value}; }
 
-void Variable::update(const Tensor& argument, const char* op) {
+void VariableImpl::update(const Tensor& argument, const char* op) {
   settle();
   ReplicaContext* const context = get_replica_context();
   const bool on_read = synchronization_ == VariableSynchronization::kOnRead;
@@ -207,13 +238,13 @@ void Variable::update(const Tensor& argument, const char* op) {
 }
 
 // What the replicas' arguments of a write to a mirrored variable come to, over all workers.
-Tensor Variable::combined(const ReplicaContext& context, const Tensors& values) const {
+Tensor VariableImpl::combined(const ReplicaContext& context, const Tensors& values) const {
   if (aggregation_ != VariableAggregation::kOnlyFirstReplica)
     return keep_dtype(context.combine(reduce_op(aggregation_), values), dtype_);
   return workers_ && !context.alone() ? from_chief(*workers_, values[0], path()) : values[0];
 }
 
-Tensor Variable::copy(int replica) const {
+Tensor VariableImpl::copy(int replica) const {
   settle();
   std::unique_lock<std::mutex> lock;
   if (num_copies_ > 1) lock = std::unique_lock(copies_mutex_);
@@ -222,26 +253,26 @@ Tensor Variable::copy(int replica) const {
   return value;
 }
 
-bool Variable::has_common_value() const { return common_.defined() && same(copies_[0], common_); }
+bool VariableImpl::has_common_value() const { return common_.defined() && same(copies_[0], common_); }
 
-void Variable::set_common_value(Tensor value) {
+void VariableImpl::set_common_value(Tensor value) {
   check(value, "set_common_value");
   common_ = std::move(value);
   copies_ = {common_};
 }
 
-void Variable::set_arriving(std::shared_ptr<collectives::Pending> others) { arriving_ = std::move(others); }
+void VariableImpl::set_arriving(std::shared_ptr<collectives::Pending> others) { arriving_ = std::move(others); }
 
-void Variable::settle() const {
+void VariableImpl::settle() const {
   if (arriving_) arriving_->wait();
 }
 
-Tensor Variable::peek() const {
+Tensor VariableImpl::peek() const {
   settle();
   return has_common_value() ? common_ : numpy();
 }
 
-Tensor& Variable::shared_value() {
+Tensor& VariableImpl::shared_value() {
   settle();
   if (copies_.size() != 1) copies_.resize(1);
   return copies_[0];

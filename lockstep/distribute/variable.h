@@ -1,14 +1,18 @@
 // Variables: one logical value with one copy for each local replica.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::distribute {
@@ -28,7 +32,20 @@ struct VariableOptions {
 class ReplicaContext;
 class Strategy;
 class Variable;
-using VariablePtr = std::shared_ptr<Variable>;
+class VariableImpl;
+
+// While one lives, variables made on this thread keep the worker's own initial value: it is about to be replaced by
+// what a file holds.
+class ScopedOwnInitialValues {
+ public:
+  ScopedOwnInitialValues();
+  ~ScopedOwnInitialValues();
+  ScopedOwnInitialValues(const ScopedOwnInitialValues&) = delete;
+  ScopedOwnInitialValues& operator=(const ScopedOwnInitialValues&) = delete;
+
+ private:
+  bool previous_;
+};
 
 // What tf.Variable is under a strategy. Created inside strategy.scope() it has num_replicas copies,
 // elsewhere one. kAuto and kOnWrite variables are mirrored: every copy is the same after each write.
@@ -45,25 +62,67 @@ using VariablePtr = std::shared_ptr<Variable>;
 //
 // With several workers each holds the copies of its own replicas; combining then goes over all workers, so every worker
 // must make the same call. A mirrored variable starts everywhere with the chief's initial value.
-class Variable : public VariableResource, public std::enable_shared_from_this<Variable> {
+//
+// A cheap handle: copies are the same variable. It is used like a Tensor, as which it reads: v * 2.0. Calls of an empty
+// one throw FailedPrecondition.
+class Variable : public std::shared_ptr<VariableImpl> {
  public:
+  Variable() = default;
+  template <typename T, typename = std::enable_if_t<std::is_same_v<T, std::nullptr_t>>>
+  Variable(T) {}  // empty
+  Variable(std::shared_ptr<VariableImpl> impl) : std::shared_ptr<VariableImpl>(std::move(impl)) {}
   // Throws InvalidArgument for kNone synchronization under a strategy and for MEAN with a dtype that is
   // not floating.
-  static VariablePtr create(Tensor initial_value, VariableOptions options = {});
+  explicit Variable(const Tensor& initial_value, VariableOptions options = {});
+  explicit Variable(Number initial_value, VariableOptions options = {});  // float32, or int32 of an integer
+  static Variable create(Tensor initial_value, VariableOptions options = {});
 
-  // While one lives, variables made on this thread keep the worker's own initial value: it is about to be replaced by
-  // what a file holds.
-  class ScopedOwnInitialValues {
-   public:
-    ScopedOwnInitialValues();
-    ~ScopedOwnInitialValues();
-    ScopedOwnInitialValues(const ScopedOwnInitialValues&) = delete;
-    ScopedOwnInitialValues& operator=(const ScopedOwnInitialValues&) = delete;
+  const std::string& name() const;
+  const std::string& path() const;
+  DType dtype() const;
+  Shape shape() const;
+  bool trainable() const;
 
-   private:
-    bool previous_;
-  };
+  Tensor read() const;
+  Tensor value() const { return read(); }
+  Tensor numpy() const;
+  operator Tensor() const { return read(); }
+  // float(v), int(v), …: the value of a variable of one element.
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool>>>
+  explicit operator T() const {
+    return read().template item<T>();
+  }
+  void assign(const Tensor& value) const;
+  void assign_add(const Tensor& delta) const;
+  void assign_sub(const Tensor& delta) const;
+  // The number everywhere, in the variable's dtype.
+  void assign(Number value) const;
+  void assign_add(Number delta) const;
+  void assign_sub(Number delta) const;
 
+  // All else of it.
+  VariableImpl* operator->() const { return &impl(); }
+  VariableImpl& operator*() const { return impl(); }
+
+ private:
+  VariableImpl& impl() const {
+    if (!get()) throw_empty();
+    return *get();
+  }
+  [[noreturn]] static void throw_empty();
+};
+using VariablePtr = Variable;
+std::ostream& operator<<(std::ostream& out, const Variable& variable);
+
+// Operators are found on Variable by name lookup.
+using ops::operator+;
+using ops::operator-;
+using ops::operator*;
+using ops::operator/;
+
+// The implementation behind Variable handles.
+class VariableImpl : public VariableResource, public std::enable_shared_from_this<VariableImpl> {
+ public:
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
   // The name within its owner's scopes ("sequential/dense/kernel"); the name until set.
@@ -119,7 +178,8 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
   Tensor peek() const;
 
  private:
-  Variable() = default;
+  friend class Variable;
+  VariableImpl() = default;
   void check(const Tensor& value, const char* what) const;
   void update(const Tensor& argument, const char* op);
   void write_everywhere(const Tensor& value);
@@ -147,3 +207,10 @@ class Variable : public VariableResource, public std::enable_shared_from_this<Va
 };
 
 }  // namespace lockstep::distribute
+
+namespace lockstep {
+using distribute::Variable;
+}
+
+template <>
+struct std::hash<lockstep::distribute::Variable> : std::hash<std::shared_ptr<lockstep::distribute::VariableImpl>> {};

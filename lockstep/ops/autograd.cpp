@@ -117,6 +117,12 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
     found = torch::autograd::grad(out, in, seeds, retain_graph, create_graph, /*allow_unused=*/true);
   } catch (const c10::Error& error) {
     const std::string_view text = error.msg();
+    if (text.find("second time") != std::string_view::npos) {
+      throw_failed_precondition(
+          "gradient: a part of what the target was computed from belongs to a tape whose gradient() has been called, "
+          "which "
+          "frees what it recorded; make that tape persistent, or compute that part again inside of this one");
+    }
     throw_invalid_argument(fmt::format("gradient: {}", text.substr(0, text.find('\n'))));
   }
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -3,12 +3,13 @@
 // Each function runs or records the TensorFlow operation of the same meaning (see call.h), so what is
 // written with them trains eagerly, builds functional models and traces into graphs. Shapes are
 // TensorFlow's (NHWC, HWIO). Binary operations broadcast as NumPy does and need equal dtypes, except that
-// a double beside a Tensor takes the Tensor's dtype. Axes may be negative.
+// a number beside a Tensor takes the Tensor's dtype. Axes may be negative.
 //
 // Errors are those of ops::call: InvalidArgument for shapes and dtypes that do not fit.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -19,12 +20,21 @@
 namespace lockstep::ops {
 
 using Ints = std::vector<std::int64_t>;
-// Which axes to reduce; nullopt: all of them.
-using Axes = std::optional<Ints>;
+// Which axes to reduce: 0, {0, 1}, Ints; nullopt: all of them.
+class Axes : public std::optional<Ints> {
+ public:
+  Axes(std::nullopt_t = std::nullopt) {}
+  Axes(int axis) : std::optional<Ints>(Ints{axis}) {}
+  Axes(std::initializer_list<std::int64_t> axes) : std::optional<Ints>(Ints(axes)) {}
+  Axes(Ints axes) : std::optional<Ints>(std::move(axes)) {}
+  Axes(std::optional<Ints> axes) : std::optional<Ints>(std::move(axes)) {}
+};
 
 // ---- values ------------------------------------------------------------------------------------------
 Tensor constant(double value, DType dtype);                             // a scalar
 Tensor constant_ints(const Ints& values, DType dtype = DType::kInt32);  // a vector
+Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32);
+Tensor ones(const Shape& shape, DType dtype = DType::kFloat32);
 Tensor fill(const Tensor& dims, const Tensor& value);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
@@ -38,7 +48,8 @@ Tensor stop_gradient(const Tensor& x);
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
-Tensor div(const Tensor& a, const Tensor& b);  // RealDiv for floating dtypes, else FloorDiv of integers
+// True division, tf.divide: integers are cast to float64, those of 8 and 16 bits to float32.
+Tensor div(const Tensor& a, const Tensor& b);
 Tensor floor_div(const Tensor& a, const Tensor& b);
 Tensor floor_mod(const Tensor& a, const Tensor& b);
 Tensor div_no_nan(const Tensor& a, const Tensor& b);  // 0 where b is 0
@@ -85,22 +96,43 @@ Tensor lgamma(const Tensor& x);
 Tensor digamma(const Tensor& x);
 Tensor clip_by_value(const Tensor& x, const Tensor& low, const Tensor& high);
 Tensor clip_by_value(const Tensor& x, double low, double high);
+// x scaled down so that its Euclidean length, along the axes, is at most clip_norm.
+Tensor clip_by_norm(const Tensor& x, double clip_norm, const Axes& axes = std::nullopt);
+// The Euclidean length of all tensors together; undefined ones are left out.
+Tensor global_norm(const Tensors& tensors);
+struct ClippedTensors {
+  Tensors tensors;
+  Tensor global_norm;  // before clipping
+};
+// All scaled by one factor so that global_norm() is at most clip_norm; of a norm that is not finite all become NaN.
+ClippedTensors clip_by_global_norm(const Tensors& tensors, double clip_norm);
 Tensor cast(const Tensor& x, DType dtype);  // x itself when it has the dtype
 Tensor bitcast(const Tensor& x, DType dtype);
 
+// As in TensorFlow a floating number beside an integer tensor throws InvalidArgument (cast the tensor first), and so
+// does an integer that the dtype cannot hold. `/` is div(): x / 255.0 of uint8 images gives float32.
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);
 Tensor operator/(const Tensor& a, const Tensor& b);
-Tensor operator+(const Tensor& a, double b);
-Tensor operator-(const Tensor& a, double b);
-Tensor operator*(const Tensor& a, double b);
-Tensor operator/(const Tensor& a, double b);
-Tensor operator+(double a, const Tensor& b);
-Tensor operator-(double a, const Tensor& b);
-Tensor operator*(double a, const Tensor& b);
-Tensor operator/(double a, const Tensor& b);
+Tensor operator+(const Tensor& a, Number b);
+Tensor operator-(const Tensor& a, Number b);
+Tensor operator*(const Tensor& a, Number b);
+Tensor operator/(const Tensor& a, Number b);
+Tensor operator+(Number a, const Tensor& b);
+Tensor operator-(Number a, const Tensor& b);
+Tensor operator*(Number a, const Tensor& b);
+Tensor operator/(Number a, const Tensor& b);
 Tensor operator-(const Tensor& x);
+// The handle gets the new tensor; other handles keep the old one.
+Tensor& operator+=(Tensor& a, const Tensor& b);
+Tensor& operator-=(Tensor& a, const Tensor& b);
+Tensor& operator*=(Tensor& a, const Tensor& b);
+Tensor& operator/=(Tensor& a, const Tensor& b);
+Tensor& operator+=(Tensor& a, Number b);
+Tensor& operator-=(Tensor& a, Number b);
+Tensor& operator*=(Tensor& a, Number b);
+Tensor& operator/=(Tensor& a, Number b);
 
 // ---- comparison and logic ----------------------------------------------------------------------------
 Tensor equal(const Tensor& a, const Tensor& b);
@@ -131,7 +163,8 @@ Tensor size_of(const Tensor& x, DType dtype = DType::kInt32);   // a scalar
 Tensor rank_of(const Tensor& x);
 // The extent of one axis as an int32 scalar; a constant when it is known.
 Tensor dim_of(const Tensor& x, int axis);
-Tensor reshape(const Tensor& x, const Ints& shape);    // at most one -1
+Tensor reshape(const Tensor& x, const Ints& shape);  // at most one -1
+inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> shape) { return reshape(x, Ints(shape)); }
 Tensor reshape(const Tensor& x, const Tensor& shape);  // int32 or int64 vector
 Tensor flatten(const Tensor& x);                       // [batch, rest]; the batch may be unknown
 Tensor transpose(const Tensor& x, const Ints& permutation);
@@ -140,12 +173,19 @@ Tensor expand_dims(const Tensor& x, int axis);
 Tensor squeeze(const Tensor& x, const Ints& axes = {});  // none: every axis of extent 1
 Tensor broadcast_to(const Tensor& x, const Tensor& shape);
 Tensor broadcast_to(const Tensor& x, const Ints& shape);
+inline Tensor broadcast_to(const Tensor& x, std::initializer_list<std::int64_t> shape) {
+  return broadcast_to(x, Ints(shape));
+}
 Tensor concat(const Tensors& values, int axis);
 Tensor stack(const Tensors& values, int axis = 0);  // Pack
 Tensors unstack(const Tensor& x, int axis = 0);     // Unpack; the extent must be known
 Tensors split(const Tensor& x, int num, int axis);
 Tensors split(const Tensor& x, const Ints& sizes, int axis);
 Tensor slice(const Tensor& x, const Ints& begin, const Ints& size);  // size -1: to the end
+inline Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin,
+                    std::initializer_list<std::int64_t> size) {
+  return slice(x, Ints(begin), Ints(size));
+}
 Tensor slice(const Tensor& x, const Tensor& begin, const Tensor& size);
 
 // One entry of a NumPy-like index, for strided_slice.
@@ -175,6 +215,7 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64
 Tensor mirror_pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings,
                   std::string_view mode);  // "REFLECT" or "SYMMETRIC"
 Tensor tile(const Tensor& x, const Ints& multiples);
+inline Tensor tile(const Tensor& x, std::initializer_list<std::int64_t> multiples) { return tile(x, Ints(multiples)); }
 Tensor tile(const Tensor& x, const Tensor& multiples);
 Tensor reverse(const Tensor& x, const Ints& axes);
 Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes);
@@ -309,4 +350,8 @@ using ops::operator+;
 using ops::operator-;
 using ops::operator*;
 using ops::operator/;
+using ops::operator+=;
+using ops::operator-=;
+using ops::operator*=;
+using ops::operator/=;
 }  // namespace lockstep

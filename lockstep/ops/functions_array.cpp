@@ -209,3 +209,20 @@ Tensor sort(const Tensor& x, int axis, bool descending) {
 }
 
 }  // namespace lockstep::ops
+
+namespace lockstep {
+
+Tensor Tensor::operator[](std::int64_t index) const {
+  if (shape().known_rank()) {
+    const std::int64_t extent = rank() == 0 ? 0 : dim(0);
+    if (rank() == 0 || (extent >= 0 && (index >= extent || index < -extent)))
+      throw_out_of_range(fmt::format("index {} is out of range for shape {}", index, shape().to_string()));
+  }
+  return ops::strided_slice(*this, {ops::SliceSpec::at(index)});
+}
+
+Tensor Tensor::operator[](const Range& range) const {
+  return ops::strided_slice(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)});
+}
+
+}  // namespace lockstep

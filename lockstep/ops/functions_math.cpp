@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -8,10 +11,36 @@
 namespace lockstep::ops {
 namespace {
 
-// The number as a scalar beside `other`.
-Tensor beside(const Tensor& other, double value) {
+// The number as a scalar of the tensor's dtype.
+Tensor beside(const Tensor& other, Number number) {
   if (!other.defined()) throw_invalid_argument("arithmetic on an undefined tensor");
-  return Tensor::scalar(value, other.dtype());
+  const DType dtype = other.dtype();
+  if (!is_integer(dtype)) return Tensor::scalar(number.value(), dtype);
+  if (!number.is_integer()) {
+    throw_invalid_argument(
+        fmt::format("arithmetic: {} cannot be converted to {}; cast the tensor first, e.g. with ops::cast(x, "
+                    "DType::kFloat32)",
+                    number.value(), dtype_name(dtype)));
+  }
+  const bool is_unsigned = dtype_name(dtype).starts_with('u');
+  const int bits = static_cast<int>(dtype_size(dtype)) * 8 - (is_unsigned ? 0 : 1);
+  const std::int64_t largest = bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
+  if (number.integer() > largest || number.integer() < (is_unsigned ? 0 : -largest - 1)) {
+    throw_invalid_argument(fmt::format("arithmetic: {} is out of range for {}", number.integer(), dtype_name(dtype)));
+  }
+  return cast(Tensor::scalar(number.integer()), dtype);
+}
+
+// The same for functions that take a double: the number it stands for.
+Tensor beside_real(const Tensor& other, double number) {
+  const bool whole = std::nearbyint(number) == number && std::abs(number) < 9e18;
+  return whole ? beside(other, static_cast<std::int64_t>(number)) : beside(other, number);
+}
+
+// What true division computes integers in.
+Tensor divisible(const Tensor& x) {
+  if (!is_integer(x.dtype())) return x;
+  return cast(x, dtype_size(x.dtype()) <= 2 ? DType::kFloat32 : DType::kFloat64);
 }
 
 // All axes of x, as a tensor when the rank is not known.
@@ -30,6 +59,9 @@ Tensor reduce(std::string_view name, const Tensor& x, const Axes& axes, bool kee
 }  // namespace
 
 Tensor constant(double value, DType dtype) { return Tensor::scalar(value, dtype); }
+
+Tensor zeros(const Shape& shape, DType dtype) { return Tensor::zeros(shape, dtype); }
+Tensor ones(const Shape& shape, DType dtype) { return Tensor::full(shape, 1, dtype); }
 
 Tensor constant_ints(const Ints& values, DType dtype) {
   if (dtype == DType::kInt64) return Tensor::from_vector(values);
@@ -84,7 +116,7 @@ LOCKSTEP_UNARY(operator-, "Neg")
   Tensor function(const Tensor& a, const Tensor& b) { return call1(op, {a, b}); }
 #define LOCKSTEP_BINARY_NUMBER(function, op) \
   LOCKSTEP_BINARY(function, op)              \
-  Tensor function(const Tensor& a, double b) { return call1(op, {a, beside(a, b)}); }
+  Tensor function(const Tensor& a, double b) { return call1(op, {a, beside_real(a, b)}); }
 LOCKSTEP_BINARY(add, "AddV2")
 LOCKSTEP_BINARY(sub, "Sub")
 LOCKSTEP_BINARY(mul, "Mul")
@@ -110,7 +142,10 @@ LOCKSTEP_BINARY(logical_or, "LogicalOr")
 #undef LOCKSTEP_BINARY_NUMBER
 #undef LOCKSTEP_BINARY
 
-Tensor div(const Tensor& a, const Tensor& b) { return call1(is_integer(a.dtype()) ? "FloorDiv" : "RealDiv", {a, b}); }
+Tensor div(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == b.dtype()) return call1("RealDiv", {divisible(a), divisible(b)});
+  return call1("RealDiv", {a, b});  // reports the dtypes
+}
 
 Tensor add_n(const Tensors& values) {
   if (values.size() == 1) return values[0];
@@ -121,20 +156,59 @@ Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
-Tensor operator+(const Tensor& a, double b) { return add(a, beside(a, b)); }
-Tensor operator-(const Tensor& a, double b) { return sub(a, beside(a, b)); }
-Tensor operator*(const Tensor& a, double b) { return mul(a, beside(a, b)); }
-Tensor operator/(const Tensor& a, double b) { return div(a, beside(a, b)); }
-Tensor operator+(double a, const Tensor& b) { return add(beside(b, a), b); }
-Tensor operator-(double a, const Tensor& b) { return sub(beside(b, a), b); }
-Tensor operator*(double a, const Tensor& b) { return mul(beside(b, a), b); }
-Tensor operator/(double a, const Tensor& b) { return div(beside(b, a), b); }
+Tensor operator+(const Tensor& a, Number b) { return add(a, beside(a, b)); }
+Tensor operator-(const Tensor& a, Number b) { return sub(a, beside(a, b)); }
+Tensor operator*(const Tensor& a, Number b) { return mul(a, beside(a, b)); }
+Tensor operator/(const Tensor& a, Number b) {
+  const Tensor dividend = divisible(a);
+  return div(dividend, beside(dividend, b));
+}
+Tensor operator+(Number a, const Tensor& b) { return add(beside(b, a), b); }
+Tensor operator-(Number a, const Tensor& b) { return sub(beside(b, a), b); }
+Tensor operator*(Number a, const Tensor& b) { return mul(beside(b, a), b); }
+Tensor operator/(Number a, const Tensor& b) {
+  const Tensor divisor = divisible(b);
+  return div(beside(divisor, a), divisor);
+}
+Tensor& operator+=(Tensor& a, const Tensor& b) { return a = a + b; }
+Tensor& operator-=(Tensor& a, const Tensor& b) { return a = a - b; }
+Tensor& operator*=(Tensor& a, const Tensor& b) { return a = a * b; }
+Tensor& operator/=(Tensor& a, const Tensor& b) { return a = a / b; }
+Tensor& operator+=(Tensor& a, Number b) { return a = a + b; }
+Tensor& operator-=(Tensor& a, Number b) { return a = a - b; }
+Tensor& operator*=(Tensor& a, Number b) { return a = a * b; }
+Tensor& operator/=(Tensor& a, Number b) { return a = a / b; }
 
 Tensor clip_by_value(const Tensor& x, const Tensor& low, const Tensor& high) {
   return call1("ClipByValue", {x, low, high});
 }
 Tensor clip_by_value(const Tensor& x, double low, double high) {
-  return clip_by_value(x, beside(x, low), beside(x, high));
+  return clip_by_value(x, beside_real(x, low), beside_real(x, high));
+}
+
+Tensor clip_by_norm(const Tensor& x, double clip_norm, const Axes& axes) {
+  const Tensor squares = reduce_sum(square(x), axes, true);
+  const Tensor positive = greater(squares, 0.0);
+  const Tensor length = where(positive, sqrt(where(positive, squares, ones_like(squares))), squares);
+  return x * clip_norm / maximum(length, clip_norm);
+}
+
+Tensor global_norm(const Tensors& tensors) {
+  Tensors halves;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.defined()) halves.push_back(l2_loss(tensor));
+  }
+  if (halves.empty()) return constant(0, DType::kFloat32);
+  return sqrt(reduce_sum(stack(halves)) * 2.0);
+}
+
+ClippedTensors clip_by_global_norm(const Tensors& tensors, double clip_norm) {
+  const Tensor norm = global_norm(tensors);
+  const Tensor scale = clip_norm * minimum(1.0 / norm, 1.0 / clip_norm);
+  const Tensor factor = scale + (norm - norm);  // NaN for a norm that is not finite
+  Tensors clipped;
+  for (const Tensor& tensor : tensors) clipped.push_back(tensor.defined() ? tensor * factor : Tensor());
+  return {std::move(clipped), norm};
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

@@ -2,8 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 
@@ -108,6 +110,63 @@ const TensorImpl& checked(const Tensor& tensor, bool ok, const char* wanted) {
 
 }  // namespace
 
+Tensor::Tensor(std::initializer_list<Values> values, DType dtype) {
+  using Kind = Values::Kind;
+  std::vector<std::int64_t> dims;
+  std::vector<const Values*> leaves;
+  const std::function<void(const Values*, std::size_t, std::size_t)> collect =
+      [&](const Values* items, std::size_t count, std::size_t axis) {
+        if (axis == dims.size()) {
+          if (!leaves.empty()) throw_invalid_argument("invalid tensor: numbers beside lists of numbers");
+          dims.push_back(static_cast<std::int64_t>(count));
+        } else if (dims[axis] != static_cast<std::int64_t>(count)) {
+          throw_invalid_argument(
+              fmt::format("invalid tensor: lists of {} and of {} elements on axis {}", dims[axis], count, axis));
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+          if (items[i].kind_ == Kind::kList) {
+            collect(items[i].items_.data(), items[i].items_.size(), axis + 1);
+          } else if (axis + 1 != dims.size()) {
+            throw_invalid_argument("invalid tensor: numbers beside lists of numbers");
+          } else {
+            leaves.push_back(&items[i]);
+          }
+        }
+      };
+  collect(values.begin(), values.size(), 0);
+  const Shape shape(dims);
+  const auto any = [&](Kind kind) {
+    return std::any_of(leaves.begin(), leaves.end(), [&](const Values* leaf) { return leaf->kind_ == kind; });
+  };
+  if (any(Kind::kText)) {
+    std::vector<std::string> texts;
+    for (const Values* leaf : leaves) {
+      if (leaf->kind_ != Kind::kText) throw_invalid_argument("invalid tensor: numbers beside texts");
+      texts.push_back(leaf->text_);
+    }
+    *this = strings(std::move(texts), shape);
+    return;
+  }
+  if (any(Kind::kBool) && (any(Kind::kInt) || any(Kind::kLong) || any(Kind::kReal)))
+    throw_invalid_argument("invalid tensor: numbers beside booleans");
+  if (any(Kind::kReal)) {
+    std::vector<double> numbers;
+    for (const Values* leaf : leaves) numbers.push_back(leaf->number_.value());
+    *this =
+        wrap(aten(from_vector(numbers, shape)).to(to_scalar_type(dtype == DType::kInvalid ? DType::kFloat32 : dtype)));
+    return;
+  }
+  if (dtype == DType::kInvalid) {
+    dtype = any(Kind::kBool)   ? DType::kBool
+            : any(Kind::kLong) ? DType::kInt64
+            : leaves.empty()   ? DType::kFloat32
+                               : DType::kInt32;
+  }
+  std::vector<std::int64_t> numbers;
+  for (const Values* leaf : leaves) numbers.push_back(leaf->number_.integer());
+  *this = wrap(aten(from_vector(numbers, shape)).to(to_scalar_type(dtype)));
+}
+
 template <typename T>
 Tensor Tensor::scalar(T value) {
   return from_vector(std::vector<T>{value}, Shape{});
@@ -185,6 +244,10 @@ Tensor Tensor::symbol(std::shared_ptr<const Symbol> symbol) {
   impl->shape = symbol->shape();
   impl->symbol = std::move(symbol);
   return Tensor(std::move(impl));
+}
+
+void Tensor::throw_no_such_axis(int axis) const {
+  throw_out_of_range(fmt::format("axis {} is out of range for shape {}", axis, shape().to_string()));
 }
 
 bool Tensor::is_symbolic() const { return impl_ && impl_->symbol; }

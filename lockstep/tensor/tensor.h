@@ -3,9 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/base/dtype.h"
@@ -21,6 +25,53 @@ class Tensor;
 
 using Tensors = std::vector<Tensor>;
 
+// A number beside a tensor, as in `x * 2` and `x + 0.5`: it takes the tensor's dtype.
+class Number {
+ public:
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Number(T value) : real_(static_cast<double>(value)), is_integer_(std::is_integral_v<T>) {
+    if constexpr (std::is_integral_v<T>) integer_ = static_cast<std::int64_t>(value);
+  }
+  bool is_integer() const { return is_integer_; }  // as it was written: 2 is, 2.0 is not
+  double value() const { return real_; }
+  std::int64_t integer() const { return integer_; }
+
+ private:
+  std::int64_t integer_ = 0;
+  double real_;
+  bool is_integer_;
+};
+
+// Numbers, booleans or texts in braces, nested as the axes of a tensor: {{1, 2}, {3, 4}}.
+class Values {
+ public:
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Values(T value)
+      : kind_(std::is_same_v<T, bool>       ? Kind::kBool
+              : std::is_floating_point_v<T> ? Kind::kReal
+              : sizeof(T) > 4               ? Kind::kLong
+                                            : Kind::kInt),
+        number_(value) {}
+  Values(const char* text) : kind_(Kind::kText), text_(text) {}
+  Values(std::string text) : kind_(Kind::kText), text_(std::move(text)) {}
+  Values(std::initializer_list<Values> items) : kind_(Kind::kList), items_(items) {}
+
+ private:
+  friend class Tensor;
+  enum class Kind { kBool, kInt, kLong, kReal, kText, kList };
+  Kind kind_;
+  Number number_ = 0;
+  std::string text_;
+  std::vector<Values> items_;
+};
+
+// Elements begin, begin + step, … before end, of the first axis: x[{0, 32}] is Python's x[0:32]. Negative places count
+// from the end; std::nullopt: from the first, to the last.
+struct Range {
+  std::optional<std::int64_t> begin, end;
+  std::int64_t step = 1;
+};
+
 // A cheap handle; copies share the same memory. What it holds is one of
 //   - a dense value (a LibTorch tensor; data layout is TensorFlow's, e.g. NHWC),
 //   - byte strings (dtype kString),
@@ -31,6 +82,10 @@ using Tensors = std::vector<Tensor>;
 class Tensor {
  public:
   Tensor() = default;  // undefined: "no tensor", e.g. an absent mask
+
+  // tf.constant of a list: {1, 2} is int32 (int64 of 64-bit integers), {1.5, 2} float32, {true, false} bool, {"a"} a
+  // string tensor; or of the given dtype. Throws InvalidArgument for lists of different lengths.
+  Tensor(std::initializer_list<Values> values, DType dtype = DType::kInvalid);
 
   // Dense values. Throw InvalidArgument when the number of elements does not fit the shape.
   template <typename T>
@@ -58,8 +113,12 @@ class Tensor {
   DType dtype() const;
   const Shape& shape() const;  // fully known unless symbolic
   int rank() const { return shape().rank(); }
-  std::int64_t dim(int axis) const { return shape()[axis]; }
-  std::int64_t num_elements() const;  // of a value
+  std::int64_t dim(int axis) const {  // throws OutOfRange
+    const Shape& own = shape();
+    if (axis >= own.rank() || axis < -own.rank()) throw_no_such_axis(axis);
+    return own[axis];
+  }
+  std::int64_t num_elements() const;                          // of a value
 
   // The elements in row-major order in host memory; copies when the value lies elsewhere or is strided.
   // T must be the C++ type of the dtype (bool for kBool, std::uint16_t for the 16-bit floats).
@@ -68,6 +127,19 @@ class Tensor {
   // The single element of a tensor with one element, converted.
   template <typename T>
   T item() const;
+  // float(t), int(t), …: the same.
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  explicit operator T() const {
+    return item<T>();
+  }
+  // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.
+  std::string to_string() const;
+
+  // x[3] and x[{0, 32}] as in Python, recorded and differentiated like operations. Throw OutOfRange for a place beyond
+  // the first axis. More axes: ops::strided_slice. Defined in ops/functions_array.cpp.
+  Tensor operator[](std::int64_t index) const;
+  Tensor operator[](const Range& range) const;
+
   formats::TensorData to_data() const;  // shares memory when contiguous on the host
 
   const std::vector<std::string>& string_values() const;  // of a string tensor
@@ -90,8 +162,13 @@ class Tensor {
   friend bool same(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
 
  private:
+  [[noreturn]] void throw_no_such_axis(int axis) const;
+
   std::shared_ptr<const TensorImpl> impl_;
 };
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 // Something that operations change or look up by reference.
 class Resource {

@@ -115,7 +115,7 @@ struct Checkpoint::State {
     if (node->save_counter) return;
     distribute::VariableOptions options{.name = "save_counter", .trainable = false};
     options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
-    const distribute::Variable::ScopedOwnInitialValues alone;  // the chief may be the only one who saves
+    const distribute::ScopedOwnInitialValues alone;  // the chief may be the only one who saves
     node->save_counter = distribute::Variable::create(Tensor::scalar<std::int64_t>(0), options);
   }
 };

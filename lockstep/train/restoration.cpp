@@ -236,7 +236,7 @@ void Restoration::take_slots() {
 
 // An optimizer that has no slots yet gets them at once when the file tells for which variables.
 bool Restoration::build_optimizers() {
-  const distribute::Variable::ScopedOwnInitialValues restored_anyway;
+  const distribute::ScopedOwnInitialValues restored_anyway;
   bool any = false;
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     if (!bound_[i] || !bound_[i]->unbuilt_optimizer()) continue;
@@ -332,7 +332,7 @@ void Restoration::undo_states() {
   }
 }
 
-bool Restoration::takes(const distribute::Variable& variable) const {
+bool Restoration::takes(const distribute::VariableImpl& variable) const {
   if (restored_.contains(&variable)) return true;
   const auto saved = saved_of_.find({&variable, {}});
   return saved != saved_of_.end() && taken_[at(saved->second)] &&

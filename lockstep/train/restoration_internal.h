@@ -45,7 +45,7 @@ class Restoration {
   void set_states();
   void undo_states();
   // Whether a value for the variable was found.
-  bool takes(const distribute::Variable& variable) const;
+  bool takes(const distribute::VariableImpl& variable) const;
   // Everything is bound; later calls of bind() have nothing to do.
   bool complete() const { return complete_; }
 
@@ -87,7 +87,7 @@ class Restoration {
   std::vector<NodePtr> bound_;                      // live object of each saved node
   std::map<Identity, int> saved_of_;                // and the reverse
   std::vector<bool> taken_;                         // values brought over
-  std::set<const distribute::Variable*> restored_;  // of names and of values beside the graph
+  std::set<const distribute::VariableImpl*> restored_;  // of names and of values beside the graph
   std::set<std::string> inconsistent_;              // edges that were warned about
   std::vector<int> open_;
   std::vector<Pending> pending_;

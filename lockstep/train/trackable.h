@@ -54,7 +54,7 @@ class Tracked {
   Tracked(Trackable& object);
   template <typename T>
   Tracked(std::shared_ptr<T> object) {
-    if constexpr (std::is_base_of_v<distribute::Variable, T>) {
+    if constexpr (std::is_base_of_v<distribute::VariableImpl, T>) {
       node_ = of_variable(std::move(object));
     } else if constexpr (std::is_base_of_v<keras::Layer, T>) {
       node_ = of_layer(std::move(object));

@@ -208,8 +208,8 @@ class Layer : public Operation {
   std::int64_t count_params() const;
   const std::vector<random::SeedGeneratorPtr>& seed_generators() const { return seed_generators_; }
   // The constraint of a variable of this layer or below; null when it has none.
-  constraints::ConstraintPtr constraint_of(const Variable* variable) const;
-  regularizers::RegularizerPtr regularizer_of(const Variable* variable) const;
+  constraints::ConstraintPtr constraint_of(const distribute::VariableImpl* variable) const;
+  regularizers::RegularizerPtr regularizer_of(const distribute::VariableImpl* variable) const;
 
   // ---- losses ----
   // A term of the training loss, to be called inside call().
@@ -350,7 +350,7 @@ class LoadScope {
  private:
   std::int64_t left_;
   LoadScope* previous_;
-  distribute::Variable::ScopedOwnInitialValues own_values_;
+  distribute::ScopedOwnInitialValues own_values_;
 };
 
 }  // namespace lockstep::keras

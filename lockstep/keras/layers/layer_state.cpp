@@ -178,7 +178,7 @@ std::int64_t Layer::count_params() const {
   return count;
 }
 
-constraints::ConstraintPtr Layer::constraint_of(const Variable* variable) const {
+constraints::ConstraintPtr Layer::constraint_of(const distribute::VariableImpl* variable) const {
   for (const Weight& weight : own_weights_) {
     if (weight.variable.get() == variable) return weight.constraint;
   }
@@ -188,7 +188,7 @@ constraints::ConstraintPtr Layer::constraint_of(const Variable* variable) const 
   return nullptr;
 }
 
-regularizers::RegularizerPtr Layer::regularizer_of(const Variable* variable) const {
+regularizers::RegularizerPtr Layer::regularizer_of(const distribute::VariableImpl* variable) const {
   for (const Weight& weight : own_weights_) {
     if (weight.variable.get() == variable) return weight.regularizer;
   }

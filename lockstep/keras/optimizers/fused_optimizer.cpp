@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-std::size_t bytes_of(const distribute::Variable& variable) {
+std::size_t bytes_of(const distribute::VariableImpl& variable) {
   return static_cast<std::size_t>(variable.shape().num_elements().value()) * dtype_size(variable.dtype());
 }
 
@@ -25,7 +25,7 @@ struct FusedOptimizer::SlotMemory {
   };
   collectives::CommunicatorPtr workers;
   std::shared_ptr<std::byte> memory;  // null: there is none to be had
-  std::unordered_map<const distribute::Variable*, Place> places;
+  std::unordered_map<const distribute::VariableImpl*, Place> places;
 
   SlotMemory(collectives::CommunicatorPtr group, const Variables& slots) : workers(std::move(group)) {
     std::size_t size = kAlignment;

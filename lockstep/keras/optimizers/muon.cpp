@@ -29,7 +29,7 @@ class MuonOptimizer : public PerVariableOptimizer {
 
  private:
   bool by_adam(std::size_t index) const {
-    const distribute::Variable& variable = *trainable_[index];
+    const distribute::VariableImpl& variable = *trainable_[index];
     std::string path = variable.path();
     std::transform(path.begin(), path.end(), path.begin(), [](unsigned char c) { return std::tolower(c); });
     if (variable.shape().rank() != 2) return true;

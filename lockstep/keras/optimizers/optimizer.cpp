@@ -93,7 +93,7 @@ VariablePtr Optimizer::add_variable(const Shape& shape, DType dtype, std::string
 }
 
 VariablePtr Optimizer::add_slot(std::size_t index, std::string_view name, double initial) {
-  const distribute::Variable& variable = *trainable_[index];
+  const distribute::VariableImpl& variable = *trainable_[index];
   std::string path = variable.path();
   std::replace(path.begin(), path.end(), '/', '_');
   return add_variable(variable.shape(), variable.dtype(), fmt::format("{}/{}_{}", name_, path, name), initial);
@@ -211,7 +211,7 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
   end_step(indices);
 }
 
-Tensor Optimizer::accepted(const Tensor& gradient, const distribute::Variable& variable) const {
+Tensor Optimizer::accepted(const Tensor& gradient, const distribute::VariableImpl& variable) const {
   if (!(gradient.shape() == variable.shape())) {
     throw_invalid_argument(fmt::format("{}: the gradient of '{}' has shape {}, expected {}", name_, variable.path(),
                                        gradient.shape().to_string(), variable.shape().to_string()));

@@ -189,7 +189,7 @@ class Optimizer {
   void set_base_config(const Json& config);
   void set_options(CommonOptions options);
   // A gradient as rules take it: checked, of the variable's dtype.
-  Tensor accepted(const Tensor& gradient, const distribute::Variable& variable) const;
+  Tensor accepted(const Tensor& gradient, const distribute::VariableImpl& variable) const;
   std::int64_t updates_made() const;  // not counting steps that only accumulated
   bool accumulate(std::vector<std::size_t>& indices, Tensors& gradients);
   void clip(Tensors& gradients) const;
@@ -200,8 +200,8 @@ class Optimizer {
   std::string name_;
   VariablePtr iterations_, learning_rate_variable_;
   Variables averages_, accumulators_;
-  std::unordered_map<const distribute::Variable*, std::size_t> index_;
-  std::unordered_set<const distribute::Variable*> not_decayed_;
+  std::unordered_map<const distribute::VariableImpl*, std::size_t> index_;
+  std::unordered_set<const distribute::VariableImpl*> not_decayed_;
   std::vector<std::regex> not_decayed_names_;
 };
 

@@ -1,0 +1,272 @@
+// A tensor's text, as TensorFlow and NumPy print arrays (numpy.array2string with its defaults).
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/tensor/aten_internal.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kThreshold = 1000;  // more elements are summarized
+constexpr std::int64_t kEdge = 3;          // as this many at each end of an axis
+constexpr std::size_t kLineWidth = 75;
+constexpr int kPrecision = 8;
+
+template <typename T>
+std::string chars(T value, std::chars_format format) {
+  char text[512];
+  const auto end = std::to_chars(text, text + sizeof text, value, format);
+  return {text, end.ptr};
+}
+
+// "12" and "5" of 12.5; shortest digits that give the value, no more than kPrecision after the point.
+template <typename T>
+std::pair<std::string, std::string> positional(T value) {
+  std::string text = chars(value, std::chars_format::fixed);
+  std::size_t point = text.find('.');
+  if (point != std::string::npos && text.size() - point - 1 > kPrecision) {
+    text = fmt::format("{:.{}f}", value, kPrecision);
+    point = text.find('.');
+    text.erase(text.find_last_not_of('0') + 1);
+  }
+  if (point == std::string::npos) return {text, ""};
+  return {text.substr(0, point), text.substr(point + 1)};
+}
+
+// The formatted elements of an array, all as wide as the alignment of columns asks for.
+template <typename T>
+std::vector<std::string> float_texts(const std::vector<T>& values) {
+  T largest = 0, smallest = 0;
+  for (const T value : values) {
+    if (!std::isfinite(value) || value == 0) continue;
+    const T size = std::abs(value);
+    largest = std::max(largest, size);
+    smallest = smallest == 0 ? size : std::min(smallest, size);
+  }
+  const bool scientific = largest > 0 && (largest >= T(1e8) || smallest < T(1e-4) || largest / smallest > T(1000));
+  struct Parts {
+    std::string whole, fraction, exponent;
+  };
+  std::vector<Parts> parts;
+  std::size_t left = 0, right = 0, exponents = 0;
+  for (const T value : values) {
+    Parts part;
+    if (!std::isfinite(value)) {
+      part.whole = std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+      parts.push_back(std::move(part));
+      continue;
+    }
+    if (scientific) {
+      std::string text = chars(value, std::chars_format::scientific);
+      std::size_t e = text.find('e');
+      if (e > kPrecision + 2 + (value < 0 ? 1U : 0U)) {
+        text = fmt::format("{:.{}e}", value, kPrecision);
+        e = text.find('e');
+        const std::size_t last = text.find_last_not_of('0', e - 1);
+        text.erase(last + 1, e - last - 1);
+        e = text.find('e');
+      }
+      part.exponent = text.substr(e);
+      const std::string mantissa = text.substr(0, e);
+      const std::size_t point = mantissa.find('.');
+      part.whole = mantissa.substr(0, point);
+      if (point != std::string::npos) part.fraction = mantissa.substr(point + 1);
+    } else {
+      std::tie(part.whole, part.fraction) = positional(value);
+    }
+    left = std::max(left, part.whole.size());
+    right = std::max(right, part.fraction.size());
+    exponents = std::max(exponents, part.exponent.size());
+    parts.push_back(std::move(part));
+  }
+  const std::size_t tail = right + 1 + exponents;
+  for (const Parts& part : parts) {
+    if (part.whole.find('n') != std::string::npos)
+      left = std::max(left, part.whole.size() > tail ? part.whole.size() - tail : 0);
+  }
+  std::vector<std::string> texts;
+  for (const Parts& part : parts) {
+    if (part.whole.find('n') != std::string::npos) {
+      texts.push_back(fmt::format("{:>{}}", part.whole, left + tail));
+    } else if (scientific) {
+      texts.push_back(fmt::format("{:>{}}.{:0<{}}{}", part.whole, left, part.fraction, right, part.exponent));
+    } else {
+      texts.push_back(fmt::format("{:>{}}.{:<{}}", part.whole, left, part.fraction, right));
+    }
+  }
+  return texts;
+}
+
+template <typename T>
+std::vector<std::string> integer_texts(const std::vector<T>& values) {
+  std::vector<std::string> texts;
+  std::size_t width = 0;
+  for (const T value : values) texts.push_back(std::to_string(value));
+  for (const std::string& text : texts) width = std::max(width, text.size());
+  for (std::string& text : texts) text.insert(0, width - text.size(), ' ');
+  return texts;
+}
+
+std::string quoted(const std::string& bytes) {
+  const char quote = bytes.find('\'') != std::string::npos && bytes.find('"') == std::string::npos ? '"' : '\'';
+  std::string text = {'b', quote};
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == quote || c == '\\') {
+      text += '\\';
+      text += c;
+    } else if (c == '\n' || c == '\r' || c == '\t') {
+      text += c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      text += fmt::format("\\x{:02x}", byte);
+    } else {
+      text += c;
+    }
+  }
+  return text + quote;
+}
+
+// One number by itself: Python's str() of a NumPy scalar.
+template <typename T>
+std::string float_scalar(T value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+  const T size = std::abs(value);
+  if (size != 0 && (size < T(1e-4) || size >= T(1e16))) return chars(value, std::chars_format::scientific);
+  const std::string text = chars(value, std::chars_format::fixed);
+  return text.find('.') == std::string::npos ? text + ".0" : text;
+}
+
+// The numbers of the elements that are shown, in order, and where rows are cut.
+class Layout {
+ public:
+  Layout(const Shape& shape) : shape_(shape), summarized_(shape.num_elements().value_or(0) > kThreshold) {}
+
+  std::vector<std::int64_t> shown() const {
+    std::vector<std::int64_t> elements;
+    collect(0, 0, elements);
+    return elements;
+  }
+  // `texts` are those of shown().
+  std::string draw(std::vector<std::string> texts) {
+    texts_ = std::move(texts);
+    next_ = 0;
+    return draw_axis(0, " ", kLineWidth);
+  }
+
+ private:
+  bool cut(int axis) const { return summarized_ && shape_[axis] > 2 * kEdge; }
+
+  void collect(int axis, std::int64_t at, std::vector<std::int64_t>& elements) const {
+    if (axis == shape_.rank()) return elements.push_back(at);
+    for (std::int64_t i = 0; i < shape_[axis]; ++i) {
+      if (cut(axis) && i == kEdge) i = shape_[axis] - kEdge;
+      collect(axis + 1, at * shape_[axis] + i, elements);
+    }
+  }
+
+  std::string draw_axis(int axis, const std::string& indent, std::size_t width) {
+    if (axis == shape_.rank()) return texts_[next_++];
+    const std::int64_t extent = shape_[axis];
+    const bool last_axis = axis + 1 == shape_.rank();
+    const std::string between = last_axis ? " " : std::string(static_cast<std::size_t>(shape_.rank() - axis - 1), '\n');
+    std::string text, line = indent;
+    const auto add = [&](const std::string& word, bool more) {
+      if (!last_axis) {
+        text += indent + word + (more ? between : "");
+        return;
+      }
+      if (line.size() + word.size() > width - 1 && line.size() > indent.size()) {
+        line.erase(line.find_last_not_of(' ') + 1);
+        text += line + "\n";
+        line = indent;
+      }
+      line += word + (more ? between : "");
+    };
+    for (std::int64_t i = 0; i < extent; ++i) {
+      if (cut(axis) && i == kEdge) {
+        add("...", true);
+        i = extent - kEdge;
+      }
+      add(draw_axis(axis + 1, indent + ' ', width - 1), i + 1 < extent);
+    }
+    if (last_axis) text += line;
+    return "[" + (text.size() >= indent.size() ? text.substr(indent.size()) : "") + "]";
+  }
+
+  const Shape& shape_;
+  bool summarized_;
+  std::vector<std::string> texts_;
+  std::size_t next_ = 0;
+};
+
+template <typename T>
+std::vector<T> picked(const Tensor& tensor, const std::vector<std::int64_t>& elements) {
+  const std::vector<T> all = tensor.to_vector<T>();
+  std::vector<T> out;
+  for (const std::int64_t i : elements) out.push_back(all[static_cast<std::size_t>(i)]);
+  return out;
+}
+
+template <typename T>
+std::vector<std::string> texts_of_integers(const Tensor& tensor, const std::vector<std::int64_t>& elements) {
+  return integer_texts(picked<T>(tensor, elements));
+}
+
+std::vector<std::string> element_texts(const Tensor& tensor, const std::vector<std::int64_t>& elements) {
+  switch (tensor.dtype()) {
+    case DType::kFloat32: return float_texts(picked<float>(tensor, elements));
+    case DType::kFloat64: return float_texts(picked<double>(tensor, elements));
+    case DType::kInt8: return texts_of_integers<std::int8_t>(tensor, elements);
+    case DType::kInt16: return texts_of_integers<std::int16_t>(tensor, elements);
+    case DType::kInt32: return texts_of_integers<std::int32_t>(tensor, elements);
+    case DType::kInt64: return texts_of_integers<std::int64_t>(tensor, elements);
+    case DType::kUInt8: return texts_of_integers<std::uint8_t>(tensor, elements);
+    case DType::kUInt16: return texts_of_integers<std::uint16_t>(tensor, elements);
+    case DType::kUInt32: return texts_of_integers<std::uint32_t>(tensor, elements);
+    case DType::kUInt64: return texts_of_integers<std::uint64_t>(tensor, elements);
+    default: break;
+  }
+  std::vector<std::string> texts;
+  if (tensor.dtype() == DType::kBool) {
+    for (const bool value : picked<bool>(tensor, elements)) texts.push_back(value ? " True" : "False");
+  } else if (tensor.dtype() == DType::kString) {
+    for (const std::int64_t i : elements) texts.push_back(quoted(tensor.string_values()[static_cast<std::size_t>(i)]));
+  } else if (is_floating(tensor.dtype())) {
+    return float_texts(picked<float>(wrap(aten(tensor).to(at::kFloat)), elements));
+  } else {
+    texts.assign(elements.size(), fmt::format("<{}>", dtype_name(tensor.dtype())));
+  }
+  return texts;
+}
+
+std::string value_text(const Tensor& tensor) {
+  if (tensor.rank() > 0) {
+    Layout layout(tensor.shape());
+    return layout.draw(element_texts(tensor, layout.shown()));
+  }
+  if (tensor.dtype() == DType::kFloat64) return float_scalar(tensor.item<double>());
+  if (is_floating(tensor.dtype())) return float_scalar(tensor.item<float>());
+  const std::string text = element_texts(tensor, {0})[0];
+  return text.substr(text.find_first_not_of(' '));
+}
+
+}  // namespace
+
+std::string Tensor::to_string() const {
+  if (!defined()) return "<undefined tensor>";
+  const std::string tail = fmt::format("shape={}, dtype={}", shape().to_string(), dtype_name(dtype()));
+  if (!is_value()) return fmt::format("<{} tensor {}>", is_symbolic() ? "symbolic" : "resource", tail);
+  const std::string text = value_text(*this);
+  return fmt::format("tf.Tensor({}{}, {})", text.find('\n') == std::string::npos ? "" : "\n", text, tail);
+}
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.to_string(); }
+
+}  // namespace lockstep
