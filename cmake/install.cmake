@@ -14,6 +14,11 @@ install(CODE "set(LOCKSTEP_SOURCES \"${CMAKE_SOURCE_DIR}/lockstep\")
 set(LOCKSTEP_HEADERS \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/lockstep\")")
 install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/install_headers.cmake)
 
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
+        PATTERN "*.svg" PATTERN "*.png")
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep
+        FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.py" PATTERN "*.sh")
+
 # find_package(lockstep) gives lockstep::lockstep (all) and lockstep::formats (files only, without LibTorch).
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake DESTINATION ${package_folder})
 file(WRITE ${CMAKE_BINARY_DIR}/lockstepConfig.cmake

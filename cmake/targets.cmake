@@ -15,6 +15,7 @@ file(WRITE ${CMAKE_BINARY_DIR}/empty.cpp "")
 # lockstep-formats knows no LibTorch and starts in milliseconds; lockstep is all the rest.
 add_library(lockstep_formats SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
 set_target_properties(lockstep_formats PROPERTIES OUTPUT_NAME lockstep-formats EXPORT_NAME formats SOVERSION 0)
+target_compile_features(lockstep_formats INTERFACE cxx_std_20)
 target_include_directories(lockstep_formats PUBLIC $<BUILD_INTERFACE:${LOCKSTEP_PUBLIC_INCLUDE}>
                            $<INSTALL_INTERFACE:include>)
 target_link_libraries(lockstep_formats PUBLIC nlohmann_json::nlohmann_json

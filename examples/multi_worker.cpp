@@ -106,7 +106,7 @@ int main(int argc, char** argv) try {
     int steps = 0;
     for (const auto& batch : dataset) {
       const auto losses = strategy.run(train_step, batch);
-      total += strategy.reduce(ls::distribute::ReduceOp::kSum, losses, std::nullopt).item<double>();
+      total += strategy.reduce(ls::distribute::ReduceOp::kSum, losses).item<double>();
       ++steps;
     }
     last = total / steps;

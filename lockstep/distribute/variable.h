@@ -74,7 +74,9 @@ class Variable : public std::shared_ptr<VariableImpl> {
   // Throws InvalidArgument for kNone synchronization under a strategy and for MEAN with a dtype that is
   // not floating.
   explicit Variable(const Tensor& initial_value, VariableOptions options = {});
-  explicit Variable(Number initial_value, VariableOptions options = {});  // float32, or int32 of an integer
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  explicit Variable(T initial_value, VariableOptions options = {})  // float32, or int32 of an integer
+      : Variable(Number(initial_value), std::move(options)) {}
   static Variable create(Tensor initial_value, VariableOptions options = {});
 
   const std::string& name() const;
@@ -109,6 +111,7 @@ class Variable : public std::shared_ptr<VariableImpl> {
     if (!get()) throw_empty();
     return *get();
   }
+  explicit Variable(Number initial_value, VariableOptions options);
   [[noreturn]] static void throw_empty();
 };
 using VariablePtr = Variable;

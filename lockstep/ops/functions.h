@@ -109,8 +109,8 @@ ClippedTensors clip_by_global_norm(const Tensors& tensors, double clip_norm);
 Tensor cast(const Tensor& x, DType dtype);  // x itself when it has the dtype
 Tensor bitcast(const Tensor& x, DType dtype);
 
-// As in TensorFlow a floating number beside an integer tensor throws InvalidArgument (cast the tensor first), and so
-// does an integer that the dtype cannot hold. `/` is div(): x / 255.0 of uint8 images gives float32.
+// A number that the dtype of an integer tensor cannot hold, such as 0.5, throws InvalidArgument: cast the tensor first.
+// `/` is div(): x / 255.0 of uint8 images gives float32.
 Tensor operator+(const Tensor& a, const Tensor& b);
 Tensor operator-(const Tensor& a, const Tensor& b);
 Tensor operator*(const Tensor& a, const Tensor& b);

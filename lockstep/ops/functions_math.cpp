@@ -11,30 +11,27 @@
 namespace lockstep::ops {
 namespace {
 
-// The number as a scalar of the tensor's dtype.
+// The number as a scalar of the tensor's dtype, which must be able to hold it.
 Tensor beside(const Tensor& other, Number number) {
   if (!other.defined()) throw_invalid_argument("arithmetic on an undefined tensor");
   const DType dtype = other.dtype();
   if (!is_integer(dtype)) return Tensor::scalar(number.value(), dtype);
-  if (!number.is_integer()) {
+  const bool whole =
+      number.is_integer() || (std::nearbyint(number.value()) == number.value() && std::abs(number.value()) < 9e18);
+  if (!whole) {
     throw_invalid_argument(
         fmt::format("arithmetic: {} cannot be converted to {}; cast the tensor first, e.g. with ops::cast(x, "
                     "DType::kFloat32)",
                     number.value(), dtype_name(dtype)));
   }
+  const std::int64_t integer = number.is_integer() ? number.integer() : static_cast<std::int64_t>(number.value());
   const bool is_unsigned = dtype_name(dtype).starts_with('u');
   const int bits = static_cast<int>(dtype_size(dtype)) * 8 - (is_unsigned ? 0 : 1);
   const std::int64_t largest = bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
-  if (number.integer() > largest || number.integer() < (is_unsigned ? 0 : -largest - 1)) {
-    throw_invalid_argument(fmt::format("arithmetic: {} is out of range for {}", number.integer(), dtype_name(dtype)));
+  if (integer > largest || integer < (is_unsigned ? 0 : -largest - 1)) {
+    throw_invalid_argument(fmt::format("arithmetic: {} is out of range for {}", integer, dtype_name(dtype)));
   }
-  return cast(Tensor::scalar(number.integer()), dtype);
-}
-
-// The same for functions that take a double: the number it stands for.
-Tensor beside_real(const Tensor& other, double number) {
-  const bool whole = std::nearbyint(number) == number && std::abs(number) < 9e18;
-  return whole ? beside(other, static_cast<std::int64_t>(number)) : beside(other, number);
+  return cast(Tensor::scalar(integer), dtype);
 }
 
 // What true division computes integers in.
@@ -116,7 +113,7 @@ LOCKSTEP_UNARY(operator-, "Neg")
   Tensor function(const Tensor& a, const Tensor& b) { return call1(op, {a, b}); }
 #define LOCKSTEP_BINARY_NUMBER(function, op) \
   LOCKSTEP_BINARY(function, op)              \
-  Tensor function(const Tensor& a, double b) { return call1(op, {a, beside_real(a, b)}); }
+  Tensor function(const Tensor& a, double b) { return call1(op, {a, beside(a, b)}); }
 LOCKSTEP_BINARY(add, "AddV2")
 LOCKSTEP_BINARY(sub, "Sub")
 LOCKSTEP_BINARY(mul, "Mul")
@@ -183,7 +180,7 @@ Tensor clip_by_value(const Tensor& x, const Tensor& low, const Tensor& high) {
   return call1("ClipByValue", {x, low, high});
 }
 Tensor clip_by_value(const Tensor& x, double low, double high) {
-  return clip_by_value(x, beside_real(x, low), beside_real(x, high));
+  return clip_by_value(x, beside(x, low), beside(x, high));
 }
 
 Tensor clip_by_norm(const Tensor& x, double clip_norm, const Axes& axes) {

@@ -118,7 +118,7 @@ class Tensor {
     if (axis >= own.rank() || axis < -own.rank()) throw_no_such_axis(axis);
     return own[axis];
   }
-  std::int64_t num_elements() const;                          // of a value
+  std::int64_t num_elements() const;  // of a value
 
   // The elements in row-major order in host memory; copies when the value lies elsewhere or is strided.
   // T must be the C++ type of the dtype (bool for kBool, std::uint16_t for the 16-bit floats).

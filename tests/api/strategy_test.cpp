@@ -181,4 +181,23 @@ TEST(StrategyVariable, FirstWritesAndReadsOfReplicasDoNotMeet) {
   }
 }
 
+// tf.nn.compute_average_loss and scale_regularization_loss.
+TEST(StrategyLoss, AveragesOverTheGlobalBatch) {
+  ls::distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+  const Tensor losses = {1.0, 2.0, 6.0};
+  EXPECT_EQ(number(ls::nn::compute_average_loss(losses)), 3);
+  const auto means = strategy.run([&] {
+    return ls::Tensors{
+        ls::nn::compute_average_loss(losses), ls::nn::compute_average_loss(losses, {.sample_weight = {1.0, 0.0, 2.0}}),
+        ls::nn::compute_average_loss(losses, {.global_batch_size = 9}), ls::nn::scale_regularization_loss(losses)};
+  });
+  EXPECT_EQ(number(means[1][0]), 1.5F);
+  EXPECT_FLOAT_EQ(number(means[1][1]), 13.0F / 6);
+  EXPECT_EQ(number(means[1][2]), 1);
+  EXPECT_EQ(number(means[1][3]), 4.5F);
+  EXPECT_THROW((void)ls::nn::compute_average_loss(Tensor::scalar(1.0F)), ls::errors::InvalidArgumentError);
+  auto scope = strategy.scope();
+  EXPECT_THROW((void)ls::nn::compute_average_loss(losses), ls::errors::FailedPreconditionError);
+}
+
 }  // namespace

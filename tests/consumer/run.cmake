@@ -23,6 +23,11 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work} -G Ninja -DCMAKE_BU
 run(${CMAKE_COMMAND} --build ${work})
 run(${work}/files ${work}/weights.npy)
 run(${work}/train ${work}/model.keras)
+foreach(file share/doc/lockstep/guide.md share/lockstep/examples/save_and_load.cpp)
+  if(NOT EXISTS ${prefix}/${file})
+    message(FATAL_ERROR "${file} is not installed")
+  endif()
+endforeach()
 if(EXISTS ${prefix}/bin/lockstep)
   # The installed tool finds its libraries and its engine by itself.
   run(${prefix}/bin/lockstep inspect ${work}/weights.npy)

@@ -1,5 +1,6 @@
 #include "lockstep/keras/models/model.h"
 
+#include <algorithm>
 #include <iostream>
 #include <mutex>
 
@@ -199,6 +200,17 @@ const Structure& Model::inputs() const { return impl()->inputs(); }
 const Structure& Model::outputs() const { return impl()->outputs(); }
 std::vector<VariablePtr> Model::weights() const { return impl()->weights(); }
 std::vector<VariablePtr> Model::trainable_weights() const { return impl()->trainable_weights(); }
+std::vector<VariablePtr> Model::variables() const { return impl()->variables(); }
+std::vector<VariablePtr> Model::non_trainable_variables() const {
+  std::vector<VariablePtr> others;
+  const std::vector<VariablePtr> trained = trainable_weights();
+  for (const VariablePtr& variable : variables()) {
+    if (std::find(trained.begin(), trained.end(), variable) == trained.end()) others.push_back(variable);
+  }
+  return others;
+}
+std::vector<Tensor> Model::losses() const { return impl()->losses(); }
+void Model::add_loss(const Tensor& loss) const { impl()->add_loss(loss); }
 std::vector<VariablePtr> Model::non_trainable_weights() const { return impl()->non_trainable_weights(); }
 std::vector<Tensor> Model::get_weights() const { return impl()->get_weights(); }
 void Model::set_weights(const std::vector<Tensor>& values) const { impl()->set_weights(values); }

@@ -85,6 +85,14 @@ class Model {
   std::vector<VariablePtr> weights() const;
   std::vector<VariablePtr> trainable_weights() const;
   std::vector<VariablePtr> non_trainable_weights() const;
+  // With the states of random layers, which are not weights.
+  std::vector<VariablePtr> variables() const;
+  std::vector<VariablePtr> trainable_variables() const { return trainable_weights(); }
+  std::vector<VariablePtr> non_trainable_variables() const;
+  // add_loss terms and activity penalties of the last call on this thread, then weight penalties.
+  std::vector<Tensor> losses() const;
+  // A term of the training loss, to be called inside call().
+  void add_loss(const Tensor& loss) const;
   std::vector<Tensor> get_weights() const;
   void set_weights(const std::vector<Tensor>& values) const;
   std::int64_t count_params() const;

@@ -1,0 +1,22 @@
+// tf.nn's helpers for losses of custom training loops.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::nn {
+
+struct AverageLossOptions {
+  Tensor sample_weight = {};                                     // one for each row, or for each value
+  std::optional<std::int64_t> global_batch_size = std::nullopt;  // default: the replica's rows × the replicas
+};
+// The sum of the per-example losses divided by the global batch size: what a replica contributes to the mean over the
+// global batch. Throws FailedPrecondition across replicas, except outside of any strategy.
+Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOptions& options = {});
+// The sum of the loss divided by the number of replicas, for penalties of weights, which every replica computes alike.
+// Throws as above.
+Tensor scale_regularization_loss(const Tensor& regularization_loss);
+
+}  // namespace lockstep::nn
