@@ -84,11 +84,11 @@ class Restoration {
   bool named_ = false;  // without an object graph
   formats::CheckpointGraph graph_;
   std::vector<std::string> paths_;
-  std::vector<NodePtr> bound_;                      // live object of each saved node
-  std::map<Identity, int> saved_of_;                // and the reverse
-  std::vector<bool> taken_;                         // values brought over
+  std::vector<NodePtr> bound_;                          // live object of each saved node
+  std::map<Identity, int> saved_of_;                    // and the reverse
+  std::vector<bool> taken_;                             // values brought over
   std::set<const distribute::VariableImpl*> restored_;  // of names and of values beside the graph
-  std::set<std::string> inconsistent_;              // edges that were warned about
+  std::set<std::string> inconsistent_;                  // edges that were warned about
   std::vector<int> open_;
   std::vector<Pending> pending_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_, previous_states_;
