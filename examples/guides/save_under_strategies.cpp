@@ -34,7 +34,7 @@ void save_under_strategies(const std::string& folder) {
     auto scope = one.scope();
     const auto loaded = ls::keras::load_model(folder + "/model.keras");
     const auto history = loaded.fit(dataset, {.epochs = 2, .verbose = 0});  // the optimizer goes on, too
-    for (const auto& value : history->history[0].second) report("one_device", value);
+    for (const auto& value : history.history[0].second) report("one_device", value);
   }
 
   auto fresh = make();

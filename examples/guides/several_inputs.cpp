@@ -22,7 +22,7 @@ void several_inputs(const std::string& folder) {
   const auto history =
       model.fit({{"body", words}, {"tags", tags}}, {{"priority", priority}, {"department", department}},
                 {.batch_size = 16, .epochs = 3, .verbose = 0, .shuffle = false});
-  for (const auto& [name, values] : history->history)
+  for (const auto& [name, values] : history.history)
     for (const auto& value : values) report(name, value);
   const auto predicted = model.predict({{"body", words[{0, 4}]}, {"tags", tags[{0, 4}]}}, {.verbose = 0});
   report("priority", ls::ops::reduce_sum(predicted.at("priority")));

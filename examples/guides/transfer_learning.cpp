@@ -27,12 +27,12 @@ void transfer_learning(const std::string& folder) {
   report("trainable", static_cast<double>(model.trainable_variables().size()));
   model.compile({.optimizer = ls::optimizers::SGD({.learning_rate = 0.05}), .loss = "mse", .metrics = {"mae"}});
   auto history = model.fit(new_x, new_y, {.epochs = 3, .verbose = 0});
-  for (const auto& value : history->history[0].second) report("loss", value);
+  for (const auto& value : history.history[0].second) report("loss", value);
 
   base.set_trainable(true);
   report("trainable", static_cast<double>(model.trainable_variables().size()));
   model.compile({.optimizer = ls::optimizers::SGD({.learning_rate = 0.005}), .loss = "mse", .metrics = {"mae"}});
   history = model.fit(new_x, new_y, {.epochs = 2, .verbose = 0});
-  for (const auto& value : history->history[0].second) report("tuned_loss", value);
+  for (const auto& value : history.history[0].second) report("tuned_loss", value);
   model.save(folder + "/model.keras");
 }

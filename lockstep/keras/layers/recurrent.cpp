@@ -199,7 +199,7 @@ class RecurrentLayer : public Layer {
     const Tensor output = flags_.return_sequences ? outcome.all : outcome.last;
     if (!flags_.return_state) return output;
     Structure::List all = {output};
-    for (Tensor& state : outcome.states) all.push_back(std::move(state));
+    for (Tensor& state : outcome.states) all.emplace_back(std::move(state));
     return Structure::list(std::move(all));
   }
 

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<double> numbers_of(const Tensor& value) { return ops::cast(value, DType::kFloat64).to_vector<double>(); }
 
-void restore_copies(distribute::Variable& variable, const Json& copies) {
+void restore_copies(distribute::VariableImpl& variable, const Json& copies) {
   const auto numbers = copies.get<std::vector<std::vector<double>>>();
   const auto count = static_cast<std::size_t>(variable.num_copies());
   std::vector<double> sum(static_cast<std::size_t>(variable.shape().num_elements().value_or(0)));
