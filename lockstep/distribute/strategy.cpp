@@ -92,9 +92,21 @@ std::unique_ptr<collectives::GradientSum> Strategy::gradient_sum(std::size_t, bo
 
 Strategy* Strategy::current() { return t_strategy; }
 
+namespace {
+
+// Made by its first use, which may be inside a GradientTape: the thread keeps recording.
+struct DefaultStrategy {
+  const bool recording = ops::grad_enabled();
+  Strategy strategy;
+  DefaultStrategy() { ops::set_grad_enabled(recording); }
+};
+
+}  // namespace
+
 Strategy& get_strategy() {
-  static Strategy default_strategy;
-  return t_strategy ? *t_strategy : default_strategy;
+  if (t_strategy) return *t_strategy;
+  static DefaultStrategy made;
+  return made.strategy;
 }
 
 bool has_strategy() { return t_strategy != nullptr; }
