@@ -114,6 +114,26 @@ TEST(Contract, LengthsAgree) {
              {{"num_split", std::int64_t{7}}});
 }
 
+TEST(Contract, GradientsOfConvolutionsHaveTheirRank) {
+  const Attrs attrs{{"strides", std::vector<std::int64_t>{1, 1, 1, 1}}, {"padding", std::string("VALID")}};
+  const Tensor image = Tensor::zeros(Shape{1, 4, 4, 1}), filter = Tensor::zeros(Shape{2, 2, 1, 1});
+  for (const char* op : {"DepthwiseConv2dNativeBackpropInput", "Conv2DBackpropInput"}) {
+    EXPECT_NE(message_of(op, {ints32({}), Tensor::zeros(Shape{3, 3}), Tensor::zeros(Shape{})}, attrs)
+                  .find("filter must have 4 axes"),
+              std::string::npos);
+    EXPECT_NE(message_of(op, {ints32({1, 4, 4, 1}), filter, Tensor::zeros(Shape{})}, attrs)
+                  .find("out_backprop must have 4 axes"),
+              std::string::npos);
+  }
+  for (const char* op : {"DepthwiseConv2dNativeBackpropFilter", "Conv2DBackpropFilter"}) {
+    EXPECT_NE(message_of(op, {Tensor::zeros(Shape{3}), ints32({2, 2, 1, 1}), image}, attrs).find("input must have 4"),
+              std::string::npos);
+    EXPECT_NE(message_of(op, {image, ints32({2}), image}, attrs).find("filter_sizes must have 4"), std::string::npos);
+    EXPECT_NE(message_of(op, {image, ints32({2, 2, 1, 1}), Tensor::zeros(Shape{3})}, attrs).find("out_backprop must"),
+              std::string::npos);
+  }
+}
+
 TEST(Contract, PatternsThatRepeatNothingEnd) {
   const Tensor text = Tensor::strings({"abc"}, Shape{1});
   const auto matches = [&](const char* pattern) {

@@ -203,6 +203,13 @@ Tensors conv3d(const Call& call) {
 }
 
 // ---- gradients as operations of their own ---------------------------------------------------------------
+// Images, filters and their gradients have 4 axes in the operations of 2D, 5 in those of 3D.
+void require_rank(const Call& call, std::string_view what, const Shape& shape) {
+  const int rank = call.name().starts_with("Conv3D") ? 5 : 4;
+  if (shape.known_rank() && shape.rank() != rank)
+    throw_invalid_argument(fmt::format("{} must have {} axes, found shape {}", what, rank, shape.to_string()));
+}
+
 // input_sizes may name height and width only.
 Shape whole_input_sizes(const Call& call, const Shape& sizes, int spatial) {
   const Shape &kernel = call.input(1).shape(), &dy = call.input(2).shape();
@@ -212,6 +219,8 @@ Shape whole_input_sizes(const Call& call, const Shape& sizes, int spatial) {
 }
 
 Shapes backprop_input_shape(const Call& call) {
+  require_rank(call, "filter", call.input(1).shape());
+  require_rank(call, "out_backprop", call.input(2).shape());
   const Shape sizes = shape_from_input(call, 0);
   if (!sizes.known_rank()) return {Shape::unknown_rank()};
   const int rank = call.input(2).shape().known_rank() ? call.input(2).rank() : 4;
@@ -226,6 +235,8 @@ Shapes backprop_input_shape(const Call& call) {
 }
 
 Tensors backprop_input(const Call& call) {
+  require_rank(call, "filter", call.input(1).shape());
+  require_rank(call, "out_backprop", call.input(2).shape());
   const at::Tensor &kernel = in(call, 1), &dy = in(call, 2);
   const int spatial = static_cast<int>(kernel.dim()) - 2;
   const Shape sizes = whole_input_sizes(call, Shape(ints_in(call, 0)), spatial);
@@ -263,6 +274,9 @@ Tensors backprop_input(const Call& call) {
 Tensors backprop_filter(const Call& call) {
   const at::Tensor &x = in(call, 0), &dy = in(call, 2);
   const Shape sizes(ints_in(call, 1));
+  require_rank(call, "input", call.input(0).shape());
+  require_rank(call, "filter_sizes", sizes);
+  require_rank(call, "out_backprop", call.input(2).shape());
   const bool first = is_channels_first(call), depthwise = call.name().starts_with("Depthwise");
   ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), first), kernel_dims(sizes));
   w.groups = depthwise ? sizes[-2] : x.size(first ? 1 : -1) / std::max<std::int64_t>(1, sizes[-2]);
