@@ -1,4 +1,4 @@
-// Classes of one's own of every kind, registered under the names by which Keras finds their Python twins
+// User-defined classes of every kind, registered under the names by which Keras finds their Python twins
 // (@keras.saving.register_keras_serializable("Examples")): trained, saved, and loaded again.
 //
 //   build/bin/custom_classes [MODEL.keras]

@@ -1,5 +1,5 @@
-// What the guides share. Each is the C++ of a Python program of the same name beside it, line by line; both print the
-// same numbers (tests/judged/test_guides.py).
+// Shared by the guides. Each guide is the C++ form of the Python program of the same name in this folder, line by line;
+// both print the same numbers (tests/judged/test_guides.py).
 #pragma once
 
 #include <cmath>

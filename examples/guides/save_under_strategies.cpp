@@ -1,4 +1,4 @@
-// Saved under one strategy, loaded under another and under none; training goes on from a checkpoint.
+// Saved under one strategy, loaded under another and under none; training resumes from a checkpoint.
 #include "guide.h"
 
 void save_under_strategies(const std::string& folder) {
@@ -33,7 +33,7 @@ void save_under_strategies(const std::string& folder) {
   {
     auto scope = one.scope();
     const auto loaded = ls::keras::load_model(folder + "/model.keras");
-    const auto history = loaded.fit(dataset, {.epochs = 2, .verbose = 0});  // the optimizer goes on, too
+    const auto history = loaded.fit(dataset, {.epochs = 2, .verbose = 0});  // the optimizer continues, too
     for (const auto& value : history.history[0].second) report("one_device", value);
   }
 

@@ -1,4 +1,4 @@
-"""Saved under one strategy, loaded under another and under none; training goes on from a checkpoint."""
+"""Saved under one strategy, loaded under another and under none; training resumes from a checkpoint."""
 
 from guide import folder, report, waves
 
@@ -37,7 +37,7 @@ report("none", plain.evaluate(dataset, verbose=0))
 one = tf.distribute.OneDeviceStrategy("/cpu:0")
 with one.scope():
     loaded = keras.models.load_model(folder + "/model.keras")
-    history = loaded.fit(dataset, epochs=2, verbose=0)  # the optimizer goes on, too
+    history = loaded.fit(dataset, epochs=2, verbose=0)  # the optimizer continues, too
     for value in history.history["loss"]:
         report("one_device", value)
 

@@ -33,12 +33,14 @@ void EpochIterator::begin_epoch() {
 
 std::optional<Batch> EpochIterator::next_execution() {
   const auto& steps = options_.steps_per_epoch;
+  const auto warn_if_short = [&] {
+    if (!steps || next_step_ >= *steps) return;
+    log_warning("the data ran out after {} of {} steps of this epoch; it restarts with the next epoch", next_step_,
+                *steps);
+  };
   const bool pass_is_over = pass_length_ && steps_seen_ >= *pass_length_;
   if (pass_is_over || (steps && next_step_ >= *steps)) {
-    if (steps && next_step_ < *steps) {
-      log_warning("the data ran out after {} of {} steps of this epoch; it restarts with the next epoch", next_step_,
-                  *steps);
-    }
+    warn_if_short();
     end_epoch();
     return std::nullopt;
   }
@@ -46,10 +48,7 @@ std::optional<Batch> EpochIterator::next_execution() {
   steps_seen_ += options_.steps_per_execution;
   if (!batch) {
     if (!pass_length_) pass_length_ = steps_seen_;
-    if (steps) {
-      log_warning("the data ran out after {} of {} steps of this epoch; it restarts with the next epoch", next_step_,
-                  *steps);
-    }
+    warn_if_short();
     open_ = false;
     return std::nullopt;
   }
