@@ -1,3 +1,4 @@
+import gc
 import os
 import pathlib
 import signal
@@ -27,6 +28,8 @@ def pytest_sessionstart(session):
 
 # Files whose cases wait for time-outs or kill processes at drawn moments. They stay in one lane, one after the other.
 TIMED = ("test_resume.py", "test_workers.py", "test_network.py", "test_launch.py", "test_launchers.py")
+# Files about commands as processes: how they start, end and answer signals. Each command is started by itself.
+OF_PROCESSES = ("test_command_line.py", "test_launch.py", "test_launchers.py")
 GROUP_SIZE = 8
 
 
@@ -70,6 +73,16 @@ def pytest_runtestloop(session):
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
     return True
+
+
+def pytest_collection_finish(session):
+    """What Keras and TensorFlow made when they were imported is no garbage: looking through it takes 0.2 s a case."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup(item):
+    tool.fork_server_allowed = not tool.CONFORMANCE and item.path.name not in OF_PROCESSES
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,10 @@
 namespace {
 
 using Main = int (*)(int, char**, char**);
+using SetThreads = void (*)(int);
 
 Main tool_main = nullptr;
+SetThreads set_library_threads = nullptr;
 int server_socket = -1;
 
 [[noreturn]] void fail(const char* problem) {
@@ -75,11 +77,17 @@ int run(Request& request, char* name, char** environment) {
   std::vector<char*> arguments{name};
   for (std::string& argument : request.arguments) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
+  // After a fork LibTorch replaces its thread pool in the first call that needs the pool, without a lock: replicas that
+  // start at once would find none ("Invalid thread pool!"). So it is replaced here, while the process has one thread;
+  // one is also what lockstep sets when it is loaded.
+  set_library_threads(1);
   return tool_main(static_cast<int>(arguments.size()) - 1, arguments.data(), environment);
 }
 
 int serve(int, char** given, char** environment) {
   if (dlopen(std::getenv("LOCKSTEP_FORK_SERVER_ENGINE"), RTLD_LAZY | RTLD_GLOBAL) == nullptr) fail(dlerror());
+  set_library_threads = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi"));
+  if (set_library_threads == nullptr) fail("LibTorch has no at::set_num_threads(int)");
   for (const char* name : {"LD_PRELOAD", "LOCKSTEP_FORK_SERVER", "LOCKSTEP_FORK_SERVER_ENGINE"}) unsetenv(name);
   const std::filesystem::directory_iterator threads("/proc/self/task");
   if (std::distance(begin(threads), end(threads)) != 1)
