@@ -28,12 +28,3 @@ inline ls::Tensor labels(std::int64_t n, std::int64_t classes, std::int64_t fact
 
 inline void report(const std::string& name, double value) { std::printf("%s %.9g\n", name.c_str(), value); }
 inline void report(const std::string& name, const ls::Tensor& value) { report(name, value.item<double>()); }
-
-// The guides. What they save goes to `folder`.
-void attention(const std::string& folder);
-void save_under_strategies(const std::string& folder);
-void transfer_learning(const std::string& folder);
-void training_loop_from_scratch(const std::string& folder);
-void two_optimizers(const std::string& folder);
-void several_inputs(const std::string& folder);
-void custom_training_with_strategy(const std::string& folder);

@@ -1,22 +1,47 @@
-// guides NAME FOLDER: runs one guide, which prints its numbers and saves its model into the folder.
+// guides NAME FOLDER: runs one guide, which prints its numbers and saves its model into the folder as model.keras.
+// guides --difference A.keras B.keras: loads two models and prints the largest difference between their weights.
+#include <algorithm>
 #include <map>
 
 #include "guide.h"
 
+#define GUIDE(name) void name(const std::string& folder);
+#include "guide_list.inc"
+#undef GUIDE
+
+namespace {
+
+using Guide = void (*)(const std::string&);
+
+const std::map<std::string, Guide> kGuides = {
+#define GUIDE(name) {#name, name},
+#include "guide_list.inc"
+#undef GUIDE
+};
+
+// The largest difference between the weights of two models; infinite where their shapes differ.
+double difference(const ls::keras::Model& a, const ls::keras::Model& b) {
+  const auto ours = a.get_weights(), theirs = b.get_weights();
+  double largest = ours.size() == theirs.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+    if (ours[i].shape() != theirs[i].shape()) return INFINITY;
+    largest = std::max(largest, ls::ops::reduce_max(ls::ops::abs(ours[i] - theirs[i])).item<double>());
+  }
+  return largest;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) try {
-  const std::map<std::string, void (*)(const std::string&)> guides = {
-      {"attention", attention},
-      {"save_under_strategies", save_under_strategies},
-      {"transfer_learning", transfer_learning},
-      {"training_loop_from_scratch", training_loop_from_scratch},
-      {"two_optimizers", two_optimizers},
-      {"several_inputs", several_inputs},
-      {"custom_training_with_strategy", custom_training_with_strategy},
-  };
-  const auto guide = guides.find(argc > 1 ? argv[1] : "");
-  if (argc != 3 || guide == guides.end()) {
+  const std::string name = argc > 1 ? argv[1] : "";
+  if (argc == 4 && name == "--difference") {
+    report("difference", difference(ls::keras::load_model(argv[2]), ls::keras::load_model(argv[3])));
+    return 0;
+  }
+  const auto guide = kGuides.find(name);
+  if (argc != 3 || guide == kGuides.end()) {
     std::fprintf(stderr, "usage: guides NAME FOLDER, where NAME is one of\n");
-    for (const auto& [name, run] : guides) std::fprintf(stderr, "  %s\n", name.c_str());
+    for (const auto& [known, run] : kGuides) std::fprintf(stderr, "  %s\n", known.c_str());
     return 2;
   }
   guide->second(argv[2]);
