@@ -1,5 +1,5 @@
 # Front door for those who have make; every target is a thin wrapper. ./quickstart and ./test need no make.
-.PHONY: build test conformance bench docs fuzz asan tsan nightly format
+.PHONY: build test conformance answers bench docs fuzz asan tsan nightly format
 
 build:
 	tools/setup.sh && tools/build.sh
@@ -7,9 +7,15 @@ build:
 test:
 	./test
 
-# Every judged case instead of the quick selection.
+# Every judged case instead of the quick selection, all answers computed anew; writes docs/conformance.md.
 conformance:
-	LOCKSTEP_CONFORMANCE=1 ./test
+	export LOCKSTEP_CONFORMANCE=1; ./test; status=$$?; python3 tools/conformance.py build/test-results && exit $$status
+
+# Asks Keras for the answers that tests/judged/answers lacks, and removes those that no case asks for.
+answers:
+	LOCKSTEP_ANSWERS=write LOCKSTEP="$(CURDIR)/build/bin/lockstep" LOCKSTEP_BUILD="$(CURDIR)/build" CUDA_VISIBLE_DEVICES= \
+	  "$$(tools/judges_venv.sh)/bin/python" -m pytest -q -p no:cacheprovider $(ANSWERED)
+ANSWERED = $(shell grep -l '^import answers' tests/judged/test_*.py)
 
 # lockstep and TensorFlow in turns; writes the table of docs/performance.md.
 bench:

@@ -12,12 +12,27 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 import pytest  # noqa: E402
 
+import answers  # noqa: E402
 import lockstep_tool as tool  # noqa: E402
 
 
 def pytest_report_header(config):
     extent = "all cases" if tool.CONFORMANCE else "quick subset (LOCKSTEP_CONFORMANCE=1 for all)"
-    return f"lockstep: {tool.BIN}; LOCKSTEP_SEED={tool.SEED}; {extent}"
+    return f"lockstep: {tool.BIN}; LOCKSTEP_SEED={tool.SEED}; LOCKSTEP_ANSWERS_SEED={answers.SEED}; {extent}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    if answers.counts:
+        terminalreporter.write_line("answers of Keras: " + ", ".join(f"{count} {kind}" for kind, count in answers.counts.items())
+                                    + f" (LOCKSTEP_ANSWERS_SEED={answers.SEED})")
+
+
+def pytest_sessionfinish(session):
+    """`make answers` removes the stored answers that no case of the files that were run asked for."""
+    option = session.config.option
+    parts = option.keyword or option.markexpr or any("::" in arg for arg in session.config.args)
+    if answers.MODE == "write" and not (parts or session.testsfailed or session.shouldstop or option.collectonly):
+        answers.remove_unasked({item.path.stem for item in session.items})
 
 
 def pytest_sessionstart(session):

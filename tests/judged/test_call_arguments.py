@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+import answers
 import lockstep_tool as tool
 
 layers = keras.layers
@@ -133,7 +134,7 @@ def test_call(case, tmp_path, request):
     path = tmp_path / "model.keras"
     model.save(path)
     arrays = data(model, rng, 4)
-    expected = keras.tree.flatten(model.predict(arrays, verbose=0))
+    expected = answers.predict(model, arrays)
     ours = tool.predict(path, arrays, tmp_path)
     assert len(ours) == len(expected)
     for index, ((_, value), theirs) in enumerate(zip(ours, expected)):

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+import answers
 import lockstep_tool as tool
 
 SHAPES = [(6,), (4, 3), (6, 5, 2)]
@@ -95,7 +96,7 @@ def test_random_graph(number, tmp_path):
     structured = feed if isinstance(model.input, dict) else [feed[t.name] for t in model.inputs]
     if isinstance(structured, list) and len(structured) == 1:
         structured = structured[0]
-    expected = keras.tree.flatten(model.predict(structured, verbose=0))
+    expected = answers.predict(model, structured)
     # By name, and by position where Keras has positions.
     given = feed if number % 2 or isinstance(model.input, dict) else [feed[t.name] for t in model.inputs]
     outputs = tool.predict(path, given, tmp_path, "--batch-size", 3)
