@@ -1,5 +1,7 @@
 #include "lockstep/cli/command_table_internal.h"
 
+#include <fmt/format.h>
+
 #include "lockstep/cli/commands_internal.h"
 #include "lockstep/cli/option_values_internal.h"
 
@@ -185,6 +187,19 @@ Command launch_command() {
       "COMMAND ..."};
 }
 
+// layers, optimizers, …
+Command classes_command(const std::string& family, const std::string& example) {
+  return {family,
+          fmt::format("the {} of Keras that lockstep has, with arguments and defaults", family),
+          fmt::format("Lists the {} of Keras 3.15 that lockstep has, with the other names of each; or prints the "
+                      "arguments of one, with their types and defaults.",
+                      family),
+          {{"NAME", "", "a class, by any of its names", "", false, nullptr, true},
+           {"--json", "", "print JSON: name, module, aliases, arguments (name, type, required, default)"}},
+          {fmt::format("lockstep {}", family), fmt::format("lockstep {} {}", family, example)},
+          ""};
+}
+
 std::vector<Command> make_table() {
   return {
       fit_command(),
@@ -235,6 +250,15 @@ std::vector<Command> make_table() {
        {"lockstep diff before.keras after.keras"},
        "; 1 also if something differs",
        diff},
+      classes_command("layers", "Conv2D"),
+      classes_command("optimizers", "adam"),
+      classes_command("schedules", "CosineDecay"),
+      classes_command("losses", "mse"),
+      classes_command("metrics", "AUC"),
+      classes_command("initializers", "glorot_uniform"),
+      classes_command("regularizers", "l2"),
+      classes_command("constraints", "MaxNorm"),
+      classes_command("callbacks", "EarlyStopping"),
   };
 }
 

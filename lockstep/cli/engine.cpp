@@ -15,6 +15,7 @@ extern "C" int lockstep_engine_run(const std::string& command, const lockstep::c
       {"predict", cli::predict}, {"evaluate", cli::evaluate},     {"fit", cli::fit},
       {"summary", cli::summary}, {"convert", cli::convert_model}, {"rewrite", cli::rewrite_model},
   };
+  if (cli::is_class_family(command)) return cli::list_classes(command, arguments);
   const auto found = kCommands.find(command);
   if (found == kCommands.end()) throw_internal(fmt::format("the engine has no command '{}'", command));
   try {

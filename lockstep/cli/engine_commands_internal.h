@@ -16,6 +16,10 @@ int evaluate(const Arguments& arguments);
 int fit(const Arguments& arguments);
 int summary(const Arguments& arguments);
 int convert_model(const Arguments& arguments);
+// Whether a command is the name of a family of classes: layers, optimizers, …
+bool is_class_family(const std::string& command);
+// Lists the classes of a family, or one class's arguments.
+int list_classes(const std::string& family, const Arguments& arguments);
 // convert --to without output: diff compares artifacts of different kinds with it.
 int rewrite_model(const Arguments& arguments);
 

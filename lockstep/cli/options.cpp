@@ -17,6 +17,8 @@ constexpr std::size_t kWidth = 100;
 
 bool positional(const OptionRow& row) { return row.name[0] != '-'; }
 
+bool is_needed(const OptionRow& row) { return row.required || (positional(row) && !row.optional); }
+
 // `text` broken into lines that begin at column `indent`.
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::string out;
@@ -48,7 +50,7 @@ std::string spelled(const OptionRow& row) { return row.value.empty() ? row.name 
 std::string usage(const Command& command) {
   std::string line = "lockstep " + command.name;
   for (const OptionRow& row : command.rows) {
-    const bool needed = positional(row) || row.required;
+    const bool needed = is_needed(row);
     line += needed ? " " + spelled(row) : " [" + spelled(row) + "]";
   }
   if (!command.rest.empty()) line += " -- " + command.rest;
@@ -70,7 +72,7 @@ std::string usage(const Command& command) {
 
 void check_missing(const Command& command, const Arguments& arguments) {
   for (const OptionRow& row : command.rows) {
-    if ((positional(row) || row.required) && !arguments.has(row.name)) {
+    if (is_needed(row) && !arguments.has(row.name)) {
       throw_usage(fmt::format("{}: {} is missing; usage: {}", command.name, spelled(row), usage(command)));
     }
   }
@@ -100,7 +102,7 @@ std::string overview(const std::vector<Command>& commands) {
       "and "
       "converts\nthe files of Keras and TensorFlow. MODEL is a .keras or .h5 file, a SavedModel folder, or a frozen\n"
       "GraphDef .pb.\n\n";
-  for (const Command& command : commands) out += fmt::format("  {:<10}{}\n", command.name, command.summary);
+  for (const Command& command : commands) out += fmt::format("  {:<14}{}\n", command.name, command.summary);
   return out + "\nlockstep COMMAND --help describes a command; lockstep --version prints the version.\n";
 }
 

@@ -17,6 +17,7 @@ struct OptionRow {
   bool required = false;
   // Throws UsageError for a value of another form; null: any text. Runs when the command line is parsed.
   void (*check)(const std::string& name, const std::string& value) = nullptr;
+  bool optional = false;  // a positional argument that may be left out
 };
 
 // The values of a command line, by the names of the rows.

@@ -26,32 +26,6 @@ struct ObjectConfig {
 // Empty when `value` is no object of this kind.
 std::optional<ObjectConfig> parse_object_config(const Json& value);
 
-// Reads keywords of a config. Unread keys can be refused or ignored at the end.
-class ConfigReader {
- public:
-  // Throws InvalidArgument when `config` is no JSON object (null counts as an empty one).
-  ConfigReader(std::string class_name, const Json& config);
-
-  bool contains(std::string_view key) const;
-  bool has(std::string_view key) const;         // present and not null
-  const Json& raw(std::string_view key) const;  // null when absent
-  double number(std::string_view key, double otherwise) const;
-  std::optional<double> number(std::string_view key) const;
-  std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
-  std::optional<std::int64_t> integer(std::string_view key) const;
-  bool boolean(std::string_view key, bool otherwise) const;
-  std::string string(std::string_view key, std::string otherwise) const;
-  // Throws InvalidArgument for a key that is not in `known`, naming class, key and nearest known one.
-  void refuse_unknown(std::initializer_list<std::string_view> known) const;
-
-  const std::string& class_name() const { return class_name_; }
-
- private:
-  [[noreturn]] void fail(std::string_view key, std::string_view expected) const;
-  std::string class_name_;
-  Json config_;
-};
-
 // An argument of a constructor: nothing, a name such as "glorot_uniform", a config, or an object. Kept as
 // given; the family's get() makes the object, once, when the owner is constructed.
 template <typename T>

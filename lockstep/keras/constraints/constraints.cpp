@@ -1,15 +1,10 @@
 #include "lockstep/keras/constraints/constraints.h"
 
-#include <fmt/format.h>
-#include <algorithm>
-
-#include "lockstep/base/error.h"
+#include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::constraints {
 namespace {
-
-using keras::ConfigReader;
 
 constexpr double kEpsilon = 1e-7;
 
@@ -17,58 +12,77 @@ Tensor norms(const Tensor& w, const Axes& axis) {
   return ops::sqrt(ops::reduce_sum(ops::square(w), ops::Ints(axis), true));
 }
 
-Json axis_config(const Axes& axis) { return axis.size() == 1 ? Json(axis[0]) : Json(axis); }
+struct MaxNormOptions {
+  double max_value = 2;
+  Axes axis = {0};
+};
+template <typename V>
+void fields(V& v, MaxNormOptions& o) {
+  v.renamed("m", "max_value", o.max_value);
+  v("max_value", keras::WholeIfPossible{o.max_value});
+  v("axis", keras::OneOrMany{o.axis});
+  v.dropped("name");
+}
 
-Axes read_axis(const ConfigReader& config) {
-  const Json& axis = config.raw("axis");
-  if (axis.is_null()) return {0};
-  if (axis.is_number_integer()) return {axis.get<std::int64_t>()};
-  Axes axes;
-  for (const Json& item : axis) {
-    if (!item.is_number_integer()) {
-      throw_invalid_argument(fmt::format("{}: 'axis' is {}, expected integers", config.class_name(), dump_json(axis)));
-    }
-    axes.push_back(item.get<std::int64_t>());
-  }
-  return axes;
+struct MinMaxNormOptions {
+  double min_value = 0.0;
+  double max_value = 1.0;
+  double rate = 1.0;
+  Axes axis = {0};
+};
+template <typename V>
+void fields(V& v, MinMaxNormOptions& o) {
+  v("min_value", o.min_value);
+  v("max_value", o.max_value);
+  v("rate", o.rate);
+  v("axis", keras::OneOrMany{o.axis});
+  v.dropped("name");
+}
+
+struct UnitNormOptions {
+  Axes axis = {0};
+};
+template <typename V>
+void fields(V& v, UnitNormOptions& o) {
+  v("axis", keras::OneOrMany{o.axis});
+  v.dropped("name");
+}
+
+struct NonNegOptions {};
+template <typename V>
+void fields(V& v, NonNegOptions&) {
+  v.dropped("name");
 }
 
 class MaxNormConstraint : public Constraint {
  public:
-  MaxNormConstraint(double max_value, Axes axis) : max_value_(max_value), axis_(std::move(axis)) {}
+  explicit MaxNormConstraint(MaxNormOptions options) : options_(std::move(options)) {}
   std::string class_name() const override { return "MaxNorm"; }
   Tensor operator()(const Tensor& w) const override {
-    const Tensor norm = norms(w, axis_);
-    return w * (ops::clip_by_value(norm, 0.0, max_value_) / (norm + kEpsilon));
+    const Tensor norm = norms(w, options_.axis);
+    return w * (ops::clip_by_value(norm, 0.0, options_.max_value) / (norm + kEpsilon));
   }
-  Json get_config() const override {
-    const bool whole = max_value_ == std::floor(max_value_) && std::abs(max_value_) < 1e15;
-    return {{"max_value", whole ? Json(static_cast<std::int64_t>(max_value_)) : Json(max_value_)},
-            {"axis", axis_config(axis_)}};
-  }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
-  double max_value_;
-  Axes axis_;
+  MaxNormOptions options_;
 };
 
 class MinMaxNormConstraint : public Constraint {
  public:
-  MinMaxNormConstraint(double min_value, double max_value, double rate, Axes axis)
-      : min_value_(min_value), max_value_(max_value), rate_(rate), axis_(std::move(axis)) {}
+  explicit MinMaxNormConstraint(MinMaxNormOptions options) : options_(std::move(options)) {}
   std::string class_name() const override { return "MinMaxNorm"; }
   Tensor operator()(const Tensor& w) const override {
-    const Tensor norm = norms(w, axis_);
-    const Tensor desired = ops::clip_by_value(norm, min_value_, max_value_) * rate_ + norm * (1.0 - rate_);
+    const Tensor norm = norms(w, options_.axis);
+    const double rate = options_.rate;
+    const Tensor desired =
+        ops::clip_by_value(norm, options_.min_value, options_.max_value) * rate + norm * (1.0 - rate);
     return w * (desired / (norm + kEpsilon));
   }
-  Json get_config() const override {
-    return {{"min_value", min_value_}, {"max_value", max_value_}, {"rate", rate_}, {"axis", axis_config(axis_)}};
-  }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
-  double min_value_, max_value_, rate_;
-  Axes axis_;
+  MinMaxNormOptions options_;
 };
 
 class NonNegConstraint : public Constraint {
@@ -80,66 +94,41 @@ class NonNegConstraint : public Constraint {
 
 class UnitNormConstraint : public Constraint {
  public:
-  explicit UnitNormConstraint(Axes axis) : axis_(std::move(axis)) {}
+  explicit UnitNormConstraint(UnitNormOptions options) : options_(std::move(options)) {}
   std::string class_name() const override { return "UnitNorm"; }
-  Tensor operator()(const Tensor& w) const override { return w / (norms(w, axis_) + kEpsilon); }
-  Json get_config() const override { return {{"axis", axis_config(axis_)}}; }
+  Tensor operator()(const Tensor& w) const override { return w / (norms(w, options_.axis) + kEpsilon); }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
-  Axes axis_;
+  UnitNormOptions options_;
 };
-
-const std::vector<std::string>& known_names() {
-  static const std::vector<std::string> names = {"max_norm", "min_max_norm", "non_neg", "unit_norm",
-                                                 "MaxNorm",  "MinMaxNorm",   "NonNeg",  "UnitNorm"};
-  return names;
-}
-
-bool is_built_in(const std::string& name) {
-  return std::find(known_names().begin(), known_names().end(), name) != known_names().end();
-}
-
-ConstraintPtr make(const std::string& name, const Json& json) {
-  const ConfigReader config(name, json);
-  if (name == "MaxNorm" || name == "max_norm" || name == "maxnorm") {
-    return MaxNorm(config.number(config.has("m") ? "m" : "max_value", 2), read_axis(config));
-  }
-  if (name == "MinMaxNorm" || name == "min_max_norm") {
-    return MinMaxNorm(config.number("min_value", 0.0), config.number("max_value", 1.0), config.number("rate", 1.0),
-                      read_axis(config));
-  }
-  if (name == "NonNeg" || name == "non_neg" || name == "nonneg") return NonNeg();
-  if (name == "UnitNorm" || name == "unit_norm" || name == "unitnorm") return UnitNorm(read_axis(config));
-  keras::throw_unknown_object("constraint", name, known_names());
-}
 
 }  // namespace
 
 ConstraintPtr MaxNorm(double max_value, Axes axis) {
-  return std::make_shared<MaxNormConstraint>(max_value, std::move(axis));
+  return std::make_shared<MaxNormConstraint>(MaxNormOptions{max_value, std::move(axis)});
 }
 ConstraintPtr MinMaxNorm(double min_value, double max_value, double rate, Axes axis) {
-  return std::make_shared<MinMaxNormConstraint>(min_value, max_value, rate, std::move(axis));
+  return std::make_shared<MinMaxNormConstraint>(MinMaxNormOptions{min_value, max_value, rate, std::move(axis)});
 }
 ConstraintPtr NonNeg() { return std::make_shared<NonNegConstraint>(); }
-ConstraintPtr UnitNorm(Axes axis) { return std::make_shared<UnitNormConstraint>(std::move(axis)); }
+ConstraintPtr UnitNorm(Axes axis) { return std::make_shared<UnitNormConstraint>(UnitNormOptions{std::move(axis)}); }
 
-ConstraintPtr get(const ConstraintArg& identifier) {
-  if (auto object = identifier.object()) return object;
-  if (const std::string* name = identifier.name()) return make(*name, Json::object());
-  if (const Json* config = identifier.config()) {
-    const auto object = keras::parse_object_config(*config);
-    if (!object) throw_invalid_argument(fmt::format("{} is not the config of a constraint", dump_json(*config)));
-    if (auto made = keras::make_registered<Constraint>(*object, is_built_in(object->class_name))) return made;
-    return make(object->class_name, object->config);
-  }
-  return nullptr;
+const keras::ClassFamily<Constraint>& classes() {
+  static const auto* table = [] {
+    auto* t = new keras::ClassFamily<Constraint>("constraint", "keras.constraints", keras::ClassNames::kSnakeCase);
+    t->add<MaxNormOptions>("MaxNorm", {"maxnorm"}, [](MaxNormOptions o) { return MaxNorm(o.max_value, o.axis); });
+    t->add<MinMaxNormOptions>("MinMaxNorm", {},
+                              [](MinMaxNormOptions o) { return MinMaxNorm(o.min_value, o.max_value, o.rate, o.axis); });
+    t->add<NonNegOptions>("NonNeg", {"nonneg"}, [](NonNegOptions) { return NonNeg(); });
+    t->add<UnitNormOptions>("UnitNorm", {"unitnorm"}, [](UnitNormOptions o) { return UnitNorm(o.axis); });
+    return t;
+  }();
+  return *table;
 }
 
-Json serialize(const ConstraintPtr& constraint) {
-  if (!constraint) return nullptr;
-  return keras::serialize_object("keras.constraints", constraint->class_name(), constraint->get_config(),
-                                 is_built_in(constraint->class_name()), typeid(*constraint));
-}
+ConstraintPtr get(const ConstraintArg& identifier) { return classes().get(identifier); }
+
+Json serialize(const ConstraintPtr& constraint) { return classes().serialize(constraint); }
 
 }  // namespace lockstep::constraints

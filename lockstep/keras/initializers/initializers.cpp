@@ -5,35 +5,127 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/initializers/orthogonal_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/random.h"
 
+namespace lockstep::keras {
+
+template <>
+struct FieldType<random::Seed> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "integer, SeedGenerator or null"; }
+  static bool read(const Json& found, random::Seed& v) {
+    v = {};
+    if (found.is_null()) return true;
+    if (const auto object = parse_object_config(found)) {
+      std::optional<std::int64_t> seed;
+      std::string name = "seed_generator";
+      FieldReader reader(object->class_name, object->config);
+      reader("name", name);
+      reader("seed", seed);
+      reader.finish();
+      v = std::make_shared<random::SeedGenerator>(seed, name);
+      return true;
+    }
+    std::int64_t number = 0;
+    if (!FieldType<std::int64_t>::read(found, number)) return false;
+    v = number;
+    return true;
+  }
+  static Json write(const random::Seed& v) {
+    if (const auto* number = std::get_if<std::int64_t>(&v)) return *number;
+    const auto* generator = std::get_if<random::SeedGeneratorPtr>(&v);
+    if (!generator || !*generator) return nullptr;
+    return object_config("keras.random", "SeedGenerator", (*generator)->config());
+  }
+};
+
+}  // namespace lockstep::keras
+
 namespace lockstep::initializers {
+
+template <typename V>
+void fields(V& v, VarianceScalingOptions& o) {
+  v("seed", o.seed);
+  v("scale", o.scale);
+  v("mode", o.mode);
+  v("distribution", o.distribution);
+  v("input_axes", o.input_axes);
+  v("output_axes", o.output_axes);
+  v.dropped("dtype");
+}
+
+template <typename V>
+void fields(V& v, FanOptions& o) {
+  v("seed", o.seed);
+  v("input_axes", o.input_axes);
+  v("output_axes", o.output_axes);
+  v.dropped("dtype");
+}
+
+template <typename V>
+void fields(V& v, RandomNormalOptions& o) {
+  v("seed", o.seed);
+  v("mean", o.mean);
+  v("stddev", o.stddev);
+  v.dropped("dtype");
+}
+
+template <typename V>
+void fields(V& v, RandomUniformOptions& o) {
+  v("seed", o.seed);
+  v("minval", o.minval);
+  v("maxval", o.maxval);
+  v.dropped("dtype");
+}
+
+template <typename V>
+void fields(V& v, OrthogonalOptions& o) {
+  v("seed", o.seed);
+  v("gain", o.gain);
+  v.dropped("dtype");
+}
+
 namespace {
+
+struct IdentityOptions {
+  double gain = 1.0;
+};
+template <typename V>
+void fields(V& v, IdentityOptions& o) {
+  v("gain", o.gain);
+  v.dropped("dtype");
+}
+
+struct ConstantOptions {
+  Json value = 0.0;  // a number, nested lists, or an array as Keras writes it
+};
+template <typename V>
+void fields(V& v, ConstantOptions& o) {
+  v("value", o.value);
+  v.dropped("dtype");
+}
+
+struct NoOptions {};
+template <typename V>
+void fields(V& v, NoOptions&) {
+  v.dropped("dtype");
+}
 
 constexpr double kTruncatedStddev = 0.8796256610342398;  // of a unit normal cut at two standard deviations
 
-Json axes_config(const std::optional<Axes>& axes) { return axes ? Json(*axes) : Json(nullptr); }
-
-// A seed as given and as used: drawn at construction when there is none.
+// The seed that is used: drawn at construction when none is given.
 class SeedHolder {
  public:
-  explicit SeedHolder(const random::Seed& seed) : given_(seed), used_(seed) {
+  explicit SeedHolder(const random::Seed& seed) : used_(seed) {
     if (std::holds_alternative<std::monostate>(seed)) used_ = random::make_default_seed();
   }
   const random::Seed& used() const { return used_; }
-  Json config() const {
-    if (const auto* number = std::get_if<std::int64_t>(&given_)) return *number;
-    if (const auto* generator = std::get_if<random::SeedGeneratorPtr>(&given_); generator && *generator) {
-      Json object = keras::object_config("keras.random", "SeedGenerator", (*generator)->config());
-      return object;
-    }
-    return nullptr;
-  }
 
  private:
-  random::Seed given_, used_;
+  random::Seed used_;
 };
 
 DType floating(std::string_view who, DType dtype) {
@@ -72,15 +164,8 @@ class VarianceScalingInitializer : public Initializer {
   }
 
   Json get_config() const override {
-    Json config = {{"seed", seed_.config()}};
-    if (class_name_ == "VarianceScaling") {
-      config["scale"] = options_.scale;
-      config["mode"] = options_.mode;
-      config["distribution"] = options_.distribution;
-    }
-    config["input_axes"] = axes_config(options_.input_axes);
-    config["output_axes"] = axes_config(options_.output_axes);
-    return config;
+    if (class_name_ == "VarianceScaling") return keras::with_fields({}, options_);
+    return keras::with_fields({}, FanOptions{options_.seed, options_.input_axes, options_.output_axes});
   }
 
  private:
@@ -140,9 +225,7 @@ class NormalInitializer : public Initializer {
     return (truncated_ ? random::truncated_normal : random::normal)(shape, options_.mean, options_.stddev, dtype,
                                                                     seed_.used());
   }
-  Json get_config() const override {
-    return {{"seed", seed_.config()}, {"mean", options_.mean}, {"stddev", options_.stddev}};
-  }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
   bool truncated_;
@@ -157,9 +240,7 @@ class UniformInitializer : public Initializer {
   Tensor operator()(const Shape& shape, DType dtype) const override {
     return random::uniform(shape, options_.minval, options_.maxval, floating("RandomUniform", dtype), seed_.used());
   }
-  Json get_config() const override {
-    return {{"seed", seed_.config()}, {"minval", options_.minval}, {"maxval", options_.maxval}};
-  }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
   RandomUniformOptions options_;
@@ -183,7 +264,7 @@ class OrthogonalInitializer : public Initializer {
     for (float& value : q) value *= static_cast<float>(options_.gain);
     return random::from_floats(q, shape, floating("Orthogonal", dtype));
   }
-  Json get_config() const override { return {{"seed", seed_.config()}, {"gain", options_.gain}}; }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
   OrthogonalOptions options_;
@@ -243,15 +324,13 @@ Json nested_list(const std::vector<double>& values, const Shape& shape, int axis
 
 Json ConstantInitializer::get_config() const {
   if (class_name_ != "Constant") return Json::object();
-  if (!tensor_.defined()) return {{"value", value_}};
+  if (!tensor_.defined()) return keras::with_fields({}, ConstantOptions{value_});
   const std::vector<double> values = ops::cast(tensor_, DType::kFloat64).to_vector<double>();
-  if (tensor_.rank() == 0) return {{"value", values[0]}};
+  if (tensor_.rank() == 0) return keras::with_fields({}, ConstantOptions{values[0]});
   std::size_t at = 0;
-  return {{"value",
-           {{"class_name", "__numpy__"},
-            {"config",
-             {{"value", nested_list(values, tensor_.shape(), 0, at)},
-              {"dtype", std::string(dtype_name(tensor_.dtype()))}}}}}};
+  const Json array = {{"value", nested_list(values, tensor_.shape(), 0, at)},
+                      {"dtype", std::string(dtype_name(tensor_.dtype()))}};
+  return keras::with_fields({}, ConstantOptions{{{"class_name", "__numpy__"}, {"config", array}}});
 }
 
 }  // namespace
@@ -302,5 +381,57 @@ InitializerPtr with_axes(const InitializerPtr& initializer, const Axes& input_ax
   if (!scaling) return initializer;
   return std::make_shared<VarianceScalingInitializer>(*scaling, input_axes, output_axes);
 }
+
+namespace {
+
+void flatten_list(const Json& list, std::size_t depth, Shape& shape, std::vector<double>& values) {
+  if (!list.is_array()) {
+    values.push_back(list.is_boolean() ? (list.get<bool>() ? 1.0 : 0.0) : list.get<double>());
+    return;
+  }
+  const auto size = static_cast<std::int64_t>(list.size());
+  if (depth == shape.dims().size()) shape.push_back(size);
+  if (shape[static_cast<int>(depth)] != size) throw_invalid_argument("Constant: 'value' is a ragged list");
+  for (const Json& item : list) flatten_list(item, depth + 1, shape, values);
+}
+
+InitializerPtr constant_of(ConstantOptions o) {
+  Json value = std::move(o.value);
+  if (value.is_object()) value = value.value("config", Json::object()).value("value", Json(0.0));
+  if (!value.is_array()) return Constant(value.is_null() ? 0.0 : value.get<double>());
+  Shape shape;
+  std::vector<double> values;
+  flatten_list(value, 0, shape, values);
+  return Constant(Tensor::from_vector(values, shape));
+}
+
+}  // namespace
+
+const keras::ClassFamily<Initializer>& classes() {
+  static const auto* table = [] {
+    auto* t = new keras::ClassFamily<Initializer>("initializer", "keras.initializers", keras::ClassNames::kSnakeCase);
+    t->add<ConstantOptions>("Constant", {}, constant_of);
+    t->add<FanOptions>("GlorotNormal", {}, GlorotNormal);
+    t->add<FanOptions>("GlorotUniform", {}, GlorotUniform);
+    t->add<FanOptions>("HeNormal", {}, HeNormal);
+    t->add<FanOptions>("HeUniform", {}, HeUniform);
+    t->add<IdentityOptions>("Identity", {"IdentityInitializer"}, [](IdentityOptions o) { return Identity(o.gain); });
+    t->add<FanOptions>("LecunNormal", {}, LecunNormal);
+    t->add<FanOptions>("LecunUniform", {}, LecunUniform);
+    t->add<NoOptions>("Ones", {"one"}, [](NoOptions) { return Ones(); });
+    t->add<OrthogonalOptions>("Orthogonal", {"OrthogonalInitializer"}, Orthogonal);
+    t->add<RandomNormalOptions>("RandomNormal", {"normal"}, RandomNormal);
+    t->add<RandomUniformOptions>("RandomUniform", {"uniform"}, RandomUniform);
+    t->add<RandomNormalOptions>("TruncatedNormal", {}, TruncatedNormal);
+    t->add<VarianceScalingOptions>("VarianceScaling", {}, VarianceScaling);
+    t->add<NoOptions>("Zeros", {"zero"}, [](NoOptions) { return Zeros(); });
+    return t;
+  }();
+  return *table;
+}
+
+InitializerPtr get(const InitializerArg& identifier) { return classes().get(identifier); }
+
+Json serialize(const InitializerPtr& initializer) { return classes().serialize(initializer); }
 
 }  // namespace lockstep::initializers

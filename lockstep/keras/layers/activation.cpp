@@ -29,7 +29,7 @@ class ActivationLayer : public ConfiguredLayer<ActivationLayer, ActivationOption
   static constexpr const char* kClass = "Activation";
   template <typename V>
   static void fields(V& v, ActivationOptions& o) {
-    v("activation", o.activation);
+    v("activation", o.activation, Field::kRequired);
   }
   explicit ActivationLayer(ActivationOptions options) : ConfiguredLayer(std::move(options)) {
     set_built_in_constructor();
@@ -70,9 +70,9 @@ class LeakyReLULayer : public ConfiguredLayer<LeakyReLULayer, LeakyReLUOptions> 
   static constexpr const char* kClass = "LeakyReLU";
   template <typename V>
   static void fields(V& v, LeakyReLUOptions& o) {
+    v.renamed("alpha", "negative_slope", o.negative_slope);
     v("negative_slope", o.negative_slope);
   }
-  static void read_legacy(FieldReader& reader, LeakyReLUOptions& o) { reader("alpha", o.negative_slope); }
   explicit LeakyReLULayer(LeakyReLUOptions options) : ConfiguredLayer(std::move(options)) {
     if (options_.negative_slope < 0) {
       throw_invalid_argument(fmt::format("LeakyReLU '{}': negative_slope must not be negative", name()));
@@ -151,11 +151,7 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions> {
   static constexpr const char* kClass = "Softmax";
   template <typename V>
   static void fields(V& v, SoftmaxOptions& o) {
-    if constexpr (std::is_same_v<V, FieldWriter>) {
-      v("axis", one_or_list(o.axis));
-    } else {
-      v("axis", o.axis);
-    }
+    v("axis", OneOrMany{o.axis});
   }
   explicit SoftmaxLayer(SoftmaxOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
   bool supports_masking() const override { return true; }
@@ -181,7 +177,7 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions> {
 
 }  // namespace
 
-void register_activation_layers(LayerRegistry& registry) {
+void register_activation_layers(ClassTable& registry) {
   registry.add(layer_row<ActivationLayer>());
   registry.add(layer_row<ReLULayer>());
   registry.add(layer_row<LeakyReLULayer>());

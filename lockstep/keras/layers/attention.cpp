@@ -132,7 +132,7 @@ class AdditiveAttentionLayer : public SequenceAttention<AdditiveAttentionLayer, 
 
 }  // namespace
 
-void register_attention_layers(LayerRegistry& registry) {
+void register_attention_layers(ClassTable& registry) {
   register_multi_head_attention(registry);
   registry.add(layer_row<AttentionLayer>());
   registry.add(layer_row<AdditiveAttentionLayer>());

@@ -158,8 +158,8 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
   using Base = ConvolutionBase<Derived, layers::ConvOptions, kRank>;
   template <typename V>
   static void fields(V& v, layers::ConvOptions& o) {
-    v("filters", o.filters);
-    v("kernel_size", o.kernel_size);
+    v("filters", o.filters, Field::kRequired);
+    v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
     v("data_format", o.data_format);
@@ -270,8 +270,9 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
   using Base = ConvolutionBase<Derived, ConvTransposeOptions, kRank>;
   template <typename V>
   static void fields(V& v, ConvTransposeOptions& o) {
-    v("filters", o.filters);
-    v("kernel_size", o.kernel_size);
+    v.dropped("groups", 1);
+    v("filters", o.filters, Field::kRequired);
+    v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
     v("output_padding", o.output_padding);
@@ -287,7 +288,6 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
     v("kernel_constraint", o.kernel_constraint);
     v("bias_constraint", o.bias_constraint);
   }
-  static void read_legacy(FieldReader& reader, ConvTransposeOptions&) { reader.drop("groups", 1); }
   explicit ConvTransposeLayer(ConvTransposeOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
     check_convolution(o, kRank, this->who(), false);
@@ -395,8 +395,13 @@ class DepthwiseConvLayer : public ConvolutionBase<Derived, DepthwiseConvOptions,
   using Base = ConvolutionBase<Derived, DepthwiseConvOptions, kRank>;
   template <typename V>
   static void fields(V& v, DepthwiseConvOptions& o) {
+    v.dropped("groups");
+    v.dropped("filters");
+    v.dropped("kernel_initializer");
+    v.dropped("kernel_regularizer");
+    v.dropped("kernel_constraint");
     v("depth_multiplier", o.depth_multiplier);
-    v("kernel_size", o.kernel_size);
+    v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
     v("data_format", o.data_format);
@@ -412,11 +417,6 @@ class DepthwiseConvLayer : public ConvolutionBase<Derived, DepthwiseConvOptions,
     v("bias_constraint", o.bias_constraint);
   }
   // Keras 2 wrote Conv2D's keywords too; its depthwise ones are those that count.
-  static void read_legacy(FieldReader& reader, DepthwiseConvOptions&) {
-    reader.drop("groups");
-    for (const char* key : {"filters", "kernel_initializer", "kernel_regularizer", "kernel_constraint"})
-      reader.drop(key);
-  }
   explicit DepthwiseConvLayer(DepthwiseConvOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
     check_convolution(o, kRank, this->who(), false);
@@ -467,9 +467,13 @@ class SeparableConvLayer : public ConvolutionBase<Derived, SeparableConvOptions,
   using Base = ConvolutionBase<Derived, SeparableConvOptions, kRank>;
   template <typename V>
   static void fields(V& v, SeparableConvOptions& o) {
+    v.dropped("groups", 1);
+    v.dropped("kernel_initializer");
+    v.dropped("kernel_regularizer");
+    v.dropped("kernel_constraint");
     v("depth_multiplier", o.depth_multiplier);
-    v("filters", o.filters);
-    v("kernel_size", o.kernel_size);
+    v("filters", o.filters, Field::kRequired);
+    v("kernel_size", o.kernel_size, Field::kRequired);
     v("strides", o.strides);
     v("padding", o.padding);
     v("data_format", o.data_format);
@@ -486,10 +490,6 @@ class SeparableConvLayer : public ConvolutionBase<Derived, SeparableConvOptions,
     v("depthwise_constraint", o.depthwise_constraint);
     v("pointwise_constraint", o.pointwise_constraint);
     v("bias_constraint", o.bias_constraint);
-  }
-  static void read_legacy(FieldReader& reader, SeparableConvOptions&) {
-    reader.drop("groups", 1);
-    for (const char* key : {"kernel_initializer", "kernel_regularizer", "kernel_constraint"}) reader.drop(key);
   }
   explicit SeparableConvLayer(SeparableConvOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -560,7 +560,7 @@ LayerHandle made(std::int64_t filters, Window kernel_size, Options options) {
 
 }  // namespace
 
-void register_convolution_layers(LayerRegistry& registry) {
+void register_convolution_layers(ClassTable& registry) {
   registry.add(layer_row<Conv1DLayer>({"Convolution1D"}));
   registry.add(layer_row<Conv2DLayer>({"Convolution2D"}));
   registry.add(layer_row<Conv3DLayer>({"Convolution3D"}));

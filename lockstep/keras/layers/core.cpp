@@ -19,7 +19,7 @@ class DenseLayer : public ConfiguredLayer<DenseLayer, DenseOptions> {
   static constexpr const char* kClass = "Dense";
   template <typename V>
   static void fields(V& v, DenseOptions& o) {
-    v("units", o.units);
+    v("units", o.units, Field::kRequired);
     v("activation", o.activation);
     v("use_bias", o.use_bias);
     v("kernel_initializer", o.kernel_initializer);
@@ -170,8 +170,8 @@ class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOpt
   static constexpr const char* kClass = "EinsumDense";
   template <typename V>
   static void fields(V& v, EinsumDenseOptions& o) {
-    v("output_shape", o.output_shape);
-    v("equation", o.equation);
+    v("output_shape", o.output_shape, Field::kRequired);
+    v("equation", o.equation, Field::kRequired);
     v("activation", o.activation);
     v("bias_axes", o.bias_axes);
     v("kernel_initializer", o.kernel_initializer);
@@ -224,16 +224,16 @@ class EmbeddingLayer : public ConfiguredLayer<EmbeddingLayer, EmbeddingOptions> 
   static constexpr const char* kClass = "Embedding";
   template <typename V>
   static void fields(V& v, EmbeddingOptions& o) {
-    v("input_dim", o.input_dim);
-    v("output_dim", o.output_dim);
+    v("input_dim", o.input_dim, Field::kRequired);
+    v("output_dim", o.output_dim, Field::kRequired);
     v("embeddings_initializer", o.embeddings_initializer);
     v("embeddings_regularizer", o.embeddings_regularizer);
     v("activity_regularizer", o.activity_regularizer);
     v("embeddings_constraint", o.embeddings_constraint);
     v("mask_zero", o.mask_zero);
-  }
-  static void read_legacy(FieldReader& reader, EmbeddingOptions&) {
-    for (const char* key : {"input_length", "dropout", "weights"}) reader.drop(key);
+    v.dropped("input_length");
+    v.dropped("dropout");
+    v.dropped("weights");
   }
   explicit EmbeddingLayer(EmbeddingOptions options) : ConfiguredLayer(std::move(options)) {
     if (options_.input_dim < 1 || options_.output_dim < 1) {
@@ -301,12 +301,28 @@ class IdentityLayer : public ConfiguredLayer<IdentityLayer, NamedOptions> {
   Structure call(const Structure& inputs, const CallContext&) override { return inputs; }
 };
 
+// InputLayer::from_config() also takes the forms of older versions of Keras.
+std::vector<FieldDescription> describe_input() {
+  FieldDescriber describer;
+  InputOptions o;
+  Ints batch_shape;
+  describer("batch_shape", batch_shape, Field::kRequired);
+  describer("batch_size", o.batch_size);
+  describer("dtype", NullAs{o.dtype, ""});
+  describer("sparse", o.sparse);
+  describer("ragged", o.ragged);
+  describer("name", NullAs{o.name, ""});
+  describer("optional", o.optional);
+  return describer.take();
+}
+
 }  // namespace
 
-void register_core_layers(LayerRegistry& registry) {
-  registry.add({"InputLayer", {}, "keras.layers", [](const Json& config) -> LayerPtr {
-                  return InputLayer::from_config(config);
-                }});
+void register_core_layers(ClassTable& registry) {
+  registry.add({"InputLayer",
+                {},
+                [](const Json& config) -> LayerPtr { return InputLayer::from_config(config); },
+                describe_input});
   registry.add(layer_row<DenseLayer>());
   registry.add(layer_row<EinsumDenseLayer>());
   registry.add(layer_row<EmbeddingLayer>());

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "lockstep/keras/activations.h"
-#include "lockstep/keras/layers/fields.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/numbers.h"
 
 namespace lockstep::layers {
 

@@ -115,8 +115,8 @@ class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
   static constexpr const char* kClass = "CenterCrop";
   template <typename V>
   static void fields(V& v, CenterCropOptions& o) {
-    v("height", o.height);
-    v("width", o.width);
+    v("height", o.height, Field::kRequired);
+    v("width", o.width, Field::kRequired);
     v("data_format", o.data_format);
   }
   explicit CenterCropLayer(CenterCropOptions options) : ImageLayer(std::move(options)) {}
@@ -137,8 +137,8 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
   static constexpr const char* kClass = "Resizing";
   template <typename V>
   static void fields(V& v, ResizingOptions& o) {
-    v("height", o.height);
-    v("width", o.width);
+    v("height", o.height, Field::kRequired);
+    v("width", o.width, Field::kRequired);
     v("interpolation", o.interpolation);
     v("crop_to_aspect_ratio", o.crop_to_aspect_ratio);
     v("pad_to_aspect_ratio", o.pad_to_aspect_ratio);
@@ -169,7 +169,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
 
 }  // namespace
 
-void register_image_layers(LayerRegistry& registry) {
+void register_image_layers(ClassTable& registry) {
   registry.add(layer_row<CenterCropLayer>());
   registry.add(layer_row<ResizingLayer>());
 }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/layers/fields.h"
+#include "lockstep/keras/layers/configured_layer_internal.h"
 
 namespace lockstep::keras {
 
@@ -54,7 +54,7 @@ std::shared_ptr<InputLayer> InputLayer::from_config(const Json& config) {
     reader(key, target);
   }
   reader("name", options.name);
-  for (const char* key : {"input_tensor", "type_spec", "trainable", "input_dtype", "autocast"}) reader.drop(key);
+  for (const char* key : {"input_tensor", "type_spec", "trainable", "input_dtype", "autocast"}) reader.dropped(key);
   reader.finish();
   if (!shape) throw_invalid_argument(fmt::format("InputLayer '{}': it has no batch_shape", options.name));
   Shape batch_shape = shape_from_json(*shape, fmt::format("InputLayer '{}'", options.name));

@@ -10,7 +10,7 @@
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
-#include "lockstep/keras/layers/fields.h"
+#include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"

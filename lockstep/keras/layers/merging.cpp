@@ -206,11 +206,7 @@ class DotLayer : public ConfiguredLayer<DotLayer, DotOptions> {
   static constexpr const char* kClass = "Dot";
   template <typename V>
   static void fields(V& v, DotOptions& o) {
-    if constexpr (std::is_same_v<V, FieldWriter>) {
-      v("axes", one_or_list(o.axes));
-    } else {
-      v("axes", o.axes);
-    }
+    v("axes", OneOrMany{o.axes}, Field::kRequired);
     v("normalize", o.normalize);
   }
   explicit DotLayer(DotOptions options) : ConfiguredLayer(std::move(options)) {
@@ -262,7 +258,7 @@ class DotLayer : public ConfiguredLayer<DotLayer, DotOptions> {
 
 }  // namespace
 
-void register_merging_layers(LayerRegistry& registry) {
+void register_merging_layers(ClassTable& registry) {
   registry.add(layer_row<AddLayer>());
   registry.add(layer_row<SubtractLayer>());
   registry.add(layer_row<MultiplyLayer>());

@@ -220,8 +220,8 @@ class MultiHeadAttentionLayer : public HeadsLayer<MultiHeadAttentionLayer, Multi
   static constexpr bool kRegularizesParts = true;
   template <typename V>
   static void fields(V& v, MultiHeadAttentionOptions& o) {
-    v("num_heads", o.num_heads);
-    v("key_dim", o.key_dim);
+    v("num_heads", o.num_heads, Field::kRequired);
+    v("key_dim", o.key_dim, Field::kRequired);
     v("value_dim", o.value_dim);
     v("dropout", o.dropout);
     v("use_bias", o.use_bias);
@@ -230,9 +230,10 @@ class MultiHeadAttentionLayer : public HeadsLayer<MultiHeadAttentionLayer, Multi
     v("attention_axes", o.attention_axes);
     v("sliding_window", o.sliding_window);
     regularized_fields(v, o);
-  }
-  static void read_legacy(FieldReader& reader, MultiHeadAttentionOptions&) {
-    for (const char* key : {"query_shape", "key_shape", "value_shape", "softmax_robust_masking"}) reader.drop(key);
+    v.dropped("query_shape");
+    v.dropped("key_shape");
+    v.dropped("value_shape");
+    v.dropped("softmax_robust_masking");
   }
   explicit MultiHeadAttentionLayer(MultiHeadAttentionOptions options) : HeadsLayer(std::move(options)) {
     if (!options_.value_dim) options_.value_dim = options_.key_dim;
@@ -324,9 +325,9 @@ class GroupedQueryAttentionLayer : public HeadsLayer<GroupedQueryAttentionLayer,
   static constexpr bool kTakesMasks = false;
   template <typename V>
   static void fields(V& v, GroupQueryAttentionOptions& o) {
-    v("head_dim", o.head_dim);
-    v("num_query_heads", o.num_query_heads);
-    v("num_key_value_heads", o.num_key_value_heads);
+    v("head_dim", o.head_dim, Field::kRequired);
+    v("num_query_heads", o.num_query_heads, Field::kRequired);
+    v("num_key_value_heads", o.num_key_value_heads, Field::kRequired);
     v("use_bias", o.use_bias);
     v("use_gate", o.use_gate);
     v("sliding_window", o.sliding_window);
@@ -380,7 +381,7 @@ class GroupedQueryAttentionLayer : public HeadsLayer<GroupedQueryAttentionLayer,
 
 }  // namespace
 
-void register_multi_head_attention(LayerRegistry& registry) {
+void register_multi_head_attention(ClassTable& registry) {
   registry.add(layer_row<MultiHeadAttentionLayer>());
   registry.add(layer_row<GroupedQueryAttentionLayer>({"GroupedQueryAttention"}));
 }

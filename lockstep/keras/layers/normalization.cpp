@@ -40,14 +40,14 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   static constexpr const char* kClass = "BatchNormalization";
   template <typename V>
   static void fields(V& v, BatchNormalizationOptions& o) {
-    if constexpr (std::is_same_v<V, FieldReader>) {
-      Ints axes = {o.axis};
-      v("axis", axes);
-      if (axes.size() != 1) v.fail("axis", "one axis");
-      o.axis = axes[0];
-    } else {
-      v("axis", o.axis);
-    }
+    v.dropped("renorm", false);
+    v.dropped("renorm_clipping");
+    v.dropped("renorm_momentum");
+    v.dropped("fused");
+    v.dropped("adjustment");
+    v.dropped("virtual_batch_size", -1);
+    v.dropped("mode", 0);
+    v("axis", OneAxis{o.axis});
     v("momentum", o.momentum);
     v("epsilon", o.epsilon);
     v("center", o.center);
@@ -61,12 +61,6 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     v("beta_constraint", o.beta_constraint);
     v("gamma_constraint", o.gamma_constraint);
     v("synchronized", o.synchronized);
-  }
-  static void read_legacy(FieldReader& reader, BatchNormalizationOptions&) {
-    reader.drop("renorm", false);
-    for (const char* key : {"renorm_clipping", "renorm_momentum", "fused", "adjustment"}) reader.drop(key);
-    reader.drop("virtual_batch_size", -1);
-    reader.drop("mode", 0);
   }
   explicit BatchNormalizationLayer(BatchNormalizationOptions options) : ConfiguredLayer(std::move(options)) {}
   Json get_config() const override {
@@ -183,26 +177,12 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   VariablePtr gamma_, beta_, moving_mean_, moving_variance_;
 };
 
-// One number while unbuilt, a list afterwards, as Keras writes it.
-template <typename V>
-void axis_field(V& v, std::vector<std::int64_t>& axis, bool built) {
-  if constexpr (std::is_same_v<V, FieldWriter>) {
-    if (built) {
-      v("axis", axis);
-    } else {
-      v("axis", one_or_list(axis));
-    }
-  } else {
-    v("axis", axis);
-  }
-}
-
 class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, LayerNormalizationOptions> {
  public:
   static constexpr const char* kClass = "LayerNormalization";
   template <typename V>
   static void fields(V& v, LayerNormalizationOptions& o) {
-    axis_field(v, o.axis, true);
+    v("axis", o.axis);
     v("epsilon", o.epsilon);
     v("center", o.center);
     v("scale", o.scale);
@@ -372,7 +352,7 @@ class UnitNormalizationLayer : public ConfiguredLayer<UnitNormalizationLayer, Un
   static constexpr const char* kClass = "UnitNormalization";
   template <typename V>
   static void fields(V& v, UnitNormalizationOptions& o) {
-    axis_field(v, o.axis, false);
+    v("axis", OneOrMany{o.axis});
   }
   explicit UnitNormalizationLayer(UnitNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
     set_built_in_constructor();
@@ -389,7 +369,7 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
   static constexpr const char* kClass = "RMSNormalization";
   template <typename V>
   static void fields(V& v, RMSNormalizationOptions& o) {
-    axis_field(v, o.axis, true);
+    v("axis", o.axis);
     v("epsilon", o.epsilon);
   }
   explicit RMSNormalizationLayer(RMSNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
@@ -425,7 +405,7 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
 
 }  // namespace
 
-void register_normalization_layers(LayerRegistry& registry) {
+void register_normalization_layers(ClassTable& registry) {
   registry.add(
       layer_row<BatchNormalizationLayer>({"BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"}));
   registry.add(layer_row<LayerNormalizationLayer>());

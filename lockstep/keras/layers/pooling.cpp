@@ -20,14 +20,11 @@ class PoolingLayer : public ConfiguredLayer<Derived, PoolingOptions> {
   using Base = ConfiguredLayer<Derived, PoolingOptions>;
   template <typename V>
   static void fields(V& v, PoolingOptions& o) {
-    v("pool_size", o.pool_size);
+    v.renamed("pool_length", "pool_size", o.pool_size);
+    v("pool_size", o.pool_size, kPool == Pool::kMax ? Field::kOptional : Field::kRequired);
     v("padding", o.padding);
     v("strides", o.strides);
     v("data_format", o.data_format);
-  }
-  static void read_legacy(FieldReader& reader, PoolingOptions& o) {
-    if (const Json* length = reader.take("pool_length"); length && !length->is_null())
-      reader("pool_length", o.pool_size);
   }
   explicit PoolingLayer(PoolingOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -109,7 +106,7 @@ class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOpti
   using Base = ConfiguredLayer<Derived, AdaptivePoolingOptions>;
   template <typename V>
   static void fields(V& v, AdaptivePoolingOptions& o) {
-    v("output_size", o.output_size);
+    v("output_size", o.output_size, Field::kRequired);
     v("data_format", o.data_format);
   }
   explicit AdaptivePoolingLayer(AdaptivePoolingOptions options) : Base(std::move(options)) {
@@ -239,7 +236,7 @@ struct AdaptiveAveragePooling3DLayer : AdaptivePoolingLayer<AdaptiveAveragePooli
 
 }  // namespace
 
-void register_pooling_layers(LayerRegistry& registry) {
+void register_pooling_layers(ClassTable& registry) {
   registry.add(layer_row<MaxPooling1DLayer>({"MaxPool1D"}));
   registry.add(layer_row<MaxPooling2DLayer>({"MaxPool2D"}));
   registry.add(layer_row<MaxPooling3DLayer>({"MaxPool3D"}));

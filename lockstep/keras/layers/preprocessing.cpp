@@ -43,7 +43,7 @@ class RescalingLayer : public ConfiguredLayer<RescalingLayer, RescalingOptions> 
   static constexpr const char* kClass = "Rescaling";
   template <typename V>
   static void fields(V& v, RescalingOptions& o) {
-    v("scale", o.scale);
+    v("scale", o.scale, Field::kRequired);
     v("offset", o.offset);
   }
   explicit RescalingLayer(RescalingOptions options) : ConfiguredLayer(std::move(options)) {
@@ -137,8 +137,8 @@ class CategoryEncodingLayer : public ConfiguredLayer<CategoryEncodingLayer, Cate
   static void fields(V& v, CategoryEncodingOptions& o) {
     v("num_tokens", o.num_tokens);
     v("output_mode", o.output_mode);
+    v.dropped("sparse", false);
   }
-  static void read_legacy(FieldReader& reader, CategoryEncodingOptions&) { reader.drop("sparse", false); }
   explicit CategoryEncodingLayer(CategoryEncodingOptions options) : ConfiguredLayer(std::move(options)) {
     const std::string who = fmt::format("CategoryEncoding '{}'", name());
     if (options_.output_mode == "binary") options_.output_mode = "multi_hot";  // Keras 2's word
@@ -164,7 +164,7 @@ class CategoryEncodingLayer : public ConfiguredLayer<CategoryEncodingLayer, Cate
 
 }  // namespace
 
-void register_preprocessing_layers(LayerRegistry& registry) {
+void register_preprocessing_layers(ClassTable& registry) {
   registry.add(layer_row<RescalingLayer>());
   registry.add(layer_row<NormalizationLayer>());
   registry.add(layer_row<CategoryEncodingLayer>());

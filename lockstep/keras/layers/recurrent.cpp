@@ -272,14 +272,17 @@ LayerPtr make_recurrent(RNNOptions o, Layer::Options base) {
   return std::make_shared<RecurrentLayer>(class_of(kKind), std::move(base), o, std::move(cell));
 }
 
+template <CellKind kKind, typename V>
+void recurrent_fields(V& v, RNNOptions& o) {
+  RecurrentLayer::flag_fields(v, o);
+  cell_fields<kKind, false>(v, o);
+}
+
 template <CellKind kKind>
 LayerPtr recurrent_from_config(const Json& config) {
   FieldReader reader(class_of(kKind), config);
   RNNOptions o;
-  read_legacy_rnn(reader, o);
-  RecurrentLayer::flag_fields(reader, o);
-  cell_fields<kKind, false>(reader, o);
-  if (kKind == CellKind::kSimple) reader.drop("seed");
+  recurrent_fields<kKind>(reader, o);
   Layer::Options base = read_layer_options(reader);
   o.trainable = base.trainable;
   o.dtype = base.dtype;
@@ -291,13 +294,29 @@ LayerPtr recurrent_from_config(const Json& config) {
   return make_recurrent<kKind>(std::move(o), std::move(base));
 }
 
+template <CellKind kKind>
+ClassRow recurrent_row(std::vector<std::string> aliases = {}) {
+  return {class_of(kKind), std::move(aliases), recurrent_from_config<kKind>, [] {
+            return describe_layer([](FieldDescriber& describer) {
+              RNNOptions o;
+              recurrent_fields<kKind>(describer, o);
+            });
+          }};
+}
+
+template <typename V>
+void rnn_fields(V& v, LayerHandle& cell, RNNOptions& o) {
+  v("cell", cell, Field::kRequired);
+  RecurrentLayer::flag_fields(v, o);
+  v.dropped("num_constants");
+  v.dropped("time_major");
+}
+
 LayerPtr rnn_from_config(const Json& config) {
   FieldReader reader("RNN", config);
   RNNOptions o;
-  RecurrentLayer::flag_fields(reader, o);
   LayerHandle handle;
-  reader("cell", handle);
-  for (const char* key : {"num_constants", "time_major"}) reader.drop(key);
+  rnn_fields(reader, handle, o);
   Layer::Options base = read_layer_options(reader);
   reader.finish();
   auto cell = std::dynamic_pointer_cast<RnnCell>(handle.ptr());
@@ -311,11 +330,17 @@ Layer::Options base_options(const RNNOptions& o) {
 
 }  // namespace
 
-void register_recurrent_layers(LayerRegistry& registry) {
-  registry.add({"LSTM", {"CuDNNLSTM"}, "keras.layers", recurrent_from_config<CellKind::kLstm>});
-  registry.add({"GRU", {}, "keras.layers", recurrent_from_config<CellKind::kGru>});
-  registry.add({"SimpleRNN", {}, "keras.layers", recurrent_from_config<CellKind::kSimple>});
-  registry.add({"RNN", {}, "keras.layers", rnn_from_config});
+void register_recurrent_layers(ClassTable& registry) {
+  registry.add(recurrent_row<CellKind::kLstm>({"CuDNNLSTM"}));
+  registry.add(recurrent_row<CellKind::kGru>());
+  registry.add(recurrent_row<CellKind::kSimple>());
+  registry.add({"RNN", {}, rnn_from_config, [] {
+                  return describe_layer([](FieldDescriber& describer) {
+                    LayerHandle cell;
+                    RNNOptions o;
+                    rnn_fields(describer, cell, o);
+                  });
+                }});
   register_recurrent_cells(registry);
   register_wrappers(registry);
 }

@@ -37,7 +37,6 @@ class GatedCell : public RnnCell {
   static void fields(V& v, RNNOptions& o) {
     cell_fields<kKind, true>(v, o);
   }
-  static void read_legacy(FieldReader& reader, RNNOptions& o) { read_legacy_rnn(reader, o); }
   Json get_config() const override {
     Json config = Layer::get_config();
     FieldWriter writer(config);
@@ -274,16 +273,18 @@ class StackedCells : public RnnCell {
   std::vector<std::shared_ptr<RnnCell>> cells_;
 };
 
+template <typename V>
+void stacked_fields(V& v, std::vector<LayerHandle>& cells) {
+  v("cells", cells, Field::kRequired);
+}
+
 LayerPtr stacked_from_config(const Json& config) {
   FieldReader reader("StackedRNNCells", config);
-  Json cells;
-  reader("cells", cells);
+  std::vector<LayerHandle> cells;
+  stacked_fields(reader, cells);
   Layer::Options base = read_layer_options(reader);
   reader.finish();
-  std::vector<LayerHandle> made;
-  if (!cells.is_array()) throw_invalid_argument("StackedRNNCells: 'cells' is no list");
-  for (const Json& cell : cells) made.push_back(LayerHandle(deserialize_layer(cell)));
-  return make_stacked_cells(std::move(made), {.name = base.name, .trainable = base.trainable, .dtype = base.dtype});
+  return make_stacked_cells(std::move(cells), {.name = base.name, .trainable = base.trainable, .dtype = base.dtype});
 }
 
 }  // namespace
@@ -305,18 +306,6 @@ Structure RnnCell::call(const Structure& inputs, const CallContext& context) {
   const Result result = step(project(x, masks), states, masks);
   Structure::List next(result.states.begin(), result.states.end());
   return Structure::list({Structure(result.output), Structure::list(std::move(next))});
-}
-
-void read_legacy_rnn(FieldReader& reader, RNNOptions& o) {
-  reader.drop("implementation");
-  reader.drop("time_major", false);
-  reader.drop("input_length");
-  reader("dropout_W", o.dropout);  // Keras 1
-  reader("dropout_U", o.recurrent_dropout);
-  reader("inner_activation", o.recurrent_activation);
-  reader("output_dim", o.units);
-  reader.drop("consume_less");
-  reader.drop("use_cudnn");
 }
 
 void take_objects(const RnnCell& cell, RNNOptions& options) {
@@ -344,11 +333,16 @@ std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, Name
   return std::make_shared<StackedCells>(std::move(cells), std::move(options));
 }
 
-void register_recurrent_cells(LayerRegistry& registry) {
+void register_recurrent_cells(ClassTable& registry) {
   registry.add(layer_row<LstmCell>());
   registry.add(layer_row<GruCell>());
   registry.add(layer_row<SimpleCell>());
-  registry.add({"StackedRNNCells", {}, "keras.layers", stacked_from_config});
+  registry.add({"StackedRNNCells", {}, stacked_from_config, [] {
+                  return describe_layer([](FieldDescriber& describer) {
+                    std::vector<LayerHandle> cells;
+                    stacked_fields(describer, cells);
+                  });
+                }});
 }
 
 }  // namespace lockstep::keras

@@ -1,7 +1,7 @@
 // One step of a recurrent layer.
 #pragma once
 
-#include "lockstep/keras/layers/fields.h"
+#include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/recurrent.h"
 
 namespace lockstep::keras {
@@ -52,7 +52,16 @@ std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, laye
 enum class CellKind { kLstm, kGru, kSimple };
 template <CellKind kKind, bool kOfCell, typename V>
 void cell_fields(V& v, layers::RNNOptions& o) {
-  v("units", o.units);
+  v.dropped("implementation");
+  v.dropped("time_major", false);
+  v.dropped("input_length");
+  v.dropped("consume_less");
+  v.dropped("use_cudnn");
+  v.renamed("dropout_W", "dropout", o.dropout);  // Keras 1
+  v.renamed("dropout_U", "recurrent_dropout", o.recurrent_dropout);
+  v.renamed("inner_activation", "recurrent_activation", o.recurrent_activation);
+  v.renamed("output_dim", "units", o.units);
+  v("units", o.units, Field::kRequired);
   v("activation", o.activation);
   if constexpr (kKind != CellKind::kSimple) v("recurrent_activation", o.recurrent_activation);
   v("use_bias", o.use_bias);
@@ -71,10 +80,8 @@ void cell_fields(V& v, layers::RNNOptions& o) {
   v("dropout", o.dropout);
   v("recurrent_dropout", o.recurrent_dropout);
   if constexpr (kKind == CellKind::kGru) v("reset_after", o.reset_after);
-  if constexpr (kKind != CellKind::kSimple || kOfCell) v("seed", o.seed);
+  v("seed", o.seed, kKind == CellKind::kSimple && !kOfCell ? Field::kUnwritten : Field::kOptional);
 }
-// Keywords of older Keras versions.
-void read_legacy_rnn(FieldReader& reader, layers::RNNOptions& options);
 
 // The resolved options of an LSTM, GRU or SimpleRNN cell put into `options`: the layer around the cell writes
 // the same objects into its config.
@@ -83,7 +90,7 @@ void take_objects(const RnnCell& cell, layers::RNNOptions& options);
 bool recurrent_flags(const Layer& layer, layers::RNNOptions& out);
 void set_zero_output_for_mask(Layer& layer, bool zero);
 
-void register_recurrent_cells(LayerRegistry& registry);
-void register_wrappers(LayerRegistry& registry);
+void register_recurrent_cells(ClassTable& registry);
+void register_wrappers(ClassTable& registry);
 
 }  // namespace lockstep::keras

@@ -1,7 +1,5 @@
 #include "lockstep/keras/layers/registry.h"
 
-#include <mutex>
-
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -12,11 +10,6 @@
 
 namespace lockstep::keras {
 namespace {
-
-std::mutex& registry_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
 
 // Why a class that Keras knows is not read.
 const char* refusal(std::string_view class_name) {
@@ -43,45 +36,25 @@ struct DepthGuard {
 
 }  // namespace
 
-LayerRegistry& LayerRegistry::instance() {
-  static auto* registry = new LayerRegistry();
-  return *registry;
-}
-
-LayerRegistry::LayerRegistry() {
-  register_core_layers(*this);
-  register_activation_layers(*this);
-  register_convolution_layers(*this);
-  register_pooling_layers(*this);
-  register_normalization_layers(*this);
-  register_merging_layers(*this);
-  register_reshaping_layers(*this);
-  register_regularization_layers(*this);
-  register_recurrent_layers(*this);
-  register_attention_layers(*this);
-  register_preprocessing_layers(*this);
-  register_image_layers(*this);
-  register_models(*this);
-}
-
-void LayerRegistry::add(LayerClass row) {
-  const std::lock_guard lock(registry_mutex());
-  auto shared = std::make_shared<LayerClass>(std::move(row));
-  rows_[shared->name] = shared;
-  for (const std::string& alias : shared->aliases) rows_[alias] = shared;
-}
-
-const LayerClass* LayerRegistry::find(std::string_view name) const {
-  const std::lock_guard lock(registry_mutex());
-  const auto it = rows_.find(name);
-  return it == rows_.end() ? nullptr : it->second.get();
-}
-
-std::vector<std::string> LayerRegistry::names() const {
-  const std::lock_guard lock(registry_mutex());
-  std::vector<std::string> out;
-  for (const auto& [name, row] : rows_) out.push_back(name);
-  return out;
+const ClassTable& layer_classes() {
+  static const auto* table = [] {
+    auto* layers = new ClassTable("layer", "keras.layers", ClassNames::kExact);
+    register_core_layers(*layers);
+    register_activation_layers(*layers);
+    register_convolution_layers(*layers);
+    register_pooling_layers(*layers);
+    register_normalization_layers(*layers);
+    register_merging_layers(*layers);
+    register_reshaping_layers(*layers);
+    register_regularization_layers(*layers);
+    register_recurrent_layers(*layers);
+    register_attention_layers(*layers);
+    register_preprocessing_layers(*layers);
+    register_image_layers(*layers);
+    register_models(*layers);
+    return layers;
+  }();
+  return *table;
 }
 
 bool is_keras_module(std::string_view module) {
@@ -114,8 +87,8 @@ LayerPtr deserialize_layer(const Json& object) {
   const DepthGuard guard;
   const auto parsed = parse_object_config(object);
   if (!parsed) throw_invalid_argument(fmt::format("{} is not the config of a layer", dump_json(object).substr(0, 120)));
-  const LayerRegistry& registry = LayerRegistry::instance();
-  const LayerClass* row = registry.find(parsed->class_name);
+  const ClassTable& registry = layer_classes();
+  const ClassRow* row = registry.find(parsed->class_name);
   const bool built_in = row && (parsed->module.empty() || is_keras_module(parsed->module));
   const Json config = parsed->config.is_null() ? Json::object() : parsed->config;
   std::string name;
@@ -126,7 +99,7 @@ LayerPtr deserialize_layer(const Json& object) {
     throw_unimplemented(fmt::format("layer '{}' ({}) is refused: {}", name, parsed->class_name, why));
   }
   if (!row && !registered) {
-    std::vector<std::string> known = registry.names();
+    std::vector<std::string> known = layer_classes().names();
     for (std::string& other : registered_names(typeid(Layer))) known.push_back(std::move(other));
     throw_not_found(fmt::format(
         "unknown layer class '{}' (layer '{}'{}){}; register a class of your own with "
@@ -140,7 +113,7 @@ LayerPtr deserialize_layer(const Json& object) {
     if (layer) {
       layer->set_base_config(config);
     } else {
-      layer = row->from_config(config);
+      layer = std::static_pointer_cast<Layer>(row->make(config));
     }
   } catch (const Json::exception& error) {
     throw_invalid_argument(

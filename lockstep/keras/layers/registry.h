@@ -1,39 +1,11 @@
-// Layer classes by name, and reading objects from configs.
+// Layers as JSON objects.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "lockstep/keras/layers/layer.h"
 
 namespace lockstep::keras {
-
-// One layer class: all that reading needs; writing is the class's own.
-struct LayerClass {
-  std::string name;                     // "Conv2D"
-  std::vector<std::string> aliases;     // other exported names: "Convolution2D"
-  std::string module = "keras.layers";  // the module files name
-  // Makes the layer from a config with Keras's keywords. Unknown keywords are refused unless they hold a
-  // harmless value that an older Keras wrote.
-  std::function<LayerPtr(const Json& config)> from_config;
-};
-
-class LayerRegistry {
- public:
-  static LayerRegistry& instance();
-  void add(LayerClass row);
-  // Null when there is none.
-  const LayerClass* find(std::string_view name) const;
-  std::vector<std::string> names() const;
-
- private:
-  LayerRegistry();
-  std::map<std::string, std::shared_ptr<LayerClass>, std::less<>> rows_;
-};
 
 // {"module", "class_name", "config", "registered_name", "build_config"} as Keras 3.15 writes the object.
 Json serialize_operation(const Operation& operation);

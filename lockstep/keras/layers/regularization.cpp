@@ -98,29 +98,16 @@ class DropoutBase : public NoiseLayer<Derived, DropoutOptions> {
  public:
   template <typename V>
   static void fields(V& v, DropoutOptions& o) {
-    v("rate", o.rate);
+    v("rate", o.rate, Field::kRequired);
     v("seed", o.seed);
-    if constexpr (std::is_same_v<V, FieldReader>) {
-      if (const Json* shape = v.take("noise_shape"); shape && !shape->is_null()) {
-        Ints dims;
-        for (const Json& dim : shape_entries(*shape))
-          dims.push_back(dim.is_null() ? kUnknownDim : dim.template get<std::int64_t>());
-        o.noise_shape = dims;
-      }
-    } else if constexpr (std::is_same_v<V, FieldWriter>) {
-      v("noise_shape", o.noise_shape ? shape_to_json(Shape(*o.noise_shape)) : Json(nullptr));
-    }
+    v("noise_shape", Dims{o.noise_shape});
+    v.renamed("p", "rate", o.rate);
   }
-  // Keras 1's name of the rate.
-  static void read_legacy(FieldReader& reader, DropoutOptions& o) { reader("p", o.rate); }
   explicit DropoutBase(DropoutOptions options) : NoiseLayer<Derived, DropoutOptions>(std::move(options)) {
     this->set_rate(this->options_.rate, this->options_.seed);
   }
 
  protected:
-  static const Json& shape_entries(const Json& shape) {
-    return shape.is_object() && shape.contains("items") ? shape["items"] : shape;
-  }
   bool active() const override { return this->options_.rate > 0; }
   Tensor recorded_shape(const Tensor& x) const {
     return this->options_.noise_shape ? recorded_noise_shape(Shape(*this->options_.noise_shape), x) : ops::shape_of(x);
@@ -169,13 +156,11 @@ class SpatialDropoutLayer : public NoiseLayer<Derived, SpatialDropoutOptions> {
  public:
   template <typename V>
   static void fields(V& v, SpatialDropoutOptions& o) {
-    v("rate", o.rate);
+    v("rate", o.rate, Field::kRequired);
     v("seed", o.seed);
     if constexpr (kRank > 1) v("data_format", o.data_format);
-  }
-  static void read_legacy(FieldReader& reader, SpatialDropoutOptions& o) {
-    reader("p", o.rate);
-    reader.drop("noise_shape");
+    v.renamed("p", "rate", o.rate);
+    v.dropped("noise_shape");
   }
   explicit SpatialDropoutLayer(SpatialDropoutOptions options)
       : NoiseLayer<Derived, SpatialDropoutOptions>(std::move(options)) {
@@ -233,7 +218,7 @@ class GaussianDropoutLayer : public NoiseLayer<GaussianDropoutLayer, GaussianDro
   static constexpr const char* kClass = "GaussianDropout";
   template <typename V>
   static void fields(V& v, GaussianDropoutOptions& o) {
-    v("rate", o.rate);
+    v("rate", o.rate, Field::kRequired);
     v("seed", o.seed);
   }
   explicit GaussianDropoutLayer(GaussianDropoutOptions options) : NoiseLayer(std::move(options)) {
@@ -257,10 +242,10 @@ class GaussianNoiseLayer : public NoiseLayer<GaussianNoiseLayer, GaussianNoiseOp
   static constexpr const char* kClass = "GaussianNoise";
   template <typename V>
   static void fields(V& v, GaussianNoiseOptions& o) {
-    v("stddev", o.stddev);
+    v("stddev", o.stddev, Field::kRequired);
     v("seed", o.seed);
+    v.renamed("sigma", "stddev", o.stddev);
   }
-  static void read_legacy(FieldReader& reader, GaussianNoiseOptions& o) { reader("sigma", o.stddev); }
   explicit GaussianNoiseLayer(GaussianNoiseOptions options) : NoiseLayer(std::move(options)) {
     if (!(options_.stddev >= 0))
       throw_invalid_argument(fmt::format("GaussianNoise '{}': stddev must not be negative", name()));
@@ -299,7 +284,7 @@ class ActivityRegularizationLayer : public ConfiguredLayer<ActivityRegularizatio
 
 }  // namespace
 
-void register_regularization_layers(LayerRegistry& registry) {
+void register_regularization_layers(ClassTable& registry) {
   registry.add(layer_row<DropoutLayer>());
   registry.add(layer_row<AlphaDropoutLayer>());
   registry.add(layer_row<SpatialDropout1DLayer>());

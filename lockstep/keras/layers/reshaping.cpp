@@ -39,7 +39,7 @@ class ReshapeLayer : public ConfiguredLayer<ReshapeLayer, ReshapeOptions> {
   static constexpr const char* kClass = "Reshape";
   template <typename V>
   static void fields(V& v, ReshapeOptions& o) {
-    v("target_shape", o.target_shape);
+    v("target_shape", o.target_shape, Field::kRequired);
   }
   explicit ReshapeLayer(ReshapeOptions options) : ConfiguredLayer(std::move(options)) {
     const auto& target = options_.target_shape;
@@ -89,7 +89,7 @@ class PermuteLayer : public ConfiguredLayer<PermuteLayer, PermuteOptions> {
   static constexpr const char* kClass = "Permute";
   template <typename V>
   static void fields(V& v, PermuteOptions& o) {
-    v("dims", o.dims);
+    v("dims", o.dims, Field::kRequired);
   }
   explicit PermuteLayer(PermuteOptions options) : ConfiguredLayer(std::move(options)) {
     Ints sorted = options_.dims;
@@ -116,7 +116,7 @@ class RepeatVectorLayer : public ConfiguredLayer<RepeatVectorLayer, RepeatVector
   static constexpr const char* kClass = "RepeatVector";
   template <typename V>
   static void fields(V& v, RepeatVectorOptions& o) {
-    v("n", o.n);
+    v("n", o.n, Field::kRequired);
   }
   explicit RepeatVectorLayer(RepeatVectorOptions options) : ConfiguredLayer(std::move(options)) {
     if (options_.n < 1 || options_.n > 1 << 30)
@@ -256,16 +256,14 @@ class UpSamplingLayer : public ConfiguredLayer<Derived, UpSamplingOptions> {
   using Base = ConfiguredLayer<Derived, UpSamplingOptions>;
   template <typename V>
   static void fields(V& v, UpSamplingOptions& o) {
-    if constexpr (kRank == 1 && std::is_same_v<V, FieldWriter>) {
-      v("size", o.size.values.at(0));
+    v.renamed("length", "size", o.size);
+    if constexpr (kRank == 1) {
+      v("size", OneOrMany{o.size.values});
     } else {
       v("size", o.size);
     }
     if constexpr (kRank > 1) v("data_format", o.data_format);
     if constexpr (kRank == 2) v("interpolation", o.interpolation);
-  }
-  static void read_legacy(FieldReader& reader, UpSamplingOptions& o) {
-    if (const Json* length = reader.take("length"); length && !length->is_null()) reader("length", o.size);
   }
   explicit UpSamplingLayer(UpSamplingOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -349,7 +347,7 @@ LayerHandle upsampled(Window size, UpSamplingOptions options) {
 
 }  // namespace
 
-void register_reshaping_layers(LayerRegistry& registry) {
+void register_reshaping_layers(ClassTable& registry) {
   registry.add(layer_row<FlattenLayer>());
   registry.add(layer_row<ReshapeLayer>());
   registry.add(layer_row<PermuteLayer>());

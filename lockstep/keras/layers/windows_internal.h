@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lockstep/keras/layers/fields.h"
+#include "lockstep/keras/layers/configured_layer_internal.h"
 
 namespace lockstep::keras {
 

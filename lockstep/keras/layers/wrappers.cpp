@@ -64,14 +64,20 @@ class BidirectionalLayer : public Layer {
     track("forward_layer", forward_);
     track("backward_layer", backward_);
   }
+  static constexpr const char* kClass = "Bidirectional";
+  using Options = BidirectionalOptions;
+  template <typename V>
+  static void fields(V& v, BidirectionalOptions& o) {
+    v("merge_mode", o.merge_mode);
+    v("layer", o.layer, Field::kRequired);
+    v("backward_layer", o.backward_layer);
+    v.dropped("weights");
+    v.dropped("num_constants");
+  }
   static LayerPtr from_config(const Json& config) {
-    FieldReader reader("Bidirectional", config);
+    FieldReader reader(kClass, config);
     BidirectionalOptions o;
-    reader("merge_mode", o.merge_mode);
-    reader("layer", o.layer);
-    reader("backward_layer", o.backward_layer);
-    reader.drop("weights");
-    reader.drop("num_constants");
+    fields(reader, o);
     Layer::Options base = read_layer_options(reader);
     reader.finish();
     o.name = base.name;
@@ -175,10 +181,16 @@ class TimeDistributedLayer : public Layer {
     if (!layer_) throw_invalid_argument(fmt::format("TimeDistributed '{}' needs a layer", name()));
     track("layer", layer_);
   }
+  static constexpr const char* kClass = "TimeDistributed";
+  using Options = TimeDistributedOptions;
+  template <typename V>
+  static void fields(V& v, TimeDistributedOptions& o) {
+    v("layer", o.layer, Field::kRequired);
+  }
   static LayerPtr from_config(const Json& config) {
-    FieldReader reader("TimeDistributed", config);
+    FieldReader reader(kClass, config);
     TimeDistributedOptions o;
-    reader("layer", o.layer);
+    fields(reader, o);
     Layer::Options base = read_layer_options(reader);
     reader.finish();
     o.name = base.name;
@@ -259,9 +271,10 @@ class TimeDistributedLayer : public Layer {
 
 }  // namespace
 
-void register_wrappers(LayerRegistry& registry) {
-  registry.add({"Bidirectional", {}, "keras.layers", BidirectionalLayer::from_config});
-  registry.add({"TimeDistributed", {}, "keras.layers", TimeDistributedLayer::from_config});
+void register_wrappers(ClassTable& registry) {
+  registry.add({BidirectionalLayer::kClass, {}, BidirectionalLayer::from_config, describe_layer<BidirectionalLayer>});
+  registry.add(
+      {TimeDistributedLayer::kClass, {}, TimeDistributedLayer::from_config, describe_layer<TimeDistributedLayer>});
 }
 
 }  // namespace lockstep::keras

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/fields_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -130,9 +131,11 @@ std::string Loss::name() const { return name_.empty() ? keras::to_snake_case(cla
 Json Loss::get_config() const { return {{"name", name()}, {"reduction", std::string(reduction_name(reduction_))}}; }
 
 void Loss::set_base_config(const Json& config) {
-  const keras::ConfigReader reader(class_name(), config);
-  name_ = reader.string("name", name_);
-  if (reader.contains("reduction")) reduction_ = parse_reduction(reader.string("reduction", "none"));
+  keras::FieldReader reader(class_name(), config);
+  reader("name", name_);
+  std::string reduction(reduction_name(reduction_));
+  reader("reduction", keras::NullAs{reduction, "none"});
+  reduction_ = parse_reduction(reduction);
 }
 
 }  // namespace lockstep::losses

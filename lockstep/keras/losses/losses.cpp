@@ -6,13 +6,66 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::losses {
 namespace {
 
-using keras::ConfigReader;
+using keras::Field;
+
+// The arguments of each loss besides reduction and name, in the order of Keras's config. Keras does not write all.
+void own_fields(auto&, LossOptions&) {}
+void own_fields(auto& v, BinaryCrossentropyOptions& o) {
+  v("from_logits", o.from_logits);
+  v("label_smoothing", o.label_smoothing);
+  v("axis", o.axis);
+}
+void own_fields(auto& v, BinaryFocalCrossentropyOptions& o) {
+  v("from_logits", o.from_logits);
+  v("label_smoothing", o.label_smoothing);
+  v("axis", o.axis);
+  v("apply_class_balancing", o.apply_class_balancing);
+  v("alpha", o.alpha);
+  v("gamma", o.gamma);
+}
+void own_fields(auto& v, CategoricalFocalCrossentropyOptions& o) {
+  v("from_logits", o.from_logits);
+  v("label_smoothing", o.label_smoothing);
+  v("axis", o.axis);
+  v("alpha", o.alpha);
+  v("gamma", o.gamma);
+}
+void own_fields(auto& v, CategoricalGeneralizedCrossEntropyOptions& o) { v("q", o.q); }
+void own_fields(auto& v, SparseCategoricalCrossentropyOptions& o) {
+  v("from_logits", o.from_logits);
+  v("ignore_class", o.ignore_class);
+  v("axis", o.axis, Field::kUnwritten);
+}
+void own_fields(auto& v, CircleOptions& o) {
+  v("gamma", o.gamma);
+  v("margin", o.margin);
+  v("remove_diagonal", o.remove_diagonal);
+}
+void own_fields(auto& v, CosineSimilarityOptions& o) { v("axis", o.axis, Field::kUnwritten); }
+void own_fields(auto& v, DiceOptions& o) { v("axis", o.axis); }
+void own_fields(auto& v, HuberOptions& o) { v("delta", o.delta, Field::kUnwritten); }
+void own_fields(auto& v, TverskyOptions& o) {
+  v("alpha", o.alpha);
+  v("beta", o.beta);
+  v("axis", o.axis);
+}
+
+// What a loss writes besides name and reduction.
+template <typename Options>
+Json own_config(Options options) {
+  Json config = Json::object();
+  keras::FieldWriter writer(config);
+  own_fields(writer, options);
+  return config;
+}
+
 using MaskFunction = std::function<Tensor(const Tensor& y_true, const Tensor& y_pred, const Tensor& values)>;
 using RowRule = std::function<bool(int rank)>;
 
@@ -76,8 +129,6 @@ MaskFunction mask_of_class(std::int64_t ignored) {
   };
 }
 
-Json axis_json(const std::optional<std::vector<std::int64_t>>& axis) { return axis ? Json(*axis) : Json(nullptr); }
-
 }  // namespace
 
 LossPtr MeanSquaredError(LossOptions o) {
@@ -115,9 +166,8 @@ LossPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {
   const auto function = [o](const Tensor& y, const Tensor& p) {
     return binary_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
   };
-  return std::make_shared<FunctionLoss>(
-      "BinaryCrossentropy", name_or(o.name, "binary_crossentropy"), o.reduction, function, over_axis(o.axis),
-      Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}, {"axis", o.axis}});
+  return std::make_shared<FunctionLoss>("BinaryCrossentropy", name_or(o.name, "binary_crossentropy"), o.reduction,
+                                        function, over_axis(o.axis), own_config(o));
 }
 
 LossPtr BinaryFocalCrossentropy(BinaryFocalCrossentropyOptions o) {
@@ -126,22 +176,15 @@ LossPtr BinaryFocalCrossentropy(BinaryFocalCrossentropyOptions o) {
                                      o.axis);
   };
   return std::make_shared<FunctionLoss>("BinaryFocalCrossentropy", name_or(o.name, "binary_focal_crossentropy"),
-                                        o.reduction, function, over_axis(o.axis),
-                                        Json{{"from_logits", o.from_logits},
-                                             {"label_smoothing", o.label_smoothing},
-                                             {"axis", o.axis},
-                                             {"apply_class_balancing", o.apply_class_balancing},
-                                             {"alpha", o.alpha},
-                                             {"gamma", o.gamma}});
+                                        o.reduction, function, over_axis(o.axis), own_config(o));
 }
 
 LossPtr CategoricalCrossentropy(CategoricalCrossentropyOptions o) {
   const auto function = [o](const Tensor& y, const Tensor& p) {
     return categorical_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
   };
-  return std::make_shared<FunctionLoss>(
-      "CategoricalCrossentropy", name_or(o.name, "categorical_crossentropy"), o.reduction, function, over_axis(o.axis),
-      Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}, {"axis", o.axis}});
+  return std::make_shared<FunctionLoss>("CategoricalCrossentropy", name_or(o.name, "categorical_crossentropy"),
+                                        o.reduction, function, over_axis(o.axis), own_config(o));
 }
 
 LossPtr CategoricalFocalCrossentropy(CategoricalFocalCrossentropyOptions o) {
@@ -150,19 +193,14 @@ LossPtr CategoricalFocalCrossentropy(CategoricalFocalCrossentropyOptions o) {
   };
   return std::make_shared<FunctionLoss>("CategoricalFocalCrossentropy",
                                         name_or(o.name, "categorical_focal_crossentropy"), o.reduction, function,
-                                        over_axis(o.axis),
-                                        Json{{"from_logits", o.from_logits},
-                                             {"label_smoothing", o.label_smoothing},
-                                             {"axis", o.axis},
-                                             {"alpha", o.alpha},
-                                             {"gamma", o.gamma}});
+                                        over_axis(o.axis), own_config(o));
 }
 
 LossPtr CategoricalGeneralizedCrossEntropy(CategoricalGeneralizedCrossEntropyOptions o) {
   return std::make_shared<FunctionLoss>(
       "CategoricalGeneralizedCrossEntropy", name_or(o.name, "categorical_generalized_cross_entropy"), o.reduction,
       [q = o.q](const Tensor& y, const Tensor& p) { return categorical_generalized_cross_entropy(y, p, q); },
-      over_axis(-1), Json{{"q", o.q}});
+      over_axis(-1), own_config(o));
 }
 
 LossPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
@@ -170,37 +208,92 @@ LossPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
     return sparse_categorical_crossentropy(y, p, o.from_logits, o.ignore_class, o.axis);
   };
   // Keras 3.15 does not write the axis.
-  const Json ignored = o.ignore_class ? Json(*o.ignore_class) : Json(nullptr);
   return std::make_shared<FunctionLoss>(
       "SparseCategoricalCrossentropy", name_or(o.name, "sparse_categorical_crossentropy"), o.reduction, function,
-      over_axis(o.axis), Json{{"from_logits", o.from_logits}, {"ignore_class", ignored}},
-      o.ignore_class ? mask_of_class(*o.ignore_class) : MaskFunction());
+      over_axis(o.axis), own_config(o), o.ignore_class ? mask_of_class(*o.ignore_class) : MaskFunction());
 }
 
 LossPtr Dice(DiceOptions o) {
   return std::make_shared<FunctionLoss>(
       "Dice", name_or(o.name, "dice"), o.reduction,
-      [axis = o.axis](const Tensor& y, const Tensor& p) { return dice(y, p, axis); }, over_axes(o.axis),
-      Json{{"axis", axis_json(o.axis)}});
+      [axis = o.axis](const Tensor& y, const Tensor& p) { return dice(y, p, axis); }, over_axes(o.axis), own_config(o));
 }
 
 LossPtr Tversky(TverskyOptions o) {
   return std::make_shared<FunctionLoss>(
       "Tversky", name_or(o.name, "tversky"), o.reduction,
       [o](const Tensor& y, const Tensor& p) { return tversky(y, p, o.alpha, o.beta, o.axis); }, over_axes(o.axis),
-      Json{{"alpha", o.alpha}, {"beta", o.beta}, {"axis", axis_json(o.axis)}});
+      own_config(o));
 }
 
 LossPtr Circle(CircleOptions o) {
   return std::make_shared<FunctionLoss>(
       "Circle", name_or(o.name, "circle"), o.reduction,
       [o](const Tensor& y, const Tensor& p) { return circle(y, p, o.remove_diagonal, o.gamma, o.margin); },
-      over_axes(std::nullopt), Json{{"gamma", o.gamma}, {"margin", o.margin}, {"remove_diagonal", o.remove_diagonal}},
+      over_axes(std::nullopt), own_config(o),
       [](const Tensor&, const Tensor&, const Tensor& values) { return ops::greater(values, 0.0); });
 }
 
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
   return std::make_shared<FunctionLoss>(name, name, std::string(reduction), std::move(function), nullptr);
 }
+
+// All arguments. A null reduction is Keras's "none".
+template <typename V, typename Options>
+requires requires(Options o) { o.reduction; }
+void fields(V& v, Options& o) {
+  own_fields(v, o);
+  v("reduction", keras::NullAs{o.reduction, "none"});
+  v("name", keras::NullAs{o.name, ""});
+  v.dropped("dtype");
+  v.dropped("fn");  // what the Keras 2 of saving format 3 writes
+}
+
+const keras::ClassFamily<Loss>& classes() {
+  static const auto* table = [] {
+    auto* t = new keras::ClassFamily<Loss>("loss", "keras.losses", keras::ClassNames::kSnakeCase);
+    t->add<BinaryCrossentropyOptions>("BinaryCrossentropy", {"bce", "BCE"}, BinaryCrossentropy);
+    t->add<BinaryFocalCrossentropyOptions>("BinaryFocalCrossentropy", {}, BinaryFocalCrossentropy);
+    t->add<CategoricalCrossentropyOptions>("CategoricalCrossentropy", {}, CategoricalCrossentropy);
+    t->add<CategoricalFocalCrossentropyOptions>("CategoricalFocalCrossentropy", {}, CategoricalFocalCrossentropy);
+    t->add<CategoricalGeneralizedCrossEntropyOptions>("CategoricalGeneralizedCrossEntropy", {},
+                                                      CategoricalGeneralizedCrossEntropy);
+    t->add<LossOptions>("CategoricalHinge", {}, CategoricalHinge);
+    t->add<CircleOptions>("Circle", {}, Circle);
+    t->add<CosineSimilarityOptions>("CosineSimilarity", {}, CosineSimilarity);
+    t->add<DiceOptions>("Dice", {}, Dice);
+    t->add<LossOptions>("Hinge", {}, Hinge);
+    t->add<HuberOptions>("Huber", {"huber_loss"}, Huber);
+    t->add<LossOptions>("KLDivergence", {"kl_divergence", "kld", "KLD", "kullback_leibler_divergence"}, KLDivergence);
+    t->add<LossOptions>("LogCosh", {"logcosh"}, LogCosh);
+    t->add<LossOptions>("MeanAbsoluteError", {"mae", "MAE"}, MeanAbsoluteError);
+    t->add<LossOptions>("MeanAbsolutePercentageError", {"mape", "MAPE"}, MeanAbsolutePercentageError);
+    t->add<LossOptions>("MeanSquaredError", {"mse", "MSE"}, MeanSquaredError);
+    t->add<LossOptions>("MeanSquaredLogarithmicError", {"msle", "MSLE"}, MeanSquaredLogarithmicError);
+    t->add<LossOptions>("Poisson", {}, Poisson);
+    t->add<SparseCategoricalCrossentropyOptions>("SparseCategoricalCrossentropy", {}, SparseCategoricalCrossentropy);
+    t->add<LossOptions>("SquaredHinge", {}, SquaredHinge);
+    t->add<TverskyOptions>("Tversky", {}, Tversky);
+    return t;
+  }();
+  return *table;
+}
+
+LossFunction find_function(std::string_view name) {
+  if (!classes().contains(name)) return nullptr;
+  const LossPtr loss = classes().make(std::string(name));
+  return [loss](const Tensor& y_true, const Tensor& y_pred) { return loss->call(y_true, y_pred); };
+}
+
+LossPtr deserialize(const Json& config) {
+  return classes().deserialize(config, [](Loss& made, const Json& base) { made.set_base_config(base); });
+}
+
+LossPtr get(const LossArg& identifier) {
+  if (const Json* config = identifier.config()) return deserialize(*config);
+  return classes().get(identifier);
+}
+
+Json serialize(const LossPtr& loss) { return classes().serialize(loss, loss ? loss->Loss::get_config() : Json()); }
 
 }  // namespace lockstep::losses

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 
 namespace lockstep::metrics {
@@ -136,8 +137,7 @@ MetricPtr BinaryAccuracy(BinaryAccuracyOptions o) {
   const auto function = [threshold = static_cast<float>(o.threshold)](const Tensor& y, const Tensor& p) {
     return binary_accuracy(y, p, threshold);
   };
-  return make("BinaryAccuracy", or_else(o.name, "binary_accuracy"), o.dtype, function,
-              Json{{"threshold", o.threshold}});
+  return make("BinaryAccuracy", or_else(o.name, "binary_accuracy"), o.dtype, function, keras::with_own_fields({}, o));
 }
 
 MetricPtr CategoricalAccuracy(MetricOptions o) {
@@ -152,15 +152,13 @@ MetricPtr SparseCategoricalAccuracy(MetricOptions o) {
 MetricPtr TopKCategoricalAccuracy(TopKOptions o) {
   const auto function = [k = o.k](const Tensor& y, const Tensor& p) { return top_k(y, p, k); };
   return make("TopKCategoricalAccuracy", or_else(o.name, "top_k_categorical_accuracy"), o.dtype, function,
-              Json{{"k", o.k}});
+              keras::with_own_fields({}, TopKOptions{.k = o.k}));
 }
 
 MetricPtr SparseTopKCategoricalAccuracy(TopKOptions o) {
   const auto function = [o](const Tensor& y, const Tensor& p) { return sparse_top_k(y, p, o.k, o.from_sorted_ids); };
-  Json extra = {{"k", o.k}};
-  if (o.from_sorted_ids) extra["from_sorted_ids"] = true;
   return make("SparseTopKCategoricalAccuracy", or_else(o.name, "sparse_top_k_categorical_accuracy"), o.dtype, function,
-              std::move(extra));
+              keras::with_own_fields({}, o));
 }
 
 }  // namespace lockstep::metrics

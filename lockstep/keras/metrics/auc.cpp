@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/metrics/confusion_internal.h"
+#include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/naming_internal.h"
 
@@ -112,18 +113,15 @@ class AUCMetric : public CurveMetric {
   }
 
   Json get_config() const override {
-    Json config = Metric::get_config();
-    config["num_thresholds"] =
-        given_.thresholds.empty() ? given_.num_thresholds : static_cast<std::int64_t>(given_.thresholds.size() + 2);
-    config["curve"] = given_.curve;
-    config["summation_method"] = given_.summation_method;
-    config["multi_label"] = given_.multi_label;
-    config["num_labels"] = given_.num_labels ? Json(*given_.num_labels) : Json(nullptr);
-    config["label_weights"] = given_.label_weights.empty() ? Json(nullptr) : Json(given_.label_weights);
-    config["from_logits"] = given_.from_logits;
+    AUCOptions written = given_;
     if (!given_.thresholds.empty()) {
-      config["thresholds"] = std::vector<double>(options_.thresholds.begin() + 1, options_.thresholds.end() - 1);
+      written.num_thresholds = static_cast<std::int64_t>(given_.thresholds.size() + 2);
+      written.thresholds.assign(options_.thresholds.begin() + 1, options_.thresholds.end() - 1);
     }
+    Json config = keras::with_own_fields(Metric::get_config(), written);
+    // Keras writes a list, of one threshold too.
+    if (!written.thresholds.empty()) config["thresholds"] = written.thresholds;
+    if (!written.label_weights.empty()) config["label_weights"] = written.label_weights;
     return config;
   }
 
@@ -178,84 +176,73 @@ class AUCMetric : public CurveMetric {
 };
 
 // The largest `wanted` where `held` reaches a value.
+template <At kAt>
 class AtMetric : public CurveMetric {
  public:
-  using Share = float (*)(const Curve&, std::size_t);
-  AtMetric(const char* class_name, const char* key, double value, AtOptions o)
-      : CurveMetric(name_of(o.name, class_name), o.dtype),
-        class_name_(class_name),
-        key_(key),
-        value_(value),
-        given_(o) {
+  AtMetric(const char* class_name, double value, AtOptions o)
+      : CurveMetric(name_of(o.name, class_name), o.dtype), class_name_(class_name), given_{value, std::move(o)} {
     if (!(value >= 0 && value <= 1)) {
-      throw_invalid_argument(fmt::format("{}: {} is {}, expected 0 to 1", class_name, key, value));
+      throw_invalid_argument(fmt::format("{}: {} is {}, expected 0 to 1", class_name, AtConfig<kAt>::kKey, value));
     }
-    if (o.num_thresholds < 1) throw_invalid_argument(fmt::format("{}: num_thresholds must be positive", class_name));
-    if (o.num_thresholds == 1) {
-      options_.thresholds = {0.5};
+    const std::int64_t count = given_.options.num_thresholds;
+    if (count < 1) throw_invalid_argument(fmt::format("{}: num_thresholds must be positive", class_name));
+    if (count == 1) {
+      this->options_.thresholds = {0.5};
     } else {
-      for (std::int64_t i = 0; i < o.num_thresholds; ++i) {
-        options_.thresholds.push_back(static_cast<double>(i) / static_cast<double>(o.num_thresholds - 1));
+      for (std::int64_t i = 0; i < count; ++i) {
+        this->options_.thresholds.push_back(static_cast<double>(i) / static_cast<double>(count - 1));
       }
     }
-    options_.class_id = o.class_id;
-    create_state(0);
+    this->options_.class_id = given_.options.class_id;
+    this->create_state(0);
   }
   std::string class_name() const override { return class_name_; }
 
   Tensor result() const override {
-    const Curve c = curve(0, 1);
+    const Curve c = this->curve(0, 1);
     float best = 0;
     bool found = false;
     for (std::size_t i = 0; i < c.tp.size(); ++i) {
-      if (held(c, i) < static_cast<float>(value_)) continue;
+      if (held(c, i) < static_cast<float>(given_.value)) continue;
       best = found ? std::max(best, wanted(c, i)) : wanted(c, i);
       found = true;
     }
     return Tensor::scalar(best);
   }
 
-  Json get_config() const override {
-    Json config = Metric::get_config();
-    config["class_id"] = given_.class_id ? Json(*given_.class_id) : Json(nullptr);
-    config["num_thresholds"] = given_.num_thresholds;
-    config[key_] = value_;
-    return config;
-  }
+  Json get_config() const override { return keras::with_own_fields(Metric::get_config(), given_); }
 
  private:
   static float sensitivity(const Curve& c, std::size_t i) { return ratio(c.tp[i], c.tp[i] + c.fn[i]); }
   static float specificity(const Curve& c, std::size_t i) { return ratio(c.tn[i], c.tn[i] + c.fp[i]); }
   static float precision(const Curve& c, std::size_t i) { return ratio(c.tp[i], c.tp[i] + c.fp[i]); }
   float held(const Curve& c, std::size_t i) const {
-    if (key_ == "specificity") return specificity(c, i);
-    return key_ == "precision" ? precision(c, i) : sensitivity(c, i);
+    if (kAt == At::kSpecificity) return specificity(c, i);
+    return kAt == At::kPrecision ? precision(c, i) : sensitivity(c, i);
   }
   float wanted(const Curve& c, std::size_t i) const {
-    if (key_ == "sensitivity") return specificity(c, i);
-    return key_ == "recall" ? precision(c, i) : sensitivity(c, i);
+    if (kAt == At::kSensitivity) return specificity(c, i);
+    return kAt == At::kRecall ? precision(c, i) : sensitivity(c, i);
   }
 
   const char* class_name_;
-  std::string key_;
-  double value_;
-  AtOptions given_;
+  AtConfig<kAt> given_;
 };
 
 }  // namespace
 
 MetricPtr AUC(AUCOptions o) { return std::make_shared<AUCMetric>(std::move(o)); }
 MetricPtr SensitivityAtSpecificity(double specificity, AtOptions o) {
-  return std::make_shared<AtMetric>("SensitivityAtSpecificity", "specificity", specificity, std::move(o));
+  return std::make_shared<AtMetric<At::kSpecificity>>("SensitivityAtSpecificity", specificity, std::move(o));
 }
 MetricPtr SpecificityAtSensitivity(double sensitivity, AtOptions o) {
-  return std::make_shared<AtMetric>("SpecificityAtSensitivity", "sensitivity", sensitivity, std::move(o));
+  return std::make_shared<AtMetric<At::kSensitivity>>("SpecificityAtSensitivity", sensitivity, std::move(o));
 }
 MetricPtr PrecisionAtRecall(double recall, AtOptions o) {
-  return std::make_shared<AtMetric>("PrecisionAtRecall", "recall", recall, std::move(o));
+  return std::make_shared<AtMetric<At::kRecall>>("PrecisionAtRecall", recall, std::move(o));
 }
 MetricPtr RecallAtPrecision(double precision, AtOptions o) {
-  return std::make_shared<AtMetric>("RecallAtPrecision", "precision", precision, std::move(o));
+  return std::make_shared<AtMetric<At::kPrecision>>("RecallAtPrecision", precision, std::move(o));
 }
 
 }  // namespace lockstep::metrics

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/naming_internal.h"
 
@@ -158,13 +159,6 @@ std::vector<double> checked_thresholds(const char* who, std::vector<double> thre
   return thresholds;
 }
 
-Json thresholds_config(const std::vector<double>& given) {
-  if (given.empty()) return nullptr;
-  return given.size() == 1 ? Json(given[0]) : Json(given);
-}
-
-Json optional_config(const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); }
-
 void add_counts(const VariablePtr& variable, const std::vector<double>& counts) {
   variable->assign_add(Tensor::from_vector(std::vector<float>(counts.begin(), counts.end()), variable->shape()));
 }
@@ -186,11 +180,7 @@ class CountMetric : public Metric {
     add_counts(accumulator_, count_confusion(y_true, y_pred, weight_and_mask(weight, mask), options_).*member_);
   }
   Tensor result() const override { return scalar_or_vector(accumulator_->read().to_vector<float>()); }
-  Json get_config() const override {
-    Json config = Metric::get_config();
-    config["thresholds"] = thresholds_config(given_);
-    return config;
-  }
+  Json get_config() const override { return keras::with_own_fields(Metric::get_config(), ThresholdOptions{given_}); }
 
  private:
   const char* class_name_;
@@ -226,11 +216,7 @@ class RatioMetric : public Metric {
     return scalar_or_vector(hits);
   }
   Json get_config() const override {
-    Json config = Metric::get_config();
-    config["thresholds"] = thresholds_config(given_);
-    config["top_k"] = optional_config(options_.top_k);
-    config["class_id"] = optional_config(options_.class_id);
-    return config;
+    return keras::with_own_fields(Metric::get_config(), PrecisionOptions{given_, options_.top_k, options_.class_id});
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/losses/losses.h"
+#include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -193,28 +194,24 @@ MetricPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {
     return losses::binary_crossentropy(y, p, o.from_logits, o.label_smoothing);
   };
   return std::make_shared<MeanOf>("BinaryCrossentropy", or_else(o.name, "binary_crossentropy"), o.dtype,
-                                  of_values(function), Metric::Direction::kDown,
-                                  Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}});
+                                  of_values(function), Metric::Direction::kDown, keras::with_own_fields({}, o));
 }
 
 MetricPtr CategoricalCrossentropy(CategoricalCrossentropyOptions o) {
   const auto function = [o](const Tensor& y, const Tensor& p) {
     return losses::categorical_crossentropy(y, p, o.from_logits, o.label_smoothing, o.axis);
   };
-  return std::make_shared<MeanOf>(
-      "CategoricalCrossentropy", or_else(o.name, "categorical_crossentropy"), o.dtype, of_values(function),
-      Metric::Direction::kDown,
-      Json{{"from_logits", o.from_logits}, {"label_smoothing", o.label_smoothing}, {"axis", o.axis}});
+  return std::make_shared<MeanOf>("CategoricalCrossentropy", or_else(o.name, "categorical_crossentropy"), o.dtype,
+                                  of_values(function), Metric::Direction::kDown, keras::with_own_fields({}, o));
 }
 
 MetricPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions o) {
   const auto function = [o](const Tensor& y, const Tensor& p) {
     return losses::sparse_categorical_crossentropy(y, p, o.from_logits, o.ignore_class, o.axis);
   };
-  const Json ignored = o.ignore_class ? Json(*o.ignore_class) : Json(nullptr);
   return std::make_shared<MeanOf>("SparseCategoricalCrossentropy", or_else(o.name, "sparse_categorical_crossentropy"),
                                   o.dtype, of_values(function), Metric::Direction::kDown,
-                                  Json{{"from_logits", o.from_logits}, {"ignore_class", ignored}, {"axis", o.axis}});
+                                  keras::with_own_fields({}, o));
 }
 
 }  // namespace lockstep::metrics

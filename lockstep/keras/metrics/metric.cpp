@@ -1,5 +1,6 @@
 #include "lockstep/keras/metrics/metric.h"
 
+#include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/naming_internal.h"
 
 namespace lockstep::metrics {
@@ -30,10 +31,9 @@ std::string Metric::name() const { return name_.empty() ? keras::to_snake_case(c
 Json Metric::get_config() const { return {{"name", name()}, {"dtype", dtype_.empty() ? "float32" : dtype_}}; }
 
 void Metric::set_base_config(const Json& config) {
-  const keras::ConfigReader reader(class_name(), config);
-  name_ = reader.string("name", name_);
-  const Json& dtype = reader.raw("dtype");
-  if (dtype.is_string()) dtype_ = dtype.get<std::string>();
+  keras::FieldReader reader(class_name(), config);
+  reader("name", name_);
+  reader("dtype", MetricDtype{dtype_});
 }
 
 }  // namespace lockstep::metrics

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/naming_internal.h"
 
@@ -99,11 +100,8 @@ class FBetaMetric : public Metric {
   }
 
   Json get_config() const override {
-    Json config = Metric::get_config();
-    config["average"] = options_.average.empty() ? Json(nullptr) : Json(options_.average);
-    if (std::string_view(class_name_) == "FBetaScore") config["beta"] = options_.beta;
-    config["threshold"] = options_.threshold ? Json(*options_.threshold) : Json(nullptr);
-    return config;
+    if (std::string_view(class_name_) == "FBetaScore") return keras::with_own_fields(Metric::get_config(), options_);
+    return keras::with_own_fields(Metric::get_config(), F1Options{options_.average, options_.threshold});
   }
 
  private:
@@ -265,12 +263,7 @@ class R2Metric : public Metric {
     return Tensor::from_vector(scores);
   }
 
-  Json get_config() const override {
-    Json config = Metric::get_config();
-    config["class_aggregation"] = options_.class_aggregation.empty() ? Json(nullptr) : Json(options_.class_aggregation);
-    config["num_regressors"] = options_.num_regressors;
-    return config;
-  }
+  Json get_config() const override { return keras::with_own_fields(Metric::get_config(), options_); }
 
  private:
   float adjusted(float score) const {
@@ -323,45 +316,28 @@ MetricPtr F1Score(F1Options o) {
 }
 
 MetricPtr IoU(std::int64_t num_classes, std::vector<std::int64_t> ids, IoUOptions o) {
-  Json extra = {{"num_classes", num_classes},
-                {"target_class_ids", ids},
-                {"ignore_class", o.ignore_class ? Json(*o.ignore_class) : Json(nullptr)},
-                {"sparse_y_true", o.sparse_y_true},
-                {"sparse_y_pred", o.sparse_y_pred},
-                {"axis", o.axis}};
+  Json extra = keras::with_own_fields({}, IoUConfig{num_classes, ids, o});
   return std::make_shared<IoUMetric>("IoU", num_classes, std::move(ids), std::move(o), std::move(extra));
 }
 MetricPtr MeanIoU(std::int64_t num_classes, IoUOptions o) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < num_classes; ++i) all.push_back(i);
-  Json extra = {{"num_classes", num_classes},
-                {"ignore_class", o.ignore_class ? Json(*o.ignore_class) : Json(nullptr)},
-                {"sparse_y_true", o.sparse_y_true},
-                {"sparse_y_pred", o.sparse_y_pred},
-                {"axis", o.axis}};
+  Json extra = keras::with_own_fields({}, MeanIoUConfig{num_classes, o});
   return std::make_shared<IoUMetric>("MeanIoU", num_classes, std::move(all), std::move(o), std::move(extra));
 }
 MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> ids, OneHotIoUOptions o) {
-  Json extra = {{"num_classes", num_classes},
-                {"target_class_ids", ids},
-                {"ignore_class", o.ignore_class ? Json(*o.ignore_class) : Json(nullptr)},
-                {"sparse_y_pred", o.sparse_y_pred},
-                {"axis", o.axis}};
+  Json extra = keras::with_own_fields({}, OneHotIoUConfig{num_classes, ids, o});
   return std::make_shared<IoUMetric>("OneHotIoU", num_classes, std::move(ids), one_hot(std::move(o)), std::move(extra));
 }
 MetricPtr OneHotMeanIoU(std::int64_t num_classes, OneHotIoUOptions o) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < num_classes; ++i) all.push_back(i);
-  Json extra = {{"num_classes", num_classes},
-                {"ignore_class", o.ignore_class ? Json(*o.ignore_class) : Json(nullptr)},
-                {"sparse_y_pred", o.sparse_y_pred},
-                {"axis", o.axis}};
+  Json extra = keras::with_own_fields({}, OneHotMeanIoUConfig{num_classes, o});
   return std::make_shared<IoUMetric>("OneHotMeanIoU", num_classes, std::move(all), one_hot(std::move(o)),
                                      std::move(extra));
 }
 MetricPtr BinaryIoU(BinaryIoUOptions o) {
-  Json extra = {{"target_class_ids", o.target_class_ids},
-                {"threshold", o.threshold ? Json(*o.threshold) : Json(nullptr)}};
+  Json extra = keras::with_own_fields({}, o);
   IoUOptions options;
   options.name = o.name;
   options.dtype = o.dtype;
@@ -377,7 +353,7 @@ MetricPtr PearsonCorrelation(AxisOptions o) {
   };
   return std::make_shared<MeanOf>("PearsonCorrelation", or_else(o.name, "pearson_correlation"), o.dtype,
                                   by_line("PearsonCorrelation", o.axis, line), Metric::Direction::kUp,
-                                  Json{{"axis", o.axis}});
+                                  keras::with_own_fields({}, o));
 }
 
 MetricPtr ConcordanceCorrelation(AxisOptions o) {
@@ -386,7 +362,7 @@ MetricPtr ConcordanceCorrelation(AxisOptions o) {
   };
   return std::make_shared<MeanOf>("ConcordanceCorrelation", or_else(o.name, "concordance_correlation"), o.dtype,
                                   by_line("ConcordanceCorrelation", o.axis, line), Metric::Direction::kUp,
-                                  Json{{"axis", o.axis}});
+                                  keras::with_own_fields({}, o));
 }
 
 }  // namespace lockstep::metrics

@@ -8,8 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
-#include "lockstep/keras/layers/fields.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
@@ -129,8 +129,7 @@ void Rebuild::create(const Json& entry) {
   OperationPtr operation;
   // Keras 3's .h5 files name operations as if they were layers.
   const std::string class_name = entry["class_name"].is_string() ? entry["class_name"].get<std::string>() : "";
-  const bool bare_operation =
-      module.empty() && find_tensor_op(class_name) && !LayerRegistry::instance().find(class_name);
+  const bool bare_operation = module.empty() && find_tensor_op(class_name) && !layer_classes().find(class_name);
   if (is_ops_module(module) || bare_operation) {
     operation = deserialize_tensor_op(entry);
   } else {
@@ -419,16 +418,14 @@ ModelPtr model_from_json(const Json& object) {
   return model;
 }
 
-void register_models(LayerRegistry& registry) {
+void register_models(ClassTable& registry) {
   const auto functional = [](const Json& config) -> LayerPtr {
     if (config.is_object() && !config.contains("input_layers") && config.contains("layers"))
       return sequential_from_config(config);
     return functional_from_config(config);
   };
-  registry.add({"Functional", {"Model"}, "keras.layers", functional});
-  registry.add({"Sequential", {}, "keras.layers", [](const Json& config) -> LayerPtr {
-                  return sequential_from_config(config);
-                }});
+  registry.add({"Functional", {"Model"}, functional});
+  registry.add({"Sequential", {}, [](const Json& config) -> LayerPtr { return sequential_from_config(config); }});
 }
 
 }  // namespace lockstep::keras

@@ -9,7 +9,7 @@ class AdafactorOptimizer : public PerVariableOptimizer {
   explicit AdafactorOptimizer(AdafactorOptions options)
       : PerVariableOptimizer("Adafactor", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adafactor"; }
-  Json get_config() const override { return with_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

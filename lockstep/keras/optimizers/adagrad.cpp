@@ -9,7 +9,7 @@ class AdagradOptimizer : public PerVariableOptimizer {
   explicit AdagradOptimizer(AdagradOptions options)
       : PerVariableOptimizer("Adagrad", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adagrad"; }
-  Json get_config() const override { return with_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  private:
   void create_slots() override {
@@ -31,7 +31,7 @@ class AdadeltaOptimizer : public PerVariableOptimizer {
   explicit AdadeltaOptimizer(AdadeltaOptions options)
       : PerVariableOptimizer("Adadelta", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adadelta"; }
-  Json get_config() const override { return with_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

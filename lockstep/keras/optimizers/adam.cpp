@@ -16,7 +16,7 @@ class AdamOptimizer : public FusedOptimizer {
   }
   std::string class_name() const override { return class_name_; }
 
-  Json get_config() const override { return with_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

@@ -12,7 +12,7 @@ class TwoMomentOptimizer : public PerVariableOptimizer {
         class_name_(std::move(class_name)),
         second_name_(second) {}
   std::string class_name() const override { return class_name_; }
-  Json get_config() const override { return with_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  protected:
   void create_slots() override {

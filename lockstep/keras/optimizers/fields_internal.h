@@ -1,27 +1,52 @@
-// The keywords of each optimizer beside the common ones, told once, in the order of Keras's config: read from configs
-// and written to configs.
+// The arguments of optimizers in the order of Keras's config: those that all have, and those of each.
 #pragma once
 
 #include <concepts>
-#include <type_traits>
 
+#include "lockstep/keras/fields_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 
 namespace lockstep::optimizers {
 
-// Options of type T, to be read or, where const, to be told.
-template <typename O, typename T>
-concept OptionsOf = std::same_as<std::remove_const_t<O>, T>;
+// Keras 2's decay: the rate is divided by 1 + decay · step.
+struct Decay {
+  LearningRate& rate;
+};
+
+// An optimizer that another one contains.
+struct InnerOptimizer {
+  OptimizerPtr& optimizer;
+};
+
+// The arguments that all optimizers have.
+template <typename V, typename Options>
+void common_fields(V& v, Options& o) {
+  v("name", keras::NullAs{o.name, ""});
+  v.renamed("lr", "learning_rate", o.learning_rate);  // Keras 2
+  v("learning_rate", o.learning_rate);
+  v.renamed("decay", "learning_rate", Decay{o.learning_rate});  // Keras 2
+  v("weight_decay", o.weight_decay);
+  v("clipnorm", o.clipnorm);
+  v("global_clipnorm", o.global_clipnorm);
+  v("clipvalue", o.clipvalue);
+  v("use_ema", o.use_ema);
+  v("ema_momentum", o.ema_momentum);
+  v("ema_overwrite_frequency", o.ema_overwrite_frequency);
+  v("loss_scale_factor", o.loss_scale_factor);
+  v("gradient_accumulation_steps", o.gradient_accumulation_steps);
+  v.dropped("is_legacy_optimizer");  // Keras 2
+  v.dropped("jit_compile");
+}
 
 template <typename V>
-void fields(V v, OptionsOf<SGDOptions> auto& o) {
+void own_fields(V& v, SGDOptions& o) {
   v("momentum", o.momentum);
   v("nesterov", o.nesterov);
 }
 
-template <typename V, typename O>
-requires OptionsOf<O, AdamOptions> || OptionsOf<O, AdamWOptions>
-void fields(V v, O& o) {
+template <typename V, typename Options>
+requires std::same_as<Options, AdamOptions> || std::same_as<Options, AdamWOptions>
+void own_fields(V& v, Options& o) {
   v("beta_1", o.beta_1);
   v("beta_2", o.beta_2);
   v("epsilon", o.epsilon);
@@ -29,7 +54,7 @@ void fields(V v, O& o) {
 }
 
 template <typename V>
-void fields(V v, OptionsOf<RMSpropOptions> auto& o) {
+void own_fields(V& v, RMSpropOptions& o) {
   v("rho", o.rho);
   v("momentum", o.momentum);
   v("epsilon", o.epsilon);
@@ -37,26 +62,26 @@ void fields(V v, OptionsOf<RMSpropOptions> auto& o) {
 }
 
 template <typename V>
-void fields(V v, OptionsOf<AdagradOptions> auto& o) {
+void own_fields(V& v, AdagradOptions& o) {
   v("initial_accumulator_value", o.initial_accumulator_value);
   v("epsilon", o.epsilon);
 }
 
 template <typename V>
-void fields(V v, OptionsOf<AdadeltaOptions> auto& o) {
+void own_fields(V& v, AdadeltaOptions& o) {
   v("rho", o.rho);
   v("epsilon", o.epsilon);
 }
 
 template <typename V>
-void fields(V v, OptionsOf<BetaOptions> auto& o) {
+void own_fields(V& v, BetaOptions& o) {
   v("beta_1", o.beta_1);
   v("beta_2", o.beta_2);
   v("epsilon", o.epsilon);
 }
 
 template <typename V>
-void fields(V v, OptionsOf<FtrlOptions> auto& o) {
+void own_fields(V& v, FtrlOptions& o) {
   v("learning_rate_power", o.learning_rate_power);
   v("initial_accumulator_value", o.initial_accumulator_value);
   v("l1_regularization_strength", o.l1_regularization_strength);
@@ -66,13 +91,13 @@ void fields(V v, OptionsOf<FtrlOptions> auto& o) {
 }
 
 template <typename V>
-void fields(V v, OptionsOf<LionOptions> auto& o) {
+void own_fields(V& v, LionOptions& o) {
   v("beta_1", o.beta_1);
   v("beta_2", o.beta_2);
 }
 
 template <typename V>
-void fields(V v, OptionsOf<AdafactorOptions> auto& o) {
+void own_fields(V& v, AdafactorOptions& o) {
   v("beta_2_decay", o.beta_2_decay);
   v("epsilon_1", o.epsilon_1);
   v("epsilon_2", o.epsilon_2);
@@ -81,7 +106,7 @@ void fields(V v, OptionsOf<AdafactorOptions> auto& o) {
 }
 
 template <typename V>
-void fields(V v, OptionsOf<MuonOptions> auto& o) {
+void own_fields(V& v, MuonOptions& o) {
   v("adam_beta_1", o.adam_beta_1);
   v("adam_beta_2", o.adam_beta_2);
   v("epsilon", o.epsilon);
@@ -89,7 +114,7 @@ void fields(V v, OptionsOf<MuonOptions> auto& o) {
   v("muon_a", o.muon_a);
   v("muon_b", o.muon_b);
   v("muon_c", o.muon_c);
-  v("adam_lr_ratio", o.adam_lr_ratio);
+  v("adam_lr_ratio", keras::WholeIfPossible{o.adam_lr_ratio});  // Keras's default is the integer 1
   v("momentum", o.momentum);
   v("ns_steps", o.ns_steps);
   v("nesterov", o.nesterov);
@@ -98,19 +123,57 @@ void fields(V v, OptionsOf<MuonOptions> auto& o) {
   v("rms_rate", o.rms_rate);
 }
 
-// `config` with the fields of `options` after it.
-template <typename Options>
-Json with_fields(Json config, const Options& options) {
-  fields(
-      [&]<typename T>(const char* key, const T& field) {
-        if constexpr (std::same_as<T, std::optional<double>>) {
-          config[key] = field ? Json(*field) : Json(nullptr);
-        } else {
-          config[key] = field;
-        }
-      },
-      options);
-  return config;
+// The constructor's arguments of a LossScaleOptimizer in one struct.
+struct LossScaleConfig {
+  OptimizerPtr inner_optimizer;
+  LossScaleOptions options;
+};
+template <typename V>
+void fields(V& v, LossScaleConfig& c) {
+  v("name", keras::NullAs{c.options.name, ""});
+  v("inner_optimizer", InnerOptimizer{c.inner_optimizer}, keras::Field::kRequired);
+  v("initial_scale", c.options.initial_scale);
+  v("dynamic_growth_steps", c.options.dynamic_growth_steps);
+  v.dropped("dynamic", true);  // Keras 2
+}
+
+// All arguments.
+template <typename V, typename Options>
+requires requires(V& v, Options& o) { own_fields(v, o); }
+void fields(V& v, Options& o) {
+  common_fields(v, o);
+  own_fields(v, o);
 }
 
 }  // namespace lockstep::optimizers
+
+namespace lockstep::keras {
+
+template <>
+struct FieldType<optimizers::LearningRate> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "number or schedule"; }
+  static bool read(const Json& found, optimizers::LearningRate& v);
+  // The value of a variable; null for a function.
+  static Json write(const optimizers::LearningRate& v);
+};
+
+template <>
+struct FieldType<optimizers::Decay> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "number"; }
+  static bool read(const Json& found, const optimizers::Decay& v);
+};
+
+template <>
+struct FieldType<optimizers::InnerOptimizer> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "optimizer"; }
+  static bool read(const Json& found, const optimizers::InnerOptimizer& v) {
+    v.optimizer = optimizers::deserialize(found);
+    return true;
+  }
+  static Json write(const optimizers::InnerOptimizer& v) { return optimizers::serialize(v.optimizer); }
+};
+
+}  // namespace lockstep::keras

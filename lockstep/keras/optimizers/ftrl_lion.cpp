@@ -9,7 +9,7 @@ class FtrlOptimizer : public PerVariableOptimizer {
   explicit FtrlOptimizer(FtrlOptions options)
       : PerVariableOptimizer("Ftrl", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Ftrl"; }
-  Json get_config() const override { return with_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  private:
   void create_slots() override {
@@ -44,7 +44,7 @@ class LionOptimizer : public PerVariableOptimizer {
     check_range("Lion", "beta_1", options_.beta_1, 1e-300, 1);
   }
   std::string class_name() const override { return "Lion"; }
-  Json get_config() const override { return with_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  private:
   void create_slots() override {

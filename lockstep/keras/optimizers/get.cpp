@@ -1,162 +1,99 @@
-// Names and configs of optimizers, Keras 3's and Keras 2's.
-#include <functional>
-
-#include <fmt/format.h>
-
-#include "lockstep/base/error.h"
+// The table of optimizers.
+#include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/optimizers/fields_internal.h"
+
+namespace lockstep::keras {
+
+bool FieldType<optimizers::LearningRate>::read(const Json& found, optimizers::LearningRate& v) {
+  if (found.is_number()) {
+    v = found.get<double>();
+    return true;
+  }
+  if (!found.is_object()) return false;
+  const auto config = found.find("config");
+  if (!schedules::is_schedule(found) && config != found.end() && config->is_object() && config->contains("value") &&
+      (*config)["value"].is_number()) {
+    v = (*config)["value"].get<double>();  // a scalar array
+  } else {
+    v = schedules::deserialize(found);
+  }
+  return true;
+}
+
+Json FieldType<optimizers::LearningRate>::write(const optimizers::LearningRate& v) {
+  if (const double* rate = std::get_if<double>(&v.value())) return *rate;
+  if (const auto* schedule = std::get_if<schedules::SchedulePtr>(&v.value())) return schedules::serialize(*schedule);
+  if (const auto* variable = std::get_if<optimizers::VariablePtr>(&v.value())) {
+    return static_cast<double>((*variable)->read().item<float>());
+  }
+  return nullptr;
+}
+
+bool FieldType<optimizers::Decay>::read(const Json& found, const optimizers::Decay& v) {
+  if (!found.is_number()) return false;
+  const double decay = found.get<double>();
+  const double* rate = std::get_if<double>(&v.rate.value());
+  if (rate && decay != 0) v.rate = schedules::InverseTimeDecay(*rate, 1, decay);
+  return true;
+}
+
+}  // namespace lockstep::keras
 
 namespace lockstep::optimizers {
 namespace {
 
-using keras::ConfigReader;
-
-LearningRate read_rate(const ConfigReader& config, double otherwise) {
-  const Json& rate = config.raw("learning_rate");
-  if (rate.is_object()) {
-    if (!schedules::is_schedule(rate) && rate.contains("config") && rate["config"].is_object() &&
-        rate["config"].contains("value") && rate["config"]["value"].is_number()) {
-      return rate["config"]["value"].get<double>();
-    }
-    return schedules::deserialize(rate);
-  }
-  const double value = config.number(config.has("learning_rate") ? "learning_rate" : "lr", otherwise);
-  // Keras 2's legacy optimizers divide the rate by 1 + decay · step.
-  const double decay = config.number("decay", 0.0);
-  if (decay != 0) return schedules::InverseTimeDecay(value, 1, decay);
-  return value;
-}
-
 template <typename Options>
-void read_common(const ConfigReader& c, Options& o) {
-  const double* rate = std::get_if<double>(&o.learning_rate.value());
-  if (rate || c.has("learning_rate")) o.learning_rate = read_rate(c, rate ? *rate : 0.001);
-  // A config written by Keras says null where there is none; one without the key takes the default.
-  if (c.contains("weight_decay")) o.weight_decay = c.number("weight_decay");
-  o.clipnorm = c.number("clipnorm");
-  o.clipvalue = c.number("clipvalue");
-  o.global_clipnorm = c.number("global_clipnorm");
-  o.use_ema = c.boolean("use_ema", false);
-  o.ema_momentum = c.number("ema_momentum", 0.99);
-  o.ema_overwrite_frequency = o.use_ema ? c.integer("ema_overwrite_frequency") : std::nullopt;
-  o.loss_scale_factor = c.number("loss_scale_factor");
-  o.gradient_accumulation_steps = c.integer("gradient_accumulation_steps");
-  o.name = c.string("name", "");
-}
-
-// Sets a field where the config has it.
-class FieldReader {
- public:
-  explicit FieldReader(const ConfigReader& config) : config_(config) {}
-  void operator()(const char* key, double& field) const { field = config_.number(key, field); }
-  void operator()(const char* key, bool& field) const { field = config_.boolean(key, field); }
-  void operator()(const char* key, std::int64_t& field) const { field = config_.integer(key, field); }
-  void operator()(const char* key, std::optional<double>& field) const {
-    if (config_.contains(key)) field = config_.number(key);
-  }
-  void operator()(const char* key, std::vector<std::string>& field) const {
-    for (const Json& item : config_.raw(key)) field.push_back(item.get<std::string>());
-  }
-
- private:
-  const ConfigReader& config_;
-};
-
-struct Row {
-  const char* class_name;
-  std::function<OptimizerPtr(const ConfigReader&)> make;
-};
-
-template <typename Options>
-Row row(const char* class_name, OptimizerPtr (*make)(Options)) {
-  return {class_name, [make](const ConfigReader& config) {
-            Options options;
-            read_common(config, options);
-            fields(FieldReader(config), options);
-            return make(std::move(options));
-          }};
-}
-
-OptimizerPtr read_loss_scale(const ConfigReader& c) {
-  // Keras 3: inner_optimizer is required; a string alone cannot make one.
-  if (!c.has("inner_optimizer")) throw_invalid_argument("LossScaleOptimizer: 'inner_optimizer' is missing");
-  LossScaleOptions o;
-  o.initial_scale = c.number("initial_scale", o.initial_scale);
-  o.dynamic_growth_steps = c.integer("dynamic_growth_steps", o.dynamic_growth_steps);
-  o.name = c.string("name", "");
-  return LossScaleOptimizer(deserialize(c.raw("inner_optimizer")), std::move(o));
-}
-
-const std::vector<Row>& rows() {
-  static const auto* rows = new std::vector<Row>{
-      row<AdadeltaOptions>("Adadelta", Adadelta),
-      row<AdafactorOptions>("Adafactor", Adafactor),
-      row<AdagradOptions>("Adagrad", Adagrad),
-      row<AdamOptions>("Adam", Adam),
-      row<AdamWOptions>("AdamW", AdamW),
-      row<BetaOptions>("Adamax", Adamax),
-      row<FtrlOptions>("Ftrl", Ftrl),
-      row<BetaOptions>("Lamb", Lamb),
-      row<LionOptions>("Lion", Lion),
-      {"LossScaleOptimizer", read_loss_scale},
-      row<MuonOptions>("Muon", Muon),
-      row<BetaOptions>("Nadam", Nadam),
-      row<RMSpropOptions>("RMSprop", RMSprop),
-      row<SGDOptions>("SGD", SGD),
-  };
-  return *rows;
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
-OptimizerPtr make(const std::string& name, const Json& config) {
-  std::vector<std::string> known;
-  for (const Row& row : rows()) {
-    // Keras finds optimizers by their name in lower case.
-    if (lower(row.class_name) == lower(name)) return row.make(ConfigReader(row.class_name, config));
-    known.push_back(lower(row.class_name));
-  }
-  keras::throw_unknown_object("optimizer", name, known);
-}
-
-bool is_built_in(const std::string& name) {
-  return std::any_of(rows().begin(), rows().end(),
-                     [&](const Row& row) { return lower(row.class_name) == lower(name); });
+void add(keras::ClassFamily<Optimizer>& table, const char* name, OptimizerPtr (*make)(Options)) {
+  table.add<Options>(name, {}, [make](Options options) {
+    if (!options.use_ema) options.ema_overwrite_frequency.reset();  // Keras 2 writes 100
+    return make(std::move(options));
+  });
 }
 
 }  // namespace
 
+const keras::ClassFamily<Optimizer>& classes() {
+  static const auto* table = [] {
+    auto* t = new keras::ClassFamily<Optimizer>("optimizer", "keras.optimizers", keras::ClassNames::kLowerCase);
+    add<AdadeltaOptions>(*t, "Adadelta", Adadelta);
+    add<AdafactorOptions>(*t, "Adafactor", Adafactor);
+    add<AdagradOptions>(*t, "Adagrad", Adagrad);
+    add<AdamOptions>(*t, "Adam", Adam);
+    add<AdamWOptions>(*t, "AdamW", AdamW);
+    add<BetaOptions>(*t, "Adamax", Adamax);
+    add<FtrlOptions>(*t, "Ftrl", Ftrl);
+    add<BetaOptions>(*t, "Lamb", Lamb);
+    add<LionOptions>(*t, "Lion", Lion);
+    t->add<LossScaleConfig>("LossScaleOptimizer", {}, [](LossScaleConfig c) {
+      return LossScaleOptimizer(std::move(c.inner_optimizer), std::move(c.options));
+    });
+    add<MuonOptions>(*t, "Muon", Muon);
+    add<BetaOptions>(*t, "Nadam", Nadam);
+    add<RMSpropOptions>(*t, "RMSprop", RMSprop);
+    add<SGDOptions>(*t, "SGD", SGD);
+    return t;
+  }();
+  return *table;
+}
+
 void Optimizer::set_base_config(const Json& config) {
   CommonOptions options = options_;
-  read_common(ConfigReader(class_name(), config), options);
+  keras::FieldReader reader(class_name(), config);
+  common_fields(reader, options);
   set_options(std::move(options));
 }
 
 OptimizerPtr deserialize(const Json& config) {
-  if (config.is_string()) return make(config.get<std::string>(), Json::object());
-  const auto object = keras::parse_object_config(config);
-  if (!object) throw_invalid_argument(fmt::format("{} is not the config of an optimizer", dump_json(config)));
-  if (auto made = keras::make_registered<Optimizer>(*object, is_built_in(object->class_name))) {
-    made->set_base_config(object->config);
-    return made;
-  }
-  return make(object->class_name, object->config);
+  return classes().deserialize(config, [](Optimizer& made, const Json& base) { made.set_base_config(base); });
 }
 
 OptimizerPtr get(const OptimizerArg& identifier) {
-  if (auto object = identifier.object()) return object;
-  if (const std::string* name = identifier.name()) return make(*name, Json::object());
   if (const Json* config = identifier.config()) return deserialize(*config);
-  return nullptr;
+  return classes().get(identifier);
 }
 
 Json serialize(const OptimizerPtr& optimizer) {
-  if (!optimizer) return nullptr;
-  return keras::serialize_object("keras.optimizers", optimizer->class_name(), optimizer->get_config(),
-                                 is_built_in(optimizer->class_name()), typeid(*optimizer), optimizer->base_config());
+  return classes().serialize(optimizer, optimizer ? optimizer->base_config() : Json());
 }
 
 }  // namespace lockstep::optimizers

@@ -1,5 +1,5 @@
 #include "lockstep/base/error.h"
-#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/fields_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/slices_internal.h"
 
@@ -70,10 +70,9 @@ class LossScaler final : public Optimizer {
   }
 
   Json get_config() const override {
-    return {{"name", name()},
-            {"inner_optimizer", serialize(inner_)},
-            {"initial_scale", options_.initial_scale},
-            {"dynamic_growth_steps", options_.dynamic_growth_steps}};
+    LossScaleConfig config{inner_, options_};
+    config.options.name = name();
+    return keras::with_fields({}, config);
   }
 
   const OptimizerPtr& inner() const { return inner_; }

@@ -20,12 +20,7 @@ class MuonOptimizer : public PerVariableOptimizer {
     }
   }
   std::string class_name() const override { return "Muon"; }
-  Json get_config() const override {
-    Json config = with_fields(base_config(), options_);
-    const double ratio = options_.adam_lr_ratio;  // Keras's default is the integer 1
-    if (ratio == std::floor(ratio)) config["adam_lr_ratio"] = static_cast<std::int64_t>(ratio);
-    return config;
-  }
+  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
  private:
   bool by_adam(std::size_t index) const {

@@ -9,6 +9,7 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/keras/naming_internal.h"
+#include "lockstep/keras/optimizers/fields_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/slices_internal.h"
@@ -356,25 +357,13 @@ void Optimizer::finalize_variable_values(const Variables& variables) {
 }
 
 Json Optimizer::base_config() const {
-  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-  const auto integer = [](const std::optional<std::int64_t>& value) { return value ? Json(*value) : Json(nullptr); };
-  Json rate = nullptr;
-  if (const auto* schedule = std::get_if<schedules::SchedulePtr>(&options_.learning_rate.value())) {
-    rate = schedules::serialize(*schedule);
-  } else if (learning_rate_variable_) {
-    rate = static_cast<double>(learning_rate());
-  }
-  return {{"name", name_},
-          {"learning_rate", rate},
-          {"weight_decay", number(options_.weight_decay)},
-          {"clipnorm", number(options_.clipnorm)},
-          {"global_clipnorm", number(options_.global_clipnorm)},
-          {"clipvalue", number(options_.clipvalue)},
-          {"use_ema", options_.use_ema},
-          {"ema_momentum", options_.ema_momentum},
-          {"ema_overwrite_frequency", integer(options_.ema_overwrite_frequency)},
-          {"loss_scale_factor", number(options_.loss_scale_factor)},
-          {"gradient_accumulation_steps", integer(options_.gradient_accumulation_steps)}};
+  CommonOptions written = options_;
+  written.name = name_;
+  if (learning_rate_variable_) written.learning_rate = static_cast<double>(learning_rate());
+  Json config = Json::object();
+  keras::FieldWriter writer(config);
+  common_fields(writer, written);
+  return config;
 }
 
 Json Optimizer::get_config() const { return base_config(); }

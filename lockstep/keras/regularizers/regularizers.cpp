@@ -1,15 +1,52 @@
 #include "lockstep/keras/regularizers/regularizers.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
-#include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::regularizers {
 namespace {
 
-using keras::ConfigReader;
+struct L1Options {
+  double l1 = 0.01;
+};
+template <typename V>
+void fields(V& v, L1Options& o) {
+  v("l1", o.l1);
+}
+
+struct L2Options {
+  double l2 = 0.01;
+};
+template <typename V>
+void fields(V& v, L2Options& o) {
+  v("l2", o.l2);
+}
+
+struct L1L2Options {
+  double l1 = 0.0;
+  double l2 = 0.0;
+};
+template <typename V>
+void fields(V& v, L1L2Options& o) {
+  v("l1", o.l1);
+  v("l2", o.l2);
+  v.dropped("name");
+}
+
+struct OrthogonalOptions {
+  double factor = 0.01;
+  std::string mode = "rows";
+};
+template <typename V>
+void fields(V& v, OrthogonalOptions& o) {
+  v("factor", o.factor);
+  v("mode", o.mode);
+}
 
 // Keras keeps some factors as float32 tensors and writes them as such.
 double through_float(double value) { return static_cast<double>(static_cast<float>(value)); }
@@ -22,46 +59,46 @@ void check_factor(const char* who, double factor) {
 
 class L1Regularizer : public Regularizer {
  public:
-  explicit L1Regularizer(double l1) : l1_(l1) { check_factor("L1", l1); }
+  explicit L1Regularizer(double l1) : options_{l1} { check_factor("L1", l1); }
   std::string class_name() const override { return "L1"; }
-  Tensor operator()(const Tensor& x) const override { return ops::reduce_sum(ops::abs(x)) * l1_; }
-  Json get_config() const override { return {{"l1", through_float(l1_)}}; }
+  Tensor operator()(const Tensor& x) const override { return ops::reduce_sum(ops::abs(x)) * options_.l1; }
+  Json get_config() const override { return keras::with_fields({}, L1Options{through_float(options_.l1)}); }
 
  private:
-  double l1_;
+  L1Options options_;
 };
 
 class L2Regularizer : public Regularizer {
  public:
-  explicit L2Regularizer(double l2) : l2_(l2) { check_factor("L2", l2); }
+  explicit L2Regularizer(double l2) : options_{l2} { check_factor("L2", l2); }
   std::string class_name() const override { return "L2"; }
-  Tensor operator()(const Tensor& x) const override { return ops::reduce_sum(ops::square(x)) * l2_; }
-  Json get_config() const override { return {{"l2", l2_}}; }
+  Tensor operator()(const Tensor& x) const override { return ops::reduce_sum(ops::square(x)) * options_.l2; }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
-  double l2_;
+  L2Options options_;
 };
 
 class L1L2Regularizer : public Regularizer {
  public:
-  L1L2Regularizer(double l1, double l2) : l1_(l1), l2_(l2) {
+  L1L2Regularizer(double l1, double l2) : options_{l1, l2} {
     check_factor("L1L2", l1);
     check_factor("L1L2", l2);
   }
   std::string class_name() const override { return "L1L2"; }
   Tensor operator()(const Tensor& x) const override {
     Tensor penalty;
-    if (l1_ != 0) penalty = ops::reduce_sum(ops::abs(x)) * l1_;
-    if (l2_ != 0) {
-      const Tensor squares = ops::reduce_sum(ops::square(x)) * l2_;
+    if (options_.l1 != 0) penalty = ops::reduce_sum(ops::abs(x)) * options_.l1;
+    if (options_.l2 != 0) {
+      const Tensor squares = ops::reduce_sum(ops::square(x)) * options_.l2;
       penalty = penalty.defined() ? penalty + squares : squares;
     }
     return penalty.defined() ? penalty : ops::constant(0.0, x.dtype());
   }
-  Json get_config() const override { return {{"l1", l1_}, {"l2", l2_}}; }
+  Json get_config() const override { return keras::with_fields({}, options_); }
 
  private:
-  double l1_, l2_;
+  L1L2Options options_;
 };
 
 class Orthogonality : public Regularizer {
@@ -86,42 +123,12 @@ class Orthogonality : public Regularizer {
     const Tensor off_diagonal = ops::reduce_sum(ops::abs(strict_upper + strict_lower));
     return off_diagonal * (factor_ * 0.5 / (size * (size - 1.0) / 2.0));
   }
-  Json get_config() const override { return {{"factor", through_float(factor_)}, {"mode", mode_}}; }
+  Json get_config() const override { return keras::with_fields({}, OrthogonalOptions{through_float(factor_), mode_}); }
 
  private:
   double factor_;
   std::string mode_;
 };
-
-const std::vector<std::string>& known_names() {
-  static const std::vector<std::string> names = {"l1", "l2", "l1l2", "orthogonal_regularizer",
-                                                 "L1", "L2", "L1L2", "OrthogonalRegularizer"};
-  return names;
-}
-
-bool is_built_in(const std::string& name) {
-  return std::find(known_names().begin(), known_names().end(), name) != known_names().end();
-}
-
-RegularizerPtr make(const std::string& name, const Json& json) {
-  const ConfigReader config(name, json);
-  if (name == "L1" || name == "l1") {
-    config.refuse_unknown({"l1"});
-    return L1(config.number("l1", 0.01));
-  }
-  if (name == "L2" || name == "l2") {
-    config.refuse_unknown({"l2"});
-    return L2(config.number("l2", 0.01));
-  }
-  if (name == "L1L2" || name == "l1l2" || name == "l1_l2" || name == "WeightRegularizer") {
-    return L1L2(config.number("l1", 0.0), config.number("l2", 0.0));
-  }
-  if (name == "OrthogonalRegularizer" || name == "orthogonal_regularizer") {
-    config.refuse_unknown({"factor", "mode"});
-    return OrthogonalRegularizer(config.number("factor", 0.01), config.string("mode", "rows"));
-  }
-  keras::throw_unknown_object("regularizer", name, known_names());
-}
 
 }  // namespace
 
@@ -132,22 +139,22 @@ RegularizerPtr OrthogonalRegularizer(double factor, std::string mode) {
   return std::make_shared<Orthogonality>(factor, std::move(mode));
 }
 
-RegularizerPtr get(const RegularizerArg& identifier) {
-  if (auto object = identifier.object()) return object;
-  if (const std::string* name = identifier.name()) return make(*name, Json::object());
-  if (const Json* config = identifier.config()) {
-    const auto object = keras::parse_object_config(*config);
-    if (!object) throw_invalid_argument(fmt::format("{} is not the config of a regularizer", dump_json(*config)));
-    if (auto made = keras::make_registered<Regularizer>(*object, is_built_in(object->class_name))) return made;
-    return make(object->class_name, object->config);
-  }
-  return nullptr;
+const keras::ClassFamily<Regularizer>& classes() {
+  static const auto* table = [] {
+    auto* t = new keras::ClassFamily<Regularizer>("regularizer", "keras.regularizers", keras::ClassNames::kSnakeCase);
+    t->add<L1Options>("L1", {}, [](const L1Options& o) { return L1(o.l1); });
+    t->add<L2Options>("L2", {}, [](const L2Options& o) { return L2(o.l2); });
+    t->add<L1L2Options>("L1L2", {"l1l2", "l1_l2", "WeightRegularizer"},
+                        [](const L1L2Options& o) { return L1L2(o.l1, o.l2); });
+    t->add<OrthogonalOptions>("OrthogonalRegularizer", {},
+                              [](const OrthogonalOptions& o) { return OrthogonalRegularizer(o.factor, o.mode); });
+    return t;
+  }();
+  return *table;
 }
 
-Json serialize(const RegularizerPtr& regularizer) {
-  if (!regularizer) return nullptr;
-  return keras::serialize_object("keras.regularizers", regularizer->class_name(), regularizer->get_config(),
-                                 is_built_in(regularizer->class_name()), typeid(*regularizer));
-}
+RegularizerPtr get(const RegularizerArg& identifier) { return classes().get(identifier); }
+
+Json serialize(const RegularizerPtr& regularizer) { return classes().serialize(regularizer); }
 
 }  // namespace lockstep::regularizers

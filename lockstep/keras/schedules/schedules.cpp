@@ -5,138 +5,179 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/class_tables_internal.h"
 
 namespace lockstep::schedules {
 namespace {
 
-using keras::ConfigReader;
+using keras::Field;
 
 constexpr float kPi = 3.14159265358979323846f;
 
-// Numbers of steps are integers wherever they can be.
-Json steps_json(double steps) {
-  const bool whole = steps == std::floor(steps) && std::abs(steps) < 9e15;
-  return whole ? Json(static_cast<std::int64_t>(steps)) : Json(steps);
+// The arguments of each schedule in one struct: those of the constructor and the options.
+struct ExponentialDecayConfig {
+  double initial_learning_rate = 0, decay_steps = 0, decay_rate = 0;
+  ExponentialDecayOptions options = {};
+};
+template <typename V>
+void fields(V& v, ExponentialDecayConfig& c) {
+  v("initial_learning_rate", c.initial_learning_rate, Field::kRequired);
+  v("decay_steps", keras::WholeIfPossible{c.decay_steps}, Field::kRequired);
+  v("decay_rate", c.decay_rate, Field::kRequired);
+  v("staircase", c.options.staircase);
+  v("name", c.options.name);
+}
+
+struct InverseTimeDecayConfig {
+  double initial_learning_rate = 0, decay_steps = 0, decay_rate = 0;
+  InverseTimeDecayOptions options = {};
+};
+template <typename V>
+void fields(V& v, InverseTimeDecayConfig& c) {
+  v("initial_learning_rate", c.initial_learning_rate, Field::kRequired);
+  v("decay_steps", keras::WholeIfPossible{c.decay_steps}, Field::kRequired);
+  v("decay_rate", c.decay_rate, Field::kRequired);
+  v("staircase", c.options.staircase);
+  v("name", c.options.name);
+}
+
+struct PolynomialDecayConfig {
+  double initial_learning_rate = 0, decay_steps = 0;
+  PolynomialDecayOptions options = {};
+};
+template <typename V>
+void fields(V& v, PolynomialDecayConfig& c) {
+  v("initial_learning_rate", c.initial_learning_rate, Field::kRequired);
+  v("decay_steps", keras::WholeIfPossible{c.decay_steps}, Field::kRequired);
+  v("end_learning_rate", c.options.end_learning_rate);
+  v("power", c.options.power);
+  v("cycle", c.options.cycle);
+  v("name", c.options.name);
+}
+
+struct CosineDecayConfig {
+  double initial_learning_rate = 0, decay_steps = 0;
+  CosineDecayOptions options = {};
+};
+template <typename V>
+void fields(V& v, CosineDecayConfig& c) {
+  v("initial_learning_rate", c.initial_learning_rate, Field::kRequired);
+  v("decay_steps", keras::WholeIfPossible{c.decay_steps}, Field::kRequired);
+  v("alpha", c.options.alpha);
+  v("name", c.options.name);
+  v("warmup_target", c.options.warmup_target);
+  v("warmup_steps", c.options.warmup_steps);
+}
+
+struct CosineDecayRestartsConfig {
+  double initial_learning_rate = 0, first_decay_steps = 0;
+  CosineDecayRestartsOptions options = {};
+};
+template <typename V>
+void fields(V& v, CosineDecayRestartsConfig& c) {
+  v("initial_learning_rate", c.initial_learning_rate, Field::kRequired);
+  v("first_decay_steps", keras::WholeIfPossible{c.first_decay_steps}, Field::kRequired);
+  v("t_mul", c.options.t_mul);
+  v("m_mul", c.options.m_mul);
+  v("alpha", c.options.alpha);
+  v("name", c.options.name);
+}
+
+struct PiecewiseConstantDecayConfig {
+  std::vector<double> boundaries, values;
+  std::string name = "PiecewiseConstant";
+};
+template <typename V>
+void fields(V& v, PiecewiseConstantDecayConfig& c) {
+  v("boundaries", keras::WholeNumbersIfPossible{c.boundaries}, Field::kRequired);
+  v("values", c.values, Field::kRequired);
+  v("name", c.name);
 }
 
 class ExponentialDecaySchedule : public LearningRateSchedule {
  public:
-  ExponentialDecaySchedule(double initial, double steps, double rate, ExponentialDecayOptions options)
-      : initial_(initial), steps_(steps), rate_(rate), options_(std::move(options)) {}
+  explicit ExponentialDecaySchedule(ExponentialDecayConfig config) : config_(std::move(config)) {}
   std::string class_name() const override { return "ExponentialDecay"; }
   float operator()(std::int64_t step) const override {
-    float p = static_cast<float>(step) / static_cast<float>(steps_);
-    if (options_.staircase) p = std::floor(p);
-    return static_cast<float>(initial_) * std::pow(static_cast<float>(rate_), p);
+    float p = static_cast<float>(step) / static_cast<float>(config_.decay_steps);
+    if (config_.options.staircase) p = std::floor(p);
+    return static_cast<float>(config_.initial_learning_rate) * std::pow(static_cast<float>(config_.decay_rate), p);
   }
-  Json get_config() const override {
-    return {{"initial_learning_rate", initial_},
-            {"decay_steps", steps_json(steps_)},
-            {"decay_rate", rate_},
-            {"staircase", options_.staircase},
-            {"name", options_.name}};
-  }
+  Json get_config() const override { return keras::with_fields({}, config_); }
 
  private:
-  double initial_, steps_, rate_;
-  ExponentialDecayOptions options_;
+  ExponentialDecayConfig config_;
 };
 
 class InverseTimeDecaySchedule : public LearningRateSchedule {
  public:
-  InverseTimeDecaySchedule(double initial, double steps, double rate, InverseTimeDecayOptions options)
-      : initial_(initial), steps_(steps), rate_(rate), options_(std::move(options)) {}
+  explicit InverseTimeDecaySchedule(InverseTimeDecayConfig config) : config_(std::move(config)) {}
   std::string class_name() const override { return "InverseTimeDecay"; }
   float operator()(std::int64_t step) const override {
-    float p = static_cast<float>(step) / static_cast<float>(steps_);
-    if (options_.staircase) p = std::floor(p);
-    return static_cast<float>(initial_) / (1.0f + static_cast<float>(rate_) * p);
+    float p = static_cast<float>(step) / static_cast<float>(config_.decay_steps);
+    if (config_.options.staircase) p = std::floor(p);
+    return static_cast<float>(config_.initial_learning_rate) / (1.0f + static_cast<float>(config_.decay_rate) * p);
   }
-  Json get_config() const override {
-    return {{"initial_learning_rate", initial_},
-            {"decay_steps", steps_json(steps_)},
-            {"decay_rate", rate_},
-            {"staircase", options_.staircase},
-            {"name", options_.name}};
-  }
+  Json get_config() const override { return keras::with_fields({}, config_); }
 
  private:
-  double initial_, steps_, rate_;
-  InverseTimeDecayOptions options_;
+  InverseTimeDecayConfig config_;
 };
 
 class PolynomialDecaySchedule : public LearningRateSchedule {
  public:
-  PolynomialDecaySchedule(double initial, double steps, PolynomialDecayOptions options)
-      : initial_(initial), steps_(steps), options_(std::move(options)) {}
+  explicit PolynomialDecaySchedule(PolynomialDecayConfig config) : config_(std::move(config)) {}
   std::string class_name() const override { return "PolynomialDecay"; }
   float operator()(std::int64_t step) const override {
     auto t = static_cast<float>(step);
-    auto steps = static_cast<float>(steps_);
-    if (options_.cycle) {
+    auto steps = static_cast<float>(config_.decay_steps);
+    if (config_.options.cycle) {
       steps *= step == 0 ? 1.0f : std::ceil(t / steps);
     } else {
       t = std::min(t, steps);
     }
-    const auto initial = static_cast<float>(initial_), end = static_cast<float>(options_.end_learning_rate);
-    return (initial - end) * std::pow(1.0f - t / steps, static_cast<float>(options_.power)) + end;
+    const auto initial = static_cast<float>(config_.initial_learning_rate),
+               end = static_cast<float>(config_.options.end_learning_rate);
+    return (initial - end) * std::pow(1.0f - t / steps, static_cast<float>(config_.options.power)) + end;
   }
-  Json get_config() const override {
-    return {{"initial_learning_rate", initial_},
-            {"decay_steps", steps_json(steps_)},
-            {"end_learning_rate", options_.end_learning_rate},
-            {"power", options_.power},
-            {"cycle", options_.cycle},
-            {"name", options_.name}};
-  }
+  Json get_config() const override { return keras::with_fields({}, config_); }
 
  private:
-  double initial_, steps_;
-  PolynomialDecayOptions options_;
+  PolynomialDecayConfig config_;
 };
 
 class CosineDecaySchedule : public LearningRateSchedule {
  public:
-  CosineDecaySchedule(double initial, double steps, CosineDecayOptions options)
-      : initial_(initial), steps_(steps), options_(std::move(options)) {}
+  explicit CosineDecaySchedule(CosineDecayConfig config) : config_(std::move(config)) {}
   std::string class_name() const override { return "CosineDecay"; }
   float operator()(std::int64_t step) const override {
-    const auto initial = static_cast<float>(initial_);
-    if (!options_.warmup_target) return decayed(static_cast<float>(step), initial);
-    const auto target = static_cast<float>(*options_.warmup_target);
-    const auto warmup = static_cast<float>(options_.warmup_steps), t = static_cast<float>(step);
+    const auto initial = static_cast<float>(config_.initial_learning_rate);
+    if (!config_.options.warmup_target) return decayed(static_cast<float>(step), initial);
+    const auto target = static_cast<float>(*config_.options.warmup_target);
+    const auto warmup = static_cast<float>(config_.options.warmup_steps), t = static_cast<float>(step);
     if (t < warmup) return (target - initial) * (t / warmup) + initial;
     return decayed(t - warmup, target);
   }
-  Json get_config() const override {
-    return {{"initial_learning_rate", initial_},
-            {"decay_steps", steps_json(steps_)},
-            {"alpha", options_.alpha},
-            {"name", options_.name},
-            {"warmup_target", options_.warmup_target ? Json(*options_.warmup_target) : Json(nullptr)},
-            {"warmup_steps", options_.warmup_steps}};
-  }
+  Json get_config() const override { return keras::with_fields({}, config_); }
 
  private:
   float decayed(float t, float from) const {
-    const auto steps = static_cast<float>(steps_), alpha = static_cast<float>(options_.alpha);
+    const auto steps = static_cast<float>(config_.decay_steps), alpha = static_cast<float>(config_.options.alpha);
     const float cosine = 0.5f * (1.0f + std::cos(kPi * (std::min(t, steps) / steps)));
     return from * ((1.0f - alpha) * cosine + alpha);
   }
-  double initial_, steps_;
-  CosineDecayOptions options_;
+  CosineDecayConfig config_;
 };
 
 class CosineDecayRestartsSchedule : public LearningRateSchedule {
  public:
-  CosineDecayRestartsSchedule(double initial, double steps, CosineDecayRestartsOptions options)
-      : initial_(initial), steps_(steps), options_(std::move(options)) {}
+  explicit CosineDecayRestartsSchedule(CosineDecayRestartsConfig config) : config_(std::move(config)) {}
   std::string class_name() const override { return "CosineDecayRestarts"; }
   float operator()(std::int64_t step) const override {
-    const auto alpha = static_cast<float>(options_.alpha);
-    const auto t_mul = static_cast<float>(options_.t_mul), m_mul = static_cast<float>(options_.m_mul);
-    float fraction = static_cast<float>(step) / static_cast<float>(steps_), restart = 0;
-    if (options_.t_mul == 1.0) {
+    const auto alpha = static_cast<float>(config_.options.alpha);
+    const auto t_mul = static_cast<float>(config_.options.t_mul), m_mul = static_cast<float>(config_.options.m_mul);
+    float fraction = static_cast<float>(step) / static_cast<float>(config_.first_decay_steps), restart = 0;
+    if (config_.options.t_mul == 1.0) {
       restart = std::floor(fraction);
       fraction -= restart;
     } else {
@@ -145,140 +186,87 @@ class CosineDecayRestartsSchedule : public LearningRateSchedule {
       fraction = (fraction - sum) / std::pow(t_mul, restart);
     }
     const float cosine = 0.5f * std::pow(m_mul, restart) * (1.0f + std::cos(kPi * fraction));
-    return static_cast<float>(initial_) * ((1.0f - alpha) * cosine + alpha);
+    return static_cast<float>(config_.initial_learning_rate) * ((1.0f - alpha) * cosine + alpha);
   }
-  Json get_config() const override {
-    return {{"initial_learning_rate", initial_}, {"first_decay_steps", steps_json(steps_)},
-            {"t_mul", options_.t_mul},           {"m_mul", options_.m_mul},
-            {"alpha", options_.alpha},           {"name", options_.name}};
-  }
+  Json get_config() const override { return keras::with_fields({}, config_); }
 
  private:
-  double initial_, steps_;
-  CosineDecayRestartsOptions options_;
+  CosineDecayRestartsConfig config_;
 };
 
 class PiecewiseConstantDecaySchedule : public LearningRateSchedule {
  public:
-  PiecewiseConstantDecaySchedule(std::vector<double> boundaries, std::vector<double> values, std::string name)
-      : boundaries_(std::move(boundaries)), values_(std::move(values)), name_(std::move(name)) {
-    if (values_.size() != boundaries_.size() + 1) {
-      throw_invalid_argument(fmt::format("PiecewiseConstantDecay: {} boundaries need {} values, {} given",
-                                         boundaries_.size(), boundaries_.size() + 1, values_.size()));
+  explicit PiecewiseConstantDecaySchedule(PiecewiseConstantDecayConfig config) : config_(std::move(config)) {
+    const std::size_t expected = config_.boundaries.size() + 1;
+    if (config_.values.size() != expected) {
+      throw_invalid_argument(
+          fmt::format("PiecewiseConstantDecay: invalid values: found {}, expected {} for {} boundaries",
+                      config_.values.size(), expected, config_.boundaries.size()));
     }
   }
   std::string class_name() const override { return "PiecewiseConstantDecay"; }
   float operator()(std::int64_t step) const override {
     std::size_t i = 0;
-    while (i < boundaries_.size() && static_cast<double>(step) > boundaries_[i]) ++i;
-    return static_cast<float>(values_[i]);
+    while (i < config_.boundaries.size() && static_cast<double>(step) > config_.boundaries[i]) ++i;
+    return static_cast<float>(config_.values[i]);
   }
-  Json get_config() const override {
-    Json boundaries = Json::array();
-    for (double boundary : boundaries_) boundaries.push_back(steps_json(boundary));
-    return {{"boundaries", boundaries}, {"values", values_}, {"name", name_}};
-  }
+  Json get_config() const override { return keras::with_fields({}, config_); }
 
  private:
-  std::vector<double> boundaries_, values_;
-  std::string name_;
+  PiecewiseConstantDecayConfig config_;
 };
 
-double required(const ConfigReader& config, const char* key) {
-  const auto value = config.number(key);
-  if (!value) throw_invalid_argument(fmt::format("{}: '{}' is missing", config.class_name(), key));
-  return *value;
-}
-
-std::vector<double> read_list(const ConfigReader& config, const char* key) {
-  std::vector<double> list;
-  for (const Json& item : config.raw(key)) {
-    if (!item.is_number()) {
-      throw_invalid_argument(
-          fmt::format("{}: '{}' is {}, expected numbers", config.class_name(), key, dump_json(config.raw(key))));
-    }
-    list.push_back(item.get<double>());
-  }
-  return list;
-}
-
-const std::vector<std::string>& built_in_names() {
-  static const std::vector<std::string> names = {"ExponentialDecay", "InverseTimeDecay",    "PolynomialDecay",
-                                                 "CosineDecay",      "CosineDecayRestarts", "PiecewiseConstantDecay"};
-  return names;
-}
-
-bool is_built_in(const std::string& name) {
-  return std::find(built_in_names().begin(), built_in_names().end(), name) != built_in_names().end();
+// The row of a schedule whose constructor takes its config.
+template <typename Schedule, typename Config>
+void add(keras::ClassFamily<LearningRateSchedule>& table, const char* name) {
+  table.add<Config>(name, {}, [](Config config) { return std::make_shared<Schedule>(std::move(config)); });
 }
 
 }  // namespace
 
+const keras::ClassFamily<LearningRateSchedule>& classes() {
+  static const auto* table = [] {
+    auto* t = new keras::ClassFamily<LearningRateSchedule>("learning-rate schedule", "keras.optimizers.schedules",
+                                                           keras::ClassNames::kExact);
+    add<ExponentialDecaySchedule, ExponentialDecayConfig>(*t, "ExponentialDecay");
+    add<InverseTimeDecaySchedule, InverseTimeDecayConfig>(*t, "InverseTimeDecay");
+    add<PolynomialDecaySchedule, PolynomialDecayConfig>(*t, "PolynomialDecay");
+    add<CosineDecaySchedule, CosineDecayConfig>(*t, "CosineDecay");
+    add<CosineDecayRestartsSchedule, CosineDecayRestartsConfig>(*t, "CosineDecayRestarts");
+    add<PiecewiseConstantDecaySchedule, PiecewiseConstantDecayConfig>(*t, "PiecewiseConstantDecay");
+    return t;
+  }();
+  return *table;
+}
+
 bool is_schedule(const Json& value) {
   const auto object = keras::parse_object_config(value);
-  return object && (is_built_in(object->class_name) || keras::names_registered<LearningRateSchedule>(*object, false));
+  return object &&
+         (classes().contains(object->class_name) || keras::names_registered<LearningRateSchedule>(*object, false));
 }
 
-SchedulePtr deserialize(const Json& json) {
-  const auto object = keras::parse_object_config(json);
-  if (!object) throw_invalid_argument(fmt::format("{} is not the config of a learning-rate schedule", dump_json(json)));
-  if (auto made = keras::make_registered<LearningRateSchedule>(*object, is_built_in(object->class_name))) return made;
-  const std::string& name = object->class_name;
-  const ConfigReader c(name, object->config);
-  const auto initial = [&] { return required(c, "initial_learning_rate"); };
-  if (name == "ExponentialDecay") {
-    return ExponentialDecay(initial(), required(c, "decay_steps"), required(c, "decay_rate"),
-                            {c.boolean("staircase", false), c.string("name", name)});
-  }
-  if (name == "InverseTimeDecay") {
-    return InverseTimeDecay(initial(), required(c, "decay_steps"), required(c, "decay_rate"),
-                            {c.boolean("staircase", false), c.string("name", name)});
-  }
-  if (name == "PolynomialDecay") {
-    return PolynomialDecay(initial(), required(c, "decay_steps"),
-                           {c.number("end_learning_rate", 0.0001), c.number("power", 1.0), c.boolean("cycle", false),
-                            c.string("name", name)});
-  }
-  if (name == "CosineDecay") {
-    return CosineDecay(
-        initial(), required(c, "decay_steps"),
-        {c.number("alpha", 0.0), c.string("name", name), c.number("warmup_target"), c.integer("warmup_steps", 0)});
-  }
-  if (name == "CosineDecayRestarts") {
-    return CosineDecayRestarts(
-        initial(), required(c, "first_decay_steps"),
-        {c.number("t_mul", 2.0), c.number("m_mul", 1.0), c.number("alpha", 0.0), c.string("name", "SGDRDecay")});
-  }
-  if (name == "PiecewiseConstantDecay") {
-    return PiecewiseConstantDecay(read_list(c, "boundaries"), read_list(c, "values"),
-                                  c.string("name", "PiecewiseConstant"));
-  }
-  keras::throw_unknown_object("learning-rate schedule", name, built_in_names());
-}
+SchedulePtr deserialize(const Json& config) { return classes().deserialize(config); }
 
-Json serialize(const SchedulePtr& schedule) {
-  if (!schedule) return nullptr;
-  return keras::serialize_object("keras.optimizers.schedules", schedule->class_name(), schedule->get_config(),
-                                 is_built_in(schedule->class_name()), typeid(*schedule));
-}
+Json serialize(const SchedulePtr& schedule) { return classes().serialize(schedule); }
 
 SchedulePtr ExponentialDecay(double initial, double steps, double rate, ExponentialDecayOptions options) {
-  return std::make_shared<ExponentialDecaySchedule>(initial, steps, rate, std::move(options));
+  return std::make_shared<ExponentialDecaySchedule>(ExponentialDecayConfig{initial, steps, rate, std::move(options)});
 }
 SchedulePtr InverseTimeDecay(double initial, double steps, double rate, InverseTimeDecayOptions options) {
-  return std::make_shared<InverseTimeDecaySchedule>(initial, steps, rate, std::move(options));
+  return std::make_shared<InverseTimeDecaySchedule>(InverseTimeDecayConfig{initial, steps, rate, std::move(options)});
 }
 SchedulePtr PolynomialDecay(double initial, double steps, PolynomialDecayOptions options) {
-  return std::make_shared<PolynomialDecaySchedule>(initial, steps, std::move(options));
+  return std::make_shared<PolynomialDecaySchedule>(PolynomialDecayConfig{initial, steps, std::move(options)});
 }
 SchedulePtr CosineDecay(double initial, double steps, CosineDecayOptions options) {
-  return std::make_shared<CosineDecaySchedule>(initial, steps, std::move(options));
+  return std::make_shared<CosineDecaySchedule>(CosineDecayConfig{initial, steps, std::move(options)});
 }
 SchedulePtr CosineDecayRestarts(double initial, double steps, CosineDecayRestartsOptions options) {
-  return std::make_shared<CosineDecayRestartsSchedule>(initial, steps, std::move(options));
+  return std::make_shared<CosineDecayRestartsSchedule>(CosineDecayRestartsConfig{initial, steps, std::move(options)});
 }
 SchedulePtr PiecewiseConstantDecay(std::vector<double> boundaries, std::vector<double> values, std::string name) {
-  return std::make_shared<PiecewiseConstantDecaySchedule>(std::move(boundaries), std::move(values), std::move(name));
+  return std::make_shared<PiecewiseConstantDecaySchedule>(
+      PiecewiseConstantDecayConfig{std::move(boundaries), std::move(values), std::move(name)});
 }
 
 }  // namespace lockstep::schedules

@@ -1,0 +1,334 @@
+// The arguments of a Keras class, listed once: read from configs, written to configs, resolved and described.
+//
+// A class lists its arguments in fields(visitor, options), in the order of Keras's config:
+//
+//   template <typename V>
+//   void fields(V& v, HuberOptions& o) {
+//     v("delta", o.delta);
+//     v("reduction", NullAs{o.reduction, "none"});
+//     v.dropped("fn");             // keywords of older versions of Keras
+//     v.renamed("d", o.delta);
+//   }
+//
+// Visitors: FieldReader, FieldWriter, FieldResolver and FieldDescriber. A type of argument is a specialization of
+// FieldType.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/keras/numbers.h"
+#include "lockstep/keras/object_config.h"
+
+namespace lockstep::keras {
+
+enum class Field {
+  kOptional,
+  kRequired,   // a config without it is rejected
+  kUnwritten,  // accepted, but Keras leaves it out of configs
+};
+
+// An argument as `lockstep layers NAME` and the like show it.
+struct FieldDescription {
+  std::string key;
+  std::string type;    // "integer", "number or null", "initializer", …
+  Json default_value;  // null for required arguments
+  bool required = false;
+};
+
+// What reads and writes a type: name() of the expected value, read() which returns false for a value of another type,
+// write(), and kTakesNull: whether read() gets null values, which otherwise leave the default.
+template <typename T>
+struct FieldType;
+
+#define LOCKSTEP_FIELD_TYPE(Type, text)           \
+  template <>                                     \
+  struct FieldType<Type> {                        \
+    static constexpr bool kTakesNull = false;     \
+    static std::string name() { return text; }    \
+    static bool read(const Json& found, Type& v); \
+    static Json write(const Type& v);             \
+  }
+LOCKSTEP_FIELD_TYPE(bool, "boolean");
+LOCKSTEP_FIELD_TYPE(int, "integer");
+LOCKSTEP_FIELD_TYPE(std::int64_t, "integer");
+LOCKSTEP_FIELD_TYPE(double, "number");
+LOCKSTEP_FIELD_TYPE(Number, "number");
+LOCKSTEP_FIELD_TYPE(std::string, "string");
+LOCKSTEP_FIELD_TYPE(Ints, "integer or list of integers");
+LOCKSTEP_FIELD_TYPE(Window, "integer or list of integers");
+LOCKSTEP_FIELD_TYPE(std::vector<double>, "number or list of numbers");
+LOCKSTEP_FIELD_TYPE(std::vector<std::string>, "list of strings");
+#undef LOCKSTEP_FIELD_TYPE
+
+template <>
+struct FieldType<Json> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "any"; }
+  static bool read(const Json& found, Json& v) {
+    v = found;
+    return true;
+  }
+  static Json write(const Json& v) { return v; }
+};
+
+template <typename T>
+struct FieldType<std::optional<T>> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return FieldType<T>::name() + " or null"; }
+  static bool read(const Json& found, std::optional<T>& v) {
+    v.reset();
+    return found.is_null() || FieldType<T>::read(found, v.emplace());
+  }
+  static Json write(const std::optional<T>& v) { return v ? FieldType<T>::write(*v) : Json(nullptr); }
+};
+
+// The name of a family of objects, as the type of an argument.
+template <typename T>
+inline constexpr const char* kObjectKind = "object";
+
+template <typename T>
+struct FieldType<ObjectArg<T>> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return kObjectKind<T>; }
+  static bool read(const Json& found, ObjectArg<T>& v) {
+    v = found.is_null() ? ObjectArg<T>() : ObjectArg<T>(found);
+    return true;
+  }
+  static Json write(const ObjectArg<T>& v) {
+    if (v.name()) return *v.name();
+    if (v.config()) return *v.config();
+    return serialize(v.object());
+  }
+};
+
+// References to options whose configs have a special form.
+
+// A string for which configs may hold null, which options hold as `null`.
+struct NullAs {
+  std::string& text;
+  std::string_view null;
+};
+template <>
+struct FieldType<NullAs> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "string or null"; }
+  static bool read(const Json& found, const NullAs& v) {
+    if (!found.is_null() && !found.is_string()) return false;
+    v.text = found.is_null() ? std::string(v.null) : found.get<std::string>();
+    return true;
+  }
+  static Json write(const NullAs& v) { return v.text == v.null ? Json(nullptr) : Json(v.text); }
+};
+
+// Integers that are written as a number where there is only one.
+struct OneOrMany {
+  Ints& values;
+};
+template <>
+struct FieldType<OneOrMany> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return FieldType<Ints>::name(); }
+  static bool read(const Json& found, const OneOrMany& v) { return FieldType<Ints>::read(found, v.values); }
+  static Json write(const OneOrMany& v) { return v.values.size() == 1 ? Json(v.values[0]) : Json(v.values); }
+};
+
+// One axis, which configs may hold as a list of one.
+struct OneAxis {
+  std::int64_t& axis;
+};
+template <>
+struct FieldType<OneAxis> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "integer"; }
+  static bool read(const Json& found, const OneAxis& v) {
+    Ints axes;
+    if (!FieldType<Ints>::read(found, axes) || axes.size() != 1) return false;
+    v.axis = axes[0];
+    return true;
+  }
+  static Json write(const OneAxis& v) { return v.axis; }
+};
+
+// A list of numbers that options hold as empty where configs have null.
+struct NumbersOrNull {
+  std::vector<double>& values;
+};
+template <>
+struct FieldType<NumbersOrNull> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "number, list of numbers or null"; }
+  static bool read(const Json& found, const NumbersOrNull& v) {
+    v.values.clear();
+    return found.is_null() || FieldType<std::vector<double>>::read(found, v.values);
+  }
+  static Json write(const NumbersOrNull& v) {
+    if (v.values.empty()) return nullptr;
+    return v.values.size() == 1 ? Json(v.values[0]) : Json(v.values);
+  }
+};
+
+// A number that is written as an integer where it is whole, like numbers of steps.
+struct WholeIfPossible {
+  double& value;
+};
+template <>
+struct FieldType<WholeIfPossible> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "number"; }
+  static bool read(const Json& found, const WholeIfPossible& v) { return FieldType<double>::read(found, v.value); }
+  static Json write(const WholeIfPossible& v);
+};
+struct WholeNumbersIfPossible {
+  std::vector<double>& values;
+};
+template <>
+struct FieldType<WholeNumbersIfPossible> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "list of numbers"; }
+  static bool read(const Json& found, const WholeNumbersIfPossible& v) {
+    return FieldType<std::vector<double>>::read(found, v.values);
+  }
+  static Json write(const WholeNumbersIfPossible& v);
+};
+
+template <typename T>
+using FieldTypeOf = FieldType<std::remove_cvref_t<T>>;
+
+// Reads a config. Keys that fields() does not list are rejected by finish(). A null leaves the default where the type
+// has no null.
+class FieldReader {
+ public:
+  // Throws InvalidArgument when `config` is no JSON object (null counts as an empty one).
+  FieldReader(std::string class_name, const Json& config);
+
+  template <typename T>
+  void operator()(const char* key, T&& v, Field kind = Field::kOptional) {
+    using Type = FieldTypeOf<T>;
+    const Json* found = take(key);
+    if (!found || (found->is_null() && !Type::kTakesNull)) {
+      if (kind == Field::kRequired && !renamed_.contains(key)) missing(key);
+      return;
+    }
+    if (!Type::read(*found, v)) fail(key, Type::name());
+  }
+  // A keyword of an older Keras for the one named `now`, which is listed after it.
+  template <typename T>
+  void renamed(const char* key, const char* now, T&& v) {
+    const Json* found = take(key);
+    legacy_.insert(key);
+    if (!found || found->is_null()) return;
+    if (!FieldTypeOf<T>::read(*found, v)) fail(key, FieldTypeOf<T>::name());
+    renamed_.insert(now);
+  }
+  // A keyword of an older Keras that is ignored when it holds this value (null: any).
+  void dropped(const char* key, const Json& harmless = nullptr);
+  // The value under a key, which counts as listed; null when there is none.
+  const Json* take(const char* key);
+  const Json& config() const { return config_; }
+  const std::string& class_name() const { return class_name_; }
+  // Throws InvalidArgument for a key that is not listed, naming class, key and the nearest key that is.
+  void finish() const;
+  // "Dense 'hidden': 'units' is "x", expected integer" as InvalidArgument.
+  [[noreturn]] void fail(const char* key, const std::string& expected) const;
+
+ private:
+  [[noreturn]] void missing(const char* key) const;
+  // "Dense 'hidden'", or the class alone where the config has no name.
+  std::string who() const;
+
+  std::string class_name_;
+  Json config_;
+  std::set<std::string> used_, legacy_, renamed_;
+};
+
+class FieldWriter {
+ public:
+  explicit FieldWriter(Json& config) : config_(config) {}
+
+  template <typename T>
+  void operator()(const char* key, T&& v, Field kind = Field::kOptional) {
+    if (kind != Field::kUnwritten) config_[key] = FieldTypeOf<T>::write(v);
+  }
+  template <typename T>
+  void renamed(const char*, const char*, T&&) {}
+  void dropped(const char*, const Json& = nullptr) {}
+
+ private:
+  Json& config_;
+};
+
+// Turns names and configs into objects, in the order of the constructor, so that seeds are drawn as Keras draws them.
+class FieldResolver {
+ public:
+  template <typename T>
+  void operator()(const char*, T&&, Field = Field::kOptional) {}
+  template <typename T>
+  void operator()(const char*, ObjectArg<T>& arg, Field = Field::kOptional) {
+    arg = get(arg);
+  }
+  template <typename T>
+  void renamed(const char*, const char*, T&&) {}
+  void dropped(const char*, const Json& = nullptr) {}
+};
+
+class FieldDescriber {
+ public:
+  template <typename T>
+  void operator()(const char* key, T&& v, Field kind = Field::kOptional) {
+    const bool required = kind == Field::kRequired;
+    fields_.push_back({key, FieldTypeOf<T>::name(), required ? Json(nullptr) : FieldTypeOf<T>::write(v), required});
+  }
+  template <typename T>
+  void renamed(const char*, const char*, T&&) {}
+  void dropped(const char*, const Json& = nullptr) {}
+
+  std::vector<FieldDescription> take() { return std::move(fields_); }
+
+ private:
+  std::vector<FieldDescription> fields_;
+};
+
+// The arguments of a class with these options; the defaults are those of default-constructed options.
+template <typename Options>
+std::vector<FieldDescription> describe_fields() {
+  Options options;
+  FieldDescriber describer;
+  fields(describer, options);
+  return describer.take();
+}
+
+template <typename Options>
+Options read_fields(const std::string& class_name, const Json& config) {
+  FieldReader reader(class_name, config);
+  Options options;
+  fields(reader, options);
+  reader.finish();
+  return options;
+}
+
+// `config` (null: an empty one) with the arguments after its keys.
+template <typename Options>
+Json with_fields(Json config, const Options& options) {
+  if (config.is_null()) config = Json::object();
+  FieldWriter writer(config);
+  fields(writer, const_cast<Options&>(options));
+  return config;
+}
+
+// The same for what own_fields() lists: a family's arguments without those that all its classes have.
+template <typename Options>
+Json with_own_fields(Json config, const Options& options) {
+  if (config.is_null()) config = Json::object();
+  FieldWriter writer(config);
+  own_fields(writer, const_cast<Options&>(options));
+  return config;
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,62 @@
+#include "lockstep/keras/layers/configured_layer_internal.h"
+
+#include <fmt/format.h>
+
+namespace lockstep::keras {
+
+bool FieldType<Dims>::read(const Json& found, const Dims& v) {
+  v.dims.reset();
+  if (found.is_null()) return true;
+  const Json* list = &found;
+  if (list->is_object() && list->contains("items")) list = &(*list)["items"];  // Keras 2's tuples
+  if (!list->is_array()) return false;
+  Ints dims;
+  for (const Json& entry : *list) {
+    std::int64_t dim = kUnknownDim;
+    if (!entry.is_null() && !FieldType<std::int64_t>::read(entry, dim)) return false;
+    dims.push_back(dim);
+  }
+  v.dims = std::move(dims);
+  return true;
+}
+
+namespace {
+
+std::string who(FieldReader& reader) {
+  const Json name = reader.config().value("name", Json(""));
+  return fmt::format("{} '{}'", reader.class_name(), name.is_string() ? name.get<std::string>() : "");
+}
+
+// What Keras makes of some layers, and which trains another way.
+void refuse_variants(FieldReader& reader) {
+  const auto refuse = [&](const char* key, const char* why) {
+    const Json* found = reader.take(key);
+    if (!found || found->is_null()) return;
+    throw_unimplemented(fmt::format("{}: {} is {}: {}", who(reader), key, dump_json(*found).substr(0, 80), why));
+  };
+  refuse("lora_rank",
+         "LoRA is not supported. Keras saves the kernel with LoRA's part added: load these weights into the same model "
+         "without lora_rank");
+  reader.dropped("lora_alpha");
+  refuse("quantization_config", "quantized layers are not supported; save the model before it is quantized");
+}
+
+}  // namespace
+
+Layer::Options read_layer_options(FieldReader& reader) {
+  Layer::Options options;
+  reader("name", options.name);
+  reader("trainable", options.trainable);
+  if (const Json* dtype = reader.take("dtype")) options.dtype = DTypePolicy::from_config(*dtype, who(reader) + ": ");
+  reader("activity_regularizer", options.activity_regularizer);
+  reader.dropped("autocast");
+  reader.dropped("batch_input_shape");  // Keras 2's; the Sequential that reads it makes an InputLayer of it
+  reader.dropped("input_shape");
+  reader.dropped("input_dim");
+  reader.dropped("input_dtype");
+  reader.dropped("batch_size");
+  refuse_variants(reader);
+  return options;
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,81 @@
+"""The tables of classes: their names, arguments and defaults are those of Keras, and docs/support_matrix.md shows them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import keras_names
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own tables")
+
+# Arguments whose default lockstep does not store, with the reason.
+OTHER_DEFAULTS = {
+    ("layers", "CategoryEncoding", "num_tokens"): "lockstep needs it in all modes",
+}
+FAMILIES = list(keras_names.modules())
+
+
+@pytest.fixture(scope="module")
+def ours():
+    """{family: {class: {argument: what the tool prints about it}}}"""
+    tables = {family: json.loads(tool.ok(family, "--json")) for family in FAMILIES}
+    return {family: {row["name"]: {a["name"]: a for a in row["arguments"]} for row in rows} for family, rows in tables.items()}
+
+
+def test_stored_names_are_those_of_keras():
+    assert keras_names.stored() == keras_names.of_keras(), "run tests/judged/keras_names.py"
+
+
+def test_support_matrix_is_current():
+    command = [sys.executable, tool.ROOT / "tools" / "support_matrix.py", "--check"]
+    subprocess.run(command, check=True, env={**tool.os.environ, "LOCKSTEP": tool.BIN})
+
+
+def plain(value):
+    """A default as JSON has it: tuples as lists; one number for a list of equal ones."""
+    if isinstance(value, (list, tuple)):
+        items = [plain(item) for item in value]
+        return items[0] if items and all(item == items[0] for item in items) else items
+    return value
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_defaults_are_those_of_keras(family, ours):
+    found, _ = keras_names.classes(keras_names.modules()[family])
+    wrong, compared = [], 0
+    for name, arguments in ours[family].items():
+        if name not in found:
+            continue
+        parameters = keras_names.arguments(found[name])
+        for key, argument in arguments.items():
+            if key not in parameters or key in ("name", "dtype") or (family, name, key) in OTHER_DEFAULTS:
+                continue
+            expected = parameters[key].default
+            compared += 1
+            if argument["required"] != (expected is parameters[key].empty):
+                wrong.append(f"{name}: {key} is {'required' if argument['required'] else 'optional'}")
+            elif not argument["required"] and plain(argument["default"]) != plain(expected):
+                wrong.append(f"{name}: the default of {key} is {argument['default']}, in Keras {expected}")
+    assert not wrong, "\n".join(wrong)
+    assert compared > 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_names_find_the_class(family, ours):
+    for name, row in keras_names.stored()[family].items():
+        if name not in ours[family]:
+            continue
+        for other in [name, *row["also"]][-2:]:
+            assert json.loads(tool.ok(family, other, "--json"))["name"] == name
+
+
+def test_one_class_is_printed(ours):
+    text = tool.ok("losses", "huber_loss")
+    assert text.splitlines()[0] == "keras.losses.Huber"
+    assert any(line.split() == ["delta", "number", "1.0"] for line in text.splitlines())
+    assert "units" in tool.ok("layers", "Dense") and "required" in tool.ok("layers", "Dense")
+    assert "did you mean" in tool.refused("optimizers", "adamm") or "nearest" in tool.refused("optimizers", "adamm")
+    assert set(tool.ok("layers").split()) >= set(ours["layers"])
