@@ -98,10 +98,10 @@ class DropoutBase : public NoiseLayer<Derived, DropoutOptions> {
  public:
   template <typename V>
   static void fields(V& v, DropoutOptions& o) {
+    v.renamed("p", "rate", o.rate);  // Keras 1
     v("rate", o.rate, Field::kRequired);
     v("seed", o.seed);
     v("noise_shape", Dims{o.noise_shape});
-    v.renamed("p", "rate", o.rate);
   }
   explicit DropoutBase(DropoutOptions options) : NoiseLayer<Derived, DropoutOptions>(std::move(options)) {
     this->set_rate(this->options_.rate, this->options_.seed);
@@ -156,10 +156,10 @@ class SpatialDropoutLayer : public NoiseLayer<Derived, SpatialDropoutOptions> {
  public:
   template <typename V>
   static void fields(V& v, SpatialDropoutOptions& o) {
+    v.renamed("p", "rate", o.rate);  // Keras 1
     v("rate", o.rate, Field::kRequired);
     v("seed", o.seed);
     if constexpr (kRank > 1) v("data_format", o.data_format);
-    v.renamed("p", "rate", o.rate);
     v.dropped("noise_shape");
   }
   explicit SpatialDropoutLayer(SpatialDropoutOptions options)
@@ -242,9 +242,9 @@ class GaussianNoiseLayer : public NoiseLayer<GaussianNoiseLayer, GaussianNoiseOp
   static constexpr const char* kClass = "GaussianNoise";
   template <typename V>
   static void fields(V& v, GaussianNoiseOptions& o) {
+    v.renamed("sigma", "stddev", o.stddev);  // Keras 1
     v("stddev", o.stddev, Field::kRequired);
     v("seed", o.seed);
-    v.renamed("sigma", "stddev", o.stddev);
   }
   explicit GaussianNoiseLayer(GaussianNoiseOptions options) : NoiseLayer(std::move(options)) {
     if (!(options_.stddev >= 0))
