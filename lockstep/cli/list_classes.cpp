@@ -28,7 +28,11 @@ const std::map<std::string, const keras::ClassTable* (*)()>& families() {
 }
 
 std::vector<keras::FieldDescription> arguments_of(const keras::ClassRow& row) {
-  return row.describe ? row.describe() : std::vector<keras::FieldDescription>();
+  std::vector<keras::FieldDescription> fields = row.describe ? row.describe() : std::vector<keras::FieldDescription>();
+  for (keras::FieldDescription& field : fields) {
+    if (field.default_value == "") field.default_value = nullptr;  // options hold an empty string for None
+  }
+  return fields;
 }
 
 Json as_json(const keras::ClassTable& table, const keras::ClassRow& row) {

@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/optimizers/optimizers.h"
 
 namespace lockstep::keras {
 namespace {
@@ -35,7 +36,7 @@ Json value_of(const std::string& type) {
 std::string error_of(const ClassRow& row, const Json& config) {
   try {
     row.make(config);
-  } catch (const InvalidArgumentError& error) {
+  } catch (const errors::InvalidArgumentError& error) {
     return error.message();
   }
   return "";
