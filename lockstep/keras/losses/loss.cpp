@@ -29,7 +29,7 @@ Tensor weight_and_mask(const Tensor& weight, const Tensor& mask) {
 }
 
 Tensor count_of(const Tensor& values) {
-  if (!values.shape().fully_known()) return ops::size_of(values, DType::kFloat32);
+  if (!values.shape().fully_known()) return ops::cast(ops::size_of(values), DType::kFloat32);
   return Tensor::scalar(static_cast<float>(*values.shape().num_elements()));
 }
 
