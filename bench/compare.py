@@ -27,8 +27,20 @@ TRAINING = [
     ("CIFAR CNN, batch 128", "cifar", 128, "default", 1.05),
     ("MLP 784-512-512-10, batch 128", "mlp", 128, "default", 1.2),
     ("tutorial's CNN, 2 CPU replicas, batch 128", "tutorial", 128, "mirrored:2", 2.5),
+    ("LSTM 64, 80 steps, batch 32", "lstm", 32, "default", 1.5),
+    ("GRU 64, 80 steps, batch 32", "gru", 32, "default", 1.5),
+    ("2 x Bidirectional LSTM, 80 steps, batch 32", "bilstm", 32, "default", 1.5),
+    ("Transformer d 128, 128 tokens, batch 32", "transformer", 32, "default", 1.5),
+    ("Embedding, Conv1D 250, 400 steps, batch 32", "conv1d", 32, "default", 1.2),
+    ("MobileNetV2 96x96, batch 32", "mobilenet", 32, "default", 1.3),
+    ("small ResNet 32x32, batch 32", "resnet", 32, "default", 1.2),
+    ("U-Net 64x64, batch 32", "unet", 32, "default", 1.2),
+    ("DCGAN generator, batch 32", "dcgan", 32, "default", 1.2),
+    ("convolutional autoencoder, batch 32", "autoencoder", 32, "default", 1.2),
 ]
-ROWS = {"tutorial": 128 * 60, "cifar": 128 * 8, "mlp": 128 * 60, "big": 32}
+ROWS = {"tutorial": 128 * 60, "cifar": 128 * 8, "mlp": 128 * 60, "big": 32, "lstm": 32 * 20, "gru": 32 * 20, "bilstm": 32 * 12,
+        "transformer": 32 * 6, "conv1d": 32 * 12, "mobilenet": 32 * 3, "resnet": 32 * 8, "unet": 32 * 4, "dcgan": 32 * 8,
+        "autoencoder": 32 * 60}
 EPOCHS = 4  # the first one warms up
 
 
@@ -40,10 +52,10 @@ class Bench:
                     "OMP_NUM_THREADS": str(options.threads), "BENCH_THREADS": str(options.threads)}
         self.rows = []
 
-    def run(self, command):
+    def run(self, command, settings={}):
         """What a command printed as JSON on its last line; with the wall clock and peak memory of the whole command."""
         begin = time.perf_counter()
-        done = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, text=True)
+        done = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self.env, **settings}, text=True)
         out, err = done.communicate()
         wall = time.perf_counter() - begin
         if done.returncode != 0:
@@ -51,8 +63,8 @@ class Bench:
         lines = [line for line in out.splitlines() if line.startswith("{")]
         return {**(json.loads(lines[-1]) if lines else {}), "wall": wall}
 
-    def peer(self, *arguments):
-        return self.run([sys.executable, ROOT / "bench" / "peer.py", *arguments])
+    def peer(self, *arguments, **settings):
+        return self.run([sys.executable, ROOT / "bench" / "peer.py", *arguments], settings)
 
     def row(self, name, ours, theirs, unit, target, note=""):
         """Times of the rounds, smaller is better."""
@@ -63,13 +75,14 @@ class Bench:
         print(f"{name:48} {best:9.2f} {peer:9.2f} {unit:3} x{ratio:.2f} (target {target}){mark}", flush=True)
 
     def training(self):
-        for name in ("tutorial", "cifar", "mlp"):
+        chosen = [row for row in TRAINING if not self.options.models or row[1] in self.options.models.split(",")]
+        for name in {row[1] for row in chosen}:
             self.peer("make", name, self.folder, ROWS[name])
         one_replica = None
-        for title, name, batch, strategy, target in TRAINING:
+        for title, name, batch, strategy, target in chosen:
             arguments = [f"{self.folder}/{name}.keras", f"{self.folder}/{name}.npz", batch, EPOCHS, strategy]
             steps = ROWS[name] / batch
-            ours, theirs, cpu, peer_cpu = [], [], [], []
+            ours, theirs, cpu, peer_cpu, xla = [], [], [], [], []
             for _ in range(self.options.rounds):
                 a = self.run([self.bin / "train_bench", *arguments])
                 b = self.peer("train", *arguments)
@@ -80,7 +93,10 @@ class Bench:
                 theirs += [ms / steps for ms in b["epoch_ms"][1:]]
                 cpu += [ms / steps for ms in a["epoch_cpu_ms"][1:]]
                 peer_cpu += [ms / steps for ms in b["epoch_cpu_ms"][1:]]
-            self.row(title, ours, theirs, "ms", target, f"processor time {min(cpu):.2f} and {min(peer_cpu):.2f} ms")
+                if self.options.xla and strategy == "default":
+                    xla += [ms / steps for ms in self.peer("train", *arguments, BENCH_XLA="1")["epoch_ms"][1:]]
+            note = f"; with XLA {min(xla):.2f} ms" if xla else ""
+            self.row(title, ours, theirs, "ms", target, f"processor time {min(cpu):.2f} and {min(peer_cpu):.2f} ms{note}")
             if title.endswith("CNN, batch 128") and name == "tutorial":
                 one_replica = min(ours)
             if strategy != "default" and one_replica:
@@ -158,6 +174,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="train,io,command")
+    parser.add_argument("--models", default="", help="train only these of bench/models.py: lstm,gru")
+    parser.add_argument("--xla", action="store_true", help="TensorFlow with jit_compile too")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     options = parser.parse_args()
     failed = False

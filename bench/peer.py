@@ -10,46 +10,26 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from models import MODELS
+
 THREADS = int(os.environ.get("BENCH_THREADS", "2"))
 tf.config.threading.set_intra_op_parallelism_threads(THREADS)
 tf.config.threading.set_inter_op_parallelism_threads(THREADS)
-L = keras.layers
-
-
-def tutorial():
-    return [keras.Input((28, 28, 1)), L.Conv2D(32, 3, activation="relu"), L.MaxPooling2D(), L.Flatten(),
-            L.Dense(64, activation="relu"), L.Dense(10)]
-
-
-def cifar():
-    return [keras.Input((32, 32, 3)), L.Conv2D(32, 3, padding="same", activation="relu"), L.Conv2D(32, 3, activation="relu"),
-            L.MaxPooling2D(), L.Dropout(0.25, seed=1), L.Conv2D(64, 3, padding="same", activation="relu"),
-            L.Conv2D(64, 3, activation="relu"), L.MaxPooling2D(), L.Dropout(0.25, seed=2), L.Flatten(),
-            L.Dense(512, activation="relu"), L.Dropout(0.5, seed=3), L.Dense(10)]
-
-
-def mlp():
-    return [keras.Input((784,)), L.Dense(512, activation="relu"), L.Dense(512, activation="relu"), L.Dense(10)]
-
-
-def big():  # 46 M parameters: 0.55 GB with Adam's state
-    return [keras.Input((1024,)), L.Dense(5000, activation="relu"), L.Dense(5000, activation="relu"), L.Dense(3000), L.Dense(10)]
-
-
-MODELS = {"tutorial": tutorial, "cifar": cifar, "mlp": mlp, "big": big}
 
 
 def make(name, folder, rows):
     keras.utils.set_random_seed(1)
-    model = keras.Sequential(MODELS[name]())
-    model.compile(optimizer="adam", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    rng = np.random.default_rng(1)
-    x = rng.normal(0, 1, (int(rows), *model.input_shape[1:])).astype("float32")
+    model, loss, vocabulary = MODELS[name]()
+    model.compile(optimizer="adam", loss=loss, metrics=None if loss == "mse" else ["accuracy"])
+    rng, rows = np.random.default_rng(1), int(rows)
+    shape = (rows, *model.input_shape[1:])
+    x = rng.integers(0, vocabulary, shape).astype("int32") if vocabulary else rng.normal(0, 1, shape).astype("float32")
     if name == "big":
         model.optimizer.build(model.trainable_variables)
         model.export(f"{folder}/{name}_saved_model", verbose=False)
     model.save(f"{folder}/{name}.keras")
-    np.savez(f"{folder}/{name}.npz", x=x, y=rng.integers(0, 10, int(rows)).astype("int64"))
+    y = rng.normal(0, 1, (rows, *model.output_shape[1:])).astype("float32") if loss == "mse" else rng.integers(0, 10, rows).astype("int64")
+    np.savez(f"{folder}/{name}.npz", x=x, y=y)
     np.save(f"{folder}/{name}.npy", x[:32])
     return {}
 
@@ -58,6 +38,7 @@ def train(path, data, batch, epochs, spec):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]) if spec == "mirrored:2" else tf.distribute.get_strategy()
     with strategy.scope():
         model = keras.models.load_model(path)
+    model.jit_compile = os.environ.get("BENCH_XLA") == "1"
     times, cpu_times = [], []
 
     class Times(keras.callbacks.Callback):

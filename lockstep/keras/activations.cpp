@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::activations {
 namespace {
@@ -116,13 +117,16 @@ Tensor relu(const Tensor& x, double negative_slope, std::optional<double> max_va
     return positive - negative * negative_slope;
   }
   Tensor y = threshold != 0 ? x * ops::cast(ops::greater(x, threshold), x.dtype())
-                            : (max_value && *max_value == 6 ? ops::relu6(x) : ops::relu(x));
+                            : (max_value && *max_value == 6 ? relu6(x) : ops::relu(x));
   if (max_value && !(threshold == 0 && *max_value == 6)) y = ops::clip_by_value(y, 0.0, *max_value);
   return y;
 }
 
 Tensor leaky_relu(const Tensor& x, double negative_slope) { return ops::leaky_relu(x, negative_slope); }
-Tensor relu6(const Tensor& x) { return ops::relu6(x); }
+Tensor relu6(const Tensor& x) {
+  if (auto fused = ops::try_unary("relu6", x)) return *fused;
+  return ops::relu6(x);
+}
 
 Tensor softmax(const Tensor& x, int axis) {
   Tensor y = ops::softmax(x, axis);
@@ -144,6 +148,7 @@ Tensor celu(const Tensor& x, double alpha) {
 }
 
 Tensor gelu(const Tensor& x, bool approximate) {
+  if (auto fused = ops::try_unary(approximate ? "gelu_tanh" : "gelu", x)) return *fused;
   if (approximate) {
     return x * 0.5 * (ops::tanh((x + ops::pow(x, 3.0) * 0.044715) * 0.7978845608028654) + 1.0);
   }
@@ -162,9 +167,18 @@ Tensor sigmoid(const Tensor& x) {
 }
 
 Tensor log_sigmoid(const Tensor& x) { return ops::neg(ops::softplus(ops::neg(x))); }
-Tensor hard_sigmoid(const Tensor& x) { return ops::relu6(x + 3.0) / 6.0; }
-Tensor silu(const Tensor& x) { return x * ops::sigmoid(x); }
-Tensor hard_silu(const Tensor& x) { return x * hard_sigmoid(x); }
+Tensor hard_sigmoid(const Tensor& x) {
+  if (auto fused = ops::try_unary("hard_sigmoid", x)) return *fused;
+  return ops::relu6(x + 3.0) / 6.0;
+}
+Tensor silu(const Tensor& x) {
+  if (auto fused = ops::try_unary("silu", x)) return *fused;
+  return x * ops::sigmoid(x);
+}
+Tensor hard_silu(const Tensor& x) {
+  if (auto fused = ops::try_unary("hard_silu", x)) return *fused;
+  return x * hard_sigmoid(x);
+}
 Tensor hard_tanh(const Tensor& x) { return ops::clip_by_value(x, -1.0, 1.0); }
 Tensor hard_shrink(const Tensor& x, double threshold) {
   return ops::where(ops::greater(ops::abs(x), threshold), x, zeros(x));

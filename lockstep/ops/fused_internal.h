@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "lockstep/ops/op.h"
 
@@ -13,6 +15,40 @@ std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel,
                                           const Attrs& attrs);
 // x [..., in] times kernel [in, out], plus bias, then Relu if asked.
 std::optional<Tensor> try_dense_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu);
+
+// LSTM, GRU or SimpleRNN over all steps.
+struct RecurrentOptions {
+  std::string cell;  // "LSTM", "GRU", "SimpleRNN"
+  bool reset_after = true;
+  std::string activation, recurrent_activation;  // names of Keras
+  bool return_sequences = false, go_backwards = false, zero_output_for_mask = false;
+};
+struct RecurrentResult {
+  Tensor output;  // [batch, units], or [batch, steps, units] in the order of computing
+  Tensors states;
+};
+// `projected` [batch, steps, gates · units] is the input's part of the gates, its bias included; `kernel` [units,
+// gates · units] the recurrent weights; `bias` (undefined: none) that of the recurrent product of a GRU with
+// reset_after. mask: bool [batch, steps], or undefined.
+std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tensor& kernel, const Tensor& bias,
+                                             const Tensor& mask, const Tensors& states,
+                                             const RecurrentOptions& options);
+
+// Batch normalization over all axes but the last, by the moments of x itself. gamma and beta [channels] may be
+// undefined. `mean` and `variance` (biased) are [channels].
+struct BatchNormalized {
+  Tensor y, mean, variance;
+};
+std::optional<BatchNormalized> try_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon);
+// x · factor + shift, with one number each for an element of the last axis.
+std::optional<Tensor> try_scale_shift(const Tensor& x, const Tensor& factor, const Tensor& shift);
+// (x - mean) / √(variance + epsilon) · gamma + beta along the last axis; without `centered` the mean is taken for 0.
+// gamma and beta may be undefined.
+std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
+                                         bool centered);
+
+// "gelu", "gelu_tanh" (the approximate one), "silu", "relu6", "hard_sigmoid", "hard_silu".
+std::optional<Tensor> try_unary(std::string_view name, const Tensor& x);
 
 // x[begin:end] along the first axis of a dense value, which shares its memory.
 std::optional<Tensor> try_rows(const Tensor& x, std::int64_t begin, std::int64_t end);

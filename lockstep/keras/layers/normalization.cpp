@@ -8,6 +8,7 @@
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -33,6 +34,13 @@ ops::Ints broadcast_shape(const Tensor& x, const std::vector<int>& axes) {
   ops::Ints shape(static_cast<std::size_t>(x.rank()), 1);
   for (int axis : axes) shape[static_cast<std::size_t>(axis)] = x.dim(axis);
   return shape;
+}
+
+bool is_last_axis(const std::vector<std::int64_t>& axes, const Tensor& x) {
+  return axes.size() == 1 && (axes[0] == -1 || axes[0] == x.rank() - 1);
+}
+Tensor read_as(const VariablePtr& variable, DType dtype) {
+  return variable ? ops::cast(variable->read(), dtype) : Tensor();
 }
 
 class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, BatchNormalizationOptions> {
@@ -111,10 +119,18 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     const Tensor& given = inputs.leaf();
     const DType dtype = wide(given.dtype());
     const Tensor x = ops::cast(given, dtype);
-    const auto read = [&](const VariablePtr& variable) { return ops::cast(variable->read(), dtype); };
+    const auto read = [&](const VariablePtr& variable) { return read_as(variable, dtype); };
+    const bool last_axis = options_.axis == -1 || options_.axis == rank_ - 1;
     Tensor mean = read(moving_mean_), variance = read(moving_variance_);
     if (context.training && trainable()) {
       const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
+      if (last_axis && !mask.defined() && !synchronizing_replica(x)) {
+        if (auto fused = ops::try_batch_norm(x, read(gamma_), read(beta_), options_.epsilon.value)) {
+          update(moving_mean_, mean, fused->mean);
+          update(moving_variance_, variance, fused->variance);
+          return ops::cast(fused->y, compute_dtype());
+        }
+      }
       const ops::Moments batch = moments(x, mask);
       update(moving_mean_, mean, batch.mean);
       update(moving_variance_, variance, batch.variance);
@@ -125,8 +141,10 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     if (gamma_) factor = factor * read(gamma_);
     Tensor shift = ops::neg(mean * factor);
     if (beta_) shift = shift + read(beta_);
-    const int axis = static_cast<int>(options_.axis < 0 ? options_.axis + rank_ : options_.axis);
-    if (axis != rank_ - 1) {
+    if (last_axis) {
+      if (auto fused = ops::try_scale_shift(x, factor, shift)) return ops::cast(*fused, compute_dtype());
+    } else {
+      const int axis = static_cast<int>(options_.axis < 0 ? options_.axis + rank_ : options_.axis);
       const ops::Ints shape = broadcast_shape(x, {axis});
       factor = ops::reshape(factor, shape);
       shift = ops::reshape(shift, shape);
@@ -144,11 +162,16 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     return axes;
   }
 
+  // With which the moments are shared; null: with nobody.
+  distribute::ReplicaContext* synchronizing_replica(const Tensor& x) const {
+    distribute::ReplicaContext* const replica = options_.synchronized ? distribute::get_replica_context() : nullptr;
+    return replica && replica->num_replicas_in_sync() > 1 && !x.is_symbolic() ? replica : nullptr;
+  }
+
   // Mean and biased variance over all axes but the channels', of the elements that count.
   ops::Moments moments(const Tensor& x, const Tensor& mask) const {
     const ops::Ints axes = reduction_axes(x);
-    distribute::ReplicaContext* replica = options_.synchronized ? distribute::get_replica_context() : nullptr;
-    if (replica && (replica->num_replicas_in_sync() < 2 || x.is_symbolic())) replica = nullptr;
+    distribute::ReplicaContext* const replica = synchronizing_replica(x);
     if (!mask.defined() && !replica) return ops::moments(x, axes);
     Tensor weight = mask.defined() ? ops::expand_dims(ops::cast(mask, x.dtype()), -1) : ops::ones_like(x);
     Tensor total = ops::reduce_sum(ops::broadcast_to(weight, ops::shape_of(x)), axes);
@@ -232,6 +255,11 @@ class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, 
   Structure call(const Structure& inputs, const CallContext&) override {
     const DType dtype = wide(inputs.leaf().dtype());
     const Tensor x = ops::cast(inputs, dtype);
+    if (!options_.rms_scaling && is_last_axis(options_.axis, x)) {
+      if (auto fused =
+              ops::try_normalize_rows(x, read_as(gamma_, dtype), read_as(beta_, dtype), options_.epsilon.value, true))
+        return ops::cast(*fused, compute_dtype());
+    }
     const ops::Moments m = ops::moments(x, options_.axis, true);
     Tensor factor = ops::rsqrt(m.variance + options_.epsilon.value);
     if (options_.rms_scaling) {
@@ -392,6 +420,10 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
     const DType dtype = wide(inputs.leaf().dtype());
     const Tensor x = ops::cast(inputs, dtype);
     Tensor scale = ops::cast(value(scale_), dtype);
+    if (is_last_axis(options_.axis, x)) {
+      if (auto fused = ops::try_normalize_rows(x, scale, Tensor(), options_.epsilon.value, false))
+        return ops::cast(*fused, inputs.leaf().dtype());
+    }
     std::vector<int> axes;
     for (std::int64_t axis : options_.axis) axes.push_back(static_cast<int>(axis < 0 ? axis + x.rank() : axis));
     if (axes.size() != 1 || axes[0] != x.rank() - 1) scale = ops::reshape(scale, broadcast_shape(x, axes));

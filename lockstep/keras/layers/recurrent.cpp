@@ -13,17 +13,6 @@ namespace {
 
 using namespace layers;
 
-// How a cell is run over time.
-struct Unroll {
-  bool return_sequences = false;
-  bool go_backwards = false;
-  bool zero_output_for_mask = false;
-};
-struct Outcome {
-  Tensor last, all;  // `all` only when asked for
-  Tensors states;
-};
-
 // The new value where the step counts, else the old one. `mask` is (batch).
 Tensor keep(const Tensor& mask, const Tensor& now, const Tensor& before) {
   Tensor wide = mask;
@@ -110,11 +99,12 @@ Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& st
 Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
                  const CellMasks& drop) {
   constexpr std::int64_t kMostUnrolled = 32;
-  const Tensor projected = cell.project(x, drop);
   if (!x.is_symbolic()) {
     if (x.dim(1) == 0) throw_invalid_argument(fmt::format("'{}' was given a sequence without time steps", cell.name()));
-    return run_unrolled(cell, projected, mask, states, how, drop);
+    if (auto outcome = cell.try_run(x, mask, states, how, drop)) return std::move(*outcome);
   }
+  const Tensor projected = cell.project(x, drop);
+  if (!x.is_symbolic()) return run_unrolled(cell, projected, mask, states, how, drop);
   if (!graph::TraceScope::current()) return run_for_shapes(cell, projected, states, how, drop);
   if (x.dim(1) != kUnknownDim && x.dim(1) <= kMostUnrolled)
     return run_unrolled(cell, projected, mask, states, how, drop);

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 #include "lockstep/random/random.h"
 
 namespace lockstep::keras {
@@ -84,14 +85,36 @@ class GatedCell : public RnnCell {
   }
 
   Tensor project(const Tensor& x, const CellMasks& masks) override {
-    const Tensor kernel = value(kernel_);
+    const Tensor kernel = value(kernel_), bias = input_bias();
     const auto masked = [&](const Tensor& mask) { return x * (x.rank() == 3 ? ops::expand_dims(mask, 1) : mask); };
-    if (masks.input.empty()) return ops::matmul(x, kernel);
-    if (masks.input.size() == 1) return ops::matmul(masked(masks.input[0]), kernel);
+    if (masks.input.empty()) return ops::dense_bias_act(x, kernel, bias, "");
+    if (masks.input.size() == 1) return ops::dense_bias_act(masked(masks.input[0]), kernel, bias, "");
     const Tensors kernels = ops::split(kernel, kGates, 1);
     Tensors gates;
     for (std::size_t i = 0; i < kernels.size(); ++i) gates.push_back(ops::matmul(masked(masks.input[i]), kernels[i]));
-    return ops::concat(gates, -1);
+    const Tensor all = ops::concat(gates, -1);
+    return bias.defined() ? all + bias : all;
+  }
+
+  std::optional<Outcome> try_run(const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
+                                 const CellMasks& masks) override {
+    if (!masks.recurrent.empty()) return std::nullopt;
+    const ops::RecurrentOptions options{
+        .cell = kKind == CellKind::kLstm  ? "LSTM"
+                : kKind == CellKind::kGru ? "GRU"
+                                          : "SimpleRNN",
+        .reset_after = options_.reset_after,
+        .activation = name_of(activation()),
+        .recurrent_activation = kKind == CellKind::kSimple ? "linear" : name_of(recurrent_activation()),
+        .return_sequences = how.return_sequences,
+        .go_backwards = how.go_backwards,
+        .zero_output_for_mask = how.zero_output_for_mask};
+    auto made = ops::try_recurrent(project(x, masks), value(recurrent_), recurrent_bias(), mask, states, options);
+    if (!made) return std::nullopt;
+    Outcome outcome;
+    (how.return_sequences ? outcome.all : outcome.last) = made->output;
+    outcome.states = std::move(made->states);
+    return outcome;
   }
 
  protected:
@@ -112,6 +135,13 @@ class GatedCell : public RnnCell {
     if (kKind != CellKind::kSimple) generator_ = add_seed_generator(options_.seed);
   }
   bool split_gates() const { return kKind != CellKind::kSimple && options_.recurrent_dropout > 0; }
+  // Empty for a function of the user's.
+  static std::string name_of(const activations::Activation& activation) {
+    return activation.serialize().is_string() ? activation.name() : "";
+  }
+  // The bias of project(), and that of the recurrent product of a GRU with reset_after.
+  virtual Tensor input_bias() const { return bias_ ? value(bias_) : Tensor(); }
+  virtual Tensor recurrent_bias() const { return Tensor(); }
   const activations::Activation& activation() const { return *options_.activation.object(); }
   const activations::Activation& recurrent_activation() const { return *options_.recurrent_activation.object(); }
   // h · the recurrent kernel of gates first … last-1, masked for each gate.
@@ -147,8 +177,7 @@ class LstmCell : public GatedCell<LstmCell, CellKind::kLstm, 4> {
   static constexpr const char* kClass = "LSTMCell";
   explicit LstmCell(RNNOptions options) : GatedCell(std::move(options)) {}
   Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
-    Tensor z = projected + recur(states[0], 0, 4, masks);
-    if (bias_) z = z + value(bias_);
+    const Tensor z = projected + recur(states[0], 0, 4, masks);
     const Tensors gates = ops::split(z, 4, 1);
     const Tensor i = recurrent_activation()(gates[0]), f = recurrent_activation()(gates[1]);
     const Tensor c = f * states[1] + i * activation()(gates[2]);
@@ -161,15 +190,11 @@ class GruCell : public GatedCell<GruCell, CellKind::kGru, 3> {
  public:
   static constexpr const char* kClass = "GRUCell";
   explicit GruCell(RNNOptions options) : GatedCell(std::move(options)) {}
-  Tensor project(const Tensor& x, const CellMasks& masks) override {
-    Tensor y = GatedCell::project(x, masks);
-    return bias_ ? y + bias_row(0) : y;
-  }
   Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
     const Tensor& h = states[0];
     const Tensors x = ops::split(projected, 3, 1);
     Tensor inner = options_.reset_after ? recur(h, 0, 3, masks) : recur(h, 0, 2, masks);
-    if (bias_ && options_.reset_after) inner = inner + bias_row(1);
+    if (const Tensor bias = recurrent_bias(); bias.defined()) inner = inner + bias;
     const std::int64_t u = options_.units;
     const Tensor z = recurrent_activation()(x[0] + ops::slice_axis(inner, 1, 0, u));
     const Tensor r = recurrent_activation()(x[1] + ops::slice_axis(inner, 1, u, 2 * u));
@@ -179,6 +204,9 @@ class GruCell : public GatedCell<GruCell, CellKind::kGru, 3> {
     const Tensor next = z * h + (1.0 - z) * hh;
     return {next, {next}};
   }
+
+  Tensor input_bias() const override { return bias_ ? bias_row(0) : Tensor(); }
+  Tensor recurrent_bias() const override { return bias_ && options_.reset_after ? bias_row(1) : Tensor(); }
 
  private:
   Tensor bias_row(int row) const {
@@ -195,10 +223,6 @@ class SimpleCell : public GatedCell<SimpleCell, CellKind::kSimple, 1> {
  public:
   static constexpr const char* kClass = "SimpleRNNCell";
   explicit SimpleCell(RNNOptions options) : GatedCell(std::move(options)) {}
-  Tensor project(const Tensor& x, const CellMasks& masks) override {
-    Tensor y = GatedCell::project(x, masks);
-    return bias_ ? y + value(bias_) : y;
-  }
   Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) override {
     const Tensor h = activation()(projected + recur(states[0], 0, 1, masks));
     return {h, {h}};

@@ -16,6 +16,17 @@ struct CellMasks {
   const CellMasks& of_cell(std::size_t i) const { return cells.empty() ? *this : cells[i]; }
 };
 
+// How a cell is run over time.
+struct Unroll {
+  bool return_sequences = false;
+  bool go_backwards = false;
+  bool zero_output_for_mask = false;
+};
+struct Outcome {
+  Tensor last, all;  // the one that was asked for, perhaps both
+  Tensors states;
+};
+
 // A cell computes in two halves, so that the part without states runs for all time steps at once:
 // project(x) of (batch, features) or (batch, time, features), then step(projected, states) of one step.
 class RnnCell : public Layer {
@@ -32,6 +43,13 @@ class RnnCell : public Layer {
     Tensors states;
   };
   virtual Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) = 0;
+  // All steps of x (batch, time, features) at once; nothing where there is no kernel for that. mask: bool (batch, time)
+  // or undefined.
+  virtual std::optional<Outcome> try_run(const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
+                                         const CellMasks& masks) {
+    (void)x, (void)mask, (void)states, (void)how, (void)masks;
+    return std::nullopt;
+  }
 
   std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
   TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }

@@ -1,0 +1,194 @@
+// Composites with kernels of their own against their plain operations: values, gradients, second gradients; and the
+// same bytes from any number of threads.
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/composite_internal.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+class Numbers {
+ public:
+  explicit Numbers(unsigned seed) : engine_(seed) {}
+  std::int64_t whole(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
+  }
+  bool coin() { return whole(0, 1) == 1; }
+  Tensor tensor(const Ints& shape, double scale = 1.0) {
+    std::normal_distribution<float> values;
+    at::Tensor x = at::empty(shape, at::kFloat);
+    float* const to = x.mutable_data_ptr<float>();
+    for (std::int64_t i = 0; i < x.numel(); ++i) to[i] = static_cast<float>(scale) * values(engine_);
+    return wrap(std::move(x));
+  }
+  Tensor mask(const Ints& shape) {
+    at::Tensor x = at::empty(shape, at::kBool);
+    bool* const to = x.mutable_data_ptr<bool>();
+    for (std::int64_t i = 0; i < x.numel(); ++i) to[i] = whole(0, 3) > 0;
+    return wrap(std::move(x));
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+struct Results {
+  Tensors values, gradients, second;
+};
+
+// Outputs of f, the gradients of a sum of their products with fixed numbers, and with `second` those of the sum of the
+// gradients' squares.
+Results results_of(const std::function<Tensors(const Tensors&)>& f, const Tensors& inputs, bool second) {
+  set_grad_enabled(true);
+  Tensors leaves;
+  for (const Tensor& input : inputs) leaves.push_back(make_leaf(input));
+  Results results;
+  results.values = f(leaves);
+  Numbers numbers(77);
+  Tensors seeds;
+  for (const Tensor& value : results.values) seeds.push_back(numbers.tensor(value.shape().dims()));
+  results.gradients = grad(results.values, leaves, seeds, second, second);
+  if (second) {
+    Tensor total;
+    for (const Tensor& gradient : results.gradients) {
+      if (!gradient.defined() || !requires_grad(gradient)) continue;
+      const Tensor sum = reduce_sum(square(gradient));
+      total = total.defined() ? total + sum : sum;
+    }
+    if (total.defined()) results.second = grad({total}, leaves, {}, false, false);
+  }
+  set_grad_enabled(false);
+  return results;
+}
+
+void expect_close(const Tensors& got, const Tensors& want, const std::string& what, double tolerance) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(got[i].defined(), want[i].defined()) << what << ' ' << i;
+    if (!want[i].defined()) continue;
+    const at::Tensor a = aten(got[i]).detach().to(at::kDouble), b = aten(want[i]).detach().to(at::kDouble);
+    ASSERT_EQ(a.sizes(), b.sizes()) << what << ' ' << i;
+    if (a.numel() == 0) continue;
+    const double difference = (a - b).abs().max().item<double>(), size = b.abs().max().item<double>();
+    EXPECT_LE(difference, tolerance * (1 + size)) << what << ' ' << i;
+  }
+}
+
+void expect_same_bytes(const Tensors& got, const Tensors& want, const std::string& what) {
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (!want[i].defined()) continue;
+    const at::Tensor a = aten(got[i]).detach().contiguous(), b = aten(want[i]).detach().contiguous();
+    EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()), 0) << what << ' ' << i;
+  }
+}
+
+void compare(const std::function<Tensors(const Tensors&)>& f, const Tensors& inputs, const std::string& what,
+             double tolerance = 2e-5) {
+  const int threads = intra_op_threads();
+  set_intra_op_threads(1);
+  const Results got = results_of(f, inputs, false);
+  for (const int count : {2, 5}) {
+    set_intra_op_threads(count);
+    const Results other = results_of(f, inputs, false);
+    expect_same_bytes(other.values, got.values, what + " threads");
+    expect_same_bytes(other.gradients, got.gradients, what + " gradients, threads");
+  }
+  set_intra_op_threads(threads);
+  const Results recorded = results_of(f, inputs, true);
+  const ScopedPlain plain;
+  const Results want = results_of(f, inputs, true);
+  expect_close(got.values, want.values, what + " values", tolerance);
+  expect_close(got.gradients, want.gradients, what + " gradients", tolerance);
+  expect_close(recorded.second, want.second, what + " second gradients", tolerance);
+}
+
+TEST(Composite, RecurrentLayers) {
+  for (unsigned seed = 0; seed < 48; ++seed) {
+    Numbers numbers(seed);
+    const char* const cells[] = {"LSTM", "GRU", "GRU", "SimpleRNN"};
+    RecurrentOptions options{.cell = cells[seed % 4], .reset_after = seed % 4 == 1};
+    const char* const activations[] = {"tanh", "sigmoid", "linear", "hard_sigmoid"};
+    options.activation = seed < 24 ? "tanh" : activations[numbers.whole(0, 3)];
+    options.recurrent_activation = seed < 24 ? "sigmoid" : activations[numbers.whole(0, 1) ? 3 : 1];
+    options.return_sequences = numbers.coin(), options.go_backwards = numbers.coin(),
+    options.zero_output_for_mask = numbers.coin();
+    const std::int64_t batch = numbers.whole(1, 40), steps = numbers.whole(1, 9), units = numbers.whole(1, 70),
+                       gates = seed % 4 == 0   ? 4
+                               : seed % 4 == 3 ? 1
+                                               : 3;
+    const bool biased = seed % 4 == 1 && numbers.coin();
+    const Tensor mask = numbers.coin() ? numbers.mask({batch, steps}) : Tensor();
+    const double scale = 1.0 / std::sqrt(static_cast<double>(units));
+    Tensors inputs = {numbers.tensor({batch, steps, gates * units}), numbers.tensor({units, gates * units}, scale),
+                      numbers.tensor({batch, units})};
+    if (options.cell == "LSTM") inputs.push_back(numbers.tensor({batch, units}));
+    if (biased) inputs.push_back(numbers.tensor({gates * units}));
+    compare(
+        [&](const Tensors& x) {
+          const std::size_t states = options.cell == "LSTM" ? 2 : 1;
+          auto made =
+              try_recurrent(x[0], x[1], biased ? x.back() : Tensor(), mask,
+                            Tensors(x.begin() + 2, x.begin() + 2 + static_cast<std::ptrdiff_t>(states)), options);
+          EXPECT_TRUE(made.has_value());
+          Tensors out = {made->output};
+          out.insert(out.end(), made->states.begin(), made->states.end());
+          return out;
+        },
+        inputs, fmt::format("{} seed {}", options.cell, seed), 1e-4);
+  }
+}
+
+TEST(Composite, Normalizations) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    Numbers numbers(seed);
+    const std::int64_t columns = numbers.whole(1, seed % 3 == 0 ? 300 : 40);
+    Ints shape = {numbers.whole(1, 12), numbers.whole(1, seed % 8 == 0 ? 3000 : 30), columns};
+    if (numbers.coin()) shape.erase(shape.begin());
+    if (shape.size() == 2 && shape[0] == 1) shape[0] = 2;
+    const bool gamma = numbers.coin(), beta = numbers.coin(), centered = numbers.coin();
+    Tensors inputs = {numbers.tensor(shape) * 2.0 + 3.0};
+    if (gamma) inputs.push_back(numbers.tensor({columns}));
+    if (beta) inputs.push_back(numbers.tensor({columns}));
+    const auto first = [&](const Tensors& x) { return gamma ? x[1] : Tensor(); };
+    const auto second = [&](const Tensors& x) { return beta ? x.back() : Tensor(); };
+    compare(
+        [&](const Tensors& x) -> Tensors {
+          const auto made = try_batch_norm(x[0], first(x), second(x), 1e-3);
+          EXPECT_TRUE(made.has_value());
+          return {made->y, made->mean, made->variance};
+        },
+        inputs, fmt::format("batch seed {}", seed), 2e-4);
+    compare(
+        [&](const Tensors& x) -> Tensors { return {*try_normalize_rows(x[0], first(x), second(x), 1e-3, centered)}; },
+        inputs, fmt::format("rows seed {}", seed), 2e-4);
+    compare([&](const Tensors& x) -> Tensors { return {*try_scale_shift(x[0], x[1], x[2])}; },
+            {inputs[0], numbers.tensor({columns}), numbers.tensor({columns})}, fmt::format("scale seed {}", seed),
+            2e-4);
+  }
+}
+
+TEST(Composite, Activations) {
+  for (const char* const name : {"gelu", "gelu_tanh", "silu", "relu6", "hard_sigmoid", "hard_silu"}) {
+    for (const std::int64_t count : {1, 7, 16, 100, 200000}) {
+      Numbers numbers(static_cast<unsigned>(count));
+      compare([&](const Tensors& x) -> Tensors { return {*try_unary(name, x[0])}; }, {numbers.tensor({count}, 3.0)},
+              fmt::format("{} {}", name, count));
+    }
+    const Tensor odd = wrap(at::tensor({0.0f, -0.0f, 6.0f, -3.0f, 3.0f, 1e30f, -20.0f, 90.0f, -90.0f, NAN}));
+    const at::Tensor got = aten(*try_unary(name, odd));
+    const ScopedPlain plain;
+    const at::Tensor want = aten(*try_unary(name, odd));
+    EXPECT_TRUE(at::allclose(got, want, 1e-6, 1e-6, true)) << name << got << want;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::ops

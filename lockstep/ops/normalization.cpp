@@ -1,0 +1,257 @@
+// Batch, layer and RMS normalization as one operation each.
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "lockstep/ops/composite_internal.h"
+#include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/row_kernels_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::int64_t kNormGrain = 32768;  // elements of a piece
+
+const float* read(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; }
+float* write(const at::Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
+at::Tensor dense(const at::Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+// Rows in pieces of a fixed size, so that sums over them do not depend on the number of threads.
+struct Rows {
+  std::int64_t count, columns, per_piece, pieces;
+  explicit Rows(const at::Tensor& x)
+      : count(x.numel() / x.size(-1)),
+        columns(x.size(-1)),
+        per_piece(std::max<std::int64_t>(32, kNormGrain / columns)),
+        pieces((count + per_piece - 1) / per_piece) {}
+
+  // Calls each(piece, first row, rows).
+  template <typename Each>
+  void for_each(const Each& each) const {
+    const std::int64_t grain = std::max<std::int64_t>(1, kNormGrain / (per_piece * columns));
+    parallel_for(0, pieces, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t piece = begin; piece < end; ++piece)
+        each(piece, piece * per_piece, std::min(per_piece, count - piece * per_piece));
+    });
+  }
+};
+
+// [pieces, columns] added up in double, in order.
+at::Tensor total(const at::Tensor& parts) { return parts.sum(0, false, at::kDouble); }
+
+struct Sums {
+  at::Tensor of_dy, of_products;  // double [columns]
+};
+Sums column_sums(const Rows& rows, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& dy) {
+  const at::Tensor parts = at::empty({2, rows.pieces, rows.columns}, x.options());
+  float* const to = write(parts);
+  rows.for_each([&](std::int64_t piece, std::int64_t first, std::int64_t count) {
+    row_kernels().column_sums(count, rows.columns, read(x) + first * rows.columns, read(mean),
+                              read(dy) + first * rows.columns, to + piece * rows.columns,
+                              to + (rows.pieces + piece) * rows.columns);
+  });
+  return {total(parts[0]), total(parts[1])};
+}
+
+void scale(const Rows& rows, const at::Tensor& x, const at::Tensor& factor, const at::Tensor& shift,
+           const at::Tensor& y) {
+  const float *from = read(x), *f = read(factor), *s = read(shift);
+  float* const to = write(y);
+  rows.for_each([&](std::int64_t, std::int64_t first, std::int64_t count) {
+    row_kernels().scale_columns(count, rows.columns, from + first * rows.columns, f, s, to + first * rows.columns);
+  });
+}
+
+class BatchNorm : public Composite {
+ public:
+  enum Input { kX, kGamma, kBeta };
+
+  explicit BatchNorm(double epsilon) : epsilon_(epsilon) {}
+
+  Made forward(const Values& inputs, bool) const override {
+    const at::Tensor x = inputs[kX].contiguous();
+    const Rows rows(x);
+    const at::Tensor parts = at::empty({2, rows.pieces, rows.columns}, x.options());
+    float* const to = write(parts);
+    rows.for_each([&](std::int64_t piece, std::int64_t first, std::int64_t count) {
+      row_kernels().column_moments(count, rows.columns, read(x) + first * rows.columns, to + piece * rows.columns,
+                                   to + (rows.pieces + piece) * rows.columns);
+    });
+    // The pieces' means and squares to those of all rows.
+    at::Tensor sizes = at::full({rows.pieces, 1}, rows.per_piece, at::kDouble);
+    sizes[rows.pieces - 1] = static_cast<double>(rows.count - (rows.pieces - 1) * rows.per_piece);
+    const at::Tensor means = parts[0].to(at::kDouble);
+    const at::Tensor mean = (means * sizes).sum(0) / static_cast<double>(rows.count);
+    const at::Tensor squares = total(parts[1]) + ((means - mean).square_() * sizes).sum(0);
+    const at::Tensor variance = squares / static_cast<double>(rows.count);
+    at::Tensor factor = at::rsqrt(variance + epsilon_);
+    if (inputs[kGamma].defined()) factor = factor * inputs[kGamma];
+    at::Tensor shift = -(mean * factor);
+    if (inputs[kBeta].defined()) shift = shift + inputs[kBeta];
+    at::Tensor y = at::empty_like(x);
+    scale(rows, x, factor.to(at::kFloat), shift.to(at::kFloat), y);
+    return {{y, mean.to(at::kFloat), variance.to(at::kFloat)}, {}};
+  }
+
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor x = recorded.inputs[kX].contiguous(), &gamma = recorded.inputs[kGamma];
+    const at::Tensor mean = recorded.outputs[1].contiguous();
+    const at::Tensor dy = dys[0].defined() ? dys[0].contiguous() : at::zeros_like(x);
+    const Rows rows(x);
+    const auto count = static_cast<double>(rows.count);
+    const Sums sums = column_sums(rows, x, mean, dy);
+    const at::Tensor inverse = at::rsqrt(recorded.outputs[2].to(at::kDouble) + epsilon_);
+    Values gradients(3);
+    if (recorded.wanted[kGamma]) gradients[kGamma] = (sums.of_products * inverse).to(at::kFloat);
+    if (recorded.wanted[kBeta]) gradients[kBeta] = sums.of_dy.to(at::kFloat);
+    if (!recorded.wanted[kX]) return gradients;
+    const at::Tensor of_dy = gamma.defined() ? inverse * gamma : inverse;
+    at::Tensor of_x = -(of_dy * inverse * inverse * sums.of_products) / count, rest = -(of_dy * sums.of_dy) / count;
+    if (dys[1].defined()) rest = rest + dys[1] / count;
+    if (dys[2].defined()) of_x = of_x + dys[2] * (2 / count);
+    const at::Tensor terms = at::stack({of_dy, of_x, rest}).to(at::kFloat);
+    const ColumnTerms each{read(mean), read(terms), read(terms) + rows.columns, read(terms) + 2 * rows.columns};
+    at::Tensor dx = at::empty_like(x);
+    const float *from = read(x), *d = read(dy);
+    float* const to = write(dx);
+    rows.for_each([&](std::int64_t, std::int64_t first, std::int64_t some) {
+      const std::int64_t at = first * rows.columns;
+      row_kernels().column_gradient(some, rows.columns, from + at, d + at, each, to + at);
+    });
+    gradients[kX] = std::move(dx);
+    return gradients;
+  }
+
+  Values plain(const Values& inputs) const override {
+    const at::Tensor x = inputs[kX].reshape({-1, inputs[kX].size(-1)});
+    const at::Tensor mean = x.mean(0), variance = (x - mean).square().mean(0);
+    at::Tensor factor = at::rsqrt(variance + epsilon_);
+    if (inputs[kGamma].defined()) factor = factor * inputs[kGamma];
+    at::Tensor y = (x - mean) * factor;
+    if (inputs[kBeta].defined()) y = y + inputs[kBeta];
+    return {y.reshape(inputs[kX].sizes()), mean, variance};
+  }
+
+ private:
+  double epsilon_;
+};
+
+class ScaleShift : public Composite {
+ public:
+  Made forward(const Values& inputs, bool) const override {
+    const at::Tensor x = inputs[0].contiguous();
+    at::Tensor y = at::empty_like(x);
+    scale(Rows(x), x, inputs[1].contiguous(), inputs[2].contiguous(), y);
+    return {{y}, {}};
+  }
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous();
+    const Rows rows(x);
+    Values gradients(3);
+    if (recorded.wanted[0]) {
+      gradients[0] = at::empty_like(x);
+      const at::Tensor factor = recorded.inputs[1].contiguous();
+      scale(rows, dy, factor, at::zeros_like(factor), gradients[0]);
+    }
+    if (recorded.wanted[1] || recorded.wanted[2]) {
+      const Sums sums = column_sums(rows, x, {}, dy);
+      gradients[1] = sums.of_products.to(at::kFloat), gradients[2] = sums.of_dy.to(at::kFloat);
+    }
+    return gradients;
+  }
+  Values plain(const Values& inputs) const override { return {inputs[0] * inputs[1] + inputs[2]}; }
+};
+
+class NormalizedRows : public Composite {
+ public:
+  NormalizedRows(double epsilon, bool centered) : epsilon_(epsilon), centered_(centered) {}
+
+  Made forward(const Values& inputs, bool keep) const override {
+    const at::Tensor x = inputs[0].contiguous(), gamma = dense(inputs[1]), beta = dense(inputs[2]);
+    const Rows rows(x);
+    at::Tensor y = at::empty_like(x);
+    Values kept(2);
+    if (keep) kept = {at::empty({rows.count}, x.options()), at::empty({rows.count}, x.options())};
+    const RowNormalization n{rows.columns, centered_, static_cast<float>(epsilon_), read(gamma), read(beta)};
+    const float* const from = read(x);
+    float *const to = write(y), *const means = write(kept[0]), *const inverses = write(kept[1]);
+    rows.for_each([&](std::int64_t, std::int64_t first, std::int64_t count) {
+      const std::int64_t at = first * rows.columns;
+      row_kernels().normalize_rows(n, count, from + at, to + at, means ? means + first : nullptr,
+                                   inverses ? inverses + first : nullptr);
+    });
+    return {{y}, std::move(kept)};
+  }
+
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous(), gamma = dense(recorded.inputs[1]);
+    const Rows rows(x);
+    const RowNormalization n{rows.columns, centered_, static_cast<float>(epsilon_), read(gamma), nullptr};
+    at::Tensor dx = at::empty_like(x);
+    const auto parts = [&](bool wanted) {
+      return wanted ? at::zeros({rows.pieces, rows.columns}, x.options()) : at::Tensor();
+    };
+    const at::Tensor of_gamma = parts(recorded.wanted[1]), of_beta = parts(recorded.wanted[2]);
+    const float *from = read(x), *d = read(dy), *means = read(recorded.kept[0]), *inverses = read(recorded.kept[1]);
+    float *const to = write(dx), *const d_gamma = write(of_gamma), *const d_beta = write(of_beta);
+    rows.for_each([&](std::int64_t piece, std::int64_t first, std::int64_t count) {
+      const std::int64_t at = first * rows.columns;
+      row_kernels().normalize_rows_gradient(n, count, from + at, d + at, means + first, inverses + first, to + at,
+                                            d_gamma ? d_gamma + piece * rows.columns : nullptr,
+                                            d_beta ? d_beta + piece * rows.columns : nullptr);
+    });
+    Values gradients = {dx, at::Tensor(), at::Tensor()};
+    if (of_gamma.defined()) gradients[1] = total(of_gamma).to(at::kFloat);
+    if (of_beta.defined()) gradients[2] = total(of_beta).to(at::kFloat);
+    return gradients;
+  }
+
+  Values plain(const Values& inputs) const override {
+    const at::Tensor& x = inputs[0];
+    const at::Tensor around = centered_ ? x - x.mean(-1, true) : x;
+    at::Tensor y = around * at::rsqrt(around.square().mean(-1, true) + epsilon_);
+    if (inputs[1].defined()) y = y * inputs[1];
+    if (inputs[2].defined()) y = y + inputs[2];
+    return {y};
+  }
+
+ private:
+  double epsilon_;
+  bool centered_;
+};
+
+bool is_dense_float(const Tensor& x) {
+  return x.is_value() && x.dtype() == DType::kFloat32 && x.rank() >= 1 && aten(x).is_cpu() && aten(x).numel() > 0;
+}
+// One number for each element of the last axis of x, or undefined.
+bool fits_columns(const Tensor& x, const Tensor& numbers) {
+  return !numbers.defined() || (is_dense_float(numbers) && numbers.rank() == 1 && numbers.dim(0) == x.dim(-1));
+}
+at::Tensor value_or_none(const Tensor& x) { return x.defined() ? aten(x) : at::Tensor(); }
+
+}  // namespace
+
+std::optional<BatchNormalized> try_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                                              double epsilon) {
+  if (!is_dense_float(x) || !fits_columns(x, gamma) || !fits_columns(x, beta)) return std::nullopt;
+  Values made = run(std::make_shared<BatchNorm>(epsilon), {aten(x), value_or_none(gamma), value_or_none(beta)});
+  return BatchNormalized{wrap(std::move(made[0])), wrap(std::move(made[1])), wrap(std::move(made[2]))};
+}
+
+std::optional<Tensor> try_scale_shift(const Tensor& x, const Tensor& factor, const Tensor& shift) {
+  if (!is_dense_float(x) || !factor.defined() || !shift.defined() || !fits_columns(x, factor) ||
+      !fits_columns(x, shift))
+    return std::nullopt;
+  return wrap(run(std::make_shared<ScaleShift>(), {aten(x), aten(factor), aten(shift)})[0]);
+}
+
+std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
+                                         bool centered) {
+  if (!is_dense_float(x) || !fits_columns(x, gamma) || !fits_columns(x, beta)) return std::nullopt;
+  return wrap(run(std::make_shared<NormalizedRows>(epsilon, centered),
+                  {aten(x), value_or_none(gamma), value_or_none(beta)})[0]);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,246 @@
+// Recurrent layers over all their steps as one operation.
+#include <algorithm>
+#include <map>
+
+#include <ATen/ATen.h>
+
+#include "lockstep/ops/composite_internal.h"
+#include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/product_internal.h"
+#include "lockstep/ops/row_kernels_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::int64_t kRecurrentRows = 16;  // of a batch that one thread takes, unless there are too few
+
+std::optional<Squash> squash_of(std::string_view name) {
+  static const std::map<std::string_view, Squash> known = {{"linear", Squash::kLinear},
+                                                           {"tanh", Squash::kTanh},
+                                                           {"sigmoid", Squash::kSigmoid},
+                                                           {"relu", Squash::kRelu},
+                                                           {"hard_sigmoid", Squash::kHardSigmoid}};
+  const auto it = known.find(name);
+  return it == known.end() ? std::nullopt : std::optional(it->second);
+}
+
+at::Tensor squashed(Squash kind, const at::Tensor& x) {
+  switch (kind) {
+    case Squash::kTanh: return at::tanh(x);
+    case Squash::kSigmoid: return at::sigmoid(x);
+    case Squash::kRelu: return at::relu(x);
+    case Squash::kHardSigmoid: return at::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    case Squash::kLinear: break;
+  }
+  return x;
+}
+
+const float* floats(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; }
+float* floats_to_write(const at::Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
+at::Tensor flat(const at::Tensor& x) { return x.view({-1, x.size(-1)}); }
+
+std::int64_t recurrent_grain(std::int64_t batch) {
+  return std::clamp<std::int64_t>(batch / parallel_threads(), 4, kRecurrentRows);
+}
+
+class Recurrent : public Composite {
+ public:
+  enum Input { kProjected, kKernel, kBias, kH, kC, kInputs };
+  enum Output { kOutput, kLastH, kLastC };
+  enum Kept { kGatesKept, kBefore, kCells, kActivated };
+
+  Recurrent(const RecurrentPass& shape, at::Tensor mask, bool sequences)
+      : shape_(shape), mask_(std::move(mask)), sequences_(sequences) {
+    if (mask_.defined()) shape_.mask = reinterpret_cast<const std::uint8_t*>(mask_.const_data_ptr<bool>());
+  }
+
+  Made forward(const Values& inputs, bool keep) const override {
+    const at::Tensor projected = inputs[kProjected].contiguous(), h0 = inputs[kH].contiguous();
+    const at::Tensor bias = inputs[kBias].defined() ? inputs[kBias].contiguous() : inputs[kBias];
+    const at::Tensor c0 = has_cells() ? inputs[kC].contiguous() : at::Tensor();
+    const std::int64_t batch = projected.size(0), steps = shape_.steps, u = shape_.units;
+    const auto make = [&](at::IntArrayRef sizes) { return at::empty(sizes, projected.options()); };
+    const at::Tensor all = sequences_ ? make({batch, steps, u}) : at::Tensor(), last = make({batch, u}),
+                     h = make({batch, u}), c = has_cells() ? make({batch, u}) : at::Tensor();
+    Values kept(4);
+    if (keep) {
+      const std::int64_t width = shape_.cell == RecurrentCell::kGru ? 4 : recurrent_gates(shape_.cell);
+      kept[kGatesKept] = make({batch, steps, width * u});
+      kept[kBefore] = make({batch, steps, u});
+      if (has_cells()) kept[kCells] = make({batch, steps, u}), kept[kActivated] = make({batch, steps, u});
+    }
+    RecurrentForward pass;
+    static_cast<RecurrentPass&>(pass) = with_kept(kept);
+    const Values packed = pack(inputs[kKernel], false, pass);
+    pass.projected = floats(projected), pass.bias = floats(bias), pass.h0 = floats(h0), pass.c0 = floats(c0);
+    pass.all = floats_to_write(all), pass.last = floats_to_write(last), pass.h = floats_to_write(h),
+    pass.c = floats_to_write(c);
+    parallel_for(0, batch, recurrent_grain(batch),
+                 [&](std::int64_t begin, std::int64_t end) { row_kernels().recurrent_forward(pass, begin, end); });
+    Values outputs = {sequences_ ? all : last, h};
+    if (has_cells()) outputs.push_back(c);
+    return {std::move(outputs), std::move(kept)};
+  }
+
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor &projected = recorded.inputs[kProjected], &kernel = recorded.inputs[kKernel];
+    const std::int64_t batch = projected.size(0), u = shape_.units;
+    Values given;
+    for (const at::Tensor& dy : dys) given.push_back(dy.defined() ? dy.contiguous() : dy);
+    const auto make = [&](at::IntArrayRef sizes) { return at::empty(sizes, projected.options()); };
+    Values gradients(kInputs);
+    const at::Tensor dx = make(projected.sizes()), dh = make({batch, u});
+    const at::Tensor dc = has_cells() ? make({batch, u}) : at::Tensor();
+    const at::Tensor inner = shape_.cell == RecurrentCell::kGru ? make(projected.sizes()) : dx;
+    RecurrentBackward pass;
+    static_cast<RecurrentPass&>(pass) = with_kept(recorded.kept);
+    const Values packed = pack(kernel, true, pass);
+    (sequences_ ? pass.d_all : pass.d_last) = floats(given[kOutput]);
+    pass.d_h = floats(given[kLastH]), pass.d_c = has_cells() ? floats(given[kLastC]) : nullptr;
+    pass.d_projected = floats_to_write(dx), pass.d_inner = inner.is_same(dx) ? nullptr : floats_to_write(inner);
+    pass.d_h0 = floats_to_write(dh), pass.d_c0 = floats_to_write(dc);
+    parallel_for(0, batch, recurrent_grain(batch),
+                 [&](std::int64_t begin, std::int64_t end) { row_kernels().recurrent_backward(pass, begin, end); });
+    if (recorded.wanted[kKernel]) gradients[kKernel] = kernel_gradient(recorded.kept, inner);
+    if (recorded.wanted[kBias]) gradients[kBias] = relu_bias_gradient({}, flat(inner), true).db;
+    gradients[kProjected] = dx, gradients[kH] = dh;
+    if (has_cells()) gradients[kC] = dc;
+    return gradients;
+  }
+
+  Values plain(const Values& inputs) const override {
+    const Values steps = inputs[kProjected].unbind(1);
+    const at::Tensor& kernel = inputs[kKernel];
+    const std::int64_t u = shape_.units;
+    const bool resets = shape_.cell == RecurrentCell::kGruResetBefore;
+    const auto act = [&](const at::Tensor& x) { return squashed(shape_.activation, x); };
+    const auto gate = [&](const at::Tensor& x) { return squashed(shape_.recurrent_activation, x); };
+    at::Tensor h = inputs[kH], c = inputs[kC], output = at::zeros_like(h);
+    const at::Tensor zero = output;
+    Values all;
+    for (std::int64_t s = 0; s < shape_.steps; ++s) {
+      const std::int64_t t = shape_.backwards ? shape_.steps - 1 - s : s;
+      const at::Tensor& x = steps[static_cast<std::size_t>(t)];
+      at::Tensor z = at::matmul(h, resets ? kernel.narrow(1, 0, 2 * u) : kernel), next_h, next_c = c;
+      if (inputs[kBias].defined()) z = z + inputs[kBias];
+      const auto part = [&](const at::Tensor& of, std::int64_t i) { return of.narrow(1, i * u, u); };
+      if (has_cells()) {
+        const at::Tensor sum = x + z;
+        next_c = gate(part(sum, 1)) * c + gate(part(sum, 0)) * act(part(sum, 2));
+        next_h = gate(part(sum, 3)) * act(next_c);
+      } else if (shape_.cell == RecurrentCell::kSimple) {
+        next_h = act(x + z);
+      } else {
+        const at::Tensor update = gate(part(x, 0) + part(z, 0)), reset = gate(part(x, 1) + part(z, 1));
+        const at::Tensor inner = resets ? at::matmul(reset * h, kernel.narrow(1, 2 * u, u)) : reset * part(z, 2);
+        next_h = update * h + (1.0 - update) * act(part(x, 2) + inner);
+      }
+      if (mask_.defined()) {
+        const at::Tensor counts = mask_.select(1, t).unsqueeze(1);
+        output = at::where(counts, next_h, shape_.zero_output ? zero : output);
+        h = at::where(counts, next_h, h);
+        if (has_cells()) c = at::where(counts, next_c, c);
+      } else {
+        output = h = next_h;
+        c = next_c;
+      }
+      all.push_back(output);
+    }
+    Values outputs = {sequences_ ? at::stack(all, 1) : output, h};
+    if (has_cells()) outputs.push_back(c);
+    return outputs;
+  }
+
+ private:
+  bool has_cells() const { return shape_.cell == RecurrentCell::kLstm; }
+
+  RecurrentPass with_kept(const Values& kept) const {
+    RecurrentPass pass = shape_;
+    pass.gates = floats_to_write(kept[kGatesKept]), pass.before = floats_to_write(kept[kBefore]);
+    pass.cells = floats_to_write(kept[kCells]), pass.activated = floats_to_write(kept[kActivated]);
+    return pass;
+  }
+
+  // The memory that the packed weights of `pass` lie in.
+  Values pack(const at::Tensor& given, bool transpose, RecurrentPass& pass) const {
+    const at::Tensor kernel = given.contiguous();
+    const std::int64_t u = shape_.units, columns = kernel.size(1);
+    const bool resets = shape_.cell == RecurrentCell::kGruResetBefore;
+    const RowKernels& loops = row_kernels();
+    const auto packed = [&](std::int64_t first, std::int64_t count) {
+      const std::int64_t depth = transpose ? count : u, width = transpose ? u : count;
+      at::Tensor memory = at::empty({loops.packed_size(depth, width)}, kernel.options());
+      loops.pack_matrix(kernel.const_data_ptr<float>() + first, columns, transpose, depth, width,
+                        memory.mutable_data_ptr<float>());
+      return memory;
+    };
+    Values memory = {packed(0, resets ? 2 * u : columns)};
+    if (resets) memory.push_back(packed(2 * u, u));
+    pass.kernel = floats(memory[0]);
+    if (resets) pass.candidate_kernel = floats(memory[1]);
+    return memory;
+  }
+
+  at::Tensor kernel_gradient(const Values& kept, const at::Tensor& inner) const {
+    const at::Tensor before = flat(kept[kBefore]), d = flat(inner);
+    const auto times = [](const at::Tensor& a, const at::Tensor& b) {
+      return has_product(a, b) ? product(a, true, b, false) : at::mm(a.t(), b);
+    };
+    if (shape_.cell != RecurrentCell::kGruResetBefore) return times(before, d);
+    const std::int64_t u = shape_.units;
+    const at::Tensor reset = flat(kept[kGatesKept]).narrow(1, u, u) * before;
+    return at::cat({times(before, d.narrow(1, 0, 2 * u)), times(reset, d.narrow(1, 2 * u, u))}, 1);
+  }
+
+  RecurrentPass shape_;
+  at::Tensor mask_;
+  bool sequences_;
+};
+
+bool is_float_value(const Tensor& x, int rank) {
+  return x.is_value() && x.dtype() == DType::kFloat32 && x.rank() == rank && aten(x).is_cpu();
+}
+
+}  // namespace
+
+std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tensor& kernel, const Tensor& bias,
+                                             const Tensor& mask, const Tensors& states,
+                                             const RecurrentOptions& options) {
+  const auto activation = squash_of(options.activation), recurrent = squash_of(options.recurrent_activation);
+  if (!activation || !recurrent || !is_float_value(projected, 3) || !is_float_value(kernel, 2)) return std::nullopt;
+  if (bias.defined() && !is_float_value(bias, 1)) return std::nullopt;
+  RecurrentPass shape;
+  shape.cell = options.cell == "LSTM"        ? RecurrentCell::kLstm
+               : options.cell == "SimpleRNN" ? RecurrentCell::kSimple
+               : options.reset_after         ? RecurrentCell::kGru
+                                             : RecurrentCell::kGruResetBefore;
+  shape.activation = *activation, shape.recurrent_activation = *recurrent;
+  shape.steps = projected.dim(1), shape.units = kernel.dim(0);
+  shape.backwards = options.go_backwards, shape.zero_output = options.zero_output_for_mask;
+  const std::int64_t batch = projected.dim(0), width = recurrent_gates(shape.cell) * shape.units;
+  if (batch == 0 || shape.steps == 0 || shape.units == 0) return std::nullopt;
+  if (projected.dim(2) != width || kernel.dim(1) != width || (bias.defined() && bias.dim(0) != width))
+    return std::nullopt;
+  if (bias.defined() && shape.cell != RecurrentCell::kGru) return std::nullopt;
+  if (states.size() != (shape.cell == RecurrentCell::kLstm ? 2u : 1u)) return std::nullopt;
+  for (const Tensor& state : states) {
+    if (!is_float_value(state, 2) || state.dim(0) != batch || state.dim(1) != shape.units) return std::nullopt;
+  }
+  at::Tensor counts;
+  if (mask.defined()) {
+    if (!mask.is_value() || mask.dtype() != DType::kBool || mask.rank() != 2 || mask.dim(0) != batch ||
+        mask.dim(1) != shape.steps)
+      return std::nullopt;
+    counts = aten(mask).contiguous();
+  }
+  Values inputs = {aten(projected), aten(kernel), bias.defined() ? aten(bias) : at::Tensor(), aten(states[0]),
+                   states.size() > 1 ? aten(states[1]) : at::Tensor()};
+  Values made = run(std::make_shared<Recurrent>(shape, std::move(counts), options.return_sequences), inputs);
+  RecurrentResult result{wrap(std::move(made[0])), {}};
+  for (std::size_t i = 1; i < made.size(); ++i) result.states.push_back(wrap(std::move(made[i])));
+  return result;
+}
+
+}  // namespace lockstep::ops
