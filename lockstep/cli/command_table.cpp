@@ -259,6 +259,14 @@ std::vector<Command> make_table() {
       classes_command("regularizers", "l2"),
       classes_command("constraints", "MaxNorm"),
       classes_command("callbacks", "EarlyStopping"),
+      {"ops",
+       "the operations of TensorFlow that lockstep runs, with their signatures",
+       "Lists the operations of TensorFlow that lockstep runs in SavedModels and frozen graphs; or prints the inputs, "
+       "outputs and attributes of one, as TensorFlow registers them.",
+       {{"NAME", "", "an operation", "", false, nullptr, true},
+        {"--json", "", "print JSON: name, inputs, outputs, attributes, stateful"}},
+       {"lockstep ops", "lockstep ops Conv2D"},
+       ""},
   };
 }
 

@@ -20,6 +20,8 @@ int convert_model(const Arguments& arguments);
 bool is_class_family(const std::string& command);
 // Lists the classes of a family, or one class's arguments.
 int list_classes(const std::string& family, const Arguments& arguments);
+// Lists TensorFlow's operations that lockstep runs, or the signature of one.
+int list_ops(const Arguments& arguments);
 // convert --to without output: diff compares artifacts of different kinds with it.
 int rewrite_model(const Arguments& arguments);
 

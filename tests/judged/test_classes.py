@@ -80,6 +80,26 @@ def test_other_names_find_the_class(family, ours):
             assert json.loads(tool.ok(family, other, "--json"))["name"] == name
 
 
+def test_operations_are_those_of_tensorflow():
+    """Names, arguments and attributes are those that TensorFlow has registered."""
+    from tensorflow.python.framework import op_def_registry
+    listed = json.loads(tool.ok("ops", "--json"))
+    names = {op["name"] for op in listed}
+    assert len(names) == len(listed) > 300
+    assert {"Conv2D", "MatMul", "While", "Placeholder", "Const", "VarHandleOp"} <= names
+    assert "PyFunc" not in names and "ReadFile" not in names
+    for op in listed:
+        real = op_def_registry.get(op["name"])
+        assert real is not None, op["name"]
+        assert [text.split(":")[0] for text in op["inputs"]] == [arg.name for arg in real.input_arg]
+        assert [text.split(":")[0] for text in op["outputs"]] == [arg.name for arg in real.output_arg]
+        assert {text.split(":")[0] for text in op["attributes"]} == {attr.name for attr in real.attr}
+        assert op["stateful"] == real.is_stateful
+    assert tool.ok("ops").split() == sorted(op["name"] for op in listed)
+    assert tool.ok("ops", "MatMul").splitlines()[0] == "MatMul"
+    assert "MatMul" in tool.refused("ops", "Matmul")
+
+
 def test_one_class_is_printed(ours):
     text = tool.ok("losses", "huber_loss")
     assert text.splitlines()[0] == "keras.losses.Huber"
