@@ -63,17 +63,24 @@ void GradientTape::watch(const distribute::Variable& variable) {
 }
 
 Tensor GradientTape::leaf_of(distribute::VariableImpl& variable, const Tensor& value) {
-  // All tapes of a thread share the leaf of the outermost tape that watches the variable.
+  // All tapes of a thread share the leaf of the outermost tape that watches the variable. After an assignment there is
+  // a new one. Reads of a value that workers share are copies of it; peek() is the value itself.
+  const bool one_value =
+      variable.num_copies() == 1 && variable.synchronization() != distribute::VariableSynchronization::kOnRead;
+  const Tensor current = one_value ? variable.peek() : value;
   Tensor leaf;
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
     const auto known = tape->leaves_.find(&variable);
-    if (known != tape->leaves_.end()) leaf = known->second.second;
+    if (known != tape->leaves_.end() && same(known->second.leaves.back().first, current))
+      leaf = known->second.leaves.back().second;
   }
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
     if (!tape->options_.watch_accessed_variables) continue;
     if (!is_floating(value.dtype()) && !is_complex(value.dtype())) continue;
     if (!leaf.defined()) leaf = ops::make_leaf(value);
-    tape->leaves_.try_emplace(&variable, variable.shared_from_this(), leaf);
+    Watched& watched = tape->leaves_[&variable];
+    if (!watched.variable) watched.variable = variable.shared_from_this();
+    if (watched.leaves.empty() || !same(watched.leaves.back().second, leaf)) watched.leaves.emplace_back(current, leaf);
   }
   return leaf;
 }
@@ -118,14 +125,26 @@ Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const
   return gradients;
 }
 
+namespace {
+
+// Either may be undefined.
+Tensor sum_of(const Tensor& a, Tensor b) {
+  if (!a.defined()) return b;
+  return b.defined() ? ops::add(a, b) : a;
+}
+
+}  // namespace
+
 // The leaves that stand for those of the variables that the tape has seen, and their places in the list.
 Tensors GradientTape::leaves_of(const Variables& sources, std::vector<std::size_t>& places) const {
   Tensors leaves;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto known = leaves_.find(sources[i].get());
     if (known != leaves_.end()) {
-      leaves.push_back(known->second.second);
-      places.push_back(i);
+      for (const auto& [value, leaf] : known->second.leaves) {
+        leaves.push_back(leaf);
+        places.push_back(i);
+      }
     } else if (sources[i]->num_copies() > 1 && distribute::in_cross_replica_context()) {
       throw_failed_precondition(
           fmt::format("GradientTape.gradient: variable '{}' has a copy for each of {} replicas, and a tape across "
@@ -140,10 +159,19 @@ Tensors GradientTape::gradient(const Tensor& target, const Variables& sources, c
                                const Ready& ready) {
   std::vector<std::size_t> places;
   const Tensors leaves = leaves_of(sources, places);
-  const auto ready_at_place = [&](std::size_t i, const Tensor& gradient) { ready(places[i], gradient); };
+  // Of a variable that was assigned to while the tape recorded, the parts are added up at the end.
+  const auto in_parts = [&](std::size_t i) {
+    return (i > 0 && places[i - 1] == places[i]) || (i + 1 < places.size() && places[i + 1] == places[i]);
+  };
+  const auto ready_at_place = [&](std::size_t i, const Tensor& gradient) {
+    if (!in_parts(i)) ready(places[i], gradient);
+  };
   Tensors found = compute(target, leaves, output_gradients, ready ? Ready(ready_at_place) : Ready());
   Tensors gradients(sources.size());
-  for (std::size_t i = 0; i < places.size(); ++i) gradients[places[i]] = std::move(found[i]);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    Tensor& gradient = gradients[places[i]];
+    gradient = sum_of(gradient, std::move(found[i]));
+  }
   return gradients;
 }
 
@@ -156,7 +184,9 @@ Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) { retu
 Tensor GradientTape::jacobian(const Tensor& target, const distribute::Variable& source) {
   std::vector<std::size_t> places;
   const Tensors leaves = leaves_of({source}, places);
-  return leaves.empty() ? Tensor() : jacobian_of(target, leaves[0]);
+  Tensor sum;
+  for (const Tensor& leaf : leaves) sum = sum_of(sum, jacobian_of(target, leaf));
+  return sum;
 }
 
 // One row of the derivative for each element of the target.

@@ -80,7 +80,12 @@ class GradientTape {
   GradientTape* outer_ = nullptr;
   GradientTape* older_ = nullptr;  // the next of this thread's tapes that live
   bool previous_grad_mode_ = false;
-  std::unordered_map<distribute::VariableImpl*, std::pair<distribute::Variable, Tensor>> leaves_;
+  // A variable, and what the tape has read of it: each value beside the leaf that stands for it.
+  struct Watched {
+    distribute::Variable variable;
+    std::vector<std::pair<Tensor, Tensor>> leaves;
+  };
+  std::unordered_map<distribute::VariableImpl*, Watched> leaves_;
 };
 
 }  // namespace lockstep

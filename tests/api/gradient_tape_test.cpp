@@ -55,6 +55,24 @@ TEST(TapeApi, ATapeMayEndBeforeTheOneInside) {
   EXPECT_EQ(float(inner.gradient(y * w, w)), 27);
 }
 
+// TensorFlow 2.21: 5.0, 4.0 and 3.0.
+TEST(TapeApi, AVariableMayBeAssignedWhileATapeRecords) {
+  ls::Variable v(2.0);
+  ls::GradientTape tape;
+  Tensor y = v * v;
+  v.assign(3.0);
+  EXPECT_EQ(float(v), 3);
+  y = y + v;
+  EXPECT_EQ(float(tape.gradient(y, v)), 5);  // 2 * 2 + 1
+  ls::GradientTape before;
+  const Tensor z = v * 4.0;
+  v.assign_add(1.0);
+  EXPECT_EQ(float(before.gradient(z, v)), 4);
+  ls::GradientTape after;
+  v.assign(7.0);
+  EXPECT_EQ(float(after.gradient(v * 3.0, v)), 3);
+}
+
 TEST(TapeApi, ComputesJacobians) {
   ls::Variable v({1.0, 2.0, 3.0});
   {
