@@ -150,6 +150,10 @@ std::unique_ptr<collectives::GradientSum> AllReduceSteps::gradient_sum(const Bat
   return session_.strategy ? session_.strategy->gradient_sum(count, share_of(batch).idle()) : nullptr;
 }
 
+void AllReduceSteps::throw_no_loss() {
+  throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
+}
+
 // `sum`, of several workers, is told of gradients as they come where one replica makes them.
 Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs,
                                        collectives::GradientSum* sum) {
@@ -164,7 +168,7 @@ Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutpu
     StepOutput& out = outputs[replica];
     out = forward_loss(part, batch, offset, true);
     if (!out.loss.defined()) {
-      throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
+      throw_no_loss();
     }
     if (!variables.empty())
       gradients[replica] = tape.gradient(session_.optimizer->scale_loss(out.loss), variables, {}, ready);
@@ -241,19 +245,11 @@ bool in_one_of_several_replicas() {
   return context && context->num_replicas_in_sync() > 1;
 }
 
-void require_across_replicas(const char* step) {
-  if (!in_one_of_several_replicas()) return;
-  throw_unimplemented(
-      fmt::format("Model::{} does the step of all replicas and was called in one of several: an override must compute "
-                  "the loss, the gradients and the metrics of its replica's rows itself (compute_loss, GradientTape)",
-                  step));
-}
-
 }  // namespace
 
 Results AllReduceSteps::train_step(const Batch& batch) {
   session_.require_compiled("train");
-  require_across_replicas("train_step");
+  if (own_rows_ > 0 || in_one_of_several_replicas()) return step_of_replica(batch, true);
   std::vector<StepOutput> outputs;
   const auto sum = gradient_sum(batch, session_.model.trainable_weights().size());
   Tensors gradients = train_replicas(batch, outputs, sum.get());
@@ -272,7 +268,7 @@ Results AllReduceSteps::train_step(const Batch& batch) {
 
 Results AllReduceSteps::test_step(const Batch& batch) {
   session_.require_compiled("evaluate");
-  require_across_replicas("test_step");
+  if (own_rows_ > 0 || in_one_of_several_replicas()) return step_of_replica(batch, false);
   std::vector<StepOutput> outputs;
   test_replicas(batch, outputs);
   Tensors none;

@@ -58,9 +58,13 @@ class AllReduceSteps : public StepRunner {
   void join_workers(const Batch& batch, StepOutput& whole, Tensors& gradients, collectives::GradientSum& sum,
                     const Updates& updates = {});
   Results finish_step(const Batch& batch, const StepOutput& whole);
+  [[noreturn]] static void throw_no_loss();
+  Results step_of_replica(const Batch& batch, bool training);
+  void take_up_metrics(const Batch& batch);
   Results mean_of_replicas(const std::vector<Results>& parts, const Share& share);
 
   TrainingSession& session_;
+  std::int64_t own_rows_ = 0;  // of the batch whose step of the model's class is running; 0: none is
 };
 
 }  // namespace lockstep::keras

@@ -149,8 +149,15 @@ void Compiled::resolve(const std::vector<std::string>& output_names, const Struc
   output_names_ = output_names;
   if (output_names_.size() != outputs.size()) {
     output_names_.clear();
-    for (std::size_t i = 0; i < outputs.size(); ++i) output_names_.push_back(fmt::format("output_{}", i));
+    if (y_pred.is_dict() && y_pred.size() == outputs.size()) {
+      for (const auto& [name, output] : y_pred.entries()) output_names_.push_back(name);
+      std::sort(output_names_.begin(), output_names_.end());
+    }
+    for (std::size_t i = output_names_.size(); i < outputs.size(); ++i) {
+      output_names_.push_back(fmt::format("output_{}", i));
+    }
   }
+  options_.name_outputs(output_names_);
   losses_.clear();
   metrics_.clear();
   resolve_losses(output_names_);
@@ -208,6 +215,18 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
   update_metrics(y, y_pred, sample_weight);
 }
 
+void Compiled::update_in_replica(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
+                                 const std::vector<double>& output_losses) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < output_losses.size(); ++i) {
+      output_trackers_[i].total += output_losses[i];
+      output_trackers_[i].count += 1;
+    }
+  }
+  update_metrics(y, y_pred, sample_weight);
+}
+
 void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
   for (const OutputMetric& item : metrics_) {
@@ -231,6 +250,7 @@ Results Compiled::results() const {
     }
   };
   if (losses_.size() > 1) {
+    const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < losses_.size(); ++i) {
       tell(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
     }

@@ -46,6 +46,9 @@ class Compiled {
   // Takes one batch into the metrics. `loss` is the batch's total, `output_losses` each output's own.
   void update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
               const std::vector<double>& output_losses, std::int64_t rows);
+  // What a replica takes in of its rows, in place of update(): the metrics, and each output's own loss.
+  void update_in_replica(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
+                         const std::vector<double>& output_losses);
   // loss, <output>_loss when several have one, then metrics, in Keras's order of results.
   Results results() const;
   void reset();
@@ -53,6 +56,9 @@ class Compiled {
   // is known, metrics take their state up with the next update. With other numbers of replicas the totals stay.
   Json save_state() const;
   void restore_state(const Json& state);
+  // Whether the metrics still are to take up a restored state, and the batch with which they do.
+  bool has_restored_metrics() const { return !saved_.is_null() && !saved_.at("metrics").empty(); }
+  void take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
 
   std::vector<metrics::MetricPtr> metrics() const;
   std::size_t num_losses() const { return losses_.size(); }
@@ -75,7 +81,6 @@ class Compiled {
     double count = 0;
     double result() const { return count > 0 ? total / count : 0; }
   };
-  void take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
   void update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
   void resolve_losses(const std::vector<std::string>& names);
   void resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
@@ -84,7 +89,7 @@ class Compiled {
                   const Tensors& y, const Tensors& y_pred);
 
   CompileOptions options_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;  // of what replicas do at once
   bool resolved_ = false;
   std::vector<std::string> output_names_;
   std::vector<OutputLoss> losses_;

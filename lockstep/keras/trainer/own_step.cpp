@@ -1,8 +1,15 @@
 // Steps of user classes, in each replica.
 #include <algorithm>
+#include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/trainer/all_reduce_steps_internal.h"
+#include "lockstep/keras/trainer/metric_state_internal.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/random/seed_generator.h"
 
 namespace lockstep::keras {
 namespace {
@@ -25,6 +32,7 @@ bool same_names(const Results& a, const Results& b) {
 // Runs the step in each replica that gets rows, and averages what the replicas of all workers return, as Keras does.
 Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step) {
   session_.make_loss_tracker();
+  take_up_metrics(batch);
   const Share share = share_of(batch);
   std::vector<Results> parts(std::max<std::size_t>(share.ranges.size(), 1));
   // A worker without rows takes part in collective calls, with a row that does not count.
@@ -33,6 +41,11 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
     const distribute::RowRange range = share.idle() ? distribute::RowRange{0, 1} : share.ranges[local];
     parts[local] = step(batch_slice(batch, range.begin, range.end));
   };
+  own_rows_ = batch_rows(batch);
+  struct Reset {
+    std::int64_t& rows;
+    ~Reset() { rows = 0; }
+  } const reset{own_rows_};
   if (session_.strategy) {
     session_.strategy->run_replicas(
         [&](int) { replica_step(static_cast<std::size_t>(distribute::current_local_replica())); }, share.replicas);
@@ -43,6 +56,50 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
   session_.last_step_was_own = true;
   session_.preempted = session_.preemption.requested();
   return mean_of_replicas(parts, share);
+}
+
+// Metrics of compile know their variables once they have seen a batch: after a restore they see a row before the step
+// of the model's class asks for them.
+void AllReduceSteps::take_up_metrics(const Batch& batch) {
+  if (!session_.compiled || !session_.compiled->has_restored_metrics()) return;
+  const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
+  const random::PausedGenerators no_draws;
+  session_.run_alone([&] {
+    const Structure y_pred = session_.model(one.x, {.training = false});
+    session_.compiled->resolve(session_.output_names(), one.y, y_pred);
+    session_.compiled->take_up_metrics(one.y, y_pred, one.sample_weight);
+  });
+}
+
+// Keras's own step, of one replica: that of Model, called by an override. The losses that the replicas report have the
+// batch's loss as their mean, weighted by their rows.
+Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
+  const distribute::ReplicaContext* const context = distribute::get_replica_context();
+  std::optional<GradientTape> tape;
+  if (training) tape.emplace();
+  const Structure y_pred = session_.model(batch.x, {.training = training});
+  const Tensor loss = compute_loss(batch.y, y_pred, batch.sample_weight);
+  if (training) {
+    if (!loss.defined()) throw_no_loss();
+    const auto variables = session_.model.trainable_weights();
+    const Tensors gradients = tape->gradient(session_.optimizer->scale_loss(loss), variables);
+    tape->stop_recording();
+    session_.optimizer->apply(gradients, variables);
+  }
+  session_.make_loss_tracker();
+  if (loss.defined()) {
+    const auto rows = static_cast<double>(batch_rows(batch));
+    const double all_rows =
+        own_rows_ > 0 ? static_cast<double>(own_rows_) : rows * (context ? context->num_replicas_in_sync() : 1);
+    session_.loss_tracker.update_state(ops::detach(loss) * (all_rows / rows), Tensor::scalar(rows, loss.dtype()));
+  }
+  std::vector<double> output_losses;
+  for (const LossPart& part : session_.compiled->loss_parts(batch.y, y_pred, batch.sample_weight))
+    output_losses.push_back(losses::Loss::finish(part.reduced).item<double>());
+  session_.compiled->update_in_replica(batch.y, y_pred, batch.sample_weight, output_losses);
+  Results results = session_.compiled->results();
+  results[0].second = metric_log_value(*session_.loss_tracker);
+  return results;
 }
 
 Results AllReduceSteps::mean_of_replicas(const std::vector<Results>& parts, const Share& share) {
