@@ -14,9 +14,9 @@ int main(int argc, char** argv) try {
   const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 1280;
   ls::random::set_random_seed(1);
 
-  const auto labels = ls::random::randint({count}, 0, 10, ls::DType::kInt64, std::int64_t{3});
-  const auto patterns = ls::random::normal({10, 32, 32, 3}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{4});
-  const auto noise = ls::random::normal({count, 32, 32, 3}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{5});
+  const auto labels = ls::random::randint({count}, 0, 10, {.dtype = ls::DType::kInt64, .seed = 3});
+  const auto patterns = ls::random::normal({10, 32, 32, 3}, {.seed = 4});
+  const auto noise = ls::random::normal({count, 32, 32, 3}, {.seed = 5});
   const auto images = ls::ops::gather(patterns, labels) * 0.5 + noise;
 
   ls::keras::Sequential model({

@@ -57,7 +57,7 @@ class Mirrored : public ls::keras::Model {
 
 int main() try {
   ls::random::set_random_seed(2);
-  const auto x = ls::random::normal({256, 3}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{1});
+  const auto x = ls::random::normal({256, 3}, {.seed = 1});
   const auto y = ls::ops::matmul(x, ls::Tensor::from_vector<float>({1, -2, 3}, {3, 1}));
 
   Mirrored model;

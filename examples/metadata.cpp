@@ -22,7 +22,7 @@ constexpr std::int64_t kRows = 256, kFeatures = 6, kGlobalBatch = 32;
 constexpr int kEpochs = 4;
 
 ls::data::Dataset get_data() {
-  const auto x = ls::random::normal({kRows, kFeatures}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{3});
+  const auto x = ls::random::normal({kRows, kFeatures}, {.seed = 3});
   const auto y = ls::ops::reduce_sum(x, std::vector<std::int64_t>{1}, true);
   return ls::data::Dataset::from_tensor_slices(ls::data::Element{x, y}).batch(kGlobalBatch);
 }
@@ -62,7 +62,7 @@ int main(int argc, char** argv) try {
             ls::GradientTape tape;
             const auto error = model(part[0]).leaf() - part[1];
             const auto loss = ls::ops::reduce_sum(error * error) / static_cast<double>(kGlobalBatch);
-            optimizer->apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
+            optimizer.apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
             return ls::ops::stop_gradient(loss);
           },
           batch);

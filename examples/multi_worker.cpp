@@ -28,7 +28,7 @@ constexpr int kEpochs = 6;
 // Whether the features of a row add up to more than 0. Every worker makes the same rows; the strategy cuts each global
 // batch among all replicas.
 ls::data::Dataset get_data() {
-  const auto x = ls::random::normal({kRows, kFeatures}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{1});
+  const auto x = ls::random::normal({kRows, kFeatures}, {.seed = 1});
   const auto sums = ls::ops::reduce_sum(x, std::vector<std::int64_t>{1}, true);
   const auto y = ls::ops::cast(ls::ops::greater(sums, ls::Tensor::scalar(0.0f)), ls::DType::kFloat32);
   return ls::data::Dataset::from_tensor_slices(ls::data::Element{x, y}).shuffle(kRows).batch(kGlobalBatch);
@@ -84,8 +84,8 @@ int main(int argc, char** argv) try {
   const auto train_step = [&](const ls::data::Element& batch) {
     ls::GradientTape tape;
     const auto predictions = model(batch[0], {.training = true}).leaf();
-    const auto loss = ls::ops::reduce_sum((*loss_object)(batch[1], predictions)) / static_cast<double>(kGlobalBatch);
-    optimizer->apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
+    const auto loss = ls::ops::reduce_sum(loss_object(batch[1], predictions)) / static_cast<double>(kGlobalBatch);
+    optimizer.apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
     return ls::ops::stop_gradient(loss);
   };
 
@@ -134,7 +134,7 @@ int main(int argc, char** argv) try {
   checkpoint.write(together, {.workers = strategy.workers()});
 
   if (chief) {
-    const auto rows = ls::random::normal({5, kFeatures}, 0.0, 1.0, ls::DType::kFloat32, std::int64_t{2});
+    const auto rows = ls::random::normal({5, kFeatures}, {.seed = 2});
     const auto expected = model(rows).leaf().to_vector<float>();
     expect(ls::keras::load_model(folder / "classic.keras")(rows).leaf().to_vector<float>() == expected,
            "the classic file computes the same");

@@ -223,7 +223,7 @@ int main(int argc, char** argv) try {
               const auto each = ls::ops::sparse_softmax_cross_entropy_with_logits(
                   logits, ls::ops::cast(element[1], ls::DType::kInt64));
               const auto loss = ls::ops::reduce_sum(each) / (kBatchSizePerReplica * 2.0);
-              optimizer->apply(tape.gradient(loss, net.trainable_weights()), net.trainable_weights());
+              optimizer.apply(tape.gradient(loss, net.trainable_weights()), net.trainable_weights());
               return ls::ops::stop_gradient(loss);
             },
             batch);
@@ -238,7 +238,7 @@ int main(int argc, char** argv) try {
       auto net = get_model(mirrored);
       auto scope = mirrored.scope();
       auto optimizer = ls::optimizers::Adam();
-      optimizer->build(net.trainable_weights());
+      optimizer.build(net.trainable_weights());
       return std::pair(net, optimizer);
     };
     auto [whole, whole_optimizer] = fresh();

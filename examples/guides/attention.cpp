@@ -31,7 +31,7 @@ void attention(const std::string& folder) {
                                  {.batch_size = 16,
                                   .epochs = 3,
                                   .verbose = 0,
-                                  .validation_data = ls::keras::ValidationArrays{{x_val, places(16)}, y_val}});
+                                  .validation_data = {{x_val, places(16)}, y_val}});
   for (const auto& [name, values] : history.history)
     for (const auto& value : values) report(name, value);
   model.save(folder + "/model.keras");

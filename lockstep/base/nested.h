@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -13,7 +14,7 @@
 
 namespace lockstep {
 
-[[noreturn]] void throw_not_a_pair(std::size_t size);
+[[noreturn]] void throw_wrong_size(std::size_t size, std::size_t wanted);
 // Throws InvalidArgument: "<found> was given where <wanted> is needed".
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
@@ -79,8 +80,16 @@ class Nested {
   // const auto& [x, y] = element: the parts of a list of two. Throws InvalidArgument for others.
   template <std::size_t I>
   const Nested& get() const {
-    if (items().size() != 2) throw_not_a_pair(items().size());
+    if (items().size() != 2) throw_wrong_size(items().size(), 2);
     return items()[I];
+  }
+  // const auto [x, y, sample_weight] = element.parts<3>(): the parts of a list of N. Throws InvalidArgument for others.
+  template <std::size_t N>
+  std::array<Nested, N> parts() const {
+    if (items().size() != N) throw_wrong_size(items().size(), N);
+    std::array<Nested, N> out;
+    std::copy(items().begin(), items().end(), out.begin());
+    return out;
   }
 
   std::vector<T> flatten() const {

@@ -12,6 +12,7 @@
 // (InvalidArgument), by DatasetIterator::next() for elements (InvalidArgument for shapes that do not stack).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -138,6 +139,9 @@ std::function<Result(const Element&)> element_function(Fn fn) {
 
 }  // namespace internal
 
+template <std::size_t N>
+class DatasetParts;
+
 class Dataset {
  public:
   // Empty: no elements.
@@ -228,6 +232,13 @@ class Dataset {
   DatasetInputIterator begin() const;
   DatasetInputIterator end() const { return {}; }
 
+  // The elements, tuples of N, in their parts: for (const auto& [x, y, sample_weight] : dataset.parts<3>()). Tuples of
+  // two need none of it: for (const auto& [x, y] : dataset).
+  template <std::size_t N>
+  DatasetParts<N> parts() const {
+    return DatasetParts<N>(*this);
+  }
+
   // Which seeds the next iterators will take: what a training that stands between two epochs must save.
   // restore_state throws InvalidArgument when the state is of another pipeline.
   Json save_state() const;
@@ -252,6 +263,31 @@ class Dataset {
   Dataset interleave_elements(FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length) const;
 
   std::shared_ptr<const DatasetNode> node_;
+};
+
+template <std::size_t N>
+class DatasetParts {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(DatasetInputIterator iterator) : iterator_(std::move(iterator)) {}
+    std::array<Element, N> operator*() const { return (*iterator_).template parts<N>(); }
+    Iterator& operator++() {
+      ++iterator_;
+      return *this;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) { return a.iterator_ == b.iterator_; }
+
+   private:
+    DatasetInputIterator iterator_;
+  };
+
+  explicit DatasetParts(Dataset dataset) : dataset_(std::move(dataset)) {}
+  Iterator begin() const { return Iterator(dataset_.begin()); }
+  Iterator end() const { return Iterator(dataset_.end()); }
+
+ private:
+  Dataset dataset_;
 };
 
 }  // namespace lockstep::data

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -41,12 +43,20 @@ class PerReplica {
     return values_[static_cast<std::size_t>(replica)];
   }
   int size() const { return static_cast<int>(values_.size()); }
-  // const auto& [x, y] = batch: what the replicas hold of the first and of the second part of their elements.
+  // const auto& [x, y] = batch: what the replicas hold of the first and of the second part of their elements, pairs or
+  // tuples.
   template <std::size_t I>
-  PerReplica get() const {
-    std::vector<T> parts;
-    for (const T& value : values_) parts.push_back(value.template get<I>());
-    return PerReplica(std::move(parts));
+  auto get() const {
+    const auto part = [](const T& value) {
+      if constexpr (requires { std::get<I>(value); }) {
+        return std::get<I>(value);
+      } else {
+        return value.template get<I>();
+      }
+    };
+    std::vector<decltype(part(values_.front()))> parts;
+    for (const T& value : values_) parts.push_back(part(value));
+    return PerReplica<decltype(part(values_.front()))>(std::move(parts));
   }
 
  private:
@@ -55,14 +65,50 @@ class PerReplica {
 
 namespace internal {
 
-// An argument of Strategy::run as one replica sees it.
+// An argument of Strategy::run as one replica sees it; PerReplica values may also be in vectors, maps, pairs and
+// tuples.
 template <typename T>
-const T& of_replica(const T& argument, int) {
-  return argument;
-}
+struct OfReplica {
+  static const T& get(const T& argument, int) { return argument; }
+};
 template <typename T>
-typename std::vector<T>::const_reference of_replica(const PerReplica<T>& argument, int replica) {
-  return argument[replica];
+struct OfReplica<PerReplica<T>> {
+  static typename std::vector<T>::const_reference get(const PerReplica<T>& argument, int replica) {
+    return argument[replica];
+  }
+};
+template <typename T>
+struct OfReplica<std::vector<PerReplica<T>>> {
+  static std::vector<T> get(const std::vector<PerReplica<T>>& arguments, int replica) {
+    std::vector<T> values;
+    for (const PerReplica<T>& argument : arguments) values.push_back(argument[replica]);
+    return values;
+  }
+};
+template <typename T>
+struct OfReplica<std::map<std::string, PerReplica<T>>> {
+  static std::map<std::string, T> get(const std::map<std::string, PerReplica<T>>& arguments, int replica) {
+    std::map<std::string, T> values;
+    for (const auto& [name, argument] : arguments) values.emplace(name, argument[replica]);
+    return values;
+  }
+};
+template <typename T, typename U>
+struct OfReplica<std::pair<T, U>> {
+  static auto get(const std::pair<T, U>& argument, int replica) {
+    return std::make_pair(OfReplica<T>::get(argument.first, replica), OfReplica<U>::get(argument.second, replica));
+  }
+};
+template <typename... T>
+struct OfReplica<std::tuple<T...>> {
+  static auto get(const std::tuple<T...>& arguments, int replica) {
+    return std::apply([&](const T&... each) { return std::make_tuple(OfReplica<T>::get(each, replica)...); },
+                      arguments);
+  }
+};
+template <typename T>
+decltype(auto) of_replica(const T& argument, int replica) {
+  return OfReplica<T>::get(argument, replica);
 }
 
 }  // namespace internal
@@ -128,6 +174,9 @@ class Strategy {
   // FailedPrecondition when called inside a replica.
   template <typename Fn, typename... Args>
   auto run(Fn&& fn, const Args&... args) {
+    static_assert(std::is_invocable_v<Fn&, decltype(internal::of_replica(args, 0))...>,
+                  "strategy.run(fn, args...): fn cannot be called with these arguments; of a PerReplica argument it "
+                  "gets the value of one replica");
     using R = std::decay_t<decltype(fn(internal::of_replica(args, 0)...))>;
     const auto call = [&]() -> decltype(auto) {
       [[maybe_unused]] const int replica = current_local_replica();
@@ -158,6 +207,13 @@ class Strategy {
   // Of structures and lists: each of their tensors.
   Nested<Tensor> reduce(ReduceOp op, const PerReplica<Nested<Tensor>>& values, std::optional<int> axis = std::nullopt);
   Tensors reduce(ReduceOp op, const PerReplica<Tensors>& values, std::optional<int> axis = std::nullopt);
+  // Of numbers, which count as scalars.
+  template <typename T>
+  requires std::is_arithmetic_v<T> Tensor reduce(ReduceOp op, const PerReplica<T>& values) {
+    Tensors scalars;
+    for (const T value : values.values()) scalars.push_back(Tensor::scalar(value));
+    return reduce(op, PerReplica<Tensor>(std::move(scalars)));
+  }
   // The same of a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
   Tensor reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis = std::nullopt);
   // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
@@ -225,4 +281,17 @@ struct std::tuple_size<lockstep::distribute::PerReplica<lockstep::Nested<lockste
 template <std::size_t I>
 struct std::tuple_element<I, lockstep::distribute::PerReplica<lockstep::Nested<lockstep::Tensor>>> {
   using type = lockstep::distribute::PerReplica<lockstep::Nested<lockstep::Tensor>>;
+};
+template <typename T, typename U>
+struct std::tuple_size<lockstep::distribute::PerReplica<std::pair<T, U>>> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I, typename T, typename U>
+struct std::tuple_element<I, lockstep::distribute::PerReplica<std::pair<T, U>>> {
+  using type = lockstep::distribute::PerReplica<std::tuple_element_t<I, std::pair<T, U>>>;
+};
+template <typename... T>
+struct std::tuple_size<lockstep::distribute::PerReplica<std::tuple<T...>>>
+    : std::integral_constant<std::size_t, sizeof...(T)> {};
+template <std::size_t I, typename... T>
+struct std::tuple_element<I, lockstep::distribute::PerReplica<std::tuple<T...>>> {
+  using type = lockstep::distribute::PerReplica<std::tuple_element_t<I, std::tuple<T...>>>;
 };

@@ -1,6 +1,7 @@
 // Keras objects as JSON, and arguments that take an object, its name or its config.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,26 @@ struct ObjectConfig {
 // Empty when `value` is no object of this kind.
 std::optional<ObjectConfig> parse_object_config(const Json& value);
 
+namespace detail {
+template <typename Signature>
+struct Callable;
+template <typename R, typename... Args>
+struct Callable<R(Args...)> {
+  template <typename F>
+  static constexpr bool accepts = std::is_invocable_r_v<R, F&, Args...>;
+};
+}  // namespace detail
+
+// Whether Keras takes the function F for an object of kind T. Such a T has
+//   using KerasFunction = …;
+//   static std::shared_ptr<T> of_function(std::function<KerasFunction> function);
+template <typename F, typename T>
+concept FunctionFor = requires {
+  typename T::KerasFunction;
+}
+&&detail::Callable<typename T::KerasFunction>::template accepts<std::remove_reference_t<F>> &&
+    !std::is_convertible_v<F, std::shared_ptr<T>> && !std::is_base_of_v<T, std::remove_cvref_t<F>>;
+
 // An argument of a constructor: nothing, a name such as "glorot_uniform", a config, or an object. Kept as
 // given; the family's get() makes the object, once, when the owner is constructed.
 template <typename T>
@@ -40,6 +61,18 @@ class ObjectArg {
   ObjectArg(std::shared_ptr<U> object) {
     if (object) value_ = std::shared_ptr<T>(std::move(object));
   }
+  // An object of a class of the user's, which is copied or moved.
+  template <typename U>
+  requires std::is_base_of_v<T, std::remove_cvref_t<U>> ObjectArg(U&& object) {
+    using Class = std::remove_cvref_t<U>;
+    static_assert(std::is_constructible_v<Class, U>,
+                  "objects of this class cannot be copied: give a pointer, std::make_shared<MyClass>(...)");
+    value_ = std::shared_ptr<T>(std::make_shared<Class>(std::forward<U>(object)));
+  }
+  // A function, where Keras takes one. C++ functions have no names: Keras's "<lambda>" stands for it in logs and files.
+  template <typename F>
+  requires FunctionFor<F, T> ObjectArg(F&& function)
+      : value_(std::shared_ptr<T>(T::of_function(std::forward<F>(function)))) {}
 
   bool empty() const { return std::holds_alternative<std::monostate>(value_); }
   const std::string* name() const { return std::get_if<std::string>(&value_); }

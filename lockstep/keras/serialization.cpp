@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/handle.h"
 
 namespace lockstep::keras {
 namespace {
@@ -95,6 +96,12 @@ std::string unqualified_name(std::type_index type) {
   std::string name = status == 0 && text ? text.get() : type.name();
   if (const auto colon = name.rfind("::"); colon != std::string::npos) name.erase(0, colon + 2);
   return name;
+}
+
+void throw_empty_handle(std::type_index type) {
+  const std::string name = unqualified_name(type);
+  throw_failed_precondition(fmt::format(
+      "this {0} handle is empty: it was default-constructed or moved from; assign a {0} to it before using it", name));
 }
 
 Json with_base_keys(Json config, const Json& base) {

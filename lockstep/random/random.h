@@ -1,5 +1,7 @@
 // keras.random: the numbers Keras draws on TensorFlow's CPU backend, bit for bit.
 //
+// Arguments are given by position, or by name as in normal({2, 3}, {.stddev = 0.5, .seed = 1}).
+//
 // draw_seed() describes the seeds of all functions. Inside a BatchSlice, draws whose leading dimension
 // is the local batch are slices of the global draw. Floating dtypes: float16, bfloat16, float32, float64.
 #pragma once
@@ -11,24 +13,63 @@
 
 namespace lockstep::random {
 
-Tensor uniform(const Shape& shape, double minval = 0.0, double maxval = 1.0, DType dtype = DType::kFloat32,
-               const Seed& seed = {});
-Tensor normal(const Shape& shape, double mean = 0.0, double stddev = 1.0, DType dtype = DType::kFloat32,
-              const Seed& seed = {});
+struct UniformOptions {
+  double minval = 0.0;
+  double maxval = 1.0;
+  DType dtype = DType::kFloat32;
+  Seed seed = {};
+};
+Tensor uniform(const Shape& shape, double minval, double maxval, DType dtype = DType::kFloat32, const Seed& seed = {});
+inline Tensor uniform(const Shape& shape, const UniformOptions& o = {}) {
+  return uniform(shape, o.minval, o.maxval, o.dtype, o.seed);
+}
+struct NormalOptions {
+  double mean = 0.0;
+  double stddev = 1.0;
+  DType dtype = DType::kFloat32;
+  Seed seed = {};
+};
+Tensor normal(const Shape& shape, double mean, double stddev, DType dtype = DType::kFloat32, const Seed& seed = {});
+inline Tensor normal(const Shape& shape, const NormalOptions& o = {}) {
+  return normal(shape, o.mean, o.stddev, o.dtype, o.seed);
+}
 // Redrawn outside of two standard deviations.
-Tensor truncated_normal(const Shape& shape, double mean = 0.0, double stddev = 1.0, DType dtype = DType::kFloat32,
+Tensor truncated_normal(const Shape& shape, double mean, double stddev, DType dtype = DType::kFloat32,
                         const Seed& seed = {});
+inline Tensor truncated_normal(const Shape& shape, const NormalOptions& o = {}) {
+  return truncated_normal(shape, o.mean, o.stddev, o.dtype, o.seed);
+}
+struct IntegerOptions {
+  DType dtype = DType::kInt32;
+  Seed seed = {};
+};
 // Integers in [minval, maxval); dtype int32 or int64 (others are drawn as int32 and cast).
-Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DType dtype = DType::kInt32,
-               const Seed& seed = {});
+Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed = {});
+inline Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, const IntegerOptions& o = {}) {
+  return randint(shape, minval, maxval, o.dtype, o.seed);
+}
 // num_samples class numbers for each row of logits (batch, classes).
-Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype = DType::kInt32, const Seed& seed = {});
+Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, const Seed& seed = {});
+inline Tensor categorical(const Tensor& logits, std::int64_t num_samples, const IntegerOptions& o = {}) {
+  return categorical(logits, num_samples, o.dtype, o.seed);
+}
+struct DropoutOptions {
+  std::optional<Shape> noise_shape = std::nullopt;
+  Seed seed = {};
+};
 // Zero with probability `rate`, else scaled by 1 / (1 - rate). noise_shape as of Dropout: entries of
 // kUnknownDim take the input's; empty: the input's shape.
-Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& noise_shape = std::nullopt,
-               const Seed& seed = {});
+Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& noise_shape, const Seed& seed = {});
+inline Tensor dropout(const Tensor& inputs, double rate, const DropoutOptions& o = {}) {
+  return dropout(inputs, rate, o.noise_shape, o.seed);
+}
+struct ShuffleOptions {
+  int axis = 0;
+  Seed seed = {};
+};
 // Permutes the slices along `axis`: the stable ascending order of uniform draws.
-Tensor shuffle(const Tensor& x, int axis = 0, const Seed& seed = {});
+Tensor shuffle(const Tensor& x, int axis, const Seed& seed = {});
+inline Tensor shuffle(const Tensor& x, const ShuffleOptions& o = {}) { return shuffle(x, o.axis, o.seed); }
 
 // The factor dropout multiplies by: 0 or 1 / (1 - rate) at each element of `shape`.
 Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& seed);

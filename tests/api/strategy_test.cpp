@@ -77,19 +77,17 @@ TEST(StrategyLoss, IsDividedByTheReplicas) {
                {"sum", 14.125F, 14.875F}};
   for (const auto& test : cases) {
     const auto loss = ls::losses::MeanSquaredError({.reduction = test.reduction});
-    const auto values = strategy.run([&] {
-      return ls::Tensors{(*loss)(y_true, y_pred), (*loss)(y_true, y_pred, weights)};
-    });
+    const auto values = strategy.run([&] { return ls::Tensors{loss(y_true, y_pred), loss(y_true, y_pred, weights)}; });
     EXPECT_FLOAT_EQ(number(values[1][0]), test.plain) << test.reduction;
     EXPECT_FLOAT_EQ(number(values[1][1]), test.weighted) << test.reduction;
   }
   const auto loss = ls::losses::MeanSquaredError();
-  EXPECT_FLOAT_EQ(number((*loss)(y_true, y_pred)), 4.708333492279053F);  // outside of any strategy
+  EXPECT_FLOAT_EQ(number(loss(y_true, y_pred)), 4.708333492279053F);  // outside of any strategy
   const auto none = ls::losses::MeanSquaredError({.reduction = "none"});
-  const auto rows = strategy.run([&] { return (*none)(y_true, y_pred).to_vector<float>(); });
+  const auto rows = strategy.run([&] { return none(y_true, y_pred).to_vector<float>(); });
   EXPECT_EQ(rows[0], (std::vector<float>{.625F, 5, 8.5F}));
   auto scope = strategy.scope();
-  EXPECT_FLOAT_EQ(number((*loss)(y_true, y_pred)), 2.3541667461395264F);  // across replicas too
+  EXPECT_FLOAT_EQ(number(loss(y_true, y_pred)), 2.3541667461395264F);  // across replicas too
 }
 
 // The model has no Input: both replicas' first call finds it without variables.
@@ -107,8 +105,8 @@ TEST(StrategyModel, IsBuiltOnceInsideRun) {
   const auto loss_fn = ls::losses::MeanSquaredError();
   const auto train_step = [&](const Tensor& inputs, const Tensor& labels) {
     ls::GradientTape tape;
-    const Tensor loss = (*loss_fn)(labels, model(inputs, {.training = true}));
-    optimizer->apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
+    const Tensor loss = loss_fn(labels, model(inputs, {.training = true}));
+    optimizer.apply(tape.gradient(loss, model.trainable_weights()), model.trainable_weights());
     return loss;
   };
   std::vector<float> losses;

@@ -10,6 +10,11 @@
 namespace lockstep::keras {
 namespace {
 
+std::string saved_name(const Callback& callback) {
+  const RegisteredClass* const row = find_registered(typeid(callback));
+  return row ? row->registered_name() : callback.class_name();
+}
+
 LogItems items(const Logs& logs) { return LogItems(logs.begin(), logs.end()); }
 
 class FunctionCallback : public Callback {
@@ -32,6 +37,30 @@ class FunctionCallback : public Callback {
   }
   void on_train_batch_end(std::int64_t batch, const Logs& logs) override {
     if (options_.on_train_batch_end) options_.on_train_batch_end(batch, logs);
+  }
+  void on_test_begin(const Logs& logs) override {
+    if (options_.on_test_begin) options_.on_test_begin(logs);
+  }
+  void on_test_end(const Logs& logs) override {
+    if (options_.on_test_end) options_.on_test_end(logs);
+  }
+  void on_test_batch_begin(std::int64_t batch, const Logs& logs) override {
+    if (options_.on_test_batch_begin) options_.on_test_batch_begin(batch, logs);
+  }
+  void on_test_batch_end(std::int64_t batch, const Logs& logs) override {
+    if (options_.on_test_batch_end) options_.on_test_batch_end(batch, logs);
+  }
+  void on_predict_begin(const Logs& logs) override {
+    if (options_.on_predict_begin) options_.on_predict_begin(logs);
+  }
+  void on_predict_end(const Logs& logs) override {
+    if (options_.on_predict_end) options_.on_predict_end(logs);
+  }
+  void on_predict_batch_begin(std::int64_t batch, const Logs& logs) override {
+    if (options_.on_predict_batch_begin) options_.on_predict_batch_begin(batch, logs);
+  }
+  void on_predict_batch_end(std::int64_t batch, const Logs& logs) override {
+    if (options_.on_predict_batch_end) options_.on_predict_batch_end(batch, logs);
   }
 
  private:
@@ -117,12 +146,27 @@ void ProgbarLogger::on_predict_begin(const Logs&) { reset(); }
 void ProgbarLogger::on_predict_batch_end(std::int64_t batch, const Logs&) { update(batch, {}); }
 void ProgbarLogger::on_predict_end(const Logs&) { finalize({}); }
 
+Json serialize_callback(const CallbackPtr& callback) {
+  return serialize_object({}, callback->class_name(), callback->get_config(), false, typeid(*callback));
+}
+
+CallbackPtr deserialize_callback(const Json& config) {
+  const std::optional<ObjectConfig> object = parse_object_config(config);
+  if (!object) throw_invalid_argument("invalid callback: expected a config with class_name and config");
+  if (CallbackPtr callback = make_registered<Callback>(*object, false)) return callback;
+  throw_unknown_object("callback", object->registered_name.empty() ? object->class_name : object->registered_name,
+                       registered_names(typeid(Callback)));
+}
+
 CallbackPtr LambdaCallback(LambdaCallbackOptions options) {
   return std::make_shared<FunctionCallback>(std::move(options));
 }
 
 CallbackList::CallbackList(std::vector<CallbackPtr> callbacks, Trainer* trainer, CallbackParams params)
     : callbacks_(std::move(callbacks)), params_(params) {
+  for (std::size_t i = 0; i < callbacks_.size(); ++i) {
+    if (!callbacks_[i]) throw_invalid_argument(fmt::format("callbacks: entry {} is an empty handle", i));
+  }
   for (const CallbackPtr& callback : callbacks_) {
     callback->set_params(params_);
     callback->set_trainer(trainer);
@@ -133,7 +177,7 @@ CallbackState CallbackList::save_state() const {
   CallbackState all{Json::array(), {}};
   for (std::size_t i = 0; i < callbacks_.size(); ++i) {
     CallbackState one = callbacks_[i]->save_state();
-    all.values.push_back({{"class", callbacks_[i]->class_name()}, {"values", std::move(one.values)}});
+    all.values.push_back({{"class", saved_name(*callbacks_[i])}, {"values", std::move(one.values)}});
     for (auto& [name, tensor] : one.tensors) all.tensors.emplace_back(fmt::format("{}/{}", i, name), std::move(tensor));
   }
   return all;
@@ -144,7 +188,7 @@ void CallbackList::restore_state(const CallbackState& state) {
   for (std::size_t i = state.values.size(); i-- > 0;)
     saved[state.values[i].at("class").get<std::string>()].push_back(i);
   for (const CallbackPtr& callback : callbacks_) {
-    auto& places = saved[callback->class_name()];
+    auto& places = saved[saved_name(*callback)];
     if (places.empty()) continue;
     const std::size_t place = places.back();
     places.pop_back();

@@ -14,10 +14,12 @@
 #include "lockstep/base/json.h"
 #include "lockstep/keras/callbacks/logs.h"
 #include "lockstep/keras/callbacks/progress_bar.h"
+#include "lockstep/keras/handle.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::optimizers {
-class Optimizer;
+class OptimizerPtr;
 }
 
 namespace lockstep::keras {
@@ -49,6 +51,7 @@ struct CallbackState {
 //   model.fit(x, y, {.epochs = 20, .callbacks = {StopAtLoss()}});
 class Callback {
  public:
+  using KerasFamily = Callback;
   virtual ~Callback() = default;
   void set_params(const CallbackParams& params) { params_ = params; }
   // Set by fit, evaluate and predict.
@@ -78,9 +81,12 @@ class Callback {
   // complete.
   virtual void on_settled() {}
 
-  // For exact resuming. The name tells whether a saved state is this callback's; restore_state comes after
-  // on_train_begin.
-  virtual std::string class_name() const { return "Callback"; }
+  // By default the name of the C++ class.
+  virtual std::string class_name() const { return unqualified_name(typeid(*this)); }
+  // The constructor's arguments, for classes registered with register_keras_serializable().
+  virtual Json get_config() const { return Json::object(); }
+  // For exact resuming. The n-th saved state of a class, by its registered name if it has one, is that of the n-th
+  // callback of this class; restore_state comes after on_train_begin.
   virtual CallbackState save_state() const { return {}; }
   virtual void restore_state(const CallbackState&) {}
 
@@ -88,7 +94,7 @@ class Callback {
   // The model of the running loop, as a plain Model: include lockstep/keras/models/model.h. Throw FailedPrecondition
   // where no loop runs.
   Model model() const;
-  const std::shared_ptr<optimizers::Optimizer>& optimizer() const;
+  const optimizers::OptimizerPtr& optimizer() const;
   // fit ends after the batch at hand, or after the epoch where no batch is (Keras's model.stop_training = True).
   void request_stop() const;
   Trainer& trainer() const;
@@ -97,7 +103,11 @@ class Callback {
   Trainer* trainer_ = nullptr;
 };
 
-using CallbackPtr = std::shared_ptr<Callback>;
+using CallbackPtr = Handle<Callback>;
+// The config of a callback, and the callback of a config, of classes registered with register_keras_serializable().
+// Throws InvalidArgument for a class that is not registered.
+Json serialize_callback(const CallbackPtr& callback);
+CallbackPtr deserialize_callback(const Json& config);
 
 // A callback as fit takes it: an object of a class derived from Callback, or a shared pointer to one. An object that
 // has a name is used itself, so that it can be read after fit, before whose end it must not be destroyed.
@@ -108,7 +118,7 @@ class CallbackArg {
     if constexpr (std::is_lvalue_reference_v<T>) {
       static_assert(!std::is_const_v<std::remove_reference_t<T>>,
                     "callbacks change in fit and cannot be const objects");
-      ptr_ = CallbackPtr(CallbackPtr(), &callback);
+      ptr_ = std::shared_ptr<Callback>(std::shared_ptr<Callback>(), &callback);
     } else {
       ptr_ = std::make_shared<T>(std::move(callback));
     }
@@ -174,6 +184,14 @@ struct LambdaCallbackOptions {
   std::function<void(const Logs&)> on_train_end;
   std::function<void(std::int64_t, const Logs&)> on_train_batch_begin;
   std::function<void(std::int64_t, const Logs&)> on_train_batch_end;
+  std::function<void(const Logs&)> on_test_begin;
+  std::function<void(const Logs&)> on_test_end;
+  std::function<void(std::int64_t, const Logs&)> on_test_batch_begin;
+  std::function<void(std::int64_t, const Logs&)> on_test_batch_end;
+  std::function<void(const Logs&)> on_predict_begin;
+  std::function<void(const Logs&)> on_predict_end;
+  std::function<void(std::int64_t, const Logs&)> on_predict_batch_begin;
+  std::function<void(std::int64_t, const Logs&)> on_predict_batch_end;
 };
 CallbackPtr LambdaCallback(LambdaCallbackOptions options);
 

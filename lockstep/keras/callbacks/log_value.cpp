@@ -2,7 +2,24 @@
 
 #include <numeric>
 
+#include "lockstep/base/error.h"
+#include "lockstep/ops/functions.h"
+
 namespace lockstep::keras {
+
+LogValue::LogValue(const Tensor& value) : is_vector_(value.rank() > 0) {
+  const Tensor numbers = value.dtype() == DType::kFloat64 ? value : ops::cast(value, DType::kFloat64);
+  numbers_ = numbers.to_vector<double>();
+}
+
+const LogValue& Results::at(std::string_view name) const {
+  std::string names;
+  for (const auto& [key, value] : *this) {
+    if (key == name) return value;
+    names += (names.empty() ? "" : ", ") + key;
+  }
+  throw_not_found("results have no '" + std::string(name) + "'; they have: " + names);
+}
 
 LogValue::operator double() const {
   if (!is_vector_) return numbers_[0];

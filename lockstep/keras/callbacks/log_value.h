@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/json.h"
+#include "lockstep/tensor/tensor.h"
 
 namespace lockstep::keras {
 
@@ -14,6 +16,7 @@ namespace lockstep::keras {
 class LogValue {
  public:
   LogValue(double number = 0) : numbers_{number} {}
+  LogValue(const Tensor& value);  // a scalar, or a vector
   explicit LogValue(std::vector<double> vector) : numbers_(std::move(vector)), is_vector_(true) {}
 
   operator double() const;
@@ -25,8 +28,16 @@ class LogValue {
   bool is_vector_ = false;
 };
 
-// Names and values in Keras's order of results: loss, then metrics as declared.
-using Results = std::vector<std::pair<std::string, LogValue>>;
+// Names and values in Keras's order of results: loss, then metrics as declared; results.at("loss") or results["loss"]
+// as of a dict. Throw NotFound, naming what there is.
+class Results : public std::vector<std::pair<std::string, LogValue>> {
+ public:
+  using vector::at;
+  using vector::vector;
+  using vector::operator[];
+  const LogValue& at(std::string_view name) const;
+  const LogValue& operator[](std::string_view name) const { return at(name); }
+};
 
 // As Keras's history has it: a number or a list.
 void to_json(Json& json, const LogValue& value);

@@ -13,6 +13,8 @@ namespace lockstep::callbacks {
 using keras::Callback;
 using keras::CallbackPtr;
 using keras::CallbackState;
+using keras::LambdaCallback;
+using keras::LambdaCallbackOptions;
 using keras::Logs;
 
 // Whether a value of a log is better than the best so far. `mode` "min", "max" or "auto": the loss is to

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -21,7 +22,13 @@ class Constraint {
   virtual Json get_config() const { return Json::object(); }
 };
 
-using ConstraintPtr = std::shared_ptr<Constraint>;
+// A constraint as functions return and take it.
+class ConstraintPtr : public keras::Handle<Constraint> {
+ public:
+  using Handle::Handle;
+  Tensor operator()(const Tensor& w) const { return object()(w); }
+  Json get_config() const { return object().get_config(); }
+};
 using ConstraintArg = keras::ObjectArg<Constraint>;
 
 // From "max_norm", "MaxNorm", …, a config or an object; null for nothing. Throws InvalidArgument for an

@@ -222,8 +222,8 @@ class NormalInitializer : public Initializer {
   std::string class_name() const override { return truncated_ ? "TruncatedNormal" : "RandomNormal"; }
   Tensor operator()(const Shape& shape, DType dtype) const override {
     floating(class_name(), dtype);
-    return (truncated_ ? random::truncated_normal : random::normal)(shape, options_.mean, options_.stddev, dtype,
-                                                                    seed_.used());
+    if (truncated_) return random::truncated_normal(shape, options_.mean, options_.stddev, dtype, seed_.used());
+    return random::normal(shape, options_.mean, options_.stddev, dtype, seed_.used());
   }
   Json get_config() const override { return keras::with_fields({}, options_); }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
 #include "lockstep/tensor/tensor.h"
@@ -31,7 +32,13 @@ class Initializer {
   virtual Json get_config() const { return Json::object(); }
 };
 
-using InitializerPtr = std::shared_ptr<Initializer>;
+// An initializer as functions return and take it.
+class InitializerPtr : public keras::Handle<Initializer> {
+ public:
+  using Handle::Handle;
+  Tensor operator()(const Shape& shape, DType dtype = DType::kFloat32) const { return object()(shape, dtype); }
+  Json get_config() const { return object().get_config(); }
+};
 using InitializerArg = keras::ObjectArg<Initializer>;
 
 // From "glorot_uniform", "GlorotUniform", a config of Keras 3 or 2, or an object; null for nothing.

@@ -185,10 +185,8 @@ VariablePtr Layer::add_weight(WeightOptions options) {
     load->take(*count * static_cast<std::int64_t>(dtype_size(dtype)), what);
     initial = Tensor::zeros(options.shape, dtype);
   } else {
-    if (!options.initializer) {
-      options.initializer = is_floating(dtype) ? initializers::GlorotUniform() : initializers::Zeros();
-    }
-    initial = (*options.initializer)(options.shape, dtype);
+    if (options.initializer.empty()) options.initializer = is_floating(dtype) ? "glorot_uniform" : "zeros";
+    initial = initializers::get(options.initializer)(options.shape, dtype);
   }
   distribute::VariableOptions variable{.name = options.name,
                                        .trainable = options.trainable && trainable_,
@@ -197,10 +195,10 @@ VariablePtr Layer::add_weight(WeightOptions options) {
   VariablePtr made = Variable::create(std::move(initial), std::move(variable));
   const std::string scope = NameScope::current();
   made->set_path(scope.empty() ? options.name : scope + "/" + options.name);
-  if (options.constraint) {
-    made->set_constraint([constraint = options.constraint](const Tensor& value) { return (*constraint)(value); });
-  }
-  own_weights_.push_back({made, options.regularizer, options.constraint, options.trainable, options.autocast});
+  const constraints::ConstraintPtr constraint = constraints::get(options.constraint);
+  if (constraint) made->set_constraint(constraint);
+  own_weights_.push_back(
+      {made, regularizers::get(options.regularizer), constraint, options.trainable, options.autocast});
   return made;
 }
 

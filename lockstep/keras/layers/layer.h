@@ -13,6 +13,7 @@
 #include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/layers/dtype_policy.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/layers/layer_handle.h"
 #include "lockstep/keras/nested.h"
 #include "lockstep/keras/regularizers/regularizers.h"
 #include "lockstep/keras/serialization.h"
@@ -23,8 +24,7 @@ namespace lockstep::keras {
 using distribute::Variable;
 using distribute::VariablePtr;
 
-class Layer;
-using LayerPtr = std::shared_ptr<Layer>;
+using LayerPtr = LayerHandle;
 // A layer, or a list or dict of layers, kept in one attribute.
 using LayerTree = Nested<LayerPtr>;
 
@@ -50,13 +50,13 @@ struct InputSpec {
 };
 
 struct WeightOptions {
-  std::string name;
-  Shape shape;
-  initializers::InitializerPtr initializer;   // null: glorot_uniform for floating dtypes, else zeros
-  std::optional<DType> dtype = std::nullopt;  // default: the policy's variable dtype
+  std::string name = {};
+  Shape shape = {};
+  initializers::InitializerArg initializer = {};  // empty: glorot_uniform for floating dtypes, else zeros
+  std::optional<DType> dtype = std::nullopt;      // default: the policy's variable dtype
   bool trainable = true;
-  regularizers::RegularizerPtr regularizer = nullptr;
-  constraints::ConstraintPtr constraint = nullptr;
+  regularizers::RegularizerArg regularizer = {};
+  constraints::ConstraintArg constraint = {};
   distribute::VariableAggregation aggregation = distribute::VariableAggregation::kNone;
   bool autocast = true;  // read in the compute dtype
 };
@@ -69,32 +69,6 @@ struct Weight {
   bool trainable = true;  // by creation, not by the current trainable flag
   bool autocast = true;
 };
-
-// First field of option structs that are written with field names only: a braced list without names, such as a list of
-// tensors or a window, is then never mistaken for one.
-class FieldNamesOnly {
- public:
-  constexpr FieldNamesOnly() noexcept {}
-};
-
-// The keyword arguments of a call, as of call() in Keras's layers. Of Keras's two orders of mask and training, the more
-// common one. A keyword that the layer does not have is an InvalidArgument.
-struct CallOptions {
-  FieldNamesOnly names_only = {};
-  Structure initial_state = {};  // recurrent layers
-  Structure mask = {};
-  Tensor query_mask = {}, value_mask = {}, key_mask = {};  // multi-head attention
-  Tensor attention_mask = {};
-  std::optional<bool> return_attention_scores = std::nullopt;
-  std::optional<bool> training = std::nullopt;
-  std::optional<bool> use_causal_mask = std::nullopt;
-  Tensor count_weights = {};                                     // CategoryEncoding
-  std::vector<std::pair<std::string, Argument>> arguments = {};  // any other keyword, for classes of the user's
-};
-
-template <typename T>
-concept PositionalArgument =
-    std::is_convertible_v<const T&, Structure> && !std::is_convertible_v<const T&, CallOptions>;
 
 // What every layer's constructor takes.
 struct LayerOptions {
@@ -168,6 +142,10 @@ class Layer : public Operation {
   Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options);
   Structure invoke(CallArguments arguments, std::optional<bool> training = std::nullopt);
   Structure run(const CallArguments& arguments, std::optional<bool> training) override;
+  // The symbolic tensors of the first call: layer.input and layer.output of Keras. Throw FailedPrecondition when the
+  // layer was not called on symbolic tensors.
+  Structure input();
+  Structure output();
   // The outputs' dtypes and shapes, without computing and without a node.
   Nested<TensorInfo> compute_output_spec(const CallArguments& arguments);
   Nested<Shape> compute_output_shape(const Nested<Shape>& shapes);
@@ -202,6 +180,11 @@ class Layer : public Operation {
   std::vector<VariablePtr> variables() const;  // weights and random states
   std::vector<VariablePtr> trainable_weights() const;
   std::vector<VariablePtr> non_trainable_weights() const;
+  // The variable of that name: this layer's own, or the only one below it. Throws NotFound, naming what there is, and
+  // FailedPrecondition for a layer that has not been built.
+  VariablePtr weight(std::string_view name) const;
+  VariablePtr kernel() const { return weight("kernel"); }
+  VariablePtr bias() const { return weight("bias"); }
   std::vector<Tensor> get_weights() const;
   // Throws InvalidArgument when the number or a shape differs; nothing is changed then.
   void set_weights(const std::vector<Tensor>& values);
@@ -251,10 +234,10 @@ class Layer : public Operation {
   }
 
  private:
-  friend class LayerHandle;
   friend LayerPtr deserialize_layer(const Json& object);
   // Sets the keys of Layer::get_config().
   void set_base_config(const Json& config);
+  void require_called(const char* what) const;
   void bind_arguments(CallArguments& arguments) const;
   bool given_by_position(const CallArguments& arguments, std::string_view parameter) const;
   Structure first_arguments(const CallArguments& arguments) const;
@@ -279,35 +262,6 @@ class Layer : public Operation {
   std::vector<Weight> own_weights_;
   std::vector<std::pair<std::string, LayerTree>> children_;
   std::vector<random::SeedGeneratorPtr> seed_generators_;
-};
-
-// A value that stands for a shared layer: what layers::Dense(10) and its like return, and what is called
-// on tensors. Copies are the same layer.
-class LayerHandle {
- public:
-  LayerHandle() = default;
-  template <typename L, typename = std::enable_if_t<std::is_base_of_v<Layer, L>>>
-  LayerHandle(std::shared_ptr<L> layer) : layer_(std::move(layer)) {}
-
-  Structure operator()(const Structure& inputs, const CallOptions& options = {}) const {
-    return (*layer_)(inputs, options);
-  }
-  template <PositionalArgument T>
-  Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
-    return (*layer_)(first, second, options);
-  }
-  template <PositionalArgument T, PositionalArgument U>
-  Structure operator()(const Structure& first, const T& second, const U& third, const CallOptions& options = {}) const {
-    return (*layer_)(first, second, third, options);
-  }
-  Layer* operator->() const { return layer_.get(); }
-  Layer& operator*() const { return *layer_; }
-  const LayerPtr& ptr() const { return layer_; }
-  operator const LayerPtr&() const { return layer_; }
-  explicit operator bool() const { return layer_ != nullptr; }
-
- private:
-  LayerPtr layer_;
 };
 
 // Shapes as JSON: null for an unknown entry. The readers throw InvalidArgument, naming `what`.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -27,9 +28,16 @@ struct Reduced {
   double per_row = 0;     // positive: the denominator of any rows of the batch is so much times their number
 };
 
+class LossPtr;
+
+//   const auto loss_fn = losses::MeanSquaredError();
+//   Tensor loss = loss_fn(y_true, y_pred);
 class Loss {
  public:
   using KerasFamily = Loss;
+  // Per-sample values of (y_true, y_pred).
+  using KerasFunction = Tensor(const Tensor&, const Tensor&);
+  static LossPtr of_function(std::function<KerasFunction> function);
   virtual ~Loss() = default;
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
@@ -67,25 +75,37 @@ class Loss {
   virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const;
 
  private:
-  friend std::shared_ptr<Loss> deserialize(const Json& config);
+  friend LossPtr deserialize(const Json& config);
   void set_base_config(const Json& config);
 
   std::string name_;
   Reduction reduction_;
 };
 
-using LossPtr = std::shared_ptr<Loss>;
+// A loss as functions return and take it.
+class LossPtr : public keras::Handle<Loss> {
+ public:
+  using Handle::Handle;
+  Tensor operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
+                    const Tensor& mask = {}) const {
+    return object()(y_true, y_pred, sample_weight, mask);
+  }
+  Tensor call(const Tensor& y_true, const Tensor& y_pred) const { return object().call(y_true, y_pred); }
+  std::string name() const { return object().name(); }
+  Reduction reduction() const { return object().reduction(); }
+  Json get_config() const { return object().get_config(); }
+};
 using LossArg = keras::ObjectArg<Loss>;
-// Per-sample values of (y_true, y_pred).
-using LossFunction = std::function<Tensor(const Tensor&, const Tensor&)>;
+using LossFunction = std::function<Loss::KerasFunction>;
 
 // From "mse", "sparse_categorical_crossentropy", "MeanSquaredError", …, a config, or an object; null for
 // nothing. A function's name gives that function with the default reduction.
 LossPtr get(const LossArg& identifier);
 LossPtr deserialize(const Json& config);
 Json serialize(const LossPtr& loss);
-// A loss of one's own from a function.
+// A loss of one's own from a function. compile takes functions as they are.
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction = "sum_over_batch_size");
+
 // The loss function of that name with its default arguments; empty for an unknown name.
 LossFunction find_function(std::string_view name);
 

@@ -234,6 +234,27 @@ LossPtr Circle(CircleOptions o) {
       [](const Tensor&, const Tensor&, const Tensor& values) { return ops::greater(values, 0.0); });
 }
 
+LossPtr Loss::of_function(LossFunction function) {
+  using Pointer = KerasFunction*;
+  static constexpr std::pair<Pointer, const char*> kNamed[] = {
+      {mean_squared_error, "mean_squared_error"},
+      {mean_absolute_error, "mean_absolute_error"},
+      {mean_absolute_percentage_error, "mean_absolute_percentage_error"},
+      {mean_squared_logarithmic_error, "mean_squared_logarithmic_error"},
+      {log_cosh, "log_cosh"},
+      {hinge, "hinge"},
+      {squared_hinge, "squared_hinge"},
+      {categorical_hinge, "categorical_hinge"},
+      {kl_divergence, "kl_divergence"},
+      {poisson, "poisson"}};
+  if (const Pointer* const pointer = function.target<Pointer>()) {
+    for (const auto& [known, name] : kNamed) {
+      if (*pointer == known) return get(name);
+    }
+  }
+  return from_function(std::move(function), "<lambda>");
+}
+
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
   return std::make_shared<FunctionLoss>(name, name, std::string(reduction), std::move(function), nullptr);
 }

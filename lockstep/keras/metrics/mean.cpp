@@ -149,6 +149,9 @@ MetricPtr of_loss(const char* class_name, const char* name, const MetricOptions&
 MetricPtr Mean(MetricOptions o) { return std::make_shared<MeanMetric>("Mean", or_else(o.name, "mean"), o.dtype); }
 MetricPtr Mean(const char* name) { return Mean(MetricOptions{.name = name}); }
 MetricPtr Sum(MetricOptions o) { return std::make_shared<SumMetric>(or_else(o.name, "sum"), o.dtype); }
+MetricPtr Metric::of_function(MetricFunction function) {
+  return MeanMetricWrapper(std::move(function), {.name = "<lambda>"});
+}
 MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions o) {
   return std::make_shared<MeanOf>("MeanMetricWrapper", or_else(o.name, "mean_metric_wrapper"), o.dtype,
                                   of_values(std::move(function)), Metric::Direction::kUnknown);

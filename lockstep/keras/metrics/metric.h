@@ -1,11 +1,13 @@
 // keras.metrics.Metric: numbers gathered over batches.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -13,11 +15,20 @@ namespace lockstep::metrics {
 
 using distribute::VariablePtr;
 
+class MetricPtr;
+
+//   const auto accuracy = metrics::SparseCategoricalAccuracy();
+//   accuracy.update_state(y_true, y_pred);
+//   std::cout << accuracy.result();
+//
 // State lies in float32 variables that each replica adds to on its own and that are summed over replicas
 // when read across them (synchronization kOnRead, aggregation kSum).
 class Metric {
  public:
   using KerasFamily = Metric;
+  // Per-sample values of (y_true, y_pred), of which the metric is the mean.
+  using KerasFunction = Tensor(const Tensor&, const Tensor&);
+  static MetricPtr of_function(std::function<KerasFunction> function);
   virtual ~Metric() = default;
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
@@ -51,14 +62,30 @@ class Metric {
   const std::string& dtype() const { return dtype_; }  // empty: floatx
 
  private:
-  friend std::shared_ptr<Metric> deserialize(const Json& config);
+  friend MetricPtr deserialize(const Json& config);
   void set_base_config(const Json& config);
 
   std::string name_, dtype_;
   std::vector<VariablePtr> variables_;
 };
 
-using MetricPtr = std::shared_ptr<Metric>;
+// A metric as functions return and take it.
+class MetricPtr : public keras::Handle<Metric> {
+ public:
+  using Handle::Handle;
+  Tensor operator()(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {}) const {
+    return object()(y_true, y_pred, sample_weight);
+  }
+  void update_state(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {},
+                    const Tensor& mask = {}) const {
+    object().update_state(y_true, y_pred, sample_weight, mask);
+  }
+  Tensor result() const { return object().result(); }
+  void reset_state() const { object().reset_state(); }
+  std::string name() const { return object().name(); }
+  const std::vector<VariablePtr>& variables() const { return object().variables(); }
+  Json get_config() const { return object().get_config(); }
+};
 using MetricArg = keras::ObjectArg<Metric>;
 
 // From a class name, snake-case name, function name ("mse", "mean_squared_error"), a config or an object;

@@ -18,7 +18,7 @@ MetricPtr Mean(MetricOptions options = {});
 MetricPtr Mean(const char* name);
 MetricPtr Sum(MetricOptions options = {});
 // The mean of per-sample values of (y_true, y_pred).
-using MetricFunction = std::function<Tensor(const Tensor&, const Tensor&)>;
+using MetricFunction = std::function<Metric::KerasFunction>;
 MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions options = {});
 
 MetricPtr Accuracy(MetricOptions options = {});  // y == p, elementwise

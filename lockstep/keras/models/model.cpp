@@ -229,12 +229,18 @@ std::string Model::summary_text(const SummaryOptions& options) const { return ke
 void Model::summary(const SummaryOptions& options) const { std::cout << summary_text(options) << std::flush; }
 
 LayerHandle Model::track(const std::string& attribute, LayerHandle layer) {
-  dynamic_cast<SubclassedImpl&>(*impl_).track_tree(attribute, LayerTree(layer.ptr()));
+  track(attribute, LayerTree(layer));
   return layer;
 }
 
 LayerTree Model::track(const std::string& attribute, LayerTree layers) {
-  dynamic_cast<SubclassedImpl&>(*impl_).track_tree(attribute, layers);
+  if (!impl()->is_subclassed()) {
+    throw_failed_precondition(fmt::format(
+        "track: model '{}' is made of its inputs and outputs, which name all of its layers; attribute '{}' would be "
+        "neither trained nor saved",
+        name(), attribute));
+  }
+  impl()->track_tree(attribute, layers);
   return layers;
 }
 

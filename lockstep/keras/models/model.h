@@ -1,6 +1,7 @@
 // keras.Model and keras.Sequential as users hold them.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -82,6 +83,8 @@ class Model {
   LayerPtr get_layer(int index) const;
   const Structure& inputs() const;
   const Structure& outputs() const;
+  const Structure& input() const { return inputs(); }
+  const Structure& output() const { return outputs(); }
   std::vector<VariablePtr> weights() const;
   std::vector<VariablePtr> trainable_weights() const;
   std::vector<VariablePtr> non_trainable_weights() const;
@@ -156,8 +159,9 @@ class Model {
 // What a Sequential is made of.
 class SequentialItem {
  public:
-  SequentialItem(LayerHandle layer) : layer_(layer.ptr()) {}
-  SequentialItem(LayerPtr layer) : layer_(std::move(layer)) {}
+  SequentialItem(LayerHandle layer) : layer_(std::move(layer)) {}
+  template <std::derived_from<Layer> L>
+  SequentialItem(std::shared_ptr<L> layer) : layer_(std::move(layer)) {}
   SequentialItem(const Model& model) : layer_(model.impl()) {}
   // A tensor of layers::Input.
   SequentialItem(const Tensor& input);

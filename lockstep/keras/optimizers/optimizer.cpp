@@ -174,7 +174,9 @@ void Optimizer::apply(const Tensors& gradients, const Variables& variables) {
   context->merge_call(update_once, gradients);
 }
 
-void Optimizer::apply_gradients(const std::vector<std::pair<Tensor, VariablePtr>>& pairs) {
+OptimizerPtr Optimizer::inner_optimizer() const { return nullptr; }
+
+void Optimizer::apply_gradients(const GradientsAndVariables& pairs) {
   Tensors gradients;
   Variables variables;
   for (const auto& [gradient, variable] : pairs) {
@@ -369,3 +371,17 @@ Json Optimizer::base_config() const {
 Json Optimizer::get_config() const { return base_config(); }
 
 }  // namespace lockstep::optimizers
+
+namespace lockstep {
+
+optimizers::GradientsAndVariables zip(const Tensors& gradients, const std::vector<distribute::Variable>& variables) {
+  if (gradients.size() != variables.size()) {
+    throw_invalid_argument(
+        fmt::format("zip: {} gradients were given for {} variables", gradients.size(), variables.size()));
+  }
+  optimizers::GradientsAndVariables pairs;
+  for (std::size_t i = 0; i < gradients.size(); ++i) pairs.emplace_back(gradients[i], variables[i]);
+  return pairs;
+}
+
+}  // namespace lockstep

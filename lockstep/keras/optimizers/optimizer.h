@@ -15,6 +15,7 @@
 
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/schedules/schedules.h"
 #include "lockstep/keras/serialization.h"
 
@@ -85,6 +86,11 @@ struct ShardedStep {
   std::function<void(const Tensors& sums, std::shared_ptr<collectives::Pending> others)> commit;
 };
 
+// What apply_gradients() takes: each gradient beside its variable.
+using GradientsAndVariables = std::vector<std::pair<Tensor, VariablePtr>>;
+
+class OptimizerPtr;
+
 // One optimizer object. Not thread-safe; under a strategy call apply() in every replica (it sums the
 // replicas' gradients and updates once) or apply_aggregated() across replicas.
 class Optimizer {
@@ -116,8 +122,8 @@ class Optimizer {
   virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers,
                                            const collectives::GradientSum& sum, const Tensors& gradients,
                                            const Variables& variables);
-  // Keras 2's spelling.
-  void apply_gradients(const std::vector<std::pair<Tensor, VariablePtr>>& gradients_and_variables);
+  // The same as apply(), for zip(gradients, variables).
+  void apply_gradients(const GradientsAndVariables& gradients_and_variables);
 
   // The loss to take gradients of: times loss_scale_factor, if there is one.
   virtual Tensor scale_loss(const Tensor& loss) const;
@@ -134,7 +140,7 @@ class Optimizer {
   // Throws FailedPrecondition when the rate is a schedule or a function.
   virtual void set_learning_rate(double value);
   // What a LossScaleOptimizer wraps; null for others.
-  virtual std::shared_ptr<Optimizer> inner_optimizer() const { return nullptr; }
+  virtual OptimizerPtr inner_optimizer() const;
   virtual bool has_fixed_learning_rate() const { return learning_rate_variable_ != nullptr; }
 
   // iteration, learning_rate (unless scheduled), averages, accumulators, slots: what files hold as
@@ -184,8 +190,8 @@ class Optimizer {
   bool built_ = false;
 
  private:
-  friend std::shared_ptr<Optimizer> deserialize(const Json& config);
-  friend Json serialize(const std::shared_ptr<Optimizer>& optimizer);
+  friend OptimizerPtr deserialize(const Json& config);
+  friend Json serialize(const OptimizerPtr& optimizer);
   void set_base_config(const Json& config);
   void set_options(CommonOptions options);
   // A gradient as rules take it: checked, of the variable's dtype.
@@ -205,7 +211,28 @@ class Optimizer {
   std::vector<std::regex> not_decayed_names_;
 };
 
-using OptimizerPtr = std::shared_ptr<Optimizer>;
+// An optimizer as functions return and take it.
+class OptimizerPtr : public keras::Handle<Optimizer> {
+ public:
+  using Handle::Handle;
+  void apply_gradients(const GradientsAndVariables& gradients_and_variables) const {
+    object().apply_gradients(gradients_and_variables);
+  }
+  void apply(const Tensors& gradients, const Variables& variables = {}) const { object().apply(gradients, variables); }
+  void build(const Variables& variables) const { object().build(variables); }
+  bool built() const { return object().built(); }
+  const std::string& name() const { return object().name(); }
+  float learning_rate() const { return object().learning_rate(); }
+  void set_learning_rate(double value) const { object().set_learning_rate(value); }
+  std::int64_t iterations() const { return object().iterations(); }
+  Tensor scale_loss(const Tensor& loss) const { return object().scale_loss(loss); }
+  Variables variables() const { return object().variables(); }
+  void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {}) const {
+    object().exclude_from_weight_decay(variables, names);
+  }
+  void finalize_variable_values(const Variables& variables = {}) const { object().finalize_variable_values(variables); }
+  Json get_config() const { return object().get_config(); }
+};
 using OptimizerArg = keras::ObjectArg<Optimizer>;
 
 // From "adam", "SGD", …, a config of Keras 3 or 2 (lr, decay, Custom>Adam; unknown Keras 2 keywords are
@@ -215,3 +242,10 @@ OptimizerPtr deserialize(const Json& config);
 Json serialize(const OptimizerPtr& optimizer);
 
 }  // namespace lockstep::optimizers
+
+namespace lockstep {
+
+// optimizer.apply_gradients(zip(gradients, variables)). Throws InvalidArgument when the numbers differ.
+optimizers::GradientsAndVariables zip(const Tensors& gradients, const std::vector<distribute::Variable>& variables);
+
+}  // namespace lockstep

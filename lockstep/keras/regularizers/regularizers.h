@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -21,7 +22,13 @@ class Regularizer {
   virtual Json get_config() const { return Json::object(); }
 };
 
-using RegularizerPtr = std::shared_ptr<Regularizer>;
+// A regularizer as functions return and take it.
+class RegularizerPtr : public keras::Handle<Regularizer> {
+ public:
+  using Handle::Handle;
+  Tensor operator()(const Tensor& x) const { return object()(x); }
+  Json get_config() const { return object().get_config(); }
+};
 using RegularizerArg = keras::ObjectArg<Regularizer>;
 
 // From "l1", "l2", "l1l2", "orthogonal_regularizer", class names, configs (Keras 2's L1L2 too) or an

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 
 namespace lockstep::schedules {
@@ -23,7 +24,13 @@ class LearningRateSchedule {
   virtual Json get_config() const { return Json::object(); }
 };
 
-using SchedulePtr = std::shared_ptr<LearningRateSchedule>;
+// A schedule as functions return and take it.
+class SchedulePtr : public keras::Handle<LearningRateSchedule> {
+ public:
+  using Handle::Handle;
+  float operator()(std::int64_t step) const { return object()(step); }
+  Json get_config() const { return object().get_config(); }
+};
 
 // Whether a JSON value is a schedule's config rather than a number.
 bool is_schedule(const Json& value);

@@ -1,6 +1,7 @@
 // The arguments of Model.compile and their form in files (compile_config).
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
@@ -13,8 +14,8 @@
 
 namespace lockstep::keras {
 
-// One argument, a list of arguments (one for each output) or a dict of them by output name. An empty
-// argument stands for None.
+// One argument, a list of arguments (one for each output) or a dict of them by output name: {{"label", "mse"},
+// {"score", "mae"}}. An empty argument stands for None.
 template <typename Arg>
 class ArgTree {
  public:
@@ -45,6 +46,19 @@ class ArgTree {
   const Arg& leaf() const { return leaf_; }
   const std::vector<ArgTree>& items() const { return items_; }
   const std::vector<std::string>& names() const { return names_; }  // of a dict, beside items()
+  // The same tree, where a list of pairs whose first parts are names of outputs is the dict that such pairs are in
+  // braces:
+  // {{"label", "mse"}, {"score", "mae"}}.
+  ArgTree with_output_names(const std::vector<std::string>& outputs) const {
+    const auto names_output = [&](const ArgTree& item) {
+      const std::string* const name = item.is_list() && item.items_.size() == 2 ? item.items_[0].leaf_.name() : nullptr;
+      return name && std::find(outputs.begin(), outputs.end(), *name) != outputs.end();
+    };
+    if (!is_list() || items_.empty() || !std::all_of(items_.begin(), items_.end(), names_output)) return *this;
+    std::vector<std::pair<std::string, ArgTree>> entries;
+    for (const ArgTree& item : items_) entries.emplace_back(*item.items_[0].leaf_.name(), item.items_[1]);
+    return dict(std::move(entries));
+  }
   const ArgTree* find(const std::string& name) const {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] == name) return &items_[i];
@@ -92,6 +106,12 @@ struct CompileOptions {
   std::int64_t steps_per_execution = 1;
   Json jit_compile = "auto";  // there is no XLA here: "auto" and false are the same
   bool auto_scale_loss = true;
+
+  // Makes dicts of what is a dict of these outputs in braces.
+  void name_outputs(const std::vector<std::string>& outputs) {
+    loss = loss.with_output_names(outputs);
+    for (MetricTree* tree : {&metrics, &weighted_metrics}) *tree = tree->with_output_names(outputs);
+  }
 };
 
 // Throws InvalidArgument for anything but a number, null, or a list or dict of these.

@@ -22,7 +22,15 @@ struct ValidationArrays {
   Structure y;
   Structure sample_weight = {};
 };
-using ValidationData = std::variant<std::monostate, ValidationArrays, data::Dataset>;
+// Nothing, arrays as in {x, y} or {x, y, sample_weight}, or a dataset.
+class ValidationData : public std::variant<std::monostate, ValidationArrays, data::Dataset> {
+ public:
+  ValidationData() = default;
+  ValidationData(ValidationArrays arrays) : variant(std::move(arrays)) {}
+  ValidationData(data::Dataset dataset) : variant(std::move(dataset)) {}
+  ValidationData(Structure x, Structure y, Structure sample_weight = {})
+      : variant(ValidationArrays{std::move(x), std::move(y), std::move(sample_weight)}) {}
+};
 
 // fit's shuffle: true, false or "batch".
 struct ShuffleArg {

@@ -45,6 +45,7 @@ void TrainingSession::compile(CompileOptions given) {
     used = optimizers::LossScaleOptimizer(used);
   }
   optimizer = std::move(used);
+  if (model.is_functional()) given.name_outputs(output_names());
   options = std::move(given);
   compiled = std::make_shared<Compiled>(options);
 }

@@ -1,0 +1,35 @@
+// Base of the handles by which losses, metrics, optimizers, layers and the like are held.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
+
+namespace lockstep::keras {
+
+// Throws FailedPrecondition.
+[[noreturn]] void throw_empty_handle(std::type_index type);
+
+// A shared pointer whose object is used like a value: copies of a handle are the same object. The handles that derive
+// from it have the object's functions, called with a dot; everything else of the object is reached by ->. A handle that
+// was default-constructed or moved from is empty: using its object throws FailedPrecondition.
+template <typename T>
+class Handle : public std::shared_ptr<T> {
+ public:
+  Handle() = default;
+  Handle(std::nullptr_t) {}
+  template <typename U, typename = std::enable_if_t<std::is_convertible_v<U*, T*>>>
+  Handle(std::shared_ptr<U> object) : std::shared_ptr<T>(std::move(object)) {}
+
+  T* operator->() const { return &object(); }
+  T& operator*() const { return object(); }
+
+ protected:
+  T& object() const {
+    if (!this->get()) throw_empty_handle(typeid(T));
+    return *this->get();
+  }
+};
+
+}  // namespace lockstep::keras

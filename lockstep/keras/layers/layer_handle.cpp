@@ -1,0 +1,76 @@
+#include "lockstep/keras/layers/layer_handle.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/layer.h"
+
+namespace lockstep::keras {
+
+Structure LayerHandle::operator()(const Structure& inputs, const CallOptions& options) const {
+  return object()(inputs, options);
+}
+Structure LayerHandle::call_with(const std::vector<Structure>& arguments, const CallOptions& options) const {
+  return object().call_with(arguments, options);
+}
+const std::string& LayerHandle::name() const { return object().name(); }
+bool LayerHandle::trainable() const { return object().trainable(); }
+void LayerHandle::set_trainable(bool trainable) const { object().set_trainable(trainable); }
+bool LayerHandle::built() const { return object().built(); }
+void LayerHandle::build(const Nested<Shape>& shapes) const { object().ensure_built(shapes); }
+Structure LayerHandle::input() const { return object().input(); }
+Structure LayerHandle::output() const { return object().output(); }
+Variable LayerHandle::weight(std::string_view name) const { return object().weight(name); }
+Variable LayerHandle::kernel() const { return object().kernel(); }
+Variable LayerHandle::bias() const { return object().bias(); }
+std::vector<Variable> LayerHandle::weights() const { return object().weights(); }
+std::vector<Variable> LayerHandle::trainable_weights() const { return object().trainable_weights(); }
+std::vector<Variable> LayerHandle::non_trainable_weights() const { return object().non_trainable_weights(); }
+std::vector<Variable> LayerHandle::variables() const { return object().variables(); }
+std::vector<Tensor> LayerHandle::get_weights() const { return object().get_weights(); }
+void LayerHandle::set_weights(const std::vector<Tensor>& values) const { object().set_weights(values); }
+std::int64_t LayerHandle::count_params() const { return object().count_params(); }
+std::vector<Tensor> LayerHandle::losses() const { return object().losses(); }
+Json LayerHandle::get_config() const { return object().get_config(); }
+Nested<Shape> LayerHandle::compute_output_shape(const Nested<Shape>& shapes) const {
+  return object().compute_output_shape(shapes);
+}
+
+// Of class Layer, as the handle has it.
+Structure Layer::output() {
+  require_called("output");
+  return outputs_of(0);
+}
+
+Structure Layer::input() {
+  require_called("input");
+  return first_arguments(inbound_nodes().front()->arguments);
+}
+
+void Layer::require_called(const char* what) const {
+  if (!inbound_nodes().empty()) return;
+  throw_failed_precondition(fmt::format(
+      "layer '{}' has no {}: it has not been called on a symbolic tensor, as of layers::Input", name(), what));
+}
+
+VariablePtr Layer::weight(std::string_view name) const {
+  for (const Weight& weight : own_weights_) {
+    if (weight.variable.name() == name) return weight.variable;
+  }
+  std::vector<VariablePtr> found;
+  std::vector<std::string> names;
+  for (const VariablePtr& variable : weights()) {
+    if (variable.name() == name) found.push_back(variable);
+    names.push_back(variable.path());
+  }
+  if (found.size() == 1) return found.front();
+  if (names.empty() && !built()) {
+    throw_failed_precondition(fmt::format(
+        "layer '{}' has no {} yet: variables are made by the first call, or by build()", this->name(), name));
+  }
+  throw_not_found(fmt::format("layer '{}' has {} named '{}'; its weights: {}", this->name(),
+                              found.empty() ? "no weight" : "several weights", name,
+                              names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+}  // namespace lockstep::keras

@@ -1,0 +1,91 @@
+// A layer as programs hold it, and the arguments of its calls.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/distribute/variable.h"
+#include "lockstep/keras/handle.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/nested.h"
+
+namespace lockstep::keras {
+
+// First field of option structs that are written with field names only: a braced list without names, such as a list of
+// tensors or a window, is then never mistaken for one.
+class FieldNamesOnly {
+ public:
+  constexpr FieldNamesOnly() noexcept {}
+};
+
+// The keyword arguments of a call, as of call() in Keras's layers. Of Keras's two orders of mask and training, the more
+// common one. A keyword that the layer does not have is an InvalidArgument.
+struct CallOptions {
+  FieldNamesOnly names_only = {};
+  Structure initial_state = {};  // recurrent layers
+  Structure mask = {};
+  Tensor query_mask = {}, value_mask = {}, key_mask = {};  // multi-head attention
+  Tensor attention_mask = {};
+  std::optional<bool> return_attention_scores = std::nullopt;
+  std::optional<bool> training = std::nullopt;
+  std::optional<bool> use_causal_mask = std::nullopt;
+  Tensor count_weights = {};                                     // CategoryEncoding
+  std::vector<std::pair<std::string, Argument>> arguments = {};  // any other keyword, for classes of the user's
+};
+
+template <typename T>
+concept PositionalArgument =
+    std::is_convertible_v<const T&, Structure> && !std::is_convertible_v<const T&, CallOptions>;
+
+// A layer: what layers::Dense(10) and its like return, and what is called on tensors. Copies are the same layer. The
+// functions are those of class Layer (layer.h), which has more: layer->get_config(). Using an empty one throws
+// FailedPrecondition.
+class LayerHandle : public Handle<Layer> {
+ public:
+  using Handle::Handle;
+
+  Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
+  // Arguments by position, as in Python: attention(query, value), lstm(x, initial_state).
+  template <PositionalArgument T>
+  Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
+    return call_with({first, Structure(second)}, options);
+  }
+  template <PositionalArgument T, PositionalArgument U>
+  Structure operator()(const Structure& first, const T& second, const U& third, const CallOptions& options = {}) const {
+    return call_with({first, Structure(second), Structure(third)}, options);
+  }
+
+  const std::string& name() const;
+  bool trainable() const;
+  void set_trainable(bool trainable) const;
+  bool built() const;
+  // Makes the variables for inputs of this shape (the batch included, kUnknownDim for None).
+  void build(const Nested<Shape>& shapes) const;
+  Structure input() const;
+  Structure output() const;
+  distribute::Variable weight(std::string_view name) const;
+  distribute::Variable kernel() const;
+  distribute::Variable bias() const;
+  std::vector<distribute::Variable> weights() const;
+  std::vector<distribute::Variable> trainable_weights() const;
+  std::vector<distribute::Variable> non_trainable_weights() const;
+  std::vector<distribute::Variable> trainable_variables() const { return trainable_weights(); }
+  std::vector<distribute::Variable> variables() const;
+  std::vector<Tensor> get_weights() const;
+  void set_weights(const std::vector<Tensor>& values) const;
+  std::int64_t count_params() const;
+  std::vector<Tensor> losses() const;
+  Json get_config() const;
+  Nested<Shape> compute_output_shape(const Nested<Shape>& shapes) const;
+
+  const LayerHandle& ptr() const { return *this; }
+
+ private:
+  Structure call_with(const std::vector<Structure>& arguments, const CallOptions& options) const;
+};
+
+}  // namespace lockstep::keras
