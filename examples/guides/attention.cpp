@@ -27,11 +27,9 @@ void attention(const std::string& folder) {
   model.compile({.optimizer = ls::optimizers::AdamW({.learning_rate = 0.005, .weight_decay = 0.01}),
                  .loss = "sparse_categorical_crossentropy",
                  .metrics = {"accuracy"}});
-  const auto history = model.fit({x_train, places(64)}, y_train,
-                                 {.batch_size = 16,
-                                  .epochs = 3,
-                                  .verbose = 0,
-                                  .validation_data = {{x_val, places(16)}, y_val}});
+  const auto history =
+      model.fit({x_train, places(64)}, y_train,
+                {.batch_size = 16, .epochs = 3, .verbose = 0, .validation_data = {{x_val, places(16)}, y_val}});
   for (const auto& [name, values] : history.history)
     for (const auto& value : values) report(name, value);
   model.save(folder + "/model.keras");
