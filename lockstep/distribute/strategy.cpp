@@ -221,6 +221,10 @@ Tensor concat_values(const Tensors& values, int axis) {
 }
 
 Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis) {
+  if (values.size() != num_local_replicas()) {
+    throw_invalid_argument(fmt::format("reduce: found {} values, expected one for each of {} replicas", values.size(),
+                                       num_local_replicas()));
+  }
   if (!axis) {
     for (const Tensor& value : values.values()) {
       if (!(value.shape() == values[0].shape())) {

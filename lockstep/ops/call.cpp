@@ -33,12 +33,23 @@ std::string describe_inputs(std::span<const Tensor> inputs) {
 // LibTorch's messages carry a backtrace after the first line.
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
+// LibTorch's messages that users meet, in the words of the others.
+std::string translated(std::string_view text, std::span<const Tensor> inputs) {
+  if (text.starts_with("The size of tensor a") && inputs.size() >= 2) {
+    return fmt::format("shapes {} and {} cannot be broadcast to one shape", inputs[0].shape().to_string(),
+                       inputs[1].shape().to_string());
+  }
+  if (text.starts_with("stack expects each tensor to be equal size")) return "the tensors differ in their shapes";
+  return first_line(text);
+}
+
 void infer_type(const Signature& signature, std::span<const Tensor> inputs, Attrs& attrs, const std::string& name,
                 DType dtype) {
   if (const Attr* known = attrs.find(name)) {
     if (const DType* expected = std::get_if<DType>(known); expected && *expected != dtype) {
       fail(signature, inputs,
-           fmt::format("'{}' is {} by one argument and {} by another", name, dtype_name(*expected), dtype_name(dtype)));
+           fmt::format("'{}' is {} by one argument and {} by another; cast one of them", name, dtype_name(*expected),
+                       dtype_name(dtype)));
     }
     return;
   }
@@ -85,7 +96,7 @@ auto as_errors(const Signature& signature, std::span<const Tensor> inputs, const
   } catch (const c10::OutOfMemoryError& error) {
     throw_resource_exhausted(fmt::format("{}: out of memory: {}", signature.name, first_line(error.msg())));
   } catch (const c10::Error& error) {
-    fail(signature, inputs, first_line(error.msg()));
+    fail(signature, inputs, translated(error.msg(), inputs));
   } catch (const std::bad_alloc&) {
     throw_resource_exhausted(fmt::format("{}: out of memory (inputs: {})", signature.name, describe_inputs(inputs)));
   } catch (const std::length_error&) {

@@ -228,6 +228,11 @@ void Operation::set_name(std::string name) {
 }
 
 Structure Operation::add_node(CallArguments arguments, Nested<TensorInfo> outputs, Tensors masks) {
+  if (weak_from_this().expired()) {
+    throw_failed_precondition(fmt::format(
+        "layer '{}' is an object of its own and cannot be part of a model: hold it by a handle, make_layer<{}>(...)",
+        name_, class_name()));
+  }
   auto node = std::make_shared<Node>();
   node->operation = this;
   node->arguments = std::move(arguments);

@@ -21,6 +21,8 @@ class ArrayBatches : public BatchSource {
  public:
   ArrayBatches(Batch data, ArrayOptions options) : data_(std::move(data)), options_(std::move(options)) {
     rows_ = batch_rows(data_);
+    if (data_.x.num_leaves() == 0 || !data_.x.flatten()[0].defined())
+      throw_invalid_argument("x is an undefined tensor");
     if (options_.batch_size < 1)
       throw_invalid_argument(fmt::format("batch_size is {}, expected at least 1", options_.batch_size));
     if (!options_.class_weight.empty()) {
