@@ -8,6 +8,7 @@
 #include "lockstep/cli/commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/formats/keras_weights.h"
+#include "lockstep/formats/saved_model_fingerprint_internal.h"
 #include "lockstep/io/zip.h"
 
 namespace lockstep::cli {
@@ -65,6 +66,7 @@ void verify_all(const std::string& path) {
       (artifact.kind == formats::Kind::kKeras || artifact.kind == formats::Kind::kNpz)) {
     read_members(artifact.path);
   }
+  if (artifact.kind == formats::Kind::kSavedModel) formats::check_saved_model_fingerprint(artifact.path);
   check_variables(artifact);
   check_assets(artifact);
   check_numbering(artifact);

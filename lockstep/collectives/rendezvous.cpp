@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/json.h"
 #include "lockstep/collectives/health_internal.h"
+#include "lockstep/collectives/messages_internal.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -57,30 +57,10 @@ class StartupDeadline {
 
 std::string hello_key(int rank) { return "hello/" + std::to_string(rank); }
 
-Json hello_of(const JobOptions& options) { return {{"version", LOCKSTEP_VERSION}, {"members", options.names}}; }
-
-// The difference between the registrations of a worker and of rank 0; empty if they are equal.
-std::string difference(const JobOptions& options, const Json& own, const std::string& text, int rank) {
-  const std::string& name = options.names[static_cast<std::size_t>(rank)];
-  const Json other = Json::parse(text, nullptr, false);
-  if (!other.is_object() || !other.contains("version") || !other.contains("members")) {
-    return fmt::format("{} does not use lockstep's protocol", name);
-  }
-  if (other["version"] != own["version"]) {
-    return fmt::format("{} runs lockstep {}, {} runs {}; run the same version everywhere", name,
-                       other["version"].dump(), options.names[0], own["version"].dump());
-  }
-  if (other["members"] != own["members"]) {
-    return fmt::format("{} was started for the cluster {}, {} for {}; give all workers the same cluster", name,
-                       other["members"].dump(), options.names[0], own["members"].dump());
-  }
-  return {};
-}
-
 // Rank 0's part: waits for all registrations, compares them, and publishes the start of the job or the error.
 void lead_rendezvous(JobStore& store, const JobOptions& options, StartupDeadline& deadline) {
   const int size = static_cast<int>(options.names.size());
-  const Json own = hello_of(options);
+  const Registration own{LOCKSTEP_VERSION, options.names};
   Fault fault{Code::kInvalidArgument, ""};
   std::vector<bool> here(options.names.size(), false);
   std::vector<std::string> missing;
@@ -90,7 +70,7 @@ void lead_rendezvous(JobStore& store, const JobOptions& options, StartupDeadline
       const auto at = static_cast<std::size_t>(rank);
       if (!here[at] && store.has(hello_key(rank))) {
         here[at] = true;
-        fault.message = difference(options, own, store.get(hello_key(rank)), rank);
+        fault.message = own.difference(store.get(hello_key(rank)), rank);
         if (!fault.message.empty()) break;
       }
       if (!here[at]) missing.push_back(options.names[at]);
@@ -130,7 +110,7 @@ bool register_worker(JobStore& store, const JobOptions& options, StartupDeadline
     return false;
   }
   HealthMonitor::announce(store, options.rank);
-  if (!store.set_once(hello_key(options.rank), dump_json(hello_of(options)))) {
+  if (!store.set_once(hello_key(options.rank), Registration{LOCKSTEP_VERSION, options.names}.text())) {
     throw_unavailable(fmt::format("{} was started twice at the same time; start it once", name));
   }
   while (!store.has(kGo)) {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/json.h"
+#include "lockstep/collectives/messages_internal.h"
 #include "lockstep/ops/slices_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 
@@ -305,52 +305,12 @@ std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
   return others;
 }
 
-namespace {
-
-// A line of JSON, and the elements; of strings, the line has their sizes.
-std::string packed(const Tensor& value) {
-  if (!value.defined()) return {};
-  Json head{{"shape", value.shape().dims()}};
-  std::string bytes;
-  if (value.dtype() == DType::kString) {
-    head["sizes"] = Json::array();
-    for (const std::string& text : value.string_values()) {
-      head["sizes"].push_back(text.size());
-      bytes += text;
-    }
-  } else {
-    const at::Tensor data = aten(value).detach().contiguous();
-    head["type"] = static_cast<int>(data.scalar_type());
-    bytes.assign(static_cast<const char*>(data.data_ptr()), data.nbytes());
-  }
-  return dump_json(head) + '\n' + bytes;
-}
-
-Tensor unpacked(const std::string& text) {
-  if (text.empty()) return {};
-  const std::size_t line = text.find('\n');
-  const Json head = Json::parse(text.substr(0, line));
-  const auto shape = head["shape"].get<std::vector<std::int64_t>>();
-  std::size_t at = line + 1;
-  if (head.contains("sizes")) {
-    std::vector<std::string> strings;
-    for (const auto& size : head["sizes"]) {
-      strings.push_back(text.substr(at, size.get<std::size_t>()));
-      at += size.get<std::size_t>();
-    }
-    return Tensor::strings(std::move(strings), Shape(shape));
-  }
-  const at::Tensor data = at::empty(shape, static_cast<at::ScalarType>(head["type"].get<int>()));
-  if (data.nbytes() != text.size() - at) throw_internal("a gathered tensor has another size than its shape tells");
-  std::memcpy(data.data_ptr(), text.data() + at, data.nbytes());
-  return wrap(data);
-}
-
-}  // namespace
-
 Tensors gather(Communicator& group, const Tensor& value, const std::string& what) {
   Tensors out;
-  for (const std::string& text : labelled_gather(group, what, packed(value))) out.push_back(unpacked(text));
+  const std::string packed = value.defined() ? pack_tensor(value.to_data()) : std::string();
+  for (const std::string& text : labelled_gather(group, what, packed)) {
+    out.push_back(text.empty() ? Tensor() : Tensor::from_data(unpack_tensor(text)));
+  }
   return out;
 }
 

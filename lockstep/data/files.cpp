@@ -1,23 +1,22 @@
 #include "lockstep/data/files.h"
 
 #include <fnmatch.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/node_internal.h"
-#include "lockstep/io/checksum_internal.h"
+#include "lockstep/formats/record_file_internal.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::data {
 namespace {
 
-enum class Format { kTextLine, kTFRecord };
-enum class Compression { kNone, kGzip, kZlib };
+using Compression = formats::RecordCompression;
+using Format = formats::RecordFormat;
+using Records = formats::RecordReader;
 
 Compression compression_of(const std::string& type) {
   if (type.empty()) return Compression::kNone;
@@ -25,111 +24,6 @@ Compression compression_of(const std::string& type) {
   if (type == "ZLIB") return Compression::kZlib;
   throw_invalid_argument(fmt::format("compression_type is '{}'; expected '', 'GZIP' or 'ZLIB'", type));
 }
-
-// All members of a compressed file.
-std::string inflated(std::span<const std::byte> bytes, Compression compression, const std::string& path) {
-  struct Inflater : z_stream {
-    explicit Inflater(int window) : z_stream{} {
-      avail_out = 1;
-      if (inflateInit2(this, window) != Z_OK) throw_resource_exhausted("no memory to decompress a file");
-    }
-    ~Inflater() { inflateEnd(this); }
-  } stream(compression == Compression::kGzip ? MAX_WBITS + 16 : MAX_WBITS);
-  std::string out;
-  std::size_t at = 0;
-  std::vector<char> buffer(std::size_t{1} << 18);
-  while (at < bytes.size() || stream.avail_out == 0) {
-    const auto piece = static_cast<uInt>(std::min<std::size_t>(bytes.size() - at, 1 << 30));
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data() + at));
-    stream.avail_in = piece;
-    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
-    stream.avail_out = static_cast<uInt>(buffer.size());
-    const int status = inflate(&stream, Z_NO_FLUSH);
-    at += piece - stream.avail_in;
-    out.append(buffer.data(), buffer.size() - stream.avail_out);
-    if (status == Z_STREAM_END) {
-      if (at == bytes.size()) return out;
-      inflateReset(&stream);
-    } else if (status != Z_OK && status != Z_BUF_ERROR) {
-      throw_data_loss(fmt::format("{} is not a whole {} file: {} near byte {}", path,
-                                  compression == Compression::kGzip ? "GZIP" : "ZLIB",
-                                  stream.msg ? stream.msg : "it is damaged", at));
-    }
-  }
-  if (!bytes.empty())
-    throw_data_loss(fmt::format("{} ends within its compressed data, after {} bytes", path, bytes.size()));
-  return out;
-}
-
-// The records of one file.
-class Records {
- public:
-  Records(std::string path, Format format, Compression compression) : path_(std::move(path)), format_(format) {
-    file_ = io::posix_file_system().map(path_);
-    text_ = io::as_text(file_->bytes());
-    if (compression == Compression::kNone) return;
-    plain_ = inflated(file_->bytes(), compression, path_);
-    text_ = plain_;
-  }
-  Records(const Records&) = delete;
-
-  std::optional<std::string> next() {
-    if (at_ >= text_.size()) return std::nullopt;
-    return format_ == Format::kTextLine ? line() : record();
-  }
-  std::int64_t offset() const { return static_cast<std::int64_t>(at_); }
-  void seek(std::int64_t offset) {
-    if (offset < 0 || static_cast<std::size_t>(offset) > text_.size()) {
-      throw_failed_precondition(fmt::format("{} has {} bytes, but the saved iterator had read {}: the file has changed",
-                                            path_, text_.size(), offset));
-    }
-    at_ = static_cast<std::size_t>(offset);
-  }
-
- private:
-  std::string line() {
-    const std::size_t end = std::min(text_.find('\n', at_), text_.size());
-    std::string out(text_.substr(at_, end - at_));
-    std::erase(out, '\r');
-    at_ = end + 1;
-    at_ = std::min(at_, text_.size());
-    return out;
-  }
-
-  // length: u64, masked CRC-32C of the length: u32, bytes, masked CRC-32C of the bytes: u32; little endian.
-  std::string record() {
-    constexpr std::size_t kHeader = 12;
-    const std::size_t begin = at_;
-    if (text_.size() - begin < kHeader) cut_off(begin);
-    std::uint64_t length = 0;
-    std::memcpy(&length, &text_[begin], sizeof length);
-    check(begin, sizeof length, " (is this a TFRecord file?)");
-    const std::size_t left = text_.size() - begin - kHeader;
-    if (length > left || left - length < sizeof(std::uint32_t)) cut_off(begin);
-    check(begin + kHeader, static_cast<std::size_t>(length), "");
-    at_ = begin + kHeader + static_cast<std::size_t>(length) + sizeof(std::uint32_t);
-    return std::string(text_.substr(begin + kHeader, static_cast<std::size_t>(length)));
-  }
-  [[noreturn]] void cut_off(std::size_t at) const {
-    throw_data_loss(fmt::format("{}: the record at byte {} is cut off: the file ends at {}", path_, at, text_.size()));
-  }
-  void check(std::size_t at, std::size_t size, const char* hint) const {
-    std::uint32_t stored = 0;
-    std::memcpy(&stored, text_.data() + at + size, sizeof stored);
-    const std::uint32_t found = io::mask_crc(io::crc32c(io::as_bytes(text_.substr(at, size))));
-    if (stored != found) {
-      throw_data_loss(fmt::format("{}: corrupted record at byte {}: its checksum is {:08x}, but {:08x} is stored{}",
-                                  path_, at, found, stored, hint));
-    }
-  }
-
-  std::string path_;
-  Format format_;
-  std::shared_ptr<const io::FileBytes> file_;
-  std::string plain_;
-  std::string_view text_;
-  std::size_t at_ = 0;
-};
 
 std::string file_name(const Element& element) {
   const Tensor& leaf = element.leaf();

@@ -1,9 +1,8 @@
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "lockstep/formats/hdf5_image_internal.h"
+#include "lockstep/io/inflate_internal.h"
 
 namespace lockstep::formats::hdf5 {
 namespace {
@@ -18,11 +17,9 @@ using Bytes = std::vector<std::byte>;
 
 Bytes inflate(const Image& image, std::span<const std::byte> input, std::uint64_t limit) {
   Bytes output(limit);
-  uLongf size = limit;
-  const int result = ::uncompress(reinterpret_cast<Bytef*>(output.data()), &size,
-                                  reinterpret_cast<const Bytef*>(input.data()), input.size());
-  if (result != Z_OK) throw_data_loss(fmt::format("{}: a compressed chunk of an HDF5 dataset is damaged", image.what));
-  output.resize(size);
+  const auto result = io::inflate_into(output, input, io::Deflate::kZlib, image.what);
+  if (!result) throw_data_loss(fmt::format("{}: a compressed chunk of an HDF5 dataset is damaged", image.what));
+  output.resize(result->size);
   return output;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lockstep/io/bytes_internal.h"
+#include "lockstep/io/checksum_internal.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::formats::hdf5 {
@@ -98,7 +99,7 @@ void check_metadata(const Image& image, std::span<const std::byte> block) {
   constexpr std::uint64_t kBytesPerStep = 32;
   const auto at = static_cast<std::uint64_t>(block.data() - image.bytes.data());
   image.charge_steps(block.size() / kBytesPerStep, at);
-  if (lookup3(block.first(block.size() - 4)) != Fields(image, block.last(4)).u32()) {
+  if (!io::checksum_matches(Fields(image, block.last(4)).u32(), lookup3(block.first(block.size() - 4)))) {
     throw_data_loss(
         fmt::format("{}: damaged HDF5 file: a metadata block at byte {} does not match its checksum", image.what, at));
   }

@@ -11,6 +11,7 @@
 #include "lockstep/formats/hdf5_image_internal.h"
 #include "lockstep/formats/hdf5_messages_internal.h"
 #include "lockstep/formats/hdf5_symbols_internal.h"
+#include "lockstep/io/bytes_internal.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::formats {
@@ -27,13 +28,6 @@ constexpr int kMaxDepth = 64;
 constexpr std::size_t kCopyBlock = std::size_t{4} << 20;
 constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kFreeSteps = 4096;
-
-void swap_elements(std::span<std::byte> bytes, std::size_t width) {
-  for (std::size_t at = 0; at + width <= bytes.size(); at += width) {
-    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
-                 bytes.begin() + static_cast<std::ptrdiff_t>(at + width));
-  }
-}
 
 // Real files need about a step for each 30 bytes, and their names and attributes hardly more memory than they take in
 // the file. An entry of 16 bytes becomes a node of some 200.
@@ -226,7 +220,7 @@ class Hdf5File::Parser {
       value.dtype = DType::kString;
     } else {
       std::vector<std::byte> copy(data.begin(), data.end());
-      if (type.big_endian) swap_elements(copy, type.size);
+      if (type.big_endian) io::swap_bytes(copy, type.size);
       value = TensorData::copy_of(type.dtype, Shape(space.dims), copy);
     }
     return attribute;
@@ -460,7 +454,7 @@ void Hdf5File::read_into(const Hdf5Node& dataset, std::span<std::byte> target) c
     if (!storage.plain_fill) image.unsupported("a dataset that was never written and has a fill value");
     std::memset(target.data(), 0, size);
   }
-  if (storage.type.big_endian) swap_elements(target, storage.type.size);
+  if (storage.type.big_endian) io::swap_bytes(target, storage.type.size);
   if (dataset.dtype == DType::kBool) {
     for (std::byte& value : target) value = value == std::byte{0} ? std::byte{0} : std::byte{1};
   }

@@ -1,55 +1,18 @@
 #include "lockstep/formats/idx.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <climits>
-#include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/bytes_internal.h"
+#include "lockstep/io/inflate_internal.h"
 
 namespace lockstep::formats {
 namespace {
 
 // file     0 u8 | 0 u8 | type u8 | rank u8 | dimension u32 big-endian* | elements big-endian
 constexpr std::uint16_t kGzipMagic = 0x8B1F;
-constexpr std::uint64_t kInflateRatio = 1100;  // deflate cannot do better
-
-std::string gunzip(std::span<const std::byte> in, const std::string& path) {
-  // The last four bytes say the size, modulo 4 GiB; they are a hint, not a promise.
-  const std::uint64_t hint =
-      io::load_le<std::uint32_t>(in, in.size() - std::min<std::size_t>(4, in.size())).value_or(0);
-  const std::uint64_t limit = kInflateRatio * in.size() + 4096;
-  z_stream stream{};
-  if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
-    throw_resource_exhausted(fmt::format("{}: no memory to inflate", path));
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> closing(&stream, inflateEnd);
-  std::string out(std::min(hint, limit) + 1, '\0');
-  std::size_t produced = 0;
-  int status = Z_OK;
-  while (status == Z_OK) {
-    if (produced == out.size()) {
-      if (out.size() > limit) break;
-      out.resize(out.size() * 2);
-    }
-    const auto part = std::min<std::size_t>(in.size(), UINT_MAX);
-    const auto room = std::min<std::size_t>(out.size() - produced, UINT_MAX);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
-    stream.avail_in = static_cast<uInt>(part);
-    stream.next_out = reinterpret_cast<Bytef*>(out.data() + produced);
-    stream.avail_out = static_cast<uInt>(room);
-    status = inflate(&stream, Z_NO_FLUSH);
-    in = in.subspan(part - stream.avail_in);
-    produced += room - stream.avail_out;
-  }
-  if (status != Z_STREAM_END || !in.empty()) throw_data_loss(fmt::format("{}: a damaged or truncated gzip file", path));
-  out.resize(produced);
-  return out;
-}
 
 DType type_of(unsigned code) {
   switch (code) {
@@ -70,7 +33,7 @@ TensorData read_idx(const std::string& path, io::FileSystem& files) {
   auto bytes = file->bytes();
   std::string plain;
   if (io::load_le<std::uint16_t>(bytes, 0) == kGzipMagic) {
-    plain = gunzip(bytes, path);
+    plain = io::inflate_file(bytes, io::Deflate::kGzip, path);
     bytes = io::as_bytes(plain);
   }
   const auto magic = io::load_le<std::uint32_t>(bytes, 0).value_or(1);
@@ -93,9 +56,7 @@ TensorData read_idx(const std::string& path, io::FileSystem& files) {
   std::span<std::byte> target;
   TensorData tensor = TensorData::allocate(dtype, shape, target);
   std::copy(data.begin(), data.end(), target.begin());
-  for (auto rest = target; width > 1 && !rest.empty(); rest = rest.subspan(width)) {
-    std::reverse(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(width));
-  }
+  io::swap_bytes(target, width);
   return tensor;
 }
 

@@ -344,10 +344,7 @@ TensorData parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const voi
   } else if (!data.empty()) {
     std::memcpy(target.data(), data.data(), data.size());
   }
-  for (std::size_t at = 0; header.big_endian && at < target.size(); at += component) {
-    std::reverse(target.begin() + static_cast<std::ptrdiff_t>(at),
-                 target.begin() + static_cast<std::ptrdiff_t>(at + component));
-  }
+  if (header.big_endian) io::swap_bytes(target, component);
   return tensor;
 }
 

@@ -55,11 +55,6 @@ std::uint32_t copy_and_sum_in_halves(std::span<const std::byte> source, std::byt
   return io::crc32c_combine(first, second, source.size() - half);
 }
 
-void swap_bytes(std::span<std::byte> bytes, std::size_t width) {
-  for (; width > 1 && bytes.size() >= width; bytes = bytes.subspan(width))
-    std::reverse(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(width));
-}
-
 std::size_t component_size(DType dtype) { return is_complex(dtype) ? dtype_size(dtype) / 2 : dtype_size(dtype); }
 
 }  // namespace
@@ -186,7 +181,7 @@ void BundleReader::read_into(const std::string& name, std::span<std::byte> targe
   if (source.size() != target.size())
     damaged(fmt::format("tensor {}: stored size {}, expected {}", name, source.size(), target.size()));
   check_crc(found, copy_and_sum_in_halves(source, target.data()));
-  if (big_endian_) swap_bytes(target, component_size(found.info.dtype));
+  if (big_endian_) io::swap_bytes(target, component_size(found.info.dtype));
 }
 
 std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::shared_ptr<const void>& owner) const {
@@ -214,7 +209,7 @@ std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::s
 
 void BundleReader::check_crc(const Entry& entry, std::uint32_t crc) const {
   const std::uint32_t stored = io::unmask_crc(entry.masked_crc);
-  if (crc != stored) {
+  if (!io::checksum_matches(stored, crc)) {
     damaged(fmt::format("tensor {} in shard {}: checksum does not match: stored {} vs. calculated {}", entry.info.name,
                         entry.shard, stored, crc));
   }
@@ -244,7 +239,7 @@ TensorData BundleReader::read_entry_data(const Entry& entry, bool check) const {
   std::span<std::byte> target;
   TensorData copy = TensorData::allocate(entry.info.dtype, entry.info.shape, target);
   check_crc(entry, copy_and_sum_in_halves(tensor.bytes, target.data()));
-  if (big_endian_) swap_bytes(target, component_size(entry.info.dtype));
+  if (big_endian_) io::swap_bytes(target, component_size(entry.info.dtype));
   return copy;
 }
 
@@ -270,12 +265,12 @@ TensorData BundleReader::read_strings(const Entry& entry) const {
     std::byte fixed[8];
     std::memcpy(fixed, &length, sizeof fixed);
     const std::size_t width = length <= 0xFFFFFFFFu ? 4 : 8;
-    if (big_endian_) swap_bytes({fixed, width}, width);
+    if (big_endian_) io::swap_bytes({fixed, width}, width);
     crc = io::crc32c({fixed, width}, crc);
   }
   const auto stored = io::load_le<std::uint32_t>(rest, 0);
   if (!stored) damaged(fmt::format("tensor {}: string lengths are cut short", entry.info.name));
-  if (io::unmask_crc(big_endian_ ? __builtin_bswap32(*stored) : *stored) != crc) {
+  if (!io::checksum_matches(io::unmask_crc(big_endian_ ? __builtin_bswap32(*stored) : *stored), crc)) {
     damaged(fmt::format("tensor {}: the length checksum does not match", entry.info.name));
   }
   crc = io::crc32c(rest.first(4), crc);

@@ -153,7 +153,8 @@ class TableParser {
     }
     const auto stored = bytes_.subspan(handle.offset, handle.size + 1);
     const auto expected = io::unmask_crc(*load_le<std::uint32_t>(bytes_, handle.offset + handle.size + 1));
-    if (io::crc32c(stored) != expected) damaged(fmt::format("block checksum mismatch at offset {}", handle.offset));
+    if (!io::checksum_matches(expected, io::crc32c(stored)))
+      damaged(fmt::format("block checksum mismatch at offset {}", handle.offset));
     const auto contents = stored.first(handle.size);
     if (stored.back() == kRaw) return std::string(as_text(contents));
     if (stored.back() != kSnappy) damaged("a block of unknown compression");

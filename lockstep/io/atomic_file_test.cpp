@@ -14,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/io/checksum_internal.h"
 #include "lockstep/io/faulty_file_system_internal.h"
+#include "lockstep/io/fingerprint_internal.h"
 #include "lockstep/io/zip.h"
 
 namespace lockstep::io {
@@ -205,6 +206,18 @@ TEST_F(AtomicDirectoryTest, EveryCallMayFailAndForeignFilesStay) {
       if (!failed) break;
     }
   }
+}
+
+TEST(Fingerprint, KnownValues) {
+  EXPECT_EQ(fingerprint64(""), 0x9ae16a3b2f90404fu);
+  EXPECT_EQ(fingerprint64("a"), 0xb3454265b6df75e3u);
+  EXPECT_EQ(fingerprint64("abc"), 0x24a5b3a074e7f369u);
+  EXPECT_EQ(fingerprint64("hello world"), 0x588fb7478bd6b01bu);
+  EXPECT_EQ(fingerprint64("serving_default"), 0xdb6f4286249c53efu);
+  EXPECT_EQ(fingerprint64(std::string(40, 'x')), 0xebf8e8aeac993c94u);
+  EXPECT_EQ(fingerprint64(std::string(64, 'x')), 0x5ffb3c754f6913b8u);
+  EXPECT_EQ(fingerprint64(std::string(100, 'x')), 0x5b7616b854568a1fu);
+  EXPECT_EQ(fingerprint_cat(1, 2), 0xc89a2574412ac8e4u);
 }
 
 TEST(Checksum, KnownValuesAndCombination) {

@@ -1,6 +1,7 @@
-// Little-endian numbers in byte strings, and sizes in bytes.
+// Numbers in byte strings, and sizes in bytes.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,12 @@ std::optional<T> load_le(std::span<const std::byte> bytes, std::size_t offset) {
 template <typename T>
 void append_le(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+// Reverses the bytes of each number of `width` bytes.
+inline void swap_bytes(std::span<std::byte> bytes, std::size_t width) {
+  for (; width > 1 && bytes.size() >= width; bytes = bytes.subspan(width))
+    std::reverse(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(width));
 }
 
 // The least multiple of `multiple` that is no less than `value`.

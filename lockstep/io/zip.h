@@ -36,7 +36,7 @@ struct SharedBytes {
 // checksum is checked when it is read. Throws DataLoss for anything malformed: two members of one
 // name, members that overlap or whose local header says something else than the directory,
 // truncation; Unimplemented for encryption, other compressions and archives of several disks;
-// ResourceExhausted for a member that would inflate to more than 256 MiB and 100 times its size.
+// ResourceExhausted for a member, or an archive, that would expand to more than 256 MiB and 100 times its size.
 class ZipReader {
  public:
   explicit ZipReader(const std::string& path, FileSystem& files = posix_file_system());

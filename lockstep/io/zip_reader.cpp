@@ -1,14 +1,13 @@
-#include <zlib.h>
-
 #include <algorithm>
-#include <climits>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/io/budget_internal.h"
 #include "lockstep/io/bytes_internal.h"
 #include "lockstep/io/checksum_internal.h"
+#include "lockstep/io/inflate_internal.h"
 #include "lockstep/io/zip.h"
 #include "lockstep/io/zip_layout_internal.h"
 
@@ -17,8 +16,6 @@ namespace {
 
 using namespace zip;
 
-constexpr std::uint64_t kInflateFloor = std::uint64_t{256} << 20;
-constexpr std::uint64_t kInflateRatio = 100;
 constexpr std::size_t kReleaseBlock = std::size_t{4} << 20;
 
 // Like load_le for offsets that were checked already.
@@ -91,6 +88,14 @@ void ZipReader::read_directory(const Directory& directory) {
   members_.reserve(directory.count);
   for (std::uint64_t i = 0; i < directory.count; ++i) at = read_entry(at, end);
   if (at != end) damaged("bytes are left over in the directory");
+  // One by one the members may be far smaller than all of them together.
+  Budget budget(most_expanded(file_->bytes().size()), 0);
+  for (const ZipMember& member : members_) {
+    if (!budget.take_bytes(member.size)) {
+      throw_resource_exhausted(fmt::format("{}: its {} bytes would expand to more than {}, which is rejected as a bomb",
+                                           path_, file_->bytes().size(), most_expanded(file_->bytes().size())));
+    }
+  }
 }
 
 std::size_t ZipReader::read_entry(std::size_t at, std::size_t end) {
@@ -205,44 +210,28 @@ SharedBytes ZipReader::read(const ZipMember& member) const {
     crc = crc32(part, crc);
     if (part.size() == kReleaseBlock) release(part);  // of a large member one block at a time is in memory
   }
-  if (crc != member.crc) {
+  if (!checksum_matches(member.crc, crc)) {
     damaged(fmt::format("member {}: checksum {:08x}, expected {:08x}", member.name, crc, member.crc));
   }
   return result;
 }
 
 SharedBytes ZipReader::inflate(const ZipMember& member, std::span<const std::byte> compressed) const {
-  if (member.size > kInflateFloor && member.size / kInflateRatio > member.compressed_size) {
-    throw_resource_exhausted(fmt::format("{}: member {} would inflate from {} to {} bytes, which is refused as a bomb",
+  if (member.size > most_expanded(member.compressed_size)) {
+    throw_resource_exhausted(fmt::format("{}: member {} would expand from {} to {} bytes, which is rejected as a bomb",
                                          path_, member.name, member.compressed_size, member.size));
   }
-  // One byte to spare shows a member that is longer than it says.
-  std::shared_ptr<std::byte> buffer(new (std::nothrow) std::byte[member.size + 1], std::default_delete<std::byte[]>());
+  std::shared_ptr<std::byte> buffer(new (std::nothrow) std::byte[std::max<std::uint64_t>(member.size, 1)],
+                                    std::default_delete<std::byte[]>());
   if (!buffer)
     throw_resource_exhausted(fmt::format("{}: no memory for the {} bytes of {}", path_, member.size, member.name));
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
-    throw_resource_exhausted(fmt::format("{}: no memory to inflate", path_));
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> closing(&stream, inflateEnd);
-  std::size_t produced = 0;
-  int status = Z_OK;
-  while (status == Z_OK) {
-    const auto in = std::min<std::size_t>(compressed.size(), UINT_MAX);
-    const auto room = std::min<std::size_t>(member.size + 1 - produced, UINT_MAX);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(compressed.data()));
-    stream.avail_in = static_cast<uInt>(in);
-    stream.next_out = reinterpret_cast<Bytef*>(buffer.get() + produced);
-    stream.avail_out = static_cast<uInt>(room);
-    status = ::inflate(&stream, Z_NO_FLUSH);
-    compressed = compressed.subspan(in - stream.avail_in);
-    produced += room - stream.avail_out;
-    if (produced > member.size) break;
-  }
-  if (status != Z_STREAM_END || produced != member.size || !compressed.empty()) {
-    damaged(fmt::format("member {}: inflates to {} bytes or is cut short, expected {}", member.name, produced,
+  const auto result =
+      inflate_into({buffer.get(), member.size}, compressed, Deflate::kRaw, fmt::format("{}: {}", path_, member.name));
+  if (!result || result->size != member.size || result->consumed != compressed.size()) {
+    damaged(fmt::format("member {}: its compressed data are damaged, or do not expand to {} bytes", member.name,
                         member.size));
   }
-  return {{buffer.get(), produced}, buffer};
+  return {{buffer.get(), member.size}, buffer};
 }
 
 }  // namespace lockstep::io

@@ -6,7 +6,7 @@
 
 #include <re2/re2.h>
 
-#include "lockstep/ops/farmhash_internal.h"
+#include "lockstep/io/fingerprint_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -304,7 +304,7 @@ Tensors hash_bucket_fast(const Call& call) {
   const auto buckets = static_cast<std::uint64_t>(call.attr<std::int64_t>("num_buckets"));
   Ints out;
   for (const std::string& text : strings_in(call, 0))
-    out.push_back(static_cast<std::int64_t>(farmhash_fingerprint64(text) % buckets));
+    out.push_back(static_cast<std::int64_t>(io::fingerprint64(text) % buckets));
   return {Tensor::from_vector(out, call.input(0).shape())};
 }
 

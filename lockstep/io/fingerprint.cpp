@@ -1,11 +1,11 @@
 // Formulas of FarmHash's "na" variant; n is the length, arithmetic is modulo 2^64.
-#include "lockstep/saving/fingerprint_internal.h"
+#include "lockstep/io/fingerprint_internal.h"
 
 #include <bit>
 #include <cstring>
 #include <utility>
 
-namespace lockstep::saved_model {
+namespace lockstep::io {
 namespace {
 
 using u64 = std::uint64_t;
@@ -116,4 +116,4 @@ u64 fingerprint_cat(u64 a, u64 b) {
   return shift_mix(r);
 }
 
-}  // namespace lockstep::saved_model
+}  // namespace lockstep::io

@@ -1,0 +1,48 @@
+// The records of text and TFRecord files, compressed or not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lockstep/io/file_system.h"
+
+namespace lockstep::formats {
+
+enum class RecordFormat { kTextLine, kTFRecord };
+enum class RecordCompression { kNone, kGzip, kZlib };
+
+// A compressed file is decompressed as a whole by the constructor, which throws DataLoss for a damaged one and
+// ResourceExhausted for a decompression bomb.
+class RecordReader {
+ public:
+  RecordReader(std::string path, RecordFormat format, RecordCompression compression,
+               io::FileSystem& files = io::posix_file_system());
+  RecordReader(const RecordReader&) = delete;
+  RecordReader& operator=(const RecordReader&) = delete;
+
+  // A line without its end and without carriage returns, or the bytes of a record whose checksums were checked. Empty
+  // at the end of the file. Throws DataLoss with the byte for a record that is damaged or cut off.
+  std::optional<std::string> next();
+
+  // In the decompressed file. seek() throws FailedPrecondition beyond the end.
+  std::int64_t offset() const { return static_cast<std::int64_t>(at_); }
+  void seek(std::int64_t offset);
+
+ private:
+  std::string line();
+  std::string record();
+  [[noreturn]] void cut_off(std::size_t at) const;
+  void check(std::size_t at, std::size_t size, const char* hint) const;
+
+  std::string path_;
+  RecordFormat format_;
+  std::shared_ptr<const io::FileBytes> file_;
+  std::string plain_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace lockstep::formats
