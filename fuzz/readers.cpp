@@ -16,12 +16,15 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/formats/audit.h"
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/idx.h"
 #include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/npy.h"
+#include "lockstep/formats/record_file_internal.h"
 #include "lockstep/formats/safetensors.h"
 #include "lockstep/formats/saved_model_info_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
@@ -165,14 +168,41 @@ void checkpoint_state(Bytes bytes) {
   formats::read_checkpoint_state("input", files);
 }
 
+// The first byte selects the format and the compression.
+void records(Bytes bytes) {
+  if (bytes.empty()) return;
+  const unsigned kind = std::to_integer<unsigned>(bytes[0]);
+  MemoryFiles files({{"input", bytes.subspan(1)}});
+  formats::RecordReader reader("input", kind & 1 ? formats::RecordFormat::kTextLine : formats::RecordFormat::kTFRecord,
+                               static_cast<formats::RecordCompression>((kind >> 1) % 3), files);
+  while (reader.next()) {
+  }
+}
+
+// Detection of the kind, and all that an audit reads of it.
+void audit(Bytes bytes) {
+  MemoryFiles files({{"input", bytes}});
+  attempt([&] { formats::audit("input", files); });
+  MemoryFiles folder({{"input/saved_model.pb", bytes}, {"input/keras_metadata.pb", bytes}});
+  attempt([&] { formats::audit("input", folder); });
+}
+
+// A text that was accepted is written, and read again.
+void json(Bytes bytes) {
+  const Json value = parse_json(io::as_text(bytes), "input");
+  const std::string text = dump_json(value);
+  if (dump_json(parse_json(text, "what was written")) != text) std::abort();
+}
+
 void idx(Bytes bytes) {
   MemoryFiles files({{"input", bytes}});
   touch(formats::read_idx("input", files));
 }
 
 // Every target compiles all of them, so that none rots.
-[[maybe_unused]] constexpr std::array kReaders{
-    hdf5, keras_archive, keras_h5, npy, npz, safetensors, bundle, saved_model, frozen_graph, checkpoint_state, idx};
+[[maybe_unused]] constexpr std::array kReaders{hdf5,        keras_archive, keras_h5,    npy,          npz,
+                                               safetensors, bundle,        saved_model, frozen_graph, checkpoint_state,
+                                               idx,         records,       audit,       json};
 
 }  // namespace
 

@@ -3,11 +3,14 @@
     seeds.py FOLDER    FOLDER/<reader>/...
 """
 
+import gzip
+import json
 import os
 import pathlib
 import struct
 import sys
 import tempfile
+import zlib
 
 import h5py
 import keras
@@ -55,4 +58,35 @@ with tempfile.TemporaryDirectory() as folder:
     tf.saved_model.save(module, folder, signatures={"serving_default": module.f.get_concrete_function()})
     place("saved_model", "a.pb").write_bytes((pathlib.Path(folder) / "saved_model.pb").read_bytes())
     place("frozen_graph", "a.pb").write_bytes(module.f.get_concrete_function().graph.as_graph_def().SerializeToString())
+
+with tf.io.TFRecordWriter(str(place("records", "plain"))) as writer:
+    writer.write(b"abc")
+    writer.write(b"")
+record = place("records", "plain").read_bytes()
+for number, compress in enumerate((bytes, gzip.compress, zlib.compress)):
+    place("records", f"records-{number}").write_bytes(bytes([2 * number]) + compress(record))
+    place("records", f"lines-{number}").write_bytes(bytes([2 * number + 1]) + compress(b"one\r\ntwo"))
+place("records", "plain").unlink()
+
+for reader in ("hdf5", "keras_archive", "keras_h5", "npy", "npz", "saved_model", "frozen_graph"):
+    for path in (root / reader).iterdir():
+        place("audit", f"{reader}-{path.name}").write_bytes(path.read_bytes())
+place("json", "config").write_text(model.to_json())
+place("json", "numbers").write_text('[NaN, -Infinity, 1e-07, 12345678901234567890, true, null, "\\ud83d\\ude00"]')
+
+cluster = {"cluster": {"chief": ["h0:1"], "worker": {"0": "h1:2", "3": "[::1]:2222"}, "ps": ["h2:3"]},
+           "task": {"type": "worker", "index": 0}, "rpc_layer": "grpc"}
+place("tf_config", "cluster").write_text(json.dumps(cluster))
+for name, variables in {
+        "torchrun": "RANK=0\nWORLD_SIZE=2\nMASTER_ADDR=h\nMASTER_PORT=29500\nLOCAL_RANK=0",
+        "openmpi": "OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nMASTER_ADDR=h\nOMPI_COMM_WORLD_LOCAL_SIZE=2",
+        "slurm": "SLURM_PROCID=1\nSLURM_STEP_NUM_TASKS=4\nSLURM_STEP_NODELIST=n[1-2,07],m3\n"
+                 "SLURM_STEP_TASKS_PER_NODE=1(x4)\nSLURM_STEP_NUM_NODES=4\nSLURM_STEPID=0\nSLURM_JOB_ID=7"}.items():
+    place("environment", name).write_text(variables)
+place("messages", "registration").write_bytes(b"\0" + b'{"version": "1.0", "members": ["worker 0", "worker 1"]}')
+place("messages", "facts").write_bytes(b"\1" + b"4:seed1:77:dropout4:0.25")
+place("messages", "tensor").write_bytes(b"\2" + b'{"dtype": "float32", "shape": [1, 2]}\n' + bytes(8))
+place("messages", "strings").write_bytes(b"\2" + b'{"dtype": "string", "shape": [2], "sizes": [1, 2]}\nabc')
+place("messages", "fault").write_bytes(b"\3" + b"14 worker 1 is lost")
+place("messages", "address").write_bytes(b"\4" + b"[::1]:2222")
 (root / "complete").touch()
