@@ -1,5 +1,5 @@
 # Front door for those who have make; every target is a thin wrapper. ./quickstart and ./test need no make.
-.PHONY: build test conformance answers bench docs fuzz asan tsan nightly format
+.PHONY: build test conformance answers bench docs fuzz asan tsan reliability nightly format
 
 build:
 	tools/setup.sh && tools/build.sh
@@ -43,12 +43,18 @@ tsan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-tsan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=thread tools/build.sh
 	TSAN_OPTIONS=suppressions=$(CURDIR)/tools/tsan.supp ctest --test-dir build-tsan --output-on-failure
 
-# What takes hours: all judged cases, the sanitizers, and the readers under random bytes.
+# Faults in every system call, power loss, damage; writes the figures of docs/reliability.md, with those of the last `make fuzz`.
+reliability:
+	tools/setup.sh && tools/build.sh
+	tools/reliability.py --full
+
+# What takes hours: all judged cases, the sanitizers, the readers under random bytes, and the figures of faults.
 nightly:
 	$(MAKE) conformance
 	$(MAKE) asan
 	$(MAKE) tsan
 	$(MAKE) fuzz
+	$(MAKE) reliability
 
 format:
 	git ls-files '*.h' '*.cpp' | xargs clang-format -i

@@ -210,6 +210,22 @@ def test_missing_shard(model, tmp_path):
         shutil.rmtree(tmp_path / "bad")
 
 
+def test_fingerprint_of_saved_models(model, tmp_path):
+    """Files of two exports that do not belong together, each of them whole."""
+    model.export(tmp_path / "a", verbose=False)
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "ours")
+    model.layers[0].kernel.assign_add(np.full((6, 8), 0.25, "float32"))
+    model.export(tmp_path / "b", verbose=False)
+    for name in ("a", "ours"):
+        tool.ok("verify", tmp_path / name)
+        shutil.copytree(tmp_path / "b" / "variables", tmp_path / name / "variables", dirs_exist_ok=True)
+        assert "fingerprint" in tool.refused("verify", tmp_path / name, code=3)
+    data = (tmp_path / "b" / "saved_model.pb").read_bytes()
+    assert b"serving_default" in data
+    (tmp_path / "b" / "saved_model.pb").write_bytes(data.replace(b"serving_default", b"serving_defaulx"))
+    assert "signatures" in tool.refused("verify", tmp_path / "b", code=3)
+
+
 @pytest.mark.parametrize("name", ["out.keras", "out.h5", "out.weights.h5"])
 def test_full_disk_loses_nothing(model, name, tmp_path):
     fit = ["fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--save", tmp_path / name]
