@@ -52,8 +52,10 @@ SeedGenerator::SeedGenerator(std::optional<std::int64_t> seed, std::string name)
 }
 
 SeedPair SeedGenerator::next() {
-  const auto state = state_->read().to_vector<std::int64_t>();
-  if (paused_generators == 0) state_->assign(Tensor::from_vector<std::int64_t>({state[0], state[1] + 1}));
+  // Paused, as while a model is built, the call may be symbolic: then a read would be, too.
+  const bool paused = paused_generators > 0;
+  const auto state = (paused ? state_->numpy() : state_->read()).to_vector<std::int64_t>();
+  if (!paused) state_->assign(Tensor::from_vector<std::int64_t>({state[0], state[1] + 1}));
   return {state[0], state[1]};
 }
 

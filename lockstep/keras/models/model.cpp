@@ -76,6 +76,7 @@ std::type_index SubclassedImpl::registered_type() const { return typeid(checked_
 // The layers of a subclassed model are built by running its call().
 void SubclassedImpl::build_from_config(const Json& config) {
   if (built() || !config.is_object() || !config.contains("input_shape") || config["input_shape"].is_null()) return;
+  const random::PausedGenerators no_draws;
   compute_output_shape(
       shapes_from_json(config["input_shape"], fmt::format("build_config of {} '{}'", class_name(), name())));
 }
