@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Copies the code of examples/save_and_load.cpp into docs/tutorial.md; --check reports whether it is current.
+"""Copies code of the examples into the documents; --check reports whether they are current.
 
-A line "<!-- code: NAME -->" in the tutorial is followed by a block of code: the function or class NAME of the example, or the part of
-main() under title("NAME").
+A line "<!-- code: NAME -->" in docs/tutorial.md is followed by a block of code: the function or class NAME of
+examples/save_and_load.cpp, or the part of its main() under title("NAME"). A line "<!-- guide: FILE NAME -->" in docs/migration.md
+is followed by the class or function NAME of examples/guides/FILE.
 """
 
 import pathlib
@@ -11,7 +12,7 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-EXAMPLE, TUTORIAL = ROOT / "examples" / "save_and_load.cpp", ROOT / "docs" / "tutorial.md"
+EXAMPLE, GUIDES = ROOT / "examples" / "save_and_load.cpp", ROOT / "examples" / "guides"
 
 
 def section(lines, name):
@@ -29,14 +30,34 @@ def section(lines, name):
     return textwrap.dedent("\n".join(part)).strip("\n")
 
 
+def python_section(lines, name):
+    begin = next(i for i, line in enumerate(lines) if re.match(rf"(class|def) {name}\b", line))
+    end = next((i for i in range(begin + 1, len(lines)) if lines[i][:1].strip()), len(lines))
+    while begin and lines[begin - 1].startswith("@"):
+        begin -= 1
+    return "\n".join(lines[begin:end]).strip("\n")
+
+
+def code_of_guide(file, name):
+    lines = (GUIDES / file).read_text().splitlines()
+    return python_section(lines, name) if file.endswith(".py") else section(lines, name)
+
+
 def main():
     lines = EXAMPLE.read_text().splitlines()
-    text = TUTORIAL.read_text()
-    current = re.sub(r"<!-- code: (.*?) -->\n```cpp\n.*?\n?```", lambda m: f"<!-- code: {m[1]} -->\n```cpp\n{section(lines, m[1])}\n```", text, flags=re.S)
-    if "--check" not in sys.argv:
-        TUTORIAL.write_text(current)
-    elif current != text:
-        sys.exit("docs/tutorial.md is not current: run tools/tutorial.py")
+    documents = {
+        ROOT / "docs" / "tutorial.md": (r"<!-- code: (.*?) -->\n```cpp\n.*?\n?```",
+                                        lambda m: f"<!-- code: {m[1]} -->\n```cpp\n{section(lines, m[1])}\n```"),
+        ROOT / "docs" / "migration.md": (r"<!-- guide: (\S+) (\S+) -->\n```(\w+)\n.*?\n?```",
+                                         lambda m: f"<!-- guide: {m[1]} {m[2]} -->\n```{m[3]}\n{code_of_guide(m[1], m[2])}\n```"),
+    }
+    for path, (pattern, replacement) in documents.items():
+        text = path.read_text()
+        current = re.sub(pattern, replacement, text, flags=re.S)
+        if "--check" not in sys.argv:
+            path.write_text(current)
+        elif current != text:
+            sys.exit(f"{path.relative_to(ROOT)} is not current: run tools/tutorial.py")
 
 
 if __name__ == "__main__":

@@ -86,6 +86,8 @@ PREAMBLE = """
 auto optimizer = lockstep::optimizers::Adam();
 lockstep::distribute::Strategy& strategy = *new lockstep::distribute::Strategy();
 lockstep::keras::Sequential model;
+namespace keras = lockstep::keras;
+namespace ops = lockstep::ops;
 namespace train = lockstep::train;
 """
 

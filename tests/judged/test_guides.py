@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -48,5 +49,7 @@ def test_guide_computes_as_its_twin(name, tmp_path, python):
     assert numbers(ours("--difference", a / "model.keras", b / "model.keras"))[0][1] < 1e-5  # and we read Keras's
 
 
-def test_every_guide_has_a_twin():
+def test_every_guide_has_a_twin_and_is_listed():
     assert GUIDES == sorted(path.stem for path in FOLDER.glob("*.cpp") if path.stem != "guides")
+    listed = re.findall(r"^\| \[(\w+)\]\(../examples/guides/", (tool.ROOT / "docs" / "migration.md").read_text(), re.M)
+    assert GUIDES == sorted(listed)
