@@ -45,23 +45,33 @@ constexpr const char* kData =
     "fashion-mnist:test";
 
 Command predict_command() {
-  return {"predict",
-          "run a model on inputs",
-          "Runs MODEL on the arrays of --input in batches and writes its outputs to --output. In a .npz of inputs the "
-          "names are "
-          "those of the model's inputs, or arr_0, arr_1, ... in their order. A .npz of outputs has the names of the "
-          "model's "
-          "outputs; a .npy takes a single one.",
-          {kModel,
-           {"--input", "X", "a .npy (one input) or .npz; may be left out where a graph has none"},
-           {"--output", "Y", "the .npy or .npz to write; missing folders are created", "", true, check_arrays_path},
-           {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
-           {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
-           {"--outputs", "A,B", "tensors of a frozen graph"},
-           kRescale},
-          {"lockstep predict model.keras --input x.npy --output y.npy",
-           "lockstep predict frozen.pb --input feeds.npz --outputs probabilities:0 --output y.npy"},
-          ""};
+  return {
+      "predict",
+      "run a model on inputs",
+      "Runs MODEL on the arrays of --input in batches and writes its outputs to --output. In a .npz of inputs the "
+      "names are "
+      "those of the model's inputs, or arr_0, arr_1, ... in their order. A .npz of outputs has the names of the "
+      "model's "
+      "outputs; a .npy takes a single one.",
+      {kModel,
+       {"--input", "X", "a .npy (one input) or .npz; may be left out where a graph has none"},
+       {"--output", "Y", "the .npy or .npz to write; missing folders are created", "", true, check_arrays_path},
+       {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
+       {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
+       {"--outputs", "A,B", "tensors of a frozen graph"},
+       kRescale,
+       {"--max-memory", "BYTES",
+        "of the tensors that one run of a graph makes, such as 512M or 8G (1.5G and 64 times the size of inputs and "
+        "files without it)",
+        "", false, check_bytes},
+       {"--max-seconds", "S",
+        "that one run of a graph may take (5, and 1 for each 100 kB of inputs and files without it)", "", false,
+        check_seconds},
+       {"--max-iterations", "N", "that the loops of one run of a graph may make", "1000000", false, check_integer<1>},
+       {"--max-depth", "N", "of functions of a graph that call functions", "64", false, check_integer<1, 1000>}},
+      {"lockstep predict model.keras --input x.npy --output y.npy",
+       "lockstep predict frozen.pb --input feeds.npz --outputs probabilities:0 --output y.npy"},
+      ""};
 }
 
 Command evaluate_command() {

@@ -50,6 +50,18 @@ double parse_seconds(const std::string& option, const std::string& text) {
   return *value;
 }
 
+std::int64_t parse_bytes(const std::string& option, const std::string& text) {
+  constexpr std::string_view kUnits = "KMGT";
+  std::string_view digits = text;
+  const std::size_t unit = digits.empty() ? std::string_view::npos : kUnits.find(digits.back());
+  if (unit != std::string_view::npos) digits.remove_suffix(1);
+  const auto value = parse_number<std::int64_t>(digits);
+  const int shift = unit == std::string_view::npos ? 0 : 10 * static_cast<int>(unit + 1);
+  if (!value || *value < 1 || *value > std::numeric_limits<std::int64_t>::max() >> shift)
+    throw_expected(option, "a number of bytes such as 500000, 512M or 2G", text);
+  return *value << shift;
+}
+
 double parse_fraction(const std::string& option, const std::string& text) {
   const auto value = parse_number<double>(text);
   if (!value || !(*value >= 0 && *value < 1)) throw_expected(option, "a fraction of at least 0 and less than 1", text);
@@ -84,6 +96,7 @@ std::map<std::int64_t, double> parse_class_weights(const std::string& option, co
 }
 
 void check_seconds(const std::string& option, const std::string& text) { parse_seconds(option, text); }
+void check_bytes(const std::string& option, const std::string& text) { parse_bytes(option, text); }
 void check_fraction(const std::string& option, const std::string& text) { parse_fraction(option, text); }
 void check_factor(const std::string& option, const std::string& text) { parse_factor(option, text); }
 void check_class_weights(const std::string& option, const std::string& text) { parse_class_weights(option, text); }

@@ -12,6 +12,8 @@ namespace lockstep::cli {
 std::int64_t parse_integer(const std::string& option, const std::string& text, std::int64_t least, std::int64_t most);
 // Greater than 0.
 double parse_seconds(const std::string& option, const std::string& text);
+// "500000", "512M", "2G" (powers of 1024): bytes, at least 1.
+std::int64_t parse_bytes(const std::string& option, const std::string& text);
 // At least 0, less than 1.
 double parse_fraction(const std::string& option, const std::string& text);
 // "0.5" or "1/255".
@@ -26,6 +28,7 @@ void check_integer(const std::string& option, const std::string& text) {
   parse_integer(option, text, kLeast, kMost);
 }
 void check_seconds(const std::string& option, const std::string& text);
+void check_bytes(const std::string& option, const std::string& text);
 void check_fraction(const std::string& option, const std::string& text);
 void check_factor(const std::string& option, const std::string& text);
 void check_class_weights(const std::string& option, const std::string& text);

@@ -6,7 +6,9 @@
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
+#include "lockstep/graph/run_limits.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/saving/saved_model.h"
@@ -98,6 +100,16 @@ std::map<std::string, Tensor> run_signature(const saved_model::Signature& signat
   return joined;
 }
 
+void set_run_limits(const Arguments& arguments) {
+  graph::RunLimits limits;
+  if (const auto bytes = arguments.maybe("--max-memory")) limits.max_memory = parse_bytes("--max-memory", *bytes);
+  if (const auto seconds = arguments.maybe("--max-seconds"))
+    limits.max_seconds = parse_seconds("--max-seconds", *seconds);
+  limits.max_iterations = arguments.integer("--max-iterations");
+  limits.max_depth = static_cast<int>(arguments.integer("--max-depth"));
+  graph::set_run_limits(limits);
+}
+
 NamedTensors predict_saved_model(const Arguments& arguments, const std::string& path) {
   const saved_model::LoadedModel model = saved_model::load(path);
   const saved_model::Signature& signature = model.signatures(arguments.text("--signature"));
@@ -159,6 +171,7 @@ NamedTensors predict_frozen(const Arguments& arguments, const std::string& path)
 int predict(const Arguments& arguments) {
   const formats::Detected found = formats::detect(arguments.text("MODEL"));
   const std::string target = arguments.text("--output");
+  set_run_limits(arguments);
   switch (found.kind) {
     case Kind::kKeras:
     case Kind::kKerasH5: write_outputs(target, predict_keras(arguments, found.path)); return 0;

@@ -1,4 +1,5 @@
 // Graphs that break the contract of an operation, as a damaged or hostile file may hold them. Each is an Error.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
@@ -100,6 +101,111 @@ TEST(GraphContract, VariablesKeepTheirDtype) {
   g("v", "VariableV2", {}, {{"dtype", DType::kFloat32}, {"shape", Shape{}}});
   g("set", "Assign", {"v", "n"}, {{"T", DType::kInt32}});
   expect_error(g, {"set"}, "variable 'v' is float32; a value of int32 cannot be assigned to it");
+}
+
+void add_function(Builder& g, const std::string& name, const std::vector<std::string>& calls) {
+  auto function = std::make_shared<Function>();
+  function->name = name;
+  function->arguments.push_back({"x", DType::kFloat32, Shape{}, std::nullopt, ""});
+  function->body.add({"x", "_Arg", {}, {}, {{"T", DType::kFloat32}, {"index", std::int64_t{0}}}, ""});
+  int last = 0;
+  for (const std::string& callee : calls) {
+    Node node{"call", callee, {{last, 0}}, {}, {}, ""};
+    if (callee == "AddV2") node.inputs.push_back({last, 0});
+    if (callee == "AddV2") node.attrs = kFloatType;
+    node.name = function->body.unique_name("call");
+    last = function->body.add(node);
+  }
+  function->results = {{"r", DType::kFloat32, {last, 0}}};
+  g.library->add(function);
+}
+
+// An Exit that takes a value in each iteration.
+TEST(GraphContract, InputsArriveOnce) {
+  Builder g;
+  const ops::Attrs frame{{"T", DType::kFloat32}, {"frame_name", std::string("f")}};
+  g.constant("x", Tensor::scalar(1.0f));
+  g("enter", "Enter", {"x"}, frame);
+  g("merge", "Merge", {"enter", "next"}, {{"T", DType::kFloat32}, {"N", std::int64_t{2}}});
+  g("next", "NextIteration", {"merge"}, kFloatType);
+  g("exit", "Exit", {"merge"}, kFloatType);
+  g("sum", "AddV2", {"exit", "exit"}, kFloatType);
+  expect_error(g, {"sum"}, "node 'sum' gets an input twice in one iteration");
+}
+
+Error limit_error(Builder& g, const RunLimits& limits, const std::vector<std::string>& fetches) {
+  g.resources->limits = limits;
+  return error_of([&] { g.run({}, fetches); });
+}
+
+// Functions that call each other twice at each of 40 levels: 2^40 calls.
+TEST(RunLimits, TimeEndsManyCalls) {
+  Builder g;
+  g.constant("x", Tensor::scalar(1.0f));
+  for (int level = 0; level < 40; ++level) {
+    const std::string next = level == 39 ? "AddV2" : fmt::format("f{}", level + 1);
+    add_function(g, fmt::format("f{}", level), {next, next});
+  }
+  g("y", "f0", {"x"});
+  const Error error = limit_error(g, {.max_seconds = 0.2}, {"y"});
+  EXPECT_EQ(error.code(), Code::kDeadlineExceeded);
+  EXPECT_NE(error.message().find("took more than 0.2 s"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("[node '"), std::string::npos) << error.message();
+}
+
+TEST(RunLimits, DepthOfCalls) {
+  Builder g;
+  g.constant("x", Tensor::scalar(1.0f));
+  add_function(g, "f", {"f"});
+  g("y", "f", {"x"});
+  const Error error = limit_error(g, {}, {"y"});
+  EXPECT_EQ(error.code(), Code::kResourceExhausted);
+  EXPECT_NE(error.message().find("more than 64 deep"), std::string::npos) << error.message();
+}
+
+TEST(RunLimits, IterationsOfBothKindsOfLoop) {
+  Builder g;
+  auto condition = std::make_shared<Function>();
+  condition->name = "always";
+  condition->arguments.push_back({"x", DType::kFloat32, Shape{}, std::nullopt, ""});
+  condition->body.add({"x", "_Arg", {}, {}, {{"T", DType::kFloat32}, {"index", std::int64_t{0}}}, ""});
+  condition->body.add({"c", "Const", {}, {}, {{"dtype", DType::kBool}, {"value", Tensor::scalar(true)}}, ""});
+  condition->results = {{"r", DType::kBool, {1, 0}}};
+  g.library->add(condition);
+  add_function(g, "body", {"AddV2"});
+  g.constant("x", Tensor::scalar(1.0f));
+  g.constant("yes", Tensor::scalar(true));
+  g("loop", "While", {"x"},
+    {{"T", std::vector<DType>{DType::kFloat32}},
+     {"cond", ops::FunctionName{"always", nullptr}},
+     {"body", ops::FunctionName{"body", nullptr}}});
+  const ops::Attrs frame{{"T", DType::kFloat32}, {"frame_name", std::string("f")}};
+  g("enter", "Enter", {"x"}, frame);
+  g("go", "Enter", {"yes"}, {{"T", DType::kBool}, {"frame_name", std::string("f")}, {"is_constant", true}});
+  g("merge", "Merge", {"enter", "next"}, {{"T", DType::kFloat32}, {"N", std::int64_t{2}}});
+  g("test", "LoopCond", {"go"});
+  g("switch", "Switch", {"merge", "test"}, kFloatType);
+  g("next", "NextIteration", {"switch:1"}, kFloatType);
+  g("exit", "Exit", {"switch"}, kFloatType);
+  for (const char* fetch : {"loop", "exit"}) {
+    const Error error = limit_error(g, {.max_iterations = 100}, {fetch});
+    EXPECT_EQ(error.code(), Code::kResourceExhausted);
+    EXPECT_NE(error.message().find("more than 100 iterations"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("[node '"), std::string::npos) << error.message();
+  }
+}
+
+TEST(RunLimits, Memory) {
+  Builder g;
+  g.constant("dims", Tensor::from_vector(std::vector<std::int32_t>{1 << 10, 1 << 10}));
+  g.constant("x", Tensor::scalar(1.0f));
+  g("big", "Fill", {"dims", "x"}, {{"T", DType::kFloat32}, {"index_type", DType::kInt32}});
+  EXPECT_EQ(g.run({}, {"big"})[0].num_elements(), 1 << 20);
+  const Error error = limit_error(g, {.max_memory = 1 << 20}, {"big"});
+  EXPECT_EQ(error.code(), Code::kResourceExhausted);
+  EXPECT_NE(error.message().find("exceed the limit of 1048576 bytes"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("[node 'big'"), std::string::npos) << error.message();
+  EXPECT_EQ(limit_error(g, {.max_depth = 0}, {"big"}).code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class Dataflow {
     while (!ready_.empty()) {
       Ready item = std::move(ready_.front());
       ready_.pop_front();
-      fire(item);
+      fire_named(item);
     }
     Tensors results;
     for (const Output& fetch : plan_.fetches_) {
@@ -115,12 +115,22 @@ class Dataflow {
       if (waiting.first >= 0) return;
       waiting.first = user.input;
     }
-    if (user.input >= 0) waiting.inputs[static_cast<std::size_t>(user.input)] = value;
+    if (waiting.missing <= 0 && !fresh) throw_twice(user.node);
+    if (user.input >= 0) {
+      Tensor& place = waiting.inputs[static_cast<std::size_t>(user.input)];
+      if (place.defined()) throw_twice(user.node);
+      place = value;
+    }
     if (--waiting.missing > 0) return;
     ++frame.iterations[iteration].pending;
     ready_.push_back({user.node, &frame, iteration, std::move(waiting.inputs), waiting.first});
     waiting.inputs.clear();  // the entry stays, so that later tokens for a Merge are noticed
     waiting.missing = -1;
+  }
+
+  // Only a graph that is no program does this, such as one with an Exit that takes a value in each iteration.
+  [[noreturn]] void throw_twice(int node) const {
+    throw_invalid_argument(fmt::format("node '{}' gets an input twice in one iteration", plan_.graph_.node(node).name));
   }
 
   void emit(int id, const Tensors& outputs, Frame& frame, int iteration) {
@@ -135,6 +145,17 @@ class Dataflow {
       } else if (const Tensor& value = outputs[static_cast<std::size_t>(user.output)]; value.defined()) {
         deliver(user, value, frame, iteration);
       }
+    }
+  }
+
+  // Every exception that leaves it is an Error that names the node.
+  void fire_named(Ready& item) {
+    try {
+      fire(item);
+    } catch (const Error& error) {
+      if (error.message().find("[node ") != std::string::npos) throw;
+      throw_error(error.code(),
+                  fmt::format("{} [node '{}' of {}]", error.message(), plan_.graph_.node(item.node).name, plan_.what_));
     }
   }
 
@@ -194,6 +215,7 @@ class Dataflow {
     if (!frame.parent) throw_invalid_argument("NextIteration outside of a frame");
     const int next = item.iteration + 1;
     if (next > frame.latest) {
+      context_.budget.count_iteration();
       frame.latest = next;
       frame.iterations[next];
       for (const auto& [node, value] : frame.invariants) emit(node, {value}, frame, next);

@@ -67,6 +67,19 @@ Tensors call_function(const std::string& name, const Tensors& inputs, RunContext
   return context.resources.plan_of(*function, context.library).run(inputs, context);
 }
 
+namespace {
+
+std::int64_t bytes_of(const Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_value()) return 0;
+  if (tensor.dtype() != DType::kString)
+    return tensor.num_elements() * static_cast<std::int64_t>(dtype_size(tensor.dtype()));
+  std::size_t bytes = 0;
+  for (const std::string& text : tensor.string_values()) bytes += sizeof(text) + text.size();
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace
+
 Executable::Executable() = default;
 Executable::~Executable() = default;
 
@@ -97,7 +110,10 @@ std::shared_ptr<Executable> Executable::prepare(std::shared_ptr<const Function> 
 
 Tensors Executable::run(const Tensors& feeds) const {
   const bool symbolic = std::any_of(feeds.begin(), feeds.end(), [](const Tensor& feed) { return feed.is_symbolic(); });
-  RunContext context{*resources_, *library_, symbolic || ops::ScopedRecorder::active() != nullptr};
+  std::int64_t held = resources_->file_bytes;
+  for (const Tensor& feed : feeds) held += bytes_of(feed);
+  RunBudget budget(resources_->limits, held);
+  RunContext context{*resources_, *library_, budget, symbolic || ops::ScopedRecorder::active() != nullptr};
   return plan_->run(feeds, context);
 }
 

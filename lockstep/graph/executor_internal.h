@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/graph/graph_internal.h"
+#include "lockstep/graph/run_limits.h"
 #include "lockstep/graph/trace_internal.h"
 
 namespace lockstep::graph {
@@ -27,6 +28,11 @@ class Resources {
   void put(const std::string& kind, const std::string& name, std::shared_ptr<Resource> resource);
   std::shared_ptr<Resource> find_or_put(const std::string& kind, const std::string& name,
                                         const std::function<std::shared_ptr<Resource>()>& make);
+
+  // Of each run. The loaders of files set others.
+  RunLimits limits = RunLimits::none();
+  // The size of the files that hold the graph, its variables and its tables.
+  std::int64_t file_bytes = 0;
 
   // The only folder whose files a graph may read (vocabularies); "" for none.
   std::string asset_directory;
@@ -65,6 +71,7 @@ class Executable {
 
   // Feeds in the order given to prepare (a function: its arguments). With symbolic feeds, or while a trace is
   // active, the operations are recorded one by one, so a loaded function can be traced into another graph.
+  // Throws ResourceExhausted or DeadlineExceeded beyond the limits of the resources.
   Tensors run(const Tensors& feeds) const;
 
  private:

@@ -16,9 +16,6 @@
 namespace lockstep::graph {
 namespace {
 
-constexpr int kMaxDepth = 64;  // of functions calling functions
-thread_local int t_depth = 0;
-
 bool is_dataflow(const std::string& op) {
   static const std::set<std::string> names = {"Switch",        "Merge",    "Enter",           "Exit",
                                               "NextIteration", "LoopCond", "RefSwitch",       "RefMerge",
@@ -66,16 +63,6 @@ void check_inputs(const Step& step, const Tensors& inputs) {
                                        dtype_name(step.input_types[i])));
   }
 }
-
-struct DepthGuard {
-  explicit DepthGuard(const std::string& what) {
-    if (t_depth >= kMaxDepth) {
-      throw_invalid_argument(fmt::format("{}: functions call each other more than {} deep", what, kMaxDepth));
-    }
-    ++t_depth;
-  }
-  ~DepthGuard() { --t_depth; }
-};
 
 }  // namespace
 
@@ -251,6 +238,7 @@ void Plan::find_last_uses() {
 namespace {
 
 Tensors run_unnamed(const Step& step, const Tensors& inputs, RunContext& context) {
+  context.budget.check_time();
   if (!step.op && !step.special) return call_function(step.node->op, inputs, context);
   if (step.takes_references && std::any_of(inputs.begin(), inputs.end(), is_reference)) {
     Tensors values;
@@ -292,7 +280,7 @@ Tensors Plan::run(const Tensors& feeds, RunContext& context) const {
   if (feeds.size() != feeds_.size()) {
     throw_invalid_argument(fmt::format("{}: {} inputs given, expected {}", what_, feeds.size(), feeds_.size()));
   }
-  const DepthGuard depth(what_);
+  const RunBudget::Call call(context.budget, what_);
   return dataflow_ ? run_as_dataflow(feeds, context) : run_in_order(feeds, context);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/graph/executor_internal.h"
+#include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/ops/op.h"
 
 namespace lockstep::graph {
@@ -15,6 +16,7 @@ struct Step;
 struct RunContext {
   Resources& resources;
   const FunctionLibrary& library;
+  RunBudget& budget;
   bool recording = false;  // into a graph, or for shapes only
 };
 

@@ -147,6 +147,7 @@ Tensors run_while(const Step& step, const Tensors& inputs, RunContext& context) 
       const Tensors answer = call_function(test, variables, context);
       if (answer.size() != 1) throw_invalid_argument("the condition of a loop must give one value");
       if (!is_true(answer[0])) return variables;
+      context.budget.count_iteration();
       variables = call_function(body, variables, context);
     }
   }

@@ -14,8 +14,11 @@ namespace {
 thread_local std::shared_ptr<MemoryLimit::State> t_memory;
 
 [[noreturn]] void memory_exhausted(std::size_t wanted, const MemoryLimit::State& state) {
-  throw_resource_exhausted(fmt::format("out of memory: {} more bytes exceed the limit of {} bytes, {} are in use",
-                                       wanted, state.limit, state.used.load()));
+  throw_resource_exhausted(
+      fmt::format("out of memory: {} more bytes exceed the limit of {} bytes, {} are in use; raise max_memory "
+                  "(--max-memory) if there "
+                  "is more",
+                  wanted, state.limit, state.used.load()));
 }
 
 // Gives its bytes back to the limit when it is freed.
@@ -67,6 +70,8 @@ MemoryLimit::MemoryLimit(std::int64_t bytes) : state_(std::make_shared<State>())
   t_memory = state_;
 }
 MemoryLimit::~MemoryLimit() { t_memory.reset(); }
+
+bool MemoryLimit::active() { return t_memory != nullptr; }
 
 MemoryLimit::Suspended::Suspended() : state_(std::move(t_memory)) {}
 MemoryLimit::Suspended::~Suspended() { t_memory = std::move(state_); }

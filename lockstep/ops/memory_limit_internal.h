@@ -18,6 +18,9 @@ class MemoryLimit {
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 
+  // Whether this thread has a limit.
+  static bool active();
+
   // Throws ResourceExhausted when `count` items of `size` bytes exceed what this thread's limit leaves; for memory that
   // LibTorch does not allocate. Does nothing without a limit.
   static void check(std::int64_t count, std::int64_t size);

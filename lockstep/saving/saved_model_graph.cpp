@@ -225,6 +225,8 @@ FrozenGraph FrozenGraph::load(const std::string& path) {
   if (parsed.graph.size() == 0) throw_data_loss(fmt::format("{}: a graph without nodes", path));
   FrozenGraph out;
   out.state_ = std::make_shared<State>();
+  out.state_->resources->limits = graph::run_limits();
+  out.state_->resources->file_bytes = static_cast<std::int64_t>(bytes->bytes().size());
   out.state_->graph = std::make_shared<graph::Graph>(std::move(parsed.graph));
   out.state_->library = std::make_shared<graph::FunctionLibrary>(std::move(parsed.library));
   for (const graph::Node& node : out.state_->graph->nodes()) {

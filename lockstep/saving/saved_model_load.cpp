@@ -52,6 +52,21 @@ std::shared_ptr<const tensorflow::SavedModel> read_proto(const std::string& path
   return proto;
 }
 
+// Of the graph, the variables and the assets.
+std::int64_t bytes_of_files(const std::string& path) {
+  io::FileSystem& files = io::posix_file_system();
+  std::uint64_t bytes = 0;
+  for (const char* folder : {"", "variables", "assets"}) {
+    const std::string at = *folder ? io::join_path(path, folder) : path;
+    if (!files.stat(at)) continue;
+    for (const std::string& name : files.list(at)) {
+      const auto stat = files.stat(io::join_path(at, name));
+      if (stat && stat->kind == io::FileStat::Kind::kFile) bytes += stat->size;
+    }
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
 // How well one argument fits a part of a trace's signature; the tensors it contributes are appended.
 bool fits(const tensorflow::StructuredValue& spec, const Structure* argument, Tensors* flat) {
   using tensorflow::StructuredValue;
@@ -311,6 +326,8 @@ LoadedModel load(const std::string& path, const LoadOptions& options) {
   state->meta = &select_meta_graph(*state->proto, options.tags, path);
   state->tensorflow_version = state->meta->meta_info_def().tensorflow_version();
   state->resources = std::make_shared<graph::Resources>();
+  state->resources->limits = graph::run_limits();
+  state->resources->file_bytes = bytes_of_files(path);
   state->resources->asset_directory = io::join_path(path, "assets");
   state->library = std::make_shared<graph::FunctionLibrary>(
       graph::library_from_proto(state->meta->graph_def().library(), path, state->proto));

@@ -1,0 +1,97 @@
+#include "lockstep/graph/run_budget_internal.h"
+
+#include <cmath>
+#include <ctime>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::graph {
+namespace {
+
+constexpr std::int64_t kMemory = std::int64_t{3} << 29, kMemoryOfByte = 64;
+constexpr double kSeconds = 5, kSecondsOfByte = 1e-5;
+constexpr int kMaxDepth = 1000;  // the stack of a thread holds some thousand
+
+std::int64_t memory_of(const RunLimits& limits, std::int64_t held) {
+  if (limits.max_memory != 0) return limits.max_memory;
+  std::int64_t bytes = 0;
+  return __builtin_mul_overflow(held, kMemoryOfByte, &bytes) || __builtin_add_overflow(bytes, kMemory, &bytes)
+             ? std::numeric_limits<std::int64_t>::max()
+             : bytes;
+}
+
+void check(const RunLimits& limits) {
+  if (limits.max_memory < 0 || !(limits.max_seconds >= 0) || limits.max_iterations < 0 || limits.max_depth < 1 ||
+      limits.max_depth > kMaxDepth) {
+    throw_invalid_argument(
+        fmt::format("invalid RunLimits: found max_memory {}, max_seconds {}, max_iterations {}, max_depth {}; expected "
+                    "numbers that "
+                    "are not negative and a max_depth of 1 to {}",
+                    limits.max_memory, limits.max_seconds, limits.max_iterations, limits.max_depth, kMaxDepth));
+  }
+}
+
+std::mutex& limits_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+RunLimits& limits_of_process() {
+  static RunLimits limits;
+  return limits;
+}
+
+}  // namespace
+
+RunLimits run_limits() {
+  const std::lock_guard lock(limits_mutex());
+  return limits_of_process();
+}
+
+void set_run_limits(const RunLimits& limits) {
+  check(limits);
+  const std::lock_guard lock(limits_mutex());
+  limits_of_process() = limits;
+}
+
+RunBudget::RunBudget(const RunLimits& limits, std::int64_t held)
+    : max_iterations_(limits.max_iterations), max_depth_(limits.max_depth) {
+  check(limits);
+  seconds_ = limits.max_seconds != 0 ? limits.max_seconds : kSeconds + kSecondsOfByte * static_cast<double>(held);
+  timed_ = std::isfinite(seconds_);
+  deadline_ = timed_ ? now() + seconds_ : 0;
+  const std::int64_t bytes = memory_of(limits, held);
+  if (bytes != std::numeric_limits<std::int64_t>::max() && !ops::MemoryLimit::active()) memory_.emplace(bytes);
+}
+
+double RunBudget::now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+void RunBudget::throw_late() const {
+  throw_error(
+      Code::kDeadlineExceeded,
+      fmt::format("the run took more than {:g} s; raise max_seconds (--max-seconds) if it needs more", seconds_));
+}
+
+void RunBudget::throw_too_many_iterations() const {
+  throw_resource_exhausted(fmt::format(
+      "the loops of the run made more than {} iterations; raise max_iterations (--max-iterations) if it needs more",
+      max_iterations_));
+}
+
+RunBudget::Call::Call(RunBudget& budget, std::string_view what) : budget_(budget) {
+  if (budget.depth_ >= budget.max_depth_) {
+    throw_resource_exhausted(
+        fmt::format("{}: functions call each other more than {} deep; raise max_depth (--max-depth) "
+                    "if they need to",
+                    what, budget.max_depth_));
+  }
+  ++budget.depth_;
+}
+
+}  // namespace lockstep::graph

@@ -1,0 +1,53 @@
+// What one run has left of its RunLimits. Internal to lockstep/graph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "lockstep/graph/run_limits.h"
+#include "lockstep/ops/memory_limit_internal.h"
+
+namespace lockstep::graph {
+
+class RunBudget {
+ public:
+  // `held`: bytes of the inputs and of the model's files. Tensors that this thread makes count while the object lives,
+  // unless an outer run counts them already. Throws InvalidArgument for limits that are not positive.
+  RunBudget(const RunLimits& limits, std::int64_t held);
+
+  // Called before each operation: throws DeadlineExceeded when the time is over.
+  void check_time() const {
+    if (timed_ && now() > deadline_) throw_late();
+  }
+  // Called for each iteration of a loop: throws ResourceExhausted when there were too many, and checks the time.
+  void count_iteration() {
+    if (++iterations_ > max_iterations_) throw_too_many_iterations();
+    check_time();
+  }
+
+  // While one lives, one more function is being run. Throws ResourceExhausted when there are too many.
+  class Call {
+   public:
+    Call(RunBudget& budget, std::string_view what);
+    ~Call() { --budget_.depth_; }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    RunBudget& budget_;
+  };
+
+ private:
+  static double now();  // seconds, exact to some milliseconds
+  [[noreturn]] void throw_late() const;
+  [[noreturn]] void throw_too_many_iterations() const;
+
+  bool timed_ = false;
+  double seconds_ = 0, deadline_ = 0;
+  std::int64_t iterations_ = 0, max_iterations_ = 0;
+  int depth_ = 0, max_depth_ = 0;
+  std::optional<ops::MemoryLimit> memory_;
+};
+
+}  // namespace lockstep::graph
