@@ -1,5 +1,5 @@
 # Front door for those who have make; every target is a thin wrapper. ./quickstart and ./test need no make.
-.PHONY: build test conformance answers bench docs fuzz asan tsan reliability nightly format
+.PHONY: build test conformance answers bench docs fuzz fuzz-execution asan tsan reliability nightly format
 
 build:
 	tools/setup.sh && tools/build.sh
@@ -32,12 +32,21 @@ FUZZ_SECONDS = 60
 fuzz:
 	tools/fuzz.sh $(FUZZ_SECONDS)
 
+# Random calls of every operation and changed graphs, FUZZ_SECONDS each, under the address sanitizer. The cases are
+# numbered from FUZZ_SEED.
+FUZZ_SEED = 1
+fuzz-execution:
+	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-asan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=address,undefined \
+	  tools/build.sh fuzz_tests
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 LOCKSTEP_FUZZ_SEED=$(FUZZ_SEED) \
+	  LOCKSTEP_FUZZ_COUNT=1000000000 LOCKSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS) build-asan/tests/fuzz_tests
+
 # The C++ tests under a sanitizer, each in a build folder of its own. Leaks are looked for where LibTorch, which keeps its
 # singletons, is not linked.
 asan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-asan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=address,undefined tools/build.sh
 	ctest --test-dir build-asan --output-on-failure -R '^(base|io|formats)_tests$$'
-	ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan --output-on-failure -E '^(base|io|formats)_tests$$'
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 ctest --test-dir build-asan --output-on-failure -E '^(base|io|formats)_tests$$'
 
 tsan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-tsan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=thread tools/build.sh
@@ -48,12 +57,14 @@ reliability:
 	tools/setup.sh && tools/build.sh
 	tools/reliability.py --full
 
-# What takes hours: all judged cases, the sanitizers, the readers under random bytes, and the figures of faults.
+# What takes hours: all judged cases, the sanitizers, the readers under random bytes, random calls of operations,
+# and the figures of faults.
 nightly:
 	$(MAKE) conformance
 	$(MAKE) asan
 	$(MAKE) tsan
 	$(MAKE) fuzz
+	$(MAKE) fuzz-execution FUZZ_SECONDS=3600
 	$(MAKE) reliability
 
 format:

@@ -218,7 +218,7 @@ Tensors equality(const Call& call, bool equal) {
     }
   }
   if (a.dtype() != DType::kString) {
-    const at::Tensor x = widen(aten(a)), y = widen(aten(b));
+    const at::Tensor x = widen(dense(a)), y = widen(dense(b));
     return one(equal ? x.eq(y) : x.ne(y));
   }
   const auto &x = a.string_values(), &y = b.string_values();
@@ -251,7 +251,10 @@ Shapes add_n_shape(const Call& call) {
 }
 
 Tensors clip(const Call& call) {
-  return one(at::clamp(in(call, 0), std::optional<at::Tensor>(in(call, 1)), std::optional<at::Tensor>(in(call, 2))));
+  const at::Tensor y =
+      at::clamp(in(call, 0), std::optional<at::Tensor>(in(call, 1)), std::optional<at::Tensor>(in(call, 2)));
+  if (y.sizes() != in(call, 0).sizes()) throw_invalid_argument("the bounds have more elements than the value");
+  return one(y);
 }
 
 Tensors select_v2(const Call& call) {
@@ -273,6 +276,9 @@ Tensors select_rows(const Call& call) {
     sizes[0] = condition.size(0);
     condition = condition.view(sizes);
   }
+  const bool rows = in(call, 0).dim() <= 1 && (in(call, 0).dim() == 0 || condition.size(0) == a.size(0));
+  if (!rows && condition.sizes() != a.sizes())
+    throw_invalid_argument("the condition must be a scalar, have an entry for each row, or the shape of 'then'");
   return one(at::where(condition, a, b));
 }
 Shapes select_shape(const Call& call) { return {merge_shapes(call.input(1).shape(), call.input(2).shape())}; }

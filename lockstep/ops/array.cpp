@@ -201,7 +201,7 @@ Tensors concat_parts(std::span<const Tensor> parts, std::int64_t axis) {
   axis = whole_axis(axis, parts[0].rank());
   if (parts[0].dtype() == DType::kString) return join_strings(parts, axis, false);
   std::vector<at::Tensor> values;
-  for (const Tensor& part : parts) values.push_back(aten(part));
+  for (const Tensor& part : parts) values.push_back(dense(part));
   // LibTorch's cat skips [0] tensors whatever their rank; the ranks were checked above.
   return one(at::cat(values, axis));
 }
@@ -217,7 +217,7 @@ Tensors pack(const Call& call) {
   const std::int64_t axis = whole_axis(call.attr<std::int64_t>("axis"), call.input(0).rank() + 1);
   if (is_string(call)) return join_strings(call.inputs(), axis, true);
   std::vector<at::Tensor> values;
-  for (const Tensor& part : call.inputs()) values.push_back(aten(part));
+  for (const Tensor& part : call.inputs()) values.push_back(dense(part));
   return one(at::stack(values, axis));
 }
 Shapes unpack_shape(const Call& call) {
@@ -440,7 +440,7 @@ Tensors like(const Call& call, bool ones) {
   if (call.input(0).dtype() == DType::kVariant) {
     Tensors zeros;
     for (const Tensor& x : call.input(0).list_elements())
-      zeros.push_back(x.defined() ? wrap(at::zeros_like(aten(x))) : x);
+      zeros.push_back(x.defined() ? wrap(at::zeros_like(dense(x))) : x);
     return {Tensor::list(std::move(zeros), call.input(0).list_element_shape(), call.input(0).list_element_dtype())};
   }
   if (is_string(call))
@@ -464,7 +464,7 @@ Shapes pass_shapes(const Call& call) {
 
 std::optional<Tensor> try_rows(const Tensor& x, std::int64_t begin, std::int64_t end) {
   if (!x.is_value() || x.dtype() == DType::kString) return std::nullopt;
-  return wrap(aten(x).narrow(0, begin, end - begin));
+  return wrap(dense(x).narrow(0, begin, end - begin));
 }
 
 void register_indexing(Table& table);

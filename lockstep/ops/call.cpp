@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/library_threads_internal.h"
+#include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/table_internal.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -91,8 +92,9 @@ auto as_errors(const Signature& signature, std::span<const Tensor> inputs, const
   try {
     return run();
   } catch (const Error& error) {
-    if (error.code() != Code::kInvalidArgument || error.message().starts_with(signature.name)) throw;
-    fail(signature, inputs, error.message());
+    if (error.message().starts_with(signature.name)) throw;
+    if (error.code() == Code::kInvalidArgument) fail(signature, inputs, error.message());
+    throw_error(error.code(), fmt::format("{}: {}", signature.name, error.message()));
   } catch (const c10::OutOfMemoryError& error) {
     throw_resource_exhausted(fmt::format("{}: out of memory: {}", signature.name, first_line(error.msg())));
   } catch (const c10::Error& error) {
@@ -102,6 +104,13 @@ auto as_errors(const Signature& signature, std::span<const Tensor> inputs, const
   } catch (const std::length_error&) {
     throw_resource_exhausted(
         fmt::format("{}: the result is too large (inputs: {})", signature.name, describe_inputs(inputs)));
+  } catch (const std::runtime_error& error) {
+    // LibTorch's for a number that the dtype cannot hold.
+    if (std::string_view(error.what()).find("cannot be converted to type") != std::string_view::npos) {
+      fail(signature, inputs, first_line(error.what()));
+    }
+    throw_internal(
+        fmt::format("{}: {} (inputs: {})", signature.name, first_line(error.what()), describe_inputs(inputs)));
   } catch (const std::exception& error) {
     throw_internal(
         fmt::format("{}: {} (inputs: {})", signature.name, first_line(error.what()), describe_inputs(inputs)));
@@ -114,6 +123,16 @@ std::int64_t largest_size(std::span<const Tensor> inputs) {
     if (input.defined() && input.is_value()) largest = std::max(largest, input.num_elements());
   }
   return largest;
+}
+
+// LibTorch's allocator counts numbers only.
+void check_strings(const Tensors& outputs) {
+  for (const Tensor& output : outputs) {
+    if (!output.defined() || output.dtype() != DType::kString || !output.is_value()) continue;
+    std::size_t bytes = 0;
+    for (const std::string& text : output.string_values()) bytes += sizeof(text) + text.size();
+    MemoryLimit::check(static_cast<std::int64_t>(bytes), 1);
+  }
 }
 
 }  // namespace
@@ -171,9 +190,16 @@ Attrs complete_attrs(const Signature& signature, std::span<const Tensor> inputs,
       for (std::size_t i = 0; i < width; ++i) types.push_back(inputs[next + i].dtype());
       attrs.set(arg.type_list_attr, std::move(types));
     }
+    const auto* listed =
+        arg.type_list_attr.empty() ? nullptr : std::get_if<std::vector<DType>>(attrs.find(arg.type_list_attr));
     for (std::size_t i = 0; i < width; ++i) {
       const Tensor& input = inputs[next + i];
       if (!input.defined()) fail(signature, inputs, fmt::format("input '{}' is missing", arg.name));
+      if (listed && listed->at(i) != input.dtype()) {
+        fail(signature, inputs,
+             fmt::format("'{}' has {} at place {}, found {}", arg.type_list_attr, dtype_name(listed->at(i)), i,
+                         dtype_name(input.dtype())));
+      }
       if (!arg.type_attr.empty()) infer_type(signature, inputs, attrs, arg.type_attr, input.dtype());
       if (arg.dtype != DType::kInvalid && input.dtype() != arg.dtype) {
         fail(signature, inputs,
@@ -201,7 +227,10 @@ std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inpu
     outputs.insert(outputs.end(), list_length(*op.signature, arg, attrs), {dtype, Shape::unknown_rank()});
   }
   if (op.shape) {
-    std::vector<Shape> shapes = as_errors(*op.signature, inputs, [&] { return op.shape(call); });
+    std::vector<Shape> shapes = as_errors(*op.signature, inputs, [&] {
+      check_shapes(*op.signature, inputs, attrs);
+      return op.shape(call);
+    });
     for (std::size_t i = 0; i < shapes.size() && i < outputs.size(); ++i) outputs[i].shape = std::move(shapes[i]);
   }
   return outputs;
@@ -209,7 +238,12 @@ std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inpu
 
 Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   const LibraryThreads threads(largest_size(inputs));
-  return as_errors(*op.signature, inputs, [&] { return op.kernel(Call(*op.signature, inputs, attrs)); });
+  return as_errors(*op.signature, inputs, [&] {
+    check_shapes(*op.signature, inputs, attrs);
+    Tensors outputs = op.kernel(Call(*op.signature, inputs, attrs));
+    if (MemoryLimit::active()) check_strings(outputs);
+    return outputs;
+  });
 }
 
 Tensors call(std::string_view name, std::span<const Tensor> inputs, Attrs attrs) {

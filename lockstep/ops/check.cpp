@@ -85,6 +85,23 @@ void check_attr(const Signature& signature, const AttrDef& def, const Attr& valu
       value);
 }
 
+// The number of the first tensor of argument number `arg`.
+std::size_t first_of(const Signature& signature, std::size_t arg, const Attrs& attrs) {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < arg; ++i) first += list_length(signature, signature.inputs[i], attrs);
+  return first;
+}
+
+[[noreturn]] void invalid_rank(const Signature& signature, const ArgDef& arg, const InputLimit& limit,
+                               const Shape& shape) {
+  const std::string expected = limit.min_rank == limit.max_rank ? fmt::format("{}", limit.min_rank)
+                               : limit.max_rank == InputLimit::kAnyRank
+                                   ? fmt::format("at least {}", limit.min_rank)
+                                   : fmt::format("{} to {}", limit.min_rank, limit.max_rank);
+  throw_invalid_argument(fmt::format("{}: input '{}' has shape {}, expected {} axes", signature.name, arg.name,
+                                     shape.to_string(), expected));
+}
+
 }  // namespace
 
 std::size_t attr_kind(std::string_view type) {
@@ -132,6 +149,29 @@ std::vector<DType> input_types(const Signature& signature, const Attrs& attrs) {
     }
   }
   return types;
+}
+
+void check_shapes(const Signature& signature, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const std::span<const InputLimit> limits = input_limits(signature);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const ArgDef& arg = signature.inputs[i];
+    const InputLimit& limit = limits[i];
+    const std::size_t end = next + list_length(signature, arg, attrs);
+    if (end > inputs.size()) throw_invalid_argument(fmt::format("{}: input '{}' is missing", signature.name, arg.name));
+    for (; next < end; ++next) {
+      const Shape& shape = inputs[next].shape();
+      if (!shape.known_rank()) continue;
+      if (shape.rank() < limit.min_rank || shape.rank() > limit.max_rank) invalid_rank(signature, arg, limit, shape);
+      if (limit.same_shape_as < 0) continue;
+      const auto other = static_cast<std::size_t>(limit.same_shape_as);
+      const Shape& expected = inputs[first_of(signature, other, attrs)].shape();
+      if (shape.compatible_with(expected)) continue;
+      throw_invalid_argument(fmt::format("{}: input '{}' has shape {}, expected that of '{}', {}", signature.name,
+                                         arg.name, shape.to_string(), signature.inputs[other].name,
+                                         expected.to_string()));
+    }
+  }
 }
 
 }  // namespace lockstep::ops

@@ -1,7 +1,9 @@
-// Enforces what signatures.tsv declares: kinds, minima and allowed values of attributes, number and dtypes of inputs.
+// Enforces what signatures.tsv declares: kinds, minima and allowed values of attributes, number, dtypes, ranks and
+// equal shapes of inputs.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,5 +28,20 @@ std::size_t list_length(const Signature& signature, const ArgDef& arg, const Att
 
 // The dtype of each input tensor in order, by checked attributes.
 std::vector<DType> input_types(const Signature& signature, const Attrs& attrs);
+
+// What a signature says of the shapes of one input argument.
+struct InputLimit {
+  int min_rank = 0, max_rank = kAnyRank;  // of each tensor
+  int same_shape_as = -1;                 // the number of an earlier argument
+
+  static constexpr int kAnyRank = std::numeric_limits<int>::max();
+};
+
+// One for each input argument of a signature of the op table, or none where no input has a limit. Constant time.
+std::span<const InputLimit> input_limits(const Signature& signature);
+
+// Throws InvalidArgument unless each input has a rank that the signature allows, and the shape of another input where
+// the signature asks for it, as far as they are known. `attrs` is checked.
+void check_shapes(const Signature& signature, std::span<const Tensor> inputs, const Attrs& attrs);
 
 }  // namespace lockstep::ops

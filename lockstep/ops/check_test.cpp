@@ -118,11 +118,9 @@ TEST(Contract, GradientsOfConvolutionsHaveTheirRank) {
   const Attrs attrs{{"strides", std::vector<std::int64_t>{1, 1, 1, 1}}, {"padding", std::string("VALID")}};
   const Tensor image = Tensor::zeros(Shape{1, 4, 4, 1}), filter = Tensor::zeros(Shape{2, 2, 1, 1});
   for (const char* op : {"DepthwiseConv2dNativeBackpropInput", "Conv2DBackpropInput"}) {
-    EXPECT_NE(message_of(op, {ints32({}), Tensor::zeros(Shape{3, 3}), Tensor::zeros(Shape{})}, attrs)
-                  .find("filter must have 4 axes"),
+    EXPECT_NE(message_of(op, {ints32({}), Tensor::zeros(Shape{3, 3}), Tensor::zeros(Shape{})}, attrs).find("4 axes"),
               std::string::npos);
-    EXPECT_NE(message_of(op, {ints32({1, 4, 4, 1}), filter, Tensor::zeros(Shape{})}, attrs)
-                  .find("out_backprop must have 4 axes"),
+    EXPECT_NE(message_of(op, {ints32({1, 4, 4, 1}), filter, Tensor::zeros(Shape{})}, attrs).find("4 axes"),
               std::string::npos);
   }
   for (const char* op : {"DepthwiseConv2dNativeBackpropFilter", "Conv2DBackpropFilter"}) {
@@ -132,6 +130,82 @@ TEST(Contract, GradientsOfConvolutionsHaveTheirRank) {
     EXPECT_NE(message_of(op, {image, ints32({2, 2, 1, 1}), Tensor::zeros(Shape{3})}, attrs).find("out_backprop must"),
               std::string::npos);
   }
+}
+
+// The ranks and equal shapes of signatures.tsv are those of TensorFlow's shape functions.
+TEST(Contract, ShapesOfInputs) {
+  const Tensor scalar = Tensor::scalar(1.0f), two = Tensor::zeros(Shape{2}), image = Tensor::zeros(Shape{1, 2, 2, 3}),
+               channels = Tensor::zeros(Shape{3});
+  EXPECT_EQ(message_of("FusedBatchNormV3", {scalar, two, two, two, two}, {}),
+            "FusedBatchNormV3: input 'x' has shape (), expected 4 to 5 axes");
+  EXPECT_EQ(message_of("FusedBatchNormV3", {image, channels, two, channels, channels}, {}),
+            "FusedBatchNormV3: input 'offset' has shape (2,), expected that of 'scale', (3,)");
+  EXPECT_NE(message_of("FusedBatchNormV3", {image, two, two, two, two}, {}).find("expected 3 channels"),
+            std::string::npos);
+  message_of("FusedBatchNormGradV3", {image, image, channels, two, channels, two}, {});
+  EXPECT_EQ(message_of("MatMul", {two, two}, {}), "MatMul: input 'a' has shape (2,), expected 2 axes");
+  EXPECT_EQ(message_of("BiasAdd", {two, two}, {}), "BiasAdd: input 'value' has shape (2,), expected at least 2 axes");
+  message_of("Multinomial", {scalar, ints32({})}, {});
+  message_of("ReluGrad", {two, scalar}, {});
+  message_of("TanhGrad", {two, scalar}, {});
+  message_of("ClipByValue", {scalar, two, two}, {});
+  message_of("InTopKV2", {Tensor::zeros(Shape{4, 1}), ints32({1}), Tensor::scalar<std::int32_t>(0)}, {});
+  message_of("OneHot", {ints32({1}), Tensor::scalar<std::int32_t>(2), two, scalar}, {});
+  message_of("Select", {Tensor::from_vector(std::vector<bool>{true, false, true}, Shape{3, 1}), scalar, scalar}, {});
+  message_of("DepthToSpace", {image}, {{"block_size", std::int64_t{1} << 62}});
+}
+
+TEST(Contract, NumbersAreExpected) {
+  const Tensor text = Tensor::strings({"a"}, Shape{1}), list = Tensor::list({}, Shape{}, DType::kFloat32);
+  EXPECT_NE(message_of("Conj", {list}, {}).find("found a tensor of dtype variant, expected numbers"),
+            std::string::npos);
+  message_of("BatchToSpaceND", {text, ints32({1}), Tensor::from_vector(std::vector<std::int32_t>{0, 0}, Shape{1, 2})},
+             {});
+  message_of("TensorScatterAdd", {text, Tensor::from_vector(std::vector<std::int32_t>{0}, Shape{1, 1}), text}, {});
+  message_of("Fill", {ints32({1}), list}, {});
+  message_of("PadV2", {list, Tensor::from_vector(std::vector<std::int32_t>{0, 0}, Shape{1, 2}), list}, {});
+  const Tensor none = Tensor::strings({}, Shape{0});
+  for (const char* op : {"StringSplit", "StringSplitV2", "RegexFullMatch"}) message_of(op, {text, none}, {});
+  message_of("RegexReplace", {text, Tensor::strings({"a"}, Shape{}), none}, {});
+  EXPECT_NE(message_of("IdentityN", {text}, {{"T", std::vector<DType>{DType::kFloat32}}}).find("'T' has float32"),
+            std::string::npos);
+}
+
+TEST(Contract, ListsHoldWhatTheCallDeclares) {
+  const Tensor list = Tensor::list({Tensor::zeros(Shape{2, 3})}, Shape::unknown_rank(), DType::kFloat32);
+  const Tensor zero = Tensor::scalar<std::int32_t>(0);
+  const Attrs floats{{"element_dtype", DType::kFloat32}};
+  EXPECT_EQ(call1("TensorListGetItem", {list, zero, ints32({2, 3})}, floats).shape(), (Shape{2, 3}));
+  EXPECT_NE(message_of("TensorListGetItem", {list, zero, ints32({4})}, floats).find("has shape (2, 3), expected (4,)"),
+            std::string::npos);
+  EXPECT_NE(message_of("TensorListPopBack", {list, ints32({2, 3})}, {{"element_dtype", DType::kInt32}})
+                .find("the list holds float32, the call expects int32"),
+            std::string::npos);
+  message_of("TensorListReserve", {ints32({-7}), zero}, floats);
+  message_of("TensorListSplit", {Tensor::zeros(Shape{4}), ints32({}), ints64({2, INT64_MAX})}, floats);
+}
+
+// Expected values are TensorFlow's: the least number of the dtype where a segment is empty.
+TEST(Contract, EmptySegmentsOfEveryDtype) {
+  const Tensor ids = ints32({1}), two = Tensor::scalar<std::int32_t>(2);
+  const auto least = [&](DType dtype) {
+    const Tensor x = call1("Cast", {Tensor::from_vector(std::vector<float>{1})}, {{"DstT", dtype}});
+    return call1("Cast", {call1("UnsortedSegmentMax", {x, ids, two})}, {{"DstT", DType::kFloat64}})
+        .to_vector<double>()[0];
+  };
+  EXPECT_EQ(least(DType::kFloat16), -65504);
+  EXPECT_EQ(least(DType::kBFloat16), -0x1.fep127);
+  EXPECT_EQ(least(DType::kFloat32), -static_cast<double>(std::numeric_limits<float>::max()));
+  EXPECT_EQ(least(DType::kFloat64), -std::numeric_limits<double>::max());
+}
+
+TEST(Contract, StringsCountAgainstTheMemoryLimit) {
+  const Tensor text = Tensor::strings({std::string(10000, 'a')}, Shape{1}), pattern = Tensor::strings({"a"}, Shape{});
+  const Tensor rewrite = Tensor::strings({std::string(10000, 'b')}, Shape{});
+  const MemoryLimit limit(1 << 20);
+  EXPECT_EQ(call1("StringJoin", {text, text}).string_values()[0].size(), 20000u);
+  EXPECT_THROW(call("StringJoin", Tensors(200, text)), errors::ResourceExhaustedError);
+  EXPECT_THROW(call("RegexReplace", {text, pattern, rewrite}), errors::ResourceExhaustedError);
 }
 
 TEST(Contract, PatternsThatRepeatNothingEnd) {

@@ -16,7 +16,7 @@ namespace {
 template <typename F>
 Tensors rearrange(const Call& call, int i, const F& f) {
   const Tensor& x = call.input(i);
-  if (x.dtype() != DType::kString) return one(f(aten(x)));
+  if (x.dtype() != DType::kString) return one(f(dense(x)));
   const at::Tensor order = f(at::arange(x.num_elements()).view(x.shape().dims())).contiguous();
   std::vector<std::string> out;
   for (std::int64_t at : ints_of(order)) out.push_back(x.string_values()[static_cast<std::size_t>(at)]);
@@ -397,6 +397,8 @@ Tensors one_hot(const Call& call) {
   const at::Tensor x = in(call, 0).to(at::kLong);
   const std::int64_t depth = int_in(call, 1), axis = whole_axis(call.attr<std::int64_t>("axis"), x.dim() + 1);
   if (depth < 0) throw_invalid_argument(fmt::format("depth must not be negative: {}", depth));
+  if (in(call, 2).dim() != 0 || in(call, 3).dim() != 0)
+    throw_invalid_argument("on_value and off_value must be scalars");
   Ints view(static_cast<std::size_t>(x.dim() + 1), 1);
   view[static_cast<std::size_t>(axis)] = depth;
   return one(at::where(x.unsqueeze(axis) == at::arange(depth, at::kLong).view(view), in(call, 2), in(call, 3)));
@@ -421,11 +423,11 @@ Tensors unique(const Call& call) {
   Ints firsts, index, counts;
   if (x.dtype() == DType::kString) {
     find_unique(x.string_values(), firsts, index, counts);
-  } else if (is_float(aten(x))) {
-    const Tensor wide = wrap(aten(x).to(at::kDouble));
+  } else if (is_float(dense(x))) {
+    const Tensor wide = wrap(dense(x).to(at::kDouble));
     find_unique(wide.to_vector<double>(), firsts, index, counts);
   } else {
-    find_unique(ints_of(aten(x)), firsts, index, counts);
+    find_unique(ints_of(dense(x)), firsts, index, counts);
   }
   const at::Tensor keep = at::tensor(at::IntArrayRef(firsts), at::kLong);
   const at::ScalarType type = to_scalar_type(call.attr<DType>("out_idx"));
@@ -491,11 +493,13 @@ Tensors concat_offset(const Call& call) {
   Tensors out;
   std::int64_t offset = 0;
   for (int i = 1; i < call.num_inputs(); ++i) {
+    if (call.input(i).rank() != 1 || call.input(i).num_elements() != call.input(1).num_elements())
+      throw_invalid_argument("the shapes must be vectors of one length");
     const Ints shape = ints_in(call, i);
     Ints begin(shape.size(), 0);
     const auto at = static_cast<std::size_t>(whole_axis(axis, static_cast<std::int64_t>(shape.size())));
     begin[at] = offset;
-    offset += shape[at];
+    if (__builtin_add_overflow(offset, shape[at], &offset)) throw_invalid_argument("the extents are too large");
     out.push_back(wrap(at::tensor(at::IntArrayRef(begin), at::kLong).to(in(call, i).scalar_type())));
   }
   return out;

@@ -4,6 +4,14 @@
 
 namespace lockstep::ops {
 
+const at::Tensor& dense(const Tensor& tensor) {
+  if (!tensor.defined()) throw_invalid_argument("a tensor is missing");
+  if (!tensor.impl()->value.defined()) {
+    throw_invalid_argument(fmt::format("found a tensor of dtype {}, expected numbers", dtype_name(tensor.dtype())));
+  }
+  return tensor.impl()->value;
+}
+
 Ints ints_of(const at::Tensor& x) {
   const at::Tensor host = x.to(at::kLong).contiguous();
   const auto* data = host.const_data_ptr<std::int64_t>();

@@ -17,8 +17,11 @@ namespace lockstep::ops {
 
 using Ints = std::vector<std::int64_t>;
 
-// The LibTorch value of input i.
-inline const at::Tensor& in(const Call& call, int i) { return aten(call.input(i)); }
+// The LibTorch value of a tensor. Throws InvalidArgument where it has none: strings, a resource, a list.
+const at::Tensor& dense(const Tensor& tensor);
+
+// That of input i.
+inline const at::Tensor& in(const Call& call, int i) { return dense(call.input(i)); }
 inline Tensors one(at::Tensor value) {
   Tensors out;
   out.push_back(wrap(std::move(value)));

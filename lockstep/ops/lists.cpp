@@ -6,6 +6,17 @@
 namespace lockstep::ops {
 namespace {
 
+// Input i as a list. Throws InvalidArgument for another value, and for items of another dtype than the call declares.
+const Tensor& list_in(const Call& call, int i) {
+  const Tensor& list = call.input(i);
+  if (!list.impl()->list) throw_invalid_argument(fmt::format("input {} is no list of tensors", i));
+  const DType* declared = call.find_attr<DType>("element_dtype");
+  if (declared && *declared != list.list_element_dtype()) {
+    throw_invalid_argument(fmt::format("the list holds {}, the call expects {}", dtype_name(list.list_element_dtype()),
+                                       dtype_name(*declared)));
+  }
+  return list;
+}
 Shape merged_element_shape(const Tensor& list, const Shape& given) {
   Shape shape = merge_shapes(list.list_element_shape(), given);
   for (const Tensor& x : list.list_elements()) {
@@ -19,7 +30,11 @@ Shape shape_input(const Call& call, int i) {
     if (x.item().to<std::int64_t>() == -1) return Shape::unknown_rank();
     throw_invalid_argument("an element shape is a vector, or -1 when nothing is known");
   }
-  return Shape(ints_of(x));
+  const Ints dims = ints_of(x);
+  for (const std::int64_t dim : dims) {
+    if (dim < kUnknownDim) throw_invalid_argument(fmt::format("{} is no extent of an element shape", dim));
+  }
+  return Shape(dims);
 }
 Tensor zeros_of(const Shape& shape, DType dtype) {
   if (!shape.fully_known())
@@ -61,7 +76,7 @@ std::size_t item_index(const Call& call, const Tensor& list, int i) {
   return static_cast<std::size_t>(at);
 }
 Tensors set_item(const Call& call) {
-  const Tensor& list = call.input(0);
+  const Tensor& list = list_in(call, 0);
   Tensors elements = list.list_elements();
   const auto* grow = call.find_attr<bool>("resize_if_index_out_of_bounds");
   const std::int64_t wanted = int_in(call, 1);
@@ -74,9 +89,14 @@ Tensors set_item(const Call& call) {
   return {with(list, std::move(elements))};
 }
 Tensors get_item(const Call& call) {
-  const Tensor& list = call.input(0);
+  const Tensor& list = list_in(call, 0);
   const Tensor& item = list.list_elements()[item_index(call, list, 1)];
-  if (item.defined()) return {item};
+  if (item.defined()) {
+    const Shape expected = spec(call, 2);
+    if (expected.compatible_with(item.shape())) return {item};
+    throw_invalid_argument(
+        fmt::format("the item has shape {}, expected {}", item.shape().to_string(), expected.to_string()));
+  }
   return {zeros_of(merged_element_shape(list, spec(call, 2)), dtype_attr(call))};
 }
 
@@ -91,7 +111,7 @@ Tensors stacked(const Tensor& list, const Tensors& items, const Shape& given, DT
     if (value.dtype() == DType::kString) {
       strings.insert(strings.end(), value.string_values().begin(), value.string_values().end());
     } else {
-      values.push_back(aten(value));
+      values.push_back(dense(value));
     }
   }
   if (dtype == DType::kString || values.empty()) {
@@ -102,7 +122,7 @@ Tensors stacked(const Tensor& list, const Tensors& items, const Shape& given, DT
   return one(at::stack(values));
 }
 Tensors stack(const Call& call) {
-  const Tensor& list = call.input(0);
+  const Tensor& list = list_in(call, 0);
   const auto wanted = call.attr<std::int64_t>("num_elements");
   if (wanted != -1 && wanted != static_cast<std::int64_t>(list.list_elements().size())) {
     throw_invalid_argument(fmt::format("the list has {} items, expected {}", list.list_elements().size(), wanted));
@@ -110,7 +130,7 @@ Tensors stack(const Call& call) {
   return stacked(list, list.list_elements(), spec(call, 1), dtype_attr(call));
 }
 Tensors gather(const Call& call) {
-  const Tensor& list = call.input(0);
+  const Tensor& list = list_in(call, 0);
   Tensors items;
   for (auto i : ints_in(call, 1)) {
     if (i < 0 || i >= static_cast<std::int64_t>(list.list_elements().size()))
@@ -132,7 +152,7 @@ Tensors rows_of(const Tensor& x) {
     }
     return rows;
   }
-  for (const at::Tensor& part : aten(x).unbind(0)) rows.push_back(wrap(part));
+  for (const at::Tensor& part : dense(x).unbind(0)) rows.push_back(wrap(part));
   return rows;
 }
 Tensors from_tensor(const Call& call) {
@@ -156,35 +176,38 @@ Tensors scatter(const Call& call) {
   return {Tensor::list(std::move(elements), spec(call, 2), call.input(0).dtype())};
 }
 Tensors push_back(const Call& call) {
-  check_item(call.input(0), call.input(1));
-  Tensors elements = call.input(0).list_elements();
+  const Tensor& list = list_in(call, 0);
+  check_item(list, call.input(1));
+  Tensors elements = list.list_elements();
   elements.push_back(call.input(1));
-  return {with(call.input(0), std::move(elements))};
+  return {with(list, std::move(elements))};
 }
 Tensors pop_back(const Call& call) {
-  Tensors elements = call.input(0).list_elements();
+  const Tensor& list = list_in(call, 0);
+  Tensors elements = list.list_elements();
   if (elements.empty()) throw_invalid_argument("the list is empty");
   Tensor last = elements.back();
-  if (!last.defined()) last = zeros_of(merged_element_shape(call.input(0), spec(call, 1)), dtype_attr(call));
+  if (!last.defined()) last = zeros_of(merged_element_shape(list, spec(call, 1)), dtype_attr(call));
   elements.pop_back();
-  return {with(call.input(0), std::move(elements)), last};
+  return {with(list, std::move(elements)), last};
 }
 Tensors resize(const Call& call) {
   const std::int64_t n = int_in(call, 1);
   if (n < 0) throw_invalid_argument("size must not be negative");
   element_count({n}, sizeof(Tensor));
-  Tensors elements = call.input(0).list_elements();
+  const Tensor& list = list_in(call, 0);
+  Tensors elements = list.list_elements();
   elements.resize(static_cast<std::size_t>(n));
-  return {with(call.input(0), std::move(elements))};
+  return {with(list, std::move(elements))};
 }
 Tensors element_shape(const Call& call) {
-  const Shape& shape = call.input(0).list_element_shape();
+  const Shape& shape = list_in(call, 0).list_element_shape();
   const auto type = to_scalar_type(call.attr<DType>("shape_type"));
   if (!shape.known_rank()) return one(at::full({}, -1, type));
   return one(at::tensor(at::IntArrayRef(shape.dims()), at::kLong).to(type));
 }
 Tensors concat(const Call& call) {
-  const Tensor& list = call.input(0);
+  const Tensor& list = list_in(call, 0);
   std::vector<at::Tensor> values;
   Ints lengths;
   const bool v2 = call.num_inputs() > 1;
@@ -193,14 +216,14 @@ Tensors concat(const Call& call) {
     Tensor item = list.list_elements()[i];
     if (!item.defined()) {
       Shape shape = v2 ? spec(call, 1) : list.list_element_shape();
-      if (i >= leading.size() || !shape.known_rank())
-        throw_invalid_argument("items that were never set need leading_dims");
+      if (i >= leading.size() || leading[i] < 0 || shape.rank() < 1)
+        throw_invalid_argument("items that were never set need leading_dims and an element shape");
       shape[0] = leading[i];
       item = zeros_of(shape, dtype_attr(call));
     }
     if (item.rank() == 0) throw_invalid_argument("scalars cannot be concatenated");
     lengths.push_back(item.dim(0));
-    values.push_back(aten(item));
+    values.push_back(dense(item));
   }
   Tensor out;
   if (values.empty()) {
@@ -217,7 +240,7 @@ Tensors split(const Call& call) {
   std::int64_t begin = 0;
   Tensors elements;
   for (auto n : lengths) {
-    if (n < 0 || begin + n > call.input(0).dim(0))
+    if (n < 0 || n > call.input(0).dim(0) - begin)
       throw_invalid_argument("lengths do not add up to the rows of the tensor");
     elements.push_back(wrap(in(call, 0).slice(0, begin, begin + n)));
     begin += n;
@@ -226,9 +249,10 @@ Tensors split(const Call& call) {
   return {Tensor::list(std::move(elements), spec(call, 1), call.input(0).dtype())};
 }
 Tensors concat_lists(const Call& call) {
-  Tensors elements = call.input(0).list_elements();
-  elements.insert(elements.end(), call.input(1).list_elements().begin(), call.input(1).list_elements().end());
-  return {with(call.input(0), std::move(elements))};
+  const Tensor &list = list_in(call, 0), &more = list_in(call, 1);
+  Tensors elements = list.list_elements();
+  elements.insert(elements.end(), more.list_elements().begin(), more.list_elements().end());
+  return {with(list, std::move(elements))};
 }
 
 // The element shape that an input names, as far as it is known while building.
@@ -263,7 +287,7 @@ void register_lists(Table& table) {
   table.add("TensorListPopBack", nullptr, pop_back);
   table.add("TensorListResize", scalar_rule, resize);
   table.add("TensorListLength", scalar_rule, [](const Call& call) {
-    return one(at::scalar_tensor(static_cast<std::int64_t>(call.input(0).list_elements().size()), at::kInt));
+    return one(at::scalar_tensor(static_cast<std::int64_t>(list_in(call, 0).list_elements().size()), at::kInt));
   });
   table.add("TensorListElementShape", nullptr, element_shape);
   table.add("TensorListConcat", nullptr, concat);

@@ -13,7 +13,11 @@ void add_unary(Table& table, std::string_view name, Unary f) {
 }
 using Binary = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
 void add_gradient(Table& table, std::string_view name, Binary f) {
-  table.add(name, same_shape, [f](const Call& call) { return one(f(in(call, 0), in(call, 1))); });
+  table.add(name, same_shape, [f](const Call& call) {
+    const at::Tensor &a = in(call, 0), &b = in(call, 1);
+    if (a.sizes() != b.sizes()) throw_invalid_argument("the inputs must have the same shape");
+    return one(f(a, b));
+  });
 }
 
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
@@ -68,7 +72,8 @@ Tensors sparse_cross_entropy(const Call& call) {
 // ---- bias ------------------------------------------------------------------------------------------------
 std::int64_t bias_axis(const Call& call, std::int64_t rank) {
   if (rank < 2) throw_invalid_argument("the input must have at least two axes");
-  return call.attr<std::string>("data_format") == "NCHW" ? 1 : rank - 1;
+  const auto* format = call.find_attr<std::string>("data_format");
+  return format && *format == "NCHW" ? 1 : rank - 1;
 }
 Shapes bias_add_shape(const Call& call) {
   Shape x = call.input(0).shape();
@@ -95,7 +100,7 @@ Tensors bias_add_grad(const Call& call) {
   for (std::int64_t i = 0; i < dy.dim(); ++i) {
     if (i != axis) rest.push_back(i);
   }
-  return one(dy.sum(rest));
+  return one(dy.sum(rest, false, dy.scalar_type()));
 }
 Shapes bias_add_grad_shape(const Call& call) {
   const Shape& dy = call.input(0).shape();
@@ -126,6 +131,17 @@ Shapes batch_norm_shape(const Call& call) {
   if (call.signature().outputs.size() > 5) out.push_back(Shape{0});
   return out;
 }
+// Scale, offset, mean and variance have one entry for each channel; a mean and variance that are not read may be empty.
+void check_channels(const Call& call, int x, int first, int last, bool reads_moments) {
+  const std::int64_t channels = in(call, x).size(channel_axis(call, in(call, x).dim()));
+  for (int i = first; i <= last; ++i) {
+    const bool optional = x == 0 && i >= 3 && !reads_moments;
+    const std::int64_t count = in(call, i).dim() == 1 ? in(call, i).size(0) : -1;
+    if (count == channels || (optional && count == 0)) continue;
+    throw_invalid_argument(
+        fmt::format("input {} has shape {}, expected {} channels", i, call.input(i).shape().to_string(), channels));
+  }
+}
 Tensors batch_norm(const Call& call) {
   const at::Tensor &raw = in(call, 0), &scale = in(call, 1), &offset = in(call, 2);
   const at::ScalarType type = raw.scalar_type();
@@ -134,6 +150,7 @@ Tensors batch_norm(const Call& call) {
   const double epsilon = static_cast<double>(call.attr<float>("epsilon"));
   const auto* factor_attr = call.find_attr<float>("exponential_avg_factor");
   const double factor = factor_attr ? static_cast<double>(*factor_attr) : 1.0;
+  check_channels(call, 0, 1, 4, !call.attr<bool>("is_training") || factor != 1.0);
   at::Tensor y, mean, variance, batch_mean, batch_variance, reserve_mean, reserve_variance;
   if (call.attr<bool>("is_training")) {
     const Ints axes = other_axes(axis, rank);
@@ -165,6 +182,7 @@ Tensors batch_norm(const Call& call) {
 Tensors batch_norm_grad(const Call& call) {
   const at::ScalarType type = in(call, 0).scalar_type();
   const at::Tensor dy = in(call, 0).to(at::kFloat), x = in(call, 1).to(at::kFloat);
+  check_channels(call, 1, 2, 4, true);
   const at::Tensor &scale = in(call, 2), &mean = in(call, 3), &variance = in(call, 4);
   const std::int64_t rank = x.dim(), axis = channel_axis(call, rank);
   const Ints axes = other_axes(axis, rank);
@@ -198,15 +216,17 @@ Shapes depth_space_shape(const Call& call, bool to_space) {
   const std::int64_t b = call.attr<std::int64_t>("block_size");
   if (!x.known_rank()) return {Shape{kUnknownDim, kUnknownDim, kUnknownDim, kUnknownDim}};
   if (x.rank() != 4) throw_invalid_argument("the input must have rank 4");
-  if (b < 2) throw_invalid_argument(fmt::format("block_size must be at least 2, it is {}", b));
+  std::int64_t cells = 0;
+  if (b < 2 || __builtin_mul_overflow(b, b, &cells))
+    throw_invalid_argument(fmt::format("invalid block_size: found {}, expected at least 2", b));
   if (call.attr<std::string>("data_format") != "NHWC")
     throw_unimplemented(fmt::format("{} with data_format {}", call.name(), call.attr<std::string>("data_format")));
   const auto shrink = [](std::int64_t dim, std::int64_t by) {
     if (dim != kUnknownDim && dim % by != 0) throw_invalid_argument(fmt::format("{} is not divisible by {}", dim, by));
     return dim == kUnknownDim ? dim : dim / by;
   };
-  if (to_space) return {Shape{x[0], mul_dims(x[1], b), mul_dims(x[2], b), shrink(x[3], b * b)}};
-  return {Shape{x[0], shrink(x[1], b), shrink(x[2], b), mul_dims(x[3], b * b)}};
+  if (to_space) return {Shape{x[0], mul_dims(x[1], b), mul_dims(x[2], b), shrink(x[3], cells)}};
+  return {Shape{x[0], shrink(x[1], b), shrink(x[2], b), mul_dims(x[3], cells)}};
 }
 Tensors depth_to_space(const Call& call) {
   const Ints out = depth_space_shape(call, true)[0].dims();
@@ -318,8 +338,7 @@ void register_nn(Table& table) {
   table.add("SoftmaxCrossEntropyWithLogits", cross_entropy_shape, cross_entropy);
   table.add("SparseSoftmaxCrossEntropyWithLogits", sparse_cross_entropy_shape, sparse_cross_entropy);
   table.add("L2Loss", scalar_rule, [](const Call& call) { return one(at::square(in(call, 0)).sum() * 0.5); });
-  table.add("BiasAdd", bias_add_shape, bias_add);
-  table.add("BiasAddV1", same_shape, [](const Call& call) { return one(in(call, 0) + in(call, 1)); });
+  for (auto name : {"BiasAdd", "BiasAddV1"}) table.add(name, bias_add_shape, bias_add);
   table.add("BiasAddGrad", bias_add_grad_shape, bias_add_grad);
   for (auto name : {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
     table.add(name, batch_norm_shape, batch_norm);

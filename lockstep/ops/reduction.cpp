@@ -157,6 +157,8 @@ Tensors in_top_k(const Call& call) {
   const at::Tensor targets = in(call, 1).to(at::kLong);
   const std::int64_t k = call.num_inputs() > 2 ? int_in(call, 2) : call.attr<std::int64_t>("k");
   const std::int64_t classes = x.size(1);
+  if (targets.size(0) != x.size(0))
+    throw_invalid_argument(fmt::format("{} rows of predictions and {} targets", x.size(0), targets.size(0)));
   const at::Tensor valid = at::logical_and(targets >= 0, targets < classes);
   if (classes == 0) return one(at::zeros_like(valid));
   const at::Tensor index = at::where(valid, targets, at::zeros_like(targets)).unsqueeze(1);
@@ -253,6 +255,16 @@ Shapes segment_shape(const Call& call) {
   return {out};
 }
 
+// The largest finite number of a floating-point tensor's dtype, where it is exact.
+double largest(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kHalf: return 65504;
+    case at::kBFloat16: return 0x1.fep127;
+    case at::kFloat: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
 at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_t num, const std::string& kind,
                     bool finite_gap) {
   if (ids.dim() > values.dim())
@@ -279,10 +291,8 @@ at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_
     if (kind == "prod") start = at::ones(shape, rows.options());
     if (finite_gap && kind != "prod") {
       const bool highest = kind == "amax";
-      start = is_float(rows)
-                  ? at::full(shape, highest ? std::numeric_limits<float>::lowest() : std::numeric_limits<float>::max(),
-                             rows.options())
-                  : extremum(at::empty({0}, rows.options()), {0}, false, highest).expand(shape).contiguous();
+      start = is_float(rows) ? at::full(shape, highest ? -largest(rows) : largest(rows), rows.options())
+                             : extremum(at::empty({0}, rows.options()), {0}, false, highest).expand(shape).contiguous();
     }
     out = at::scatter_reduce(start, 0, wide, rows, kind, /*include_self=*/false);
   }

@@ -1,5 +1,7 @@
-// Reads lines of signatures.tsv: name, inputs, outputs, attrs, stateful (0 or 1), tab separated;
-// "-" stands for an empty list. Attributes are written name:type{allowed}>=minimum=default.
+// Reads lines of signatures.tsv: name, inputs, outputs, attrs, stateful (0 or 1), shapes of inputs if any, tab
+// separated;
+// "-" stands for an empty list. Attributes are written name:type{allowed}>=minimum=default. Shapes are written x:2 (two
+// axes), x:1-3, x:1- (at least one axis), or y=x (y has the shape of x, an earlier input).
 #include <algorithm>
 #include <charconv>
 
@@ -159,17 +161,44 @@ AttrDef parse_attr(std::string_view item) {
   return attr;
 }
 
-}  // namespace
+// One entry of the last column: "x:RANKS" or "y=x".
+void parse_shape_rule(std::string_view item, const Signature& signature, std::vector<InputLimit>& limits) {
+  const auto number_of = [&](std::string_view name) {
+    for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+      if (signature.inputs[i].name == name) return i;
+    }
+    throw_internal(fmt::format("signature table: '{}' is about no input of {}", item, signature.name));
+  };
+  limits.resize(signature.inputs.size());
+  const std::size_t sign = item.find_first_of(":=");
+  InputLimit& limit = limits[number_of(item.substr(0, sign))];
+  const std::string_view rule = sign == std::string_view::npos ? "" : item.substr(sign + 1);
+  if (item[sign] == '=') {
+    limit.same_shape_as = static_cast<int>(number_of(rule));
+    return;
+  }
+  const std::size_t dash = rule.find('-');
+  limit.min_rank = limit.max_rank = static_cast<int>(parse_int(rule));
+  if (dash == std::string_view::npos) return;
+  limit.max_rank = dash + 1 < rule.size() ? static_cast<int>(parse_int(rule.substr(dash + 1))) : InputLimit::kAnyRank;
+}
 
-Signature parse_signature(std::string_view line) {
+std::vector<std::string_view> columns_of(std::string_view line) {
   std::vector<std::string_view> columns;
-  for (std::size_t begin = 0; columns.size() < 5;) {
+  for (std::size_t begin = 0; columns.size() < 6;) {
     const std::size_t end = line.find('\t', begin);
     columns.push_back(line.substr(begin, end == std::string_view::npos ? end : end - begin));
     if (end == std::string_view::npos) break;
     begin = end + 1;
   }
-  if (columns.size() != 5) throw_internal(fmt::format("signature table: malformed line '{}'", line));
+  if (columns.size() < 5) throw_internal(fmt::format("signature table: malformed line '{}'", line));
+  return columns;
+}
+
+}  // namespace
+
+Signature parse_signature(std::string_view line) {
+  const std::vector<std::string_view> columns = columns_of(line);
   Signature signature;
   signature.name = columns[0];
   for (auto item : list_items(columns[3])) signature.attrs.push_back(parse_attr(item));
@@ -177,6 +206,14 @@ Signature parse_signature(std::string_view line) {
   for (auto item : list_items(columns[2])) signature.outputs.push_back(parse_arg(item, signature.attrs));
   signature.stateful = columns[4] == "1";
   return signature;
+}
+
+std::vector<InputLimit> parse_input_limits(std::string_view line, const Signature& signature) {
+  std::vector<InputLimit> limits;
+  const std::vector<std::string_view> columns = columns_of(line);
+  if (columns.size() < 6) return limits;
+  for (auto item : list_items(columns[5])) parse_shape_rule(item, signature, limits);
+  return limits;
 }
 
 const AttrDef* Signature::find_attr(std::string_view attr_name) const {

@@ -8,19 +8,35 @@
 
 #include "lockstep/io/fingerprint_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/memory_limit_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
 using Strings = std::vector<std::string>;
 
-const Strings& strings_in(const Call& call, int i) { return call.input(i).string_values(); }
+const Strings& strings_in(const Call& call, int i) {
+  if (call.input(i).dtype() != DType::kString) {
+    throw_invalid_argument(fmt::format("input {} is {}, expected strings", i, dtype_name(call.input(i).dtype())));
+  }
+  return call.input(i).string_values();
+}
+// The single string of input i.
+const std::string& string_in(const Call& call, int i) {
+  const Strings& texts = strings_in(call, i);
+  if (texts.size() != 1) throw_invalid_argument(fmt::format("input {} must be one string", i));
+  return texts[0];
+}
 
 template <typename F>
 Tensors map_strings(const Call& call, const F& f) {
   Strings out;
   out.reserve(strings_in(call, 0).size());
-  for (const std::string& text : strings_in(call, 0)) out.push_back(f(text));
+  std::size_t bytes = 0;
+  for (const std::string& text : strings_in(call, 0)) {
+    out.push_back(f(text));
+    MemoryLimit::check(static_cast<std::int64_t>(bytes += out.back().size()), 1);
+  }
   return {Tensor::strings(std::move(out), call.input(0).shape())};
 }
 
@@ -34,6 +50,13 @@ Tensors join(const Call& call) {
     shape = x.shape();
   }
   Strings out(static_cast<std::size_t>(*shape.num_elements()));
+  std::size_t bytes = 0;
+  for (int k = 0; k < call.num_inputs(); ++k) {
+    std::size_t own = 0;
+    for (const std::string& text : strings_in(call, k)) own += text.size();
+    bytes += (call.input(k).rank() == 0 ? own * out.size() : own) + separator.size() * out.size();
+  }
+  MemoryLimit::check(static_cast<std::int64_t>(bytes), 1);
   for (std::size_t i = 0; i < out.size(); ++i) {
     for (int k = 0; k < call.num_inputs(); ++k) {
       if (k > 0) out[i] += separator;
@@ -132,11 +155,11 @@ Shapes sparse_shape(const Call&) { return {Shape{kUnknownDim, 2}, Shape{kUnknown
 Tensors split_v2(const Call& call) {
   std::vector<Strings> rows;
   for (const std::string& text : strings_in(call, 0))
-    rows.push_back(split_text(text, strings_in(call, 1).at(0), call.attr<std::int64_t>("maxsplit")));
+    rows.push_back(split_text(text, string_in(call, 1), call.attr<std::int64_t>("maxsplit")));
   return as_sparse(rows);
 }
 Tensors split_v1(const Call& call) {
-  const std::string& delimiters = strings_in(call, 1).at(0);
+  const std::string& delimiters = string_in(call, 1);
   std::vector<Strings> rows;
   for (const std::string& text : strings_in(call, 0)) {
     Strings parts = {""};
@@ -277,7 +300,7 @@ Tensors as_string(const Call& call) {
     for (bool value : x.to_vector<bool>()) out.push_back(value ? "true" : "false");
   } else if (is_floating(x.dtype())) {
     const std::string format = call.attr<bool>("scientific") ? "e" : call.attr<bool>("shortest") ? "g" : "f";
-    for (double value : wrap(aten(x).to(at::kDouble)).to_vector<double>())
+    for (double value : wrap(dense(x).to(at::kDouble)).to_vector<double>())
       out.push_back(number_text(value, call, format));
   } else if (is_integer(x.dtype())) {
     if (call.attr<std::int64_t>("precision") > -1) throw_invalid_argument("precision does not apply to integers");
@@ -287,7 +310,7 @@ Tensors as_string(const Call& call) {
                     : fill == "-" ? fmt::format("{:<{}d}", value, columns)
                                   : fmt::format("{:>{}d}", value, columns));
     };
-    for (auto value : ints_of(aten(x))) {
+    for (auto value : ints_of(dense(x))) {
       if (x.dtype() == DType::kUInt64) {
         text(static_cast<std::uint64_t>(value));
       } else {
@@ -427,6 +450,8 @@ Tensors regex_replace(const Call& call, const std::string& text, const std::stri
   const bool global = call.attr<bool>("replace_global");
   return map_strings(call, [&](std::string value) {
     if (global) {
+      // Each match may give the rewrite, and each of its references all of the text.
+      MemoryLimit::check(static_cast<std::int64_t>(value.size() + 1), static_cast<std::int64_t>(rewrite.size() + 1));
       RE2::GlobalReplace(&value, *pattern, rewrite);
     } else {
       RE2::Replace(&value, *pattern, rewrite);
@@ -436,8 +461,8 @@ Tensors regex_replace(const Call& call, const std::string& text, const std::stri
 }
 
 Tensors sharded_filename(const Call& call) {
-  return {Tensor::strings(
-      {fmt::format("{}-{:05d}-of-{:05d}", strings_in(call, 0).at(0), int_in(call, 1), int_in(call, 2))}, Shape{})};
+  return {Tensor::strings({fmt::format("{}-{:05d}-of-{:05d}", string_in(call, 0), int_in(call, 1), int_in(call, 2))},
+                          Shape{})};
 }
 
 }  // namespace
@@ -459,12 +484,12 @@ void register_strings(Table& table) {
   table.add("StringNGrams", nullptr, string_ngrams);
   table.add("StaticRegexFullMatch", same_shape,
             [](const Call& call) { return full_match(call, call.attr<std::string>("pattern")); });
-  table.add("RegexFullMatch", same_shape, [](const Call& call) { return full_match(call, strings_in(call, 1).at(0)); });
+  table.add("RegexFullMatch", same_shape, [](const Call& call) { return full_match(call, string_in(call, 1)); });
   table.add("StaticRegexReplace", same_shape, [](const Call& call) {
     return regex_replace(call, call.attr<std::string>("pattern"), call.attr<std::string>("rewrite"));
   });
   table.add("RegexReplace", same_shape,
-            [](const Call& call) { return regex_replace(call, strings_in(call, 1).at(0), strings_in(call, 2).at(0)); });
+            [](const Call& call) { return regex_replace(call, string_in(call, 1), string_in(call, 2)); });
   table.add("ShardedFilename", scalar_rule, sharded_filename);
 }
 

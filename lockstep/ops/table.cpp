@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 
@@ -9,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/ops/check_internal.h"
 
 namespace lockstep::ops {
 
@@ -28,8 +30,24 @@ std::string_view find_line(std::string_view name) {
   return line != end && line_name(*line) == name ? *line : std::string_view();
 }
 
-// Signatures are parsed when first asked for and live as long as the process.
-const Signature* load_signature(std::string_view line) { return new Signature(parse_signature(line)); }
+// Signatures are parsed when first asked for and live as long as the process, each at the place of its line.
+struct Loaded {
+  Signature signature;
+  std::vector<InputLimit> limits;
+};
+Loaded* loaded_signatures() {
+  static Loaded* const all = new Loaded[kSignatureCount];
+  return all;
+}
+
+const Signature* load_signature(std::string_view line) {
+  const auto* at = std::find_if(kSignatureLines, kSignatureLines + kSignatureCount,
+                                [&](std::string_view each) { return each.data() == line.data(); });
+  Loaded& loaded = loaded_signatures()[at - kSignatureLines];
+  loaded.signature = parse_signature(line);
+  loaded.limits = parse_input_limits(line, loaded.signature);
+  return &loaded.signature;
+}
 
 std::vector<void (*)(Table&)>& contributions() {
   static std::vector<void (*)(Table&)> list;
@@ -43,6 +61,13 @@ std::mutex& rows_mutex() {
 }
 
 }  // namespace
+
+std::span<const InputLimit> input_limits(const Signature& signature) {
+  const auto first = reinterpret_cast<std::uintptr_t>(loaded_signatures());
+  const std::size_t offset = reinterpret_cast<std::uintptr_t>(&signature) - first;
+  if (offset >= kSignatureCount * sizeof(Loaded)) return {};  // of a test
+  return loaded_signatures()[offset / sizeof(Loaded)].limits;
+}
 
 Table::Table() {
   register_arithmetic(*this);

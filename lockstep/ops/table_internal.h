@@ -1,8 +1,9 @@
 // The op table: every TensorFlow operation lockstep knows, by name.
 //
-// Signatures of all registered operations come from signatures.tsv (name, inputs, outputs, attributes
-// and statefulness, as TensorFlow 2.21's registry tells them). A row adds what lockstep computes: a
-// shape rule and a kernel. A new operation is one kernel and one row in its family's register_… function.
+// Signatures of all registered operations come from signatures.tsv (name, inputs, outputs, attributes, statefulness and
+// shapes of inputs, as TensorFlow 2.21's registry and shape functions have them: tools/op_shapes.py). A row adds what
+// lockstep computes: a shape rule and a kernel. A new operation is one kernel and one row in its family's register_…
+// function.
 #pragma once
 
 #include <string>
@@ -13,6 +14,8 @@
 #include "lockstep/ops/op.h"
 
 namespace lockstep::ops {
+
+struct InputLimit;
 
 class Table {
  public:
@@ -53,5 +56,7 @@ void register_image(Table& table);       // resizing
 
 // Parses one line of signatures.tsv; throws Internal for a malformed one.
 Signature parse_signature(std::string_view line);
+// The limits of its last column, none or one for each input.
+std::vector<InputLimit> parse_input_limits(std::string_view line, const Signature& signature);
 
 }  // namespace lockstep::ops

@@ -46,7 +46,7 @@ Tensors assign(const Call& call) {
 
 Tensors add_to(const Call& call, int sign) {
   VariableResource& v = variable(call);
-  const at::Tensor value = aten(v.read()).detach(), &delta = in(call, 1);
+  const at::Tensor value = dense(v.read()).detach(), &delta = in(call, 1);
   if (value.sizes() != delta.sizes()) {
     throw_invalid_argument(fmt::format("variable '{}' has shape {}, the update {}", v.resource_name(),
                                        v.shape().to_string(), call.input(1).shape().to_string()));
@@ -56,15 +56,14 @@ Tensors add_to(const Call& call, int sign) {
 }
 
 // Runs a row of the table on the variable's value.
-Tensors through(std::string_view name, const Call& call, std::vector<Tensor> inputs, Attrs attrs = {}) {
+Tensors through(std::string_view name, std::vector<Tensor> inputs, Attrs attrs = {}) {
   const Op& op = Table::instance().at(name);
   attrs = complete_attrs(*op.signature, inputs, std::move(attrs));
-  (void)call;
-  return op.kernel(Call(*op.signature, inputs, attrs));
+  return run_kernel(op, inputs, attrs);
 }
 
 Tensors resource_gather(const Call& call) {
-  return through("GatherV2", call,
+  return through("GatherV2",
                  {variable(call).read(), call.input(1),
                   Tensor::scalar<std::int32_t>(static_cast<std::int32_t>(call.attr<std::int64_t>("batch_dims")))},
                  {{"batch_dims", call.attr<std::int64_t>("batch_dims")}});
@@ -82,7 +81,7 @@ enum class Scatter { kUpdate, kAdd, kSub, kMul, kDiv, kMax, kMin };
 // Rows of the variable named by indices of any shape.
 Tensors scatter(const Call& call, Scatter how) {
   VariableResource& v = variable(call);
-  const at::Tensor value = aten(v.read()).detach(), indices = in(call, 1).to(at::kLong).reshape({-1});
+  const at::Tensor value = dense(v.read()).detach(), indices = in(call, 1).to(at::kLong).reshape({-1});
   const std::int64_t rows = value.size(0);
   for (auto i : ints_of(indices)) {
     if (i < 0 || i >= rows) throw_invalid_argument(fmt::format("indices = {} is not in [0, {})", i, rows));
@@ -113,7 +112,7 @@ Tensors scatter(const Call& call, Scatter how) {
 }
 
 double number(const Call& call, int i) { return in(call, i).item().toDouble(); }
-at::Tensor value_of(const Call& call, int i) { return aten(variable(call, i).read()).detach(); }
+at::Tensor value_of(const Call& call, int i) { return dense(variable(call, i).read()).detach(); }
 void write(const Call& call, int i, const at::Tensor& value) { variable(call, i).assign(wrap(value)); }
 
 Tensors apply_gradient_descent(const Call& call) {
@@ -189,7 +188,7 @@ void register_variables(Table& table) {
       });
   table.add("ResourceGather", gather_shape, resource_gather);
   table.add("ResourceGatherNd", nullptr, [](const Call& call) {
-    return through("GatherNd", call, {variable(call).read(), call.input(1)});
+    return through("GatherNd", {variable(call).read(), call.input(1)});
   });
   for (const auto& [suffix, how] : {std::pair{"Update", Scatter::kUpdate},
                                     {"Add", Scatter::kAdd},
