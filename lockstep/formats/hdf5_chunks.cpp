@@ -50,6 +50,7 @@ Bytes unlzf(const Image& image, std::span<const std::byte> input, std::uint64_t 
 Bytes unshuffle(std::span<const std::byte> input, std::size_t width) {
   Bytes output(input.begin(), input.end());
   const std::size_t count = width == 0 ? 0 : input.size() / width;
+  if (count == 0) return output;  // the width is the file's: up to 2^32
   for (std::size_t byte = 0; byte < width; ++byte) {
     for (std::size_t i = 0; i < count; ++i) output[i * width + byte] = input[byte * count + i];
   }
