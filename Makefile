@@ -46,6 +46,7 @@ fuzz-execution:
 asan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-asan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=address,undefined tools/build.sh
 	ctest --test-dir build-asan --output-on-failure -R '^(base|io|formats)_tests$$'
+	ASAN_OPTIONS=max_allocation_size_mb=1024 build-asan/bin/fuzz_readers $(FUZZ_SECONDS) fuzz/corpus build-asan/found
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 ctest --test-dir build-asan --output-on-failure -E '^(base|io|formats)_tests$$'
 
 tsan:

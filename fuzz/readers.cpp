@@ -2,7 +2,6 @@
 // lockstep::Error; anything else that it does (a crash, a hang, another exception, memory beyond libFuzzer's limit) is
 // a finding. Readers of several files get the bytes divided among them.
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -200,12 +199,30 @@ void idx(Bytes bytes) {
 }
 
 // Every target compiles all of them, so that none rots.
-[[maybe_unused]] constexpr std::array kReaders{hdf5,        keras_archive, keras_h5,    npy,          npz,
-                                               safetensors, bundle,        saved_model, frozen_graph, checkpoint_state,
-                                               idx,         records,       audit,       json};
+struct Named {
+  const char* name;
+  void (*read)(Bytes);
+};
+[[maybe_unused]] constexpr Named kReaders[] = {
+    {"hdf5", hdf5},
+    {"keras_archive", keras_archive},
+    {"keras_h5", keras_h5},
+    {"npy", npy},
+    {"npz", npz},
+    {"safetensors", safetensors},
+    {"bundle", bundle},
+    {"saved_model", saved_model},
+    {"frozen_graph", frozen_graph},
+    {"checkpoint_state", checkpoint_state},
+    {"idx", idx},
+    {"records", records},
+    {"audit", audit},
+    {"json", json},
+};
 
 }  // namespace
 
+#ifdef FUZZ_READER
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // A copy of just this size, so that a sanitizer sees a read beyond its end.
   const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(data),
@@ -213,3 +230,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   attempt([&] { FUZZ_READER(copy); });
   return 0;
 }
+#else
+std::vector<std::string> reader_names() {
+  std::vector<std::string> names;
+  for (const Named& reader : kReaders) names.push_back(reader.name);
+  return names;
+}
+
+void run_reader(const std::string& name, Bytes bytes) {
+  for (const Named& reader : kReaders) {
+    if (name == reader.name) attempt([&] { reader.read(bytes); });
+  }
+}
+#endif
