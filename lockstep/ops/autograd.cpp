@@ -61,8 +61,10 @@ namespace {
 Tensor with_slices(const at::Tensor& leaf, at::Tensor dense, const SliceCollector& collector) {
   const SliceCollector::Slices slices = collector.slices_of(leaf);
   if (!slices.indices.defined()) return dense.defined() ? wrap(std::move(dense)) : Tensor();
-  const at::Tensor start = dense.defined() ? dense : at::zeros_like(leaf, at::MemoryFormat::Contiguous);
-  Tensor gradient = wrap(start.index_add(0, slices.indices, slices.values));
+  Tensor gradient =
+      wrap(dense.defined()
+               ? dense.index_add(0, slices.indices, slices.values)
+               : at::zeros_like(leaf, at::MemoryFormat::Contiguous).index_add_(0, slices.indices, slices.values));
   if (!dense.defined()) {
     set_slices(gradient, {wrap(slices.indices), wrap(slices.values)});
   }

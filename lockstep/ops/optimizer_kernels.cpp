@@ -1,6 +1,7 @@
 #include "lockstep/ops/optimizer_kernels_internal.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #ifdef __AVX__
@@ -9,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/slices_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 
 namespace lockstep::ops {
@@ -16,12 +18,21 @@ namespace {
 
 constexpr std::int64_t kGrain = 32768;  // elements for which a thread is worth waking
 
+// The rows of a variable that more than one slice of its gradient belongs to, and the sums of these slices' squares,
+// which are not the squares of the gradient.
+struct RepeatedRows {
+  std::int64_t columns = 0;
+  std::vector<std::int64_t> rows;  // ascending
+  std::vector<float> squares;      // [rows, columns]
+};
+
 // Raw memory of one update.
 struct Lane {
   float* w;
   const float* g;
   float* s[3];
   float decay;
+  const RepeatedRows* repeated = nullptr;
 };
 
 float* memory_of(const Tensor& tensor) { return static_cast<float*>(aten(tensor).mutable_data_ptr()); }
@@ -111,14 +122,17 @@ void sgd_momentum(float* w, const float* g, float* m, std::int64_t n, const SgdR
   });
 }
 
-// `top` is null without amsgrad.
-void adam(float* w, const float* g, float* m, float* v, float* top, std::int64_t n, const AdamRule& rule, float decay) {
+// `squares`: those of the gradient, or null: g · g. `top` is null without amsgrad.
+void adam(float* w, const float* g, const float* squares, float* m, float* v, float* top, std::int64_t n,
+          const AdamRule& rule, float decay) {
   const float a = rule.alpha, b1 = rule.one_minus_beta_1, b2 = rule.one_minus_beta_2, eps = rule.epsilon;
   sweep(n, [&]<typename T>(std::int64_t i) {
     T wi, gi, mi, vi;
     load(w + i, wi), load(g + i, gi), load(m + i, mi), load(v + i, vi);
+    T square = gi * gi;
+    if (squares) load(squares + i, square);
     mi = mi + (gi - mi) * b1;
-    vi = vi + (gi * gi - vi) * b2;
+    vi = vi + (square - vi) * b2;
     store(m + i, mi), store(v + i, vi);
     if (top) {
       T ti;
@@ -131,15 +145,17 @@ void adam(float* w, const float* g, float* m, float* v, float* top, std::int64_t
   });
 }
 
-// `b` is null without momentum, `mean` unless centered.
-void rmsprop(float* w, const float* g, float* v, float* b, float* mean, std::int64_t n, const RmspropRule& rule,
-             float decay) {
+// `squares` as for adam(); `b` is null without momentum, `mean` unless centered.
+void rmsprop(float* w, const float* g, const float* squares, float* v, float* b, float* mean, std::int64_t n,
+             const RmspropRule& rule, float decay) {
   const float rate = rule.learning_rate, rho = rule.rho, rest = 1.0f - rule.rho, eps = rule.epsilon;
   const float momentum = rule.momentum;
   sweep(n, [&]<typename T>(std::int64_t i) {
     T wi, gi, vi;
     load(w + i, wi), load(g + i, gi), load(v + i, vi);
-    vi = vi * rho + gi * gi * rest;
+    T square = gi * gi;
+    if (squares) load(squares + i, square);
+    vi = vi * rho + square * rest;
     store(v + i, vi);
     T denominator = vi + eps;
     if (mean) {
@@ -161,9 +177,38 @@ void rmsprop(float* w, const float* g, float* v, float* b, float* mean, std::int
   });
 }
 
+std::shared_ptr<const RepeatedRows> repeated_rows(const Tensor& gradient) {
+  const auto& slices = slices_of(gradient);
+  if (!slices) return nullptr;
+  const at::Tensor indices = aten(slices->indices).to(at::kLong).contiguous(),
+                   values = aten(slices->values).contiguous();
+  const std::int64_t count = indices.numel(), rows = gradient.dim(0);
+  const auto* const row_of = indices.const_data_ptr<std::int64_t>();
+  const auto* const value = values.const_data_ptr<float>();
+  std::vector<std::int32_t> place(static_cast<std::size_t>(rows), 0);  // how many slices; then where the squares lie
+  auto repeated = std::make_shared<RepeatedRows>();
+  for (std::int64_t i = 0; i < count; ++i) ++place[static_cast<std::size_t>(row_of[i])];
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int32_t& at = place[static_cast<std::size_t>(row)];
+    if (at > 1) repeated->rows.push_back(row);
+    at = at > 1 ? static_cast<std::int32_t>(repeated->rows.size()) - 1 : -1;
+  }
+  if (repeated->rows.empty()) return nullptr;
+  const std::int64_t columns = repeated->columns = values.numel() / count;
+  repeated->squares.resize(repeated->rows.size() * static_cast<std::size_t>(columns));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t at = place[static_cast<std::size_t>(row_of[i])];
+    if (at < 0) continue;
+    const float* const from = value + i * columns;
+    float* const to = repeated->squares.data() + at * columns;
+    for (std::int64_t j = 0; j < columns; ++j) to[j] += from[j] * from[j];
+  }
+  return repeated;
+}
+
 #pragma GCC pop_options
 
-void run(const SgdRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
+void run(const SgdRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float*) {
   if (lane.s[0]) {
     sgd_momentum(lane.w + from, lane.g + from, lane.s[0] + from, to - from, rule, lane.decay);
   } else {
@@ -171,18 +216,31 @@ void run(const SgdRule& rule, const Lane& lane, std::int64_t from, std::int64_t 
   }
 }
 
-void run(const AdamRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
-  adam(lane.w + from, lane.g + from, lane.s[0] + from, lane.s[1] + from, rule.amsgrad ? lane.s[2] + from : nullptr,
-       to - from, rule, lane.decay);
+void run(const AdamRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* squares) {
+  adam(lane.w + from, lane.g + from, squares, lane.s[0] + from, lane.s[1] + from,
+       rule.amsgrad ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
 }
 
-void run(const RmspropRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
-  rmsprop(lane.w + from, lane.g + from, lane.s[0] + from, lane.s[1] ? lane.s[1] + from : nullptr,
+void run(const RmspropRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* squares) {
+  rmsprop(lane.w + from, lane.g + from, squares, lane.s[0] + from, lane.s[1] ? lane.s[1] + from : nullptr,
           lane.s[2] ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
 }
 
 void run(const FusedRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
-  std::visit([&](const auto& each) { run(each, lane, from, to); }, rule);
+  const auto part = [&](std::int64_t begin, std::int64_t end, const float* squares) {
+    if (begin < end) std::visit([&](const auto& each) { run(each, lane, begin, end, squares); }, rule);
+  };
+  if (const RepeatedRows* const repeated = lane.repeated) {
+    const std::int64_t columns = repeated->columns;
+    auto row = std::lower_bound(repeated->rows.begin(), repeated->rows.end(), from / columns);
+    for (; row != repeated->rows.end() && *row * columns < to; ++row) {
+      const std::int64_t start = *row * columns, begin = std::max(from, start), end = std::min(to, start + columns);
+      part(from, begin, nullptr);
+      part(begin, end, repeated->squares.data() + (row - repeated->rows.begin()) * columns + (begin - start));
+      from = end;
+    }
+  }
+  part(from, to, nullptr);
 }
 
 }  // namespace
@@ -196,11 +254,14 @@ bool fusable(const Tensor& value, const Tensor& gradient) {
 // All elements of all variables, cut into equal shares for the threads.
 void update_fused(std::span<const FusedUpdate> updates, const FusedRule& rule) {
   std::vector<at::Tensor> gradients;  // contiguous copies live as long as the pass
+  std::vector<std::shared_ptr<const RepeatedRows>> repeated;
   std::vector<Lane> lanes;
   std::vector<std::int64_t> starts{0};
   for (const FusedUpdate& update : updates) {
     gradients.push_back(aten(update.gradient).contiguous());
     lanes.push_back(lane_of(update, 0, static_cast<const float*>(gradients.back().const_data_ptr())));
+    if (!std::holds_alternative<SgdRule>(rule)) repeated.push_back(repeated_rows(update.gradient));
+    lanes.back().repeated = repeated.empty() ? nullptr : repeated.back().get();
     starts.push_back(starts.back() + gradients.back().numel());
   }
   parallel_for(0, starts.back(), kGrain, [&](std::int64_t begin, std::int64_t end) {

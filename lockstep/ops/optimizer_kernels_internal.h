@@ -9,7 +9,10 @@
 
 namespace lockstep::ops {
 
-// One variable of an update: its value and slots are written to, so nobody else may see their memory
+// One variable of an update. A gradient with slices is taken as Keras takes it: dense, but its square is the sum of the
+// slices' squares.
+//
+// The variable: its value and slots are written to, so nobody else may see their memory
 // (make_writable of autograd.h). `decay`: the value first loses decay times itself.
 struct FusedUpdate {
   Tensor value;

@@ -75,8 +75,8 @@ std::optional<ShardedStep> FusedOptimizer::shard(const collectives::Communicator
   std::vector<std::size_t> indices, places, whole, places_of_whole;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    const bool shared =
-        !ops::slices_of(gradients[i]) && fusable(variables[i], gradients[i]) && sum.takes_update(gradients[i]);
+    const bool shared = !ops::slices_of(gradients[i]) && ops::fusable(variables[i]->shared_value(), gradients[i]) &&
+                        sum.takes_update(gradients[i]);
     (shared ? places : places_of_whole).push_back(i);
     (shared ? indices : whole).push_back(index_of(variables[i]));
   }
@@ -131,7 +131,7 @@ void FusedOptimizer::update(Step& step) {
     const std::size_t index = step.indices[i];
     const VariablePtr& variable = trainable_[index];
     const Tensor& gradient = step.gradients[i];
-    if (!fusable(variable, gradient)) {
+    if (!ops::fusable(variable->shared_value(), gradient)) {
       update_one(index, variable->shared_value(), gradient, step.decays[i], step);
       continue;
     }
@@ -143,10 +143,6 @@ void FusedOptimizer::update(Step& step) {
     fused.push_back(std::move(update));
   }
   ops::update_fused(fused, rule(step));
-}
-
-bool FusedOptimizer::fusable(const VariablePtr& variable, const Tensor& gradient) const {
-  return (takes_slices() || !ops::slices_of(gradient)) && ops::fusable(variable->shared_value(), gradient);
 }
 
 }  // namespace lockstep::optimizers

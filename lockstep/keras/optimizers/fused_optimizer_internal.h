@@ -22,14 +22,11 @@ class FusedOptimizer : public Optimizer {
   virtual Slots slots_of(std::size_t index) const = 0;
   // The rule in operations, for what the kernel does not take; `w` has not lost its decay yet.
   virtual void update_one(std::size_t index, Tensor& w, const Tensor& gradient, float decay, const Step& step) = 0;
-  // Whether the kernel takes a gradient with slices as the dense one it stands for.
-  virtual bool takes_slices() const { return false; }
 
  private:
   struct SlotMemory;
   struct Shards;
   void update(Step& step) final;
-  bool fusable(const VariablePtr& variable, const Tensor& gradient) const;
 
   std::shared_ptr<SlotMemory> memory_;  // null before the first step that is shared
 };

@@ -33,7 +33,6 @@ class SGDOptimizer : public FusedOptimizer {
     return ops::SgdRule{step.learning_rate, static_cast<float>(options_.momentum), options_.nesterov};
   }
   Slots slots_of(std::size_t index) const override { return {momenta_[index]}; }
-  bool takes_slices() const override { return true; }
 
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     const VariablePtr& slot = momenta_[index];

@@ -1,0 +1,76 @@
+// The fused optimizer kernels on gradients with slices: the square of a row is the sum of its slices' squares.
+#include "lockstep/ops/optimizer_kernels_internal.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/slices_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::int64_t kRows = 3000, kColumns = 37, kSlices = 500;
+
+struct State {
+  Tensor value, momentum, velocity;
+};
+
+Tensor pattern(std::int64_t rows, double scale, double offset) {
+  const at::Tensor x = at::arange(rows * kColumns, at::kFloat).mul_(0.7).sin_().mul_(scale).add_(offset);
+  return wrap(x.view({rows, kColumns}).contiguous());
+}
+
+State updated(const Tensor& gradient, const FusedRule& rule, int threads) {
+  const int before = intra_op_threads();
+  set_intra_op_threads(threads);
+  State state{pattern(kRows, 1.0, 0.0), pattern(kRows, 0.1, 0.0), pattern(kRows, 0.01, 0.02)};
+  FusedUpdate update{state.value, gradient, {}, 0.0f};
+  if (std::holds_alternative<AdamRule>(rule)) {
+    update.slots[0] = state.momentum, update.slots[1] = state.velocity;
+  } else {
+    update.slots[0] = state.velocity, update.slots[1] = state.momentum;
+  }
+  update_fused({&update, 1}, rule);
+  set_intra_op_threads(before);
+  return state;
+}
+
+TEST(FusedOptimizers, SquareEachSlice) {
+  const Tensor values = pattern(kSlices, 1.0, 0.1);
+  const at::Tensor indices = at::arange(kSlices, at::kLong).mul_(7).remainder_(kRows / 10).mul_(9);
+  Tensor gradient = wrap(at::zeros({kRows, kColumns}, at::kFloat).index_add_(0, indices, aten(values)));
+  set_slices(gradient, {wrap(indices), values});
+  const at::Tensor squares = at::zeros({kRows, kColumns}, at::kFloat).index_add_(0, indices, aten(values).square());
+  ASSERT_GT((squares - aten(gradient).square()).abs().max().item<float>(), 0.1f);
+
+  const AdamRule adam{.alpha = 0.01f, .one_minus_beta_1 = 0.1f, .one_minus_beta_2 = 0.2f, .epsilon = 1e-3f};
+  const RmspropRule rmsprop{.learning_rate = 0.01f, .rho = 0.8f, .momentum = 0.5f, .epsilon = 1e-3f};
+  for (const FusedRule& rule : {FusedRule(adam), FusedRule(rmsprop)}) {
+    const State start{pattern(kRows, 1.0, 0.0), pattern(kRows, 0.1, 0.0), pattern(kRows, 0.01, 0.02)};
+    const at::Tensor velocity = aten(start.velocity) * 0.8 + squares * 0.2;
+    at::Tensor momentum, value;
+    if (std::holds_alternative<AdamRule>(rule)) {
+      momentum = aten(start.momentum) * 0.9 + aten(gradient) * 0.1;
+      value = aten(start.value) - momentum * 0.01 / (velocity.sqrt() + 1e-3);
+    } else {
+      momentum = aten(start.momentum) * 0.5 + aten(gradient) * 0.01 / (velocity + 1e-3).sqrt();
+      value = aten(start.value) - momentum;
+    }
+    const State one = updated(gradient, rule, 1);
+    EXPECT_TRUE(at::allclose(aten(one.velocity), velocity, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(aten(one.momentum), momentum, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(aten(one.value), value, 1e-5, 1e-6));
+    for (const int threads : {2, 5}) {
+      const State other = updated(gradient, rule, threads);
+      EXPECT_TRUE(at::equal(aten(other.value), aten(one.value))) << threads;
+      EXPECT_TRUE(at::equal(aten(other.velocity), aten(one.velocity))) << threads;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::ops
