@@ -1,0 +1,93 @@
+"""Every class of lockstep's tables reads the config that Keras writes, and writes the same; it reads tf-keras's config and rejects
+keywords that it does not know."""
+
+import inspect
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import keras_names
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the library's own tables")
+PROBE = pathlib.Path(os.environ.get("LOCKSTEP_BUILD") or tool.ROOT / "build") / "bin" / "class_probe"
+# Values of arguments without defaults.
+VALUES = dict(units=3, filters=4, kernel_size=3, rate=0.5, stddev=0.1, dims=(1, 2), n=2, target_shape=(2,), axes=1, input_dim=5,
+              output_dim=3, num_heads=2, key_dim=2, height=2, width=2, scale=2.0, activation="relu", equation="ab,bc->ac", output_shape=3,
+              num_classes=2, target_class_ids=[0], recall=0.5, precision=0.5, sensitivity=0.5, specificity=0.5, head_dim=4,
+              num_query_heads=4, num_key_value_heads=2, output_size=2, pool_size=2, initial_learning_rate=0.1, decay_steps=5,
+              first_decay_steps=5, decay_rate=0.9, boundaries=[1], values=[1.0, 2.0])
+FAMILIES = ["layers", "optimizers", "schedules", "losses", "metrics", "initializers", "regularizers", "constraints"]
+
+
+def answers(objects, tmp_path):
+    """What lockstep makes of [(family, class, config)]."""
+    path = tmp_path / "objects.json"
+    path.write_text(json.dumps([dict(family=f, class_name=c, config=config) for f, c, config in objects]))
+    done = subprocess.run([PROBE, path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def made(cls, values):
+    """An object with `values` for what it needs; None when it needs more."""
+    parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    if not set(needed) <= set(values):
+        return None
+    return cls(**{name: values[name] for name in needed})
+
+
+def objects_of_keras(family):
+    import keras
+    values = {**VALUES, "layer": keras.layers.SimpleRNN(2), "cell": keras.layers.SimpleRNNCell(2),
+              "cells": [keras.layers.SimpleRNNCell(2)], "inner_optimizer": keras.optimizers.SGD()}
+    if family == "layers":
+        values["num_tokens"] = 4
+    ours = {row["name"] for row in json.loads(tool.ok(family, "--json"))}
+    for name, cls in keras_names.classes(keras_names.modules()[family])[0].items():
+        if name not in ours or name in ("InputLayer", "CategoryEncoding", "MeanMetricWrapper"):
+            continue  # they need shapes, numbers of tokens and functions
+        made_object = made(cls, values)
+        assert made_object is not None, name
+        yield name, json.loads(json.dumps(keras.saving.serialize_keras_object(made_object)["config"]))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_configs_of_keras_are_kept(family, tmp_path):
+    objects = [(family, name, config) for name, config in objects_of_keras(family)]
+    found = answers(objects, tmp_path)
+    wrong = [f"{name}: {config} became {answer}" for (_, name, config), answer in zip(objects, found) if answer.get("config") != config]
+    assert not wrong, "\n".join(wrong)
+    assert len(objects) > 3
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_unknown_keywords_are_rejected(family, tmp_path):
+    objects = [(family, name, {**config, "frobnicate": 1}) for name, config in objects_of_keras(family)]
+    for (_, name, _), answer in zip(objects, answers(objects, tmp_path)):
+        assert "unknown keyword 'frobnicate'" in answer.get("error", ""), (name, answer)
+
+
+def test_configs_of_tf_keras_are_read(tmp_path):
+    tf_keras = pytest.importorskip("tf_keras")
+    modules = {"layers": tf_keras.layers, "optimizers": tf_keras.optimizers, "schedules": tf_keras.optimizers.schedules,
+               "losses": tf_keras.losses, "metrics": tf_keras.metrics, "initializers": tf_keras.initializers,
+               "regularizers": tf_keras.regularizers, "constraints": tf_keras.constraints}
+    objects = []
+    for family, module in [*modules.items(), ("optimizers", tf_keras.optimizers.legacy)]:
+        for name, cls in sorted(vars(module).items()):
+            if not inspect.isclass(cls) or cls.__name__ != name or name in ("InputLayer", "CategoryEncoding"):
+                continue
+            try:
+                config = made(cls, VALUES).get_config()
+                objects.append((family, name, json.loads(json.dumps(config, default=lambda value: value.item()))))
+            except (AttributeError, NotImplementedError, TypeError, ValueError):
+                continue  # base classes, and classes around objects
+    found = answers(objects, tmp_path)
+    wrong = [f"{name}: {answer['error']}" for (_, name, _), answer in zip(objects, found) if "error" in answer]
+    assert not wrong, "\n".join(wrong)
+    assert sum("config" in answer for answer in found) > 150
