@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the tests of faults, power loss and damage, and writes their figures into docs/reliability.md.
 
-    tools/reliability.py [--full] [--fuzz FIGURES.tsv]
+    tools/reliability.py [--full] [--fuzz FIGURES.tsv] [--only PART]
 
 --full: every system call fails in every way, not a drawn part of them. --fuzz: the figures of a run of fuzz/run.sh
-(default: build-fuzz/figures.tsv where that is there; else those in the document stay).
+(default: build-fuzz/figures.tsv where that is there; else those in the document stay). --only: run this part alone (damage,
+"power loss", "interrupted saves", "system calls", fuzzing).
 """
 
 import argparse
@@ -73,14 +74,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--fuzz", type=pathlib.Path, default=ROOT / "build-fuzz" / "figures.tsv")
+    parser.add_argument("--only")
     options = parser.parse_args()
-    parts = {"damage": damage(), "power loss": power_loss(), "interrupted saves": interrupted(),
-             "system calls": system_calls(options.full)}
+    runs = {"damage": damage, "power loss": power_loss, "interrupted saves": interrupted,
+            "system calls": lambda: system_calls(options.full)}
     if options.fuzz.exists():
-        parts["fuzzing"] = fuzzing(options.fuzz)
+        runs["fuzzing"] = lambda: fuzzing(options.fuzz)
+    if options.only:
+        runs = {options.only: runs[options.only]}
     commit = output_of(["git", "rev-parse", "--short", "HEAD"]).strip()
     extent = "all system calls" if options.full else "a drawn part of the system calls"
-    parts["run"] = f"{datetime.date.today()}, commit {commit}, {extent}."
+    parts = {}
+    for name, run in runs.items():
+        note = f"; {extent}" if name == "system calls" else ""
+        parts[name] = f"{run()}\n\n{datetime.date.today()}, commit {commit}{note}."
     text = DOCUMENT.read_text()
     for name, content in parts.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.S)

@@ -10,6 +10,7 @@
 #include "lockstep/formats/hdf5_encoding_internal.h"
 #include "lockstep/formats/hdf5_group_blocks_internal.h"
 #include "lockstep/io/bytes_internal.h"
+#include "lockstep/io/paths_internal.h"
 
 namespace lockstep::formats {
 namespace {
@@ -147,8 +148,7 @@ Hdf5Writer::Node& Hdf5Writer::node_at(std::string_view path, bool create) {
     const auto slash = rest.find('/');
     const std::string_view part = rest.substr(0, slash);
     rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash + 1);
-    if (part.empty() || part == "." || part == ".." || part.find('\0') != std::string_view::npos ||
-        (slash != std::string_view::npos && rest.empty())) {
+    if (!io::is_entry_name(part) || (slash != std::string_view::npos && rest.empty())) {
       throw_invalid_argument(fmt::format("\"{}\" cannot be a path in an HDF5 file: bad part \"{}\"", path, part));
     }
     if (!node->is_group) throw_already_exists(fmt::format("\"{}\": a dataset lies where a group is wanted", path));

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/io/paths_internal.h"
 #include "lockstep/io/zip.h"
 
 namespace lockstep::formats {
@@ -20,16 +21,8 @@ constexpr std::string_view kMetadata = "metadata.json";
 constexpr std::string_view kWeights = "model.weights.h5";
 constexpr std::string_view kAssets = "assets/";
 
-bool safe_path(std::string_view path) {
-  if (path.empty() || path.find_first_of(std::string_view("\\\0", 2)) != std::string_view::npos) return false;
-  for (std::size_t at = 0; at <= path.size();) {
-    const auto stop = std::min(path.find('/', at), path.size());
-    const auto part = path.substr(at, stop - at);
-    if (part.empty() || part == "." || part == "..") return false;
-    at = stop + 1;
-  }
-  return true;
-}
+// Windows takes a backslash for a slash.
+bool safe_path(std::string_view path) { return io::is_path_below(path) && path.find('\\') == std::string_view::npos; }
 
 std::string date_saved() {
   std::tm date{};

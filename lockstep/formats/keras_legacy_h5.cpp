@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/io/paths_internal.h"
 
 namespace lockstep::formats {
 namespace {
@@ -16,15 +17,8 @@ constexpr std::size_t kAttributeLimit = 64512;  // bytes of one attribute of nam
 
 // A name of the file as a path below its group; empty when it would leave the group.
 std::string below(std::string_view name) {
-  std::string path;
-  while (!name.empty()) {
-    const auto part = name.substr(0, name.find('/'));
-    name.remove_prefix(std::min(name.size(), part.size() + 1));
-    if (part.empty() || part == "." || part == ".." || part.find('\0') != std::string_view::npos) return "";
-    if (!path.empty()) path += '/';
-    path += part;
-  }
-  return path;
+  if (name.ends_with('/')) name.remove_suffix(1);
+  return std::string(io::is_path_below(name) ? name : "");
 }
 
 std::string text_attribute(const Hdf5Node& node, std::string_view name) {

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/io/paths_internal.h"
 
 namespace lockstep::formats {
 namespace {
@@ -52,8 +53,7 @@ std::set<std::string> shard_names(const Json& index, const std::string& path) {
   auto add = [&](const Json& value) {
     if (!value.is_string()) throw_data_loss(fmt::format("{}: a shard's name is not text", path));
     const auto name = value.get<std::string>();
-    if (name.empty() || name == "." || name == ".." ||
-        name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
+    if (!io::is_entry_name(name) || name.find('\\') != std::string::npos) {
       throw_data_loss(fmt::format("{}: \"{}\" is no file name beside the index", path, name));
     }
     names.insert(name);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -49,7 +50,13 @@ std::uint32_t copy_and_sum_in_halves(std::span<const std::byte> source, std::byt
   if (source.size() < kTwoThreads || std::thread::hardware_concurrency() < 2) return copy_and_sum(source, target);
   const std::size_t half = source.size() / 2 / kReadBlock * kReadBlock;
   std::uint32_t second = 0;
-  std::thread other([&] { second = copy_and_sum(source.subspan(half), target == nullptr ? nullptr : target + half); });
+  std::thread other;
+  try {
+    other =
+        std::thread([&] { second = copy_and_sum(source.subspan(half), target == nullptr ? nullptr : target + half); });
+  } catch (const std::system_error&) {  // no more threads
+    return copy_and_sum(source, target);
+  }
   const std::uint32_t first = copy_and_sum(source.first(half), target);
   other.join();
   return io::crc32c_combine(first, second, source.size() - half);

@@ -1,7 +1,5 @@
 #include "lockstep/saving/keras_saving.h"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -11,6 +9,7 @@
 #include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
+#include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
@@ -20,13 +19,11 @@
 namespace lockstep::saving {
 namespace {
 
-namespace fs = std::filesystem;
 using keras::ModelImpl;
 using keras::Trainer;
 
 void check_target(const std::string& path, bool overwrite) {
-  std::error_code ignored;
-  if (!overwrite && fs::exists(path, ignored)) {
+  if (!overwrite && io::posix_file_system().stat(path)) {
     throw_already_exists(fmt::format("'{}' is there already; allow overwriting, or choose another name", path));
   }
 }
@@ -97,17 +94,17 @@ Json model_config(ModelImpl& model) {
   return config;
 }
 
+// Of a file, or of all files below a folder.
 std::int64_t file_bytes(const std::string& path) {
-  std::error_code error;
+  io::FileSystem& files = io::posix_file_system();
+  const auto stat = files.stat(path);
+  if (!stat || stat->kind != io::FileStat::Kind::kDirectory) return stat ? static_cast<std::int64_t>(stat->size) : 0;
   std::int64_t total = 0;
-  if (fs::is_directory(path, error)) {
-    for (const auto& entry : fs::recursive_directory_iterator(path, error)) {
-      if (entry.is_regular_file(error)) total += static_cast<std::int64_t>(entry.file_size(error));
-    }
-    return total;
+  for (const std::string& name : files.list(path)) {
+    const std::string entry = io::join_path(path, name);
+    if (!files.is_link(entry)) total += file_bytes(entry);
   }
-  const auto size = fs::file_size(path, error);
-  return error ? 0 : static_cast<std::int64_t>(size);
+  return total;
 }
 
 keras::Model load_archive(const std::string& path, const LoadModelOptions& options) {

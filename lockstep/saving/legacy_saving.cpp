@@ -1,7 +1,6 @@
 #include "lockstep/saving/legacy_saving_internal.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "lockstep/base/log_internal.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/keras_legacy_h5.h"
+#include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
@@ -187,8 +187,8 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   }
   keras::ModelPtr model;
   {
-    std::error_code error;
-    const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+    const auto stat = io::posix_file_system().stat(path);
+    const auto size = static_cast<std::int64_t>(stat ? stat->size : 0);
     const keras::LoadScope limit(4 * size + (std::int64_t{64} << 20));
     model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(file.model_config()));
   }
