@@ -22,7 +22,7 @@ void expect_no_findings(const char* what, const Target& target, Limits limits) {
   const Report report = run_isolated(target, limits);
   fmt::print(stderr, "{} {} from seed {}: {} gave results, {} findings\n", report.cases, what, limits.first_seed,
              report.results, report.findings.size());
-  EXPECT_GT(report.results, report.cases / 20);
+  EXPECT_GE(report.results, report.cases / 20);
   for (const Finding& finding : report.findings) {
     ADD_FAILURE() << finding.of << "\n  " << finding.what << "\n  LOCKSTEP_FUZZ_SEED=" << finding.seed;
   }
@@ -31,7 +31,7 @@ void expect_no_findings(const char* what, const Target& target, Limits limits) {
 TEST(Fuzz, OperationsEndWithAResultOrAnError) {
   std::vector<std::string> names = ops::Table::instance().names_with_kernel();
   if (const char* one = std::getenv("LOCKSTEP_FUZZ_OP")) names = {one};
-  expect_no_findings("calls of operations", op_calls_target(names), {.count = 12000, .seconds = 8});
+  expect_no_findings("calls of operations", op_calls_target(names), {.count = 40000, .seconds = 8});
 }
 
 TEST(Fuzz, GraphsEndWithAResultOrAnError) {

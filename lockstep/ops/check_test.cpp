@@ -171,6 +171,13 @@ TEST(Contract, NumbersAreExpected) {
             std::string::npos);
 }
 
+TEST(Contract, WeightsOfCountsFit) {
+  message_of("Bincount", {ints32({1, 0, 2}), Tensor::scalar<std::int32_t>(2), Tensor::zeros(Shape{5})}, {});
+  message_of("Bincount", {ints32({1, 0, 2}), Tensor::scalar<std::int32_t>(-2), Tensor::zeros(Shape{3})}, {});
+  const Tensor small = call1("Cast", {ints32({100, 100, 100})}, {{"DstT", DType::kInt16}});
+  EXPECT_EQ(call1("Einsum", {small}, {{"equation", std::string("i->")}}).dtype(), DType::kInt16);
+}
+
 TEST(Contract, ListsHoldWhatTheCallDeclares) {
   const Tensor list = Tensor::list({Tensor::zeros(Shape{2, 3})}, Shape::unknown_rank(), DType::kFloat32);
   const Tensor zero = Tensor::scalar<std::int32_t>(0);

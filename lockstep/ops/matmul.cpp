@@ -234,7 +234,7 @@ Tensors einsum(const Call& call) {
   for (int i = 0; i < call.num_inputs(); ++i) operands.push_back(in(call, i));
   at::Tensor out = at::einsum(text, operands);
   if (!repeated.empty()) out = at::diag_embed(out);
-  return one(out);
+  return one(narrow_to(out, in(call, 0).scalar_type()));
 }
 
 }  // namespace

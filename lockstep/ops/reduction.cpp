@@ -232,7 +232,9 @@ Tensors bincount(const Call& call) {
   const std::int64_t size = int_in(call, 1);
   const at::Tensor x = in(call, 0).to(at::kLong).reshape({-1}), weights = in(call, 2).reshape({-1});
   if (x.numel() > 0 && x.lt(0).any().item<bool>()) throw_invalid_argument("input must be non-negative");
-  at::Tensor out = at::zeros({size + 1}, weights.options());
+  if (weights.numel() != 0 && weights.numel() != x.numel())
+    throw_invalid_argument(fmt::format("{} weights for {} numbers", weights.numel(), x.numel()));
+  at::Tensor out = at::zeros({element_count({size}) + 1}, weights.options());
   const at::Tensor add = weights.numel() > 0 ? weights : at::ones(x.sizes(), weights.options());
   out.scatter_add_(0, at::clamp(x, 0, size), add);
   return one(out.slice(0, 0, size).contiguous());
@@ -351,7 +353,8 @@ void register_reduction(Table& table) {
   for (auto name : {"InTopKV2", "InTopK"}) table.add(name, of_targets, in_top_k);
   table.add("DenseBincount", bincount_shape, dense_bincount);
   table.add("RaggedBincount", ragged_bincount_shape, ragged_bincount);
-  table.add("Bincount", bincount_shape, bincount);
+  table.add(
+      "Bincount", [](const Call& call) { return Shapes{Shape{known_int(call, 1).value_or(kUnknownDim)}}; }, bincount);
   table.add("Bucketize", same_shape, bucketize);
   for (const auto& [suffix, kind] : {std::pair{"Sum", "sum"}, {"Prod", "prod"}, {"Max", "amax"}, {"Min", "amin"}}) {
     const std::string how = kind;

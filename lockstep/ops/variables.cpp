@@ -10,6 +10,12 @@ namespace {
 VariableResource& variable(const Call& call, int i = 0) {
   auto* found = dynamic_cast<VariableResource*>(call.input(i).resource_value().get());
   if (!found) throw_invalid_argument(fmt::format("input {} is not a variable", i));
+  for (const char* name : {"dtype", "T"}) {
+    const DType* declared = call.find_attr<DType>(name);
+    if (!declared || *declared == found->dtype()) continue;
+    throw_invalid_argument(fmt::format("variable '{}' is {}, the call expects {}", found->resource_name(),
+                                       dtype_name(found->dtype()), dtype_name(*declared)));
+  }
   return *found;
 }
 Shape variable_shape(const Call& call, int i = 0) {
@@ -21,14 +27,9 @@ Shape variable_shape(const Call& call, int i = 0) {
 
 Tensors read(const Call& call) {
   VariableResource& v = variable(call);
-  const DType dtype = call.attr<DType>("dtype");
   if (!v.is_initialized()) {
     throw_failed_precondition(
         fmt::format("variable '{}' is read before it was assigned; initialize it first", v.resource_name()));
-  }
-  if (v.dtype() != dtype) {
-    throw_invalid_argument(
-        fmt::format("variable '{}' is {}, read as {}", v.resource_name(), dtype_name(v.dtype()), dtype_name(dtype)));
   }
   return {v.read()};
 }
@@ -70,10 +71,11 @@ Tensors resource_gather(const Call& call) {
 }
 Shapes gather_shape(const Call& call) {
   const Shape params = variable_shape(call), &indices = call.input(1).shape();
-  const auto batch = static_cast<int>(call.attr<std::int64_t>("batch_dims"));
+  const auto batch = call.attr<std::int64_t>("batch_dims");
   if (!params.known_rank() || !indices.known_rank()) return {Shape::unknown_rank()};
+  if (batch < 0 || batch > indices.rank()) throw_invalid_argument("batch_dims is out of range");
   Shape out = indices;
-  for (int i = batch + 1; i < params.rank(); ++i) out.push_back(params[i]);
+  for (int i = static_cast<int>(batch) + 1; i < params.rank(); ++i) out.push_back(params[i]);
   return {out};
 }
 
