@@ -46,12 +46,9 @@ void autoencoders(const std::string& folder) {
 
   Autoencoder autoencoder(6);
   autoencoder.compile({.optimizer = "adam", .loss = ls::losses::MeanSquaredError()});
-  auto history = autoencoder.fit(x_train, x_train,
-                                 {.batch_size = 8,
-                                  .epochs = 3,
-                                  .verbose = 0,
-                                  .validation_data = ls::keras::ValidationArrays{x_test, x_test},
-                                  .shuffle = true});
+  auto history = autoencoder.fit(
+      x_train, x_train,
+      {.batch_size = 8, .epochs = 3, .verbose = 0, .validation_data = {x_test, x_test}, .shuffle = true});
   for (const auto& [name, values] : history.history)
     for (const auto& value : values) report(name, value);
   const auto encoded_imgs = autoencoder.encoder(x_test);
@@ -61,7 +58,7 @@ void autoencoders(const std::string& folder) {
   // Noise out of images, by convolutions.
   const double noise_factor = 0.2;
   const auto images = ops::expand_dims(x_train, -1);
-  auto x_noisy = images + noise_factor * ls::random::normal({32, 8, 8, 1}, 0, 1, ls::DType::kFloat32, std::int64_t{3});
+  auto x_noisy = images + noise_factor * ls::random::normal({32, 8, 8, 1}, {.seed = 3});
   x_noisy = ops::clip_by_value(x_noisy, 0.0, 1.0);
   keras::Sequential denoise({
       layers::Input({8, 8, 1}),

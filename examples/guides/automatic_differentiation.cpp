@@ -33,7 +33,7 @@ void automatic_differentiation(const std::string& folder) {
     ls::GradientTape tape;
     const ls::Tensor y = layer(x);
     const auto loss = ops::reduce_mean(ops::pow(y, 2));
-    for (const auto& gradient : tape.gradient(loss, layer->trainable_weights()))
+    for (const auto& gradient : tape.gradient(loss, layer.trainable_variables()))
       report("layer", ops::reduce_sum(gradient));
   }
 
@@ -122,7 +122,7 @@ void automatic_differentiation(const std::string& folder) {
       g1 = t1.gradient(out, inputs);
     }
     const auto g1_mag = ops::global_norm({g1});
-    for (const auto& gradient : t2.gradient(g1_mag, layer->trainable_weights()))
+    for (const auto& gradient : t2.gradient(g1_mag, layer.trainable_variables()))
       report("penalty", ops::reduce_sum(gradient));
   }
 
@@ -141,10 +141,10 @@ void automatic_differentiation(const std::string& folder) {
     layer(inputs);
     ls::GradientTape tape({.persistent = true});
     const ls::Tensor outputs = layer(inputs);
-    const auto j = tape.jacobian(outputs, layer->weights()[0]);
+    const auto j = tape.jacobian(outputs, layer.kernel());
     report("rank", j.rank());
     report("jacobian", ops::reduce_sum(ops::abs(j)));
-    const auto gradient = tape.gradient(outputs, layer->weights()[0]);
+    const auto gradient = tape.gradient(outputs, layer.kernel());
     report("gradient", ops::reduce_max(ops::abs(gradient - ops::reduce_sum(j, {0, 1}))));
   }
 
@@ -157,9 +157,9 @@ void automatic_differentiation(const std::string& folder) {
       ls::GradientTape t1;
       const ls::Tensor outputs = layer2(layer1(inputs));
       const auto loss = ops::reduce_mean(ops::pow(outputs, 2));
-      g = t1.gradient(loss, layer1->weights()[0]);
+      g = t1.gradient(loss, layer1.kernel());
     }
-    const auto h = t2.jacobian(g, layer1->weights()[0]);
+    const auto h = t2.jacobian(g, layer1.kernel());
     report("hessian", ops::reduce_sum(h));
     report("hessian_abs", ops::reduce_sum(ops::abs(h)));
   }

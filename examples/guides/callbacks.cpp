@@ -69,9 +69,9 @@ class EarlyStoppingAtMinLoss : public keras::Callback {
 class CustomLearningRateScheduler : public keras::Callback {
  public:
   void on_epoch_begin(int epoch, const keras::Logs&) override {
-    const double lr = optimizer()->learning_rate();
-    if (epoch == 1 || epoch == 3) optimizer()->set_learning_rate(lr * 0.5);
-    report("rate", optimizer()->learning_rate());
+    const double lr = optimizer().learning_rate();
+    if (epoch == 1 || epoch == 3) optimizer().set_learning_rate(lr * 0.5);
+    report("rate", optimizer().learning_rate());
   }
 };
 
@@ -103,7 +103,7 @@ void callbacks(const std::string& folder) {
   model.fit(x_train, y_train, {.batch_size = 20, .epochs = 20, .verbose = 0, .callbacks = {early_stopping}});
   report("stopped_epoch", early_stopping.stopped_epoch);
   report("best", early_stopping.best);
-  report("evaluate", model.evaluate(x_test, y_test, {.verbose = 0})[0].second);
+  report("evaluate", model.evaluate(x_test, y_test, {.verbose = 0})["loss"]);
 
   model = get_model();
   model.fit(x_train, y_train,
@@ -124,7 +124,7 @@ void callbacks(const std::string& folder) {
                                stopping, ls::callbacks::TerminateOnNaN(),
                                ls::callbacks::ModelCheckpoint(folder + "/best.keras", {.save_best_only = true}),
                                ls::callbacks::CSVLogger(folder + "/log.csv")},
-                 .validation_data = ls::keras::ValidationArrays{x_test, y_test}});
+                 .validation_data = {x_test, y_test}});
   report("stopped", stopping->stopped_epoch());
   for (const auto& [name, values] : history.history)
     for (const auto& value : values) report(name, value);
@@ -132,6 +132,6 @@ void callbacks(const std::string& folder) {
   for (std::string row; std::getline(file, row);)
     report("columns", static_cast<double>(std::count(row.begin(), row.end(), ',') + 1));
   const auto best = keras::load_model(folder + "/best.keras");
-  report("best", best.evaluate(x_test, y_test, {.verbose = 0})[0].second);
+  report("best", best.evaluate(x_test, y_test, {.verbose = 0})["loss"]);
   model.save(folder + "/model.keras");
 }

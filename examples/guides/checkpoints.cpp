@@ -20,13 +20,13 @@ ls::Tensor train_step(const ls::keras::Model& net, const ls::Tensor& x, const ls
   const auto loss = ls::ops::reduce_mean(ls::ops::abs(output - y));
   const auto variables = net.trainable_variables();
   const auto gradients = tape.gradient(loss, variables);
-  optimizer->apply(gradients, variables);
+  optimizer.apply_gradients(zip(gradients, variables));
   return loss;
 }
 
 std::size_t train_and_checkpoint(const ls::keras::Model& net, const ls::optimizers::OptimizerPtr& optimizer,
                                  const std::string& directory, int steps) {
-  optimizer->build(net.trainable_variables());
+  optimizer.build(net.trainable_variables());
   ls::Variable step(1);
   const auto iterator = std::make_shared<ls::data::DatasetIterator>(toy_dataset().make_iterator());
   const ls::train::Checkpoint checkpoint(

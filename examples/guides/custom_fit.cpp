@@ -19,7 +19,7 @@ class CustomModel : public keras::Model {
     const auto loss = compute_loss(x, y, y_pred);
     const auto trainable_vars = trainable_variables();
     const auto gradients = tape.gradient(loss, trainable_vars);
-    optimizer()->apply(gradients, trainable_vars);
+    optimizer().apply(gradients, trainable_vars);
     return update(loss, y, y_pred);
   }
 
@@ -34,11 +34,11 @@ class CustomModel : public keras::Model {
   keras::Results update(const ls::Tensor& loss, const ls::Tensor& y, const ls::Tensor& y_pred) {
     keras::Results results;
     for (const auto& metric : metrics()) {
-      if (metric->name() == "loss")
-        metric->update_state(loss);
+      if (metric.name() == "loss")
+        metric.update_state(loss);
       else
-        metric->update_state(y, y_pred);
-      results.emplace_back(metric->name(), double(metric->result()));
+        metric.update_state(y, y_pred);
+      results.emplace_back(metric.name(), metric.result());
     }
     return results;
   }
@@ -53,13 +53,13 @@ class OwnMetrics : public keras::Model {
     const auto& [x, y, sample_weight] = data;
     ls::GradientTape tape;
     const auto y_pred = (*this)(x, {.training = true});
-    const auto loss = (*loss_fn_)(y, y_pred);
+    const auto loss = loss_fn_(y, y_pred);
     const auto trainable_vars = trainable_variables();
     const auto gradients = tape.gradient(loss, trainable_vars);
-    optimizer()->apply(gradients, trainable_vars);
-    loss_tracker_->update_state(loss);
-    mae_metric_->update_state(y, y_pred);
-    return {{"loss", double(loss_tracker_->result())}, {"mae", double(mae_metric_->result())}};
+    optimizer().apply(gradients, trainable_vars);
+    loss_tracker_.update_state(loss);
+    mae_metric_.update_state(y, y_pred);
+    return {{"loss", loss_tracker_.result()}, {"mae", mae_metric_.result()}};
   }
 
   std::vector<ls::metrics::MetricPtr> metrics() const override { return {loss_tracker_, mae_metric_}; }
@@ -95,25 +95,20 @@ class GAN : public keras::Model {
     const ls::Tensor fake = generator_(latent_);
     const auto combined = ops::concat({fake, real}, 0);
     const auto targets = ops::concat({ops::ones({8, 1}), ops::zeros({8, 1})}, 0);
-    ls::Tensor d_loss, g_loss;
-    {
-      ls::GradientTape tape;
-      d_loss = (*loss_fn_)(targets, discriminator_(combined));
-      const auto grads = tape.gradient(d_loss, discriminator_.trainable_weights());
-      d_optimizer_->apply(grads, discriminator_.trainable_weights());
-    }
+    ls::GradientTape d_tape;
+    const auto d_loss = loss_fn_(targets, discriminator_(combined));
+    auto grads = d_tape.gradient(d_loss, discriminator_.trainable_weights());
+    d_optimizer_.apply(grads, discriminator_.trainable_weights());
 
     const auto misleading = ops::zeros({8, 1});
-    {
-      ls::GradientTape tape;
-      g_loss = (*loss_fn_)(misleading, discriminator_(generator_(latent_)));
-      const auto grads = tape.gradient(g_loss, generator_.trainable_weights());
-      g_optimizer_->apply(grads, generator_.trainable_weights());
-    }
+    ls::GradientTape g_tape;
+    const auto g_loss = loss_fn_(misleading, discriminator_(generator_(latent_)));
+    grads = g_tape.gradient(g_loss, generator_.trainable_weights());
+    g_optimizer_.apply(grads, generator_.trainable_weights());
 
-    d_loss_tracker_->update_state(d_loss);
-    g_loss_tracker_->update_state(g_loss);
-    return {{"d_loss", double(d_loss_tracker_->result())}, {"g_loss", double(g_loss_tracker_->result())}};
+    d_loss_tracker_.update_state(d_loss);
+    g_loss_tracker_.update_state(g_loss);
+    return {{"d_loss", d_loss_tracker_.result()}, {"g_loss", g_loss_tracker_.result()}};
   }
 
  private:
@@ -142,8 +137,8 @@ void custom_fit(const std::string& folder) {
   model.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}});
   report_history("custom", model.fit(x, y, {.batch_size = 16, .epochs = 3, .verbose = 0}));
   const auto results = model.evaluate(x, y, {.verbose = 0});
-  report("evaluate_loss", results[0].second);
-  report("evaluate_mae", results[1].second);
+  report("evaluate_loss", results["loss"]);
+  report("evaluate_mae", results["mae"]);
 
   inputs = ls::layers::Input({4});
   OwnMetrics own(inputs, ls::layers::Dense(1)(inputs));

@@ -24,10 +24,10 @@ void custom_training_with_strategy(const std::string& folder) {
   const auto train_step = [&](const ls::Tensor& images, const ls::Tensor& classes) {
     ls::GradientTape tape;
     const ls::Tensor predictions = model(images, {.training = true});
-    const auto per_example_loss = (*loss_object)(classes, predictions);
+    const auto per_example_loss = loss_object(classes, predictions);
     const auto loss = ls::nn::compute_average_loss(per_example_loss, {.global_batch_size = kGlobalBatch});
-    optimizer->apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
-    accuracy->update_state(classes, predictions);
+    optimizer.apply(tape.gradient(loss, model.trainable_variables()), model.trainable_variables());
+    accuracy.update_state(classes, predictions);
     return loss;
   };
 
@@ -38,8 +38,8 @@ void custom_training_with_strategy(const std::string& folder) {
       total += strategy.reduce(ls::distribute::ReduceOp::kSum, per_replica_losses);
     }
     report("loss", total / 4);
-    report("accuracy", accuracy->result());
-    accuracy->reset_state();
+    report("accuracy", accuracy.result());
+    accuracy.reset_state();
   }
   checkpoint.write(folder + "/ckpt");
   model.save(folder + "/model.keras");

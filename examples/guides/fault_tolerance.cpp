@@ -65,7 +65,7 @@ void fault_tolerance(const std::string& folder) {
             {.epochs = 6,
              .verbose = 0,
              .callbacks = {ls::callbacks::BackupAndRestore(backup_dir, {.delete_checkpoint = false}), Recorder()}});
-  report("iterations", model.optimizer()->iterations());
+  report("iterations", model.optimizer().iterations());
   report("backup", std::filesystem::exists(backup_dir));
   model.save(folder + "/model.keras");
 }

@@ -62,7 +62,7 @@ void functional_api(const std::string& folder) {
   x = ls::layers::Dropout(0.5)(x);
   outputs = ls::layers::Dense(10)(x);
   ls::keras::Model model(inputs, outputs, "toy_resnet");
-  report("parameters", static_cast<double>(model.count_params()));
+  report("parameters", model.count_params());
   model.compile({.optimizer = ls::optimizers::RMSprop(1e-3),
                  .loss = ls::losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"acc"}});
@@ -73,7 +73,7 @@ void functional_api(const std::string& folder) {
 
   // What its layers compute.
   std::vector<ls::Tensor> features_list;
-  for (const auto& layer : model.layers()) features_list.push_back(layer->outputs_of(0));
+  for (const auto& layer : model.layers()) features_list.push_back(layer.output());
   ls::keras::Model feat_extraction_model(model.inputs(), features_list);
   const auto extracted_features = feat_extraction_model(waves({1, 12, 12, 3}, 0.23));
   for (const auto& feature : extracted_features.items()) report("feature", ls::ops::reduce_sum(feature));

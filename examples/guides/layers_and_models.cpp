@@ -12,10 +12,8 @@ class Linear : public keras::Layer {
   explicit Linear(const ls::Json& config) : Linear(config.at("units").get<std::int64_t>()) {}
 
   void build(const keras::Nested<ls::Shape>& input_shape) override {
-    w_ = add_weight({.name = "w",
-                     .shape = {input_shape.leaf()[-1], units_},
-                     .initializer = ls::initializers::get("random_normal")});
-    b_ = add_weight({.name = "b", .shape = {units_}, .initializer = ls::initializers::get("zeros")});
+    w_ = add_weight({.name = "w", .shape = {input_shape.leaf()[-1], units_}, .initializer = "random_normal"});
+    b_ = add_weight({.name = "b", .shape = {units_}, .initializer = "zeros"});
   }
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
@@ -34,8 +32,7 @@ LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Linear, "Guides")
 class ComputeSum : public keras::Layer {
  public:
   explicit ComputeSum(std::int64_t input_dim) : Layer("ComputeSum") {
-    total_ = add_weight(
-        {.name = "total", .shape = {input_dim}, .initializer = ls::initializers::get("zeros"), .trainable = false});
+    total_ = add_weight({.name = "total", .shape = {input_dim}, .initializer = "zeros", .trainable = false});
   }
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
@@ -87,7 +84,7 @@ class Sampling : public keras::Layer {
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     const auto& [z_mean, z_log_var] = inputs;
-    const auto epsilon = ls::random::normal(z_mean.leaf().shape(), 0, 1, ls::DType::kFloat32, seed_generator_);
+    const auto epsilon = ls::random::normal(z_mean.leaf().shape(), {.seed = seed_generator_});
     return z_mean + ops::exp(0.5 * z_log_var) * epsilon;
   }
 
@@ -136,20 +133,20 @@ void layers_and_models(const std::string& folder) {
   const auto linear_layer = keras::make_layer<Linear>(4);
   const auto y = linear_layer(x);
   report("linear", ops::reduce_sum(y));
-  report("weights", linear_layer->weights().size());
+  report("weights", linear_layer.weights().size());
 
   const auto my_sum = keras::make_layer<ComputeSum>(3);
   report("sum", ops::reduce_sum(my_sum(x)));
   report("sum_of_two", ops::reduce_sum(my_sum(x)));
-  report("trainable", my_sum->trainable_weights().size());
+  report("trainable", my_sum.trainable_weights().size());
 
   const auto mlp = keras::make_layer<MLPBlock>();
   report("mlp", ops::reduce_sum(mlp(x)));
-  report("mlp_weights", mlp->weights().size());
+  report("mlp_weights", mlp.weights().size());
 
   const auto regularizing = keras::make_layer<ActivityRegularizationLayer>();
   regularizing(x);
-  report("activity_loss", regularizing->losses()[0]);
+  report("activity_loss", regularizing.losses()[0]);
 
   // The autoencoder in a loop of one's own.
   const auto x_train = (waves({64, 10}, 0.37) + 1) / 2;
@@ -162,14 +159,14 @@ void layers_and_models(const std::string& folder) {
     for (const ls::Tensor& x_batch_train : train_dataset) {
       ls::GradientTape tape;
       const auto reconstructed = vae(x_batch_train);
-      auto loss = (*mse_loss_fn)(x_batch_train, reconstructed);
+      auto loss = mse_loss_fn(x_batch_train, reconstructed);
       loss += ops::add_n(vae.losses());
       const auto grads = tape.gradient(loss, vae.trainable_variables());
-      optimizer->apply(grads, vae.trainable_variables());
-      (*loss_metric)(loss);
+      optimizer.apply_gradients(zip(grads, vae.trainable_variables()));
+      loss_metric(loss);
       report("step", loss);
     }
-    report("mean_loss", loss_metric->result());
+    report("mean_loss", loss_metric.result());
   }
 
   // And in fit.

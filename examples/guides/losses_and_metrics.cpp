@@ -57,7 +57,7 @@ class LogisticEndpoint : public keras::Layer {
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     const auto& [targets, logits] = inputs;
-    add_loss((*loss_fn_)(targets, logits));
+    add_loss(loss_fn_(targets, logits));
     return ops::softmax(logits);
   }
 
@@ -86,12 +86,11 @@ void losses_and_metrics(const std::string& folder) {
 
   const auto y_train_one_hot = ops::one_hot(y_train, 5);
   auto model = get_uncompiled_model();
-  model.compile({.optimizer = ls::optimizers::Adam(0.01),
-                 .loss = ls::losses::from_function(custom_mean_squared_error, "custom_mean_squared_error")});
+  model.compile({.optimizer = ls::optimizers::Adam(0.01), .loss = custom_mean_squared_error});
   report_history("function", model.fit(x_train, y_train_one_hot, {.batch_size = 16, .epochs = 2, .verbose = 0}));
 
   model = get_uncompiled_model();
-  model.compile({.optimizer = ls::optimizers::Adam(0.01), .loss = std::make_shared<CustomMSE>()});
+  model.compile({.optimizer = ls::optimizers::Adam(0.01), .loss = CustomMSE()});
   report_history("class", model.fit(x_train, y_train_one_hot, {.batch_size = 16, .epochs = 2, .verbose = 0}));
 
   const auto inputs = ls::layers::Input({6}, {.name = "inputs"});
@@ -115,7 +114,7 @@ void losses_and_metrics(const std::string& folder) {
   const auto sample_weight = ops::where(ops::equal(y_train, 2), ls::Tensor::scalar(2.0f), ls::Tensor::scalar(1.0f));
   model = get_uncompiled_model();
   model.compile({.optimizer = ls::optimizers::RMSprop(0.01),
-                 .loss = std::make_shared<CustomMSE>(0.2, "sum"),
+                 .loss = CustomMSE(0.2, "sum"),
                  .metrics = {"mae"},
                  .weighted_metrics = {ls::metrics::CategoricalAccuracy()}});
   report_history("sample_weight",

@@ -65,7 +65,7 @@ void optimizers_and_schedules(const std::string& folder) {
   // Biases do not decay.
   auto model = make_model();
   auto optimizer = optimizers::AdamW({.learning_rate = 0.01, .weight_decay = 0.2});
-  optimizer->exclude_from_weight_decay({}, {"bias"});
+  optimizer.exclude_from_weight_decay({}, {"bias"});
   model.compile({.optimizer = optimizer, .loss = "mse"});
   model.fit(x, y, {.batch_size = 16, .epochs = 2, .verbose = 0});
   report("excluded", ls::ops::reduce_sum(model.get_weights()[1]));
@@ -73,14 +73,14 @@ void optimizers_and_schedules(const std::string& folder) {
   // Averages of the weights, which fit puts into the model at its end.
   const auto averaged =
       train("averaged", optimizers::SGD({.learning_rate = 0.1, .use_ema = true, .ema_momentum = 0.9}));
-  report("evaluate", averaged.evaluate(x, y, {.verbose = 0})[0].second);
+  report("evaluate", averaged.evaluate(x, y, {.verbose = 0})["loss"]);
 
   // A number as the rate can be changed; a schedule of one's own is saved with the model.
   optimizer = optimizers::Adam(0.1);
-  optimizer->set_learning_rate(0.05);
-  report("rate", optimizer->learning_rate());
+  optimizer.set_learning_rate(0.05);
+  report("rate", optimizer.learning_rate());
   const ls::schedules::SchedulePtr schedule = std::make_shared<WarmUp>(0.05, 4);
-  for (const int step : {0, 1, 5}) report("warm_up", (*schedule)(step));
+  for (const int step : {0, 1, 5}) report("warm_up", schedule(step));
   model = train("warm_up_loss", optimizers::Adam(schedule));
   model.save(folder + "/model.keras");
   const auto loaded = keras::load_model(folder + "/model.keras");

@@ -18,14 +18,14 @@ void quickstart(const std::string& folder) {
   const ls::Tensor predictions = model(x_train[{0, 1}]);
   report("untrained", ls::ops::reduce_max(ls::ops::softmax(predictions)));
   auto loss_fn = ls::losses::SparseCategoricalCrossentropy({.from_logits = true});
-  report("untrained_loss", (*loss_fn)(y_train[{0, 1}], predictions));
+  report("untrained_loss", loss_fn(y_train[{0, 1}], predictions));
 
   model.compile({.optimizer = "adam", .loss = loss_fn, .metrics = {"accuracy"}});
   const auto history = model.fit(x_train, y_train, {.epochs = 5, .verbose = 0});
   for (const auto& value : history["loss"]) report("loss", value);
   const auto results = model.evaluate(x_test, y_test, {.verbose = 0});
-  report("test_loss", results[0].second);
-  report("test_accuracy", results[1].second);
+  report("test_loss", results["loss"]);
+  report("test_accuracy", results["accuracy"]);
 
   ls::keras::Sequential probability_model({
       model,

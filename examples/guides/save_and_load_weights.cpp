@@ -34,30 +34,30 @@ void save_and_load_weights(const std::string& folder) {
              .epochs = 6,
              .verbose = 0,
              .callbacks = {cp_callback},
-             .validation_data = ls::keras::ValidationArrays{test_images, test_labels}});
-  report("trained", model.evaluate(test_images, test_labels, {.verbose = 0})[0].second);
+             .validation_data = {test_images, test_labels}});
+  report("trained", model.evaluate(test_images, test_labels, {.verbose = 0})["loss"]);
 
   // A new model has other weights, until it loads those of the file.
   model = create_model();
-  report("untrained", model.evaluate(test_images, test_labels, {.verbose = 0})[0].second);
+  report("untrained", model.evaluate(test_images, test_labels, {.verbose = 0})["loss"]);
   for (const int epoch : {0, 2, 4, 6}) {
     model.load_weights(path_of(epoch));
-    report("restored", model.evaluate(test_images, test_labels, {.verbose = 0})[0].second);
+    report("restored", model.evaluate(test_images, test_labels, {.verbose = 0})["loss"]);
   }
 
   // By hand.
   model.save_weights(folder + "/my_checkpoint.weights.h5");
   model = create_model();
   model.load_weights(folder + "/my_checkpoint.weights.h5");
-  report("by_hand", model.evaluate(test_images, test_labels, {.verbose = 0})[0].second);
+  report("by_hand", model.evaluate(test_images, test_labels, {.verbose = 0})["loss"]);
 
   // Whole models, which go on training with their optimizers.
   model.fit(train_images, train_labels, {.epochs = 1, .verbose = 0});
   for (const std::string name : {"my_model.keras", "my_model.h5"}) {
     model.save(folder + "/" + name);
     const auto new_model = ls::keras::load_model(folder + "/" + name);
-    report("loaded", new_model.evaluate(test_images, test_labels, {.verbose = 0})[0].second);
-    report("iterations", static_cast<double>(new_model.optimizer()->iterations()));
+    report("loaded", new_model.evaluate(test_images, test_labels, {.verbose = 0})["loss"]);
+    report("iterations", new_model.optimizer().iterations());
   }
   model.save(folder + "/model.keras");
 }

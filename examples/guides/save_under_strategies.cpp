@@ -20,25 +20,25 @@ void save_under_strategies(const std::string& folder) {
     auto scope = mirrored.scope();
     auto model = make();
     model.fit(dataset, {.epochs = 2, .verbose = 0});
-    report("mirrored", model.evaluate(dataset, {.verbose = 0})[0].second);
+    report("mirrored", model.evaluate(dataset, {.verbose = 0})["loss"]);
     model.save(folder + "/model.keras");
     const ls::train::Checkpoint checkpoint({{"model", model}});
     checkpoint.write(folder + "/ckpt");
   }
 
   const auto plain = ls::keras::load_model(folder + "/model.keras");
-  report("none", plain.evaluate(dataset, {.verbose = 0})[0].second);
+  report("none", plain.evaluate(dataset, {.verbose = 0})["loss"]);
 
   ls::distribute::OneDeviceStrategy one("/cpu:0");
   {
     auto scope = one.scope();
     const auto loaded = ls::keras::load_model(folder + "/model.keras");
     const auto history = loaded.fit(dataset, {.epochs = 2, .verbose = 0});  // the optimizer continues, too
-    for (const auto& value : history.history[0].second) report("one_device", value);
+    for (const auto& value : history["loss"]) report("one_device", value);
   }
 
   auto fresh = make();
   const ls::train::Checkpoint checkpoint({{"model", fresh}});
   checkpoint.read(folder + "/ckpt");
-  report("restored", fresh.evaluate(dataset, {.verbose = 0})[0].second);
+  report("restored", fresh.evaluate(dataset, {.verbose = 0})["loss"]);
 }

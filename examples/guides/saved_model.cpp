@@ -13,14 +13,14 @@ void saved_model(const std::string& folder) {
   ls::saved_model::save(model, folder + "/exported");  // `export` is a word of C++
 
   const auto loaded = ls::saved_model::load(folder + "/exported");
-  report("signatures", static_cast<double>(loaded.signature_names().size()));
+  report("signatures", loaded.signature_names().size());
   const auto infer = loaded.signatures("serving_default");
   const auto labeling = infer({{"signal", x[{0, 4}]}}).at("output_0");
   report("difference", ls::ops::reduce_max(ls::ops::abs(labeling - model(x[{0, 4}]))));
   for (int row = 0; row < 4; ++row) report("scores", labeling[row][0]);
   report("served", ls::ops::reduce_sum(ls::ops::slice_axis(loaded.call("serve", {x}), 1, 1, 2)));
-  report("variables", static_cast<double>(loaded.variables().size()));
-  report("trainable_variables", static_cast<double>(loaded.trainable_variables().size()));
+  report("variables", loaded.variables().size());
+  report("trainable_variables", loaded.trainable_variables().size());
 
   const auto layer = ls::saved_model::KerasLayer(folder + "/exported");
   report("as_layer", ls::ops::reduce_sum(ls::ops::slice_axis(layer(x), 1, 2, 3)));

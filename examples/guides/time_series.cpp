@@ -74,12 +74,12 @@ void time_series(const std::string& folder) {
     const auto history =
         model.fit(train, {.epochs = 3, .verbose = 0, .callbacks = {early_stopping}, .validation_data = val});
     for (const auto& value : history["loss"]) report(name + "_loss", value);
-    report(name + "_mae", model.evaluate(val, {.verbose = 0})[1].second);
+    report(name + "_mae", model.evaluate(val, {.verbose = 0})["mean_absolute_error"]);
   };
 
   Baseline baseline;
   baseline.compile({.loss = ls::losses::MeanSquaredError(), .metrics = {ls::metrics::MeanAbsoluteError()}});
-  report("baseline", baseline.evaluate(val, {.verbose = 0})[1].second);
+  report("baseline", baseline.evaluate(val, {.verbose = 0})["mean_absolute_error"]);
 
   keras::Sequential linear({layers::Dense(1)});
   compile_and_fit("linear", linear);

@@ -22,21 +22,21 @@ void training_loop_from_scratch(const std::string& folder) {
   const auto train_step = [&](const ls::Tensor& x, const ls::Tensor& y) {
     ls::GradientTape tape;
     const ls::Tensor logits = model(x, {.training = true});
-    ls::Tensor loss = (*loss_fn)(y, logits);
+    ls::Tensor loss = loss_fn(y, logits);
     for (const auto& penalty : model.losses()) loss += penalty;
     const auto gradients = tape.gradient(loss, model.trainable_variables());
-    optimizer->apply(gradients, model.trainable_variables());
-    train_accuracy->update_state(y, logits);
+    optimizer.apply(gradients, model.trainable_variables());
+    train_accuracy.update_state(y, logits);
     return loss;
   };
 
   for (int epoch = 0; epoch < 3; ++epoch) {
     for (const auto& [x, y] : train_dataset) report("loss", train_step(x, y));
-    report("accuracy", train_accuracy->result());
-    train_accuracy->reset_state();
-    for (const auto& [x, y] : val_dataset) val_accuracy->update_state(y, model(x));
-    report("val_accuracy", val_accuracy->result());
-    val_accuracy->reset_state();
+    report("accuracy", train_accuracy.result());
+    train_accuracy.reset_state();
+    for (const auto& [x, y] : val_dataset) val_accuracy.update_state(y, model(x));
+    report("val_accuracy", val_accuracy.result());
+    val_accuracy.reset_state();
   }
   model.save(folder + "/model.keras");
 }

@@ -19,20 +19,20 @@ void transfer_learning(const std::string& folder) {
   trained.save(folder + "/trained.keras");
 
   const auto source = ls::keras::load_model(folder + "/trained.keras");
-  ls::keras::Model base(source.inputs(), source.get_layer("pool")->outputs_of(0));
+  ls::keras::Model base(source.inputs(), source.get_layer("pool").output());
   base.set_trainable(false);
   const auto new_inputs = ls::layers::Input({8, 8, 2});
   const auto outputs = ls::layers::Dense(1)(base(new_inputs, {.training = false}));
   ls::keras::Model model(new_inputs, outputs);
-  report("trainable", static_cast<double>(model.trainable_variables().size()));
+  report("trainable", model.trainable_variables().size());
   model.compile({.optimizer = ls::optimizers::SGD({.learning_rate = 0.05}), .loss = "mse", .metrics = {"mae"}});
   auto history = model.fit(new_x, new_y, {.epochs = 3, .verbose = 0});
-  for (const auto& value : history.history[0].second) report("loss", value);
+  for (const auto& value : history["loss"]) report("loss", value);
 
   base.set_trainable(true);
-  report("trainable", static_cast<double>(model.trainable_variables().size()));
+  report("trainable", model.trainable_variables().size());
   model.compile({.optimizer = ls::optimizers::SGD({.learning_rate = 0.005}), .loss = "mse", .metrics = {"mae"}});
   history = model.fit(new_x, new_y, {.epochs = 2, .verbose = 0});
-  for (const auto& value : history.history[0].second) report("tuned_loss", value);
+  for (const auto& value : history["loss"]) report("tuned_loss", value);
   model.save(folder + "/model.keras");
 }

@@ -25,14 +25,14 @@ void two_optimizers(const std::string& folder) {
     const ls::Tensor generated = generator(noise, {.training = true});
     const ls::Tensor real_output = discriminator(real, {.training = true});
     const ls::Tensor fake_output = discriminator(generated, {.training = true});
-    const auto gen_loss = (*cross_entropy)(ls::ops::ones_like(fake_output), fake_output);
-    const auto disc_loss = (*cross_entropy)(ls::ops::ones_like(real_output), real_output) +
-                           (*cross_entropy)(ls::ops::zeros_like(fake_output), fake_output);
+    const auto gen_loss = cross_entropy(ls::ops::ones_like(fake_output), fake_output);
+    const auto disc_loss = cross_entropy(ls::ops::ones_like(real_output), real_output) +
+                           cross_entropy(ls::ops::zeros_like(fake_output), fake_output);
 
-    generator_optimizer->apply(gen_tape.gradient(gen_loss, generator.trainable_variables()),
-                               generator.trainable_variables());
-    discriminator_optimizer->apply(disc_tape.gradient(disc_loss, discriminator.trainable_variables()),
-                                   discriminator.trainable_variables());
+    generator_optimizer.apply(gen_tape.gradient(gen_loss, generator.trainable_variables()),
+                              generator.trainable_variables());
+    discriminator_optimizer.apply(disc_tape.gradient(disc_loss, discriminator.trainable_variables()),
+                                  discriminator.trainable_variables());
     report("gen_loss", gen_loss);
     report("disc_loss", disc_loss);
   }
@@ -53,8 +53,8 @@ void two_optimizers(const std::string& folder) {
     const auto penalty = ls::ops::reduce_mean(ls::ops::square(norms - 1.0));
     const ls::Tensor fake_score = discriminator(fake), real_score = discriminator(real);
     const auto loss = ls::ops::reduce_mean(fake_score) - ls::ops::reduce_mean(real_score) + 10.0 * penalty;
-    discriminator_optimizer->apply(disc_tape.gradient(loss, discriminator.trainable_variables()),
-                                   discriminator.trainable_variables());
+    discriminator_optimizer.apply(disc_tape.gradient(loss, discriminator.trainable_variables()),
+                                  discriminator.trainable_variables());
     report("penalty", penalty);
     report("critic_loss", loss);
   }
