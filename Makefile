@@ -1,5 +1,5 @@
 # Front door for those who have make; every target is a thin wrapper. ./quickstart and ./test need no make.
-.PHONY: build test conformance answers bench docs fuzz fuzz-execution asan tsan reliability nightly format
+.PHONY: build test conformance answers bench docs fuzz fuzz-execution asan tsan reliability nightly format header-time
 
 build:
 	tools/setup.sh && tools/build.sh
@@ -67,6 +67,10 @@ nightly:
 	$(MAKE) fuzz
 	$(MAKE) fuzz-execution FUZZ_SECONDS=3600
 	$(MAKE) reliability
+
+# What lockstep.h costs a user's build: headers, and CPU seconds of the compiler.
+header-time:
+	python3 tools/header_time.py
 
 format:
 	git ls-files '*.h' '*.cpp' | xargs clang-format -i

@@ -13,6 +13,7 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/distribute/strategy_spec_internal.h"
 #include "lockstep/formats/npy.h"
+#include "lockstep/ops/runtime.h"
 #include "lockstep/saving/keras_saving.h"
 
 namespace {
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: train_bench MODEL.keras DATA.npz BATCH EPOCHS STRATEGY\n");
     return 2;
   }
+  lockstep::configure_runtime();
   try {
     run(argv);
   } catch (const lockstep::Error& e) {

@@ -23,6 +23,7 @@
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/utils.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/runtime.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/seeds.h"
 #include "lockstep/saving/backup_and_restore.h"

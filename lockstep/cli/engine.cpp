@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/worker_job_internal.h"
+#include "lockstep/ops/runtime.h"
 
 // Looked up by name. Errors are exceptions.
 extern "C" int lockstep_engine_run(const std::string& command, const lockstep::cli::Arguments& arguments) {
@@ -17,6 +18,7 @@ extern "C" int lockstep_engine_run(const std::string& command, const lockstep::c
       {"ops", cli::list_ops},
   };
   if (cli::is_class_family(command)) return cli::list_classes(command, arguments);
+  configure_runtime();
   const auto found = kCommands.find(command);
   if (found == kCommands.end()) throw_internal(fmt::format("the engine has no command '{}'", command));
   try {

@@ -8,7 +8,7 @@
 namespace lockstep::collectives {
 
 void PendingSum::update(std::size_t, ShardedUpdate) {
-  throw_internal("only ranks that share memory can share an update");
+  throw_internal("a sharded update requires ranks that share memory");
 }
 
 std::shared_ptr<std::byte> Communicator::shared_memory(std::size_t) { return nullptr; }
@@ -23,7 +23,7 @@ std::vector<std::string> labelled_gather(Communicator& group, const std::string&
     if (rank == 0) first = label;
     if (label != first) {
       throw_failed_precondition(
-          fmt::format("the workers' programs have parted: {} gives {}, but {} gives {}; all workers must make the "
+          fmt::format("mismatched calls of the workers: {} calls {}, {} calls {}; all workers must make the "
                       "same calls in the same order",
                       group.member_name(rank), label, group.member_name(0), first));
     }

@@ -359,7 +359,7 @@ class GlooCommunicator final : public Communicator, public std::enable_shared_fr
 
   static at::Tensor contiguous(const Tensor& value) {
     const at::Tensor& tensor = aten(value);
-    if (!tensor.is_contiguous()) throw_internal("a collective needs a contiguous tensor, as it works in place");
+    if (!tensor.is_contiguous()) throw_internal("an in-place collective requires a contiguous tensor");
     return tensor.detach();
   }
 

@@ -137,9 +137,8 @@ std::unique_ptr<JobStore> connect_to_leader(const JobOptions& options, StartupDe
       return join_store(leader, deadline.left());
     }
     if (deadline.expired()) {
-      throw_deadline_exceeded(
-          fmt::format("{} cannot be reached within {:.0f} s ({}); start it, and see that its address is right",
-                      options.names[0], seconds(options.startup_timeout), problem));
+      throw_deadline_exceeded(fmt::format("{} cannot be reached within {:.0f} s ({}); start it, and check its address",
+                                          options.names[0], seconds(options.startup_timeout), problem));
     }
     deadline.pause([&] { return fmt::format("{}: {}", options.names[0], problem); });
   }
@@ -157,11 +156,11 @@ void run_rendezvous(const JobOptions& options, Rendezvous& rendezvous) {
     rendezvous.store = nullptr;
     const std::string& leader = options.names[0];
     if (deadline.expired()) {
-      throw_deadline_exceeded(fmt::format("{} still runs the job that {} was in before, after {:.0f} s; end it there",
-                                          leader, options.names[static_cast<std::size_t>(options.rank)],
+      throw_deadline_exceeded(fmt::format("{} still runs the previous job of {} after {:.0f} s; end it there", leader,
+                                          options.names[static_cast<std::size_t>(options.rank)],
                                           seconds(options.startup_timeout)));
     }
-    deadline.pause([&] { return fmt::format("{} to end the job before", leader); });
+    deadline.pause([&] { return fmt::format("{} to end the previous job", leader); });
     rendezvous.store = connect_to_leader(options, deadline, rendezvous.local_address);
   }
   rendezvous.health_store = rendezvous.store->clone();

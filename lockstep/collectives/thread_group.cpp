@@ -183,7 +183,7 @@ class ThreadCommunicator final : public Communicator {
   std::unique_ptr<Pending> all_reduce_async(const Tensor& value) override {
     if (!is_floating(value.dtype()) && !is_integer(value.dtype())) {
       throw_invalid_argument(
-          fmt::format("all_reduce of {} values: only numbers can be added", dtype_name(value.dtype())));
+          fmt::format("invalid dtype of all_reduce: found {}, expected numbers", dtype_name(value.dtype())));
     }
     const std::string call = described("all_reduce", value);
     auto round = group_->arrive(rank_, next_++, {call, {}, aten(value).detach().clone()});
@@ -235,7 +235,8 @@ class ThreadCommunicator final : public Communicator {
 
   void check_root(int root) const {
     if (root < 0 || root >= size())
-      throw_invalid_argument(fmt::format("broadcast from rank {} in a group of {}", root, size()));
+      throw_invalid_argument(fmt::format(
+          "invalid root of broadcast: found rank {}, expected a rank below the world size {}", root, size()));
   }
 
   std::shared_ptr<Group> group_;
@@ -250,7 +251,8 @@ CommunicatorPtr member(const std::shared_ptr<Group>& group, int rank) {
 }  // namespace
 
 std::vector<CommunicatorPtr> make_thread_group(int size, std::chrono::milliseconds timeout) {
-  if (size < 1) throw_invalid_argument(fmt::format("make_thread_group: a group of {} ranks; expected 1 or more", size));
+  if (size < 1)
+    throw_invalid_argument(fmt::format("invalid size of a thread group: found {}, expected at least 1", size));
   const auto group = std::make_shared<Group>(size, timeout);
   std::vector<CommunicatorPtr> members;
   for (int rank = 0; rank < size; ++rank) members.push_back(member(group, rank));
@@ -258,7 +260,7 @@ std::vector<CommunicatorPtr> make_thread_group(int size, std::chrono::millisecon
 }
 
 void run_ranks(int size, const std::function<void(Communicator&)>& fn, std::chrono::milliseconds timeout) {
-  if (size < 1) throw_invalid_argument(fmt::format("run_ranks: {} ranks; expected 1 or more", size));
+  if (size < 1) throw_invalid_argument(fmt::format("invalid number of ranks: found {}, expected at least 1", size));
   const auto group = std::make_shared<Group>(size, timeout);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(size));
   std::vector<char> consequence(static_cast<std::size_t>(size), 0);

@@ -54,8 +54,7 @@ std::optional<std::int64_t> shardable_files(const Dataset& dataset) { return fil
 
 Dataset shard_files(const Dataset& dataset, std::int64_t num_shards, std::int64_t index) {
   if (!shardable_files(dataset)) {
-    throw_invalid_argument(
-        "the policy FILE was asked for, but the dataset reads no files, or other elements besides; use DATA");
+    throw_invalid_argument("auto-sharding by FILE requires a dataset that reads files and nothing else; use DATA");
   }
   return Dataset(sharded(dataset.node(), num_shards, index));
 }
@@ -68,9 +67,10 @@ AutoShardPolicy resolve_policy(const Dataset& dataset, int workers) {
   if (asked == AutoShardPolicy::kFile) {
     if (!files) shard_files(dataset, workers, 0);
     if (*files >= 0 && *files < workers) {
-      throw_invalid_argument(fmt::format(
-          "the policy FILE was asked for, but the dataset has {} file{} for {} workers; use DATA, or more files",
-          *files, *files == 1 ? "" : "s", workers));
+      throw_invalid_argument(
+          fmt::format("auto-sharding by FILE requires at least one file for each worker: found {} file{} for {} "
+                      "workers; use DATA, or more files",
+                      *files, *files == 1 ? "" : "s", workers));
     }
     return AutoShardPolicy::kFile;
   }

@@ -136,16 +136,17 @@ struct Padding {
 Shape padded_shape(const std::vector<Tensor>& values, const Shape* wanted, std::size_t component) {
   const int rank = values[0].rank();
   if (wanted && wanted->known_rank() && wanted->rank() != rank) {
-    throw_invalid_argument(fmt::format("padded_batch: component {} has shape {}, but its padded shape is {}", component,
-                                       values[0].shape().to_string(), wanted->to_string()));
+    throw_invalid_argument(
+        fmt::format("padded_batch: invalid shape of component {}: found {}, expected one that fits the padded shape {}",
+                    component, values[0].shape().to_string(), wanted->to_string()));
   }
   Shape out(std::vector<std::int64_t>(static_cast<std::size_t>(rank), 0));
   for (const Tensor& value : values) {
     if (value.rank() != rank || value.dtype() != values[0].dtype()) {
-      throw_invalid_argument(
-          fmt::format("padded_batch: component {} is {} {} and {} {}; ranks and dtypes must be equal", component,
-                      dtype_name(values[0].dtype()), values[0].shape().to_string(), dtype_name(value.dtype()),
-                      value.shape().to_string()));
+      throw_invalid_argument(fmt::format(
+          "padded_batch: mismatched elements: component {} is {} {} and {} {}; ranks and dtypes must be equal",
+          component, dtype_name(values[0].dtype()), values[0].shape().to_string(), dtype_name(value.dtype()),
+          value.shape().to_string()));
     }
     for (int axis = 0; axis < rank; ++axis) out[axis] = std::max(out[axis], value.dim(axis));
   }
@@ -153,7 +154,8 @@ Shape padded_shape(const std::vector<Tensor>& values, const Shape* wanted, std::
     if ((*wanted)[axis] == kUnknownDim) continue;
     if (out[axis] > (*wanted)[axis]) {
       throw_invalid_argument(
-          fmt::format("padded_batch: component {} has {} entries on axis {}, more than the padded shape {} has",
+          fmt::format("padded_batch: invalid size of component {}: found {} on axis {}, expected at most that of the "
+                      "padded shape {}",
                       component, out[axis], axis, wanted->to_string()));
     }
     out[axis] = (*wanted)[axis];
@@ -216,12 +218,13 @@ Element stack_padded(const std::vector<Element>& elements, const Padding& paddin
   std::vector<Tensors> columns(leaves);
   for (const Element& element : elements) {
     const Tensors values = element.flatten();
-    if (values.size() != leaves) throw_invalid_argument("padded_batch: elements differ in structure");
+    if (values.size() != leaves) throw_invalid_argument("padded_batch: mismatched elements: their structures differ");
     for (std::size_t c = 0; c < leaves; ++c) columns[c].push_back(values[c]);
   }
   if (!padding.shapes.empty() && padding.shapes.size() != leaves) {
-    throw_invalid_argument(fmt::format("padded_batch: {} padded shapes were given for elements of {} tensors",
-                                       padding.shapes.size(), leaves));
+    throw_invalid_argument(
+        fmt::format("padded_batch: invalid padded_shapes: found {} shapes, expected {}, one for each tensor",
+                    padding.shapes.size(), leaves));
   }
   Tensors out;
   for (std::size_t c = 0; c < leaves; ++c) {
@@ -305,7 +308,8 @@ class UnbatchIterator : public NodeIterator {
     input_->restore(start_);
     if (consumed_ > 0) open(items_at(*input_, {consumed_ - 1})[0]);
     if (row_ < 0 || (rows_ && row_ > rows_->num_rows())) {
-      throw_invalid_argument(fmt::format("the state of a dataset's unbatch stands at row {}", row_));
+      throw_invalid_argument(
+          fmt::format("invalid state of unbatch: found row {}, expected a row of the current element", row_));
     }
     input_->restore(state_at(state, "input"));
   }

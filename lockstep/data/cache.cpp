@@ -86,8 +86,8 @@ class CacheIterator : public NodeIterator {
     if (contents_ && contents_->start != start) contents_.reset();
     if (!contents_) begin_pass(start);
     if (position < 0 || advance(position) != position) {
-      throw_invalid_argument(
-          fmt::format("the state of a dataset's cache stands at element {}, but there are {}", position, position_));
+      throw_invalid_argument(fmt::format("invalid state of a dataset's cache: found element {}, expected at most {}",
+                                         position, position_));
     }
   }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kAutotunedPrefetch = 2;
 
 void check_positive(const char* what, std::int64_t value) {
-  if (value < 1) throw_invalid_argument(fmt::format("{} is {}, expected at least 1", what, value));
+  if (value < 1) throw_invalid_argument(fmt::format("invalid {}: found {}, expected at least 1", what, value));
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ DatasetInputIterator& DatasetInputIterator::operator++() {
 Dataset::Dataset() : node_(empty_node()) {}
 
 Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
-  if (datasets.empty()) throw_invalid_argument("zip: no datasets were given");
+  if (datasets.empty()) throw_invalid_argument("zip requires at least one dataset");
   std::vector<NodePtr> nodes;
   for (const Dataset& dataset : datasets) nodes.push_back(dataset.node_);
   return Dataset(zip_node(std::move(nodes)));
@@ -70,7 +70,7 @@ Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
 
 Dataset Dataset::choose_from_datasets(const std::vector<Dataset>& datasets, const Dataset& choices,
                                       bool stop_on_empty_dataset) {
-  if (datasets.empty()) throw_invalid_argument("choose_from_datasets: no datasets were given");
+  if (datasets.empty()) throw_invalid_argument("choose_from_datasets requires at least one dataset");
   std::vector<NodePtr> nodes{choices.node_};
   for (const Dataset& dataset : datasets) nodes.push_back(dataset.node_);
   return Dataset(choose_node(std::move(nodes), stop_on_empty_dataset));
@@ -114,7 +114,7 @@ Dataset Dataset::skip(std::int64_t count) const { return count < 0 ? take(0) : D
 Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
   check_positive("shard: num_shards", num_shards);
   if (index < 0 || index >= num_shards) {
-    throw_invalid_argument(fmt::format("shard: index is {}, expected 0 to {}", index, num_shards - 1));
+    throw_invalid_argument(fmt::format("shard: invalid index: found {}, expected 0 to {}", index, num_shards - 1));
   }
   return Dataset(shard_node(node_, num_shards, index));
 }
@@ -123,7 +123,7 @@ Dataset Dataset::cache() const { return Dataset(cache_node(node_)); }
 
 Dataset Dataset::prefetch(std::int64_t buffer_size) const {
   if (buffer_size < -1)
-    throw_invalid_argument(fmt::format("prefetch: buffer_size is {}, expected at least 0", buffer_size));
+    throw_invalid_argument(fmt::format("prefetch: invalid buffer_size: found {}, expected at least 0", buffer_size));
   if (buffer_size == 0) return *this;
   return Dataset(prefetch_node(node_, buffer_size < 0 ? kAutotunedPrefetch : buffer_size));
 }

@@ -26,11 +26,13 @@ std::int64_t row_count(const Element& element) {
   element.visit([&](const Tensor& leaf) {
     if (!leaf.defined()) return;
     if (leaf.rank() == 0) {
-      throw_invalid_argument("experimental_distribute_dataset: an element is a scalar; batch the dataset first");
+      throw_invalid_argument(
+          "experimental_distribute_dataset requires batches: an element is a scalar; batch the dataset first");
     }
     if (count && *count != leaf.dim(0)) {
       throw_invalid_argument(fmt::format(
-          "experimental_distribute_dataset: the tensors of an element have {} and {} rows", *count, leaf.dim(0)));
+          "experimental_distribute_dataset: invalid element: its tensors have {} and {} rows, expected equal numbers",
+          *count, leaf.dim(0)));
     }
     count = leaf.dim(0);
   });
@@ -151,7 +153,7 @@ class CommonSteps {
     int teacher = -1, with_rows = 0;
     for (std::size_t rank = 0; rank < words.size(); ++rank) {
       const std::string& word = words[rank];
-      if (word.empty()) throw_internal("a worker said nothing of its data");
+      if (word.empty()) throw_internal("a worker sent no report of its data");
       all_ended = all_ended && word[0] == '-';
       with_rows += word[0] != '-' && word[0] != '0' ? 1 : 0;
       const bool knows = word.back() != '?';
@@ -292,8 +294,8 @@ std::function<std::optional<Element>()> file_sharded_pass(const data::Dataset& d
 
 std::int64_t InputContext::get_per_replica_batch_size(std::int64_t global_batch_size) const {
   if (global_batch_size % num_replicas_in_sync != 0) {
-    throw_invalid_argument(fmt::format("the global batch size {} is not divisible by {} replicas", global_batch_size,
-                                       num_replicas_in_sync));
+    throw_invalid_argument(fmt::format("invalid global batch size: {} is not divisible by {} replicas",
+                                       global_batch_size, num_replicas_in_sync));
   }
   return global_batch_size / num_replicas_in_sync;
 }

@@ -258,7 +258,7 @@ TEST_F(DistributedDatasetTest, FileWithoutFilesEnoughIsRefusedOnAllWorkers) {
   for (const std::string& message : messages) EXPECT_THAT(message, HasSubstr("1 file for 2 workers"));
   EXPECT_THAT(fault(
                   2, [] { return Dataset::range(4).batch(2); }, AutoShardPolicy::kFile),
-              HasSubstr("reads no files"));
+              HasSubstr("FILE requires a dataset that reads files"));
 }
 
 TEST_F(DistributedDatasetTest, AWorkerWithoutDataGetsEmptyBatchesOfTheOthersKind) {

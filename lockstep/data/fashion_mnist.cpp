@@ -23,13 +23,14 @@ Tensor read(const std::string& path, int rank) {
     data = formats::read_idx(path);
   } catch (const Error& error) {
     if (error.code() != Code::kNotFound) throw;
-    throw_not_found(fmt::format(
-        "Fashion-MNIST is not there: {} is missing; install Debian's package dataset-fashion-mnist (apt-get install "
-        "dataset-fashion-mnist), or set LOCKSTEP_FASHION_MNIST to a folder with its four .gz files",
-        path));
+    throw_not_found(
+        fmt::format("Fashion-MNIST is not installed: {} does not exist; install Debian's package dataset-fashion-mnist "
+                    "(apt-get install "
+                    "dataset-fashion-mnist), or set LOCKSTEP_FASHION_MNIST to a folder with its four .gz files",
+                    path));
   }
   if (data.dtype != DType::kUInt8 || data.shape.rank() != rank) {
-    throw_data_loss(fmt::format("{} holds {} {}, expected uint8 of {} axes", path, dtype_name(data.dtype),
+    throw_data_loss(fmt::format("invalid {}: found {} {}, expected uint8 of {} axes", path, dtype_name(data.dtype),
                                 data.shape.to_string(), rank));
   }
   if (rank == 3) data.shape.push_back(1);
@@ -40,8 +41,8 @@ ImageLabels read_part(const std::string& folder, const std::string& prefix) {
   ImageLabels part{read(folder + "/" + prefix + "-images-idx3-ubyte.gz", 3),
                    read(folder + "/" + prefix + "-labels-idx1-ubyte.gz", 1)};
   if (part.images.dim(0) != part.labels.dim(0)) {
-    throw_data_loss(
-        fmt::format("{}: {} has {} images and {} labels", folder, prefix, part.images.dim(0), part.labels.dim(0)));
+    throw_data_loss(fmt::format("{}: invalid {}: found {} images and {} labels, expected equal numbers", folder, prefix,
+                                part.images.dim(0), part.labels.dim(0)));
   }
   return part;
 }

@@ -22,13 +22,13 @@ Compression compression_of(const std::string& type) {
   if (type.empty()) return Compression::kNone;
   if (type == "GZIP") return Compression::kGzip;
   if (type == "ZLIB") return Compression::kZlib;
-  throw_invalid_argument(fmt::format("compression_type is '{}'; expected '', 'GZIP' or 'ZLIB'", type));
+  throw_invalid_argument(fmt::format("invalid compression_type: found '{}', expected '', 'GZIP' or 'ZLIB'", type));
 }
 
 std::string file_name(const Element& element) {
   const Tensor& leaf = element.leaf();
   if (leaf.dtype() != DType::kString || leaf.rank() != 0) {
-    throw_invalid_argument(fmt::format("a dataset of file names has an element of {} {}; expected string scalars",
+    throw_invalid_argument(fmt::format("invalid file name in a dataset: found {} {}, expected string scalars",
                                        dtype_name(leaf.dtype()), leaf.shape().to_string()));
   }
   return leaf.string_values()[0];

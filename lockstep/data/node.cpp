@@ -60,7 +60,7 @@ void restore_nodes(const DatasetNode& root, const Json& state) {
   if (!state.is_array()) throw_other_pipeline("it has no list of nodes");
   std::size_t next = 0;
   restore_below(root, state, next);
-  if (next != state.size()) throw_other_pipeline("it has entries left over");
+  if (next != state.size()) throw_other_pipeline("it has more entries");
 }
 
 const Json& state_at(const Json& state, std::string_view key) {
@@ -90,9 +90,9 @@ std::vector<Item> items_at(NodeIterator& iterator, const std::vector<std::int64_
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::int64_t gap = indices[i] - position;
     if (iterator.advance(gap) != gap || !iterator.next(items[i])) {
-      throw_failed_precondition(fmt::format(
-          "the dataset ends before element {}, which the saved iterator had read: it is built over less data",
-          indices[i]));
+      throw_failed_precondition(
+          fmt::format("the dataset ends before element {}, which the saved iterator had read: it is built on less data",
+                      indices[i]));
     }
     position = indices[i] + 1;
   }

@@ -46,8 +46,8 @@ RowStore::RowStore(const Element& tensors, const std::string& what)
   bool first = true;
   tensors.visit([&](const Tensor& leaf) {
     if (!leaf.defined() || !leaf.is_value() || leaf.rank() == 0) {
-      throw_invalid_argument(fmt::format("{}: component {} is {}, expected a tensor with a first axis to slice", what,
-                                         columns_.size(), leaf.defined() ? "a scalar" : "not a tensor"));
+      throw_invalid_argument(fmt::format("{}: invalid component {}: found {}, expected a tensor with at least one axis",
+                                         what, columns_.size(), leaf.defined() ? "a scalar" : "not a tensor"));
     }
     if (first) num_rows_ = leaf.dim(0);
     first = false;
@@ -179,8 +179,7 @@ Element RowStore::gather(const std::vector<std::int64_t>& rows) const {
 Element stack_elements(const std::vector<Element>& elements) {
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (!RowStore::can_hold(elements[i])) {
-      throw_unimplemented(
-          "batch: an element holds a tensor that is not a dense value or a string, so it does not stack");
+      throw_unimplemented("batch requires dense tensors or strings: an element contains another kind");
     }
   }
   const auto store = std::make_shared<RowStore>(elements.at(0), static_cast<std::int64_t>(elements.size()));
@@ -197,7 +196,8 @@ Element stack_elements(const std::vector<Element>& elements) {
                           c, first[c].shape().to_string(), i, leaves[c].shape().to_string()));
         }
       }
-      throw_invalid_argument(fmt::format("batch: element {} differs from the first in structure or dtype", i));
+      throw_invalid_argument(
+          fmt::format("batch: invalid element {}: its structure or dtype differs from that of the first", i));
     }
     rows.push_back(static_cast<std::int64_t>(i));
   }

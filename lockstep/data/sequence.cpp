@@ -390,7 +390,7 @@ class ChooseIterator : public NodeIterator {
       const auto index = choice.element().leaf().item<std::int64_t>();
       if (index < 0 || index >= static_cast<std::int64_t>(inputs_.size())) {
         throw_invalid_argument(
-            fmt::format("choose_from_datasets: the choice is {}, expected 0 to {}", index, inputs_.size() - 1));
+            fmt::format("choose_from_datasets: invalid choice: found {}, expected 0 to {}", index, inputs_.size() - 1));
       }
       if (inputs_[static_cast<std::size_t>(index)]->next(out)) return true;
       ended_ = stop_on_empty_;

@@ -33,7 +33,8 @@ class SeedSource {
   void restore(const Json& state) {
     const Seeds seeds = state_pair(state, "seeds");
     const std::int64_t taken = state_int(state, "iterators");
-    if (taken < 0) throw_invalid_argument(fmt::format("the state of a dataset's shuffle counts {} iterators", taken));
+    if (taken < 0)
+      throw_invalid_argument(fmt::format("invalid state of a dataset's shuffle: found {} iterators", taken));
     const std::lock_guard lock(mutex_);
     seeds_ = seeds;
     taken_ = taken;
@@ -135,7 +136,7 @@ class ShuffleIterator : public NodeIterator {
     const std::int64_t buffered = state_int(state, "buffered");
     if (emitted < 0 || buffered < 0 || buffered > buffer_size_) {
       throw_invalid_argument(
-          fmt::format("the state of a dataset's shuffle says {} elements given and {} buffered of {}", emitted,
+          fmt::format("invalid state of a dataset's shuffle: found {} elements emitted and {} buffered of {}", emitted,
                       buffered, buffer_size_));
     }
     words_ = stream();

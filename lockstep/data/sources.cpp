@@ -25,7 +25,7 @@ class CountingIterator : public NodeIterator {
   void restore(const Json& state) override {
     const std::int64_t next = state_int(state, "next");
     if (next < 0 || next > size_) {
-      throw_invalid_argument(fmt::format("the state of a dataset iterator stands at element {} of {}", next, size_));
+      throw_invalid_argument(fmt::format("invalid state of a dataset iterator: found element {} of {}", next, size_));
     }
     next_ = next;
   }
@@ -107,7 +107,7 @@ class RangeNode : public DatasetNode {
  public:
   RangeNode(std::int64_t start, std::int64_t stop, std::int64_t step)
       : DatasetNode("range"), start_(start), step_(step) {
-    if (step == 0) throw_invalid_argument("range: step is 0");
+    if (step == 0) throw_invalid_argument("range: invalid step: found 0, expected another integer");
     const bool up = step > 0;
     if (up ? start < stop : start > stop) {
       const auto distance = up ? static_cast<std::uint64_t>(stop) - static_cast<std::uint64_t>(start)
@@ -189,7 +189,7 @@ NodePtr empty_node() { return std::make_shared<TensorsNode>(std::nullopt); }
 Dataset Dataset::from_tensors(const Element& element) { return Dataset(std::make_shared<TensorsNode>(element)); }
 
 Dataset Dataset::from_tensor_slices(const Element& tensors) {
-  if (tensors.num_leaves() == 0) throw_invalid_argument("from_tensor_slices: no tensors were given");
+  if (tensors.num_leaves() == 0) throw_invalid_argument("from_tensor_slices requires at least one tensor");
   return Dataset(std::make_shared<SlicesNode>(tensors));
 }
 

@@ -3,8 +3,6 @@
 #include <malloc.h>
 #include <omp.h>
 
-#include <mutex>
-
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -16,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/library_threads_internal.h"
 #include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/runtime.h"
 #include "lockstep/ops/slice_gradients_internal.h"
 #include "lockstep/ops/slices_internal.h"
 #include "lockstep/tensor/aten_internal.h"
@@ -25,18 +24,24 @@ namespace {
 
 // Whether an operation on this thread was large since gradients were last asked for.
 thread_local bool t_large_work = false;
+thread_local int t_scopes = 0;  // of LibraryThreads
 
 }  // namespace
 
 LibraryThreads::LibraryThreads(std::int64_t elements) {
-  if (elements < kLargeWork) return;
-  t_large_work = true;
-  const int threads = parallel_threads();
-  if (threads == 1) return;
-  previous_ = omp_get_max_threads();
+  // LibTorch sets the number itself when a thread first asks for it.
+  static thread_local const int of_thread = at::get_num_threads();
+  static_cast<void>(of_thread);
+  const bool outermost = ++t_scopes == 1, large = elements >= kLargeWork;
+  if (large) t_large_work = true;
+  if (!large && !outermost) return;
+  const int threads = large ? parallel_threads() : 1, before = omp_get_max_threads();
+  if (threads == before) return;
+  previous_ = before;
   omp_set_num_threads(threads);
 }
 LibraryThreads::~LibraryThreads() {
+  --t_scopes;
   if (previous_ > 0) omp_set_num_threads(previous_);
 }
 
@@ -144,20 +149,7 @@ void make_writable(Tensor& value) {
 void set_intra_op_threads(int threads) { set_parallel_threads(threads); }
 int intra_op_threads() { return parallel_threads(); }
 
-void initialize_engine() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    // Blocks of a training step are freed and allocated again every step: keep them in the process.
-    // glibc refuses a larger threshold than 32 MiB. Arenas of other threads are made of 64 MiB heaps that
-    // are given back whenever one is empty, so all threads share the main one.
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_TOP_PAD, 64 << 20);
-    at::set_num_threads(1);  // LibraryThreads gives it more where the work is worth it
-  });
-  set_grad_enabled(false);
-}
+void initialize_engine() { set_grad_enabled(false); }
 
 namespace {
 
@@ -166,3 +158,16 @@ const bool kInitialized = (initialize_engine(), true);
 
 }  // namespace
 }  // namespace lockstep::ops
+
+namespace lockstep {
+
+void configure_runtime() {
+  // glibc refuses a larger threshold than 32 MiB. Arenas of other threads consist of heaps of 64 MiB that are returned
+  // to the system whenever one is empty, so all threads share the main one.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+}  // namespace lockstep

@@ -227,7 +227,7 @@ TEST_F(ResumeTest, OtherDataWithinAnEpochIsRefused) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInvalidArgument);
-    EXPECT_THAT(error.message(), ::testing::HasSubstr("over 38 samples: the data has 20"));
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("found 20 samples, expected 38"));
   }
 }
 

@@ -139,7 +139,7 @@ std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions
 
 std::string Checkpoint::write_then(const std::string& prefix, const CheckpointOptions& options,
                                    const std::function<void()>& after) const {
-  if (prefix.empty()) throw_invalid_argument("Checkpoint: the prefix of the files to write is empty");
+  if (prefix.empty()) throw_invalid_argument("Checkpoint: invalid prefix: found an empty string, expected a path");
   Contents contents = contents_of(build_live_graph(state_->root.ptr()), job_state(options));
   if (options.workers && options.workers->size() > 1) {
     write_shared(prefix, std::move(contents), options, after);
@@ -218,7 +218,8 @@ std::string plan_of(const Contents& contents, const std::vector<int>& ranks, con
 }  // namespace
 
 std::string Checkpoint::plan_text(const std::string& prefix, int num_workers) const {
-  if (num_workers < 1) throw_invalid_argument(fmt::format("plan_text: {} workers; expected 1 or more", num_workers));
+  if (num_workers < 1)
+    throw_invalid_argument(fmt::format("plan_text: invalid num_workers: found {}, expected at least 1", num_workers));
   std::vector<int> ranks(static_cast<std::size_t>(num_workers));
   std::iota(ranks.begin(), ranks.end(), 0);
   return plan_of(contents_of(build_live_graph(state_->root.ptr())), ranks, prefix);

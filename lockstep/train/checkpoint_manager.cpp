@@ -70,13 +70,16 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::string director
     : checkpoint_(std::move(checkpoint)), directory_(std::move(directory)), options_(std::move(options)) {
   if (options_.max_to_keep && *options_.max_to_keep <= 0) {
     throw_invalid_argument(
-        fmt::format("CheckpointManager: max_to_keep must be positive or empty, not {}", *options_.max_to_keep));
+        fmt::format("CheckpointManager: invalid max_to_keep: found {}, expected a positive number, or none",
+                    *options_.max_to_keep));
   }
   if (options_.checkpoint_interval && !options_.step_counter) {
-    throw_invalid_argument("CheckpointManager: checkpoint_interval needs a step_counter");
+    throw_invalid_argument("CheckpointManager: checkpoint_interval requires a step_counter");
   }
-  if (directory_.empty()) throw_invalid_argument("CheckpointManager: the directory is empty");
-  if (options_.checkpoint_name.empty()) throw_invalid_argument("CheckpointManager: checkpoint_name is empty");
+  if (directory_.empty())
+    throw_invalid_argument("CheckpointManager: invalid directory: found an empty string, expected a path");
+  if (options_.checkpoint_name.empty())
+    throw_invalid_argument("CheckpointManager: invalid checkpoint_name: found an empty string, expected a file name");
   if (is_chief()) recover();
   if (options_.workers) {
     share_state();
@@ -130,7 +133,7 @@ void CheckpointManager::recover() {
     state = formats::read_checkpoint_state(directory_);
   } catch (const Error& error) {
     if (!is_damage(error)) throw;
-    log_warning("{}; its checkpoints are looked for by name", error.message());
+    log_warning("{}; checkpoints are searched by name instead", error.message());
     const auto found = candidates();
     if (!found.empty()) latest_ = found.front();
   }
@@ -141,7 +144,7 @@ void CheckpointManager::recover() {
   latest_ = state->model_checkpoint_path;
   last_preserved_ = state->last_preserved_timestamp;
   if (last_preserved_ > present) {
-    log_warning("{}: last_preserved_timestamp lies in the future; now is taken instead", directory_);
+    log_warning("{}: last_preserved_timestamp is in the future; the current time is used instead", directory_);
     last_preserved_ = present;
   }
   const auto& paths = state->all_model_checkpoint_paths;
@@ -236,7 +239,7 @@ void CheckpointManager::remove_leftovers() {
     try {
       files.remove_file(io::join_path(directory_, name));
     } catch (const Error& error) {
-      log_warning("what a killed save left could not be removed: {}", error.message());
+      log_warning("leftovers of a killed save could not be removed: {}", error.message());
     }
   }
 }

@@ -189,7 +189,7 @@ class ModelNode final : public LayerNode {
 }  // namespace
 
 NodePtr Tracked::of_layer(keras::LayerPtr layer) {
-  if (!layer) throw_invalid_argument("Checkpoint: a layer is null; give an object");
+  if (!layer) throw_invalid_argument("Checkpoint: invalid layer: found null, expected an object");
   if (auto model = std::dynamic_pointer_cast<keras::ModelImpl>(layer)) return std::make_shared<ModelNode>(model);
   return std::make_shared<LayerNode>(std::move(layer));
 }

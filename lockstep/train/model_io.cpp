@@ -159,7 +159,7 @@ ModelCheckpointSummary read_model_checkpoint(keras::ModelImpl& model, const std:
     if (!restoration.takes(*variable)) summary.missing.push_back(variable->path());
   }
   if (!weights.empty() && summary.missing.size() == weights.size()) {
-    throw_not_found(fmt::format("{}: the checkpoint holds none of the weights of model '{}'", prefix, model.name()));
+    throw_not_found(fmt::format("{}: the checkpoint contains none of the weights of model '{}'", prefix, model.name()));
   }
   if (!summary.missing.empty() && !partial) {
     throw_invalid_argument(

@@ -175,7 +175,7 @@ class OptimizerNode final : public TrackedNode {
 }  // namespace
 
 NodePtr Tracked::of_optimizer(optimizers::OptimizerPtr optimizer) {
-  if (!optimizer) throw_invalid_argument("Checkpoint: an optimizer is null; give an object");
+  if (!optimizer) throw_invalid_argument("Checkpoint: invalid optimizer: found null, expected an object");
   return std::make_shared<OptimizerNode>(std::move(optimizer));
 }
 

@@ -58,7 +58,8 @@ std::optional<formats::CheckpointGraph> object_graph(const formats::BundleReader
   const std::string key(formats::kObjectGraphKey);
   if (!reader.contains(key)) return std::nullopt;
   const auto stored = reader.read(key);
-  if (stored.strings.size() != 1) throw_data_loss(fmt::format("{}: '{}' is no single string", reader.prefix(), key));
+  if (stored.strings.size() != 1)
+    throw_data_loss(fmt::format("{}: invalid '{}': expected a single string", reader.prefix(), key));
   return formats::CheckpointGraph::parse(stored.strings[0], reader.prefix());
 }
 
@@ -202,7 +203,8 @@ void Restoration::take_values(int number) {
   }
   if (const auto* state = saved.attribute("py_state"); state && live.python_state()) {
     const auto stored = reader_.read(state->key);
-    if (stored.strings.size() != 1) throw_data_loss(fmt::format("{}: '{}' is no single string", prefix(), state->key));
+    if (stored.strings.size() != 1)
+      throw_data_loss(fmt::format("{}: invalid '{}': expected a single string", prefix(), state->key));
     pending_states_.emplace_back(bound_[at(number)], stored.strings[0]);
   }
 }

@@ -187,7 +187,7 @@ std::uint64_t SavePlan::largest_shard() const {
 }
 
 SavePlan plan_save(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks) {
-  if (ranks.empty()) throw_invalid_argument("plan_save: there is no rank to write");
+  if (ranks.empty()) throw_invalid_argument("plan_save requires at least one rank that writes");
   std::uint64_t total = 0;
   for (const auto& tensor : tensors) total += tensor.bytes;
   const std::uint64_t share = total / ranks.size();
@@ -201,7 +201,8 @@ SavePlan plan_save(const std::vector<PlannedTensor>& tensors, const std::vector<
 }
 
 SavePlan plan_save(const std::vector<PlannedTensor>& tensors, int num_ranks) {
-  if (num_ranks < 1) throw_invalid_argument(fmt::format("plan_save: {} ranks; expected 1 or more", num_ranks));
+  if (num_ranks < 1)
+    throw_invalid_argument(fmt::format("plan_save: invalid number of ranks: found {}, expected at least 1", num_ranks));
   std::vector<int> ranks(static_cast<std::size_t>(num_ranks));
   std::iota(ranks.begin(), ranks.end(), 0);
   return plan_save(tensors, ranks);

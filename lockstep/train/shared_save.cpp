@@ -53,10 +53,10 @@ void put_text(std::string& out, std::string_view text) {
 
 std::string take_text(std::string_view& rest, const std::string& worker) {
   std::uint64_t size = 0;
-  if (rest.size() < sizeof size) throw_data_loss(fmt::format("{}: what it sent is cut short", worker));
+  if (rest.size() < sizeof size) throw_data_loss(fmt::format("{}: truncated message", worker));
   std::memcpy(&size, rest.data(), sizeof size);
   rest.remove_prefix(sizeof size);
-  if (size > rest.size()) throw_data_loss(fmt::format("{}: what it sent is cut short", worker));
+  if (size > rest.size()) throw_data_loss(fmt::format("{}: truncated message", worker));
   std::string text(rest.substr(0, size));
   rest.remove_prefix(size);
   return text;

@@ -151,7 +151,7 @@ std::unique_ptr<collectives::GradientSum> AllReduceSteps::gradient_sum(const Bat
 }
 
 void AllReduceSteps::throw_no_loss() {
-  throw_invalid_argument("no loss to train with: compile the model with a loss, or add one in a layer (add_loss)");
+  throw_invalid_argument("training requires a loss: compile the model with a loss, or add one in a layer (add_loss)");
 }
 
 // `sum`, of several workers, is told of gradients as they come where one replica makes them.

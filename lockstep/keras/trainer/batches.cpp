@@ -24,7 +24,7 @@ class ArrayBatches : public BatchSource {
     if (data_.x.num_leaves() == 0 || !data_.x.flatten()[0].defined())
       throw_invalid_argument("x is an undefined tensor");
     if (options_.batch_size < 1)
-      throw_invalid_argument(fmt::format("batch_size is {}, expected at least 1", options_.batch_size));
+      throw_invalid_argument(fmt::format("invalid batch_size: found {}, expected at least 1", options_.batch_size));
     if (!options_.class_weight.empty()) {
       data_.sample_weight = apply_class_weight(data_.y, data_.sample_weight, options_.class_weight);
     }
@@ -53,7 +53,8 @@ class ArrayBatches : public BatchSource {
     if (rows != rows_) {
       if (state.at("next") == 0) return reset();  // nothing of the pass has been read
       throw_invalid_argument(fmt::format(
-          "cannot resume within an epoch over {} samples: the data has {}; resume with the same data", rows, rows_));
+          "invalid data for resuming within an epoch: found {1} samples, expected {0}; resume with the same data", rows,
+          rows_));
     }
     next_ = std::clamp<std::int64_t>(state.at("next").get<std::int64_t>(), 0, rows_);
     seeds_ = state.at("seeds").get<data::OrderSeeds>();
@@ -94,10 +95,11 @@ std::int64_t batch_rows(const Batch& batch) {
     structure.visit([&](const Tensor& leaf) {
       if (!leaf.defined()) return;
       if (leaf.rank() == 0)
-        throw_invalid_argument(fmt::format("{} is a scalar; the first axis must count samples", what));
+        throw_invalid_argument(
+            fmt::format("invalid {}: found a scalar, expected an array whose first axis counts samples", what));
       if (rows && *rows != leaf.dim(0)) {
-        throw_invalid_argument(fmt::format("the arrays differ in their number of samples: {} has {}, expected {}", what,
-                                           leaf.dim(0), *rows));
+        throw_invalid_argument(
+            fmt::format("invalid {}: found {} samples, expected {} as in the other arrays", what, leaf.dim(0), *rows));
       }
       rows = leaf.dim(0);
     });
@@ -125,10 +127,10 @@ Structure apply_class_weight(const Structure& y, const Structure& sample_weight,
                              const std::map<std::int64_t, double>& class_weight) {
   const Tensors targets = y.flatten();
   if (targets.size() != 1 || !targets[0].defined()) {
-    throw_invalid_argument("class_weight is supported for models with a single output only");
+    throw_invalid_argument("class_weight requires a model with a single output");
   }
   if (sample_weight.num_leaves() > 0 && sample_weight.flatten()[0].defined()) {
-    throw_invalid_argument("class_weight and sample_weight cannot be given at the same time");
+    throw_invalid_argument("invalid arguments: class_weight and sample_weight exclude each other");
   }
   Tensor labels = targets[0];
   if (labels.rank() > 1 && labels.dim(-1) > 1) labels = ops::argmax(labels, -1);

@@ -17,7 +17,8 @@ T value_or(const Json& config, const char* key, T otherwise, bool (*fits)(const 
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return otherwise;
   if (!fits(*found))
-    throw_invalid_argument(fmt::format("compile_config: {} is {}, expected {}", key, dump_json(*found), expected));
+    throw_invalid_argument(
+        fmt::format("compile_config: invalid {}: found {}, expected {}", key, dump_json(*found), expected));
   return found->get<T>();
 }
 
@@ -32,9 +33,10 @@ void check_loss_weights(const Json& weights) {
   const auto single = [](const Json& value) { return value.is_null() || value.is_number(); };
   const auto all = [&] { return std::all_of(weights.begin(), weights.end(), single); };
   if (single(weights) || (weights.is_structured() && all())) return;
-  throw_invalid_argument(fmt::format(
-      "compile_config: loss_weights is {}, expected a number, or a list or dict with a number for each output",
-      dump_json(weights)));
+  throw_invalid_argument(
+      fmt::format("compile_config: invalid loss_weights: found {}, expected a number, or a list or dict with a number "
+                  "for each output",
+                  dump_json(weights)));
 }
 
 template <typename Arg>
@@ -47,7 +49,7 @@ ArgTree<Arg> ArgTree<Arg>::from_config(const Json& config, const char* key) {
     return ArgTree(std::move(items));
   }
   if (!config.is_object())
-    throw_invalid_argument(fmt::format("compile_config: {} cannot be {}", key, dump_json(config)));
+    throw_invalid_argument(fmt::format("compile_config: invalid {}: found {}", key, dump_json(config)));
   if (config.contains("class_name")) return ArgTree(Arg(config));
   std::vector<std::pair<std::string, ArgTree>> entries;
   for (const auto& [name, item] : config.items()) entries.emplace_back(name, from_config(item, key));
@@ -73,7 +75,7 @@ Json compile_config(const CompileOptions& options, const optimizers::OptimizerPt
 }
 
 CompileOptions parse_compile_config(const Json& config) {
-  if (!config.is_object()) throw_invalid_argument("compile_config: expected an object");
+  if (!config.is_object()) throw_invalid_argument("invalid compile_config: expected an object");
   static const std::vector<std::string> kKnown = {
       "optimizer", "loss", "loss_weights", "metrics", "weighted_metrics", "run_eagerly", "jit_compile",
       "auto_scale_loss", "steps_per_execution",

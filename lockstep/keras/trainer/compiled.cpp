@@ -23,15 +23,17 @@ std::vector<const Tree*> per_output(const Tree& tree, const std::vector<std::str
     if (names.size() == 1 || repeat) {
       std::fill(items.begin(), items.end(), &tree);
     } else if (!tree.empty()) {
-      throw_invalid_argument(fmt::format("compile: {} is one value, but the model has {} outputs ({})", what,
-                                         names.size(), fmt::join(names, ", ")));
+      throw_invalid_argument(
+          fmt::format("compile: invalid {}: found one value, expected one for each of the {} outputs ({})", what,
+                      names.size(), fmt::join(names, ", ")));
     }
     return items;
   }
   if (tree.is_list()) {
     if (tree.items().size() != names.size()) {
-      throw_invalid_argument(fmt::format("compile: {} has {} entries, but the model has {} outputs ({})", what,
-                                         tree.items().size(), names.size(), fmt::join(names, ", ")));
+      throw_invalid_argument(
+          fmt::format("compile: invalid {}: found {} entries, expected one for each of the {} outputs ({})", what,
+                      tree.items().size(), names.size(), fmt::join(names, ", ")));
     }
     for (std::size_t i = 0; i < names.size(); ++i) items[i] = &tree.items()[i];
     return items;
@@ -39,7 +41,7 @@ std::vector<const Tree*> per_output(const Tree& tree, const std::vector<std::str
   for (std::size_t i = 0; i < tree.names().size(); ++i) {
     const auto name = std::find(names.begin(), names.end(), tree.names()[i]);
     if (name == names.end()) {
-      throw_invalid_argument(fmt::format("compile: {} names '{}', which is no output of the model; its outputs are {}",
+      throw_invalid_argument(fmt::format("compile: invalid {}: unknown output '{}'; the outputs of the model are {}",
                                          what, tree.names()[i], fmt::join(names, ", ")));
     }
     items[static_cast<std::size_t>(name - names.begin())] = &tree.items()[i];
@@ -52,21 +54,23 @@ double weight_of(const Json& weights, std::size_t output, const std::vector<std:
   if (weights.is_number()) {
     if (names.size() != 1) {
       throw_invalid_argument(fmt::format(
-          "compile: loss_weights is one number, but the model has {} outputs; give a list or a dict", names.size()));
+          "compile: invalid loss_weights: found one number, expected a list or dict for the {} outputs of the model",
+          names.size()));
     }
     return weights.get<double>();
   }
   if (weights.is_array()) {
     if (weights.size() != names.size()) {
-      throw_invalid_argument(fmt::format("compile: loss_weights has {} entries, but the model has {} outputs",
-                                         weights.size(), names.size()));
+      throw_invalid_argument(
+          fmt::format("compile: invalid loss_weights: found {} entries, expected one for each of the {} outputs",
+                      weights.size(), names.size()));
     }
     return weights[output].is_null() ? 1.0 : weights[output].get<double>();
   }
   for (const auto& [name, value] : weights.items()) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw_invalid_argument(
-          fmt::format("compile: loss_weights names '{}', which is no output of the model; its outputs are {}", name,
+          fmt::format("compile: invalid loss_weights: unknown output '{}'; the outputs of the model are {}", name,
                       fmt::join(names, ", ")));
     }
   }
@@ -87,7 +91,7 @@ void Compiled::resolve_losses(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       if (!options_.loss.find(name)) {
         throw_invalid_argument(
-            fmt::format("compile: loss is a dict without the output '{}'; give it a loss or null", name));
+            fmt::format("compile: invalid loss: the dict has no entry for output '{}'; give it a loss or null", name));
       }
     }
   }
@@ -101,7 +105,8 @@ void Compiled::resolve_losses(const std::vector<std::string>& names) {
     } else if (items[i]->items().size() == 1) {
       loss = losses::get(items[i]->items()[0].leaf());
     } else {
-      throw_invalid_argument(fmt::format("compile: output '{}' has several losses; one is expected", names[i]));
+      throw_invalid_argument(
+          fmt::format("compile: invalid loss: output '{}' has several losses, expected one", names[i]));
     }
     losses_.push_back({i, std::move(loss), weight_of(options_.loss_weights, i, names)});
   }
@@ -187,7 +192,7 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
     const Tensor target = leaf_for(targets, item.output);
     if (!target.defined()) {
       throw_invalid_argument(
-          fmt::format("output '{}' has a loss but no target: give y for it", output_names_[item.output]));
+          fmt::format("the loss of output '{}' requires a target: give y for it", output_names_[item.output]));
     }
     const Tensor& output = outputs[item.output];
     if (whole && item.loss->mixes_rows(output.rank())) {
@@ -302,8 +307,9 @@ void Compiled::take_up_metrics(const Structure& y, const Structure& y_pred, cons
     return true;
   };
   if (saved.size() != metrics_.size()) {
-    throw_invalid_argument(fmt::format("the state to go on with has {} metrics, the model {}: compile it as before",
-                                       saved.size(), metrics_.size()));
+    throw_invalid_argument(
+        fmt::format("invalid saved state of metrics: found {} metrics, expected {}: compile the model as before",
+                    saved.size(), metrics_.size()));
   }
   if (!ready()) update_metrics(y, y_pred, sample_weight);
   for (std::size_t i = 0; i < metrics_.size(); ++i) {

@@ -21,8 +21,9 @@ Batch split(const data::Element& element) {
     case 2: return {element[0], element[1], {}};
     case 3: return {element[0], element[1], element[2]};
     default:
-      throw_invalid_argument(fmt::format(
-          "a dataset's element has {} parts; expected x, (x, y) or (x, y, sample_weight)", element.items().size()));
+      throw_invalid_argument(
+          fmt::format("invalid element of a dataset: found {} parts, expected x, (x, y) or (x, y, sample_weight)",
+                      element.items().size()));
   }
 }
 

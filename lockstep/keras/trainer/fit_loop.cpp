@@ -87,7 +87,7 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
     try {
       restore(loop, *std::exchange(resumed_, std::nullopt));
     } catch (const Json::exception& error) {
-      throw_data_loss(fmt::format("the saved state of training cannot be used: {}", error.what()));
+      throw_data_loss(fmt::format("invalid saved state of training: {}", error.what()));
     }
   }
   Logs logs = to_logs(loop.results);
@@ -190,7 +190,7 @@ Structure Trainer::run_predict(BatchSource& source, const PredictOptions& option
     callbacks.each(&Callback::on_predict_batch_end, batches.end_step(), Logs{});
   }
   callbacks.each(&Callback::on_predict_end, Logs{});
-  if (parts.empty()) throw_invalid_argument("predict: the data has no batches");
+  if (parts.empty()) throw_invalid_argument("predict requires data: found no batches");
   std::vector<Tensors> leaves;
   for (const Structure& part : parts) leaves.push_back(part.flatten());
   Tensors joined;
@@ -216,7 +216,7 @@ std::vector<distribute::VariablePtr> seed_states(ModelImpl& model) {
 }  // namespace
 
 TrainingState Trainer::training_state() const {
-  if (!loop_) throw_failed_precondition("Trainer::training_state: no fit is running");
+  if (!loop_) throw_failed_precondition("Trainer::training_state requires a running fit");
   CallbackState callbacks = loop_->callbacks.save_state();
   TrainingState state{{{"epoch", loop_->epoch},
                        {"batch", loop_->within ? loop_->batches.batches_done() : 0},

@@ -16,7 +16,7 @@ void restore_copies(distribute::VariableImpl& variable, const Json& copies) {
   std::vector<double> sum(static_cast<std::size_t>(variable.shape().num_elements().value_or(0)));
   for (const auto& copy : numbers) {
     if (copy.size() != sum.size())
-      throw_invalid_argument(fmt::format("the saved state of the metric variable '{}' has {} numbers, expected {}",
+      throw_invalid_argument(fmt::format("invalid saved state of metric variable '{}': found {} numbers, expected {}",
                                          variable.path(), copy.size(), sum.size()));
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += copy[i];
   }
@@ -44,8 +44,8 @@ Json save_metric_state(const metrics::Metric& metric) {
 void restore_metric_state(const metrics::Metric& metric, const Json& state) {
   const auto& variables = metric.variables();
   if (state.size() != variables.size()) {
-    throw_invalid_argument(fmt::format("the saved state of metric '{}' has {} variables, expected {}", metric.name(),
-                                       state.size(), variables.size()));
+    throw_invalid_argument(fmt::format("invalid saved state of metric '{}': found {} variables, expected {}",
+                                       metric.name(), state.size(), variables.size()));
   }
   for (std::size_t i = 0; i < variables.size(); ++i) restore_copies(*variables[i], state[i]);
 }

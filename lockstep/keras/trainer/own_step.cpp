@@ -107,7 +107,7 @@ Results AllReduceSteps::mean_of_replicas(const std::vector<Results>& parts, cons
   Tensors values;
   for (const Results& part : parts) {
     if (!same_names(part, parts[0]))
-      throw_invalid_argument("a step of the model's class returned different results in different replicas");
+      throw_invalid_argument("invalid results of train_step or test_step: their names differ between replicas");
     std::vector<double> numbers = numbers_of_results(part);
     numbers.push_back(session_.preempted ? 1.0 : 0.0);  // workers agree on it
     values.push_back(Tensor::from_vector(numbers));

@@ -17,13 +17,13 @@ namespace {
 // How many samples stay for training: the last floor part goes to validation.
 std::int64_t training_rows(std::int64_t rows, double split) {
   if (!(split > 0 && split < 1))
-    throw_invalid_argument(fmt::format("validation_split is {}, expected between 0 and 1", split));
+    throw_invalid_argument(fmt::format("invalid validation_split: found {}, expected a number between 0 and 1", split));
   const auto kept = static_cast<std::int64_t>(std::floor(static_cast<double>(rows) * (1.0 - split)));
   if (kept == 0 || kept == rows) {
-    throw_invalid_argument(
-        fmt::format("validation_split {} of {} samples leaves {} for training and {} for validation; give more data "
-                    "or another split",
-                    split, rows, kept, rows - kept));
+    throw_invalid_argument(fmt::format(
+        "invalid validation_split: {} of {} samples leaves {} for training and {} for validation; give more data "
+        "or another split",
+        split, rows, kept, rows - kept));
   }
   return kept;
 }
@@ -38,7 +38,7 @@ std::int64_t batch_size_for(const std::optional<std::int64_t>& given, const std:
 
 ShuffleArg::ShuffleArg(const char* text) : mode(Shuffle::kBatch) {
   if (std::string_view(text) != "batch")
-    throw_invalid_argument(fmt::format("shuffle is '{}', expected true, false or \"batch\"", text));
+    throw_invalid_argument(fmt::format("invalid shuffle: found '{}', expected true, false or \"batch\"", text));
 }
 
 Trainer::Trainer(ModelImpl& model)
@@ -118,9 +118,8 @@ std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, Fi
 std::shared_ptr<History> Trainer::fit(const data::Dataset& dataset, FitOptions options) {
   session_->require_compiled("fit");
   if (options.batch_size)
-    throw_invalid_argument("batch_size must not be set when x is a Dataset, which is already batched");
-  if (options.validation_split != 0.0)
-    throw_invalid_argument("validation_split is for arrays only; give validation_data");
+    throw_invalid_argument("invalid batch_size: x is a Dataset, which is already batched; leave batch_size out");
+  if (options.validation_split != 0.0) throw_invalid_argument("validation_split requires arrays; give validation_data");
   std::unique_ptr<BatchSource> validation;
   if (const auto* arrays = std::get_if<ValidationArrays>(&options.validation_data)) {
     validation = array_batches({arrays->x, arrays->y, arrays->sample_weight},

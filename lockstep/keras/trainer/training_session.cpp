@@ -38,7 +38,7 @@ void TrainingSession::compile(CompileOptions given) {
   variables_checked = false;
   if (model.built()) require_variables_of_strategy();
   optimizers::OptimizerPtr used = optimizers::get(given.optimizer);
-  if (!used) throw_invalid_argument("compile: an optimizer is needed");
+  if (!used) throw_invalid_argument("compile requires an optimizer");
   given.optimizer = used;
   if (given.auto_scale_loss && model.dtype_policy().name() == "mixed_float16" &&
       used->class_name() != "LossScaleOptimizer") {

@@ -26,11 +26,11 @@ std::optional<TrainingState> load_training_state(const formats::TensorReader& re
   const auto found = std::find_if(infos.begin(), infos.end(), [&](const auto& info) { return info.name == key; });
   if (found == infos.end()) return std::nullopt;
   const auto stored = reader.read(key);
-  if (stored.strings.empty()) throw_data_loss(fmt::format("{}: a list of strings is expected", key));
+  if (stored.strings.empty()) throw_data_loss(fmt::format("invalid {}: expected a list of strings", key));
   const bool same = stored.strings.size() == static_cast<std::size_t>(workers);
   TrainingState state;
   state.values = parse_json(stored.strings[same ? static_cast<std::size_t>(worker) : 0], key);
-  if (!state.values.is_object()) throw_data_loss(fmt::format("{}: a JSON object is expected", key));
+  if (!state.values.is_object()) throw_data_loss(fmt::format("invalid {}: expected a JSON object", key));
   const std::string below = key + "/";
   for (const auto& info : infos) {
     if (!info.name.starts_with(below)) continue;
