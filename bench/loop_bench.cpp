@@ -1,4 +1,4 @@
-// What loops of one's own cost: a step with a tape beside a step of fit, and strategy.run by itself.
+// The cost of custom training loops: a step with a tape compared with a step of fit, and strategy.run alone.
 //
 //   build/bin/loop_bench [STEPS]
 //

@@ -1,4 +1,4 @@
-// A layer and a train step of one's own.
+// A custom layer and a custom train step.
 //
 //   build/bin/custom_layer
 #include <cstdio>

@@ -1,8 +1,8 @@
-// Statistics of each worker that always belong to their checkpoint.
+// Statistics of each worker, committed together with their checkpoint.
 //
-// Each worker keeps the losses and the times of its own steps. They are saved with the weights, committed by the same
-// rename: whenever the job dies, the newest checkpoint tells how each worker came to it, and a job that goes on takes
-// its statistics up. Start it as the other program of several workers:
+// Each worker records the losses and times of its steps. They are saved with the weights and committed by the same
+// rename: when the job dies, the newest checkpoint contains the history of each worker, and a resumed job continues
+// its statistics. Start it with several workers:
 //
 //   lockstep launch -n 2 -- build/bin/metadata [folder for what it writes]
 #include <chrono>
@@ -44,7 +44,7 @@ int main(int argc, char** argv) try {
       {"worker", strategy.worker_index()}, {"since", 0}, {"losses", ls::Json::array()}, {"seconds", ls::Json::array()}};
   int epoch = 0;
   if (const auto newest = manager.restore_or_initialize()) {
-    // In a job of another size a worker takes up its own part where there is one, else begins one.
+    // In a job of another size, a worker continues its own part if there is one, else it begins a new one.
     const auto all = ls::train::checkpoint_metadata(*newest);
     const auto place = static_cast<std::size_t>(strategy.worker_index());
     epoch = all.at(0).at("epoch");

@@ -1,12 +1,12 @@
-// The classic program of several workers: a small model, a training loop of one's own, and all that is to be kept.
+// Training with several workers: a small model, a custom training loop, checkpoints and saved models.
 //
-// Start it once for each worker, each with its place in TF_CONFIG, on as many machines as there are addresses; or on
-// this one:
+// Start it once per worker, each with its own TF_CONFIG, on the machines of the cluster; or all workers on this
+// machine:
 //
 //   lockstep launch -n 2 -- build/bin/multi_worker [folder for what it writes]
 //
-// Started again with the same folder it goes on from its newest checkpoint. The chief tells what happens, and the
-// program ends with an error when a result is not what it should be.
+// Started again with the same folder, it resumes from the newest checkpoint. The chief prints the progress. The program
+// fails if a result differs from the expected one.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -42,8 +42,8 @@ ls::keras::Model get_model() {
   });
 }
 
-// ---- saving as the tutorials do it: all workers write, the chief to the real place, the others to one that they
-// remove ----
+// ---- saving as in TensorFlow's tutorials: all workers write, the chief to the final path, the others to a temporary
+// path that they remove ----
 
 bool is_chief(const ls::distribute::ClusterResolver& cluster) {
   const std::string& type = cluster.task_type();
@@ -80,7 +80,7 @@ int main(int argc, char** argv) try {
   auto optimizer = ls::optimizers::Adam({.learning_rate = 0.02});
   const auto loss_object = ls::losses::BinaryCrossentropy({.reduction = "none"});
 
-  // The mean over the global batch: each replica's sum divided by all rows, added up over the replicas.
+  // The mean over the global batch: each replica's sum divided by the global batch size, summed over the replicas.
   const auto train_step = [&](const ls::data::Element& batch) {
     ls::GradientTape tape;
     const auto predictions = model(batch[0], {.training = true}).leaf();
@@ -119,7 +119,7 @@ int main(int argc, char** argv) try {
   }
   if (!std::isnan(first)) expect(last < first || last < 0.1, "the loss falls");
 
-  // The model, as the tutorials save it.
+  // The model, saved as in TensorFlow's tutorials.
   const fs::path write_model = write_path(folder / "classic.keras", cluster);
   model.save(write_model);
   remove_temporary(write_model, cluster);
@@ -129,7 +129,7 @@ int main(int argc, char** argv) try {
   ls::saved_model::save(model, write_served);
   remove_temporary(write_served, cluster);
 
-  // The same by lockstep's own way: every worker makes the call, each writes a part, one rename makes it visible.
+  // The same with one collective call: every worker writes a part, and one rename makes the file visible.
   const fs::path together = folder / "together";
   checkpoint.write(together, {.workers = strategy.workers()});
 

@@ -5,8 +5,7 @@
 //
 //   build/bin/save_and_load [folder for what it writes; default: a temporary one]
 //
-// Every step prints what it does and what came out; the program ends with an error when a result is not what it
-// should be.
+// Every step prints what it does and its results; the program fails if a result differs from the expected one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -93,7 +92,7 @@ bool agree(const ls::keras::Results& a, const ls::keras::Results& b) {
 
 void expect(bool ok, const char* what) {
   std::printf("   %s: %s\n", what, ok ? "yes" : "NO");
-  if (!ok) ls::throw_internal(std::string("not as it should be: ") + what);
+  if (!ok) ls::throw_internal(std::string("check failed: ") + what);
 }
 
 }  // namespace
@@ -118,7 +117,7 @@ int main(int argc, char** argv) try {
   auto restored = ls::keras::load_model(keras_path);
   expect(agree(restored.evaluate(eval, {.verbose = 0}), trained),
          "the restored model evaluates to the same loss and accuracy");
-  std::printf("   it is still compiled: training goes on\n");
+  std::printf("   it is still compiled: training continues\n");
   restored.fit(train, {.epochs = 1});
 
   title("Load it under OneDeviceStrategy");
@@ -206,7 +205,7 @@ int main(int argc, char** argv) try {
     std::printf("   after fit it is saved\n");
   }
 
-  title("A training loop of one's own, with checkpoints");
+  title("A custom training loop, with checkpoints");
   {
     // Trains from step `from` to step `to`; checkpoints at `save_at`.
     const auto small = get_data(mirrored).eval.take(6);
@@ -263,7 +262,7 @@ int main(int argc, char** argv) try {
     expect(equal, "stopped and resumed training equals uninterrupted training bit for bit");
   }
 
-  std::printf("\nAll as it should be. What was written lies in %s\n", folder.c_str());
+  std::printf("\nAll checks passed. The files are in %s\n", folder.c_str());
   return 0;
 } catch (const ls::Error& error) {
   std::fprintf(stderr, "error: %s\n", error.what());

@@ -72,7 +72,7 @@ void autoencoders(const std::string& folder) {
   history = denoise.fit(x_noisy, images, {.batch_size = 8, .epochs = 2, .verbose = 0});
   for (const auto& value : history["loss"]) report("denoise_loss", value);
 
-  // Rows that are rebuilt badly are no normal ones.
+  // Rows with a large reconstruction error are anomalies.
   const auto normal_data = (waves({40, 20}, 0.31) + 1) / 2;
   const auto anomalous_data = (waves({20, 20}, 1.9) + 1) / 2;
   keras::Sequential detector({

@@ -61,7 +61,7 @@ history = denoise.fit(x_noisy, x_train[..., tf.newaxis], epochs=2, batch_size=8,
 for value in history.history["loss"]:
     report("denoise_loss", value)
 
-# Rows that are rebuilt badly are no normal ones.
+# Rows with a large reconstruction error are anomalies.
 normal_data = (waves((40, 20), 0.31) + 1) / 2
 anomalous_data = (waves((20, 20), 1.9) + 1) / 2
 detector = keras.Sequential([

@@ -1,4 +1,4 @@
-// Callbacks: one's own, that record, stop and change the rate, and those of Keras.
+// Callbacks: custom ones that record, stop and change the learning rate, and those of Keras.
 #include <algorithm>
 #include <fstream>
 #include <limits>

@@ -1,4 +1,4 @@
-// What happens inside of fit and evaluate: train_step and test_step of one's own, with compile's metrics or without.
+// Customizing fit and evaluate: custom train_step and test_step, with compile's metrics or without.
 #include <map>
 
 #include "guide.h"

@@ -1,4 +1,4 @@
-"""Fault tolerance: a training that is interrupted goes on from its backup, in the same process or in another."""
+"""Fault tolerance: interrupted training resumes from its backup, in the same process or in another."""
 
 from guide import folder, report, waves
 

@@ -148,7 +148,7 @@ void layers_and_models(const std::string& folder) {
   regularizing(x);
   report("activity_loss", regularizing.losses()[0]);
 
-  // The autoencoder in a loop of one's own.
+  // The autoencoder in a custom training loop.
   const auto x_train = (waves({64, 10}, 0.37) + 1) / 2;
   const auto train_dataset = ls::data::Dataset::from_tensor_slices(x_train).shuffle(64).batch(16);
   VariationalAutoEncoder vae(10);

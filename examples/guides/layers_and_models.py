@@ -115,7 +115,7 @@ regularizing = ActivityRegularizationLayer()
 regularizing(x)
 report("activity_loss", regularizing.losses[0])
 
-# The autoencoder in a loop of one's own.
+# The autoencoder in a custom training loop.
 x_train = (waves((64, 10), 0.37) + 1) / 2
 train_dataset = tf.data.Dataset.from_tensor_slices(x_train).shuffle(64).batch(16)
 vae = VariationalAutoEncoder(10)

@@ -1,4 +1,4 @@
-// Losses and metrics of one's own: functions, classes, losses of layers, weights of classes and of samples.
+// Custom losses and metrics: functions, classes, losses of layers, class weights and sample weights.
 #include "guide.h"
 
 namespace {
@@ -102,7 +102,7 @@ void losses_and_metrics(const std::string& folder) {
   const auto binary = ops::cast(ops::reshape(labels(64, 2), {64, 1}), ls::DType::kFloat32);
   report_history("endpoint", endpoint.fit({x_train, binary}, {}, {.batch_size = 16, .epochs = 2, .verbose = 0}));
 
-  // The third class counts twice, then by the weight of each sample; both at once, with a metric of one's own.
+  // The third class counts twice; then each sample has a weight; then both, with a custom metric.
   const std::map<std::int64_t, double> class_weight = {{0, 1.0}, {1, 1.0}, {2, 2.0}, {3, 1.0}, {4, 1.0}};
   model = get_uncompiled_model();
   model.compile(

@@ -1,4 +1,4 @@
-"""Losses and metrics of one's own: functions, classes, losses of layers, weights of classes and of samples."""
+"""Custom losses and metrics: functions, classes, losses of layers, class weights and sample weights."""
 
 from guide import folder, labels, report, waves
 
@@ -90,7 +90,7 @@ endpoint.compile(optimizer="adam")
 report_history("endpoint", endpoint.fit([x_train, labels(64, 2).reshape(64, 1).astype("float32")],
                                         batch_size=16, epochs=2, verbose=0))
 
-# The third class counts twice, then by the weight of each sample; both at once, with a metric of one's own.
+# The third class counts twice; then each sample has a weight; then both, with a custom metric.
 class_weight = {0: 1.0, 1: 1.0, 2: 2.0, 3: 1.0, 4: 1.0}
 model = get_uncompiled_model()
 model.compile(optimizer=keras.optimizers.RMSprop(0.01), loss="sparse_categorical_crossentropy", metrics=["accuracy"])

@@ -1,4 +1,4 @@
-// Optimizers with their options, schedules of the learning rate, one schedule of one's own, averages of the weights.
+// Optimizers with their options, learning rate schedules, a custom schedule, averaged weights.
 #include <algorithm>
 
 #include "guide.h"
@@ -75,7 +75,7 @@ void optimizers_and_schedules(const std::string& folder) {
       train("averaged", optimizers::SGD({.learning_rate = 0.1, .use_ema = true, .ema_momentum = 0.9}));
   report("evaluate", averaged.evaluate(x, y, {.verbose = 0})["loss"]);
 
-  // A number as the rate can be changed; a schedule of one's own is saved with the model.
+  // A learning rate that is a number can be changed; a custom schedule is saved with the model.
   optimizer = optimizers::Adam(0.1);
   optimizer.set_learning_rate(0.05);
   report("rate", optimizer.learning_rate());

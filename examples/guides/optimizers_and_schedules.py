@@ -1,4 +1,4 @@
-"""Optimizers with their options, schedules of the learning rate, one schedule of one's own, averages of the weights."""
+"""Optimizers with their options, learning rate schedules, a custom schedule, averaged weights."""
 
 from guide import folder, report, waves
 
@@ -61,7 +61,7 @@ report("excluded", tf.reduce_sum(model.get_weights()[1]))
 averaged = train("averaged", keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.9))
 report("evaluate", averaged.evaluate(x, y, verbose=0))
 
-# A number as the rate can be changed; a schedule of one's own is saved with the model.
+# A learning rate that is a number can be changed; a custom schedule is saved with the model.
 optimizer = keras.optimizers.Adam(0.1)
 optimizer.learning_rate = 0.05
 report("rate", optimizer.learning_rate)

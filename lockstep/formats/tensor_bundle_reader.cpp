@@ -193,7 +193,7 @@ void BundleReader::read_into(const std::string& name, std::span<std::byte> targe
 
 std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::shared_ptr<const void>& owner) const {
   if (entry.shard < 0 || entry.shard >= num_shards_) {
-    damaged(fmt::format("tensor {} lies in shard {} of {}", entry.info.name, entry.shard, num_shards_));
+    damaged(fmt::format("tensor {} is in shard {} of {}", entry.info.name, entry.shard, num_shards_));
   }
   const std::string path = bundle_data_path(prefix_, entry.shard, num_shards_);
   std::shared_ptr<const io::FileBytes> file;

@@ -51,7 +51,7 @@ class Dataflow {
     for (const Output& fetch : plan_.fetches_) {
       const auto value = results_.find({fetch.node, fetch.output});
       if (value == results_.end()) {
-        throw_invalid_argument(fmt::format("{}: '{}:{}' has no value: it lies in a branch that was not taken",
+        throw_invalid_argument(fmt::format("{}: '{}:{}' has no value: it is in a branch that was not taken",
                                            plan_.what_, plan_.graph_.node(fetch.node).name, fetch.output));
       }
       results.push_back(value->second);

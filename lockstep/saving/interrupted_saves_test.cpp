@@ -177,7 +177,7 @@ class Interrupted : public ::testing::Test {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
-  // What lies in the folder, numbers aside.
+  // The contents of the folder, except numbers.
   std::vector<std::string> shapes() const {
     std::vector<std::string> all;
     for (const auto& entry : fs::recursive_directory_iterator(folder_)) {

@@ -90,7 +90,7 @@ class Checkpoint {
   // Counts save_counter up, writes PREFIX-N and makes it the newest in the folder's `checkpoint` file.
   std::string save(const std::string& prefix, const CheckpointOptions& options = {}) const;
 
-  // Brings back what was written at this prefix. Objects that exist get their values now, those that are
+  // Restores what was written at this prefix. Objects that exist get their values now, those that are
   // built later as soon as they are; an optimizer without slots is built when the file says for which
   // variables. Nothing has changed when an error is thrown: NotFound for a missing file, InvalidArgument
   // for a shape or dtype that differs, DataLoss for damage.

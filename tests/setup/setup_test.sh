@@ -104,7 +104,7 @@ setup || fail "other pins"
 whole "other pins" two
 [ "$folder" != "$first" ] && [ -e "$first/complete" ] || fail "another version took the place of the first"
 
-# One's own LibTorch.
+# A LibTorch of the user.
 mkdir -p "$work/own/lib"
 LOCKSTEP_LIBTORCH=$work/own "$tools/setup.sh" --libtorch-only > "$work/log" 2>&1 && fail "an empty folder counts as LibTorch"
 says "holds no lib/libtorch_cpu.so"

@@ -61,7 +61,7 @@ class Loss {
 
   // Whether a value comes of several rows of the batch, so that replicas need all of them; `rank` is y_pred's.
   virtual bool mixes_rows(int) const { return false; }
-  // Whether each row of the batch is known to give as many values as any other. Not known of a loss of one's own.
+  // Whether each row of the batch is known to give as many values as any other. Not known for custom losses.
   virtual bool keeps_rows(int) const { return false; }
 
   // {"name", "reduction", …} as Keras 3.15 writes it.
@@ -103,7 +103,7 @@ using LossFunction = std::function<Loss::KerasFunction>;
 LossPtr get(const LossArg& identifier);
 LossPtr deserialize(const Json& config);
 Json serialize(const LossPtr& loss);
-// A loss of one's own from a function. compile takes functions as they are.
+// A custom loss from a function. compile takes functions as they are.
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction = "sum_over_batch_size");
 
 // The loss function of that name with its default arguments; empty for an unknown name.

@@ -1,4 +1,4 @@
-// Models whose class has steps and metrics of its own, functional and subclassed, in fit, evaluate and predict.
+// Models whose class has custom steps and metrics, functional and subclassed, in fit, evaluate and predict.
 // Expected numbers: Keras 3.15 with TensorFlow 2.21 on one replica and on two (MirroredStrategy), which agree:
 // Dense(1), kernel 0.5, bias 0, SGD(0.01), x = 1 … 6, y = 2, 3, 5, 4, 6, 8, batches of two in order, two epochs.
 #include <atomic>
@@ -38,7 +38,7 @@ Tensor own_y() { return column({2, 3, 5, 4, 6, 8}); }
 
 LayerHandle dense() { return layers::Dense(1, {.kernel_initializer = initializers::Constant(0.5), .name = "dense"}); }
 
-// The second example of the guide "Customizing what happens in fit": a loop of its own, metrics of its own.
+// The second example of the guide "Customizing what happens in fit": a custom loop and custom metrics.
 class OwnLoop : public Model {
  public:
   using Model::Model;

@@ -64,7 +64,7 @@ class Trainer {
   const std::shared_ptr<History>& history() const { return history_; }
   // Those of Model::metrics(), which the model's class may override.
   std::vector<metrics::MetricPtr> metrics() const;
-  // The loss tracker, "loss", of models whose class has steps of its own, and compile's metrics once a batch has been
+  // The loss tracker, "loss", of models whose class has custom steps, and compile's metrics once a batch has been
   // seen.
   std::vector<metrics::MetricPtr> default_metrics() const;
   std::vector<std::string> metrics_names() const;
