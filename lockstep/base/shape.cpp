@@ -1,5 +1,7 @@
 #include "lockstep/base/shape.h"
 
+#include "lockstep/base/error.h"
+
 namespace lockstep {
 
 bool Shape::fully_known() const {
@@ -26,6 +28,11 @@ bool Shape::compatible_with(const Shape& other) const {
     if (dims_[i] >= 0 && other.dims_[i] >= 0 && dims_[i] != other.dims_[i]) return false;
   }
   return true;
+}
+
+void Shape::throw_no_axis(int axis) const {
+  throw_invalid_argument("invalid axis " + std::to_string(axis) + ": shape " + to_string() + " has rank " +
+                         (known_rank_ ? std::to_string(rank()) : "unknown"));
 }
 
 void Shape::push_back(std::int64_t dim) { dims_.push_back(dim); }

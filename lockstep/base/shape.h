@@ -28,8 +28,9 @@ class Shape {
   bool fully_known() const;
   int rank() const { return static_cast<int>(dims_.size()); }  // 0 when the rank is unknown
   const std::vector<std::int64_t>& dims() const { return dims_; }
-  std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
-  std::int64_t& operator[](int axis) { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank() : axis)]; }
+  // The dimension of an axis; negative axes count from the end. Throws InvalidArgument when the shape has no such axis.
+  std::int64_t operator[](int axis) const { return dims_[position(axis)]; }
+  std::int64_t& operator[](int axis) { return dims_[position(axis)]; }
   void push_back(std::int64_t dim);
 
   // Product of the dimensions; empty when one is unknown or the product does not fit 63 bits.
@@ -44,6 +45,13 @@ class Shape {
   friend bool operator==(const Shape& a, const Shape& b) = default;
 
  private:
+  std::size_t position(int axis) const {
+    const int from_start = axis < 0 ? axis + rank() : axis;
+    if (from_start < 0 || from_start >= rank()) throw_no_axis(axis);
+    return static_cast<std::size_t>(from_start);
+  }
+  [[noreturn]] void throw_no_axis(int axis) const;
+
   std::vector<std::int64_t> dims_;
   bool known_rank_ = true;
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep {
 namespace {
 
@@ -27,6 +29,20 @@ TEST(Shape, Compatibility) {
   EXPECT_FALSE(Shape({3}).compatible_with({3, 3}));
   EXPECT_TRUE(Shape::unknown_rank().compatible_with({1, 2}));
   EXPECT_EQ(Shape({1, 2, 7})[-1], 7);
+}
+
+TEST(Shape, AxesAreChecked) {
+  const Shape shape({2, 3});
+  EXPECT_EQ(shape[-2], 2);
+  for (const int axis : {2, -3}) {
+    try {
+      shape[axis];
+      ADD_FAILURE() << "no error for axis " << axis;
+    } catch (const errors::InvalidArgumentError& error) {
+      EXPECT_EQ(error.message(), "invalid axis " + std::to_string(axis) + ": shape (2, 3) has rank 2");
+    }
+  }
+  EXPECT_THROW(Shape::unknown_rank()[0], errors::InvalidArgumentError);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "lockstep/cli/command_table_internal.h"
 #include "lockstep/cli/engine_loader_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/cli/report_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/io/file_system.h"
 
@@ -39,15 +40,6 @@ bool asks_for_help(const std::vector<std::string>& given) {
     if (argument == "--help" || argument == "-h") return true;
   }
   return false;
-}
-
-// One line, whatever a message holds.
-void report(std::string message) {
-  for (char& c : message) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  std::fflush(stdout);
-  fmt::print(stderr, "lockstep: {}\n", message);
 }
 
 // fit --restarts: a worker was lost, and this one may start again from the last checkpoint. The process is replaced, so

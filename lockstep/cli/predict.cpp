@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/cli/engine_commands_internal.h"
+#include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/cli/feed_internal.h"
 #include "lockstep/cli/option_values_internal.h"
+#include "lockstep/cli/report_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
+#include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/graph/run_limits.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/keras_saving.h"
@@ -172,6 +176,11 @@ int predict(const Arguments& arguments) {
   const formats::Detected found = formats::detect(arguments.text("MODEL"));
   const std::string target = arguments.text("--output");
   set_run_limits(arguments);
+  // Nothing is written before the last run has ended.
+  const graph::RunWatchdog watchdog(2.0, [](const std::string& message) {
+    report(message);
+    std::_Exit(kFailure);
+  });
   switch (found.kind) {
     case Kind::kKeras:
     case Kind::kKerasH5: write_outputs(target, predict_keras(arguments, found.path)); return 0;

@@ -2,8 +2,10 @@
 
 #include <climits>
 #include <cstdint>
+#include <new>
 
 #include <fmt/format.h>
+#include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
@@ -21,6 +23,46 @@ void silence_protobuf() {
   (void)previous;
 }
 
+bool parse(google::protobuf::MessageLite& message, std::span<const std::byte> bytes) {
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  input.SetRecursionLimit(kMostNesting);
+  return message.ParseFromCodedStream(&input) && input.ConsumedEntireMessage();
+}
+
+// An empty message takes two bytes of a file and about 150 of memory. Files above this size are parsed into an arena of
+// limited size first; smaller ones cannot need much.
+constexpr std::size_t kTrialSize = std::size_t{16} << 20;
+constexpr std::size_t kArenaBase = std::size_t{512} << 20;
+constexpr std::size_t kArenaPerByte = 10;
+
+thread_local std::size_t arena_left = 0;
+
+void* take_block(std::size_t size) {
+  if (size > arena_left) throw std::bad_alloc();
+  arena_left -= size;
+  return ::operator new(size);
+}
+
+void free_block(void* block, std::size_t) { ::operator delete(block); }
+
+void check_memory(const google::protobuf::MessageLite& message, std::span<const std::byte> bytes,
+                  std::string_view what) {
+  google::protobuf::ArenaOptions options;
+  options.max_block_size = std::size_t{1} << 20;
+  options.block_alloc = take_block;
+  options.block_dealloc = free_block;
+  const std::size_t limit = kArenaBase + kArenaPerByte * bytes.size();
+  arena_left = limit;
+  google::protobuf::Arena arena(options);
+  try {
+    parse(*message.New(&arena), bytes);  // malformed bytes are reported by the caller
+  } catch (const std::bad_alloc&) {
+    throw_resource_exhausted(fmt::format("{}: the {} message of {} bytes would take more than {} MiB of memory", what,
+                                         message.GetTypeName(), bytes.size(), limit >> 20));
+  }
+}
+
 }  // namespace
 
 void parse_proto(google::protobuf::MessageLite& message, std::span<const std::byte> bytes, std::string_view what) {
@@ -29,10 +71,8 @@ void parse_proto(google::protobuf::MessageLite& message, std::span<const std::by
     throw_resource_exhausted(
         fmt::format("{}: {} bytes are more than the 2 GiB a protobuf message may have", what, bytes.size()));
   }
-  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                               static_cast<int>(bytes.size()));
-  input.SetRecursionLimit(kMostNesting);
-  if (!message.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
+  if (bytes.size() > kTrialSize) check_memory(message, bytes, what);
+  if (!parse(message, bytes)) {
     throw_data_loss(fmt::format("{}: not a valid {} message ({} bytes; truncated, damaged or nested too deeply)", what,
                                 message.GetTypeName(), bytes.size()));
   }

@@ -1,8 +1,11 @@
 // Graphs that break the contract of an operation, as a damaged or hostile file may hold them. Each is an Error.
+#include <future>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/graph/test_builder_internal.h"
 
 namespace lockstep::graph {
@@ -151,6 +154,16 @@ TEST(RunLimits, TimeEndsManyCalls) {
   EXPECT_EQ(error.code(), Code::kDeadlineExceeded);
   EXPECT_NE(error.message().find("took more than 0.2 s"), std::string::npos) << error.message();
   EXPECT_NE(error.message().find("[node '"), std::string::npos) << error.message();
+}
+
+TEST(RunLimits, WatchdogReportsAnOperationThatTakesTooLong) {
+  const std::string node = "slow";
+  RunBudget budget({.max_seconds = 0.01}, 0);
+  std::promise<std::string> message;
+  const RunWatchdog watchdog(0.01, [&](const std::string& text) { message.set_value(text); });
+  budget.begin_step(node);
+  EXPECT_EQ(message.get_future().get(),
+            "the run took more than 0.01 s; raise max_seconds (--max-seconds) if it needs more [node 'slow']");
 }
 
 TEST(RunLimits, DepthOfCalls) {

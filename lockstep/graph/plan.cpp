@@ -238,7 +238,7 @@ void Plan::find_last_uses() {
 namespace {
 
 Tensors run_unnamed(const Step& step, const Tensors& inputs, RunContext& context) {
-  context.budget.check_time();
+  context.budget.begin_step(step.node->name);
   if (!step.op && !step.special) return call_function(step.node->op, inputs, context);
   if (step.takes_references && std::any_of(inputs.begin(), inputs.end(), is_reference)) {
     Tensors values;

@@ -1,8 +1,11 @@
 #include "lockstep/graph/run_budget_internal.h"
 
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <ctime>
 #include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -43,6 +46,16 @@ RunLimits& limits_of_process() {
   return limits;
 }
 
+// The timed runs of this process.
+struct Runs {
+  std::mutex mutex;
+  std::set<const RunBudget*> budgets;
+};
+Runs& runs() {
+  static auto* const runs = new Runs();  // outlives the threads that run graphs while the process exits
+  return *runs;
+}
+
 }  // namespace
 
 RunLimits run_limits() {
@@ -64,6 +77,16 @@ RunBudget::RunBudget(const RunLimits& limits, std::int64_t held)
   deadline_ = timed_ ? now() + seconds_ : 0;
   const std::int64_t bytes = memory_of(limits, held);
   if (bytes != std::numeric_limits<std::int64_t>::max() && !ops::MemoryLimit::active()) memory_.emplace(bytes);
+  if (timed_) {
+    const std::lock_guard lock(runs().mutex);
+    runs().budgets.insert(this);
+  }
+}
+
+RunBudget::~RunBudget() {
+  if (!timed_) return;
+  const std::lock_guard lock(runs().mutex);
+  runs().budgets.erase(this);
 }
 
 double RunBudget::now() {
@@ -72,10 +95,16 @@ double RunBudget::now() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-void RunBudget::throw_late() const {
-  throw_error(
-      Code::kDeadlineExceeded,
-      fmt::format("the run took more than {:g} s; raise max_seconds (--max-seconds) if it needs more", seconds_));
+std::string RunBudget::late() const {
+  return fmt::format("the run took more than {:g} s; raise max_seconds (--max-seconds) if it needs more", seconds_);
+}
+
+void RunBudget::throw_late() const { throw_error(Code::kDeadlineExceeded, late()); }
+
+std::optional<std::string> RunBudget::overdue(double grace) const {
+  const std::string* node = node_.load(std::memory_order_acquire);
+  if (node == nullptr || now() <= deadline_ + grace) return std::nullopt;
+  return fmt::format("{} [node '{}']", late(), *node);
 }
 
 void RunBudget::throw_too_many_iterations() const {
@@ -93,5 +122,21 @@ RunBudget::Call::Call(RunBudget& budget, std::string_view what) : budget_(budget
   }
   ++budget.depth_;
 }
+
+RunWatchdog::RunWatchdog(double grace, std::function<void(const std::string&)> on_overdue)
+    : thread_([grace, on_overdue = std::move(on_overdue)](const std::stop_token& stop) {
+        std::mutex mutex;
+        std::condition_variable_any stopped;
+        while (!stop.stop_requested()) {
+          {
+            const std::lock_guard lock(runs().mutex);
+            for (const RunBudget* budget : runs().budgets) {
+              if (const auto message = budget->overdue(grace)) return on_overdue(*message);
+            }
+          }
+          std::unique_lock lock(mutex);
+          stopped.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; });
+        }
+      }) {}
 
 }  // namespace lockstep::graph

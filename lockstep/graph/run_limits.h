@@ -7,7 +7,8 @@
 namespace lockstep::graph {
 
 // Limits of one run. Beyond max_memory, max_iterations or max_depth a run throws ResourceExhausted, beyond max_seconds
-// DeadlineExceeded; the message names the node. Operations are not interrupted: time is looked at between them.
+// DeadlineExceeded; the message names the node. Operations are not interrupted: the time is checked between
+// them. `lockstep predict` ends when one takes two seconds longer.
 struct RunLimits {
   // Bytes of the tensors that exist at one time in host memory, without constants and variables. 0: 1.5 GiB and 64
   // times the bytes of the inputs and of the model's files.

@@ -142,6 +142,10 @@ const Attr* Attrs::find(std::string_view name) const {
   return it == items_.end() ? nullptr : &it->second;
 }
 
+void Call::throw_no_input(int i) const {
+  throw_internal(fmt::format("{}: input {} is read, but the call has {}", name(), i, num_inputs()));
+}
+
 template <typename T>
 const T& Call::attr(std::string_view name) const {
   const Attr* value = attrs_.find(name);

@@ -79,7 +79,11 @@ class Call {
   const Signature& signature() const { return signature_; }
   const std::string& name() const { return signature_.name; }
   std::span<const Tensor> inputs() const { return inputs_; }
-  const Tensor& input(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
+  // Throws Internal when the call has no input i.
+  const Tensor& input(int i) const {
+    if (i < 0 || i >= num_inputs()) throw_no_input(i);
+    return inputs_[static_cast<std::size_t>(i)];
+  }
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   const Attrs& attrs() const { return attrs_; }
 
@@ -95,6 +99,8 @@ class Call {
   }
 
  private:
+  [[noreturn]] void throw_no_input(int i) const;
+
   const Signature& signature_;
   std::span<const Tensor> inputs_;
   const Attrs& attrs_;

@@ -1,0 +1,46 @@
+#include "lockstep/formats/proto_io_internal.h"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/proto/graph.pb.h"
+#include "lockstep/io/atomic_file.h"
+
+namespace lockstep::formats {
+namespace {
+
+std::string nodes(int count, std::string_view payload) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i)
+    bytes += std::string("\x0a") + static_cast<char>(payload.size()) + std::string(payload);
+  return bytes;
+}
+
+// 12 million empty nodes: 24 MB that would take 1.8 GB as messages.
+TEST(ProtoIo, MemoryOfManySmallMessagesIsBounded) {
+  tensorflow::GraphDef graph;
+  try {
+    parse_proto(graph, io::as_bytes(nodes(12'000'000, "")), "graph.pb");
+    FAIL() << "no error";
+  } catch (const errors::ResourceExhaustedError& error) {
+    EXPECT_EQ(error.message(),
+              "graph.pb: the tensorflow.GraphDef message of 24000000 bytes would take more than 740 MiB of memory");
+  }
+}
+
+TEST(ProtoIo, LargeMessagesAreParsed) {
+  tensorflow::GraphDef graph;
+  parse_proto(graph, io::as_bytes(nodes(200'000, "\x0a\x64" + std::string(100, 'n'))), "graph.pb");
+  ASSERT_EQ(graph.node_size(), 200'000);
+  EXPECT_EQ(graph.node(199'999).name(), std::string(100, 'n'));
+}
+
+TEST(ProtoIo, LargeMalformedMessagesAreReported) {
+  tensorflow::GraphDef graph;
+  std::string bytes = nodes(200'000, "\x0a\x64" + std::string(100, 'n'));
+  bytes.pop_back();
+  EXPECT_THROW(parse_proto(graph, io::as_bytes(bytes), "graph.pb"), errors::DataLossError);
+}
+
+}  // namespace
+}  // namespace lockstep::formats
