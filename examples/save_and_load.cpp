@@ -207,7 +207,7 @@ int main(int argc, char** argv) try {
 
   title("A custom training loop, with checkpoints");
   {
-    // Trains from step `from` to step `to`; checkpoints at `save_at`.
+    // Trains from step `from` to step `to`.
     const auto small = get_data(mirrored).eval.take(6);
     const auto run = [&](ls::keras::Model& net, const ls::optimizers::OptimizerPtr& optimizer, int from, int to) {
       auto scope = mirrored.scope();
