@@ -36,6 +36,15 @@ const OptionRow kCompression{
     false,
     check_compression};
 const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255", "", false, check_factor};
+const OptionRow kWeights{
+    "--weights", "W", "weights from another file: .weights.h5, .h5, .keras, a TensorFlow checkpoint or a SavedModel"};
+const OptionRow kStrict{"--strict",
+                        "LEVEL",
+                        "what a checkpoint given as --weights must be complete for: none, model (every weight), "
+                        "optimizer (its state too), all (and no value is unused)",
+                        "model",
+                        false,
+                        check_strictness};
 const OptionRow kOptimizer{"--optimizer", "O", "instead of the model's: a name (adam), or JSON as in Keras's config"};
 const OptionRow kLoss{"--loss", "L", "instead of the model's: a name (mse), or JSON as in Keras's config"};
 const OptionRow kMetrics{"--metrics", "M,...", "instead of the model's: names, or a JSON list"};
@@ -57,6 +66,8 @@ Command predict_command() {
        {"--input", "X", "a .npy (one input) or .npz; may be left out where a graph has none"},
        {"--output", "Y", "the .npy or .npz to write; missing folders are created", "", true, check_arrays_path},
        {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
+       kWeights,
+       kStrict,
        {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
        {"--outputs", "A,B", "tensors of a frozen graph"},
        kRescale,
@@ -87,6 +98,8 @@ Command evaluate_command() {
        {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
        {"--checkpoint-dir", "DIR", "evaluate the weights of the checkpoints that appear here, until SIGTERM or SIGINT"},
        {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
+       kWeights,
+       kStrict,
        kRescale,
        kStrategy,
        kTimeout,
@@ -138,6 +151,8 @@ Command fit_command() {
             "write the trained model: .keras, .h5 or .weights.h5; missing folders are created, as for all outputs"},
            {"--export", "DIR", "write the trained model as a SavedModel"},
            {"--history", "F.json", "write Keras's History.history"},
+           kWeights,
+           kStrict,
            kRescale,
            kOptimizer,
            kLoss,
@@ -160,9 +175,11 @@ Command convert_command() {
           "left behind is reported.",
           {{"IN", "", "any model or file of weights"},
            {"OUT", "", "the path to write; an existing one is replaced, missing folders are created"},
-           {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"}},
-          {"lockstep convert model.keras served/1", "lockstep convert model.h5 model.keras",
-           "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
+           {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"},
+           kWeights,
+           kStrict},
+          {"lockstep convert model.keras served/1", "lockstep convert model.keras best.keras --weights run/ckpt-3",
+           "lockstep convert model.h5 model.keras", "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
           "",
           convert};
 }

@@ -58,7 +58,7 @@ int convert(const Arguments& arguments) {
   const Kind to = target_kind(out, arguments.maybe("--to"));
   const std::string in = arguments.text("IN");
   const formats::Detected found = formats::detect(in);
-  if (!between_listings(found.kind, to)) return run_in_engine("convert", arguments);
+  if (arguments.has("--weights") || !between_listings(found.kind, to)) return run_in_engine("convert", arguments);
 
   const Artifact source = open_artifact(in);
   if (source.graph) {

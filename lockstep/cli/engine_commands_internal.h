@@ -28,6 +28,8 @@ int rewrite_model(const Arguments& arguments);
 // A model that can be trained, under the current strategy. Throws InvalidArgument, with the reason, for artifacts that
 // contain none.
 keras::Model load_trainable(const std::string& path, bool compile);
+// Loads --weights into the model, if given.
+void apply_weights(const keras::Model& model, const Arguments& arguments);
 // Recompiles the model if --optimizer, --loss or --metrics is given; the other arguments remain the model's.
 void apply_compile_overrides(const keras::Model& model, const Arguments& arguments);
 // Writes a model as a kind, the optimizer's state too where the kind holds it.

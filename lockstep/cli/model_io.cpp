@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
@@ -45,6 +47,19 @@ keras::Model load_trainable(const std::string& path, bool compile) {
     default:
       throw_invalid_argument(fmt::format("{} is a {} file and holds no model; give a .keras or .h5 file", path,
                                          formats::kind_name(found.kind)));
+  }
+}
+
+void apply_weights(const keras::Model& model, const Arguments& arguments) {
+  const auto weights = arguments.maybe("--weights");
+  if (!weights) return;
+  const formats::Detected found = formats::detect(*weights);
+  if (found.kind != Kind::kTfCheckpoint && found.kind != Kind::kSavedModel) return model.load_weights(*weights);
+  const auto level = std::find(kStrictLevels.begin(), kStrictLevels.end(), arguments.text("--strict"));
+  const auto strict = static_cast<train::Strictness>(level - kStrictLevels.begin());
+  const train::RestoreReport report = train::read_model_checkpoint(model, found.path, strict);
+  if (!report.missing.empty() || !report.unused.empty()) {
+    log_warning("{}: {}", found.path, report.to_string("; "));
   }
 }
 
@@ -100,6 +115,7 @@ int convert_model(const Arguments& arguments) {
   const std::string out = arguments.text("OUT");
   const Kind kind = target_kind(out, arguments.maybe("--to"));
   const keras::Model model = load_trainable(in, true);
+  apply_weights(model, arguments);
   write_model(model, out, kind);
   fmt::print("{} -> {} ({}): {} weights\n", in, out, formats::kind_name(kind), model.weights().size());
   if (model.compiled() && kind == Kind::kSavedModel) {

@@ -109,6 +109,10 @@ void check_compression(const std::string& option, const std::string& text) {
   check_choice(option, text, {"none", "float16", "bfloat16"});
 }
 
+void check_strictness(const std::string& option, const std::string& text) {
+  check_choice(option, text, {kStrictLevels.begin(), kStrictLevels.end()});
+}
+
 void check_arrays_path(const std::string& option, const std::string& text) {
   if (!text.ends_with(".npy") && !text.ends_with(".npz"))
     throw_expected(option, "a path that ends in .npy or .npz", text);

@@ -2,12 +2,17 @@
 // All functions throw UsageError, which names the option, the value found and the expected form.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace lockstep::cli {
+
+// Values of --strict, in the order of train::Strictness.
+inline constexpr std::array<std::string_view, 4> kStrictLevels = {"none", "model", "optimizer", "all"};
 
 std::int64_t parse_integer(const std::string& option, const std::string& text, std::int64_t least, std::int64_t most);
 // Greater than 0.
@@ -34,6 +39,7 @@ void check_factor(const std::string& option, const std::string& text);
 void check_class_weights(const std::string& option, const std::string& text);
 void check_communication(const std::string& option, const std::string& text);
 void check_compression(const std::string& option, const std::string& text);
+void check_strictness(const std::string& option, const std::string& text);
 // A .npy or .npz file to write.
 void check_arrays_path(const std::string& option, const std::string& text);
 

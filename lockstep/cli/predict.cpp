@@ -35,6 +35,7 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   if (arguments.has("--outputs"))
     throw_usage(fmt::format("predict: --outputs requires a graph; {} is a Keras model", path));
   const keras::Model model = keras::load_model(path, {.compile = false});
+  apply_weights(model, arguments);
   std::vector<std::string> names = input_names(model);
   const NamedTensors arrays = input_arrays(arguments, true);
   if (arrays.empty())
@@ -174,6 +175,8 @@ NamedTensors predict_frozen(const Arguments& arguments, const std::string& path)
 
 int predict(const Arguments& arguments) {
   const formats::Detected found = formats::detect(arguments.text("MODEL"));
+  if (arguments.has("--weights") && found.kind != Kind::kKeras && found.kind != Kind::kKerasH5)
+    throw_usage("predict: --weights requires a Keras model");
   const std::string target = arguments.text("--output");
   set_run_limits(arguments);
   // Nothing is written before the last run has ended.

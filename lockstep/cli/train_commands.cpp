@@ -186,6 +186,7 @@ int fit(const Arguments& arguments) {
   require_training_task(*strategy);
   auto scope = strategy->scope();
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  apply_weights(model, arguments);
   apply_compile_overrides(model, arguments);
   if (!model.compiled()) {
     throw_failed_precondition(fmt::format(
@@ -291,6 +292,7 @@ int evaluate(const Arguments& arguments) {
   const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  apply_weights(model, arguments);
   apply_compile_overrides(model, arguments);
   if (!model.compiled()) {
     throw_failed_precondition(fmt::format("{} is not compiled: give --loss (and --metrics)", arguments.text("MODEL")));

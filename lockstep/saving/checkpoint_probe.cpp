@@ -61,8 +61,8 @@ void restore(const std::string& command, const Arguments& args) {
   const auto scope = strategy->scope();
   const keras::Model model = saving::load_model(args.at(0));
   if (command == "read") {
-    const auto summary = train::read_model_checkpoint(model, args.at(1), args.at(4) == "partial");
-    fmt::print("optimizer={} missing={} unused={}\n", summary.optimizer, summary.missing.size(), summary.unused.size());
+    const auto strict = args.at(4) == "partial" ? train::Strictness::kNone : train::Strictness::kAll;
+    fmt::print("{}\n", train::read_model_checkpoint(model, args.at(1), strict).to_string("; "));
   } else if (command == "restore_root") {
     check(train::Checkpoint(model).restore(args.at(1)), args.at(4));
   } else if (command == "restore_unbuilt") {

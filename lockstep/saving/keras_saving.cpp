@@ -15,6 +15,7 @@
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/saving/legacy_saving_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
+#include "lockstep/train/model_io_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -202,9 +203,13 @@ void load_weights(ModelImpl& model, const std::string& path, const LoadWeightsOp
     plan_weights(model, formats::KerasArchive::open(path).weights(), path, options.skip_mismatch, assignment);
   } else if (found.kind == formats::Kind::kWeightsH5) {
     plan_weights(model, formats::KerasWeights::open(path), path, options.skip_mismatch, assignment);
+  } else if (found.kind == formats::Kind::kTfCheckpoint || found.kind == formats::Kind::kSavedModel) {
+    if (options.skip_mismatch) throw_invalid_argument(fmt::format("'{}': skip_mismatch requires a Keras file", path));
+    train::read_model_checkpoint(model, found.path);
   } else {
     throw_invalid_argument(
-        fmt::format("'{}' is a {} file; expected .weights.h5, .keras or .h5", path, formats::kind_name(found.kind)));
+        fmt::format("'{}' is a {} file; expected .weights.h5, .keras, .h5 or a TensorFlow checkpoint", path,
+                    formats::kind_name(found.kind)));
   }
   assignment.commit();
 }

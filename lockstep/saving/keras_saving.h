@@ -41,7 +41,8 @@ struct LoadWeightsOptions {
   bool skip_mismatch = false;  // skip variables with other shapes, with a warning
   bool by_name = false;        // legacy .h5 only: match layers by name
 };
-// From .weights.h5, .weights.json, .keras or a legacy .h5. Changes nothing if it throws.
+// From .weights.h5, .weights.json, .keras, a legacy .h5, a TensorFlow checkpoint or a SavedModel (the folder, or the
+// prefix of a checkpoint). Every weight of the model must have a value. Changes nothing if it throws.
 void load_weights(keras::ModelImpl& model, const std::string& path, const LoadWeightsOptions& options = {});
 
 }  // namespace lockstep::saving

@@ -399,6 +399,11 @@ const LoadStatus& LoadStatus::expect_partial() const {
   return *this;
 }
 
+RestoreReport LoadStatus::report() const {
+  require();
+  return shared_->restoration->report();
+}
+
 std::vector<Json> checkpoint_metadata(const std::string& prefix) {
   const formats::BundleReader reader(prefix);
   std::vector<Json> all;

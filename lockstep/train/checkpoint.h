@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,12 @@
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/formats/tensor_data.h"
 #include "lockstep/keras/trainer/training_state.h"
+#include "lockstep/train/restore_report.h"
 #include "lockstep/train/trackable.h"
+
+namespace lockstep::formats {
+class BundleReader;
+}
 
 namespace lockstep::train {
 
@@ -50,6 +56,9 @@ class LoadStatus {
   // Something besides the root was matched.
   const LoadStatus& assert_nontrivial_match() const;
   const LoadStatus& expect_partial() const;
+  // What was restored, what is missing and what is unused. Throws FailedPrecondition when nothing was restored because
+  // there was no path.
+  RestoreReport report() const;
   // For programs that come from graph mode; do nothing.
   const LoadStatus& initialize_or_restore() const { return *this; }
   const LoadStatus& run_restore_ops() const { return *this; }
@@ -131,6 +140,25 @@ class Checkpoint {
 
 // The newest checkpoint of a folder by its `checkpoint` file; empty when there is none.
 std::optional<std::string> latest_checkpoint(const std::string& directory);
+
+// tf.train.list_variables: names and shapes of the tensors of a checkpoint, by name. `path` is a prefix or a folder,
+// whose newest checkpoint is taken. Errors as Checkpoint::read.
+std::vector<std::pair<std::string, Shape>> list_variables(const std::string& path);
+
+// tf.train.load_checkpoint: reads single tensors of a checkpoint.
+class CheckpointReader {
+ public:
+  explicit CheckpointReader(const std::string& path);
+  bool has_tensor(const std::string& name) const;
+  // Throws NotFound with the nearest name, DataLoss when the checksum is wrong.
+  Tensor get_tensor(const std::string& name) const;
+  std::map<std::string, Shape> get_variable_to_shape_map() const;
+  std::map<std::string, DType> get_variable_to_dtype_map() const;
+
+ private:
+  std::shared_ptr<const formats::BundleReader> reader_;
+};
+inline CheckpointReader load_checkpoint(const std::string& path) { return CheckpointReader(path); }
 
 // What was given as CheckpointOptions::metadata, one for each worker that saved; empty when there was none. Throws as
 // Checkpoint::read.

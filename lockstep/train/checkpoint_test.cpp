@@ -306,12 +306,40 @@ TEST_F(CheckpointTest, WholeModels) {
   const auto model = small_model();
   write_model_checkpoint(model, path("model"));
   const auto other = small_model();
-  const auto summary = read_model_checkpoint(other, path("model"));
-  EXPECT_TRUE(summary.missing.empty());
-  EXPECT_TRUE(summary.unused.empty());
+  const auto report = read_model_checkpoint(other, path("model"), Strictness::kAll);
+  EXPECT_EQ(report.to_string(), "restored 4, missing 0, unused 0");
   EXPECT_EQ(value(other.weights()[2]), value(model.weights()[2]));
   keras::Sequential larger({layers::Input({3}), layers::Dense(4), layers::Dense(2), layers::Dense(9)});
   EXPECT_EQ(code_of([&] { read_model_checkpoint(larger, path("model")); }), Code::kInvalidArgument);
+}
+
+TEST_F(CheckpointTest, ReportsWhatWasRestored) {
+  Checkpoint({{"first", floats({1})}, {"second", floats({2}, "w")}}).write(path("ckpt"));
+  const auto first = floats({0}, "a"), other = floats({5}, "b");
+  const auto status = Checkpoint({{"first", first}, {"secnd", other}}).read(path("ckpt"));
+  const RestoreReport report = status.expect_partial().report();
+  ASSERT_EQ(report.restored.size(), 1u);
+  EXPECT_EQ(report.restored[0].path, "first");
+  EXPECT_EQ(report.restored[0].variable, "a");
+  EXPECT_EQ(report.to_string(),
+            "restored 1, missing 1, unused 1\n"
+            "  missing: secnd (variable 'b'), similar to the unused second\n"
+            "  unused: second");
+  EXPECT_EQ(value(first), Floats{1});
+  EXPECT_EQ(value(other), Floats{5});
+}
+
+TEST_F(CheckpointTest, SingleTensorsAreRead) {
+  Checkpoint({{"v", floats({1, 2})}}).save(path("ckpt"));
+  const CheckpointReader reader = load_checkpoint(folder_);
+  const std::string key = "v/.ATTRIBUTES/VARIABLE_VALUE";
+  EXPECT_TRUE(reader.has_tensor(key));
+  EXPECT_EQ(reader.get_tensor(key).to_vector<float>(), (Floats{1, 2}));
+  EXPECT_EQ(reader.get_variable_to_shape_map().at(key), Shape{2});
+  EXPECT_EQ(reader.get_variable_to_dtype_map().at(key), DType::kFloat32);
+  EXPECT_EQ(list_variables(path("ckpt-1")).size(), 3u);
+  EXPECT_EQ(code_of([&] { reader.get_tensor("w"); }), Code::kNotFound);
+  EXPECT_EQ(code_of([&] { load_checkpoint(path("nothing")); }), Code::kNotFound);
 }
 
 }  // namespace

@@ -95,13 +95,13 @@ bool looks_like_optimizer(const formats::CheckpointNode& node) {
 }
 
 // Under which names of the root the model and its optimizer were saved; "" is the root itself.
-struct Places {
+struct SavedPaths {
   std::string model;
   std::optional<std::string> optimizer;
 };
 
-Places find_places(const formats::CheckpointGraph& graph, const TrackedNode& model) {
-  Places places;
+SavedPaths find_saved_paths(const formats::CheckpointGraph& graph, const TrackedNode& model) {
+  SavedPaths places;
   const auto& root = graph.nodes[0];
   std::size_t best = likeness(root, model);
   for (const auto& [name, child] : root.children) {
@@ -133,15 +133,15 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) 
   write_contents(contents_of(live), prefix);
 }
 
-ModelCheckpointSummary read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix, bool partial) {
+RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix, Strictness strict) {
   const Tracked tracked = handle(model);
   const auto& optimizer = model.trainer().optimizer();
   const std::string path = saved_model_variables(prefix);
   const auto saved = Restoration::read_graph(path);
   Children objects;
-  Places places;
+  SavedPaths places;
   if (saved) {
-    places = find_places(*saved, tracked.node());
+    places = find_saved_paths(*saved, tracked.node());
     if (optimizer && places.optimizer) {
       if (!optimizer->built() && model.built()) optimizer->build(model.trainable_weights());
       objects.emplace_back(*places.optimizer, optimizer);
@@ -153,29 +153,34 @@ ModelCheckpointSummary read_model_checkpoint(keras::ModelImpl& model, const std:
 
   Restoration restoration(checkpoint.root().ptr(), path, {});
   restoration.match();
-  ModelCheckpointSummary summary;
   const auto weights = model.weights();
-  for (const auto& variable : weights) {
-    if (!restoration.takes(*variable)) summary.missing.push_back(variable->path());
-  }
-  if (!weights.empty() && summary.missing.size() == weights.size()) {
+  const auto is_missing = [&](const distribute::VariablePtr& variable) { return !restoration.takes(*variable); };
+  const auto missing = static_cast<std::size_t>(std::count_if(weights.begin(), weights.end(), is_missing));
+  if (!weights.empty() && missing == weights.size()) {
     throw_not_found(fmt::format("{}: the checkpoint contains none of the weights of model '{}'", prefix, model.name()));
   }
-  if (!summary.missing.empty() && !partial) {
-    throw_invalid_argument(
-        fmt::format("{}: the checkpoint has no value for weight '{}' of model '{}' ({} of {} are missing)", prefix,
-                    summary.missing[0], model.name(), summary.missing.size(), weights.size()));
+  RestoreReport report = restoration.report();
+  std::erase(report.unused, "save_counter");
+  std::erase_if(report.missing, [](const auto& each) { return each.path == "save_counter"; });
+  const auto require = [&](bool complete, const std::string& what) {
+    if (!complete) throw_invalid_argument(fmt::format("{}: {} ({})", prefix, what, report.to_string("; ")));
+  };
+  if (strict >= Strictness::kModel) {
+    const auto first = std::find_if(weights.begin(), weights.end(), is_missing);
+    require(first == weights.end(), first == weights.end()
+                                        ? std::string()
+                                        : fmt::format("the checkpoint has no value for weight '{}' of model '{}'",
+                                                      (*first)->path(), model.name()));
   }
-  restoration.commit();
-  if (optimizer) {
+  if (strict >= Strictness::kOptimizer && optimizer) {
     const auto state = optimizer->variables();
-    summary.optimizer =
-        std::any_of(state.begin(), state.end(), [&](const auto& each) { return restoration.takes(*each); });
+    require(std::none_of(state.begin(), state.end(), is_missing),
+            fmt::format("the checkpoint lacks a part of the state of optimizer '{}'", optimizer->name()));
   }
-  for (std::string& place : restoration.unrestored()) {
-    if (place != "(root).save_counter") summary.unused.push_back(std::move(place));
-  }
-  return summary;
+  if (strict == Strictness::kAll)
+    require(report.unused.empty(), "the checkpoint has values that the model does not use");
+  restoration.commit();
+  return report;
 }
 
 }  // namespace lockstep::train

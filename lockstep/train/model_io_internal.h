@@ -4,14 +4,16 @@
 #include <string>
 
 #include "lockstep/keras/models/model.h"
+#include "lockstep/train/restore_report.h"
 
 namespace lockstep::train {
 
-// What a checkpoint brought into a model.
-struct ModelCheckpointSummary {
-  bool optimizer = false;            // whether any of the optimizer's state was taken
-  std::vector<std::string> missing;  // the model's weights the file has no values for
-  std::vector<std::string> unused;   // values of the file that nothing took, by their place in it
+// How complete a checkpoint must be.
+enum class Strictness {
+  kNone,       // some weights of the model
+  kModel,      // every weight of the model
+  kOptimizer,  // the optimizer's variables too, when the model is compiled
+  kAll,        // and no value of the checkpoint is unused
 };
 
 // Writes the model, its optimizer when compiled, and a save_counter of 1, so that in TensorFlow
@@ -21,16 +23,17 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix);
 
 // Reads the weights, and the optimizer's state when compiled and there is any, from a checkpoint that was
 // made of the model itself, of Checkpoint(model=…, optimizer=…) or by tf-keras, or from a SavedModel's
-// folder. Throws NotFound when no weight of the model is in the file, and as Checkpoint::restore; nothing
-// has changed then. With `partial` weights may be missing, else that is InvalidArgument naming the first.
-ModelCheckpointSummary read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix, bool partial = false);
+// folder. Throws NotFound when no weight of the model is in the file, InvalidArgument with the report when the
+// checkpoint is less complete than `strict` asks for, and as Checkpoint::restore; nothing has changed then.
+RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix,
+                                    Strictness strict = Strictness::kModel);
 
 inline void write_model_checkpoint(const keras::Model& model, const std::string& prefix) {
   write_model_checkpoint(*model.impl(), prefix);
 }
-inline ModelCheckpointSummary read_model_checkpoint(const keras::Model& model, const std::string& prefix,
-                                                    bool partial = false) {
-  return read_model_checkpoint(*model.impl(), prefix, partial);
+inline RestoreReport read_model_checkpoint(const keras::Model& model, const std::string& prefix,
+                                           Strictness strict = Strictness::kModel) {
+  return read_model_checkpoint(*model.impl(), prefix, strict);
 }
 
 }  // namespace lockstep::train

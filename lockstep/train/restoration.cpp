@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
+#include "lockstep/base/strings_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/train/live_graph_internal.h"
@@ -341,9 +342,10 @@ bool Restoration::takes(const distribute::VariableImpl& variable) const {
          graph_.nodes[at(saved->second)].attribute(formats::kVariableValue) != nullptr;
 }
 
-std::string Restoration::unmatched_live_object() const {
+std::vector<RestoreReport::Missing> Restoration::unmatched() const {
   const LiveGraph live = build_live_graph(root_);
   const auto paths = live.graph.paths();
+  std::vector<RestoreReport::Missing> missing;
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto variable = live.nodes[i]->variable();
     if (!variable && !live.nodes[i]->python_state()) continue;
@@ -351,9 +353,43 @@ std::string Restoration::unmatched_live_object() const {
         named_ ? variable && restored_.contains(variable.get()) : saved_of_.contains(live.nodes[i]->identity());
     if (matched) continue;
     if (named_ && options_.counter_is_optional && paths[i] == "save_counter") continue;
-    return variable ? fmt::format("{} (variable '{}')", paths[i], variable->path()) : paths[i];
+    missing.push_back({paths[i], variable ? variable->path() : std::string(), {}});
   }
-  return {};
+  return missing;
+}
+
+std::string Restoration::unmatched_live_object() const {
+  const auto missing = unmatched();
+  if (missing.empty()) return {};
+  const auto& first = missing.front();
+  return first.variable.empty() ? first.path : fmt::format("{} (variable '{}')", first.path, first.variable);
+}
+
+RestoreReport Restoration::report() const {
+  RestoreReport report{{}, unmatched(), unrestored()};
+  if (named_) {
+    for (const NodePtr& node : build_live_graph(root_).nodes) {
+      const auto variable = node->variable();
+      if (variable && restored_.contains(variable.get()))
+        report.restored.push_back({variable->path(), variable->path()});
+    }
+    for (const auto& info : reader_.list()) {
+      const bool taken = std::any_of(report.restored.begin(), report.restored.end(),
+                                     [&](const auto& each) { return each.path == info.name; });
+      if (!taken) report.unused.push_back(info.name);
+    }
+  } else {
+    for (std::size_t i = 0; i < bound_.size(); ++i) {
+      if (!bound_[i] || !taken_[i] || !graph_.nodes[i].attribute(formats::kVariableValue)) continue;
+      if (const auto variable = bound_[i]->variable()) report.restored.push_back({paths_[i], variable->path()});
+    }
+  }
+  constexpr std::string_view kRoot = "(root).";
+  for (std::string& path : report.unused) {
+    if (path.starts_with(kRoot)) path.erase(0, kRoot.size());
+  }
+  for (auto& each : report.missing) each.nearest = nearest_name(each.path, report.unused);
+  return report;
 }
 
 std::string Restoration::unconsumed_saved_object() const {

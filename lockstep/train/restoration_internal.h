@@ -11,6 +11,7 @@
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/keras/trainer/training_state.h"
+#include "lockstep/train/restore_report.h"
 #include "lockstep/train/tracked_node_internal.h"
 
 namespace lockstep::train {
@@ -55,6 +56,7 @@ class Restoration {
   bool only_root_matched() const;
   // Paths in the checkpoint of stored values that no live object took.
   std::vector<std::string> unrestored() const;
+  RestoreReport report() const;
 
   const std::string& prefix() const { return reader_.prefix(); }
   const formats::CheckpointGraph& graph() const { return graph_; }
@@ -62,6 +64,8 @@ class Restoration {
   const std::optional<keras::TrainingState>& training_state() const { return training_state_; }
 
  private:
+  // Variables and states below the root that have no value.
+  std::vector<RestoreReport::Missing> unmatched() const;
   struct Pending {  // an assignment that has been checked
     distribute::VariablePtr variable;
     Tensor value;

@@ -15,13 +15,13 @@ namespace {
 constexpr std::uint64_t kSlack = 4096;  // bytes by which shards may differ in any case
 constexpr std::uint64_t kParts = 32;    // a cut is this exact: a 1/32 of a share
 
-using Places = std::vector<std::size_t>;
+using Order = std::vector<std::size_t>;
 
 // Largest first to whoever has least.
 SavePlan whole_tensors(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks) {
   SavePlan plan;
   for (const int rank : ranks) plan.shards.push_back({rank, 0, {}});
-  Places order;
+  Order order;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].dtype == DType::kString) {
       plan.shards[0].bytes += tensors[i].bytes;

@@ -6,6 +6,8 @@ import subprocess
 import numpy as np
 import pytest
 
+import lockstep_tool as tool
+
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
@@ -156,7 +158,7 @@ def test_one_file_for_every_reader(tmp_path, kind):
     assert_same(state(model), state(b))
     made(kind, "adam", 13).save(tmp_path / "n.keras")
     said = probe("read", tmp_path / "n.keras", path, tmp_path / "out.keras", "default", "consumed")
-    assert said == "optimizer=true missing=0 unused=0"
+    assert said == f"restored {len(model.weights) + len(model.optimizer.variables)}, missing 0, unused 0"
     assert_same(state(model), state(keras.models.load_model(tmp_path / "out.keras")))
 
 
@@ -185,6 +187,25 @@ def test_checkpoints_of_keras2(tmp_path, legacy):
                  {tuple(np.ravel(v)) for v in model.optimizer.variables if len(v.shape)}
         ours = {tuple(np.ravel(v)) for v in out.optimizer.variables if len(v.shape)}
         assert theirs == ours
+
+
+def test_weights_of_checkpoints_on_the_command_line(tmp_path):
+    model = made("sequential", "adam", 17)
+    path = tf.train.Checkpoint(model=model, optimizer=model.optimizer, extra=tf.Variable(1.0)).save(str(tmp_path / "ckpt"))
+    made("sequential", "adam", 18).save(tmp_path / "m.keras")
+    out = tmp_path / "out.keras"
+    done = tool.run("convert", tmp_path / "m.keras", out, "--weights", path, "--strict", "optimizer")
+    assert done.code == 0 and "missing 0, unused 1; unused: extra" in done.err, str(done)
+    assert_same(state(model), state(keras.models.load_model(out)))
+    x = np.random.default_rng(19).random((4, 8), "float32")
+    np.save(tmp_path / "x.npy", x)
+    tool.ok("predict", tmp_path / "m.keras", "--weights", tmp_path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), model.predict(x, verbose=0), rtol=1e-5, atol=1e-6)
+    line = tool.refused("convert", tmp_path / "m.keras", tmp_path / "no.keras", "--weights", path, "--strict", "all", code=1)
+    assert "values that the model does not use" in line and "unused: extra" in line
+    keras.Sequential([keras.Input((8,)), keras.layers.Dense(6), keras.layers.Dense(6), keras.layers.Dense(3)]).save(tmp_path / "m.keras")
+    tool.refused("convert", tmp_path / "m.keras", tmp_path / "no.keras", "--weights", path, code=1)
+    assert not (tmp_path / "no.keras").exists()
 
 
 def test_keras2_loads_our_weights(tmp_path):
