@@ -27,6 +27,11 @@ std::uint64_t size_of(const formats::TensorInfo& info) {
   return static_cast<std::uint64_t>(info.shape.num_elements().value_or(0)) * dtype_size(info.dtype);
 }
 
+const formats::GraphRequirements* requirements_of(const Artifact& artifact) {
+  if (artifact.saved_model) return &artifact.saved_model->requirements;
+  return artifact.graph ? &artifact.graph->requirements : nullptr;
+}
+
 Json as_json(const Artifact& artifact) {
   Json out = {{"kind", std::string(formats::kind_name(artifact.kind))}, {"path", artifact.path}};
   out["version"] = artifact.version.empty() ? Json(nullptr) : Json(artifact.version);
@@ -53,6 +58,13 @@ Json as_json(const Artifact& artifact) {
     for (const auto& info : artifact.graph->placeholders)
       out["inputs"].push_back(tensor_json(info.name, info.dtype, info.shape));
     out["outputs"] = artifact.graph->outputs;
+  }
+  if (const auto* requirements = requirements_of(artifact)) {
+    out["ops"] = Json::object();
+    for (const auto& [op, count] : requirements->ops) out["ops"][op] = count;
+    out["devices"] = requirements->devices;
+    out["producer"] = requirements->producer;
+    out["min_consumer"] = requirements->min_consumer;
   }
   if (!artifact.assets.empty()) out["assets"] = artifact.assets;
   return out;
@@ -82,6 +94,13 @@ void print_table(const Artifact& artifact) {
     for (const auto& t : artifact.graph->placeholders)
       fmt::print("input      {}  {} {}\n", t.name, dtype_name(t.dtype), t.shape.to_string());
     for (const auto& name : artifact.graph->outputs) fmt::print("output     {}\n", name);
+  }
+  if (const auto* requirements = requirements_of(artifact)) {
+    std::string ops;
+    for (const auto& [op, count] : requirements->ops) ops += fmt::format("{}{} {}", ops.empty() ? "" : ", ", op, count);
+    fmt::print("ops        {}\n", ops);
+    if (!requirements->devices.empty()) fmt::print("devices    {}\n", fmt::join(requirements->devices, ", "));
+    fmt::print("graph      producer {}, min_consumer {}\n", requirements->producer, requirements->min_consumer);
   }
   for (const std::string& asset : artifact.assets) fmt::print("asset      {}\n", asset);
   std::uint64_t bytes = 0;

@@ -47,6 +47,24 @@ TensorInfo node_info(const tensorflow::NodeDef& node) {
   return info;
 }
 
+GraphRequirements requirements_of(const tensorflow::GraphDef& graph) {
+  GraphRequirements out;
+  out.producer = graph.versions().producer();
+  out.min_consumer = graph.versions().min_consumer();
+  std::set<std::string> devices, functions;
+  for (const auto& function : graph.library().function()) functions.insert(function.signature().name());
+  const auto add = [&](const tensorflow::NodeDef& node) {
+    if (!functions.contains(node.op())) ++out.ops[node.op()];
+    if (!node.device().empty()) devices.insert(node.device());
+  };
+  for (const auto& node : graph.node()) add(node);
+  for (const auto& function : graph.library().function()) {
+    for (const auto& node : function.node_def()) add(node);
+  }
+  out.devices.assign(devices.begin(), devices.end());
+  return out;
+}
+
 }  // namespace
 
 SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files) {
@@ -67,6 +85,7 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   std::sort(info.signatures.begin(), info.signatures.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
+  info.requirements = requirements_of(graph.graph_def());
   info.has_variables = io::is_file(files, io::join_path(directory, "variables/variables.index"));
   return info;
 }
@@ -76,6 +95,7 @@ FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& 
   tensorflow::GraphDef graph;
   parse_proto(graph, file->bytes(), path);
   FrozenGraphInfo info;
+  info.requirements = requirements_of(graph);
   std::set<std::string> used;
   for (const auto& node : graph.node()) {
     if (node.op() == "Const") info.constants.push_back(node_info(node));

@@ -1,6 +1,7 @@
 // What a SavedModel or a frozen graph says about itself, without LibTorch and without running anything.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +24,13 @@ struct SignatureInfo {
   std::vector<SignatureTensor> outputs;
 };
 
+// What a graph and its functions require of the program that runs them.
+struct GraphRequirements {
+  std::map<std::string, std::int64_t> ops;  // operations, without calls of the graph's own functions, with their counts
+  std::vector<std::string> devices;         // that nodes are placed on, sorted; without those that are not set
+  int producer = 0, min_consumer = 0;       // GraphDef versions
+};
+
 struct SavedModelInfo {
   std::vector<std::string> tags;
   std::string tensorflow_version;         // of the writer; empty when the file does not say
@@ -30,6 +38,7 @@ struct SavedModelInfo {
   std::vector<std::string> assets;        // file names below assets/ that the graph asks for
   bool has_objects = false;               // a TensorFlow 2 file with its object graph
   bool has_variables = false;             // variables/variables.index is there
+  GraphRequirements requirements;
 };
 
 // Throws NotFound without saved_model.pb, DataLoss when it cannot be parsed or holds no meta graph.
@@ -39,6 +48,7 @@ struct FrozenGraphInfo {
   std::vector<TensorInfo> placeholders;
   std::vector<TensorInfo> constants;
   std::vector<std::string> outputs;  // nodes that feed no other
+  GraphRequirements requirements;
 };
 
 FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& files = io::posix_file_system());

@@ -1,9 +1,12 @@
 """Models between formats, judged by whoever reads the target: Keras, TensorFlow, safetensors."""
 
+import collections
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.saved_model import loader_impl
 
 import lockstep_tool as tool
 import train_table as table
@@ -189,6 +192,25 @@ def test_inspect_names_what_tensorflow_names(trained, tmp_path):
     found = tool.json.loads(tool.ok("inspect", tmp_path / "m.keras", "--json"))
     assert found["kind"] == "keras"
     assert len(found["tensors"]) == len(model.weights) + len(model.optimizer.variables)
+
+
+def test_inspect_lists_what_a_graph_requires(tmp_path):
+    class Scaled(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.float32, "x")])
+        def __call__(self, x):
+            with tf.device("/job:localhost/replica:0/task:0/device:CPU:0"):
+                return {"y": tf.nn.relu(x) @ tf.ones((3, 2))}
+
+    module = Scaled()
+    tf.saved_model.save(module, str(tmp_path / "s"), signatures=module.__call__)
+    proto = loader_impl.parse_saved_model(str(tmp_path / "s")).meta_graphs[0].graph_def
+    nodes = [*proto.node, *(node for function in proto.library.function for node in function.node_def)]
+    functions = {function.signature.name for function in proto.library.function}
+    found = tool.json.loads(tool.ok("inspect", tmp_path / "s", "--json"))
+    assert found["ops"] == dict(collections.Counter(node.op for node in nodes if node.op not in functions))
+    assert found["devices"] == sorted({node.device for node in nodes if node.device})
+    assert found["producer"] == proto.versions.producer
+    assert "ops        " in tool.ok("inspect", tmp_path / "s")
 
 
 def test_summary(trained, tmp_path):
