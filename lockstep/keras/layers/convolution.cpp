@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
-#include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 
@@ -14,54 +14,6 @@ namespace lockstep::keras {
 namespace {
 
 using namespace layers;
-
-// What all convolutions check at construction.
-template <typename Options>
-void check_convolution(Options& o, int rank, const std::string& who, bool may_be_causal) {
-  normalize_window(o.kernel_size, rank, 1, who + ": kernel_size");
-  normalize_window(o.strides, rank, 1, who + ": strides");
-  normalize_window(o.dilation_rate, rank, 1, who + ": dilation_rate");
-  if (may_be_causal) {
-    normalize_choice(o.padding, {"valid", "same", "causal"}, who + ": padding");
-  } else {
-    normalize_choice(o.padding, {"valid", "same"}, who + ": padding");
-  }
-  normalize_data_format(o.data_format, who + ": data_format");
-  const auto above_one = [](const Window& w) {
-    return std::any_of(w.values.begin(), w.values.end(), [](auto v) { return v > 1; });
-  };
-  if (above_one(o.strides) && above_one(o.dilation_rate)) {
-    throw_invalid_argument(who + ": strides > 1 and dilation_rate > 1 do not go together");
-  }
-}
-
-std::int64_t channels_of(const Shape& shape, int rank, const std::string& data_format, const std::string& who) {
-  if (shape.rank() != rank + 2) {
-    throw_invalid_argument(
-        fmt::format("{}: expected an input of rank {}, found shape {}", who, rank + 2, shape.to_string()));
-  }
-  const std::int64_t channels = data_format == "channels_first" ? shape[1] : shape[-1];
-  if (channels == kUnknownDim || channels == 0) {
-    throw_invalid_argument(
-        fmt::format("{}: the channels of its input must be known, found shape {}", who, shape.to_string()));
-  }
-  return channels;
-}
-
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
-  return text;
-}
-
-// One axis as an image of height 1.
-Tensor add_height(const Tensor& x) { return ops::expand_dims(x, 1); }
-Tensor drop_height(const Tensor& x) { return ops::squeeze(x, {1}); }
-ops::Ints with_height(const Ints& values, std::int64_t height) { return {height, values[0]}; }
-
-// Zeros before the sequence, so that no step sees a later one.
-Tensor pad_causal(const Tensor& x, std::int64_t kernel, std::int64_t dilation) {
-  return ops::pad(x, {{0, 0}, {dilation * (kernel - 1), 0}, {0, 0}});
-}
 
 // A convolution of channels-last values in groups. A graph gets one convolution for each group: TensorFlow's own
 // kernels take groups on some devices only.
@@ -75,31 +27,6 @@ Tensor in_groups(const Tensor& x, const Tensor& kernel, std::int64_t groups, con
   return ops::concat(out, -1);
 }
 
-// A dilated convolution of a graph, of images whose size is known: as one over interleaved images, as Keras's own
-// graphs have it, because TensorFlow on a CPU without oneDNN has no gradient of the plain one. `convolve` is conv2d or
-// depthwise_conv2d.
-Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how,
-                       Tensor (*convolve)(const Tensor&, const Tensor&, const ops::ConvOptions&) = ops::conv2d) {
-  const Ints& block = how.dilations;
-  const bool plain = block[0] == 1 && block[1] == 1;
-  if (plain || !(x.is_symbolic() || kernel.is_symbolic()) || x.dim(1) < 0 || x.dim(2) < 0)
-    return convolve(x, kernel, how);
-  std::vector<std::int32_t> sizes, paddings, crops;
-  for (int axis = 0; axis < 2; ++axis) {
-    const std::int64_t dilation = block[static_cast<std::size_t>(axis)];
-    const std::int64_t padding = how.padding == "SAME" ? (kernel.dim(axis) - 1) * dilation : 0;
-    const std::int64_t extra = (dilation - (x.dim(axis + 1) + padding) % dilation) % dilation;
-    sizes.push_back(static_cast<std::int32_t>(dilation));
-    for (const std::int64_t n : {padding / 2, padding - padding / 2 + extra})
-      paddings.push_back(static_cast<std::int32_t>(n));
-    for (const std::int64_t n : {std::int64_t{0}, extra}) crops.push_back(static_cast<std::int32_t>(n));
-  }
-  const Tensor blocks = Tensor::from_vector(sizes);
-  const Tensor interleaved = ops::call1("SpaceToBatchND", {x, blocks, Tensor::from_vector(paddings, Shape({2, 2}))});
-  const Tensor y = convolve(interleaved, kernel, {.strides = how.strides, .padding = "VALID"});
-  return ops::call1("BatchToSpaceND", {y, blocks, Tensor::from_vector(crops, Shape({2, 2}))});
-}
-
 // kernel [depth, height, width, out, in]; `output_shape` is a whole shape (5 numbers).
 Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& output_shape, const Ints& strides,
                         const std::string& padding, const Ints& dilations) {
@@ -110,47 +37,6 @@ Tensor conv3d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& out
                      {"data_format", std::string("NDHWC")},
                      {"dilations", whole(dilations)}});
 }
-
-// Applies bias and activation to channels-last values.
-Tensor finish(Tensor y, const Tensor& bias, const activations::Activation& activation) {
-  if (bias.defined()) y = y + bias;
-  return activation(y);
-}
-
-template <typename Derived, typename Options, int kRank>
-class ConvolutionBase : public ConfiguredLayer<Derived, Options> {
- public:
-  using Base = ConfiguredLayer<Derived, Options>;
-  std::vector<InputSpec> input_spec() const override {
-    InputSpec spec{.ndim = kRank + 2};
-    if (channels_ > 0) spec.axes = {{this->options_.data_format == "channels_first" ? 1 : -1, channels_}};
-    return {spec};
-  }
-
- protected:
-  explicit ConvolutionBase(Options options) : Base(std::move(options)) {
-    if (auto layer = this->options_.activation.object()->layer()) {
-      this->track("activation", std::static_pointer_cast<Layer>(layer));
-    }
-  }
-  std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
-  bool channels_first() const { return this->options_.data_format == "channels_first"; }
-  Tensor enter(const Tensor& x) const { return channels_first() ? to_channels_last(x) : x; }
-  Tensor leave(const Tensor& y) const { return channels_first() ? to_channels_first(y) : y; }
-  const activations::Activation& activation() const { return *this->options_.activation.object(); }
-  Tensor bias_value() const { return bias_ ? this->value(bias_) : Tensor(); }
-  void add_bias(std::int64_t channels) {
-    auto& o = this->options_;
-    if (!o.use_bias) return;
-    bias_ = this->add_weight({.name = "bias",
-                              .shape = {channels},
-                              .initializer = o.bias_initializer.object(),
-                              .regularizer = o.bias_regularizer.object(),
-                              .constraint = o.bias_constraint.object()});
-  }
-  std::int64_t channels_ = 0;
-  VariablePtr bias_;
-};
 
 template <typename Derived, int kRank>
 class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
@@ -378,186 +264,6 @@ class Conv3DTransposeLayer : public ConvTransposeLayer<Conv3DTransposeLayer, 3> 
   using ConvTransposeLayer::ConvTransposeLayer;
 };
 
-// A depthwise convolution of channels-last values with one or two spatial axes.
-Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& strides, const std::string& padding,
-                 const Ints& dilations) {
-  if (rank == 2)
-    return conv2d_in_graph(x, kernel, {.strides = strides, .padding = padding, .dilations = dilations},
-                           ops::depthwise_conv2d);
-  const ops::Ints both = {strides[0], strides[0]}, wide = with_height(dilations, 1);
-  return drop_height(conv2d_in_graph(add_height(x), ops::expand_dims(kernel, 0),
-                                     {.strides = both, .padding = padding, .dilations = wide}, ops::depthwise_conv2d));
-}
-
-template <typename Derived, int kRank>
-class DepthwiseConvLayer : public ConvolutionBase<Derived, DepthwiseConvOptions, kRank> {
- public:
-  using Base = ConvolutionBase<Derived, DepthwiseConvOptions, kRank>;
-  template <typename V>
-  static void fields(V& v, DepthwiseConvOptions& o) {
-    v.dropped("groups");
-    v.dropped("filters");
-    v.dropped("kernel_initializer");
-    v.dropped("kernel_regularizer");
-    v.dropped("kernel_constraint");
-    v("depth_multiplier", o.depth_multiplier);
-    v("kernel_size", o.kernel_size, Field::kRequired);
-    v("strides", o.strides);
-    v("padding", o.padding);
-    v("data_format", o.data_format);
-    v("dilation_rate", o.dilation_rate);
-    v("activation", o.activation);
-    v("use_bias", o.use_bias);
-    v("depthwise_initializer", o.depthwise_initializer);
-    v("bias_initializer", o.bias_initializer);
-    v("depthwise_regularizer", o.depthwise_regularizer);
-    v("bias_regularizer", o.bias_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("depthwise_constraint", o.depthwise_constraint);
-    v("bias_constraint", o.bias_constraint);
-  }
-  // Keras 2 wrote Conv2D's keywords too; its depthwise ones are those that count.
-  explicit DepthwiseConvLayer(DepthwiseConvOptions options) : Base(std::move(options)) {
-    auto& o = this->options_;
-    check_convolution(o, kRank, this->who(), false);
-    if (o.depth_multiplier < 1)
-      throw_invalid_argument(
-          fmt::format("{}: depth_multiplier is {}, expected at least 1", this->who(), o.depth_multiplier));
-  }
-
-  void build(const Nested<Shape>& shapes) override {
-    auto& o = this->options_;
-    this->channels_ = channels_of(shapes.leaf(), kRank, o.data_format, this->who());
-    Shape shape(o.kernel_size.values);
-    shape.push_back(this->channels_);
-    shape.push_back(o.depth_multiplier);
-    kernel_ = this->add_weight({.name = "kernel",
-                                .shape = shape,
-                                .initializer = o.depthwise_initializer.object(),
-                                .regularizer = o.depthwise_regularizer.object(),
-                                .constraint = o.depthwise_constraint.object()});
-    this->add_bias(this->channels_ * o.depth_multiplier);
-  }
-
-  Structure call(const Structure& inputs, const CallContext&) override {
-    const auto& o = this->options_;
-    const Tensor y = depthwise(this->enter(inputs), this->value(kernel_), kRank, o.strides.values, upper(o.padding),
-                               o.dilation_rate.values);
-    return this->leave(finish(y, this->bias_value(), this->activation()));
-  }
-
- private:
-  VariablePtr kernel_;
-};
-
-class DepthwiseConv1DLayer : public DepthwiseConvLayer<DepthwiseConv1DLayer, 1> {
- public:
-  static constexpr const char* kClass = "DepthwiseConv1D";
-  using DepthwiseConvLayer::DepthwiseConvLayer;
-};
-class DepthwiseConv2DLayer : public DepthwiseConvLayer<DepthwiseConv2DLayer, 2> {
- public:
-  static constexpr const char* kClass = "DepthwiseConv2D";
-  using DepthwiseConvLayer::DepthwiseConvLayer;
-};
-
-template <typename Derived, int kRank>
-class SeparableConvLayer : public ConvolutionBase<Derived, SeparableConvOptions, kRank> {
- public:
-  using Base = ConvolutionBase<Derived, SeparableConvOptions, kRank>;
-  template <typename V>
-  static void fields(V& v, SeparableConvOptions& o) {
-    v.dropped("groups", 1);
-    v.dropped("kernel_initializer");
-    v.dropped("kernel_regularizer");
-    v.dropped("kernel_constraint");
-    v("depth_multiplier", o.depth_multiplier);
-    v("filters", o.filters, Field::kRequired);
-    v("kernel_size", o.kernel_size, Field::kRequired);
-    v("strides", o.strides);
-    v("padding", o.padding);
-    v("data_format", o.data_format);
-    v("dilation_rate", o.dilation_rate);
-    v("activation", o.activation);
-    v("use_bias", o.use_bias);
-    v("depthwise_initializer", o.depthwise_initializer);
-    v("pointwise_initializer", o.pointwise_initializer);
-    v("bias_initializer", o.bias_initializer);
-    v("depthwise_regularizer", o.depthwise_regularizer);
-    v("pointwise_regularizer", o.pointwise_regularizer);
-    v("bias_regularizer", o.bias_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("depthwise_constraint", o.depthwise_constraint);
-    v("pointwise_constraint", o.pointwise_constraint);
-    v("bias_constraint", o.bias_constraint);
-  }
-  explicit SeparableConvLayer(SeparableConvOptions options) : Base(std::move(options)) {
-    auto& o = this->options_;
-    check_convolution(o, kRank, this->who(), kRank == 1);
-    if (o.depth_multiplier < 1 || o.filters < 1) {
-      throw_invalid_argument(fmt::format("{}: depth_multiplier {} and filters {} must be at least 1", this->who(),
-                                         o.depth_multiplier, o.filters));
-    }
-  }
-
-  void build(const Nested<Shape>& shapes) override {
-    auto& o = this->options_;
-    this->channels_ = channels_of(shapes.leaf(), kRank, o.data_format, this->who());
-    Shape depthwise_shape(o.kernel_size.values), pointwise_shape(Ints(kRank, 1));
-    depthwise_shape.push_back(this->channels_);
-    depthwise_shape.push_back(o.depth_multiplier);
-    pointwise_shape.push_back(this->channels_ * o.depth_multiplier);
-    pointwise_shape.push_back(o.filters);
-    depthwise_ = this->add_weight({.name = "depthwise_kernel",
-                                   .shape = depthwise_shape,
-                                   .initializer = o.depthwise_initializer.object(),
-                                   .regularizer = o.depthwise_regularizer.object(),
-                                   .constraint = o.depthwise_constraint.object()});
-    pointwise_ = this->add_weight({.name = "pointwise_kernel",
-                                   .shape = pointwise_shape,
-                                   .initializer = o.pointwise_initializer.object(),
-                                   .regularizer = o.pointwise_regularizer.object(),
-                                   .constraint = o.pointwise_constraint.object()});
-    this->add_bias(o.filters);
-  }
-
-  Structure call(const Structure& inputs, const CallContext&) override {
-    const auto& o = this->options_;
-    Tensor x = this->enter(inputs);
-    const bool causal = o.padding == "causal";
-    if (causal) x = pad_causal(x, o.kernel_size.values[0], o.dilation_rate.values[0]);
-    Tensor y = depthwise(x, this->value(depthwise_), kRank, o.strides.values, causal ? "VALID" : upper(o.padding),
-                         o.dilation_rate.values);
-    if constexpr (kRank == 1) {
-      y = drop_height(ops::conv2d(add_height(y), ops::expand_dims(this->value(pointwise_), 0)));
-    } else {
-      y = ops::conv2d(y, this->value(pointwise_));
-    }
-    return this->leave(finish(y, this->bias_value(), this->activation()));
-  }
-
- private:
-  VariablePtr depthwise_, pointwise_;
-};
-
-class SeparableConv1DLayer : public SeparableConvLayer<SeparableConv1DLayer, 1> {
- public:
-  static constexpr const char* kClass = "SeparableConv1D";
-  using SeparableConvLayer::SeparableConvLayer;
-};
-class SeparableConv2DLayer : public SeparableConvLayer<SeparableConv2DLayer, 2> {
- public:
-  static constexpr const char* kClass = "SeparableConv2D";
-  using SeparableConvLayer::SeparableConvLayer;
-};
-
-template <typename L, typename Options>
-LayerHandle made(std::int64_t filters, Window kernel_size, Options options) {
-  options.filters = filters;
-  options.kernel_size = std::move(kernel_size);
-  return std::make_shared<L>(std::move(options));
-}
-
 }  // namespace
 
 void register_convolution_layers(ClassTable& registry) {
@@ -567,10 +273,7 @@ void register_convolution_layers(ClassTable& registry) {
   registry.add(layer_row<Conv1DTransposeLayer>({"Convolution1DTranspose"}));
   registry.add(layer_row<Conv2DTransposeLayer>({"Convolution2DTranspose", "Deconvolution2D"}));
   registry.add(layer_row<Conv3DTransposeLayer>({"Convolution3DTranspose", "Deconvolution3D"}));
-  registry.add(layer_row<DepthwiseConv1DLayer>());
-  registry.add(layer_row<DepthwiseConv2DLayer>());
-  registry.add(layer_row<SeparableConv1DLayer>({"SeparableConvolution1D"}));
-  registry.add(layer_row<SeparableConv2DLayer>({"SeparableConvolution2D"}));
+  register_depthwise_convolution_layers(registry);
 }
 
 }  // namespace lockstep::keras
@@ -580,36 +283,22 @@ namespace lockstep::layers {
 using namespace keras;
 
 LayerHandle Conv1D(std::int64_t filters, Window kernel_size, ConvOptions options) {
-  return made<Conv1DLayer>(filters, std::move(kernel_size), std::move(options));
+  return make_convolution<Conv1DLayer>(filters, std::move(kernel_size), std::move(options));
 }
 LayerHandle Conv2D(std::int64_t filters, Window kernel_size, ConvOptions options) {
-  return made<Conv2DLayer>(filters, std::move(kernel_size), std::move(options));
+  return make_convolution<Conv2DLayer>(filters, std::move(kernel_size), std::move(options));
 }
 LayerHandle Conv3D(std::int64_t filters, Window kernel_size, ConvOptions options) {
-  return made<Conv3DLayer>(filters, std::move(kernel_size), std::move(options));
+  return make_convolution<Conv3DLayer>(filters, std::move(kernel_size), std::move(options));
 }
 LayerHandle Conv1DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
-  return made<Conv1DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
+  return make_convolution<Conv1DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
 }
 LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
-  return made<Conv2DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
+  return make_convolution<Conv2DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
 }
 LayerHandle Conv3DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
-  return made<Conv3DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
-}
-LayerHandle DepthwiseConv1D(Window kernel_size, DepthwiseConvOptions options) {
-  options.kernel_size = std::move(kernel_size);
-  return std::make_shared<DepthwiseConv1DLayer>(std::move(options));
-}
-LayerHandle DepthwiseConv2D(Window kernel_size, DepthwiseConvOptions options) {
-  options.kernel_size = std::move(kernel_size);
-  return std::make_shared<DepthwiseConv2DLayer>(std::move(options));
-}
-LayerHandle SeparableConv1D(std::int64_t filters, Window kernel_size, SeparableConvOptions options) {
-  return made<SeparableConv1DLayer>(filters, std::move(kernel_size), std::move(options));
-}
-LayerHandle SeparableConv2D(std::int64_t filters, Window kernel_size, SeparableConvOptions options) {
-  return made<SeparableConv2DLayer>(filters, std::move(kernel_size), std::move(options));
+  return make_convolution<Conv3DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
 }
 
 }  // namespace lockstep::layers

@@ -1,0 +1,69 @@
+#include "lockstep/keras/layers/convolution_internal.h"
+#include "lockstep/ops/call.h"
+
+namespace lockstep::keras {
+
+std::int64_t channels_of(const Shape& shape, int rank, const std::string& data_format, const std::string& who) {
+  if (shape.rank() != rank + 2) {
+    throw_invalid_argument(
+        fmt::format("{}: expected an input of rank {}, found shape {}", who, rank + 2, shape.to_string()));
+  }
+  const std::int64_t channels = data_format == "channels_first" ? shape[1] : shape[-1];
+  if (channels == kUnknownDim || channels == 0) {
+    throw_invalid_argument(
+        fmt::format("{}: the channels of its input must be known, found shape {}", who, shape.to_string()));
+  }
+  return channels;
+}
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
+  return text;
+}
+
+Tensor add_height(const Tensor& x) { return ops::expand_dims(x, 1); }
+Tensor drop_height(const Tensor& x) { return ops::squeeze(x, {1}); }
+ops::Ints with_height(const Ints& values, std::int64_t height) { return {height, values[0]}; }
+
+Tensor pad_causal(const Tensor& x, std::int64_t kernel, std::int64_t dilation) {
+  return ops::pad(x, {{0, 0}, {dilation * (kernel - 1), 0}, {0, 0}});
+}
+
+Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how,
+                       Tensor (*convolve)(const Tensor&, const Tensor&, const ops::ConvOptions&)) {
+  const Ints& block = how.dilations;
+  const bool plain = block[0] == 1 && block[1] == 1;
+  if (plain || !(x.is_symbolic() || kernel.is_symbolic()) || x.dim(1) < 0 || x.dim(2) < 0)
+    return convolve(x, kernel, how);
+  std::vector<std::int32_t> sizes, paddings, crops;
+  for (int axis = 0; axis < 2; ++axis) {
+    const std::int64_t dilation = block[static_cast<std::size_t>(axis)];
+    const std::int64_t padding = how.padding == "SAME" ? (kernel.dim(axis) - 1) * dilation : 0;
+    const std::int64_t extra = (dilation - (x.dim(axis + 1) + padding) % dilation) % dilation;
+    sizes.push_back(static_cast<std::int32_t>(dilation));
+    for (const std::int64_t n : {padding / 2, padding - padding / 2 + extra})
+      paddings.push_back(static_cast<std::int32_t>(n));
+    for (const std::int64_t n : {std::int64_t{0}, extra}) crops.push_back(static_cast<std::int32_t>(n));
+  }
+  const Tensor blocks = Tensor::from_vector(sizes);
+  const Tensor interleaved = ops::call1("SpaceToBatchND", {x, blocks, Tensor::from_vector(paddings, Shape({2, 2}))});
+  const Tensor y = convolve(interleaved, kernel, {.strides = how.strides, .padding = "VALID"});
+  return ops::call1("BatchToSpaceND", {y, blocks, Tensor::from_vector(crops, Shape({2, 2}))});
+}
+
+Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& strides, const std::string& padding,
+                 const Ints& dilations) {
+  if (rank == 2)
+    return conv2d_in_graph(x, kernel, {.strides = strides, .padding = padding, .dilations = dilations},
+                           ops::depthwise_conv2d);
+  const ops::Ints both = {strides[0], strides[0]}, wide = with_height(dilations, 1);
+  return drop_height(conv2d_in_graph(add_height(x), ops::expand_dims(kernel, 0),
+                                     {.strides = both, .padding = padding, .dilations = wide}, ops::depthwise_conv2d));
+}
+
+Tensor finish(Tensor y, const Tensor& bias, const activations::Activation& activation) {
+  if (bias.defined()) y = y + bias;
+  return activation(y);
+}
+
+}  // namespace lockstep::keras

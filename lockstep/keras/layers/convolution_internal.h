@@ -1,0 +1,106 @@
+// What the convolution layers have in common.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/configured_layer_internal.h"
+#include "lockstep/keras/layers/convolution.h"
+#include "lockstep/keras/layers/windows_internal.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::keras {
+
+// What all convolutions check at construction.
+template <typename Options>
+void check_convolution(Options& o, int rank, const std::string& who, bool may_be_causal) {
+  normalize_window(o.kernel_size, rank, 1, who + ": kernel_size");
+  normalize_window(o.strides, rank, 1, who + ": strides");
+  normalize_window(o.dilation_rate, rank, 1, who + ": dilation_rate");
+  if (may_be_causal) {
+    normalize_choice(o.padding, {"valid", "same", "causal"}, who + ": padding");
+  } else {
+    normalize_choice(o.padding, {"valid", "same"}, who + ": padding");
+  }
+  normalize_data_format(o.data_format, who + ": data_format");
+  const auto above_one = [](const Window& w) {
+    return std::any_of(w.values.begin(), w.values.end(), [](auto v) { return v > 1; });
+  };
+  if (above_one(o.strides) && above_one(o.dilation_rate)) {
+    throw_invalid_argument(who + ": strides > 1 and dilation_rate > 1 do not go together");
+  }
+}
+
+// Of an input of a layer of that rank. Throws InvalidArgument for another rank and for unknown channels.
+std::int64_t channels_of(const Shape& shape, int rank, const std::string& data_format, const std::string& who);
+std::string upper(std::string text);
+
+// One axis as an image of height 1.
+Tensor add_height(const Tensor& x);
+Tensor drop_height(const Tensor& x);
+ops::Ints with_height(const Ints& values, std::int64_t height);
+
+// Zeros before the sequence, so that no step sees a later one.
+Tensor pad_causal(const Tensor& x, std::int64_t kernel, std::int64_t dilation);
+
+// A dilated convolution of a graph, of images whose size is known: as one over interleaved images, as Keras's own
+// graphs have it, because TensorFlow on a CPU without oneDNN has no gradient of the plain one. `convolve` is conv2d or
+// depthwise_conv2d.
+Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOptions& how,
+                       Tensor (*convolve)(const Tensor&, const Tensor&, const ops::ConvOptions&) = ops::conv2d);
+
+// A depthwise convolution of channels-last values with one or two spatial axes.
+Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& strides, const std::string& padding,
+                 const Ints& dilations);
+
+// Applies bias and activation to channels-last values.
+Tensor finish(Tensor y, const Tensor& bias, const activations::Activation& activation);
+
+template <typename Derived, typename Options, int kRank>
+class ConvolutionBase : public ConfiguredLayer<Derived, Options> {
+ public:
+  using Base = ConfiguredLayer<Derived, Options>;
+  std::vector<InputSpec> input_spec() const override {
+    InputSpec spec{.ndim = kRank + 2};
+    if (channels_ > 0) spec.axes = {{this->options_.data_format == "channels_first" ? 1 : -1, channels_}};
+    return {spec};
+  }
+
+ protected:
+  explicit ConvolutionBase(Options options) : Base(std::move(options)) {
+    if (auto layer = this->options_.activation.object()->layer()) {
+      this->track("activation", std::static_pointer_cast<Layer>(layer));
+    }
+  }
+  std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
+  bool channels_first() const { return this->options_.data_format == "channels_first"; }
+  Tensor enter(const Tensor& x) const { return channels_first() ? to_channels_last(x) : x; }
+  Tensor leave(const Tensor& y) const { return channels_first() ? to_channels_first(y) : y; }
+  const activations::Activation& activation() const { return *this->options_.activation.object(); }
+  Tensor bias_value() const { return bias_ ? this->value(bias_) : Tensor(); }
+  void add_bias(std::int64_t channels) {
+    auto& o = this->options_;
+    if (!o.use_bias) return;
+    bias_ = this->add_weight({.name = "bias",
+                              .shape = {channels},
+                              .initializer = o.bias_initializer.object(),
+                              .regularizer = o.bias_regularizer.object(),
+                              .constraint = o.bias_constraint.object()});
+  }
+  std::int64_t channels_ = 0;
+  VariablePtr bias_;
+};
+
+template <typename L, typename Options>
+LayerHandle make_convolution(std::int64_t filters, Window kernel_size, Options options) {
+  options.filters = filters;
+  options.kernel_size = std::move(kernel_size);
+  return std::make_shared<L>(std::move(options));
+}
+
+void register_depthwise_convolution_layers(ClassTable& registry);
+
+}  // namespace lockstep::keras
