@@ -22,9 +22,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DATAD
 # find_package(lockstep) gives lockstep::lockstep (all) and lockstep::formats (files only, without LibTorch).
 install(EXPORT lockstep NAMESPACE lockstep:: FILE lockstepTargets.cmake DESTINATION ${package_folder})
 file(WRITE ${CMAKE_BINARY_DIR}/lockstepConfig.cmake
-"include(CMakeFindDependencyMacro)
-find_dependency(nlohmann_json 3.11)
-include(\${CMAKE_CURRENT_LIST_DIR}/lockstepTargets.cmake)
+"include(\${CMAKE_CURRENT_LIST_DIR}/lockstepTargets.cmake)
 ")
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lockstepConfig.cmake ${CMAKE_BINARY_DIR}/lockstepConfigVersion.cmake

@@ -1,8 +1,9 @@
-# Installs lockstep/lockstep.h, lockstep/formats/formats.h and every header of ours that they include, directly or not, from LOCKSTEP_SOURCES into
-# LOCKSTEP_HEADERS. Ends with an error at one that is missing, or that would pull a library into the user's build.
+# Installs lockstep/lockstep.h, lockstep/formats/formats.h, lockstep/ops/call.h and every header of ours that they include, directly or
+# not, from LOCKSTEP_SOURCES into LOCKSTEP_HEADERS. Ends with an error at one that is missing or internal, or that would pull a library
+# into the user's build.
 cmake_policy(VERSION 3.25)
 file(REMOVE_RECURSE ${LOCKSTEP_HEADERS})
-set(waiting lockstep.h formats/formats.h)
+set(waiting lockstep.h formats/formats.h ops/call.h)
 set(done "")
 while(waiting)
   list(POP_FRONT waiting header)
@@ -15,10 +16,13 @@ while(waiting)
   file(STRINGS ${LOCKSTEP_SOURCES}/${header} includes REGEX "^#include")
   foreach(line IN LISTS includes)
     if(line MATCHES "[<\"]lockstep/([^>\"]+)[>\"]")
+      if(CMAKE_MATCH_1 MATCHES "_internal\\.h$")
+        message(FATAL_ERROR "public header ${header} includes ${CMAKE_MATCH_1}: internal headers are not installed")
+      endif()
       if(NOT CMAKE_MATCH_1 IN_LIST done AND NOT CMAKE_MATCH_1 IN_LIST waiting)
         list(APPEND waiting ${CMAKE_MATCH_1})
       endif()
-    elseif(line MATCHES "[<\"]((ATen|torch|c10|google|fmt|CLI)/)")
+    elseif(line MATCHES "[<\"]((ATen|torch|c10|google|fmt|CLI|nlohmann)/)")
       message(FATAL_ERROR "public header ${header} has ${line}: a user's build must not need that")
     endif()
   endforeach()

@@ -15,6 +15,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Programs need no new link when only the code of a library that they use has changed.
+set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 
 # Position-independent code for programs too: they share precompiled headers with the libraries.
 add_compile_options(-fPIC -Wall -Wextra -Werror -Wno-missing-field-initializers -march=${LOCKSTEP_ARCH}

@@ -22,4 +22,3 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>

@@ -18,9 +18,7 @@ set_target_properties(lockstep_formats PROPERTIES OUTPUT_NAME lockstep-formats E
 target_compile_features(lockstep_formats INTERFACE cxx_std_20)
 target_include_directories(lockstep_formats PUBLIC $<BUILD_INTERFACE:${LOCKSTEP_PUBLIC_INCLUDE}>
                            $<INSTALL_INTERFACE:include>)
-target_link_libraries(lockstep_formats PUBLIC nlohmann_json::nlohmann_json
-                      PRIVATE fmt::fmt PkgConfig::isal ZLIB::ZLIB
-                              protobuf::libprotobuf Threads::Threads)
+target_link_libraries(lockstep_formats PRIVATE fmt::fmt PkgConfig::isal ZLIB::ZLIB protobuf::libprotobuf Threads::Threads)
 add_library(lockstep SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
 set_target_properties(lockstep PROPERTIES SOVERSION 0)
 target_link_libraries(lockstep PUBLIC lockstep_formats PRIVATE lockstep_torch protobuf::libprotobuf PkgConfig::re2
@@ -33,7 +31,7 @@ set_target_properties(lockstep_formats PROPERTIES INSTALL_RPATH "$ORIGIN")
 # What each kind of object library is compiled with; all of a kind share one precompiled header.
 add_library(lockstep_compile_plain INTERFACE)
 target_include_directories(lockstep_compile_plain INTERFACE ${LOCKSTEP_PUBLIC_INCLUDE})
-target_link_libraries(lockstep_compile_plain INTERFACE fmt::fmt nlohmann_json::nlohmann_json)
+target_link_libraries(lockstep_compile_plain INTERFACE fmt::fmt)
 add_library(lockstep_compile_aten INTERFACE)
 target_link_libraries(lockstep_compile_aten INTERFACE lockstep_compile_plain lockstep_torch)
 target_compile_options(lockstep_compile_aten INTERFACE -fopenmp)
@@ -55,7 +53,7 @@ foreach(kind plain aten)
   file(SHA256 ${CMAKE_SOURCE_DIR}/cmake/pch_${kind}.h pch_sum)
   file(WRITE ${CMAKE_BINARY_DIR}/CMakeFiles/lockstep_pch_${kind}.dir/cmake_pch.hxx.gch.sum
        "${pch_sum} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_BUILD_TYPE} ${LOCKSTEP_ARCH} ${LOCKSTEP_SANITIZE} ${torch_version}"
-       " ${fmt_VERSION} ${nlohmann_json_VERSION}\n")
+       " ${fmt_VERSION}\n")
 endforeach()
 
 # The object library of a folder, made when first asked for and put into its library.

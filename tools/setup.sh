@@ -12,7 +12,7 @@ set -eu
 pins=${LOCKSTEP_PINS:-$(dirname "$0")/libtorch.pins}
 
 packages="build-essential cmake ninja-build ccache pkg-config python3 python3-venv python3-pip
-  zlib1g-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev libfmt-dev
+  zlib1g-dev libprotobuf-dev protobuf-compiler libcli11-dev libfmt-dev
   libisal-dev libre2-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev dataset-fashion-mnist iproute2 ${LOCKSTEP_EXTRA_PACKAGES:-}"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep

@@ -1,12 +1,8 @@
 #include "lockstep/base/json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
-#include <limits>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,384 +13,250 @@
 namespace lockstep {
 namespace {
 
-constexpr int kDeepest = 512;
+// Where a double can be converted to an integer: [-2^63, 2^63) and (-1, 2^64).
+constexpr double kTwoTo63 = 9223372036854775808.0;
 
-// nlohmann's SAX parser knows neither Python's extra tokens nor a limit of depth, so the grammar is read here.
-class Parser {
- public:
-  Parser(std::string_view text, std::string_view what) : text_(text), what_(what) {}
-
-  Json parse() {
-    Json value = parse_value(0);
-    skip_space();
-    if (at_ != text_.size()) fail("text after the end of the value");
-    return value;
-  }
-
- private:
-  [[noreturn]] void fail(std::string_view problem) const {
-    std::size_t line = 1;
-    std::size_t column = 1;
-    for (std::size_t i = 0; i < at_ && i < text_.size(); ++i) {
-      column = text_[i] == '\n' ? 1 : column + 1;
-      if (text_[i] == '\n') ++line;
-    }
-    throw_data_loss(fmt::format("{} is not valid JSON: {} at line {}, column {} (byte {}){}", what_, problem, line,
-                                column, at_, surroundings()));
-  }
-
-  // ", found '…' after '…'": what stands around the fault, printable ASCII alone.
-  std::string surroundings() const {
-    constexpr std::size_t kShown = 20;
-    const std::size_t at = std::min(at_, text_.size());
-    const auto printable = [](std::string_view part) {
-      std::string out(part);
-      for (char& c : out) c = c < ' ' || c > '~' ? '?' : c;
-      return out;
-    };
-    const std::size_t begin = at < kShown ? 0 : at - kShown;
-    const std::string after = at == begin ? "" : fmt::format(" after '{}'", printable(text_.substr(begin, at - begin)));
-    if (at == text_.size()) return fmt::format(", found the end{}", after);
-    return fmt::format(", found '{}'{}", printable(text_.substr(at, kShown)), after);
-  }
-
-  void skip_space() {
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c != ' ' && c != '\t' && c != '\n' && c != '\r') return;
-      ++at_;
-    }
-  }
-
-  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-
-  bool take(std::string_view token) {
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-
-  Json parse_value(int depth) {
-    if (depth > kDeepest) fail(fmt::format("more than {} nested levels", kDeepest));
-    skip_space();
-    switch (peek()) {
-      case '{': return parse_object(depth);
-      case '[': return parse_array(depth);
-      case '"': return parse_string();
-      default: break;
-    }
-    if (take("true")) return true;
-    if (take("false")) return false;
-    if (take("null")) return nullptr;
-    if (take("NaN")) return std::numeric_limits<double>::quiet_NaN();
-    if (take("Infinity")) return std::numeric_limits<double>::infinity();
-    if (take("-Infinity")) return -std::numeric_limits<double>::infinity();
-    return parse_number();
-  }
-
-  Json parse_object(int depth) {
-    ++at_;
-    Json object = Json::object();
-    // ordered_json is a vector that looks keys up one by one: the index keeps big objects from taking quadratic time.
-    std::unordered_map<std::string, std::size_t> places;
-    Json::object_t::Container& members = object.get_ref<Json::object_t&>();
-    skip_space();
-    if (take("}")) return object;
-    while (true) {
-      skip_space();
-      if (peek() != '"') fail("expected a key in double quotes");
-      std::string key = parse_string();
-      skip_space();
-      if (!take(":")) fail("expected ':' after a key");
-      Json value = parse_value(depth + 1);
-      const auto [place, added] = places.emplace(key, members.size());
-      if (added) {
-        members.emplace_back(std::move(key), std::move(value));
-      } else {
-        members[place->second].second = std::move(value);
-      }
-      skip_space();
-      if (take("}")) return object;
-      if (!take(",")) fail("expected ',' or '}'");
-    }
-  }
-
-  Json parse_array(int depth) {
-    ++at_;
-    Json array = Json::array();
-    skip_space();
-    if (take("]")) return array;
-    while (true) {
-      array.push_back(parse_value(depth + 1));
-      skip_space();
-      if (take("]")) return array;
-      if (!take(",")) fail("expected ',' or ']'");
-    }
-  }
-
-  Json parse_number() {
-    const std::size_t begin = at_;
-    std::size_t end = at_;
-    const auto digits = [&] {
-      const std::size_t first = end;
-      while (end < text_.size() && text_[end] >= '0' && text_[end] <= '9') ++end;
-      return end - first;
-    };
-    if (end < text_.size() && text_[end] == '-') ++end;
-    const std::size_t integer = end;
-    if (digits() == 0) fail(begin < text_.size() ? "expected a value" : "the text ends too early");
-    if (text_[integer] == '0' && end - integer > 1) fail("a number with a leading zero");
-    bool whole = true;
-    if (end < text_.size() && text_[end] == '.') {
-      ++end;
-      if (digits() == 0) fail("a number without digits after its point");
-      whole = false;
-    }
-    if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
-      ++end;
-      if (end < text_.size() && (text_[end] == '+' || text_[end] == '-')) ++end;
-      if (digits() == 0) fail("a number without digits in its exponent");
-      whole = false;
-    }
-    at_ = end;
-    return whole ? to_integer(text_.substr(begin, end - begin)) : to_double(text_.substr(begin, end - begin));
-  }
-
-  // Python's integers have no bounds; what does not fit 64 bits becomes the nearest double.
-  static Json to_integer(std::string_view digits) {
-    std::int64_t value = 0;
-    const char* end = digits.data() + digits.size();
-    if (std::from_chars(digits.data(), end, value).ec == std::errc()) return value;
-    std::uint64_t big = 0;
-    if (digits.front() != '-' && std::from_chars(digits.data(), end, big).ec == std::errc()) return big;
-    return to_double(digits);
-  }
-
-  static Json to_double(std::string_view digits) {
-    double value = 0;
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (result.ec == std::errc::result_out_of_range) value = out_of_range(digits);
-    return value;
-  }
-
-  // Python reads 1e999 as infinity and 1e-999 as zero. The scale of the number tells which it was.
-  static double out_of_range(std::string_view digits) {
-    const bool negative = digits.front() == '-';
-    const bool tiny = std::abs(std::strtod(std::string(digits).c_str(), nullptr)) < 1.0;
-    const double size = tiny ? 0.0 : std::numeric_limits<double>::infinity();
-    return negative ? -size : size;
-  }
-
-  std::string parse_string() {
-    ++at_;
-    std::string value;
-    while (true) {
-      if (at_ >= text_.size()) fail("a string without its closing quote");
-      const unsigned char c = static_cast<unsigned char>(text_[at_]);
-      if (c == '"') {
-        ++at_;
-        return value;
-      }
-      if (c < 0x20) fail("a control character inside a string");
-      if (c == '\\') {
-        parse_escape(value);
-      } else if (c < 0x80) {
-        value.push_back(text_[at_++]);
-      } else {
-        const std::size_t length = utf8_length();
-        if (length == 0) fail("bytes that are not UTF-8");
-        value.append(text_.substr(at_, length));
-        at_ += length;
-      }
-    }
-  }
-
-  // Length of the well-formed UTF-8 sequence at the cursor (no overlong forms, no surrogates), or 0.
-  std::size_t utf8_length() const {
-    const auto byte = [&](std::size_t i) -> unsigned {
-      return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0u;
-    };
-    const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-    const unsigned first = byte(0);
-    if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
-    if (first >= 0xE0 && first <= 0xEF) {
-      if (!tail(1) || !tail(2)) return 0;
-      if (first == 0xE0 && byte(1) < 0xA0) return 0;
-      return first == 0xED && byte(1) > 0x9F ? 0 : 3;
-    }
-    if (first >= 0xF0 && first <= 0xF4) {
-      if (!tail(1) || !tail(2) || !tail(3)) return 0;
-      if (first == 0xF0 && byte(1) < 0x90) return 0;
-      return first == 0xF4 && byte(1) > 0x8F ? 0 : 4;
-    }
-    return 0;
-  }
-
-  void parse_escape(std::string& value) {
-    ++at_;
-    const char c = peek();
-    ++at_;
-    switch (c) {
-      case '"': value.push_back('"'); return;
-      case '\\': value.push_back('\\'); return;
-      case '/': value.push_back('/'); return;
-      case 'b': value.push_back('\b'); return;
-      case 'f': value.push_back('\f'); return;
-      case 'n': value.push_back('\n'); return;
-      case 'r': value.push_back('\r'); return;
-      case 't': value.push_back('\t'); return;
-      case 'u': append_utf8(value, parse_code_point()); return;
-      default: --at_; fail("an unknown escape in a string");
-    }
-  }
-
-  unsigned parse_hex4() {
-    unsigned value = 0;
-    const std::string_view digits = text_.substr(std::min(at_, text_.size()), 4);
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-    if (digits.size() != 4 || result.ptr != digits.data() + 4) fail("\\u without four hexadecimal digits");
-    at_ += 4;
-    return value;
-  }
-
-  unsigned parse_code_point() {
-    const unsigned high = parse_hex4();
-    if (high < 0xD800 || high > 0xDFFF) return high;
-    if (high > 0xDBFF || !take("\\u")) fail("half of a surrogate pair");
-    const unsigned low = parse_hex4();
-    if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
-    return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-  }
-
-  static void append_utf8(std::string& text, unsigned code) {
-    const auto put = [&](unsigned byte) { text.push_back(static_cast<char>(byte)); };
-    if (code < 0x80) return put(code);
-    if (code < 0x800) {
-      put(0xC0 | (code >> 6));
-    } else {
-      if (code < 0x10000) {
-        put(0xE0 | (code >> 12));
-      } else {
-        put(0xF0 | (code >> 18));
-        put(0x80 | ((code >> 12) & 0x3F));
-      }
-      put(0x80 | ((code >> 6) & 0x3F));
-    }
-    put(0x80 | (code & 0x3F));
-  }
-
-  std::string_view text_;
-  std::string_view what_;
-  std::size_t at_ = 0;
-};
-
-// Reads one code point of text that is known to be UTF-8; bytes that are not stand for themselves (Latin-1).
-unsigned next_code_point(std::string_view text, std::size_t& at) {
-  const unsigned first = static_cast<unsigned char>(text[at++]);
-  const int tail = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : first >= 0xC0 ? 1 : 0;
-  if (tail == 0 || at + static_cast<std::size_t>(tail) > text.size()) return first;
-  unsigned code = first & (0x3Fu >> tail);
-  for (int i = 0; i < tail; ++i) code = (code << 6) | (static_cast<unsigned char>(text[at++]) & 0x3Fu);
-  return code;
+bool is_pair_with_key(const JsonItem& item) {
+  const Json& value = item.peek();
+  return value.is_array() && value.size() == 2 && value[0].is_string();
 }
 
-void dump_string(std::string_view text, std::string& out) {
-  out.push_back('"');
-  for (std::size_t at = 0; at < text.size();) {
-    const unsigned code = next_code_point(text, at);
-    switch (code) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
-      default:
-        if (code >= 0x20 && code < 0x7F) {
-          out.push_back(static_cast<char>(code));
-        } else if (code == 0x7F) {
-          out.push_back('\x7F');
-        } else if (code < 0x10000) {
-          fmt::format_to(std::back_inserter(out), "\\u{:04x}", code);
-        } else {
-          fmt::format_to(std::back_inserter(out), "\\u{:04x}\\u{:04x}", 0xD800 + ((code - 0x10000) >> 10),
-                         0xDC00 + ((code - 0x10000) & 0x3FF));
-        }
-    }
-  }
-  out.push_back('"');
+std::vector<Json> take_items(std::initializer_list<JsonItem> items) {
+  std::vector<Json> out;
+  out.reserve(items.size());
+  for (const JsonItem& item : items) out.push_back(item.take());
+  return out;
 }
 
-void dump(const Json& value, std::string& out) {
-  switch (value.type()) {
-    case Json::value_t::object: {
-      out.push_back('{');
-      bool first = true;
-      for (const auto& [key, member] : value.get_ref<const Json::object_t&>()) {
-        if (!first) out += ", ";
-        first = false;
-        dump_string(key, out);
-        out += ": ";
-        dump(member, out);
-      }
-      out.push_back('}');
-      break;
-    }
-    case Json::value_t::array: {
-      out.push_back('[');
-      for (std::size_t i = 0; i < value.size(); ++i) {
-        if (i > 0) out += ", ";
-        dump(value[i], out);
-      }
-      out.push_back(']');
-      break;
-    }
-    case Json::value_t::string: dump_string(value.get_ref<const std::string&>(), out); break;
-    case Json::value_t::boolean: out += value.get<bool>() ? "true" : "false"; break;
-    case Json::value_t::number_integer: out += std::to_string(value.get<std::int64_t>()); break;
-    case Json::value_t::number_unsigned: out += std::to_string(value.get<std::uint64_t>()); break;
-    case Json::value_t::number_float: {
-      const double number = value.get<double>();
-      if (std::isnan(number)) {
-        out += "NaN";
-      } else if (std::isinf(number)) {
-        out += number < 0 ? "-Infinity" : "Infinity";
-      } else {
-        out += python_float(number);
-      }
-      break;
-    }
-    default: out += "null"; break;
+std::vector<JsonMember>::const_iterator find_member(const std::vector<JsonMember>& members, std::string_view key) {
+  return std::find_if(members.begin(), members.end(), [&](const JsonMember& each) { return each.key() == key; });
+}
+
+// "'a', 'b'": the keys of an object, the first ones of many.
+std::string list_keys(const std::vector<JsonMember>& members) {
+  constexpr std::size_t kShown = 10;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(members.size(), kShown); ++i) {
+    out += fmt::format("{}'{}'", i == 0 ? "" : ", ", members[i].key());
   }
+  return members.empty() ? "no keys" : out + (members.size() > kShown ? ", …" : "");
+}
+
+std::partial_ordering compare_integers(const Json& a, const Json& b) {
+  const bool a_is_big = a.is_number_unsigned(), b_is_big = b.is_number_unsigned();
+  if (a_is_big && b_is_big) return a.get<std::uint64_t>() <=> b.get<std::uint64_t>();
+  if (a_is_big) {
+    const auto other = b.get<std::int64_t>();
+    return other < 0 ? std::partial_ordering::greater : a.get<std::uint64_t>() <=> static_cast<std::uint64_t>(other);
+  }
+  if (b_is_big) return 0 <=> compare_integers(b, a);
+  return a.get<std::int64_t>() <=> b.get<std::int64_t>();
 }
 
 }  // namespace
 
-Json parse_json(std::string_view text, std::string_view what) { return Parser(text, what).parse(); }
+Json::Json(const char* text) : Json(std::string(text)) {}
+Json::Json(std::string_view text) : Json(std::string(text)) {}
+Json::Json(const std::string& text) : Json(std::string(text)) {}
 
-std::string dump_json(const Json& value) {
-  std::string out;
-  dump(value, out);
+Json::Json(std::string&& text) {
+  value_.text = new std::string(std::move(text));
+  type_ = Type::kString;
+}
+
+Json::Json(std::vector<Json> items) {
+  value_.items = new std::vector<Json>(std::move(items));
+  type_ = Type::kArray;
+}
+
+Json::Json(std::vector<JsonMember> members) {
+  value_.members = new std::vector<JsonMember>(std::move(members));
+  type_ = Type::kObject;
+}
+
+Json::Json(std::initializer_list<JsonItem> items)
+    : Json(std::all_of(items.begin(), items.end(), is_pair_with_key) ? object(items) : Json(take_items(items))) {}
+
+Json Json::array() { return std::vector<Json>(); }
+Json Json::array(std::initializer_list<JsonItem> items) { return take_items(items); }
+Json Json::object() { return std::vector<JsonMember>(); }
+
+Json Json::object(std::initializer_list<JsonItem> items) {
+  Json out = object();
+  for (const JsonItem& item : items) {
+    if (!is_pair_with_key(item)) item.peek().throw_mismatch("a pair of a key and a value");
+    Json pair = item.take();
+    if (!out.contains(pair[0].text())) out[pair[0].text()] = std::move(pair[1]);
+  }
   return out;
 }
 
-std::string python_float(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[64];
-  const auto result = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
-  const std::string_view text(buffer, static_cast<std::size_t>(result.ptr - buffer));
-  const std::size_t e = text.find('e');
-  int exponent = 0;
-  const char* digits = text.data() + e + (text[e + 1] == '+' ? 2 : 1);
-  std::from_chars(digits, text.data() + text.size(), exponent);
-  if (exponent < -4 || exponent >= 16) return std::string(text);
-  // Python spells these without an exponent, and whole numbers with ".0".
-  const auto plain = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::fixed);
-  std::string out(buffer, plain.ptr);
-  if (out.find('.') == std::string::npos) out += ".0";
-  return out;
+Json::Json(const Json& other) : value_(other.value_) {
+  switch (other.type_) {
+    case Type::kString: value_.text = new std::string(*other.value_.text); break;
+    case Type::kArray: value_.items = new std::vector<Json>(*other.value_.items); break;
+    case Type::kObject: value_.members = new std::vector<JsonMember>(*other.value_.members); break;
+    default: break;
+  }
+  type_ = other.type_;
+}
+
+void Json::destroy() {
+  if (is_string()) delete value_.text;
+  if (is_array()) delete value_.items;
+  if (is_object()) delete value_.members;
+}
+
+std::string_view Json::type_name() const {
+  switch (type_) {
+    case Type::kNull: return "null";
+    case Type::kBoolean: return "boolean";
+    case Type::kString: return "string";
+    case Type::kArray: return "array";
+    case Type::kObject: return "object";
+    default: return "number";
+  }
+}
+
+void Json::throw_mismatch(std::string_view expected) const {
+  std::string found(type_name());
+  if (!is_structured() && !is_null()) found += " " + dump_json(*this);
+  if (found.size() > 80) found = found.substr(0, 77) + "...";
+  throw JsonError(fmt::format("invalid value in JSON: found {}, expected {}", found, expected));
+}
+
+bool Json::boolean() const {
+  if (!is_boolean()) throw_mismatch("a boolean");
+  return value_.boolean;
+}
+
+double Json::number() const {
+  switch (type_) {
+    case Type::kInteger: return static_cast<double>(value_.integer);
+    case Type::kUnsigned: return static_cast<double>(value_.whole);
+    case Type::kFloat: return value_.number;
+    default: throw_mismatch("a number");
+  }
+}
+
+std::int64_t Json::signed_integer() const {
+  if (type_ == Type::kInteger) return value_.integer;
+  if (type_ == Type::kUnsigned && value_.whole <= static_cast<std::uint64_t>(INT64_MAX)) {
+    return static_cast<std::int64_t>(value_.whole);
+  }
+  if (is_number_float() && value_.number >= -kTwoTo63 && value_.number < kTwoTo63) {
+    return static_cast<std::int64_t>(value_.number);
+  }
+  throw_mismatch(is_number() ? "a signed integer of 64 bits" : "a number");
+}
+
+std::uint64_t Json::unsigned_integer() const {
+  if (type_ == Type::kUnsigned) return value_.whole;
+  if (type_ == Type::kInteger && value_.integer >= 0) return static_cast<std::uint64_t>(value_.integer);
+  if (is_number_float() && value_.number > -1.0 && value_.number < 2 * kTwoTo63) {
+    return static_cast<std::uint64_t>(value_.number);
+  }
+  throw_mismatch(is_number() ? "an unsigned integer of 64 bits" : "a number");
+}
+
+const std::string& Json::text() const {
+  if (!is_string()) throw_mismatch("a string");
+  return *value_.text;
+}
+
+std::size_t Json::size() const {
+  switch (type_) {
+    case Type::kNull: return 0;
+    case Type::kArray: return value_.items->size();
+    case Type::kObject: return value_.members->size();
+    default: return 1;
+  }
+}
+
+std::size_t Json::array_size() const {
+  if (!is_array()) throw_mismatch("an array");
+  return value_.items->size();
+}
+
+const Json& Json::element(std::size_t index) const {
+  if (index >= size()) throw JsonError(fmt::format("JSON index {} is outside of {} items", index, size()));
+  if (is_array()) return (*value_.items)[index];
+  return is_object() ? (*value_.members)[index].value() : *this;
+}
+
+const Json& Json::item(std::size_t index) const {
+  if (!is_array()) throw_mismatch("an array");
+  return element(index);
+}
+
+void Json::push_back(Json value) {
+  if (is_null()) *this = array();
+  if (!is_array()) throw_mismatch("an array");
+  value_.items->push_back(std::move(value));
+}
+
+Json& Json::member(std::string_view key) {
+  if (is_null()) *this = object();
+  if (const Json* found = lookup(key)) return const_cast<Json&>(*found);
+  return value_.members->emplace_back(std::string(key), Json()).value();
+}
+
+const Json* Json::lookup(std::string_view key) const {
+  if (!is_object()) throw_mismatch("an object");
+  const auto found = find_member(*value_.members, key);
+  return found == value_.members->end() ? nullptr : &found->value();
+}
+
+Json& Json::at(std::string_view key) { return const_cast<Json&>(std::as_const(*this).at(key)); }
+
+const Json& Json::at(std::string_view key) const {
+  if (const Json* found = lookup(key)) return *found;
+  throw JsonError(fmt::format("invalid object in JSON: found {}, expected the key '{}'", list_keys(items()), key));
+}
+
+bool Json::contains(std::string_view key) const { return is_object() && lookup(key); }
+
+Json::const_iterator Json::find(std::string_view key) const {
+  if (!is_object()) return end();
+  return {this, static_cast<std::size_t>(find_member(*value_.members, key) - value_.members->begin())};
+}
+
+Json::iterator Json::find(std::string_view key) {
+  return {this, static_cast<std::size_t>(std::as_const(*this).find(key) - std::as_const(*this).begin())};
+}
+
+std::size_t Json::erase(std::string_view key) {
+  if (!contains(key)) return 0;
+  value_.members->erase(find_member(*value_.members, key));
+  return 1;
+}
+
+std::vector<JsonMember>& Json::items() { return const_cast<std::vector<JsonMember>&>(std::as_const(*this).items()); }
+
+const std::vector<JsonMember>& Json::items() const {
+  static const std::vector<JsonMember> kNone;
+  if (is_null()) return kNone;
+  if (!is_object()) throw_mismatch("an object");
+  return *value_.members;
+}
+
+bool Json::equal(const Json& a, const Json& b) {
+  if (a.is_array() && b.is_array()) return *a.value_.items == *b.value_.items;
+  if (a.is_object() && b.is_object()) {
+    return std::equal(a.items().begin(), a.items().end(), b.items().begin(), b.items().end(),
+                      [](const auto& x, const auto& y) { return x.key() == y.key() && x.value() == y.value(); });
+  }
+  if (a.is_null() || a.is_boolean()) {
+    return a.type_ == b.type_ && (a.is_null() || a.value_.boolean == b.value_.boolean);
+  }
+  return compare(a, b) == 0;
+}
+
+std::partial_ordering Json::compare(const Json& a, const Json& b) {
+  if (a.is_string() && b.is_string()) return a.text() <=> b.text();
+  if (!a.is_number() || !b.is_number()) return std::partial_ordering::unordered;
+  if (a.is_number_integer() && b.is_number_integer()) return compare_integers(a, b);
+  return a.number() <=> b.number();
 }
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ void save_below(const DatasetNode& node, Json& out) {
     out.push_back(std::move(own));
   }
   if (const std::optional<Json> below = node.delivered_nodes()) {
-    out.insert(out.end(), below->begin(), below->end());
+    for (const Json& node_below : *below) out.push_back(node_below);
     return;
   }
   for (const NodePtr& input : node.inputs()) save_below(*input, out);

@@ -62,7 +62,7 @@ class ConfigWalk {
   ConfigWalk(Auditor& auditor, std::string where) : auditor_(auditor), path_(std::move(where)) {}
 
   void visit(const Json& value) {
-    if (value.is_string()) return auditor_.path_text(value.get_ref<const std::string&>(), path_);
+    if (value.is_string()) return auditor_.path_text(value.text(), path_);
     if (value.is_object()) {
       object(value);
       for (const auto& [key, child] : value.items()) step(fmt::format(".{}", key), child);

@@ -174,7 +174,7 @@ void SafetensorsWriter::finish() {
   std::string text;
   try {
     text = header.dump();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const JsonError&) {
     throw_invalid_argument(fmt::format("{}: a name or a piece of metadata is not UTF-8", path_));
   }
   text.append((8 - text.size() % 8) % 8, ' ');

@@ -73,7 +73,7 @@ const RegisteredClass* find_registered(std::type_index family, std::string_view 
 std::shared_ptr<void> make_object(const RegisteredClass& row, const Json& config) {
   try {
     return row.make(config.is_null() ? Json::object() : config);
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw_invalid_argument(
         fmt::format("invalid config of registered class '{}': {}", row.registered_name(), error.what()));
   }

@@ -103,7 +103,7 @@ void restore_state(const Json& state) {
     all.numpy = numpy;
     all.op_seeds = op_seeds;
     all.global_seed = global_seed;
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw_data_loss(fmt::format("a saved random state is malformed: {}", error.what()));
   }
 }

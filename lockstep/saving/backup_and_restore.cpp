@@ -164,7 +164,7 @@ class Backup final : public Callback {
 
   std::optional<int> read_epoch(const std::string& path) {
     if (!io::is_file(files_, path)) return std::nullopt;
-    const Json json = Json::parse(io::read_text(files_, path), nullptr, false);
+    const Json json = parse_json(io::read_text(files_, path), path);
     if (!json.is_object() || !json.contains("epoch") || !json["epoch"].is_number_integer() || json["epoch"] < 0) {
       throw_data_loss(
           fmt::format("{}: no backup's metadata: an object with a whole number \"epoch\" is expected", path));

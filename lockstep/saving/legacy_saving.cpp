@@ -29,7 +29,7 @@ Json legacy_object(const Json& object) {
   out["class_name"] =
       object.at("class_name") == "GroupQueryAttention" ? Json("GroupedQueryAttention") : object.at("class_name");
   if (const Json& registered = object.value("registered_name", Json());
-      registered.is_string() && registered.get_ref<const std::string&>().find('>') != std::string::npos) {
+      registered.is_string() && registered.text().find('>') != std::string::npos) {
     out["class_name"] = registered;
   }
   Json config = object.at("config");

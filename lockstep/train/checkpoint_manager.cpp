@@ -101,7 +101,7 @@ void CheckpointManager::share_state() {
              {"last_preserved", last_preserved_},
              {"managed", Json::array()}};
   for (const Managed& each : managed_) state["managed"].push_back({each.path, each.time});
-  state = Json::parse(options_.workers->broadcast(state.dump(-1, ' ', false, Json::error_handler_t::replace), 0));
+  state = parse_json(options_.workers->broadcast(dump_json(state), 0), "the chief's list of checkpoints");
   if (is_chief()) return;
   latest_.reset();
   if (!state["latest"].is_null()) latest_ = state["latest"].get<std::string>();

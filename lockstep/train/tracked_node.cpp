@@ -55,19 +55,13 @@ class TrackableNode final : public TrackedNode {
   std::shared_ptr<Trackable> object_;
 };
 
-Json parse_state(const std::string& text, const char* what) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw_data_loss(std::string(what) + ": the saved state is no JSON");
-  return json;
-}
-
 class IteratorNode final : public TrackedNode {
  public:
   explicit IteratorNode(std::shared_ptr<data::DatasetIterator> iterator) : iterator_(std::move(iterator)) {}
   Identity identity() const override { return {iterator_.get(), {}}; }
   std::optional<std::string> python_state() const override { return iterator_->save_state().dump(); }
   void set_python_state(const std::string& state) const override {
-    iterator_->restore_state(parse_state(state, "iterator"));
+    iterator_->restore_state(parse_json(state, "the saved state of an iterator"));
   }
 
  private:
@@ -80,7 +74,7 @@ class DatasetNode final : public TrackedNode {
   Identity identity() const override { return {this, {}}; }
   std::optional<std::string> python_state() const override { return dataset_.save_state().dump(); }
   void set_python_state(const std::string& state) const override {
-    dataset_.restore_state(parse_state(state, "dataset"));
+    dataset_.restore_state(parse_json(state, "the saved state of a dataset"));
   }
 
  private:

@@ -26,16 +26,10 @@ LogValue::operator double() const {
   return std::accumulate(numbers_.begin(), numbers_.end(), 0.0) / static_cast<double>(numbers_.size());
 }
 
-void to_json(Json& json, const LogValue& value) {
-  if (value.is_vector()) {
-    json = value.numbers();
-  } else {
-    json = value.numbers()[0];
-  }
-}
+LogValue::operator Json() const { return is_vector_ ? Json(numbers_) : Json(numbers_[0]); }
 
-void from_json(const Json& json, LogValue& value) {
-  value = json.is_array() ? LogValue(json.get<std::vector<double>>()) : LogValue(json.get<double>());
-}
+LogValue::LogValue(const Json& json)
+    : numbers_(json.is_array() ? json.get<std::vector<double>>() : std::vector{json.get<double>()}),
+      is_vector_(json.is_array()) {}
 
 }  // namespace lockstep::keras

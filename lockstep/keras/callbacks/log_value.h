@@ -18,8 +18,10 @@ class LogValue {
   LogValue(double number = 0) : numbers_{number} {}
   LogValue(const Tensor& value);  // a scalar, or a vector
   explicit LogValue(std::vector<double> vector) : numbers_(std::move(vector)), is_vector_(true) {}
+  explicit LogValue(const Json& json);  // a number or a list, as in Keras's history
 
   operator double() const;
+  operator Json() const;
   bool is_vector() const { return is_vector_; }
   const std::vector<double>& numbers() const { return numbers_; }
 
@@ -38,9 +40,5 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
   const LogValue& at(std::string_view name) const;
   const LogValue& operator[](std::string_view name) const { return at(name); }
 };
-
-// As Keras's history has it: a number or a list.
-void to_json(Json& json, const LogValue& value);
-void from_json(const Json& json, LogValue& value);
 
 }  // namespace lockstep::keras

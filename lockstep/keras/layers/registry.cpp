@@ -115,7 +115,7 @@ LayerPtr deserialize_layer(const Json& object) {
     } else {
       layer = std::static_pointer_cast<Layer>(row->make(config));
     }
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw_invalid_argument(
         fmt::format("layer '{}' ({}): its config does not fit: {}", name, parsed->class_name, error.what()));
   }

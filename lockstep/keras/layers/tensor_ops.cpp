@@ -4,7 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/scratch_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/object_config.h"
 
@@ -27,7 +27,7 @@ Json TensorOp::get_config() const {
 Structure TensorOp::run(const CallArguments& arguments, std::optional<bool>) {
   try {
     return row_.run(arguments, config_);
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw_invalid_argument(
         fmt::format("operation '{}' ({}): bad argument in {}: {}", name_, row_.name, dump_json(config_), error.what()));
   }

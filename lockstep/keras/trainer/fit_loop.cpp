@@ -86,7 +86,7 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
   if (resumed_) {
     try {
       restore(loop, *std::exchange(resumed_, std::nullopt));
-    } catch (const Json::exception& error) {
+    } catch (const JsonError& error) {
       throw_data_loss(fmt::format("invalid saved state of training: {}", error.what()));
     }
   }
