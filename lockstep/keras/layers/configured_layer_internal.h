@@ -76,9 +76,10 @@ Layer::Options read_layer_options(FieldReader& reader);
 
 // A built-in layer class: `Derived` has `static constexpr const char* kClass`, `Options` with name,
 // trainable and dtype, and static fields(); with a `kRegularizesParts` its activity regularizer is for its sublayers.
-// It gets its config, its registry row and its resolved options.
-template <typename Derived, typename OptionsT>
-class ConfiguredLayer : public Layer {
+// It gets its config, its registry row and its resolved options. `Base` is Layer or a class derived from it that is
+// made of the same arguments.
+template <typename Derived, typename OptionsT, typename Base = Layer>
+class ConfiguredLayer : public Base {
  public:
   using Options = OptionsT;
   Json module() const override { return "keras.layers"; }
@@ -94,7 +95,7 @@ class ConfiguredLayer : public Layer {
   explicit ConfiguredLayer(OptionsT options, Layer::Options base = {})
       : ConfiguredLayer(Derived::kClass, std::move(options), std::move(base)) {}
   ConfiguredLayer(std::string class_name, OptionsT options, Layer::Options base)
-      : Layer(std::move(class_name), merge(options, std::move(base))), options_(std::move(options)) {
+      : Base(std::move(class_name), merge(options, std::move(base))), options_(std::move(options)) {
     FieldResolver resolver;
     Derived::fields(resolver, options_);
   }

@@ -301,28 +301,13 @@ class IdentityLayer : public ConfiguredLayer<IdentityLayer, NamedOptions> {
   Structure call(const Structure& inputs, const CallContext&) override { return inputs; }
 };
 
-// InputLayer::from_config() also takes the forms of older versions of Keras.
-std::vector<FieldDescription> describe_input() {
-  FieldDescriber describer;
-  InputOptions o;
-  Ints batch_shape;
-  describer("batch_shape", batch_shape, Field::kRequired);
-  describer("batch_size", o.batch_size);
-  describer("dtype", NullAs{o.dtype, ""});
-  describer("sparse", o.sparse);
-  describer("ragged", o.ragged);
-  describer("name", NullAs{o.name, ""});
-  describer("optional", o.optional);
-  return describer.take();
-}
-
 }  // namespace
 
 void register_core_layers(ClassTable& registry) {
   registry.add({"InputLayer",
                 {},
                 [](const Json& config) -> LayerPtr { return InputLayer::from_config(config); },
-                describe_input});
+                describe_input_layer});
   registry.add(layer_row<DenseLayer>());
   registry.add(layer_row<EinsumDenseLayer>());
   registry.add(layer_row<EmbeddingLayer>());

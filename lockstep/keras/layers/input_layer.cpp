@@ -3,9 +3,49 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/layers/configured_layer_internal.h"
+#include "lockstep/keras/layers/families_internal.h"
 
 namespace lockstep::keras {
+namespace {
+
+// A dtype, for which configs may hold a policy; empty for null.
+struct InputDtype {
+  std::string& name;
+};
+// Either shape may be given; configs are written with batch_shape.
+struct InputArguments {
+  std::optional<Ints> batch_shape = {}, shape = {};
+  InputOptions options = {};
+};
+
+template <typename V>
+void fields(V& v, InputArguments& a) {
+  v.renamed("batch_input_shape", "batch_shape", Dims{a.batch_shape});
+  v.renamed("input_shape", "shape", Dims{a.shape});
+  v("batch_shape", Dims{a.batch_shape});
+  v("shape", Dims{a.shape}, Field::kUnwritten);
+  v("batch_size", a.options.batch_size, Field::kUnwritten);
+  v("dtype", InputDtype{a.options.dtype});
+  v("sparse", a.options.sparse);
+  v("ragged", a.options.ragged);
+  v("name", NullAs{a.options.name, ""});
+  v("optional", a.options.optional);
+  for (const char* key : {"input_tensor", "type_spec", "trainable", "input_dtype", "autocast"}) v.dropped(key);
+}
+
+}  // namespace
+
+template <>
+struct FieldType<InputDtype> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "dtype, policy or null"; }
+  static bool read(const Json& found, const InputDtype& v) {
+    if (found.is_null()) return true;
+    v.name = found.is_string() ? found.get<std::string>() : DTypePolicy::from_config(found).name();
+    return true;
+  }
+  static Json write(const InputDtype& v) { return v.name.empty() ? Json(nullptr) : Json(v.name); }
+};
 
 InputLayer::InputLayer(Shape batch_shape, const InputOptions& options)
     : Layer("InputLayer", {.name = options.name}), batch_shape_(std::move(batch_shape)), options_(options) {
@@ -32,47 +72,25 @@ std::shared_ptr<InputLayer> InputLayer::create(Shape batch_shape, const InputOpt
 
 std::shared_ptr<InputLayer> InputLayer::from_config(const Json& config) {
   FieldReader reader("InputLayer", config);
-  InputOptions options;
-  std::optional<std::int64_t> batch_size;
-  const Json* shape = nullptr;
-  bool with_batch = true;
-  for (const char* key : {"batch_shape", "batch_input_shape"}) {
-    if (const Json* found = reader.take(key); found && !found->is_null() && !shape) shape = found;
-  }
-  for (const char* key : {"shape", "input_shape"}) {
-    if (const Json* found = reader.take(key); found && !found->is_null() && !shape) {
-      shape = found;
-      with_batch = false;
-    }
-  }
-  reader("batch_size", options.batch_size);
-  if (const Json* dtype = reader.take("dtype"); dtype && !dtype->is_null()) {
-    options.dtype = dtype->is_string() ? dtype->get<std::string>() : DTypePolicy::from_config(*dtype).name();
-  }
-  for (const char* key : {"sparse", "ragged", "optional"}) {
-    bool& target = key[0] == 's' ? options.sparse : key[0] == 'r' ? options.ragged : options.optional;
-    reader(key, target);
-  }
-  reader("name", options.name);
-  for (const char* key : {"input_tensor", "type_spec", "trainable", "input_dtype", "autocast"}) reader.dropped(key);
+  InputArguments arguments;
+  fields(reader, arguments);
   reader.finish();
-  if (!shape) throw_invalid_argument(fmt::format("InputLayer '{}': it has no batch_shape", options.name));
-  Shape batch_shape = shape_from_json(*shape, fmt::format("InputLayer '{}'", options.name));
-  if (!with_batch) {
-    std::vector<std::int64_t> dims = batch_shape.dims();
-    dims.insert(dims.begin(), options.batch_size.value_or(kUnknownDim));
-    batch_shape = Shape(std::move(dims));
+  auto& [batch_shape, shape, options] = arguments;
+  if (!batch_shape) {
+    if (!shape) throw_invalid_argument(fmt::format("InputLayer '{}' requires batch_shape or shape", options.name));
+    batch_shape = std::move(shape);
+    batch_shape->insert(batch_shape->begin(), options.batch_size.value_or(kUnknownDim));
   }
-  return create(std::move(batch_shape), options);
+  return create(Shape(std::move(*batch_shape)), options);
 }
 
+std::vector<FieldDescription> describe_input_layer() { return describe_fields<InputArguments>(); }
+
 Json InputLayer::get_config() const {
-  return {{"batch_shape", shape_to_json(batch_shape_)},
-          {"dtype", std::string(dtype_name(dtype_))},
-          {"sparse", options_.sparse},
-          {"ragged", options_.ragged},
-          {"name", name()},
-          {"optional", options_.optional}};
+  InputArguments arguments{batch_shape_.dims(), {}, options_};
+  arguments.options.dtype = dtype_name(dtype_);
+  arguments.options.name = name();
+  return with_fields(nullptr, arguments);
 }
 
 Structure InputLayer::call(const Structure& inputs, const CallContext&) { return inputs; }

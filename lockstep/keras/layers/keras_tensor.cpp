@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/scratch_internal.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
 
 namespace lockstep::keras {

@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/replica_context.h"
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/scratch_internal.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/keras/layers/call_scope_internal.h"

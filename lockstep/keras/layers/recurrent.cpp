@@ -114,30 +114,8 @@ Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tenso
 // LSTM, GRU, SimpleRNN and RNN.
 class RecurrentLayer : public Layer {
  public:
-  RecurrentLayer(std::string class_name, Layer::Options base, RNNOptions& flags, std::shared_ptr<RnnCell> cell)
-      : Layer(std::move(class_name), std::move(base)), flags_(flags), cell_(std::move(cell)) {
-    track("cell", cell_);
-  }
-  Json module() const override { return "keras.layers"; }
-  Json get_config() const override {
-    Json config = Layer::get_config();
-    FieldWriter writer(config);
-    flag_fields(writer, const_cast<RNNOptions&>(flags_));
-    if (class_name() == "LSTM") cell_fields<CellKind::kLstm, false>(writer, const_cast<RNNOptions&>(flags_));
-    if (class_name() == "GRU") cell_fields<CellKind::kGru, false>(writer, const_cast<RNNOptions&>(flags_));
-    if (class_name() == "SimpleRNN") cell_fields<CellKind::kSimple, false>(writer, const_cast<RNNOptions&>(flags_));
-    if (class_name() == "RNN") config["cell"] = serialize_operation(*cell_);
-    return config;
-  }
-  template <typename V>
-  static void flag_fields(V& v, RNNOptions& o) {
-    v("return_sequences", o.return_sequences);
-    v("return_state", o.return_state);
-    v("go_backwards", o.go_backwards);
-    v("stateful", o.stateful);
-    v("unroll", o.unroll);
-    v("zero_output_for_mask", o.zero_output_for_mask);
-  }
+  virtual LoopOptions loop() const = 0;
+  virtual void set_zero_output_for_mask(bool zero) = 0;
 
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
@@ -149,8 +127,9 @@ class RecurrentLayer : public Layer {
   std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = 3}}; }
   Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
     const std::vector<Tensor> masks = mask.flatten();
-    const Tensor kept = flags_.return_sequences && !masks.empty() ? masks[0] : Tensor();
-    if (!flags_.return_state) return kept;
+    const LoopOptions options = loop();
+    const Tensor kept = options.return_sequences && !masks.empty() ? masks[0] : Tensor();
+    if (!options.return_state) return kept;
     Structure::List all(outputs.num_leaves());
     all[0] = kept;
     return Structure::list(std::move(all));
@@ -159,7 +138,7 @@ class RecurrentLayer : public Layer {
   void build(const Nested<Shape>& shapes) override {
     const Shape& shape = shapes.leaf();
     cell_->ensure_built(Shape{shape[0], shape[-1]});
-    if (!flags_.stateful) return;
+    if (!loop().stateful) return;
     if (shape[0] == kUnknownDim) {
       throw_invalid_argument(
           fmt::format("{} '{}' is stateful: the batch size of its input must be known (give Input a batch_size)",
@@ -173,21 +152,22 @@ class RecurrentLayer : public Layer {
 
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& x = inputs.leaf();
-    if (flags_.unroll && x.dim(1) == kUnknownDim) {
+    const LoopOptions options = loop();
+    if (options.unroll && x.dim(1) == kUnknownDim) {
       throw_invalid_argument(
           fmt::format("{} '{}' cannot unroll: the number of time steps is not known", class_name(), name()));
     }
     Tensors states = initial_states(x, context);
     const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
     const CellMasks drawn = cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
-    const Unroll how{flags_.return_sequences, flags_.go_backwards, flags_.zero_output_for_mask};
+    const Unroll how{options.return_sequences, options.go_backwards, options.zero_output_for_mask};
     Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how,
                                context.training ? drawn : CellMasks());
-    if (flags_.stateful && !x.is_symbolic()) {
+    if (options.stateful && !x.is_symbolic()) {
       for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i]->assign(ops::stop_gradient(outcome.states[i]));
     }
-    const Tensor output = flags_.return_sequences ? outcome.all : outcome.last;
-    if (!flags_.return_state) return output;
+    const Tensor output = options.return_sequences ? outcome.all : outcome.last;
+    if (!options.return_state) return output;
     Structure::List all = {output};
     for (Tensor& state : outcome.states) all.emplace_back(std::move(state));
     return Structure::list(std::move(all));
@@ -196,8 +176,13 @@ class RecurrentLayer : public Layer {
   void reset_states() override {
     for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));
   }
-  const RNNOptions& flags() const { return flags_; }
-  void set_zero_output_for_mask(bool zero) { flags_.zero_output_for_mask = zero; }
+
+ protected:
+  RecurrentLayer(std::string class_name, Layer::Options base) : Layer(std::move(class_name), std::move(base)) {}
+  void set_cell(std::shared_ptr<RnnCell> cell) {
+    cell_ = std::move(cell);
+    track("cell", cell_);
+  }
 
  private:
   Tensors initial_states(const Tensor& x, const CallContext& context) const {
@@ -217,7 +202,7 @@ class RecurrentLayer : public Layer {
       return states;
     }
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (flags_.stateful) {
+      if (loop().stateful) {
         states.push_back(kept_.at(i)->read());
       } else {
         const Tensor shape = shape_with_batch(x, sizes[i]);
@@ -231,114 +216,118 @@ class RecurrentLayer : public Layer {
     return ops::stack({ops::dim_of(x, 0), Tensor::scalar(static_cast<std::int32_t>(size))});
   }
 
-  RNNOptions flags_;  // as given, with initializers and the like resolved
   std::shared_ptr<RnnCell> cell_;
   std::vector<VariablePtr> kept_;
 };
 
-template <CellKind kKind>
-std::shared_ptr<RnnCell> cell_for(RNNOptions& o) {
-  RNNOptions cell = o;
-  cell.trainable = o.trainable;
-  constexpr const char* kNames[] = {"lstm_cell", "gru_cell", "simple_rnn_cell"};
-  cell.name = kNames[static_cast<int>(kKind)];
-  // The generator and the initializers draw their seeds in the constructor of the cell; the layer writes
-  // the same objects into its config.
-  if constexpr (kKind == CellKind::kLstm) return make_lstm_cell(std::move(cell));
-  if constexpr (kKind == CellKind::kGru) return make_gru_cell(std::move(cell));
-  return make_simple_rnn_cell(std::move(cell));
-}
+template <typename Derived, typename OptionsT>
+class ConfiguredRecurrent : public ConfiguredLayer<Derived, OptionsT, RecurrentLayer> {
+ public:
+  LoopOptions loop() const override {
+    const OptionsT& o = this->options_;
+    return {o.return_sequences, o.return_state, o.go_backwards, o.stateful, o.unroll, o.zero_output_for_mask};
+  }
+  void set_zero_output_for_mask(bool zero) override { this->options_.zero_output_for_mask = zero; }
 
-constexpr const char* class_of(CellKind kind) {
-  return kind == CellKind::kLstm ? "LSTM" : kind == CellKind::kGru ? "GRU" : "SimpleRNN";
-}
+ protected:
+  using ConfiguredLayer<Derived, OptionsT, RecurrentLayer>::ConfiguredLayer;
+  template <typename V>
+  static void loop_fields(V& v, OptionsT& o) {
+    v("return_sequences", o.return_sequences);
+    v("return_state", o.return_state);
+    v("go_backwards", o.go_backwards);
+    v("stateful", o.stateful);
+    v("unroll", o.unroll);
+    v("zero_output_for_mask", o.zero_output_for_mask);
+  }
+};
 
-template <CellKind kKind>
-LayerPtr make_recurrent(RNNOptions o, Layer::Options base) {
-  // Resolve once: SimpleRNN's generator draws before its initializers, so the cell must be the first to
-  // resolve; its objects are then taken over.
-  std::shared_ptr<RnnCell> cell = cell_for<kKind>(o);
-  take_objects(*cell, o);
-  return std::make_shared<RecurrentLayer>(class_of(kKind), std::move(base), o, std::move(cell));
-}
+// LSTM, GRU and SimpleRNN: the arguments are those of the cell and of the loop.
+template <typename Derived, CellKind kKind>
+class GatedLayer : public ConfiguredRecurrent<Derived, RNNOptions> {
+ public:
+  template <typename V>
+  static void fields(V& v, RNNOptions& o) {
+    Derived::loop_fields(v, o);
+    cell_fields<kKind, false>(v, o);
+    // Keras 1 and early Keras 2 had no reset_after: the bias then has one row.
+    if constexpr (kKind == CellKind::kGru && requires { v.config(); }) {
+      if (v.config().contains("implementation") && !v.config().contains("reset_after")) o.reset_after = false;
+    }
+  }
 
-template <CellKind kKind, typename V>
-void recurrent_fields(V& v, RNNOptions& o) {
-  RecurrentLayer::flag_fields(v, o);
-  cell_fields<kKind, false>(v, o);
-}
+ protected:
+  // The generator and the initializers draw their seeds in the constructor of the cell, SimpleRNN's generator before
+  // its initializers; the layer takes the cell's objects over, and writes them into its config.
+  explicit GatedLayer(const RNNOptions& options) : GatedLayer(make_cell(options), options) {}
 
-template <CellKind kKind>
-LayerPtr recurrent_from_config(const Json& config) {
-  FieldReader reader(class_of(kKind), config);
-  RNNOptions o;
-  recurrent_fields<kKind>(reader, o);
-  Layer::Options base = read_layer_options(reader);
-  o.trainable = base.trainable;
-  o.dtype = base.dtype;
-  base.activity_regularizer = o.activity_regularizer;
-  // Keras 1 and early Keras 2 had no reset_after: the bias then has one row.
-  if (kKind == CellKind::kGru && config.contains("implementation") && !config.contains("reset_after"))
-    o.reset_after = false;
-  reader.finish();
-  return make_recurrent<kKind>(std::move(o), std::move(base));
-}
+ private:
+  GatedLayer(std::shared_ptr<RnnCell> cell, RNNOptions options)
+      : ConfiguredRecurrent<Derived, RNNOptions>((take_objects(*cell, options), std::move(options))) {
+    this->set_cell(std::move(cell));
+  }
+  static std::shared_ptr<RnnCell> make_cell(RNNOptions options) {
+    constexpr const char* kNames[] = {"lstm_cell", "gru_cell", "simple_rnn_cell"};
+    options.name = kNames[static_cast<int>(kKind)];
+    if constexpr (kKind == CellKind::kLstm) return make_lstm_cell(std::move(options));
+    if constexpr (kKind == CellKind::kGru) return make_gru_cell(std::move(options));
+    return make_simple_rnn_cell(std::move(options));
+  }
+};
 
-template <CellKind kKind>
-ClassRow recurrent_row(std::vector<std::string> aliases = {}) {
-  return {class_of(kKind), std::move(aliases), recurrent_from_config<kKind>, [] {
-            return describe_layer([](FieldDescriber& describer) {
-              RNNOptions o;
-              recurrent_fields<kKind>(describer, o);
-            });
-          }};
-}
+class LstmLayer : public GatedLayer<LstmLayer, CellKind::kLstm> {
+ public:
+  static constexpr const char* kClass = "LSTM";
+  explicit LstmLayer(const RNNOptions& options) : GatedLayer(options) {}
+};
+class GruLayer : public GatedLayer<GruLayer, CellKind::kGru> {
+ public:
+  static constexpr const char* kClass = "GRU";
+  explicit GruLayer(const RNNOptions& options) : GatedLayer(options) {}
+};
+class SimpleRnnLayer : public GatedLayer<SimpleRnnLayer, CellKind::kSimple> {
+ public:
+  static constexpr const char* kClass = "SimpleRNN";
+  explicit SimpleRnnLayer(const RNNOptions& options) : GatedLayer(options) {}
+};
 
-template <typename V>
-void rnn_fields(V& v, LayerHandle& cell, RNNOptions& o) {
-  v("cell", cell, Field::kRequired);
-  RecurrentLayer::flag_fields(v, o);
-  v.dropped("num_constants");
-  v.dropped("time_major");
-}
+class RnnLayer : public ConfiguredRecurrent<RnnLayer, GenericRNNOptions> {
+ public:
+  static constexpr const char* kClass = "RNN";
+  template <typename V>
+  static void fields(V& v, GenericRNNOptions& o) {
+    loop_fields(v, o);
+    v("cell", o.cell, Field::kRequired);
+    v.dropped("num_constants");
+    v.dropped("time_major");
+  }
+  explicit RnnLayer(GenericRNNOptions options) : ConfiguredRecurrent(std::move(options)) {
+    auto cell = std::dynamic_pointer_cast<RnnCell>(options_.cell.ptr());
+    if (!cell) throw_invalid_argument(fmt::format("RNN '{}' requires a cell: LSTMCell or another RNN cell", name()));
+    set_cell(std::move(cell));
+  }
+};
 
-LayerPtr rnn_from_config(const Json& config) {
-  FieldReader reader("RNN", config);
-  RNNOptions o;
-  LayerHandle handle;
-  rnn_fields(reader, handle, o);
-  Layer::Options base = read_layer_options(reader);
-  reader.finish();
-  auto cell = std::dynamic_pointer_cast<RnnCell>(handle.ptr());
-  if (!cell) throw_invalid_argument(fmt::format("RNN '{}': it has no cell, or one that is no RNN cell", base.name));
-  return std::make_shared<RecurrentLayer>("RNN", std::move(base), o, std::move(cell));
-}
-
-Layer::Options base_options(const RNNOptions& o) {
-  return {.name = o.name, .trainable = o.trainable, .dtype = o.dtype, .activity_regularizer = o.activity_regularizer};
+template <typename L>
+LayerHandle make_gated(std::int64_t units, RNNOptions options) {
+  options.units = units;
+  return std::make_shared<L>(options);
 }
 
 }  // namespace
 
 void register_recurrent_layers(ClassTable& registry) {
-  registry.add(recurrent_row<CellKind::kLstm>({"CuDNNLSTM"}));
-  registry.add(recurrent_row<CellKind::kGru>());
-  registry.add(recurrent_row<CellKind::kSimple>());
-  registry.add({"RNN", {}, rnn_from_config, [] {
-                  return describe_layer([](FieldDescriber& describer) {
-                    LayerHandle cell;
-                    RNNOptions o;
-                    rnn_fields(describer, cell, o);
-                  });
-                }});
+  registry.add(layer_row<LstmLayer>({"CuDNNLSTM"}));
+  registry.add(layer_row<GruLayer>());
+  registry.add(layer_row<SimpleRnnLayer>());
+  registry.add(layer_row<RnnLayer>());
   register_recurrent_cells(registry);
   register_wrappers(registry);
 }
 
-bool recurrent_flags(const Layer& layer, layers::RNNOptions& out) {
+std::optional<LoopOptions> loop_options(const Layer& layer) {
   const auto* recurrent = dynamic_cast<const RecurrentLayer*>(&layer);
-  if (recurrent) out = recurrent->flags();
-  return recurrent != nullptr;
+  return recurrent ? std::optional(recurrent->loop()) : std::nullopt;
 }
 
 void set_zero_output_for_mask(Layer& layer, bool zero) {
@@ -350,31 +339,17 @@ void set_zero_output_for_mask(Layer& layer, bool zero) {
 namespace lockstep::layers {
 
 LayerHandle LSTM(std::int64_t units, RNNOptions options) {
-  options.units = units;
-  keras::Layer::Options base = keras::base_options(options);
-  return LayerHandle(keras::make_recurrent<keras::CellKind::kLstm>(std::move(options), std::move(base)));
+  return keras::make_gated<keras::LstmLayer>(units, std::move(options));
 }
 LayerHandle GRU(std::int64_t units, RNNOptions options) {
-  options.units = units;
-  keras::Layer::Options base = keras::base_options(options);
-  return LayerHandle(keras::make_recurrent<keras::CellKind::kGru>(std::move(options), std::move(base)));
+  return keras::make_gated<keras::GruLayer>(units, std::move(options));
 }
 LayerHandle SimpleRNN(std::int64_t units, RNNOptions options) {
-  options.units = units;
-  keras::Layer::Options base = keras::base_options(options);
-  return LayerHandle(keras::make_recurrent<keras::CellKind::kSimple>(std::move(options), std::move(base)));
+  return keras::make_gated<keras::SimpleRnnLayer>(units, std::move(options));
 }
 LayerHandle RNN(LayerHandle cell, GenericRNNOptions options) {
-  auto rnn_cell = std::dynamic_pointer_cast<keras::RnnCell>(cell.ptr());
-  if (!rnn_cell) throw_invalid_argument("RNN needs an RNN cell");
-  RNNOptions flags{.return_sequences = options.return_sequences,
-                   .return_state = options.return_state,
-                   .go_backwards = options.go_backwards,
-                   .stateful = options.stateful,
-                   .unroll = options.unroll,
-                   .zero_output_for_mask = options.zero_output_for_mask};
-  keras::Layer::Options base{.name = options.name, .trainable = options.trainable, .dtype = options.dtype};
-  return std::make_shared<keras::RecurrentLayer>("RNN", std::move(base), flags, std::move(rnn_cell));
+  options.cell = std::move(cell);
+  return std::make_shared<keras::RnnLayer>(std::move(options));
 }
 
 }  // namespace lockstep::layers

@@ -229,13 +229,24 @@ class SimpleCell : public GatedCell<SimpleCell, CellKind::kSimple, 1> {
   }
 };
 
+struct StackedOptions {
+  std::vector<LayerHandle> cells = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+
 // Cells one after the other in each step; states in cell order.
-class StackedCells : public RnnCell {
+class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCell> {
  public:
-  explicit StackedCells(std::vector<LayerHandle> cells, NamedOptions options)
-      : RnnCell("StackedRNNCells", {.name = options.name, .trainable = options.trainable, .dtype = options.dtype}) {
+  static constexpr const char* kClass = "StackedRNNCells";
+  template <typename V>
+  static void fields(V& v, StackedOptions& o) {
+    v("cells", o.cells, Field::kRequired);
+  }
+  explicit StackedCells(StackedOptions options) : ConfiguredLayer(std::move(options)) {
     LayerTree::List tree;
-    for (const LayerHandle& handle : cells) {
+    for (const LayerHandle& handle : options_.cells) {
       auto cell = std::dynamic_pointer_cast<RnnCell>(handle.ptr());
       if (!cell)
         throw_invalid_argument(fmt::format("StackedRNNCells '{}': '{}' is no RNN cell", name(), handle->name()));
@@ -244,13 +255,6 @@ class StackedCells : public RnnCell {
     }
     if (cells_.empty()) throw_invalid_argument("StackedRNNCells needs at least one cell");
     track_tree("cells", LayerTree::list(std::move(tree)));
-  }
-  Json module() const override { return "keras.layers"; }
-  Json get_config() const override {
-    Json config = Layer::get_config();
-    config["cells"] = Json::array();
-    for (const auto& cell : cells_) config["cells"].push_back(serialize_operation(*cell));
-    return config;
   }
   Ints state_sizes() const override {
     Ints sizes;
@@ -297,20 +301,6 @@ class StackedCells : public RnnCell {
   std::vector<std::shared_ptr<RnnCell>> cells_;
 };
 
-template <typename V>
-void stacked_fields(V& v, std::vector<LayerHandle>& cells) {
-  v("cells", cells, Field::kRequired);
-}
-
-LayerPtr stacked_from_config(const Json& config) {
-  FieldReader reader("StackedRNNCells", config);
-  std::vector<LayerHandle> cells;
-  stacked_fields(reader, cells);
-  Layer::Options base = read_layer_options(reader);
-  reader.finish();
-  return make_stacked_cells(std::move(cells), {.name = base.name, .trainable = base.trainable, .dtype = base.dtype});
-}
-
 }  // namespace
 
 Structure RnnCell::call(const Structure& inputs, const CallContext& context) {
@@ -354,19 +344,15 @@ std::shared_ptr<RnnCell> make_simple_rnn_cell(RNNOptions options) {
   return std::make_shared<SimpleCell>(std::move(options));
 }
 std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, NamedOptions options) {
-  return std::make_shared<StackedCells>(std::move(cells), std::move(options));
+  return std::make_shared<StackedCells>(
+      StackedOptions{std::move(cells), std::move(options.name), options.trainable, std::move(options.dtype)});
 }
 
 void register_recurrent_cells(ClassTable& registry) {
   registry.add(layer_row<LstmCell>());
   registry.add(layer_row<GruCell>());
   registry.add(layer_row<SimpleCell>());
-  registry.add({"StackedRNNCells", {}, stacked_from_config, [] {
-                  return describe_layer([](FieldDescriber& describer) {
-                    std::vector<LayerHandle> cells;
-                    stacked_fields(describer, cells);
-                  });
-                }});
+  registry.add(layer_row<StackedCells>());
 }
 
 }  // namespace lockstep::keras

@@ -104,8 +104,18 @@ void cell_fields(V& v, layers::RNNOptions& o) {
 // The resolved options of an LSTM, GRU or SimpleRNN cell put into `options`: the layer around the cell writes
 // the same objects into its config.
 void take_objects(const RnnCell& cell, layers::RNNOptions& options);
-// The keywords of a recurrent layer; false for other layers.
-bool recurrent_flags(const Layer& layer, layers::RNNOptions& out);
+
+// What all recurrent layers are told of the loop over time.
+struct LoopOptions {
+  bool return_sequences = false;
+  bool return_state = false;
+  bool go_backwards = false;
+  bool stateful = false;
+  bool unroll = false;
+  bool zero_output_for_mask = false;
+};
+// Empty for a layer that is not recurrent.
+std::optional<LoopOptions> loop_options(const Layer& layer);
 void set_zero_output_for_mask(Layer& layer, bool zero);
 
 void register_recurrent_cells(ClassTable& registry);

@@ -17,55 +17,9 @@ std::string prefixed(const std::string& prefix, const std::string& name) {
   return name.starts_with(prefix) ? name : prefix + name;
 }
 
-class BidirectionalLayer : public Layer {
+class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, BidirectionalOptions> {
  public:
-  explicit BidirectionalLayer(BidirectionalOptions options)
-      : Layer("Bidirectional", {.name = options.name, .trainable = options.trainable, .dtype = options.dtype}),
-        merge_mode_(options.merge_mode) {
-    if (!options.layer) throw_invalid_argument(fmt::format("Bidirectional '{}' needs a layer", name()));
-    if (merge_mode_ && *merge_mode_ != "concat" && *merge_mode_ != "sum" && *merge_mode_ != "mul" &&
-        *merge_mode_ != "ave") {
-      throw_invalid_argument(
-          fmt::format("Bidirectional '{}': merge_mode is '{}', expected 'concat', 'sum', 'mul', 'ave' or null", name(),
-                      *merge_mode_));
-    }
-    RNNOptions flags;
-    if (!recurrent_flags(*options.layer, flags)) {
-      throw_invalid_argument(fmt::format("Bidirectional '{}': '{}' ({}) is no recurrent layer", name(),
-                                         options.layer->name(), options.layer->class_name()));
-    }
-    // Both are made anew from the layer's config, so that they carry nothing of it.
-    Json config = serialize_operation(*options.layer);
-    config.erase("build_config");
-    const std::string base = options.layer->name();
-    config["config"]["name"] = prefixed("forward_", base);
-    forward_ = deserialize_layer(config);
-    if (options.backward_layer) {
-      backward_ = options.backward_layer.ptr();
-    } else {
-      config["config"]["go_backwards"] = true;
-      config["config"]["name"] = prefixed("backward_", base);
-      backward_ = deserialize_layer(config);
-    }
-    RNNOptions back;
-    recurrent_flags(*forward_, flags);
-    if (!recurrent_flags(*backward_, back) || back.go_backwards == flags.go_backwards ||
-        back.return_sequences != flags.return_sequences || back.return_state != flags.return_state ||
-        back.stateful != flags.stateful) {
-      throw_invalid_argument(
-          fmt::format("Bidirectional '{}': its layers must go in opposite directions and agree in stateful, "
-                      "return_sequences and return_state",
-                      name()));
-    }
-    return_sequences_ = flags.return_sequences;
-    return_state_ = flags.return_state;
-    set_zero_output_for_mask(*forward_, return_sequences_);
-    set_zero_output_for_mask(*backward_, return_sequences_);
-    track("forward_layer", forward_);
-    track("backward_layer", backward_);
-  }
   static constexpr const char* kClass = "Bidirectional";
-  using Options = BidirectionalOptions;
   template <typename V>
   static void fields(V& v, BidirectionalOptions& o) {
     v("merge_mode", o.merge_mode);
@@ -74,24 +28,48 @@ class BidirectionalLayer : public Layer {
     v.dropped("weights");
     v.dropped("num_constants");
   }
-  static LayerPtr from_config(const Json& config) {
-    FieldReader reader(kClass, config);
-    BidirectionalOptions o;
-    fields(reader, o);
-    Layer::Options base = read_layer_options(reader);
-    reader.finish();
-    o.name = base.name;
-    o.trainable = base.trainable;
-    o.dtype = base.dtype;
-    return std::make_shared<BidirectionalLayer>(std::move(o));
-  }
-  Json module() const override { return "keras.layers"; }
-  Json get_config() const override {
-    Json config = Layer::get_config();
-    config["merge_mode"] = merge_mode_ ? Json(*merge_mode_) : Json(nullptr);
-    config["layer"] = serialize_operation(*forward_);
-    config["backward_layer"] = serialize_operation(*backward_);
-    return config;
+  explicit BidirectionalLayer(BidirectionalOptions options) : ConfiguredLayer(std::move(options)) {
+    const LayerHandle layer = options_.layer;
+    const auto& merge_mode = options_.merge_mode;
+    if (!layer) throw_invalid_argument(fmt::format("Bidirectional '{}' requires a layer", name()));
+    if (merge_mode && *merge_mode != "concat" && *merge_mode != "sum" && *merge_mode != "mul" && *merge_mode != "ave") {
+      throw_invalid_argument(
+          fmt::format("Bidirectional '{}': merge_mode is '{}', expected 'concat', 'sum', 'mul', 'ave' or null", name(),
+                      *merge_mode));
+    }
+    if (!loop_options(*layer)) {
+      throw_invalid_argument(fmt::format("Bidirectional '{}': '{}' ({}) is no recurrent layer", name(), layer->name(),
+                                         layer->class_name()));
+    }
+    // Both are made anew from the layer's config, so that they carry nothing of it.
+    Json config = serialize_operation(*layer);
+    config.erase("build_config");
+    const std::string base = layer->name();
+    config["config"]["name"] = prefixed("forward_", base);
+    forward_ = deserialize_layer(config);
+    if (options_.backward_layer) {
+      backward_ = options_.backward_layer.ptr();
+    } else {
+      config["config"]["go_backwards"] = true;
+      config["config"]["name"] = prefixed("backward_", base);
+      backward_ = deserialize_layer(config);
+    }
+    const auto ahead = loop_options(*forward_), back = loop_options(*backward_);
+    if (!back || back->go_backwards == ahead->go_backwards || back->return_sequences != ahead->return_sequences ||
+        back->return_state != ahead->return_state || back->stateful != ahead->stateful) {
+      throw_invalid_argument(
+          fmt::format("Bidirectional '{}': its layers must go in opposite directions and agree in stateful, "
+                      "return_sequences and return_state",
+                      name()));
+    }
+    options_.layer = LayerHandle(forward_);
+    options_.backward_layer = LayerHandle(backward_);
+    return_sequences_ = ahead->return_sequences;
+    return_state_ = ahead->return_state;
+    set_zero_output_for_mask(*forward_, return_sequences_);
+    set_zero_output_for_mask(*backward_, return_sequences_);
+    track("forward_layer", forward_);
+    track("backward_layer", backward_);
   }
 
   bool supports_masking() const override { return true; }
@@ -109,10 +87,10 @@ class BidirectionalLayer : public Layer {
   Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
     const std::vector<Tensor> masks = mask.flatten();
     const Tensor kept = return_sequences_ && !masks.empty() ? masks[0] : Tensor();
-    if (merge_mode_ && !return_state_) return kept;
+    if (options_.merge_mode && !return_state_) return kept;
     Structure::List all(outputs.num_leaves());
     all[0] = kept;
-    if (!merge_mode_ && all.size() > 1) all[1] = kept;
+    if (!options_.merge_mode && all.size() > 1) all[1] = kept;
     return Structure::list(std::move(all));
   }
 
@@ -134,7 +112,7 @@ class BidirectionalLayer : public Layer {
     }
     Tensor a = y.leaf(), b = reversed.leaf();
     if (return_sequences_) b = ops::reverse(b, {1});
-    if (!merge_mode_) {
+    if (!options_.merge_mode) {
       Structure::List out = {Structure(a), Structure(b)};
       out.insert(out.end(), states.begin(), states.end());
       return Structure::list(std::move(out));
@@ -151,9 +129,9 @@ class BidirectionalLayer : public Layer {
 
  private:
   Tensor merge(const Tensor& a, const Tensor& b) const {
-    if (*merge_mode_ == "concat") return ops::concat({a, b}, -1);
-    if (*merge_mode_ == "sum") return a + b;
-    if (*merge_mode_ == "mul") return a * b;
+    if (*options_.merge_mode == "concat") return ops::concat({a, b}, -1);
+    if (*options_.merge_mode == "sum") return a + b;
+    if (*options_.merge_mode == "mul") return a * b;
     return (a + b) / 2.0;
   }
   // The first half of initial_state goes to the forward layer.
@@ -168,42 +146,23 @@ class BidirectionalLayer : public Layer {
     back.set("initial_state", Argument(std::vector<ArgValue>(all.begin() + half, all.end())));
   }
 
-  std::optional<std::string> merge_mode_;
   LayerPtr forward_, backward_;
   bool return_sequences_ = false, return_state_ = false;
 };
 
-class TimeDistributedLayer : public Layer {
+class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions> {
  public:
-  explicit TimeDistributedLayer(TimeDistributedOptions options)
-      : Layer("TimeDistributed", {.name = options.name, .trainable = options.trainable, .dtype = options.dtype}),
-        layer_(options.layer.ptr()) {
-    if (!layer_) throw_invalid_argument(fmt::format("TimeDistributed '{}' needs a layer", name()));
-    track("layer", layer_);
-  }
   static constexpr const char* kClass = "TimeDistributed";
-  using Options = TimeDistributedOptions;
   template <typename V>
   static void fields(V& v, TimeDistributedOptions& o) {
     v("layer", o.layer, Field::kRequired);
   }
-  static LayerPtr from_config(const Json& config) {
-    FieldReader reader(kClass, config);
-    TimeDistributedOptions o;
-    fields(reader, o);
-    Layer::Options base = read_layer_options(reader);
-    reader.finish();
-    o.name = base.name;
-    o.trainable = base.trainable;
-    o.dtype = base.dtype;
-    return std::make_shared<TimeDistributedLayer>(std::move(o));
+  explicit TimeDistributedLayer(TimeDistributedOptions options)
+      : ConfiguredLayer(std::move(options)), layer_(options_.layer.ptr()) {
+    if (!layer_) throw_invalid_argument(fmt::format("TimeDistributed '{}' requires a layer", name()));
+    track("layer", layer_);
   }
-  Json module() const override { return "keras.layers"; }
-  Json get_config() const override {
-    Json config = Layer::get_config();
-    config["layer"] = serialize_operation(*layer_);
-    return config;
-  }
+
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }
@@ -272,9 +231,8 @@ class TimeDistributedLayer : public Layer {
 }  // namespace
 
 void register_wrappers(ClassTable& registry) {
-  registry.add({BidirectionalLayer::kClass, {}, BidirectionalLayer::from_config, describe_layer<BidirectionalLayer>});
-  registry.add(
-      {TimeDistributedLayer::kClass, {}, TimeDistributedLayer::from_config, describe_layer<TimeDistributedLayer>});
+  registry.add(layer_row<BidirectionalLayer>());
+  registry.add(layer_row<TimeDistributedLayer>());
 }
 
 }  // namespace lockstep::keras
