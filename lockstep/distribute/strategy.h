@@ -137,6 +137,9 @@ class Strategy {
   // This worker's.
   const std::vector<std::string>& worker_devices() const { return devices_; }
 
+  // The name of what runs the steps of models that train under it (keras/trainer/step_runner_internal.h).
+  virtual std::string step_runner() const { return "all_reduce"; }
+
   // The workers of the job; null when this process is all of it.
   virtual collectives::CommunicatorPtr workers() const { return nullptr; }
   collectives::Communicator* communicator() const { return workers().get(); }

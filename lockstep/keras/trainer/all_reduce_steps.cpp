@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 #include "lockstep/keras/trainer/all_reduce_steps_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
@@ -310,10 +311,6 @@ Tensor AllReduceSteps::compute_loss(const Structure& y, const Structure& y_pred,
     loss = loss.defined() ? loss + ops::cast(term, loss.dtype()) : term;
   }
   return loss;
-}
-
-std::unique_ptr<StepRunner> make_step_runner(TrainingSession& session) {
-  return std::make_unique<AllReduceSteps>(session);
 }
 
 }  // namespace lockstep::keras

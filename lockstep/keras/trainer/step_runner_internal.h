@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "lockstep/keras/callbacks/log_value.h"
 #include "lockstep/keras/trainer/training_session_internal.h"
@@ -25,8 +26,11 @@ class StepRunner {
   virtual Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) = 0;
 };
 
-// The runner for the session's strategy. All strategies of today add gradients up over replicas and workers; one with
-// parameter servers gets its own here.
+using MakeStepRunner = std::function<std::unique_ptr<StepRunner>(TrainingSession&)>;
+// For strategies whose step_runner() has this name. Throws AlreadyExists for a name that is taken; "all_reduce" is.
+void register_step_runner(const std::string& name, MakeStepRunner make);
+// What the session's strategy names, "all_reduce" without a strategy. Throws NotFound for a name that nobody has
+// registered.
 std::unique_ptr<StepRunner> make_step_runner(TrainingSession& session);
 
 }  // namespace lockstep::keras

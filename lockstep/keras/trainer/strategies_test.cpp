@@ -15,6 +15,7 @@
 #include "lockstep/keras/losses/losses.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/trainer/all_reduce_steps_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -308,6 +309,42 @@ TEST(Strategies, OfDifferentSizesTrainInTurns) {
     for (const Model& model : models) model.train_on_batch(x(first, first + size), y(first, first + size));
   }
   for (const Model& model : models) EXPECT_NEAR(model.get_weights()[0].item<float>(), 0.95957, 1e-5);
+}
+
+// Counts the steps that a strategy's own runner is asked for.
+class CountedSteps : public AllReduceSteps {
+ public:
+  using AllReduceSteps::AllReduceSteps;
+  Results train_step(const Batch& batch) override {
+    ++count;
+    return AllReduceSteps::train_step(batch);
+  }
+  static inline int count = 0;
+};
+
+class NamedStepsStrategy : public MirroredStrategy {
+ public:
+  explicit NamedStepsStrategy(std::string steps) : steps_(std::move(steps)) {}
+  std::string step_runner() const override { return steps_; }
+
+ private:
+  std::string steps_;
+};
+
+TEST(Strategies, StepsAreRunByWhatTheStrategyNames) {
+  const auto make = [](TrainingSession& session) { return std::make_unique<CountedSteps>(session); };
+  register_step_runner("counted", make);
+  EXPECT_THROW(register_step_runner("counted", make), errors::AlreadyExistsError);
+  const auto fit = [](Strategy& strategy) {
+    const auto scope = strategy.scope();
+    Sequential model({layers::Input({1}), layers::Dense(1)});
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    model.fit(x(0, 4), y(0, 4), {.batch_size = 2, .verbose = 0});
+  };
+  NamedStepsStrategy counted("counted"), unknown("countd");
+  fit(counted);
+  EXPECT_EQ(CountedSteps::count, 2);
+  EXPECT_THROW(fit(unknown), errors::NotFoundError);
 }
 
 }  // namespace
