@@ -14,7 +14,7 @@
 #include <lockstep/lockstep.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "fuzz/execution/choices.h"
 #include "lockstep/base/error.h"
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/scratch_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/memory_limit_internal.h"

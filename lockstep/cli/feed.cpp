@@ -1,4 +1,5 @@
 #include "lockstep/cli/feed_internal.h"
+#include "lockstep/keras/callbacks/progress_bar_internal.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -4,12 +4,15 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/messages_internal.h"
+#include "lockstep/collectives/pending_internal.h"
 
 namespace lockstep::collectives {
 
 void PendingSum::update(std::size_t, ShardedUpdate) {
   throw_internal("a sharded update requires ranks that share memory");
 }
+
+void Communicator::all_reduce(const Tensor& value) { all_reduce_async(value)->wait(); }
 
 std::shared_ptr<std::byte> Communicator::shared_memory(std::size_t) { return nullptr; }
 

@@ -1,10 +1,7 @@
 // Communication between the workers of a job: collectives over a fixed group of ranks.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,45 +11,12 @@
 
 namespace lockstep::collectives {
 
-// A running collective. Destroying it without wait() leaves the tensor it works on in an undefined state.
-class Pending {
- public:
-  virtual ~Pending() = default;
-  // Returns when the result is available, at once in a second call; throws the error of the collective.
-  virtual void wait() = 0;
-};
+class Pending;
+class PendingSum;
+struct Addend;
 
-// One tensor of a bucket.
-struct Addend {
-  Tensor value;        // contiguous
-  bool counts = true;  // false: zeros of its shape are added instead
-  bool ours = false;   // the sum may overwrite it
-};
-
-// An update that runs between reduce-scatter and all-gather of a float32 addend, such as a sharded optimizer step.
-// make(begin, count, piece): `piece` contains the sums of elements begin … begin+count-1 of this rank's shard; make
-// replaces them by the updated values and writes these to `target` too, whose other elements are gathered from the
-// other ranks. `target` is contiguous, of the addend's shape. `make` must not own an object that waits for it.
-struct ShardedUpdate {
-  Tensor target;
-  std::function<void(std::int64_t begin, std::int64_t count, float* piece)> make;
-};
-
-// The running all-reduce of a bucket.
-class PendingSum {
- public:
-  virtual ~PendingSum() = default;
-  // Requires ranks that share memory. Every rank calls it for the same addends, before it waits for this sum or a later
-  // one.
-  virtual void update(std::size_t addend, ShardedUpdate update);
-  // Returns when this rank has updated its shard: no other rank waits for it any more. wait() then waits for the shards
-  // of the others.
-  virtual void make_share() {}
-  // The sums, in the order of the addends; undefined for an addend with an update. `targets`: memory for the sums: an
-  // empty list, or contiguous tensors of the addends' shapes, of which some may be undefined. Sums are awaited in the
-  // order in which they were started.
-  virtual Tensors wait(const Tensors& targets = {}) = 0;
-};
+// The dtype to which gradients are rounded for the transfer; they are added in this dtype too.
+enum class Compression { kNone, kFloat16, kBFloat16 };
 
 // A group of workers, ranks 0 … size-1. Every rank makes the same calls in the same order, each from one thread at a
 // time. Ranks may be processes (GlooCommunicator) or threads of one process (ThreadGroup, for tests).
@@ -71,7 +35,7 @@ class Communicator {
   // All-reduce (sum) in place; the order of addition is the same in every run. Floating and integer dtypes; shapes must
   // be equal on all ranks.
   virtual std::unique_ptr<Pending> all_reduce_async(const Tensor& value) = 0;
-  void all_reduce(const Tensor& value) { all_reduce_async(value)->wait(); }
+  void all_reduce(const Tensor& value);
   // All-reduce of a bucket of tensors of one dtype; only addends that are `ours` may be overwritten. The memory of the
   // addends must not change until the sum is available. Sums `aside` use a second ring buffer and may be awaited after
   // others that were started later.

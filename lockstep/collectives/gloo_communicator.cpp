@@ -1,6 +1,7 @@
 // Collectives by LibTorch's Gloo.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <future>
 #include <thread>

@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <thread>
 
 #include "lockstep/base/error.h"

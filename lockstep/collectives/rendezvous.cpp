@@ -1,6 +1,7 @@
 #include "lockstep/collectives/rendezvous_internal.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // Sums of tensors as they come: over ranks that are threads, and through the memory that ranks of one machine share.
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 
 #include <algorithm>
 #include <atomic>

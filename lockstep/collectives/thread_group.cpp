@@ -1,6 +1,7 @@
 #include "lockstep/collectives/thread_group_internal.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>

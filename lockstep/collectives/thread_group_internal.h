@@ -1,11 +1,13 @@
 // Ranks as threads of one process, for tests and simulations.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/pending_internal.h"
 
 namespace lockstep::collectives {
 

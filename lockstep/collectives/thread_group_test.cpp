@@ -1,6 +1,7 @@
 #include "lockstep/collectives/thread_group_internal.h"
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 

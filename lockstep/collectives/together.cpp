@@ -1,5 +1,6 @@
 #include "lockstep/collectives/together.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/pending_internal.h"
 
 namespace lockstep::collectives {
 

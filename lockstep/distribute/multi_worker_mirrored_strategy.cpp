@@ -1,5 +1,6 @@
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 
+#include <chrono>
 #include <random>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include "lockstep/base/entropy_internal.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/collectives/workers_internal.h"
 
 namespace lockstep::distribute {

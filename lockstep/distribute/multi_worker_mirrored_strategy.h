@@ -1,13 +1,12 @@
 // Synchronous training on several workers (tf.distribute.MultiWorkerMirroredStrategy).
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/cluster_resolver.h"
 #include "lockstep/distribute/strategy.h"
 

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/distribute/replica_group_internal.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
@@ -67,6 +68,8 @@ void ReplicaGroup::leave(bool failed) {
   failed_ = failed_ || failed;
   arrived_.notify_all();
 }
+
+int ReplicaContext::num_local_replicas() const { return run_.group ? run_.group->size() : 1; }
 
 Tensor ReplicaContext::all_reduce(ReduceOp op, const Tensor& value) { return all_reduce(op, Tensors{value}).front(); }
 

@@ -2,44 +2,17 @@
 #pragma once
 
 #include <any>
-#include <condition_variable>
-#include <exception>
 #include <functional>
-#include <mutex>
 #include <vector>
 
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::distribute {
 
+class ReplicaGroup;
 class Strategy;
 
 enum class ReduceOp { kSum, kMean };
-
-// Where the replica threads of one Strategy::run meet. Every replica must make the same calls in the
-// same order; when one ends early or fails, those that wait get an Aborted error instead of hanging.
-class ReplicaGroup {
- public:
-  explicit ReplicaGroup(int size) : size_(size), inputs_(static_cast<std::size_t>(size)) {}
-  int size() const { return size_; }
-
-  // Gives every replica the result of `combine` over all replicas' values in replica order; it runs once.
-  std::any meet(int replica, std::any value, const std::function<std::any(std::vector<std::any>&)>& combine);
-  // Called when a replica's function has returned or thrown.
-  void leave(bool failed);
-
- private:
-  const int size_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::vector<std::any> inputs_;
-  std::any output_;
-  std::exception_ptr error_;
-  int waiting_ = 0;
-  int left_ = 0;
-  bool failed_ = false;
-  std::uint64_t round_ = 0;
-};
 
 // One call of Strategy::run on this worker.
 struct ReplicaRun {
@@ -65,7 +38,7 @@ class ReplicaContext {
   int num_replicas_in_sync() const { return run_.num_replicas; }
   // Which of this worker's replicas it is: what PerReplica values and copies of variables go by.
   int local_replica() const { return local_replica_; }
-  int num_local_replicas() const { return run_.group ? run_.group->size() : 1; }  // those of this worker's that run
+  int num_local_replicas() const;  // those of this worker's that run
   bool idle() const { return run_.idle; }
   bool alone() const { return run_.alone; }
 

@@ -1,13 +1,17 @@
 #include "lockstep/distribute/strategy.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <set>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/distribute/replica_group_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/slices_internal.h"

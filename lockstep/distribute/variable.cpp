@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/strategy.h"
@@ -246,7 +246,7 @@ Tensor VariableImpl::combined(const ReplicaContext& context, const Tensors& valu
 
 Tensor VariableImpl::copy(int replica) const {
   settle();
-  std::unique_lock<std::mutex> lock;
+  std::unique_lock<Mutex> lock;
   if (num_copies_ > 1) lock = std::unique_lock(copies_mutex_);
   Tensor value = copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
   if (has_common_value()) ops::make_writable(value);

@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/mutex.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/tensor/tensor.h"
@@ -203,7 +203,7 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   // One entry while all copies are equal. A replica's first write of its own copy makes the others' entries while they
   // may be read: copies_mutex_ guards that. All other writes are made across replicas.
   Tensors copies_;
-  mutable std::mutex copies_mutex_;
+  mutable Mutex copies_mutex_;
   Tensor common_;                                   // what set_common_value() gave
   std::shared_ptr<collectives::Pending> arriving_;  // null: nothing is
   Tensor handle_;

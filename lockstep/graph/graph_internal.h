@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/scratch_internal.h"
 #include "lockstep/ops/op.h"
 
 namespace lockstep::graph {

@@ -1,4 +1,4 @@
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/scratch_internal.h"
 
 #include "lockstep/graph/infer_internal.h"
 #include "lockstep/tensor/symbol.h"

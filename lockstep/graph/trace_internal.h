@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/graph/graph_internal.h"
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/scratch_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/tensor/symbol.h"
 

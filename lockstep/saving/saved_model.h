@@ -14,7 +14,7 @@
 
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
-#include "lockstep/graph/scratch.h"
+#include "lockstep/graph/tensor_spec.h"
 #include "lockstep/keras/nested.h"
 
 namespace lockstep::saved_model {

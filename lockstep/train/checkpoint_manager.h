@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/base/mutex.h"
 #include "lockstep/train/checkpoint.h"
 
 namespace lockstep::train {
@@ -89,7 +89,7 @@ class CheckpointManager {
   std::vector<Managed> managed_;
   std::optional<std::string> latest_;
   double last_preserved_ = 0;
-  mutable std::mutex mutex_;  // asynchronous saves are recorded by their thread
+  mutable Mutex mutex_;  // asynchronous saves are recorded by their thread
   bool cleaned_ = false;
   std::optional<std::int64_t> last_step_;
   std::optional<LoadStatus> status_;

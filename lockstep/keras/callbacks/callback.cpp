@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/callbacks/progress_bar_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -108,6 +109,7 @@ std::vector<double> History::operator[](const std::string& name) const {
 }
 
 ProgbarLogger::ProgbarLogger(std::ostream* out) : out_(out ? out : &std::cout) {}
+ProgbarLogger::~ProgbarLogger() = default;
 
 void ProgbarLogger::reset() {
   seen_ = 0;

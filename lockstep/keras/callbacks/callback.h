@@ -13,7 +13,6 @@
 
 #include "lockstep/base/json.h"
 #include "lockstep/keras/callbacks/logs.h"
-#include "lockstep/keras/callbacks/progress_bar.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
@@ -25,6 +24,7 @@ class OptimizerPtr;
 namespace lockstep::keras {
 
 class Model;
+class ProgressBar;
 class Trainer;
 
 // What fit() is about to do.
@@ -154,6 +154,7 @@ class ProgbarLogger : public Callback {
  public:
   // Bars go to `out`, standard output by default.
   explicit ProgbarLogger(std::ostream* out = nullptr);
+  ~ProgbarLogger() override;
   void on_train_begin(const Logs&) override;
   void on_epoch_begin(int epoch, const Logs&) override;
   void on_epoch_end(int epoch, Logs& logs) override;

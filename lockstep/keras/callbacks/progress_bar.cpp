@@ -1,4 +1,4 @@
-#include "lockstep/keras/callbacks/progress_bar.h"
+#include "lockstep/keras/callbacks/progress_bar_internal.h"
 
 #include <unistd.h>
 

@@ -3,13 +3,13 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/mutex.h"
 #include "lockstep/keras/layers/layer.h"
 
 namespace lockstep::distribute {
@@ -69,7 +69,7 @@ class ModelImpl : public Layer {
 
   mutable std::shared_ptr<Trainer> trainer_;  // complete in the trainer's sources only
   std::weak_ptr<distribute::Strategy> made_under_;
-  mutable std::mutex objects_mutex_;
+  mutable Mutex objects_mutex_;
   std::vector<Model*> objects_;             // that share this model, the one used last at the end
   std::atomic<Model*> last_used_{nullptr};  // objects_.back()
 };

@@ -3,8 +3,9 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/io/bytes_internal.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 
 namespace lockstep::optimizers {
 namespace {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <regex>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"

@@ -1,6 +1,7 @@
 #include "lockstep/keras/optimizers/optimizer.h"
 
 #include <cmath>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/fields_internal.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/slices_internal.h"
@@ -297,9 +299,8 @@ void Optimizer::clip(Tensors& gradients) const {
 
 float Optimizer::decay_of(std::size_t index) const {
   if (!options_.weight_decay || not_decayed_.contains(trainable_[index].get())) return 0;
-  for (const std::regex& name : not_decayed_names_) {
-    if (std::regex_search(trainable_[index]->name(), name) || std::regex_search(trainable_[index]->path(), name))
-      return 0;
+  for (const auto& matches : not_decayed_names_) {
+    if (matches(trainable_[index]->name()) || matches(trainable_[index]->path())) return 0;
   }
   return static_cast<float>(*options_.weight_decay);
 }
@@ -320,7 +321,8 @@ void Optimizer::exclude_from_weight_decay(const Variables& variables, const std:
   for (const VariablePtr& variable : variables) not_decayed_.insert(variable.get());
   for (const std::string& name : names) {
     try {
-      not_decayed_names_.emplace_back(name);
+      not_decayed_names_.emplace_back(
+          [pattern = std::regex(name)](const std::string& text) { return std::regex_search(text, pattern); });
     } catch (const std::regex_error&) {
       throw_invalid_argument(fmt::format("{}: '{}' is no regular expression", name_, name));
     }

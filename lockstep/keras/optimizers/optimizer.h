@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -25,6 +24,7 @@ class GradientSum;
 
 namespace lockstep::optimizers {
 
+struct ShardedStep;
 using distribute::VariablePtr;
 using Variables = std::vector<VariablePtr>;
 
@@ -76,15 +76,6 @@ CommonOptions common_options(const Options& o) {
           o.gradient_accumulation_steps,
           o.name};
 }
-
-// A step's update that the workers of one machine share, each making a part of every large variable. `updates` go, by
-// gradient, to the sum of the gradients; commit() ends the step: it takes the sums of the gradients that have no
-// update, and what the others are still making of those that have one. When the sum fails, variables and slots are left
-// between two steps.
-struct ShardedStep {
-  std::vector<collectives::ShardedUpdate> updates;
-  std::function<void(const Tensors& sums, std::shared_ptr<collectives::Pending> others)> commit;
-};
 
 // What apply_gradients() takes: each gradient beside its variable.
 using GradientsAndVariables = std::vector<std::pair<Tensor, VariablePtr>>;
@@ -208,7 +199,7 @@ class Optimizer {
   Variables averages_, accumulators_;
   std::unordered_map<const distribute::VariableImpl*, std::size_t> index_;
   std::unordered_set<const distribute::VariableImpl*> not_decayed_;
-  std::vector<std::regex> not_decayed_names_;
+  std::vector<std::function<bool(const std::string&)>> not_decayed_names_;
 };
 
 // An optimizer as functions return and take it.

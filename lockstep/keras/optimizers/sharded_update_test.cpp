@@ -6,9 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/collectives/threaded_job_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 
 namespace lockstep::optimizers {
 namespace {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/keras/trainer/step_runner_internal.h"
 
 namespace lockstep::keras {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/data/distributed_dataset.h"
 #include "lockstep/ops/functions.h"
 

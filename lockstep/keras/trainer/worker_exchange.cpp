@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lockstep/collectives/tensors.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 #include "lockstep/keras/trainer/all_reduce_steps_internal.h"
 #include "lockstep/ops/functions.h"
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "lockstep/collectives/communicator.h"
+#include "lockstep/collectives/pending_internal.h"
 
 namespace lockstep::collectives {
 
@@ -12,9 +13,6 @@ inline constexpr std::int64_t kDefaultBytesPerPack = 32 << 20;
 inline constexpr std::int64_t kDefaultBytesPerBucket = 4 << 20;
 // Gradients of at least this many bytes are buckets by themselves among ranks that share memory.
 inline constexpr std::int64_t kBytesOfLarge = 64 << 10;
-
-// The dtype to which gradients are rounded for the transfer; they are added in this dtype too.
-enum class Compression { kNone, kFloat16, kBFloat16 };
 
 struct SumOptions {
   bool idle = false;                             // this rank adds zeros

@@ -6,19 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/graph/tensor_spec.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::graph {
-
-// What is known of a tensor before it exists. kUnknownDim entries (a batch size) stay unknown.
-struct TensorSpec {
-  DType dtype = DType::kFloat32;
-  Shape shape;
-  std::string name;  // may be empty
-
-  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
-};
 
 // While one lives, this thread's variable reads and stateful operations (assignments, random draws)
 // only infer dtypes and shapes, and so does every operation on a tensor that input() gave. Nothing is
