@@ -93,7 +93,8 @@ namespace train = lockstep::train;
 
 
 def test_code_of_the_pages_compiles(tmp_path):
-    source = ["#include <iostream>", "#include <lockstep/lockstep.h>", "#include <lockstep/formats/formats.h>", "namespace ls = lockstep;"]
+    headers = ("iostream", "limits", "lockstep/lockstep.h", "lockstep/formats/formats.h")
+    source = [*(f"#include <{header}>" for header in headers), "namespace ls = lockstep;"]
     for name in ("README.md", "docs/guide.md", "docs/troubleshooting.md", "docs/migration.md"):
         for number, block in enumerate(re.findall(r"^```cpp\n(.*?)^```", (tool.ROOT / name).read_text(), re.M | re.S)):
             body = [line for line in block.splitlines() if not line.startswith(("#include", "namespace"))]
