@@ -28,8 +28,7 @@ std::optional<ObjectConfig> parse_object_config(const Json& value) {
   if (value.contains("module") && value["module"].is_string()) object.module = value["module"].get<std::string>();
   if (value.contains("registered_name") && value["registered_name"].is_string()) {
     object.registered_name = value["registered_name"].get<std::string>();
-  } else if (const std::string& name = value["class_name"].text();
-             name.find('>') != std::string::npos) {
+  } else if (const std::string& name = value["class_name"].text(); name.find('>') != std::string::npos) {
     object.registered_name = name;
   }
   return object;
