@@ -26,8 +26,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
-#include "lockstep/base/nested.h"
-#include "lockstep/tensor/tensor.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep::data {
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/nested.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/variable.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep::data {
 class Dataset;

@@ -1,8 +1,7 @@
 // Structures of tensors, as Keras's inputs, outputs and masks come.
 #pragma once
 
-#include "lockstep/base/nested.h"
-#include "lockstep/tensor/tensor.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep::keras {
 

@@ -56,8 +56,62 @@ ArgTree<Arg> ArgTree<Arg>::from_config(const Json& config, const char* key) {
   return dict(std::move(entries));
 }
 
+template <typename Arg>
+ArgTree<Arg> ArgTree<Arg>::dict(std::vector<std::pair<std::string, ArgTree>> entries) {
+  ArgTree tree;
+  tree.kind_ = Kind::kDict;
+  for (auto& [name, item] : entries) {
+    tree.names_.push_back(name);
+    tree.items_.push_back(std::move(item));
+  }
+  return tree;
+}
+
+template <typename Arg>
+ArgTree<Arg> ArgTree<Arg>::with_output_names(const std::vector<std::string>& outputs) const {
+  const auto names_output = [&](const ArgTree& item) {
+    const std::string* const name = item.is_list() && item.items_.size() == 2 ? item.items_[0].leaf_.name() : nullptr;
+    return name && std::find(outputs.begin(), outputs.end(), *name) != outputs.end();
+  };
+  if (!is_list() || items_.empty() || !std::all_of(items_.begin(), items_.end(), names_output)) return *this;
+  std::vector<std::pair<std::string, ArgTree>> entries;
+  for (const ArgTree& item : items_) entries.emplace_back(*item.items_[0].leaf_.name(), item.items_[1]);
+  return dict(std::move(entries));
+}
+
+template <typename Arg>
+const ArgTree<Arg>* ArgTree<Arg>::find(const std::string& name) const {
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    if (names_[i] == name) return &items_[i];
+  }
+  return nullptr;
+}
+
+template <typename Arg>
+Json ArgTree<Arg>::to_config(const std::function<Json(const Arg&)>& serialize) const {
+  if (is_leaf()) {
+    if (leaf_.empty()) return nullptr;
+    if (leaf_.name()) return *leaf_.name();
+    return leaf_.config() && leaf_.config()->contains("module") ? *leaf_.config() : serialize(leaf_);
+  }
+  Json out = is_list() ? Json::array() : Json::object();
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    if (is_list()) {
+      out.push_back(items_[i].to_config(serialize));
+    } else {
+      out[names_[i]] = items_[i].to_config(serialize);
+    }
+  }
+  return out;
+}
+
 template class ArgTree<losses::LossArg>;
 template class ArgTree<metrics::MetricArg>;
+
+void CompileOptions::name_outputs(const std::vector<std::string>& outputs) {
+  loss = loss.with_output_names(outputs);
+  for (MetricTree* tree : {&metrics, &weighted_metrics}) *tree = tree->with_output_names(outputs);
+}
 
 Json compile_config(const CompileOptions& options, const optimizers::OptimizerPtr& optimizer) {
   Json config = Json::object();

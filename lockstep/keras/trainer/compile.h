@@ -1,7 +1,7 @@
 // The arguments of Model.compile and their form in files (compile_config).
 #pragma once
 
-#include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
@@ -26,15 +26,7 @@ class ArgTree {
       : leaf_(std::forward<U>(leaf)) {}
   ArgTree(std::initializer_list<ArgTree> items) : kind_(Kind::kList), items_(items) {}
   ArgTree(std::vector<ArgTree> items) : kind_(Kind::kList), items_(std::move(items)) {}
-  static ArgTree dict(std::vector<std::pair<std::string, ArgTree>> entries) {
-    ArgTree tree;
-    tree.kind_ = Kind::kDict;
-    for (auto& [name, item] : entries) {
-      tree.names_.push_back(name);
-      tree.items_.push_back(std::move(item));
-    }
-    return tree;
-  }
+  static ArgTree dict(std::vector<std::pair<std::string, ArgTree>> entries);
   // A string, an object with "class_name", an array, an object of output names, or null. `key` names the argument in
   // errors.
   static ArgTree from_config(const Json& config, const char* key);
@@ -49,40 +41,10 @@ class ArgTree {
   // The same tree, where a list of pairs whose first parts are names of outputs is the dict that such pairs are in
   // braces:
   // {{"label", "mse"}, {"score", "mae"}}.
-  ArgTree with_output_names(const std::vector<std::string>& outputs) const {
-    const auto names_output = [&](const ArgTree& item) {
-      const std::string* const name = item.is_list() && item.items_.size() == 2 ? item.items_[0].leaf_.name() : nullptr;
-      return name && std::find(outputs.begin(), outputs.end(), *name) != outputs.end();
-    };
-    if (!is_list() || items_.empty() || !std::all_of(items_.begin(), items_.end(), names_output)) return *this;
-    std::vector<std::pair<std::string, ArgTree>> entries;
-    for (const ArgTree& item : items_) entries.emplace_back(*item.items_[0].leaf_.name(), item.items_[1]);
-    return dict(std::move(entries));
-  }
-  const ArgTree* find(const std::string& name) const {
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (names_[i] == name) return &items_[i];
-    }
-    return nullptr;
-  }
+  ArgTree with_output_names(const std::vector<std::string>& outputs) const;
+  const ArgTree* find(const std::string& name) const;
   // Strings stay strings, Keras 3's configs configs; objects, and configs of Keras 1 and 2, are written by `serialize`.
-  template <typename Serialize>
-  Json to_config(Serialize serialize) const {
-    if (is_leaf()) {
-      if (leaf_.empty()) return nullptr;
-      if (leaf_.name()) return *leaf_.name();
-      return leaf_.config() && leaf_.config()->contains("module") ? *leaf_.config() : serialize(leaf_);
-    }
-    Json out = is_list() ? Json::array() : Json::object();
-    for (std::size_t i = 0; i < items_.size(); ++i) {
-      if (is_list()) {
-        out.push_back(items_[i].to_config(serialize));
-      } else {
-        out[names_[i]] = items_[i].to_config(serialize);
-      }
-    }
-    return out;
-  }
+  Json to_config(const std::function<Json(const Arg&)>& serialize) const;
 
  private:
   enum class Kind { kLeaf, kList, kDict };
@@ -108,10 +70,7 @@ struct CompileOptions {
   bool auto_scale_loss = true;
 
   // Makes dicts of what is a dict of these outputs in braces.
-  void name_outputs(const std::vector<std::string>& outputs) {
-    loss = loss.with_output_names(outputs);
-    for (MetricTree* tree : {&metrics, &weighted_metrics}) *tree = tree->with_output_names(outputs);
-  }
+  void name_outputs(const std::vector<std::string>& outputs);
 };
 
 // Throws InvalidArgument for anything but a number, null, or a list or dict of these.

@@ -1,0 +1,13 @@
+// Structures of tensors and of shapes.
+#pragma once
+
+#include "lockstep/base/nested.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep {
+
+// Compiled once, in the library, instead of in every unit of a program.
+extern template class Nested<Tensor>;
+extern template class Nested<Shape>;
+
+}  // namespace lockstep
