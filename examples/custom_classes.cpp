@@ -118,11 +118,11 @@ class Scale : public keras::Layer {
   explicit Scale(const ls::Json& config) : Scale(config.at("offset").get<double>()) {}
   ls::Json get_config() const override { return {{"offset", offset_}}; }
   void build(const keras::Nested<ls::Shape>& shapes) override {
-    scale_ = add_weight({.name = "scale",
-                         .shape = {shapes.leaf()[-1]},
+    scale_ = add_weight({.shape = {shapes.leaf()[-1]},
                          .initializer = std::make_shared<Filled>(0.5),
                          .regularizer = std::make_shared<Fourth>(0.01),
-                         .constraint = std::make_shared<AtMostOne>()});
+                         .constraint = std::make_shared<AtMostOne>(),
+                         .name = "scale"});
   }
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     return inputs.leaf() * value(scale_) + offset_;

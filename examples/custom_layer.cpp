@@ -21,8 +21,8 @@ class Linear : public ls::keras::Layer {
   }
   void build(const ls::keras::Nested<ls::Shape>& shapes) override {
     w_ = add_weight(
-        {.name = "w", .shape = {shapes.leaf()[-1], units_}, .initializer = ls::initializers::GlorotUniform()});
-    b_ = add_weight({.name = "b", .shape = {units_}, .initializer = ls::initializers::Zeros()});
+        {.shape = {shapes.leaf()[-1], units_}, .initializer = ls::initializers::GlorotUniform(), .name = "w"});
+    b_ = add_weight({.shape = {units_}, .initializer = ls::initializers::Zeros(), .name = "b"});
   }
   ls::keras::Structure call(const ls::keras::Structure& inputs, const ls::keras::CallContext&) override {
     return ls::ops::matmul(inputs.leaf(), value(w_)) + value(b_);

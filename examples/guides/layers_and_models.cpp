@@ -12,8 +12,8 @@ class Linear : public keras::Layer {
   explicit Linear(const ls::Json& config) : Linear(config.at("units").get<std::int64_t>()) {}
 
   void build(const keras::Nested<ls::Shape>& input_shape) override {
-    w_ = add_weight({.name = "w", .shape = {input_shape.leaf()[-1], units_}, .initializer = "random_normal"});
-    b_ = add_weight({.name = "b", .shape = {units_}, .initializer = "zeros"});
+    w_ = add_weight({.shape = {input_shape.leaf()[-1], units_}, .initializer = "random_normal", .name = "w"});
+    b_ = add_weight({.shape = {units_}, .initializer = "zeros", .name = "b"});
   }
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
@@ -32,7 +32,7 @@ LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Linear, "Guides")
 class ComputeSum : public keras::Layer {
  public:
   explicit ComputeSum(std::int64_t input_dim) : Layer("ComputeSum") {
-    total_ = add_weight({.name = "total", .shape = {input_dim}, .initializer = "zeros", .trainable = false});
+    total_ = add_weight({.shape = {input_dim}, .initializer = "zeros", .trainable = false, .name = "total"});
   }
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {

@@ -59,6 +59,9 @@ class Nested {
 
   // Entries of a list or a dict; 1 for a leaf.
   std::size_t size() const { return is_list() ? items().size() : is_dict() ? entries().size() : 1; }
+  // for (const auto& part : nested): the parts of a list. Throws InvalidArgument for others.
+  typename List::const_iterator begin() const { return items().begin(); }
+  typename List::const_iterator end() const { return items().end(); }
   // An element of a list, or the entry of a dict.
   const Nested& operator[](std::size_t index) const {
     if (index >= items().size())

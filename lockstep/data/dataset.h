@@ -48,6 +48,8 @@ using ElementSpec = Nested<TensorSpec>;
 // Cardinalities that are not a number of elements.
 inline constexpr std::int64_t kInfiniteCardinality = -1;
 inline constexpr std::int64_t kUnknownCardinality = -2;
+// As the argument of prefetch() and map().
+inline constexpr std::int64_t AUTOTUNE = -1;
 
 // Steps through a dataset once. Not to be used from two threads at a time; moves, does not copy.
 class DatasetIterator {
@@ -123,16 +125,53 @@ using FlatMapFunction = std::function<Dataset(const Element&)>;
 
 namespace internal {
 
-// Functions may take the element, or the two or three tensors that it consists of.
+template <std::size_t, typename T>
+using Repeated = T;
+// Whether Fn can be called with this many parts of an element, each a T.
+template <typename Fn, typename T, std::size_t... I>
+constexpr bool takes_parts(std::index_sequence<I...>) {
+  return std::is_invocable_v<Fn&, Repeated<I, const T&>...>;
+}
+template <typename Fn, typename T, std::size_t N>
+inline constexpr bool kTakesParts = takes_parts<Fn, T>(std::make_index_sequence<N>());
+// Whether the types of Fn's parameters are known: of functions and of lambdas without `auto`.
+template <typename Fn>
+inline constexpr bool kHasTypes = std::is_pointer_v<Fn> || requires {
+  &Fn::operator();
+};
+
+template <typename Result, std::size_t... I, typename Fn>
+std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequence<I...>) {
+  return [fn = std::move(fn)](const Element& e) mutable -> Result {
+    const auto parts = e.parts<sizeof...(I)>();
+    if constexpr (kHasTypes<Fn> && kTakesParts<Fn, Element, sizeof...(I)>) {
+      return fn(parts[I]...);
+    } else {
+      return fn(parts[I].leaf()...);
+    }
+  };
+}
+
+// Functions may take the element, or the two to four parts that it consists of; parts that are dicts or tuples
+// themselves as `const Element&`.
 template <typename Result, typename Fn>
 std::function<Result(const Element&)> element_function(Fn fn) {
+  static_assert(std::is_invocable_v<Fn&, const Element&> || kTakesParts<Fn, Tensor, 2> || kTakesParts<Fn, Tensor, 3> ||
+                    kTakesParts<Fn, Tensor, 4>,
+                "Dataset.map, filter, take_while, flat_map, interleave: the function must take the element, (const "
+                "Element& element) or (const Tensor& x), or its two to four parts, (const Tensor& x, const Tensor& y)");
   if constexpr (std::is_invocable_v<Fn&, const Element&>) {
+    static_assert(
+        std::is_invocable_r_v<Result, Fn&, const Element&>,
+        "the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while, a "
+        "Dataset for flat_map and interleave");
     return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e); };
-  } else if constexpr (std::is_invocable_v<Fn&, const Tensor&, const Tensor&>) {
-    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e[0].leaf(), e[1].leaf()); };
+  } else if constexpr (kTakesParts<Fn, Tensor, 2>) {
+    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<2>());
+  } else if constexpr (kTakesParts<Fn, Tensor, 3>) {
+    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<3>());
   } else {
-    return
-        [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e[0].leaf(), e[1].leaf(), e[2].leaf()); };
+    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<4>());
   }
 }
 
@@ -140,6 +179,13 @@ std::function<Result(const Element&)> element_function(Fn fn) {
 
 template <std::size_t N>
 class DatasetParts;
+class Windows;
+
+struct WindowOptions {
+  std::optional<std::int64_t> shift = std::nullopt;
+  std::int64_t stride = 1;
+  bool drop_remainder = false;
+};
 
 class Dataset {
  public:
@@ -165,9 +211,11 @@ class Dataset {
                                       bool stop_on_empty_dataset = true);
 
   // ---- transformations ---------------------------------------------------------------------------------
-  // fn takes the element (or a tuple's two or three tensors) and returns an element. It is called in order.
+  // fn takes the element (or a tuple's two to four parts) and returns an element. It is called in order, by one thread:
+  // num_parallel_calls has no effect. prefetch() runs it beside the training.
   template <typename Fn>
-  Dataset map(Fn fn) const {
+  Dataset map(Fn fn, std::int64_t num_parallel_calls = 1) const {
+    static_cast<void>(num_parallel_calls);
     return map_elements(internal::element_function<Element>(std::move(fn)));
   }
   template <typename Fn>
@@ -206,6 +254,20 @@ class Dataset {
   template <typename Fn>
   Dataset interleave(Fn fn, std::int64_t cycle_length, std::int64_t block_length = 1) const {
     return interleave_elements(internal::element_function<Dataset>(std::move(fn)), cycle_length, block_length);
+  }
+  // Datasets of `size` consecutive elements each (the last may have fewer), every `stride`-th of them, one window
+  // beginning `shift` elements after the other (default: size): dataset.window(3, {.shift = 1}).flat_map(...).
+  Windows window(std::int64_t size, const WindowOptions& options = {}) const;
+  // fn(state, element), beginning with initial_state, of all elements in order; what the last call gave.
+  template <typename Fn>
+  Element reduce(const Element& initial_state, Fn fn) const {
+    static_assert(
+        std::is_invocable_r_v<Element, Fn&, const Element&, const Element&>,
+        "Dataset.reduce(initial_state, fn): fn must take the state and an element, (const Tensor& state, const "
+        "Tensor& x) or (const Element& state, const Element& element), and return the new state");
+    Element state = initial_state;
+    for (const Element& element : *this) state = fn(std::as_const(state), element);
+    return state;
   }
   // States the number of elements; iterating throws FailedPrecondition when it is another.
   Dataset assert_cardinality(std::int64_t count) const;
@@ -262,6 +324,63 @@ class Dataset {
   Dataset interleave_elements(FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length) const;
 
   std::shared_ptr<const DatasetNode> node_;
+};
+
+// What Dataset::window() gives: each element is a dataset, for (const Dataset& window : windows).
+class Windows {
+ public:
+  explicit Windows(Dataset lists) : lists_(std::move(lists)) {}
+
+  // fn takes a window, or where elements have two parts the windows of each, and returns a dataset or, for map, an
+  // element.
+  template <typename Fn>
+  Dataset flat_map(Fn fn) const {
+    return lists_.flat_map(window_function<Dataset>(std::move(fn)));
+  }
+  template <typename Fn>
+  Dataset map(Fn fn) const {
+    return lists_.map(window_function<Element>(std::move(fn)));
+  }
+  Windows take(std::int64_t count) const { return Windows(lists_.take(count)); }
+  Windows skip(std::int64_t count) const { return Windows(lists_.skip(count)); }
+  std::int64_t cardinality() const { return lists_.cardinality(); }
+
+  class Iterator {
+   public:
+    explicit Iterator(DatasetInputIterator iterator) : iterator_(std::move(iterator)) {}
+    Dataset operator*() const { return dataset_of(*iterator_); }
+    Iterator& operator++() {
+      ++iterator_;
+      return *this;
+    }
+    friend bool operator==(const Iterator& a, const Iterator& b) { return a.iterator_ == b.iterator_; }
+
+   private:
+    DatasetInputIterator iterator_;
+  };
+  Iterator begin() const { return Iterator(lists_.begin()); }
+  Iterator end() const { return Iterator(lists_.end()); }
+
+ private:
+  static Dataset dataset_of(const Element& list);
+  // Part `index` of each element, a tuple.
+  static Dataset part_of(const Element& list, std::size_t index);
+  template <typename Result, typename Fn>
+  static std::function<Result(const Element&)> window_function(Fn fn) {
+    static_assert(std::is_invocable_r_v<Result, Fn&, const Dataset&> ||
+                      std::is_invocable_r_v<Result, Fn&, const Dataset&, const Dataset&>,
+                  "Dataset.window(...).flat_map(fn), map(fn): fn must take a dataset, or two where elements have two "
+                  "parts, and return a dataset (flat_map) or an element (map)");
+    return [fn = std::move(fn)](const Element& list) mutable -> Result {
+      if constexpr (std::is_invocable_v<Fn&, const Dataset&>) {
+        return fn(dataset_of(list));
+      } else {
+        return fn(part_of(list, 0), part_of(list, 1));
+      }
+    };
+  }
+
+  Dataset lists_;  // of lists of elements
 };
 
 template <std::size_t N>

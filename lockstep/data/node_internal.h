@@ -115,6 +115,7 @@ class PassingNode : public DatasetNode {
 
 // The nodes, by the files that have them. Arguments have been checked by Dataset's functions.
 NodePtr empty_node();
+NodePtr elements_node(std::vector<Element> elements);
 NodePtr map_node(NodePtr input, MapFunction fn);
 NodePtr filter_node(NodePtr input, FilterFunction fn);
 NodePtr take_while_node(NodePtr input, FilterFunction fn);

@@ -66,29 +66,39 @@ class SlicesNode : public DatasetNode {
   std::shared_ptr<const RowStore> store_;
 };
 
-class TensorsIterator : public CountingIterator {
+using Elements = std::shared_ptr<const std::vector<Element>>;
+
+class ElementsIterator : public CountingIterator {
  public:
-  explicit TensorsIterator(const std::optional<Element>& element)
-      : CountingIterator(element ? 1 : 0), element_(element.value_or(Element())) {}
+  explicit ElementsIterator(Elements elements)
+      : CountingIterator(static_cast<std::int64_t>(elements->size())), elements_(std::move(elements)) {}
 
  protected:
-  Item at(std::int64_t) const override { return element_; }
+  Item at(std::int64_t index) const override { return (*elements_)[static_cast<std::size_t>(index)]; }
 
  private:
-  Element element_;
+  Elements elements_;
 };
 
-// One element, or none.
-class TensorsNode : public DatasetNode {
+class ElementsNode : public DatasetNode {
  public:
-  explicit TensorsNode(std::optional<Element> element) : DatasetNode("from_tensors"), element_(std::move(element)) {}
-  std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<TensorsIterator>(element_); }
-  std::int64_t cardinality() const override { return element_ ? 1 : 0; }
-  ElementSpec element_spec() const override { return element_ ? spec_of(*element_) : ElementSpec(); }
-  std::optional<Element> sample(std::int64_t) const override { return element_; }
+  explicit ElementsNode(std::vector<Element> elements)
+      : DatasetNode("from_tensors"), elements_(std::make_shared<std::vector<Element>>(std::move(elements))) {}
+  std::unique_ptr<NodeIterator> make_iterator() const override { return std::make_unique<ElementsIterator>(elements_); }
+  std::int64_t cardinality() const override { return static_cast<std::int64_t>(elements_->size()); }
+  ElementSpec element_spec() const override {
+    if (elements_->empty()) return ElementSpec();
+    ElementSpec spec = spec_of(elements_->front());
+    for (const Element& element : *elements_) spec = merge_specs(spec, spec_of(element));
+    return spec;
+  }
+  std::optional<Element> sample(std::int64_t) const override {
+    if (elements_->empty()) return std::nullopt;
+    return elements_->front();
+  }
 
  private:
-  std::optional<Element> element_;
+  Elements elements_;
 };
 
 class RangeIterator : public CountingIterator {
@@ -184,9 +194,12 @@ class GeneratorNode : public DatasetNode {
 
 }  // namespace
 
-NodePtr empty_node() { return std::make_shared<TensorsNode>(std::nullopt); }
+NodePtr elements_node(std::vector<Element> elements) { return std::make_shared<ElementsNode>(std::move(elements)); }
+NodePtr empty_node() { return elements_node(std::vector<Element>()); }
 
-Dataset Dataset::from_tensors(const Element& element) { return Dataset(std::make_shared<TensorsNode>(element)); }
+Dataset Dataset::from_tensors(const Element& element) {
+  return Dataset(elements_node(std::vector<Element>(1, element)));
+}
 
 Dataset Dataset::from_tensor_slices(const Element& tensors) {
   if (tensors.num_leaves() == 0) throw_invalid_argument("from_tensor_slices requires at least one tensor");

@@ -26,13 +26,13 @@ GradientTape::GradientTape(Options options)
 }
 
 GradientTape::~GradientTape() {
-  stop_recording();
+  end_recording();
   GradientTape** link = &t_newest;
   while (*link && *link != this) link = &(*link)->older_;
   if (*link) *link = older_;
 }
 
-void GradientTape::stop_recording() {
+void GradientTape::end_recording() {
   if (!recording_) return;
   recording_ = false;
   if (t_tape == this) {
@@ -46,6 +46,24 @@ void GradientTape::stop_recording() {
     tape->outer_ = outer_;
     tape->previous_grad_mode_ = previous_grad_mode_;
   }
+}
+
+GradientTape::Pause::Pause(GradientTape& tape) : tape_(tape) {
+  if (t_tape != &tape) {
+    throw_failed_precondition(tape.recording_ ? "GradientTape.stop_recording: an inner tape records; it must end first"
+                                              : "GradientTape.stop_recording: the tape does not record");
+  }
+  tape.recording_ = false;
+  t_tape = tape.outer_;
+  ops::set_grad_enabled(tape.previous_grad_mode_);
+}
+
+GradientTape::Pause::~Pause() {
+  tape_.recording_ = true;
+  tape_.previous_grad_mode_ = ops::grad_enabled();
+  tape_.outer_ = t_tape;
+  t_tape = &tape_;
+  ops::set_grad_enabled(true);
 }
 
 Tensor GradientTape::watch(const Tensor& tensor) {

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// Records on the thread it was made on, from construction until stop_recording() or destruction.
+// Records on the thread it was made on, from construction until end_recording() or destruction.
 // Trainable variables that are read are watched by themselves.
 class GradientTape {
  public:
@@ -62,7 +62,23 @@ class GradientTape {
   Tensor jacobian(const Tensor& target, const Tensor& source);
   Tensor jacobian(const Tensor& target, const distribute::Variable& source);
 
-  void stop_recording();
+  // The tape records nothing while the returned guard lives: auto paused = tape.stop_recording(); Afterwards it goes
+  // on. Throws FailedPrecondition where the tape does not record, or an inner tape records.
+  class Pause {
+   public:
+    explicit Pause(GradientTape& tape);
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    GradientTape& tape_;
+  };
+  [[nodiscard("recording goes on when the guard ends: auto paused = tape.stop_recording();")]] Pause stop_recording() {
+    return Pause(*this);
+  }
+  // Ends the recording before the tape does.
+  void end_recording();
 
   // The leaf that stands for a variable on this thread's tapes; undefined when no tape watches it.
   static Tensor leaf_of(distribute::VariableImpl& variable, const Tensor& value);

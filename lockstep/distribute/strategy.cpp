@@ -1,6 +1,8 @@
 #include "lockstep/distribute/strategy.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -23,55 +25,83 @@ thread_local Strategy* t_strategy = nullptr;
 
 }  // namespace
 
+namespace {
+
+int num_cores() {
+  static const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return cores;
+}
+
+// Waits until ready() holds: for a moment by asking again and again, since a wake-up by the system takes tens of
+// microseconds, then by `park`.
+template <typename Ready, typename Park>
+void wait_until(const Ready& ready, const Park& park) {
+  constexpr auto kMoment = std::chrono::microseconds(50);
+  constexpr int kChecks = 64;  // between two looks at the clock
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < kChecks; ++i) {
+      if (ready()) return;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (std::chrono::steady_clock::now() - begin < kMoment);
+  while (!ready()) park();
+}
+
+}  // namespace
+
 // Replica threads that wait for work. Replica 0 runs on the caller's own thread.
 struct Strategy::Pool {
-  explicit Pool(int threads) : jobs(static_cast<std::size_t>(threads)) {
+  using Job = std::function<void(int)>;
+
+  explicit Pool(int threads) : seats(static_cast<std::size_t>(threads)) {
     for (int i = 0; i < threads; ++i) {
-      workers.emplace_back([this, i] { work(static_cast<std::size_t>(i)); });
+      workers.emplace_back([this, i] { work(i + 1, seats[static_cast<std::size_t>(i)]); });
     }
   }
   ~Pool() {
-    {
-      const std::lock_guard lock(mutex);
-      stopping = true;
-    }
-    wake.notify_all();
+    stopping = true;
+    for (Seat& seat : seats) seat.call();
     for (std::thread& worker : workers) worker.join();
   }
-  void start(std::size_t thread, std::function<void()> job) {
-    {
-      const std::lock_guard lock(mutex);
-      jobs[thread] = std::move(job);
-      ++running;
+  // job(0) on this thread and job(1) … job(n - 1) on theirs; returns when all have ended.
+  void run(int n, const Job& given) {
+    job = &given;
+    running = n - 1;
+    for (int i = 0; i + 1 < n; ++i) seats[static_cast<std::size_t>(i)].call();
+    given(0);
+    wait_until([&] { return running.load() == 0; },
+               [&] {
+                 if (const int left = running.load(); left > 0) running.wait(left);
+               });
+  }
+
+ private:
+  // Where a thread waits; the count goes up with each call.
+  struct alignas(64) Seat {
+    std::atomic<std::uint32_t> calls = 0;
+    void call() {
+      calls.fetch_add(1);
+      calls.notify_one();
     }
-    wake.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex);
-    done.wait(lock, [this] { return running == 0; });
-  }
-  void work(std::size_t thread) {
+  };
+  void work(int id, Seat& seat) {
     ops::initialize_engine();
-    while (true) {
-      std::function<void()> job;
-      {
-        std::unique_lock lock(mutex);
-        wake.wait(lock, [&] { return stopping || jobs[thread]; });
-        if (stopping) return;
-        job = std::exchange(jobs[thread], nullptr);
-      }
-      job();
-      const std::lock_guard lock(mutex);
-      if (--running == 0) done.notify_all();
+    for (std::uint32_t seen = 0;; ++seen) {
+      wait_until([&] { return seat.calls.load() != seen; }, [&] { seat.calls.wait(seen); });
+      if (stopping) return;
+      (*job)(id);
+      if (running.fetch_sub(1) == 1) running.notify_one();
     }
   }
 
-  std::mutex mutex;
-  std::condition_variable wake, done;
-  std::vector<std::function<void()>> jobs;
+  std::vector<Seat> seats;
   std::vector<std::thread> workers;
-  int running = 0;
-  bool stopping = false;
+  const Job* job = nullptr;
+  std::atomic<int> running = 0;
+  std::atomic<bool> stopping = false;
 };
 
 void throw_no_such_replica(int replica, int size) {
@@ -165,19 +195,13 @@ void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun&
   if (n == 1) {
     replica(0);
   } else if (n > 1) {
-    const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    const int threads = std::max(1, cores / n);
+    const int threads = std::max(1, num_cores() / n);
     if (!pool_) pool_ = std::make_unique<Pool>(num_local_replicas() - 1);
-    for (int id = 1; id < n; ++id) {
-      pool_->start(static_cast<std::size_t>(id - 1), [&, id] {
-        if (ops::intra_op_threads() != threads) ops::set_intra_op_threads(threads);
-        replica(id);
-      });
-    }
     const int own_threads = ops::intra_op_threads();
-    if (own_threads != threads) ops::set_intra_op_threads(threads);
-    replica(0);
-    pool_->wait();
+    pool_->run(n, [&](int local) {
+      if (ops::intra_op_threads() != threads) ops::set_intra_op_threads(threads);
+      replica(local);
+    });
     if (own_threads != threads) ops::set_intra_op_threads(own_threads);
   }
   std::exception_ptr consequence;

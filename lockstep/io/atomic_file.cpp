@@ -43,6 +43,7 @@ class AtomicFile::Stream {
       }
       mode = replaced->mode & 0777;
     }
+    if (!replaced) make_directories(files_, parent_directory(path_));
     remove_abandoned();
     create(mode | 0600);
     if (replaced) copy_permissions(*replaced);

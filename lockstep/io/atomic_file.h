@@ -14,7 +14,8 @@
 namespace lockstep::io {
 
 // A file written to a temporary sibling (see temporary_sibling) and renamed into place by commit(). Siblings that
-// processes left when they were killed are removed by the next one who writes the same file. Until commit() returns,
+// processes left when they were killed are removed by the next one who writes the same file. Missing parent folders are
+// created. Until commit() returns,
 // `path` holds what it held before; an uncommitted object leaves no trace. A link at `path` stays a link: the file it
 // points to is replaced. The mode of an existing file is kept, and its owner and group where the process may set them.
 // One thread at a time may use it.

@@ -105,6 +105,55 @@ ActivationPtr get(const ActivationArg& identifier) {
 
 Json serialize(const ActivationPtr& activation) { return activation ? activation->serialize() : Json("linear"); }
 bool is_linear(const ActivationPtr& activation) { return !activation || activation->name() == "linear"; }
+
+ActivationPtr Activation::of_function(std::function<KerasFunction> function) {
+  using Pointer = KerasFunction*;
+  static const std::pair<Pointer, const char*> kNamed[] = {
+      {activations::relu, "relu"},
+      {ops::relu, "relu"},
+      {activations::leaky_relu, "leaky_relu"},
+      {activations::relu6, "relu6"},
+      {ops::relu6, "relu6"},
+      {activations::softmax, "softmax"},
+      {activations::log_softmax, "log_softmax"},
+      {activations::elu, "elu"},
+      {ops::elu, "elu"},
+      {activations::selu, "selu"},
+      {ops::selu, "selu"},
+      {activations::celu, "celu"},
+      {activations::gelu, "gelu"},
+      {activations::glu, "glu"},
+      {activations::sigmoid, "sigmoid"},
+      {ops::sigmoid, "sigmoid"},
+      {activations::log_sigmoid, "log_sigmoid"},
+      {activations::hard_sigmoid, "hard_sigmoid"},
+      {activations::silu, "silu"},
+      {activations::hard_silu, "hard_silu"},
+      {activations::hard_tanh, "hard_tanh"},
+      {activations::hard_shrink, "hard_shrink"},
+      {activations::soft_shrink, "soft_shrink"},
+      {activations::tanh_shrink, "tanh_shrink"},
+      {activations::mish, "mish"},
+      {activations::squareplus, "squareplus"},
+      {activations::sparse_plus, "sparse_plus"},
+      {activations::sparse_sigmoid, "sparse_sigmoid"},
+      {activations::sparsemax, "sparsemax"},
+      {activations::exponential, "exponential"},
+      {activations::softplus, "softplus"},
+      {ops::softplus, "softplus"},
+      {activations::softsign, "softsign"},
+      {ops::softsign, "softsign"},
+      {activations::tanh, "tanh"},
+      {ops::tanh, "tanh"},
+  };
+  if (const Pointer* const pointer = function.target<Pointer>()) {
+    for (const auto& [known, name] : kNamed) {
+      if (*pointer == known) return by_name(name);
+    }
+  }
+  return custom("<lambda>", std::move(function));
+}
+
 ActivationPtr custom(std::string name, Function fn) { return std::make_shared<Custom>(std::move(name), std::move(fn)); }
 void set_layer_factory(std::function<ActivationPtr(const Json&)> factory) { layer_factory() = std::move(factory); }
 

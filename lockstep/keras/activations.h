@@ -14,6 +14,10 @@ namespace lockstep::activations {
 // What a layer applies to its output: a function of this page, a function of the user's, or a layer.
 class Activation {
  public:
+  // A function of this page, or of the same name of ops, is what its name stands for; another one is written as a
+  // custom function "<lambda>".
+  using KerasFunction = Tensor(const Tensor&);
+  static std::shared_ptr<Activation> of_function(std::function<KerasFunction> function);
   virtual ~Activation() = default;
   virtual std::string name() const = 0;
   virtual Tensor operator()(const Tensor& x) const = 0;
@@ -36,33 +40,46 @@ ActivationPtr custom(std::string name, std::function<Tensor(const Tensor&)> fn);
 // Makes an activation of a layer's config; set by the layers' registry.
 void set_layer_factory(std::function<ActivationPtr(const Json& object)> factory);
 
-// Formulas: Keras 3.15. Softmax and sigmoid note their input as the result's logits().
-Tensor relu(const Tensor& x, double negative_slope = 0.0, std::optional<double> max_value = std::nullopt,
+// Formulas: Keras 3.15. Softmax and sigmoid note their input as the result's logits(). Each can be a layer's
+// activation: .activation = activations::relu.
+Tensor relu(const Tensor& x, double negative_slope, std::optional<double> max_value = std::nullopt,
             double threshold = 0.0);
-Tensor leaky_relu(const Tensor& x, double negative_slope = 0.2);
+inline Tensor relu(const Tensor& x) { return relu(x, 0.0); }
+Tensor leaky_relu(const Tensor& x, double negative_slope);
+inline Tensor leaky_relu(const Tensor& x) { return leaky_relu(x, 0.2); }
 Tensor relu6(const Tensor& x);
-Tensor softmax(const Tensor& x, int axis = -1);
-Tensor log_softmax(const Tensor& x, int axis = -1);
-Tensor elu(const Tensor& x, double alpha = 1.0);
+Tensor softmax(const Tensor& x, int axis);
+inline Tensor softmax(const Tensor& x) { return softmax(x, -1); }
+Tensor log_softmax(const Tensor& x, int axis);
+inline Tensor log_softmax(const Tensor& x) { return log_softmax(x, -1); }
+Tensor elu(const Tensor& x, double alpha);
+inline Tensor elu(const Tensor& x) { return elu(x, 1.0); }
 Tensor selu(const Tensor& x);
-Tensor celu(const Tensor& x, double alpha = 1.0);
-Tensor gelu(const Tensor& x, bool approximate = false);
-Tensor glu(const Tensor& x, int axis = -1);
+Tensor celu(const Tensor& x, double alpha);
+inline Tensor celu(const Tensor& x) { return celu(x, 1.0); }
+Tensor gelu(const Tensor& x, bool approximate);
+inline Tensor gelu(const Tensor& x) { return gelu(x, false); }
+Tensor glu(const Tensor& x, int axis);
+inline Tensor glu(const Tensor& x) { return glu(x, -1); }
 Tensor sigmoid(const Tensor& x);
 Tensor log_sigmoid(const Tensor& x);
-Tensor hard_sigmoid(const Tensor& x);                         // relu6(x + 3) / 6
-Tensor silu(const Tensor& x);                                 // x · sigmoid(x)
-Tensor hard_silu(const Tensor& x);                            // x · hard_sigmoid(x)
-Tensor hard_tanh(const Tensor& x);                            // clip(x, -1, 1)
-Tensor hard_shrink(const Tensor& x, double threshold = 0.5);  // x where |x| > threshold, else 0
-Tensor soft_shrink(const Tensor& x, double threshold = 0.5);  // sign(x) · max(|x| - threshold, 0)
-Tensor tanh_shrink(const Tensor& x);                          // x - tanh(x)
+Tensor hard_sigmoid(const Tensor& x);                   // relu6(x + 3) / 6
+Tensor silu(const Tensor& x);                           // x · sigmoid(x)
+Tensor hard_silu(const Tensor& x);                      // x · hard_sigmoid(x)
+Tensor hard_tanh(const Tensor& x);                      // clip(x, -1, 1)
+Tensor hard_shrink(const Tensor& x, double threshold);  // x where |x| > threshold, else 0
+inline Tensor hard_shrink(const Tensor& x) { return hard_shrink(x, 0.5); }
+Tensor soft_shrink(const Tensor& x, double threshold);  // sign(x) · max(|x| - threshold, 0)
+inline Tensor soft_shrink(const Tensor& x) { return soft_shrink(x, 0.5); }
+Tensor tanh_shrink(const Tensor& x);  // x - tanh(x)
 Tensor threshold(const Tensor& x, double threshold, double default_value);
-Tensor mish(const Tensor& x);                      // x · tanh(softplus(x))
-Tensor squareplus(const Tensor& x, double b = 4);  // (x + √(x² + b)) / 2
+Tensor mish(const Tensor& x);                  // x · tanh(softplus(x))
+Tensor squareplus(const Tensor& x, double b);  // (x + √(x² + b)) / 2
+inline Tensor squareplus(const Tensor& x) { return squareplus(x, 4); }
 Tensor sparse_plus(const Tensor& x);
 Tensor sparse_sigmoid(const Tensor& x);
-Tensor sparsemax(const Tensor& x, int axis = -1);
+Tensor sparsemax(const Tensor& x, int axis);
+inline Tensor sparsemax(const Tensor& x) { return sparsemax(x, -1); }
 Tensor exponential(const Tensor& x);
 Tensor softplus(const Tensor& x);
 Tensor softsign(const Tensor& x);

@@ -69,6 +69,21 @@ class ClassTable {
   std::map<std::string, std::shared_ptr<ClassRow>, std::less<>> classes_, by_name_;
 };
 
+// A function of the user's as an object of a family, whose objects are called alike. C++ functions have no names.
+template <typename Base, typename Function = typename Base::KerasFunction>
+class FunctionObject;
+template <typename Base, typename R, typename... Args>
+class FunctionObject<Base, R(Args...)> : public Base {
+ public:
+  explicit FunctionObject(std::function<R(Args...)> function) : function_(std::move(function)) {}
+  std::string class_name() const override { return "function"; }
+  R operator()(Args... args) const override { return function_(args...); }
+  Json get_config() const override { return "<lambda>"; }
+
+ private:
+  std::function<R(Args...)> function_;
+};
+
 // The table of a family with what its get(), deserialize() and serialize() have in common.
 template <typename Base>
 class ClassFamily : public ClassTable {

@@ -35,6 +35,15 @@ struct Callable<R(Args...)> {
   template <typename F>
   static constexpr bool accepts = std::is_invocable_r_v<R, F&, Args...>;
 };
+template <typename T>
+struct FunctionOf {
+  using Pointer = void (*)();
+};
+template <typename T>
+requires requires { typename T::KerasFunction; }
+struct FunctionOf<T> {
+  using Pointer = typename T::KerasFunction*;
+};
 }  // namespace detail
 
 // Whether Keras takes the function F for an object of kind T. Such a T has
@@ -45,7 +54,9 @@ concept FunctionFor = requires {
   typename T::KerasFunction;
 }
 &&detail::Callable<typename T::KerasFunction>::template accepts<std::remove_reference_t<F>> &&
-    !std::is_convertible_v<F, std::shared_ptr<T>> && !std::is_base_of_v<T, std::remove_cvref_t<F>>;
+    !std::is_convertible_v<F, std::shared_ptr<T>> && !std::is_base_of_v<T, std::remove_cvref_t<F>> &&
+    !std::is_function_v<std::remove_reference_t<F>> &&
+    !std::is_same_v<std::decay_t<F>, typename detail::FunctionOf<T>::Pointer>;
 
 // An argument of a constructor: nothing, a name such as "glorot_uniform", a config, or an object. Kept as
 // given; the family's get() makes the object, once, when the owner is constructed.
@@ -73,6 +84,10 @@ class ObjectArg {
   template <typename F>
   requires FunctionFor<F, T> ObjectArg(F&& function)
       : value_(std::shared_ptr<T>(T::of_function(std::forward<F>(function)))) {}
+  // Also one of several overloads: .activation = activations::relu.
+  template <typename U = T>
+  requires requires { typename U::KerasFunction; }
+  ObjectArg(typename detail::FunctionOf<U>::Pointer function) : value_(std::shared_ptr<T>(T::of_function(function))) {}
 
   bool empty() const { return std::holds_alternative<std::monostate>(value_); }
   const std::string* name() const { return std::get_if<std::string>(&value_); }

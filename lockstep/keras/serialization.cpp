@@ -117,7 +117,7 @@ Json serialize_object(std::string_view module, std::string_view class_name, Json
                       std::type_index type, const Json& base) {
   const RegisteredClass* row = find_registered(type);
   if (!row && built_in) return object_config(module, class_name, std::move(config));
-  return {{"module", nullptr},
+  return {{"module", class_name == "function" ? Json("builtins") : Json(nullptr)},
           {"class_name", row ? row->name : std::string(class_name)},
           {"config", with_base_keys(std::move(config), base)},
           {"registered_name", row ? row->registered_name() : std::string(class_name)}};

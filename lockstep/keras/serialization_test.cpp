@@ -18,7 +18,7 @@ namespace {
 class Doubled : public Layer {
  public:
   Doubled() : Layer("Doubled") {}
-  void build(const Nested<Shape>&) override { offset_ = add_weight({.name = "offset", .shape = {}}); }
+  void build(const Nested<Shape>&) override { offset_ = add_weight({.shape = {}, .name = "offset"}); }
   Structure call(const Structure& inputs, const CallContext&) override { return inputs.leaf() * 2.0 + value(offset_); }
   VariablePtr offset_;
 };

@@ -1,11 +1,14 @@
 #include "lockstep/keras/utils.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/random/mersenne_internal.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::utils {
 namespace {
@@ -64,6 +67,67 @@ Tensor pad_sequences(const std::vector<std::vector<std::int64_t>>& sequences, co
 }
 Tensor pad_sequences(const std::vector<std::vector<std::int32_t>>& sequences, const PadOptions& options) {
   return padded(sequences, options);
+}
+
+Tensor normalize(const Tensor& x, int axis, double order) {
+  const Tensor numbers = is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat64);
+  static_cast<void>(numbers.dim(axis));
+  const ops::Ints axes{axis};
+  Tensor norm;
+  if (order == 2) {
+    norm = ops::sqrt(ops::reduce_sum(ops::square(numbers), axes, true));
+  } else if (order == 1) {
+    norm = ops::reduce_sum(ops::abs(numbers), axes, true);
+  } else if (order == std::numeric_limits<double>::infinity()) {
+    norm = ops::reduce_max(ops::abs(numbers), axes, true);
+  } else {
+    throw_invalid_argument(fmt::format("normalize: invalid order: found {}, expected 1, 2 or infinity", order));
+  }
+  return numbers / ops::where(ops::equal(norm, 0.0), ops::ones_like(norm), norm);
+}
+
+namespace {
+
+// A number that must lie in [least, below).
+void check_range(const char* what, std::int64_t value, std::int64_t least, std::int64_t below) {
+  if (value >= least && value < below) return;
+  throw_invalid_argument(fmt::format("timeseries_dataset_from_array: invalid {}: found {}, expected {} to {}", what,
+                                     value, least, below - 1));
+}
+
+}  // namespace
+
+data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& targets, std::int64_t sequence_length,
+                                            const TimeseriesOptions& o) {
+  const std::int64_t length = data.dim(0);
+  constexpr std::int64_t kAny = std::int64_t{1} << 40;
+  check_range("sequence_length", sequence_length, 1, kAny);
+  check_range("sampling_rate", o.sampling_rate, 1, length);
+  check_range("sequence_stride", o.sequence_stride, 1, length);
+  if (o.start_index) check_range("start_index", *o.start_index, 0, length);
+  const std::int64_t start = o.start_index.value_or(0);
+  if (o.end_index) check_range("end_index", *o.end_index, start + 1, length);
+  const std::int64_t end = o.end_index.value_or(length);
+  std::int64_t count = end - start - (sequence_length - 1) * o.sampling_rate;
+  if (targets.defined()) count = std::min(count, targets.dim(0));
+  std::vector<std::int64_t> positions;
+  for (std::int64_t at = 0; at < count; at += o.sequence_stride) positions.push_back(at);
+  std::int64_t seed = 0;
+  if (o.shuffle) {
+    seed = o.seed ? *o.seed : random::numpy_randint(1'000'000);
+    random::NumpyRandom(static_cast<std::uint32_t>(seed)).shuffle(positions);
+  }
+  std::vector<std::int64_t> steps;
+  for (std::int64_t i = 0; i < sequence_length; ++i) steps.push_back(start + i * o.sampling_rate);
+  auto dataset =
+      data::Dataset::from_tensor_slices(Tensor::from_vector(positions))
+          .map([data, targets, start, steps = Tensor::from_vector(steps)](const Tensor& position) -> data::Element {
+            const Tensor sequence = ops::gather(data, steps + position);
+            if (!targets.defined()) return sequence;
+            return {sequence, ops::gather(targets, position + start)};
+          });
+  if (o.shuffle) dataset = dataset.shuffle(o.batch_size ? *o.batch_size * 8 : 1024, seed);
+  return o.batch_size ? dataset.batch(*o.batch_size) : dataset;
 }
 
 }  // namespace lockstep::utils

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/data/dataset.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::utils {
@@ -25,5 +26,23 @@ struct PadOptions {
 Tensor pad_sequences(const std::vector<std::vector<double>>& sequences, const PadOptions& options = {});
 Tensor pad_sequences(const std::vector<std::vector<std::int64_t>>& sequences, const PadOptions& options = {});
 Tensor pad_sequences(const std::vector<std::vector<std::int32_t>>& sequences, const PadOptions& options = {});
+
+// x over its norm along an axis, where that is not 0: order 1, 2 or infinity. Integers become float64.
+Tensor normalize(const Tensor& x, int axis = -1, double order = 2);
+
+struct TimeseriesOptions {
+  std::int64_t sequence_stride = 1;              // between the beginnings of two sequences
+  std::int64_t sampling_rate = 1;                // between two steps of a sequence
+  std::optional<std::int64_t> batch_size = 128;  // nullopt: sequences one by one
+  bool shuffle = false;
+  std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from NumPy's global generator
+  std::optional<std::int64_t> start_index = std::nullopt;
+  std::optional<std::int64_t> end_index = std::nullopt;
+};
+// Sequences of sequence_length steps of `data`, whose axis 0 is time, and beside each, where targets are given, the
+// target of its first step: elements (batch, sequence_length, …), or tuples of these and (batch, …). In Keras's order,
+// also when shuffled. Throws InvalidArgument for numbers that do not fit the data.
+data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& targets, std::int64_t sequence_length,
+                                            const TimeseriesOptions& options = {});
 
 }  // namespace lockstep::utils

@@ -56,6 +56,13 @@ ops::PhiloxState state_of(const Seed& seed) {
       fmt::format("random.{}: dtype {} was given, expected a floating one", what, dtype_name(dtype)));
 }
 
+// Before a seed is drawn.
+void check_shape(const char* what, const Shape& shape) {
+  if (shape.fully_known() && shape.num_elements() && *shape.num_elements() >= 0) return;
+  throw_invalid_argument(fmt::format(
+      "random.{}: invalid shape: found {}, expected known dimensions that fit into memory", what, shape.to_string()));
+}
+
 using FillFloat = void (*)(const ops::PhiloxState&, std::int64_t, std::span<float>);
 using FillDouble = void (*)(const ops::PhiloxState&, std::int64_t, std::span<double>);
 
@@ -63,6 +70,7 @@ using FillDouble = void (*)(const ops::PhiloxState&, std::int64_t, std::span<dou
 Tensor draw_scaled(const char* what, const Shape& shape, double scale, double shift, DType dtype, const Seed& seed,
                    FillFloat fill_float, FillDouble fill_double) {
   if (!is_floating(dtype) || dtype_size(dtype) < 2) refuse(what, dtype);
+  check_shape(what, shape);
   const ops::PhiloxState state = state_of(seed);
   const std::int64_t offset = draw_offset(shape);
   if (dtype == DType::kFloat64) {
@@ -131,6 +139,7 @@ Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DTy
   if (maxval <= minval) {
     throw_invalid_argument(fmt::format("random.randint: maxval {} is not above minval {}", maxval, minval));
   }
+  check_shape("randint", shape);
   const ops::PhiloxState state = state_of(seed);
   const std::int64_t offset = draw_offset(shape);
   if (dtype == DType::kInt64) {
@@ -160,6 +169,7 @@ Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, 
   const std::vector<float> values = wide.to_vector<float>();
   const auto classes = static_cast<std::size_t>(logits.dim(1));
   const Shape shape{logits.dim(0), num_samples};
+  check_shape("categorical", shape);
   // One uniform double a sample, row by row in one stream.
   std::vector<double> draws(static_cast<std::size_t>(*shape.num_elements()));
   ops::philox_uniform(state_of(seed), draw_offset(shape), std::span<double>(draws));
@@ -181,6 +191,7 @@ Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, 
 }
 
 Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& seed) {
+  check_shape("dropout", shape);
   const ops::PhiloxState state = state_of(seed);
   const std::int64_t offset = draw_offset(shape);
   if (dtype == DType::kFloat64) {

@@ -51,6 +51,7 @@ class Backup final : public Callback {
     const Json taken = Json::parse(found);
     if (taken["epoch"].is_null()) return;
     auto whole = load_state(in_folder(kState + taken["suffix"].get<std::string>()));
+    if (whole) forget_history(*whole);
     trainer_->resume(whole ? std::move(*whole) : keras::TrainingState{{{"epoch", taken["epoch"]}}, {}});
   }
   void on_train_batch_end(std::int64_t batch, const Logs&) override { due_ = options_.save_freq.due(batch); }
@@ -69,6 +70,14 @@ class Backup final : public Callback {
   }
 
  private:
+  // The history of a resumed fit begins with it, as in Keras.
+  static void forget_history(keras::TrainingState& state) {
+    if (!state.values.contains("callbacks")) return;
+    for (std::size_t i = 0; i < state.values["callbacks"].size(); ++i) {
+      Json& callback = state.values["callbacks"][i];
+      if (callback.value("class", "") == "History") callback["values"] = nullptr;
+    }
+  }
   std::string in_folder(const std::string& name) const { return io::join_path(folder_, name); }
 
   collectives::CommunicatorPtr workers() const {

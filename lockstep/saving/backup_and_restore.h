@@ -16,12 +16,13 @@ struct BackupAndRestoreOptions {
 
 // Saves latest.weights.h5 (weights, optimizer and random states) and training_metadata.json (the next epoch) to
 // `backup_dir`, as Keras does, and a tensor bundle training_state: the position in the data within the epoch, the
-// metrics so far, random states, the states of all callbacks, the history. All files are replaced in one step, so they
+// metrics so far, random states, the states of all callbacks. All files are replaced in one step, so they
 // are consistent if the process dies at any moment. fit restores the backup at its start: a built, compiled model
-// resumes exactly where the backup was saved; from a backup of Keras itself, with that epoch. A damaged backup is
-// reported in a warning, and the previous one is used with double_checkpoint, else DataLoss is thrown. With several
-// workers the chief writes and reads the folder and sends the others their states. Throws InvalidArgument for an empty
-// backup_dir, FailedPrecondition in fit for a model that is not built.
+// resumes exactly where the backup was saved, and its history has the epochs that it ends itself; from a backup of
+// Keras itself, with that epoch. A damaged backup is reported in a warning, and the previous one is used with
+// double_checkpoint, else DataLoss is thrown. With several workers the chief writes and reads the folder and sends the
+// others their states. Throws InvalidArgument for an empty backup_dir, FailedPrecondition in fit for a model that is
+// not built.
 keras::CallbackPtr BackupAndRestore(const std::string& backup_dir, BackupAndRestoreOptions options = {});
 
 }  // namespace lockstep::callbacks

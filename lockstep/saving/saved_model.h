@@ -4,6 +4,7 @@
 // hub.KerasLayer (also with trainable=True) read; what these were written for, load() reads.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
@@ -101,9 +102,15 @@ class Signature {
 
   // Throws InvalidArgument for missing or unknown names, dtypes and shapes that do not fit.
   std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs) const;
+  // Of a signature with one input: infer(x). Throws InvalidArgument, naming the inputs, where there are more.
+  template <std::convertible_to<Tensor> T>
+  std::map<std::string, Tensor> operator()(const T& input) const {
+    return call_with_one(input);
+  }
 
  private:
   friend struct ModelState;
+  std::map<std::string, Tensor> call_with_one(const Tensor& input) const;
   std::string name_;
   std::vector<graph::TensorSpec> inputs_, outputs_;
   std::function<Tensors(const Tensors&)> run_;  // inputs and outputs in the order above

@@ -241,6 +241,14 @@ void ModelState::add_signature(const std::string& name, std::vector<graph::Tenso
   signatures.push_back(std::move(signature));
 }
 
+std::map<std::string, Tensor> Signature::call_with_one(const Tensor& input) const {
+  if (inputs_.size() != 1) {
+    throw_invalid_argument(fmt::format("signature '{}': found one tensor, expected a map with its inputs: {}", name_,
+                                       fmt::join(input_names(), ", ")));
+  }
+  return (*this)(std::map<std::string, Tensor>{{inputs_[0].name, input}});
+}
+
 std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, Tensor>& given) const {
   std::vector<std::string> names;
   for (const graph::TensorSpec& input : inputs_) names.push_back(input.name);

@@ -72,10 +72,24 @@ constexpr DType dtype_of<std::uint64_t>() {
 
 at::Tensor host_contiguous(const Tensor& tensor) { return aten(tensor).detach().cpu().contiguous(); }
 
+// Throws InvalidArgument for a shape with unknown dimensions, or one whose strides do not fit 63 bits, which those of a
+// shape without elements may not either: (0, 2^62, 4).
+void check_shape(const Shape& shape) {
+  std::int64_t stride = 1;
+  bool fits = shape.fully_known();
+  for (const std::int64_t dim : shape.dims())
+    fits = fits && dim >= 0 && !__builtin_mul_overflow(stride, std::max<std::int64_t>(dim, 1), &stride);
+  if (!fits) {
+    throw_invalid_argument(fmt::format(
+        "invalid shape of a tensor: found {}, expected known dimensions that fit into memory", shape.to_string()));
+  }
+}
+
 // Zeros that the system hands out as they are touched: a variable that is about to be loaded costs neither time nor
 // memory.
 at::Tensor untouched_zeros(const Shape& shape, at::ScalarType type) {
   constexpr std::size_t kLarge = 1 << 20;
+  check_shape(shape);
   const std::size_t bytes = static_cast<std::size_t>(shape.num_elements().value_or(0)) * c10::elementSize(type);
   if (bytes < kLarge) return at::zeros(shape.dims(), type);
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -185,6 +199,7 @@ Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape) {
   if (!count || *count != static_cast<std::int64_t>(values.size())) {
     throw_invalid_argument(fmt::format("{} values do not fill shape {}", values.size(), shape.to_string()));
   }
+  check_shape(shape);
   at::Tensor out = at::empty(shape.dims(), at::TensorOptions().dtype(to_scalar_type(dtype_of<T>())));
   if constexpr (std::is_same_v<T, bool>) {
     bool* target = out.data_ptr<bool>();
@@ -198,6 +213,7 @@ Tensor Tensor::from_vector(const std::vector<T>& values, const Shape& shape) {
 Tensor Tensor::from_data(const formats::TensorData& data) {
   if (data.dtype == DType::kString) return strings(data.strings, data.shape);
   const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
+  check_shape(data.shape);
   if (data.bytes.empty()) return wrap(at::empty(data.shape.dims(), options));
   // LibTorch takes a mutable pointer; values are never written through it.
   return wrap(at::from_blob(
@@ -208,6 +224,7 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype) { return wrap(untouched_ze
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
   if (value == 0 && !std::signbit(value)) return zeros(shape, dtype);
+  check_shape(shape);
   return wrap(at::full(shape.dims(), value, at::TensorOptions().dtype(to_scalar_type(dtype))));
 }
 

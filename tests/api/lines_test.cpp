@@ -163,8 +163,8 @@ class Linear : public keras::Layer {
  public:
   explicit Linear(std::int64_t units) : Layer("Linear"), units_(units) {}
   void build(const keras::Nested<ls::Shape>& shape) override {
-    w = add_weight({.name = "w", .shape = {shape.leaf()[-1], units_}, .initializer = "ones", .regularizer = "l2"});
-    b = add_weight({.name = "b", .shape = {units_}, .initializer = "zeros", .constraint = "non_neg"});
+    w = add_weight({.shape = {shape.leaf()[-1], units_}, .initializer = "ones", .regularizer = "l2", .name = "w"});
+    b = add_weight({.shape = {units_}, .initializer = "zeros", .constraint = "non_neg", .name = "b"});
   }
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     add_loss(ops::reduce_sum(inputs) * 0.5);

@@ -87,6 +87,7 @@ class CsvWriter final : public Callback {
     } else {
       header_ = true;
     }
+    io::make_directories(io::posix_file_system(), io::parent_directory(filename_));
     out_.open(filename_, std::ios::binary | (keep ? std::ios::app : std::ios::trunc));
     check("opened");
   }

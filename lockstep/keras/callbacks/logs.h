@@ -13,8 +13,8 @@
 
 namespace lockstep::keras {
 
-// A map that keeps the order in which names came: logs.at("loss") or logs["loss"]. fit gives those of training by name,
-// then those of validation, then what callbacks add, as Keras does.
+// A map that keeps the order in which names came: logs.at("loss") or logs["loss"]. fit gives them by name, then
+// what callbacks add, as Keras does.
 class Logs {
  public:
   using value_type = std::pair<std::string, LogValue>;

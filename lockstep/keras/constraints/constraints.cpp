@@ -127,6 +127,10 @@ const keras::ClassFamily<Constraint>& classes() {
   return *table;
 }
 
+ConstraintPtr Constraint::of_function(std::function<KerasFunction> function) {
+  return std::make_shared<keras::FunctionObject<Constraint>>(std::move(function));
+}
+
 ConstraintPtr get(const ConstraintArg& identifier) { return classes().get(identifier); }
 
 Json serialize(const ConstraintPtr& constraint) { return classes().serialize(constraint); }

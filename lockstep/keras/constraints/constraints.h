@@ -1,6 +1,7 @@
 // keras.constraints: what a weight is brought back to after each update.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,9 +12,14 @@
 
 namespace lockstep::constraints {
 
+class ConstraintPtr;
+
 class Constraint {
  public:
   using KerasFamily = Constraint;
+  // The weight after the update as it shall be.
+  using KerasFunction = Tensor(const Tensor&);
+  static ConstraintPtr of_function(std::function<KerasFunction> function);
   virtual ~Constraint() = default;
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }

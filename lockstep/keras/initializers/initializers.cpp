@@ -430,6 +430,10 @@ const keras::ClassFamily<Initializer>& classes() {
   return *table;
 }
 
+InitializerPtr Initializer::of_function(std::function<KerasFunction> function) {
+  return std::make_shared<keras::FunctionObject<Initializer>>(std::move(function));
+}
+
 InitializerPtr get(const InitializerArg& identifier) { return classes().get(identifier); }
 
 Json serialize(const InitializerPtr& initializer) { return classes().serialize(initializer); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,9 +20,14 @@
 
 namespace lockstep::initializers {
 
+class InitializerPtr;
+
 class Initializer {
  public:
   using KerasFamily = Initializer;
+  // A tensor of this shape and dtype.
+  using KerasFunction = Tensor(const Shape&, DType);
+  static InitializerPtr of_function(std::function<KerasFunction> function);
   virtual ~Initializer() = default;
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }

@@ -107,11 +107,11 @@ class PReLULayer : public ConfiguredLayer<PReLULayer, PReLUOptions> {
       }
       dims[static_cast<std::size_t>(axis - 1)] = 1;
     }
-    alpha_ = add_weight({.name = "alpha",
-                         .shape = Shape(dims),
+    alpha_ = add_weight({.shape = Shape(dims),
                          .initializer = options_.alpha_initializer.object(),
                          .regularizer = options_.alpha_regularizer.object(),
-                         .constraint = options_.alpha_constraint.object()});
+                         .constraint = options_.alpha_constraint.object(),
+                         .name = "alpha"});
   }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& x = inputs.leaf();

@@ -87,9 +87,9 @@ class AttentionLayer : public SequenceAttention<AttentionLayer, AttentionOptions
   }
   void build(const Nested<Shape>& shapes) override {
     check_inputs(shapes);
-    if (options_.use_scale) scale_ = add_weight({.name = "scale", .shape = {}, .initializer = initializers::Ones()});
+    if (options_.use_scale) scale_ = add_weight({.shape = {}, .initializer = initializers::Ones(), .name = "scale"});
     if (options_.score_mode == "concat")
-      weight_ = add_weight({.name = "concat_score_weight", .shape = {}, .initializer = initializers::Ones()});
+      weight_ = add_weight({.shape = {}, .initializer = initializers::Ones(), .name = "concat_score_weight"});
   }
 
  private:
@@ -119,7 +119,7 @@ class AdditiveAttentionLayer : public SequenceAttention<AdditiveAttentionLayer, 
     check_inputs(shapes);
     if (!options_.use_scale) return;
     scale_ = add_weight(
-        {.name = "scale", .shape = {shapes.items()[0].leaf()[-1]}, .initializer = initializers::GlorotUniform()});
+        {.shape = {shapes.items()[0].leaf()[-1]}, .initializer = initializers::GlorotUniform(), .name = "scale"});
   }
 
  private:

@@ -77,15 +77,16 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
       throw_invalid_argument(
           fmt::format("{}: {} input channels are no multiple of groups {}", this->who(), in, o.groups));
     }
+    require_place(shapes.leaf(), o.data_format, o.kernel_size.values, o.dilation_rate.values, o.padding, this->who());
     this->channels_ = in;
     Shape shape(o.kernel_size.values);
     shape.push_back(in / o.groups);
     shape.push_back(o.filters);
-    kernel_ = this->add_weight({.name = "kernel",
-                                .shape = shape,
+    kernel_ = this->add_weight({.shape = shape,
                                 .initializer = o.kernel_initializer.object(),
                                 .regularizer = o.kernel_regularizer.object(),
-                                .constraint = o.kernel_constraint.object()});
+                                .constraint = o.kernel_constraint.object(),
+                                .name = "kernel"});
     this->add_bias(o.filters);
   }
 
@@ -195,11 +196,11 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
     Shape shape(o.kernel_size.values);
     shape.push_back(o.filters);
     shape.push_back(this->channels_);
-    kernel_ = this->add_weight({.name = "kernel",
-                                .shape = shape,
+    kernel_ = this->add_weight({.shape = shape,
                                 .initializer = o.kernel_initializer.object(),
                                 .regularizer = o.kernel_regularizer.object(),
-                                .constraint = o.kernel_constraint.object()});
+                                .constraint = o.kernel_constraint.object(),
+                                .name = "kernel"});
     this->add_bias(o.filters);
   }
 

@@ -84,11 +84,10 @@ class ConvolutionBase : public ConfiguredLayer<Derived, Options> {
   void add_bias(std::int64_t channels) {
     auto& o = this->options_;
     if (!o.use_bias) return;
-    bias_ = this->add_weight({.name = "bias",
-                              .shape = {channels},
+    bias_ = this->add_weight({.shape = {channels},
                               .initializer = o.bias_initializer.object(),
                               .regularizer = o.bias_regularizer.object(),
-                              .constraint = o.bias_constraint.object()});
+                              .constraint = o.bias_constraint.object(), .name = "bias"});
   }
   std::int64_t channels_ = 0;
   VariablePtr bias_;

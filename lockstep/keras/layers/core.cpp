@@ -54,17 +54,17 @@ class DenseLayer : public ConfiguredLayer<DenseLayer, DenseOptions> {
       throw_invalid_argument(fmt::format("Dense '{}': the last axis of its input must be known, found shape {}", name(),
                                          shape.to_string()));
     }
-    kernel_ = add_weight({.name = "kernel",
-                          .shape = {in, options_.units},
+    kernel_ = add_weight({.shape = {in, options_.units},
                           .initializer = options_.kernel_initializer.object(),
                           .regularizer = options_.kernel_regularizer.object(),
-                          .constraint = options_.kernel_constraint.object()});
+                          .constraint = options_.kernel_constraint.object(),
+                          .name = "kernel"});
     if (options_.use_bias) {
-      bias_ = add_weight({.name = "bias",
-                          .shape = {options_.units},
+      bias_ = add_weight({.shape = {options_.units},
                           .initializer = options_.bias_initializer.object(),
                           .regularizer = options_.bias_regularizer.object(),
-                          .constraint = options_.bias_constraint.object()});
+                          .constraint = options_.bias_constraint.object(),
+                          .name = "bias"});
     }
   }
   Structure call(const Structure& inputs, const CallContext&) override {
@@ -194,18 +194,18 @@ class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOpt
   }
   void build(const Nested<Shape>& shapes) override {
     const EinsumShapes found = analyze_einsum(name(), options_.equation, options_.bias_axes, shapes.leaf(), output_);
-    kernel_ = add_weight({.name = "kernel",
-                          .shape = found.kernel,
+    kernel_ = add_weight({.shape = found.kernel,
                           .initializer = initializers::with_axes(options_.kernel_initializer.object(),
                                                                  found.kernel_input_axes, found.kernel_output_axes),
                           .regularizer = options_.kernel_regularizer.object(),
-                          .constraint = options_.kernel_constraint.object()});
+                          .constraint = options_.kernel_constraint.object(),
+                          .name = "kernel"});
     if (options_.bias_axes) {
-      bias_ = add_weight({.name = "bias",
-                          .shape = found.bias,
+      bias_ = add_weight({.shape = found.bias,
                           .initializer = options_.bias_initializer.object(),
                           .regularizer = options_.bias_regularizer.object(),
-                          .constraint = options_.bias_constraint.object()});
+                          .constraint = options_.bias_constraint.object(),
+                          .name = "bias"});
     }
   }
   Structure call(const Structure& inputs, const CallContext&) override {
@@ -247,11 +247,11 @@ class EmbeddingLayer : public ConfiguredLayer<EmbeddingLayer, EmbeddingOptions> 
     return config;
   }
   void build(const Nested<Shape>&) override {
-    embeddings_ = add_weight({.name = "embeddings",
-                              .shape = {options_.input_dim, options_.output_dim},
+    embeddings_ = add_weight({.shape = {options_.input_dim, options_.output_dim},
                               .initializer = options_.embeddings_initializer.object(),
                               .regularizer = options_.embeddings_regularizer.object(),
-                              .constraint = options_.embeddings_constraint.object()});
+                              .constraint = options_.embeddings_constraint.object(),
+                              .name = "embeddings"});
   }
   bool supports_masking() const override { return options_.mask_zero; }
   Structure call(const Structure& inputs, const CallContext&) override {

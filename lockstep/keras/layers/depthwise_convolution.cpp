@@ -49,14 +49,15 @@ class DepthwiseConvLayer : public ConvolutionBase<Derived, DepthwiseConvOptions,
   void build(const Nested<Shape>& shapes) override {
     auto& o = this->options_;
     this->channels_ = channels_of(shapes.leaf(), kRank, o.data_format, this->who());
+    require_place(shapes.leaf(), o.data_format, o.kernel_size.values, o.dilation_rate.values, o.padding, this->who());
     Shape shape(o.kernel_size.values);
     shape.push_back(this->channels_);
     shape.push_back(o.depth_multiplier);
-    kernel_ = this->add_weight({.name = "kernel",
-                                .shape = shape,
+    kernel_ = this->add_weight({.shape = shape,
                                 .initializer = o.depthwise_initializer.object(),
                                 .regularizer = o.depthwise_regularizer.object(),
-                                .constraint = o.depthwise_constraint.object()});
+                                .constraint = o.depthwise_constraint.object(),
+                                .name = "kernel"});
     this->add_bias(this->channels_ * o.depth_multiplier);
   }
 
@@ -124,21 +125,22 @@ class SeparableConvLayer : public ConvolutionBase<Derived, SeparableConvOptions,
   void build(const Nested<Shape>& shapes) override {
     auto& o = this->options_;
     this->channels_ = channels_of(shapes.leaf(), kRank, o.data_format, this->who());
+    require_place(shapes.leaf(), o.data_format, o.kernel_size.values, o.dilation_rate.values, o.padding, this->who());
     Shape depthwise_shape(o.kernel_size.values), pointwise_shape(Ints(kRank, 1));
     depthwise_shape.push_back(this->channels_);
     depthwise_shape.push_back(o.depth_multiplier);
     pointwise_shape.push_back(this->channels_ * o.depth_multiplier);
     pointwise_shape.push_back(o.filters);
-    depthwise_ = this->add_weight({.name = "depthwise_kernel",
-                                   .shape = depthwise_shape,
+    depthwise_ = this->add_weight({.shape = depthwise_shape,
                                    .initializer = o.depthwise_initializer.object(),
                                    .regularizer = o.depthwise_regularizer.object(),
-                                   .constraint = o.depthwise_constraint.object()});
-    pointwise_ = this->add_weight({.name = "pointwise_kernel",
-                                   .shape = pointwise_shape,
+                                   .constraint = o.depthwise_constraint.object(),
+                                   .name = "depthwise_kernel"});
+    pointwise_ = this->add_weight({.shape = pointwise_shape,
                                    .initializer = o.pointwise_initializer.object(),
                                    .regularizer = o.pointwise_regularizer.object(),
-                                   .constraint = o.pointwise_constraint.object()});
+                                   .constraint = o.pointwise_constraint.object(),
+                                   .name = "pointwise_kernel"});
     this->add_bias(o.filters);
   }
 

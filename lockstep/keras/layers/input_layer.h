@@ -52,3 +52,10 @@ Tensor Input(const Shape& shape, const InputOptions& options = {});
 Tensor InputWithBatchShape(const Shape& batch_shape, const InputOptions& options = {});
 
 }  // namespace lockstep::layers
+
+namespace lockstep::keras {
+using layers::Input;
+}
+namespace lockstep {
+using layers::Input;
+}

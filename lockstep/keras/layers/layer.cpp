@@ -392,6 +392,20 @@ void Layer::attach_masks(const Structure& inputs, const Structure& mask, const S
 
 Structure Layer::compute_mask(const Structure&, const Structure& mask, const Structure&) { return mask; }
 
+Structure Layer::compute_mask(const Structure& inputs, const Structure& mask) {
+  const Structure outputs = compute_output_shape(shapes_of(inputs)).map([](const Shape&) { return Tensor(); });
+  return compute_mask(inputs, mask, outputs);
+}
+
+void Layer::adapt(const Structure&) {
+  throw_invalid_argument(
+      fmt::format("layer '{}' ({}) learns nothing from data before fit: adapt() requires a "
+                  "preprocessing layer with such a state, for example Normalization",
+                  name_, class_name()));
+}
+
+void Layer::adapt(const data::Dataset&) { adapt(Structure()); }
+
 Tensor CallContext::tensor(std::string_view keyword) const {
   const Argument* found = arguments ? arguments->find(keyword) : nullptr;
   return found && found->is_leaf() ? found->leaf().tensor : Tensor();

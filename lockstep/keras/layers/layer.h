@@ -19,6 +19,10 @@
 #include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
 
+namespace lockstep::data {
+class Dataset;
+}
+
 namespace lockstep::keras {
 
 using distribute::Variable;
@@ -50,15 +54,15 @@ struct InputSpec {
 };
 
 struct WeightOptions {
-  std::string name = {};
   Shape shape = {};
   initializers::InitializerArg initializer = {};  // empty: glorot_uniform for floating dtypes, else zeros
   std::optional<DType> dtype = std::nullopt;      // default: the policy's variable dtype
   bool trainable = true;
+  bool autocast = true;  // read in the compute dtype
   regularizers::RegularizerArg regularizer = {};
   constraints::ConstraintArg constraint = {};
   distribute::VariableAggregation aggregation = distribute::VariableAggregation::kNone;
-  bool autocast = true;  // read in the compute dtype
+  std::string name = {};  // default: variable, variable_1, … of the layer
 };
 
 // A variable of a layer and what belongs to it.
@@ -127,6 +131,11 @@ class Layer : public Operation {
   virtual bool takes_any_keyword() const { return module().is_null(); }
   // Drops values carried from batch to batch.
   virtual void reset_states() {}
+  // Learns the layer's state from data, before fit: from an array of all samples, or from a dataset of batches (of
+  // which, where its elements are tuples, the first part counts). Throws InvalidArgument for classes without state to
+  // learn.
+  virtual void adapt(const Structure& data);
+  virtual void adapt(const data::Dataset& batches);
 
   // ---- calling ----
   Structure operator()(const Structure& inputs, const CallOptions& options = {});
@@ -203,6 +212,9 @@ class Layer : public Operation {
   // Clears the terms of earlier calls.
   void clear_losses();
 
+  // The mask of the outputs for inputs with this mask, as compute_mask() of Keras's layers: embedding.compute_mask(x).
+  Structure compute_mask(const Structure& inputs, const Structure& mask = {});
+
   // What track() does, for several layers in one attribute.
   void track_tree(const std::string& attribute, LayerTree layers);
 
@@ -223,6 +235,17 @@ class Layer : public Operation {
   std::shared_ptr<L> track(const std::string& attribute, std::shared_ptr<L> layer) {
     track_tree(attribute, LayerTree(LayerPtr(layer)));
     return layer;
+  }
+  LayerHandle track(const std::string& attribute, const LayerHandle& layer) {
+    track_tree(attribute, LayerTree(layer));
+    return layer;
+  }
+  // A model as a sublayer; a class's own functions are kept with it.
+  template <typename M>
+  requires std::is_convertible_v<const M&, LayerHandle> &&(!std::is_base_of_v<std::shared_ptr<Layer>, M>)M
+      track(const std::string& attribute, const M& model) {
+    track_tree(attribute, LayerTree(LayerHandle(model)));
+    return model;
   }
   // Makes and announces the generator of a layer that draws random numbers.
   random::SeedGeneratorPtr add_seed_generator(std::optional<std::int64_t> seed);

@@ -35,6 +35,12 @@ Json LayerHandle::get_config() const { return object().get_config(); }
 Nested<Shape> LayerHandle::compute_output_shape(const Nested<Shape>& shapes) const {
   return object().compute_output_shape(shapes);
 }
+Structure LayerHandle::compute_mask(const Structure& inputs, const Structure& mask) const {
+  return object().compute_mask(inputs, mask);
+}
+void LayerHandle::reset_states() const { object().reset_states(); }
+void LayerHandle::adapt(const Structure& data) const { object().adapt(data); }
+void LayerHandle::adapt(const data::Dataset& batches) const { object().adapt(batches); }
 
 // Of class Layer, as the handle has it.
 Structure Layer::output() {

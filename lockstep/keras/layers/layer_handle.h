@@ -13,6 +13,10 @@
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/nested.h"
 
+namespace lockstep::data {
+class Dataset;
+}
+
 namespace lockstep::keras {
 
 // First field of option structs that are written with field names only: a braced list without names, such as a list of
@@ -81,6 +85,14 @@ class LayerHandle : public Handle<Layer> {
   std::vector<Tensor> losses() const;
   Json get_config() const;
   Nested<Shape> compute_output_shape(const Nested<Shape>& shapes) const;
+  // The mask of the outputs for these inputs, of a mask of theirs: an undefined tensor where there is none.
+  Structure compute_mask(const Structure& inputs, const Structure& mask = {}) const;
+  // Drops the states that a stateful recurrent layer carries from batch to batch.
+  void reset_states() const;
+  // Learns the layer's state from an array of all samples or from a dataset of batches: normalization.adapt(x). Throws
+  // InvalidArgument for layers without state to learn.
+  void adapt(const Structure& data) const;
+  void adapt(const data::Dataset& batches) const;
 
   const LayerHandle& ptr() const { return *this; }
 

@@ -86,7 +86,7 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
     const Tensor& query = inputs[0].leaf();
     const Tensor& value = inputs[1].leaf();
     const bool has_key = inputs.items().size() > 2;
-    const Tensor query_mask = query.mask().defined() ? query.mask() : context.tensor("query_mask");
+    const Tensor query_mask = query.mask();  // Keras puts it in the place of a query_mask that was given
     const Tensor mask = attention_mask(query, value, has_key, query_mask, context);
     if (Derived::kTakesMasks) take_masks(inputs);
     const bool scores_too = is_true(context.value("return_attention_scores"));

@@ -96,14 +96,14 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
                          regularizers::RegularizerPtr regularizer = nullptr,
                          constraints::ConstraintPtr constraint = nullptr) {
       return add_weight(
-          {.name = weight,
-           .shape = channels,
+          {.shape = channels,
            .initializer = initializer.object(),
            .trainable = trainable,
+           .autocast = false,
            .regularizer = std::move(regularizer),
            .constraint = std::move(constraint),
            .aggregation = trainable ? distribute::VariableAggregation::kNone : distribute::VariableAggregation::kMean,
-           .autocast = false});
+           .name = weight});
     };
     if (options_.scale)
       gamma_ = add("gamma", options_.gamma_initializer, true, options_.gamma_regularizer.object(),
@@ -235,20 +235,20 @@ class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, 
       kept.push_back(shape[checked_axis(axis, shape, fmt::format("LayerNormalization '{}'", name()))]);
     }
     if (options_.scale || options_.rms_scaling) {
-      gamma_ = add_weight({.name = "gamma",
-                           .shape = kept,
+      gamma_ = add_weight({.shape = kept,
                            .initializer = options_.gamma_initializer.object(),
+                           .autocast = false,
                            .regularizer = options_.gamma_regularizer.object(),
                            .constraint = options_.gamma_constraint.object(),
-                           .autocast = false});
+                           .name = "gamma"});
     }
     if (options_.center && !options_.rms_scaling) {
-      beta_ = add_weight({.name = "beta",
-                          .shape = kept,
+      beta_ = add_weight({.shape = kept,
                           .initializer = options_.beta_initializer.object(),
+                          .autocast = false,
                           .regularizer = options_.beta_regularizer.object(),
                           .constraint = options_.beta_constraint.object(),
-                          .autocast = false});
+                          .name = "beta"});
     }
   }
 
@@ -319,20 +319,20 @@ class GroupNormalizationLayer : public ConfiguredLayer<GroupNormalizationLayer, 
                                          channels, options_.groups));
     }
     if (options_.scale) {
-      gamma_ = add_weight({.name = "gamma",
-                           .shape = {channels},
+      gamma_ = add_weight({.shape = {channels},
                            .initializer = options_.gamma_initializer.object(),
+                           .autocast = false,
                            .regularizer = options_.gamma_regularizer.object(),
                            .constraint = options_.gamma_constraint.object(),
-                           .autocast = false});
+                           .name = "gamma"});
     }
     if (options_.center) {
-      beta_ = add_weight({.name = "beta",
-                          .shape = {channels},
+      beta_ = add_weight({.shape = {channels},
                           .initializer = options_.beta_initializer.object(),
+                          .autocast = false,
                           .regularizer = options_.beta_regularizer.object(),
                           .constraint = options_.beta_constraint.object(),
-                          .autocast = false});
+                          .name = "beta"});
     }
   }
 
@@ -413,7 +413,7 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
     Shape kept;
     for (std::int64_t axis : options_.axis)
       kept.push_back(shape[checked_axis(axis, shape, fmt::format("RMSNormalization '{}'", name()))]);
-    scale_ = add_weight({.name = "scale", .shape = kept, .initializer = initializers::Ones()});
+    scale_ = add_weight({.shape = kept, .initializer = initializers::Ones(), .name = "scale"});
   }
   std::vector<std::string> argument_names() const override { return {"x"}; }
   Structure call(const Structure& inputs, const CallContext&) override {

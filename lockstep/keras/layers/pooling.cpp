@@ -42,6 +42,10 @@ class PoolingLayer : public ConfiguredLayer<Derived, PoolingOptions> {
     const auto& o = this->options_;
     const bool first = o.data_format == "channels_first";
     Tensor x = first ? to_channels_last(inputs) : inputs.leaf();
+    if (x.is_symbolic()) {
+      require_place(inputs.leaf().shape(), o.data_format, o.pool_size.values, Ints(kRank, 1), o.padding,
+                    fmt::format("{} '{}'", Derived::kClass, this->name()));
+    }
     const std::string_view padding = o.padding == "same" ? "SAME" : "VALID";
     Tensor y;
     if constexpr (kRank == 3) {

@@ -1,10 +1,12 @@
 #include "lockstep/keras/layers/preprocessing.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/dataset.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/functions.h"
@@ -87,6 +89,7 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
       if (axis < 0) axis += rank_;
     }
     std::sort(axes.begin(), axes.end());
+    kept_ = axes;
     for (std::int64_t axis : axes) {
       if (shape[static_cast<int>(axis)] == kUnknownDim) {
         throw_invalid_argument(fmt::format("Normalization '{}': axis {} of its input must be known, found shape {}",
@@ -99,21 +102,60 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
     if (options_.mean.is_null()) {
       const auto add = [&](const char* weight, initializers::InitializerPtr initializer) {
         return add_weight(
-            {.name = weight, .shape = kept_shape, .initializer = std::move(initializer), .trainable = false});
+            {.shape = kept_shape, .initializer = std::move(initializer), .trainable = false, .name = weight});
       };
       mean_ = add("mean", initializers::Zeros());
       variance_ = add("variance", initializers::Ones());
-      add_weight({.name = "count",
-                  .shape = {},
+      add_weight({.shape = {},
                   .initializer = initializers::Zeros(),
                   .dtype = DType::kInt32,
-                  .trainable = false});
+                  .trainable = false,
+                  .name = "count"});
       return;
     }
     const std::string who = fmt::format("Normalization '{}'", name());
     given_mean_ = ops::broadcast_to(numbers(options_.mean, compute_dtype(), who + ": mean"), kept_shape.dims());
     given_variance_ =
         ops::broadcast_to(numbers(options_.variance, compute_dtype(), who + ": variance"), kept_shape.dims());
+  }
+  // Mean and variance of all samples.
+  void adapt(const Structure& data) override {
+    const Tensor& x = data.leaf();
+    begin_adapting(x.shape());
+    const auto [mean, variance] = ops::moments(ops::cast(x, DType::kFloat64), reduced_axes());
+    mean_.assign(ops::cast(mean, mean_.dtype()));
+    variance_.assign(ops::cast(variance, variance_.dtype()));
+  }
+  // Of batches, whose statistics are combined as Keras does; scalars are put into batches first.
+  void adapt(const data::Dataset& given) override {
+    const auto inputs_of = [](const data::Element& element) -> const Tensor& {
+      return element.is_list() ? element[0].leaf() : element.leaf();
+    };
+    data::Dataset batches = given;
+    Tensor mean, variance;
+    double count = 0;
+    bool begun = false;
+    const data::ElementSpec spec = given.element_spec();
+    if ((spec.is_list() ? spec[0] : spec).leaf().shape.rank() == 1) batches = given.batch(128);
+    for (const data::Element& element : batches) {
+      const Tensor x = ops::cast(inputs_of(element), compute_dtype());
+      if (!std::exchange(begun, true)) begin_adapting(x.shape());
+      check_kept(x.shape());
+      double rows = 1;
+      for (const std::int64_t axis : reduced_axes()) rows *= static_cast<double>(x.dim(static_cast<int>(axis)));
+      const auto [batch_mean, batch_variance] = ops::moments(x, reduced_axes());
+      if (!mean.defined()) mean = variance = ops::zeros_like(batch_mean);
+      count += rows;
+      const double part = rows / count, rest = 1.0 - part;
+      const Tensor together = mean * rest + batch_mean * part;
+      variance = (variance + ops::square(mean - together)) * rest +
+                 (batch_variance + ops::square(batch_mean - together)) * part;
+      mean = together;
+    }
+    if (!begun)
+      throw_invalid_argument(fmt::format("Normalization '{}': adapt() requires data: found no batches", name()));
+    mean_.assign(ops::cast(mean, mean_.dtype()));
+    variance_.assign(ops::cast(variance, variance_.dtype()));
   }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor x = ops::cast(inputs, compute_dtype());
@@ -124,7 +166,35 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
   }
 
  private:
+  // Makes the variables for data of this shape.
+  void begin_adapting(const Shape& shape) {
+    if (!options_.mean.is_null()) {
+      throw_failed_precondition(fmt::format(
+          "Normalization '{}' was given its mean and variance; adapt() requires a layer without them", name()));
+    }
+    ensure_built(shape);
+    check_kept(shape);
+  }
+  void check_kept(const Shape& shape) const {
+    bool fits = shape.rank() == rank_;
+    for (std::size_t axis = 0; axis < broadcast_.size() && fits; ++axis)
+      fits = broadcast_[axis] == 1 || broadcast_[axis] == shape[static_cast<int>(axis)];
+    if (fits) return;
+    throw_invalid_argument(
+        fmt::format("Normalization '{}': invalid data of adapt(): found shape {}, expected one like {}, for which the "
+                    "layer was built",
+                    name(), shape.to_string(), build_shapes()->leaf().to_string()));
+  }
+  ops::Ints reduced_axes() const {
+    ops::Ints axes;
+    for (int axis = 0; axis < rank_; ++axis) {
+      if (std::find(kept_.begin(), kept_.end(), axis) == kept_.end()) axes.push_back(axis);
+    }
+    return axes;
+  }
+
   int rank_ = 0;
+  std::vector<std::int64_t> kept_;  // axes with a mean of their own for each index
   ops::Ints broadcast_;
   VariablePtr mean_, variance_;
   Tensor given_mean_, given_variance_;

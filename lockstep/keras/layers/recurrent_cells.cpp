@@ -63,25 +63,25 @@ class GatedCell : public RnnCell {
                                          Derived::kClass, name(), shape.to_string()));
     }
     const std::int64_t u = options_.units;
-    kernel_ = add_weight({.name = "kernel",
-                          .shape = {in, kGates * u},
+    kernel_ = add_weight({.shape = {in, kGates * u},
                           .initializer = options_.kernel_initializer.object(),
                           .regularizer = options_.kernel_regularizer.object(),
-                          .constraint = options_.kernel_constraint.object()});
-    recurrent_ = add_weight({.name = "recurrent_kernel",
-                             .shape = {u, kGates * u},
+                          .constraint = options_.kernel_constraint.object(),
+                          .name = "kernel"});
+    recurrent_ = add_weight({.shape = {u, kGates * u},
                              .initializer = options_.recurrent_initializer.object(),
                              .regularizer = options_.recurrent_regularizer.object(),
-                             .constraint = options_.recurrent_constraint.object()});
+                             .constraint = options_.recurrent_constraint.object(),
+                             .name = "recurrent_kernel"});
     if (!options_.use_bias) return;
     initializers::InitializerPtr start = options_.bias_initializer.object();
     if (kKind == CellKind::kLstm && options_.unit_forget_bias) start = std::make_shared<ForgetBias>(start, u);
     const bool two_rows = kKind == CellKind::kGru && options_.reset_after;
-    bias_ = add_weight({.name = "bias",
-                        .shape = two_rows ? Shape{2, kGates * u} : Shape{kGates * u},
+    bias_ = add_weight({.shape = two_rows ? Shape{2, kGates * u} : Shape{kGates * u},
                         .initializer = start,
                         .regularizer = options_.bias_regularizer.object(),
-                        .constraint = options_.bias_constraint.object()});
+                        .constraint = options_.bias_constraint.object(),
+                        .name = "bias"});
   }
 
   Tensor project(const Tensor& x, const CellMasks& masks) override {

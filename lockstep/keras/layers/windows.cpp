@@ -37,6 +37,20 @@ void normalize_data_format(std::string& data_format, const std::string& who) {
   normalize_choice(data_format, {"channels_last", "channels_first"}, who);
 }
 
+void require_place(const Shape& input, const std::string& data_format, const Ints& window, const Ints& dilation,
+                   const std::string& padding, const std::string& who) {
+  if (padding != "valid") return;
+  const int first = data_format == "channels_first" ? 2 : 1;
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    const std::int64_t extent = input[first + static_cast<int>(i)], span = (window[i] - 1) * dilation[i] + 1;
+    if (extent == kUnknownDim || extent >= span) continue;
+    throw_invalid_argument(fmt::format(
+        "{}: invalid input of shape {}: its output would be empty, because the window spans {} elements of axis {}, "
+        "which has {}; a larger input, a smaller window or padding \"same\" is expected",
+        who, input.to_string(), span, first + static_cast<int>(i), extent));
+  }
+}
+
 Tensor to_channels_last(const Tensor& x) {
   ops::Ints permutation = {0};
   for (int axis = 2; axis < x.rank(); ++axis) permutation.push_back(axis);

@@ -16,6 +16,11 @@ void normalize_data_format(std::string& data_format, const std::string& who);
 // Throws InvalidArgument unless `value` is one of `allowed`; lower-cases it first.
 void normalize_choice(std::string& value, std::initializer_list<const char*> allowed, const std::string& who);
 
+// Throws InvalidArgument where a window with `dilation` between its elements is larger than an axis of the input and
+// the padding is "valid".
+void require_place(const Shape& input, const std::string& data_format, const Ints& window, const Ints& dilation,
+                   const std::string& padding, const std::string& who);
+
 // (batch, channels, spatial…) to (batch, spatial…, channels) and back.
 Tensor to_channels_last(const Tensor& x);
 Tensor to_channels_first(const Tensor& x);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -122,7 +124,8 @@ class Model {
   Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {}) const;
   Structure predict(const Structure& x, PredictOptions options = {}) const;
   Structure predict(const data::Dataset& dataset, PredictOptions options = {}) const;
-  Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
+  Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {},
+                         const std::map<std::int64_t, double>& class_weight = {}) const;
   Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
   Structure predict_on_batch(const Structure& x) const;
   const optimizers::OptimizerPtr& optimizer() const;
@@ -138,6 +141,8 @@ class Model {
   virtual Structure predict_step(const Batch& batch);
   // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, unless overridden.
   virtual std::vector<metrics::MetricPtr> metrics() const;
+  // The names and results of metrics(), for custom steps; none before compile().
+  Results get_metrics_result() const;
   // The compiled losses and the model's own; in a replica its share of them, so that replicas' losses add up.
   Tensor compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
                       const Structure& sample_weight = {}) const;
@@ -150,6 +155,11 @@ class Model {
   // For derived classes.
   explicit Model(std::string class_name, Layer::Options options = {});
   LayerHandle track(const std::string& attribute, LayerHandle layer);
+  template <std::derived_from<Model> M>
+  M track(const std::string& attribute, const M& model) {
+    track(attribute, LayerHandle(model.impl()));
+    return model;
+  }
   // Several layers in one attribute.
   LayerTree track(const std::string& attribute, LayerTree layers);
 
@@ -182,6 +192,14 @@ class Sequential : public Model {
   void add(const SequentialItem& item) const;
   void pop() const;
 };
+
+struct CloneOptions {
+  // Makes the layer that stands for a layer of the model; default: from its config, with new weights.
+  std::function<LayerHandle(const LayerHandle& layer)> clone_function = {};
+};
+// keras.models.clone_model: the same architecture with new layers and new weights. Throws InvalidArgument for a
+// clone_function of a subclassed model, Errors as for models from files where a config cannot be read again.
+Model clone_model(const Model& model, const CloneOptions& options = {});
 
 // A model of an impl that came out of a registry or a file.
 Model as_model(const LayerPtr& layer);

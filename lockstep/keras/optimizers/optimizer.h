@@ -1,6 +1,7 @@
 // keras.optimizers.Optimizer: state, common arguments and the order of work of every update rule.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,8 +34,15 @@ class LearningRate {
  public:
   LearningRate(double value) : value_(value) {}
   LearningRate(schedules::SchedulePtr schedule) : value_(std::move(schedule)) {}
+  // A schedule of a class of the user's: Adam(WarmUp(1e-3)), or a pointer to one.
+  template <std::derived_from<schedules::LearningRateSchedule> T>
+  LearningRate(T schedule) : value_(schedules::SchedulePtr(std::make_shared<T>(std::move(schedule)))) {}
+  template <std::derived_from<schedules::LearningRateSchedule> T>
+  LearningRate(std::shared_ptr<T> schedule) : value_(schedules::SchedulePtr(std::move(schedule))) {}
   LearningRate(VariablePtr variable) : value_(std::move(variable)) {}
-  LearningRate(std::function<double()> function) : value_(std::move(function)) {}
+  template <typename F>
+  requires std::is_invocable_r_v<double, F&> LearningRate(F function)
+      : value_(std::function<double()>(std::move(function))) {}
 
   using Value = std::variant<double, schedules::SchedulePtr, VariablePtr, std::function<double()>>;
   const Value& value() const { return value_; }

@@ -153,6 +153,10 @@ const keras::ClassFamily<Regularizer>& classes() {
   return *table;
 }
 
+RegularizerPtr Regularizer::of_function(std::function<KerasFunction> function) {
+  return std::make_shared<keras::FunctionObject<Regularizer>>(std::move(function));
+}
+
 RegularizerPtr get(const RegularizerArg& identifier) { return classes().get(identifier); }
 
 Json serialize(const RegularizerPtr& regularizer) { return classes().serialize(regularizer); }

@@ -1,6 +1,7 @@
 // keras.regularizers: penalties on weights and activities.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,9 +11,14 @@
 
 namespace lockstep::regularizers {
 
+class RegularizerPtr;
+
 class Regularizer {
  public:
   using KerasFamily = Regularizer;
+  // The penalty of a tensor.
+  using KerasFunction = Tensor(const Tensor&);
+  static RegularizerPtr of_function(std::function<KerasFunction> function);
   virtual ~Regularizer() = default;
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
@@ -39,6 +45,9 @@ Json serialize(const RegularizerPtr& regularizer);
 RegularizerPtr L1(double l1 = 0.01);  // l1 · Σ|x|
 RegularizerPtr L2(double l2 = 0.01);  // l2 · Σx²
 RegularizerPtr L1L2(double l1 = 0.0, double l2 = 0.0);
+inline RegularizerPtr l1(double l1 = 0.01) { return L1(l1); }
+inline RegularizerPtr l2(double l2 = 0.01) { return L2(l2); }
+inline RegularizerPtr l1_l2(double l1 = 0.0, double l2 = 0.0) { return L1L2(l1, l2); }
 // factor · ½ · Σ|off-diagonal cosines| / (n (n - 1) / 2) of the rows or columns of a matrix.
 RegularizerPtr OrthogonalRegularizer(double factor = 0.01, std::string mode = "rows");
 

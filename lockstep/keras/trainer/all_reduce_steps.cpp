@@ -173,7 +173,7 @@ Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutpu
     }
     if (!variables.empty())
       gradients[replica] = tape.gradient(session_.optimizer->scale_loss(out.loss), variables, {}, ready);
-    tape.stop_recording();
+    tape.end_recording();
     out.loss = ops::detach(out.loss);
     out.y_pred = detached(out.y_pred);
   };

@@ -17,14 +17,10 @@
 namespace lockstep::keras {
 namespace {
 
-void add_results(Logs& logs, Results results, const std::string& prefix) {
+Logs to_logs(Results results) {
   std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [name, value] : results) logs[prefix + name] = std::move(value);
-}
-
-Logs to_logs(const Results& results) {
   Logs logs;
-  add_results(logs, results, "");
+  for (auto& [name, value] : results) logs[name] = std::move(value);
   return logs;
 }
 
@@ -101,11 +97,13 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
       loop.within = true;
       loop.results = session_->metric_results();
     }
-    logs = to_logs(run_epoch(loop));
+    Results results = run_epoch(loop);
     if (session_->preempted) return history_;  // within the epoch: a resumed fit ends it
-    if (validation && (loop.epoch + 1) % std::max(1, options.validation_freq) == 0) {
-      add_results(logs, run_evaluate(*validation, callbacks), "val_");
+    if (validation && options.validation_freq.includes(loop.epoch)) {
+      for (auto& [name, value] : run_evaluate(*validation, callbacks))
+        results.emplace_back("val_" + name, std::move(value));
     }
+    logs = to_logs(std::move(results));
     callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
     ++loop.epoch;
     loop.within = false;

@@ -37,8 +37,9 @@ Structure Model::predict(const Structure& x, PredictOptions options) const {
 Structure Model::predict(const data::Dataset& dataset, PredictOptions options) const {
   return trainer().predict(dataset, std::move(options));
 }
-Results Model::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) const {
-  return trainer().train_on_batch(x, y, sample_weight);
+Results Model::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight,
+                              const std::map<std::int64_t, double>& class_weight) const {
+  return trainer().train_on_batch(x, y, sample_weight, class_weight);
 }
 Results Model::test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) const {
   return trainer().test_on_batch(x, y, sample_weight);
@@ -60,6 +61,7 @@ Results Model::train_step(const Batch& batch) { return trainer().train_step(batc
 Results Model::test_step(const Batch& batch) { return trainer().test_step(batch); }
 Structure Model::predict_step(const Batch& batch) { return trainer().predict_step(batch); }
 std::vector<metrics::MetricPtr> Model::metrics() const { return trainer().default_metrics(); }
+Results Model::get_metrics_result() const { return trainer().get_metrics_result(); }
 Tensor Model::compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
                            const Structure& sample_weight) const {
   return trainer().compute_loss(x, y, y_pred, sample_weight);

@@ -1,6 +1,8 @@
 // The keyword arguments of fit, evaluate and predict.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +41,23 @@ struct ShuffleArg {
   Shuffle mode;
 };
 
+// fit's validation_freq: after each so many epochs, or after these epochs, counted from 1: {1, 2, 10}.
+class ValidationFreq {
+ public:
+  // Throws InvalidArgument for a number below 1.
+  ValidationFreq(int every = 1);
+  ValidationFreq(std::initializer_list<int> epochs) : epochs_(epochs), listed_(true) {}
+  ValidationFreq(std::vector<int> epochs) : epochs_(std::move(epochs)), listed_(true) {}
+  bool includes(int epoch) const {  // counted from 0
+    return listed_ ? std::find(epochs_.begin(), epochs_.end(), epoch + 1) != epochs_.end() : (epoch + 1) % every_ == 0;
+  }
+
+ private:
+  int every_ = 1;
+  std::vector<int> epochs_;
+  bool listed_ = false;
+};
+
 // Keras's keyword arguments with its defaults. verbose -1 is "auto": a bar.
 struct FitOptions {
   std::optional<std::int64_t> batch_size = {};  // 32 for arrays; not for datasets
@@ -54,7 +73,7 @@ struct FitOptions {
   std::optional<std::int64_t> steps_per_epoch = {};
   std::optional<std::int64_t> validation_steps = {};
   std::optional<std::int64_t> validation_batch_size = {};
-  int validation_freq = 1;
+  ValidationFreq validation_freq = 1;
   // Not in Keras: when requested, fit ends after the step at hand. Workers agree on the step: when one of them is
   // asked, Trainer::preempted() becomes true on all after the same step, and callbacks see it in on_settled, the last
   // hook that is called. fit returns within the epoch, without on_epoch_end and on_train_end.

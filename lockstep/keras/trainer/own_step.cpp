@@ -83,7 +83,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
     if (!loss.defined()) throw_no_loss();
     const auto variables = session_.model.trainable_weights();
     const Tensors gradients = tape->gradient(session_.optimizer->scale_loss(loss), variables);
-    tape->stop_recording();
+    tape->end_recording();
     session_.optimizer->apply(gradients, variables);
   }
   session_.make_loss_tracker();

@@ -41,6 +41,13 @@ ShuffleArg::ShuffleArg(const char* text) : mode(Shuffle::kBatch) {
     throw_invalid_argument(fmt::format("invalid shuffle: found '{}', expected true, false or \"batch\"", text));
 }
 
+ValidationFreq::ValidationFreq(int every) : every_(every) {
+  if (every < 1) {
+    throw_invalid_argument(
+        fmt::format("invalid validation_freq: found {}, expected a positive number or a list of epochs", every));
+  }
+}
+
 Trainer::Trainer(ModelImpl& model)
     : session_(std::make_unique<TrainingSession>(model)), steps_(make_step_runner(*session_)) {}
 Trainer::~Trainer() = default;
@@ -61,6 +68,8 @@ std::vector<metrics::MetricPtr> Trainer::metrics() const { return session_->metr
 std::vector<metrics::MetricPtr> Trainer::default_metrics() const { return session_->default_metrics(); }
 void Trainer::reset_metrics() { session_->reset_metrics(); }
 Results Trainer::metric_results() const { return session_->metric_results(); }
+
+Results Trainer::get_metrics_result() const { return session_->get_metrics_result(); }
 
 Results Trainer::train_step(const Batch& batch) { return steps_->train_step(batch); }
 Results Trainer::test_step(const Batch& batch) { return steps_->test_step(batch); }
@@ -135,12 +144,12 @@ Results Trainer::evaluate(const Structure& x, const Structure& y, EvaluateOption
   session_->require_compiled("evaluate");
   Batch data{x, y, options.sample_weight};
   const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps, batch_rows(data));
-  return run_evaluate(*array_batches(std::move(data), {.batch_size = batch_size}), options);
+  return session_->in_order(run_evaluate(*array_batches(std::move(data), {.batch_size = batch_size}), options));
 }
 
 Results Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions options) {
   session_->require_compiled("evaluate");
-  return run_evaluate(*dataset_batches(dataset, session_->communicator()), options);
+  return session_->in_order(run_evaluate(*dataset_batches(dataset, session_->communicator()), options));
 }
 
 Structure Trainer::predict(const Structure& x, PredictOptions options) {
@@ -153,12 +162,20 @@ Structure Trainer::predict(const data::Dataset& dataset, PredictOptions options)
   return run_predict(*dataset_batches(dataset, session_->communicator()), options);
 }
 
-Results Trainer::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) {
-  return train({x, y, sample_weight});
+Results Trainer::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight,
+                                const std::map<std::int64_t, double>& class_weight) {
+  session_->require_compiled("train_on_batch");
+  if (!class_weight.empty() && !(sample_weight.is_leaf() && !sample_weight.leaf().defined()))
+    throw_invalid_argument("train_on_batch: found sample_weight and class_weight, expected one of them");
+  session_->reset_metrics();
+  return session_->in_order(
+      train({x, y, class_weight.empty() ? sample_weight : apply_class_weight(y, sample_weight, class_weight)}));
 }
 
 Results Trainer::test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) {
-  return test({x, y, sample_weight});
+  session_->require_compiled("test_on_batch");
+  session_->reset_metrics();
+  return session_->in_order(test({x, y, sample_weight}));
 }
 
 Structure Trainer::predict_on_batch(const Structure& x) { return predict_batch({x, {}, {}}); }

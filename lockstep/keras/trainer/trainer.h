@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,8 +44,10 @@ class Trainer {
   Structure predict(const Structure& x, PredictOptions options = {});
   Structure predict(const data::Dataset& dataset, PredictOptions options = {});
 
-  // One batch; metrics go on from call to call for training, as in Keras.
-  Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {});
+  // One batch, with metrics of this batch alone, as in Keras 3. Throws InvalidArgument for class_weight with
+  // sample_weight.
+  Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {},
+                         const std::map<std::int64_t, double>& class_weight = {});
   Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {});
   Structure predict_on_batch(const Structure& x);
 
@@ -71,6 +74,8 @@ class Trainer {
   void reset_metrics();
   // What the last step left, in Keras's order.
   Results metric_results() const;
+  // See Model::get_metrics_result.
+  Results get_metrics_result() const;
   // Builds the optimizer's slots for the model's trainable variables, as loading does.
   void build_optimizer();
   // The strategy that trains the model; null for none.

@@ -135,16 +135,36 @@ void TrainingSession::reset_metrics() {
   last_step_was_own = false;
 }
 
+Results TrainingSession::get_metrics_result() const {
+  if (!loss_tracker && !object_overriding(model, &Model::metrics)) return metric_results();
+  Results results;
+  for (const auto& metric : metrics()) results.emplace_back(metric->name(), metric_log_value(*metric));
+  return results;
+}
+
 // Keras's _get_metrics_result_or_logs: where a step of the model's class returned results by the names of its metrics,
 // those of all replicas.
 Results TrainingSession::loop_results(Results last) const {
   if (!last_step_was_own) return last;
   const auto scope = enter_strategy();
-  Results results;
-  for (const auto& metric : metrics()) results.emplace_back(metric->name(), metric_log_value(*metric));
+  const Results results = get_metrics_result();
   const auto returned = names_of(last), named = names_of(results);
   const bool same = std::set(returned.begin(), returned.end()) == std::set(named.begin(), named.end());
   return same ? results : last;
+}
+
+Results TrainingSession::in_order(Results results) const {
+  if (!last_step_was_own) return results;
+  std::vector<std::string> names;
+  for (const auto& metric : metrics()) names.push_back(metric->name());
+  const auto place = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) - names.begin();
+  };
+  std::stable_sort(results.begin(), results.end(), [&](const auto& a, const auto& b) {
+    const auto left = place(a.first), right = place(b.first);
+    return left != right ? left < right : a.first < b.first;
+  });
+  return results;
 }
 
 Json TrainingSession::save_own_metrics() const {

@@ -39,8 +39,13 @@ struct TrainingSession {
   void make_loss_tracker();
   void reset_metrics();
   Results metric_results() const;
+  // The results of metrics(), by name.
+  Results get_metrics_result() const;
   // The results of an epoch or an evaluation whose last step returned `last`.
   Results loop_results(Results last) const;
+  // Results as Keras returns them from evaluate() and the like: of a step of the model's class those of metrics()
+  // first, in their order, then the others by name.
+  Results in_order(Results results) const;
   Json save_own_metrics() const;
   void restore_own_metrics(const Json& state);
 

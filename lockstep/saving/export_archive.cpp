@@ -1,0 +1,79 @@
+#include "lockstep/saving/export_archive.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::saved_model {
+
+void ExportArchive::track(const keras::LayerHandle& resource) {
+  for (const VariablePtr& variable : resource.variables()) {
+    auto& known = contents_.variables;
+    if (std::find(known.begin(), known.end(), variable) == known.end()) known.push_back(variable);
+  }
+}
+
+void ExportArchive::add(const std::string& name, ExportFunction function) {
+  for (const auto& [known, index] : contents_.signatures) {
+    if (known == name) throw_already_exists(fmt::format("ExportArchive: an endpoint '{}' was added before", name));
+  }
+  function.names = {name};
+  contents_.signatures.emplace_back(name, contents_.functions.size());
+  contents_.functions.push_back(std::move(function));
+}
+
+void ExportArchive::add_endpoint(const std::string& name, std::function<Structure(const Structure&)> fn,
+                                 Specs input_signature) {
+  if (input_signature.is_leaf() && input_signature.leaf().name.empty()) input_signature.leaf().name = "inputs";
+  add(name, {.arguments = {{"inputs", std::move(input_signature)}},
+             .call = [fn = std::move(fn)](const std::vector<Structure>& arguments, bool) { return fn(arguments[0]); }});
+}
+
+void ExportArchive::add_endpoint(const std::string& name, std::function<Structure(const std::vector<Structure>&)> fn,
+                                 std::vector<Specs> input_signature) {
+  ExportFunction function{
+      .call = [fn = std::move(fn)](const std::vector<Structure>& arguments, bool) { return fn(arguments); }};
+  for (Specs& specs : input_signature) {
+    specs.visit([&](const graph::TensorSpec& spec) {
+      if (spec.name.empty()) throw_invalid_argument(fmt::format("endpoint '{}' requires names of its inputs", name));
+    });
+    const std::string argument =
+        specs.is_leaf() ? specs.leaf().name : fmt::format("args_{}", function.arguments.size());
+    function.arguments.push_back({argument, std::move(specs)});
+  }
+  add(name, std::move(function));
+}
+
+void ExportArchive::track_and_add_endpoint(const std::string& name, const keras::LayerHandle& resource,
+                                           Specs input_signature) {
+  track(resource);
+  add_endpoint(
+      name, [resource](const Structure& inputs) { return resource(inputs, {.training = false}); },
+      std::move(input_signature));
+}
+
+void ExportArchive::add_variable_collection(const std::string& name, const std::vector<VariablePtr>& variables) {
+  const auto list = std::make_shared<TrackedNode>();
+  list->kind = TrackedNode::Kind::kList;
+  for (const VariablePtr& variable : variables) {
+    const auto leaf = std::make_shared<TrackedNode>();
+    leaf->variable = variable;
+    list->children.emplace_back(std::to_string(list->children.size()), leaf);
+  }
+  contents_.tracked.emplace_back(name, list);
+}
+
+void ExportArchive::write_out(const std::string& path, const SaveOptions& options) const {
+  if (contents_.functions.empty()) {
+    throw_failed_precondition("ExportArchive: write_out() requires an endpoint; call add_endpoint() first");
+  }
+  Exportable whole = contents_;
+  const auto is_default = [](const auto& signature) { return signature.first == "serving_default"; };
+  if (std::none_of(whole.signatures.begin(), whole.signatures.end(), is_default))
+    whole.signatures.emplace_back("serving_default", 0);
+  save(whole, path, options);
+}
+
+}  // namespace lockstep::saved_model

@@ -1,0 +1,51 @@
+// keras.export.ExportArchive: SavedModels with endpoints of the user's.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/keras/models/model.h"
+#include "lockstep/saving/saved_model.h"
+
+namespace lockstep::saved_model {
+
+using graph::TensorSpec;
+
+//   saved_model::ExportArchive archive;
+//   archive.track(model);
+//   archive.add_endpoint("serve", [&](const Tensor& x) { return model(x, {.training = false}); },
+//                        saved_model::TensorSpec{DType::kFloat32, {kUnknownDim, 3}, "x"});
+//   archive.write_out("path/to/location");
+//
+// Every endpoint is a function of the loaded object and a signature; the first one is also the signature
+// "serving_default", unless one of that name is added.
+class ExportArchive {
+ public:
+  // Takes the variables of a layer or a model; of all that endpoints use this must be said.
+  void track(const keras::LayerHandle& resource);
+
+  // A function of one argument, a tensor or a structure of tensors. Names of specs are the signature's input names; an
+  // empty one of a single spec is "inputs". Throws AlreadyExists for a second endpoint of that name.
+  void add_endpoint(const std::string& name, std::function<Structure(const Structure&)> fn, Specs input_signature);
+  // Of several arguments, one spec for each. Throws InvalidArgument for specs without a name.
+  void add_endpoint(const std::string& name, std::function<Structure(const std::vector<Structure>&)> fn,
+                    std::vector<Specs> input_signature);
+  // track(), and an endpoint that calls the layer or model without training.
+  void track_and_add_endpoint(const std::string& name, const keras::LayerHandle& resource, Specs input_signature);
+  // Variables that the loaded object has under this name.
+  void add_variable_collection(const std::string& name, const std::vector<VariablePtr>& variables);
+
+  // Writes the SavedModel. Throws FailedPrecondition without an endpoint, and for a variable that an endpoint uses and
+  // that was not tracked.
+  void write_out(const std::string& path, const SaveOptions& options = {}) const;
+
+ private:
+  void add(const std::string& name, ExportFunction function);
+
+  Exportable contents_;
+};
+
+}  // namespace lockstep::saved_model
