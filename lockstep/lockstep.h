@@ -37,3 +37,25 @@
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/checkpoint_manager.h"
 #include "lockstep/train/training_checkpoints.h"
+
+// Keras's packages by their names in Python: keras::layers::Dense, keras::models::load_model.
+namespace lockstep::keras {
+namespace activations = lockstep::activations;
+namespace callbacks = lockstep::callbacks;
+namespace constraints = lockstep::constraints;
+namespace datasets = lockstep::datasets;
+namespace initializers = lockstep::initializers;
+namespace layers = lockstep::layers;
+namespace losses = lockstep::losses;
+namespace metrics = lockstep::metrics;
+namespace optimizers = lockstep::optimizers;
+namespace random = lockstep::random;
+namespace regularizers = lockstep::regularizers;
+namespace utils = lockstep::utils;
+namespace models {
+using keras::clone_model;
+using keras::load_model;
+using keras::Model;
+using keras::Sequential;
+}  // namespace models
+}  // namespace lockstep::keras

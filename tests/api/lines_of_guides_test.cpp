@@ -51,6 +51,13 @@ TEST(GuideLines, InputAndActivationsGoByTheirNamesInKerasAndTensorFlow) {
   EXPECT_FLOAT_EQ(float(ls::regularizers::l1_l2(0.5, 0.25)({1.0, -2.0})), 2.75F);
 }
 
+TEST(GuideLines, KerassPackagesAreInKeras) {
+  const keras::models::Sequential model({keras::layers::Input({2}), keras::layers::Dense(1)});
+  model.compile({.optimizer = keras::optimizers::Adam(), .loss = keras::losses::MeanSquaredError()});
+  EXPECT_EQ(keras::models::clone_model(model).count_params(), 3);
+  EXPECT_EQ(keras::utils::to_categorical({1}, 2).shape(), (ls::Shape{1, 2}));
+}
+
 TEST(GuideLines, FunctionsAreInitializersRegularizersConstraintsAndActivations) {
   const auto dense = layers::Dense(
       2, {.activation = [](const Tensor& x) { return x * 2.0; },
