@@ -32,4 +32,13 @@ void wrong(keras::Model model, ls::distribute::Strategy& strategy, const ls::Ten
   // expect: callbacks change in fit and cannot be const objects
   const keras::History history;
   model.fit(x, x, {.callbacks = {history}});
+  const auto dataset = ls::data::Dataset::range(3);
+  // expect: the function must take the element, (const Element& element) or (const Tensor& x), or its two to four parts
+  dataset.map([](int x) { return ls::Tensor::scalar(x); });
+  // expect: the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while
+  dataset.filter([](const ls::Tensor&) { return "yes"; });
+  // expect: Dataset.reduce(initial_state, fn): fn must take the state and an element
+  dataset.reduce(x, [](const ls::Tensor& state) { return state; });
+  // expect: Dataset.window(...).flat_map(fn), map(fn): fn must take a dataset
+  dataset.window(2).flat_map([](const ls::Tensor& window) { return window; });
 }
