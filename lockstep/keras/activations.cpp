@@ -157,6 +157,20 @@ ActivationPtr Activation::of_function(std::function<KerasFunction> function) {
 ActivationPtr custom(std::string name, Function fn) { return std::make_shared<Custom>(std::move(name), std::move(fn)); }
 void set_layer_factory(std::function<ActivationPtr(const Json&)> factory) { layer_factory() = std::move(factory); }
 
+// Not inline: functions given as activations are recognized by their address.
+Tensor relu(const Tensor& x) { return relu(x, 0.0); }
+Tensor leaky_relu(const Tensor& x) { return leaky_relu(x, 0.2); }
+Tensor softmax(const Tensor& x) { return softmax(x, -1); }
+Tensor log_softmax(const Tensor& x) { return log_softmax(x, -1); }
+Tensor elu(const Tensor& x) { return elu(x, 1.0); }
+Tensor celu(const Tensor& x) { return celu(x, 1.0); }
+Tensor gelu(const Tensor& x) { return gelu(x, false); }
+Tensor glu(const Tensor& x) { return glu(x, -1); }
+Tensor hard_shrink(const Tensor& x) { return hard_shrink(x, 0.5); }
+Tensor soft_shrink(const Tensor& x) { return soft_shrink(x, 0.5); }
+Tensor squareplus(const Tensor& x) { return squareplus(x, 4); }
+Tensor sparsemax(const Tensor& x) { return sparsemax(x, -1); }
+
 Tensor relu(const Tensor& x, double negative_slope, std::optional<double> max_value, double threshold) {
   if (negative_slope != 0.0) {
     if (!max_value && threshold == 0) return ops::leaky_relu(x, negative_slope);

@@ -44,23 +44,23 @@ void set_layer_factory(std::function<ActivationPtr(const Json& object)> factory)
 // activation: .activation = activations::relu.
 Tensor relu(const Tensor& x, double negative_slope, std::optional<double> max_value = std::nullopt,
             double threshold = 0.0);
-inline Tensor relu(const Tensor& x) { return relu(x, 0.0); }
+Tensor relu(const Tensor& x);
 Tensor leaky_relu(const Tensor& x, double negative_slope);
-inline Tensor leaky_relu(const Tensor& x) { return leaky_relu(x, 0.2); }
+Tensor leaky_relu(const Tensor& x);
 Tensor relu6(const Tensor& x);
 Tensor softmax(const Tensor& x, int axis);
-inline Tensor softmax(const Tensor& x) { return softmax(x, -1); }
+Tensor softmax(const Tensor& x);
 Tensor log_softmax(const Tensor& x, int axis);
-inline Tensor log_softmax(const Tensor& x) { return log_softmax(x, -1); }
+Tensor log_softmax(const Tensor& x);
 Tensor elu(const Tensor& x, double alpha);
-inline Tensor elu(const Tensor& x) { return elu(x, 1.0); }
+Tensor elu(const Tensor& x);
 Tensor selu(const Tensor& x);
 Tensor celu(const Tensor& x, double alpha);
-inline Tensor celu(const Tensor& x) { return celu(x, 1.0); }
+Tensor celu(const Tensor& x);
 Tensor gelu(const Tensor& x, bool approximate);
-inline Tensor gelu(const Tensor& x) { return gelu(x, false); }
+Tensor gelu(const Tensor& x);
 Tensor glu(const Tensor& x, int axis);
-inline Tensor glu(const Tensor& x) { return glu(x, -1); }
+Tensor glu(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor log_sigmoid(const Tensor& x);
 Tensor hard_sigmoid(const Tensor& x);                   // relu6(x + 3) / 6
@@ -68,18 +68,18 @@ Tensor silu(const Tensor& x);                           // x · sigmoid(x)
 Tensor hard_silu(const Tensor& x);                      // x · hard_sigmoid(x)
 Tensor hard_tanh(const Tensor& x);                      // clip(x, -1, 1)
 Tensor hard_shrink(const Tensor& x, double threshold);  // x where |x| > threshold, else 0
-inline Tensor hard_shrink(const Tensor& x) { return hard_shrink(x, 0.5); }
+Tensor hard_shrink(const Tensor& x);
 Tensor soft_shrink(const Tensor& x, double threshold);  // sign(x) · max(|x| - threshold, 0)
-inline Tensor soft_shrink(const Tensor& x) { return soft_shrink(x, 0.5); }
+Tensor soft_shrink(const Tensor& x);
 Tensor tanh_shrink(const Tensor& x);  // x - tanh(x)
 Tensor threshold(const Tensor& x, double threshold, double default_value);
 Tensor mish(const Tensor& x);                  // x · tanh(softplus(x))
 Tensor squareplus(const Tensor& x, double b);  // (x + √(x² + b)) / 2
-inline Tensor squareplus(const Tensor& x) { return squareplus(x, 4); }
+Tensor squareplus(const Tensor& x);
 Tensor sparse_plus(const Tensor& x);
 Tensor sparse_sigmoid(const Tensor& x);
 Tensor sparsemax(const Tensor& x, int axis);
-inline Tensor sparsemax(const Tensor& x) { return sparsemax(x, -1); }
+Tensor sparsemax(const Tensor& x);
 Tensor exponential(const Tensor& x);
 Tensor softplus(const Tensor& x);
 Tensor softsign(const Tensor& x);
