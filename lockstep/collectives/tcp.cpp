@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,7 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -133,21 +135,32 @@ Listener::~Listener() {
 
 int Listener::release() { return std::exchange(socket_, -1); }
 
-std::optional<std::string> probe(const HostPort& address, std::chrono::milliseconds timeout, std::string& problem) {
+int Listener::accept(std::chrono::milliseconds timeout) const {
+  pollfd wait{socket_, POLLIN, 0};
+  if (poll(&wait, 1, static_cast<int>(timeout.count())) <= 0) return -1;
+  return accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+}
+
+int connect_to(const HostPort& address, std::chrono::milliseconds timeout, std::string& problem) {
   const Addresses found = resolve(address.host, address.port, problem);
   for (const addrinfo* to = found.get(); to; to = to->ai_next) {
-    const Socket connection(socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC, to->ai_protocol));
+    Socket connection(socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC, to->ai_protocol));
     if (connection.fd() < 0) continue;
     const int error = connect_within(connection.fd(), *to, timeout);
-    if (error == 0) {
-      sockaddr_storage local{};
-      socklen_t length = sizeof local;
-      getsockname(connection.fd(), reinterpret_cast<sockaddr*>(&local), &length);
-      return numeric(reinterpret_cast<sockaddr*>(&local), length);
-    }
+    if (error == 0) return connection.release();
     problem = std::strerror(error);
   }
-  return std::nullopt;
+  return -1;
+}
+
+std::optional<std::string> probe(const HostPort& address, std::chrono::milliseconds timeout, std::string& problem) {
+  const int fd = connect_to(address, timeout, problem);
+  if (fd < 0) return std::nullopt;
+  const Socket connection(fd);
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  getsockname(connection.fd(), reinterpret_cast<sockaddr*>(&local), &length);
+  return numeric(reinterpret_cast<sockaddr*>(&local), length);
 }
 
 std::optional<std::string> local_address_of(const std::string& host) {

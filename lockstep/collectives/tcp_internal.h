@@ -24,10 +24,15 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   int release();
+  // A connection that somebody has made; -1 when nobody does within the time.
+  int accept(std::chrono::milliseconds timeout) const;
 
  private:
   int socket_ = -1;
 };
+
+// Tries once to connect. Gives the socket, or -1 and the reason in `problem`.
+int connect_to(const HostPort& address, std::chrono::milliseconds timeout, std::string& problem);
 
 // Tries once to connect. Gives the local address that such a connection has (numeric, without the port), or nothing and
 // the reason in `problem`.
