@@ -147,7 +147,8 @@ class Strategy {
   virtual std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle);
   int num_workers() const { return communicator() ? communicator()->size() : 1; }
   int worker_index() const { return communicator() ? communicator()->rank() : 0; }
-  bool is_chief() const { return worker_index() == 0; }
+  // The process that prints and writes files.
+  virtual bool is_chief() const { return worker_index() == 0; }
   // Replicas are numbered worker by worker; every worker has equally many.
   int num_local_replicas() const { return static_cast<int>(devices_.size()); }
   int first_local_replica() const { return worker_index() * num_local_replicas(); }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/parameter_server_strategy.h"
 
 namespace lockstep::distribute {
 
@@ -14,6 +15,7 @@ StrategySpec parse_strategy_spec(const std::string& spec) {
   const std::string kind = spec.substr(0, colon);
   const std::string argument = colon == std::string::npos ? "" : spec.substr(colon + 1);
   if (kind == "default" && colon == std::string::npos) return {};
+  if (kind == "parameter_server" && colon == std::string::npos) return {Kind::kParameterServer, {"/cpu:0"}};
   if (kind == "one_device") return {Kind::kOneDevice, {canonical_device(argument.empty() ? "/cpu:0" : argument)}};
   if (kind == "mirrored" || kind == "multi_worker") {
     int count = argument.empty() ? 1 : 0;
@@ -26,12 +28,13 @@ StrategySpec parse_strategy_spec(const std::string& spec) {
     }
   }
   throw_invalid_argument(
-      fmt::format("unknown strategy '{}'; expected default, one_device:cpu, mirrored:N or multi_worker "
-                  "(N replicas, 1 to 1024)",
+      fmt::format("unknown strategy '{}'; expected default, one_device:cpu, mirrored:N, multi_worker (N replicas, 1 "
+                  "to 1024) or parameter_server",
                   spec));
 }
 
-std::unique_ptr<Strategy> make_strategy(const StrategySpec& spec, const CommunicationOptions& communication) {
+std::unique_ptr<Strategy> make_strategy(const StrategySpec& spec, const CommunicationOptions& communication,
+                                        Partitioner variable_partitioner) {
   switch (spec.kind) {
     case StrategySpec::Kind::kDefault: return std::make_unique<Strategy>();
     case StrategySpec::Kind::kOneDevice: return std::make_unique<OneDeviceStrategy>(spec.devices[0]);
@@ -39,6 +42,12 @@ std::unique_ptr<Strategy> make_strategy(const StrategySpec& spec, const Communic
     case StrategySpec::Kind::kMultiWorker:
       return std::make_unique<MultiWorkerMirroredStrategy>(
           MultiWorkerMirroredOptions{.communication_options = communication, .local_devices = spec.devices});
+    case StrategySpec::Kind::kParameterServer: {
+      ParameterServerStrategyOptions options{.variable_partitioner = std::move(variable_partitioner)};
+      options.timeout_seconds = communication.timeout_seconds.value_or(options.timeout_seconds);
+      options.startup_timeout_seconds = communication.startup_timeout_seconds;
+      return std::make_unique<ParameterServerStrategy>(std::move(options));
+    }
   }
   throw_internal("unknown kind of strategy");
 }

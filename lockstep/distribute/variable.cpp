@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/parameter_server_strategy.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/ops/autograd_internal.h"
@@ -69,6 +70,7 @@ Variable Variable::create(Tensor initial_value, VariableOptions options) {
   if (variable->workers_ && !t_own_initial_values)
     initial_value = from_chief(*variable->workers_, initial_value, variable->name_);
   variable->copies_ = {std::move(initial_value)};
+  if (auto* const servers = dynamic_cast<ParameterServerStrategy*>(strategy)) servers->add(variable);
   return variable;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -258,6 +259,8 @@ class EmbeddingLayer : public ConfiguredLayer<EmbeddingLayer, EmbeddingOptions> 
     Tensor indices = inputs;
     if (indices.dtype() != DType::kInt32 && indices.dtype() != DType::kInt64)
       indices = ops::cast(indices, DType::kInt32);
+    auto* const servers = distribute::ParameterServers::current();
+    if (servers && indices.is_value()) servers->pull_rows(embeddings_, indices);
     return ops::gather(value(embeddings_), indices);
   }
   Structure compute_mask(const Structure& inputs, const Structure&, const Structure&) override {

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/parameter_server_strategy.h"
+#include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/build_hook_internal.h"
@@ -25,6 +27,7 @@ VariablePtr make_variable(Tensor value, const std::string& path) {
   options.name = path.substr(path.rfind('/') + 1);
   options.trainable = false;
   options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
+  const distribute::ParameterServerStrategy::LocalVariables local;  // servers have their own
   VariablePtr variable = distribute::Variable::create(std::move(value), options);
   variable->set_path(path);
   return variable;
@@ -206,6 +209,13 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
     defined.push_back(std::move(gradient));
   }
   if (indices.empty()) throw_invalid_argument(fmt::format("{}: no gradients provided for any variable", name_));
+  if (auto* const servers = distribute::ParameterServers::current()) {
+    clip(defined);
+    Tensors sent(trainable_.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) sent[indices[i]] = std::move(defined[i]);
+    iterations_->assign(Tensor::scalar(servers->apply(remote(), sent)));
+    return;
+  }
 
   if (accumulate(indices, defined)) {
     clip(defined);

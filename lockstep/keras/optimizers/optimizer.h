@@ -22,6 +22,9 @@
 namespace lockstep::collectives {
 class GradientSum;
 }
+namespace lockstep::distribute {
+struct RemoteOptimizer;
+}
 
 namespace lockstep::optimizers {
 
@@ -149,6 +152,8 @@ class Optimizer {
 
   // Keras 3.15's config, keys in its order.
   virtual Json get_config() const;
+  // What parameter servers need to know of it; it must be built. Throws Unimplemented for variables with constraints.
+  const distribute::RemoteOptimizer& remote() const;
 
  protected:
   Optimizer(std::string_view class_name, CommonOptions options);
@@ -208,6 +213,7 @@ class Optimizer {
   std::unordered_map<const distribute::VariableImpl*, std::size_t> index_;
   std::unordered_set<const distribute::VariableImpl*> not_decayed_;
   std::vector<std::function<bool(const std::string&)>> not_decayed_names_;
+  mutable std::shared_ptr<const distribute::RemoteOptimizer> remote_;
 };
 
 // An optimizer as functions return and take it.

@@ -1,0 +1,82 @@
+// Custom training loops with parameter servers (tf.distribute.coordinator.ClusterCoordinator).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/distribute/parameter_server_strategy.h"
+
+namespace lockstep::distribute {
+
+// The result of a closure.
+class RemoteValue {
+ public:
+  struct State;
+  explicit RemoteValue(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  bool done() const;
+  // On the chief: waits for the closure and returns what it returned, an undefined tensor for void. Throws its error,
+  // and FailedPrecondition on a worker.
+  Tensor fetch() const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// Runs closures on the workers of a ParameterServerStrategy.
+//
+//   distribute::ClusterCoordinator coordinator(strategy);
+//   auto batches = coordinator.create_per_worker_dataset([] { return make_dataset().shuffle(1000).repeat(); });
+//   auto iterator = batches.begin();
+//   for (int step = 0; step < 100; ++step) coordinator.schedule([&] { train_step(*iterator++); });
+//   coordinator.join();
+//
+// Functions are not sent from process to process: each process schedules the same closures in the same order, and a
+// worker runs those whose number it gets, with its own iterators. Variables made in the strategy's scope have the
+// servers' values when a closure begins; models must be built by then, as variables that a closure makes stay local. An
+// optimizer's apply_gradients() in a closure is done by the servers; what else a closure writes to a variable goes
+// there as the difference to the value that it began with, at its end. After join() variables have the servers' values
+// on each process.
+//
+// An error of a closure drops what is still waiting; join() throws it on each process, once.
+class ClusterCoordinator {
+ public:
+  explicit ClusterCoordinator(ParameterServerStrategy& strategy);
+  ~ClusterCoordinator();
+
+  // Returns at once. `fn()` returns nothing, a Tensor, a PerReplica<Tensor> (as strategy.run does) or a number.
+  template <typename Fn>
+  RemoteValue schedule(Fn fn) {
+    using R = std::decay_t<std::invoke_result_t<Fn&>>;
+    return add([fn = std::move(fn)]() mutable -> Tensor {
+      if constexpr (std::is_void_v<R>) {
+        fn();
+        return {};
+      } else if constexpr (std::is_arithmetic_v<R>) {
+        return Tensor::scalar(fn());
+      } else if constexpr (std::is_same_v<R, PerReplica<Tensor>>) {
+        return fn()[0];
+      } else {
+        return fn();
+      }
+    });
+  }
+  // Waits until all closures are done. Workers run theirs here.
+  void join();
+  // Whether all closures are done. The chief's.
+  bool done() const;
+  Tensor fetch(const RemoteValue& value) const { return value.fetch(); }
+  // What `fn` returns, of which each worker has its own.
+  template <typename Fn>
+  auto create_per_worker_dataset(Fn fn) {
+    return fn();
+  }
+
+ private:
+  RemoteValue add(std::function<Tensor()> closure);
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lockstep::distribute

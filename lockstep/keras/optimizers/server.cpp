@@ -1,0 +1,98 @@
+#include "lockstep/keras/optimizers/server.h"
+
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/collectives/tcp_internal.h"
+#include "lockstep/distribute/parameter_servers_internal.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/server_rules_internal.h"
+
+namespace lockstep::optimizers {
+namespace {
+
+// An optimizer of one variable.
+class OptimizerRule final : public distribute::UpdateRule {
+ public:
+  OptimizerRule(const Json& config, const Variable& variable, bool decays)
+      : variable_(variable), optimizer_(deserialize(config)) {
+    if (!decays) optimizer_.exclude_from_weight_decay({variable});
+    optimizer_.build({variable});
+    slots_ = optimizer_.variables();
+    slots_.erase(slots_.begin(), slots_.begin() + (optimizer_->has_fixed_learning_rate() ? 2 : 1));
+  }
+  void apply(const Tensor& gradient, std::int64_t count) override {
+    optimizer_->iterations_variable()->assign(Tensor::scalar(count));
+    optimizer_->apply_aggregated({gradient}, {variable_});
+  }
+  const std::vector<Variable>& slots() const override { return slots_; }
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
+
+ private:
+  Variable variable_;
+  OptimizerPtr optimizer_;
+  Variables slots_;
+};
+
+}  // namespace
+
+distribute::MakeUpdateRule server_rules() {
+  return [](const Json& config, const Variable& variable, bool decays) -> std::unique_ptr<distribute::UpdateRule> {
+    static std::mutex mutex;  // names of classes are counted
+    const std::lock_guard lock(mutex);
+    return std::make_unique<OptimizerRule>(config, variable, decays);
+  };
+}
+
+const distribute::RemoteOptimizer& Optimizer::remote() const {
+  if (remote_) return *remote_;
+  auto remote = std::make_shared<distribute::RemoteOptimizer>();
+  remote->name = name_;
+  const std::shared_ptr<Optimizer> self(std::shared_ptr<Optimizer>(), const_cast<Optimizer*>(this));
+  remote->config = serialize(OptimizerPtr(self));
+  // A worker does these, as they take all gradients, or the whole of one.
+  for (const char* done : {"clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor"})
+    remote->config["config"][done] = nullptr;
+  remote->variables = trainable_;
+  for (std::size_t i = 0; i < trainable_.size(); ++i) {
+    remote->decays.push_back(!options_.weight_decay || decay_of(i) != 0);
+    if (!trainable_[i]->constraint()) continue;
+    throw_unimplemented(fmt::format("{}: variable '{}' has a constraint, which parameter servers do not apply", name_,
+                                    trainable_[i]->path()));
+  }
+  remote->iterations = iterations_;
+  for (const Variables* list : {&averages_, &accumulators_, &slots_})
+    remote->slots.insert(remote->slots.end(), list->begin(), list->end());
+  remote_ = std::move(remote);
+  return *remote_;
+}
+
+}  // namespace lockstep::optimizers
+
+namespace lockstep::distribute {
+
+Server::Server(ServerOptions options) {
+  const ClusterResolver cluster = options.cluster_resolver ? *options.cluster_resolver : resolve_cluster();
+  if (cluster.task_type() != "ps") {
+    throw_invalid_argument(fmt::format("invalid task of a Server: found {}, expected a ps",
+                                       cluster.task_type().empty() ? "none" : "a " + cluster.task_type()));
+  }
+  const auto milliseconds_of = [](const char* what, double seconds) {
+    if (!(seconds > 0 && seconds < 1e6))
+      throw_invalid_argument(fmt::format("invalid {}: found {}, expected more than 0 seconds", what, seconds));
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  };
+  const std::string& address = cluster.cluster_spec().task_address("ps", cluster.task_id());
+  server_ = std::make_shared<ParameterServer>(
+      ClusterMember{"ps", cluster.task_id(), address}.name(), collectives::parse_address(address).port,
+      optimizers::server_rules(),
+      ParameterServerOptions{
+          .startup_timeout = milliseconds_of("startup_timeout_seconds", options.startup_timeout_seconds),
+          .timeout = milliseconds_of("timeout_seconds", options.timeout_seconds)});
+}
+
+void Server::join() { server_->join(); }
+
+}  // namespace lockstep::distribute
