@@ -11,8 +11,9 @@ namespace {
 const OptionRow kModel{"MODEL", "", "a .keras or .h5 file, a SavedModel folder, or a frozen GraphDef .pb"};
 const OptionRow kLayersModel{"MODEL", "", "a .keras or .h5 file"};
 const OptionRow kStrategy{"--strategy", "SPEC",
-                          "where and on how many replicas: default, one_device:cpu, mirrored:N, or multi_worker "
-                          "(the workers described by TF_CONFIG, torchrun, mpirun or srun)",
+                          "where and on how many replicas: default, one_device:cpu, mirrored:N, multi_worker "
+                          "(the workers described by TF_CONFIG, torchrun, mpirun or srun), or parameter_server (fit: "
+                          "asynchronous, the jobs chief, worker and ps of TF_CONFIG)",
                           "default"};
 const OptionRow kTimeout{"--timeout", "S",   "several workers: seconds that one may be silent or late (30 without it)",
                          "",          false, check_seconds};
@@ -136,6 +137,10 @@ Command fit_command() {
            kStartupTimeout,
            kCommunication,
            kCompression,
+           {"--variable-partitioner", "P",
+            "parameter_server: cut large variables into shards along the first axis: fixed:SHARDS, "
+            "min_size:BYTES:MAX_SHARDS, or max_size:BYTES[:MAX_SHARDS]",
+            "", false, check_partitioner},
            {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; other classes weigh 1", "", false,
             check_class_weights},
            {"--steps-per-epoch", "N", "batches per epoch; default: all", "", false, check_integer<1>},
@@ -196,6 +201,11 @@ Command launch_command() {
       "worker "
       "fails, the others are terminated.",
       {{"-n", "N", "how many workers", "", true, check_integer<1, 1024>},
+       {"--ps", "P",
+        "asynchronous training with P parameter servers (--strategy parameter_server), and a chief that hands out the "
+        "steps. A worker or server that fails is started again by itself, as often as --restarts says; the job goes on "
+        "without a worker that is not",
+        "", false, check_integer<1, 1024>},
        {"--port", "P", "the workers' addresses are 127.0.0.1:P, P+1, ...; default: free ports", "", false,
         check_integer<1, 65535>},
        {"--log-dir", "DIR", "write the output of each worker to worker-0.log, worker-1.log, ... in this folder"},
@@ -208,6 +218,7 @@ Command launch_command() {
         check_integer<0, kMaxInt>}},
       {"lockstep launch -n 4 -- fit model.keras --data train.npz --epochs 5 --batch-size 128 --save trained.keras",
        "lockstep launch -n 2 --restarts 3 -- fit model.keras --data train.npz --epochs 50 --checkpoint-dir run1",
+       "lockstep launch -n 3 --ps 2 -- fit model.keras --data train.npz --epochs 5 --save trained.keras",
        "lockstep launch -n 2 -- ./my_training"},
       "; else that of the first worker that failed, 128 + n for signal n",
       launch,

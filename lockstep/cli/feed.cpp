@@ -204,7 +204,9 @@ std::optional<double> rescale_of(const Arguments& arguments) {
 }
 
 bool prints_output(const Arguments& arguments) {
-  return !arguments.text("--strategy").starts_with("multi_worker") || distribute::resolve_cluster().is_chief();
+  const std::string strategy = arguments.text("--strategy");
+  const bool alone = !strategy.starts_with("multi_worker") && strategy != "parameter_server";
+  return alone || distribute::resolve_cluster().is_chief();
 }
 
 int verbosity(const Arguments& arguments) { return prints_output(arguments) && keras::stdout_is_terminal() ? 1 : 0; }

@@ -205,18 +205,18 @@ class Runner {
   }
 
   // The chief keeps this process's streams, unless its output goes to a log too.
-  void start(std::size_t i) {
+  void start(std::size_t i, bool again = false) {
     Worker& worker = workers_[i];
     const bool piped = i > 0 || !job_.logs.empty();
     if (!job_.logs.empty()) {
-      const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (job_.append_to_logs ? 0 : O_TRUNC);
+      const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (job_.append_to_logs || again ? 0 : O_TRUNC);
       worker.log = Descriptor(open(job_.logs[i].c_str(), flags, 0644));
       if (!worker.log)
         throw_not_found(fmt::format("launch: {} cannot be written: {}", job_.logs[i], std::strerror(errno)));
     }
     Descriptor out, err;
     if (piped) {
-      const std::string prefix = i > 0 ? fmt::format("[worker {}] ", i) : "";
+      const std::string prefix = i > 0 ? fmt::format("[{}] ", job_.labels[i]) : "";
       // A bar is drawn for a terminal only, so the chief keeps one.
       if (i > 0 || !isatty(STDOUT_FILENO)) {
         auto [read_end, write_end] = make_pipe();
@@ -307,9 +307,35 @@ class Runner {
         if (workers_[i].pid != pid || !workers_[i].running) continue;
         workers_[i].running = false;
         for (Stream& stream : workers_[i].streams) stream.pump();
+        if (job_.chief_decides && handle_end_beside_chief(i, status)) continue;
         if (WIFSIGNALED(status) || WEXITSTATUS(status) != 0) handle_failure(i, status);
       }
     }
+  }
+
+  // Of a job that ends with its chief; whether that was all there is to do.
+  bool handle_end_beside_chief(std::size_t i, int status) {
+    if (i == 0) {
+      chief_ended_ = true;
+      if (!deadline_) deadline_ = Clock::now() + job_.grace;
+      return false;
+    }
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    const int code = signal ? 0 : WEXITSTATUS(status);
+    if (chief_ended_ || end_.stop_signal != 0 || (signal == 0 && code == 0)) return true;
+    if (job_.is_lockstep && (code == kUsage || code == kPermanentFailure)) return false;
+    const char* const name = signal ? sigabbrev_np(signal) : nullptr;
+    const std::string how = signal ? fmt::format("was killed by signal {} (SIG{})", signal, name ? name : "?")
+                                   : fmt::format("ended with status {}", code);
+    const bool again = replacements_ < job_.replacements;
+    report(fmt::format("{} {}; {}", job_.names[i], how,
+                       again ? fmt::format("it is started again ({} of {})", ++replacements_, job_.replacements)
+                             : "it is not started again"));
+    if (!again) return true;
+    for (Stream& stream : workers_[i].streams) stream.finish();
+    workers_[i].streams.clear();
+    start(i, true);
+    return true;
   }
 
   void handle_failure(std::size_t i, int status) {
@@ -345,6 +371,8 @@ class Runner {
   JobEnd end_;
   std::optional<Clock::time_point> deadline_;  // when the running workers are terminated
   bool terminated_ = false;
+  bool chief_ended_ = false;
+  std::int64_t replacements_ = 0;
   bool killed_ = false;     // a worker, by a signal that is not the launcher's
   bool permanent_ = false;  // a worker reported an error that a restart cannot remove
 };

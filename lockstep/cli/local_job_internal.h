@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,11 +32,16 @@ struct LocalJob {
   std::vector<std::string> arguments;  // without the program's name
   // Variables of each worker, in addition to those of this process; the first worker is the chief.
   std::vector<std::map<std::string, std::string>> environments;
-  std::vector<std::string> names;  // "worker 1 (127.0.0.1:5000)"
-  std::vector<std::string> logs;   // a file for each worker's output; empty: none
+  std::vector<std::string> names;   // "worker 1 (127.0.0.1:5000)"
+  std::vector<std::string> labels;  // "worker 1": before each line of a process but the first one
+  std::vector<std::string> logs;    // a file for each worker's output; empty: none
   bool append_to_logs = false;
   bool is_lockstep = false;                // the program is this one, whose exit statuses are known
   std::chrono::milliseconds grace{10000};  // between a worker's failure and the end of the others
+  // The job goes on when another process than the chief fails, which is started again by itself, `replacements` times
+  // in all; it ends with the chief, whose status is the job's.
+  bool chief_decides = false;
+  std::int64_t replacements = 0;
 };
 
 struct JobEnd {

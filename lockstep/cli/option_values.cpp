@@ -95,6 +95,23 @@ std::map<std::int64_t, double> parse_class_weights(const std::string& option, co
   return weights;
 }
 
+PartitionerValue parse_partitioner(const std::string& option, const std::string& text) {
+  constexpr std::int64_t kMost = 1 << 20;  // shards
+  const std::size_t first = std::min(text.find(':'), text.size());
+  const std::size_t second = std::min(text.find(':', std::min(first + 1, text.size())), text.size());
+  PartitionerValue value{text.substr(0, first)};
+  const std::string size = text.substr(std::min(first + 1, text.size()), second - std::min(first + 1, second));
+  const bool limited = second < text.size();
+  const bool fixed = value.kind == "fixed", least = value.kind == "min_size", most = value.kind == "max_size";
+  if ((!fixed && !least && !most) || size.empty() || (fixed && limited) || (least && !limited))
+    throw_expected(option, "fixed:SHARDS, min_size:BYTES:MAX_SHARDS, max_size:BYTES or max_size:BYTES:MAX_SHARDS",
+                   text);
+  value.size = fixed ? parse_integer(option, size, 1, kMost) : parse_bytes(option, size);
+  if (limited) value.max_shards = parse_integer(option, text.substr(second + 1), 1, kMost);
+  return value;
+}
+
+void check_partitioner(const std::string& option, const std::string& text) { parse_partitioner(option, text); }
 void check_seconds(const std::string& option, const std::string& text) { parse_seconds(option, text); }
 void check_bytes(const std::string& option, const std::string& text) { parse_bytes(option, text); }
 void check_fraction(const std::string& option, const std::string& text) { parse_fraction(option, text); }

@@ -32,6 +32,15 @@ template <std::int64_t kLeast, std::int64_t kMost = std::numeric_limits<std::int
 void check_integer(const std::string& option, const std::string& text) {
   parse_integer(option, text, kLeast, kMost);
 }
+// "fixed:4", "min_size:262144:4", "max_size:1M", "max_size:1M:4": a partitioner and its arguments.
+struct PartitionerValue {
+  std::string kind;
+  std::int64_t size = 1;  // shards of "fixed", else bytes
+  std::int64_t max_shards = 0;
+};
+PartitionerValue parse_partitioner(const std::string& option, const std::string& text);
+
+void check_partitioner(const std::string& option, const std::string& text);
 void check_seconds(const std::string& option, const std::string& text);
 void check_bytes(const std::string& option, const std::string& text);
 void check_fraction(const std::string& option, const std::string& text);

@@ -99,6 +99,7 @@ void write_targets(const distribute::Strategy& strategy, const Targets& targets,
   const auto write = [&](const std::optional<std::string>& path, const std::function<void(const std::string&)>& how) {
     if (!path) return;
     const auto workers = strategy.workers();
+    if (!workers && !strategy.is_chief()) return;
     if (!workers) return how(*path);
     const distribute::ScopedOwnInitialValues alone;
     collectives::run_on_chief(workers.get(), fmt::format("saving {}", *path), [&] { how(*path); });
@@ -182,6 +183,11 @@ int fit(const Arguments& arguments) {
   require_directory(arguments);
   const int epochs = static_cast<int>(arguments.integer("--epochs"));
   if (const auto seed = arguments.maybe_integer("--seed")) random::set_random_seed(*seed);
+  if (is_parameter_server(arguments)) {
+    if (arguments.has("--checkpoint-dir")) preemption_by_signals();  // the chief ends the job when it has saved
+    run_parameter_server(arguments);
+    return 0;
+  }
   const auto strategy = strategy_of(arguments);
   require_training_task(*strategy);
   auto scope = strategy->scope();
@@ -289,6 +295,8 @@ void evaluate_checkpoints(const keras::Model& model, const std::string& director
 int evaluate(const Arguments& arguments) {
   if (arguments.has("--evaluations") && !arguments.has("--checkpoint-dir"))
     throw_usage("--evaluations requires --checkpoint-dir");
+  if (arguments.text("--strategy") == "parameter_server")
+    throw_usage("evaluate: --strategy parameter_server is for fit; leave it out");
   const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);

@@ -7,6 +7,7 @@
 #include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/distribute/strategy_spec_internal.h"
 #include "lockstep/io/checksum_internal.h"
+#include "lockstep/keras/optimizers/server.h"
 #include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::cli {
@@ -43,12 +44,32 @@ std::string text_digest(const std::string& text) {
   return fmt::format("{:08x}", io::crc32c(std::as_bytes(std::span(text.data(), text.size()))));
 }
 
+distribute::Partitioner partitioner_of(const Arguments& arguments) {
+  const auto text = arguments.maybe("--variable-partitioner");
+  if (!text) return {};
+  const PartitionerValue value = parse_partitioner("--variable-partitioner", *text);
+  if (value.kind == "fixed") return distribute::FixedShardsPartitioner(value.size);
+  if (value.kind == "min_size") return distribute::MinSizePartitioner(value.size, value.max_shards);
+  return distribute::MaxSizePartitioner(value.size, value.max_shards);
+}
+
 collectives::Compression compression_of(const std::string& text) {
   if (text == "float16") return collectives::Compression::kFloat16;
   return text == "bfloat16" ? collectives::Compression::kBFloat16 : collectives::Compression::kNone;
 }
 
 }  // namespace
+
+bool is_parameter_server(const Arguments& arguments) {
+  return arguments.text("--strategy") == "parameter_server" && distribute::resolve_cluster().task_type() == "ps";
+}
+
+void run_parameter_server(const Arguments& arguments) {
+  distribute::ServerOptions options;
+  options.timeout_seconds = seconds(arguments, "--timeout").value_or(options.timeout_seconds);
+  options.startup_timeout_seconds = seconds(arguments, "--startup-timeout").value_or(options.startup_timeout_seconds);
+  distribute::Server(std::move(options)).join();
+}
 
 std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
   distribute::CommunicationOptions communication;
@@ -60,7 +81,7 @@ std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
   if (arguments.has("--compression")) communication.compression = compression_of(arguments.text("--compression"));
   const auto spec =
       interpret_option("--strategy", [&] { return distribute::parse_strategy_spec(arguments.text("--strategy")); });
-  auto strategy = distribute::make_strategy(spec, communication);
+  auto strategy = distribute::make_strategy(spec, communication, partitioner_of(arguments));
   job() = strategy->workers();
   return strategy;
 }

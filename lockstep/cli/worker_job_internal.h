@@ -14,6 +14,10 @@ namespace lockstep::cli {
 // The strategy of --strategy, with the times of --timeout and --startup-timeout. If the command fails on this
 // worker, abort_peers reports the error to the others.
 std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments);
+// Whether this process is a task "ps" of --strategy parameter_server.
+bool is_parameter_server(const Arguments& arguments);
+// Its work, until the chief ends the job.
+void run_parameter_server(const Arguments& arguments);
 // Aborts the job on all workers with the error message of this one.
 void abort_peers(const std::string& message) noexcept;
 // Called when a command has ended: leaves the job.

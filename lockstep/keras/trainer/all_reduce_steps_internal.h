@@ -21,7 +21,7 @@ class AllReduceSteps : public StepRunner {
   Results train_step(const Batch& batch) override;
   Results test_step(const Batch& batch) override;
   Structure predict_step(const Batch& batch) override;
-  Results run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step) override;
+  Results run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step, bool training) override;
   Structure predict_in_replicas(const Batch& batch, const std::function<Structure(const Batch&)>& step) override;
   Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) override;
 

@@ -297,6 +297,14 @@ void Compiled::restore_state(const Json& state) {
   saved_ = state;
 }
 
+void Compiled::set_state(const Json& state) {
+  restore_state(state);
+  const Json saved = std::exchange(saved_, nullptr);
+  const Json& metrics = saved.at("metrics");
+  for (std::size_t i = 0; i < metrics_.size() && i < metrics.size(); ++i)
+    restore_metric_state(*metrics_[i].metric, metrics[i]);
+}
+
 // Some metrics make their variables when they see their first batch: such a batch is taken, and then forgotten.
 void Compiled::take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   const Json& saved = saved_.at("metrics");

@@ -56,6 +56,8 @@ class Compiled {
   // is known, metrics take their state up with the next update. With other numbers of replicas the totals stay.
   Json save_state() const;
   void restore_state(const Json& state);
+  // The same for metrics that have seen a batch: they have the state at once.
+  void set_state(const Json& state);
   // Whether the metrics still are to take up a restored state, and the batch with which they do.
   bool has_restored_metrics() const { return !saved_.is_null() && !saved_.at("metrics").empty(); }
   void take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);

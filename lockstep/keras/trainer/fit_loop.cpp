@@ -61,13 +61,30 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
   const int verbose = resolve_verbose(options.verbose, session_->strategy);
   history_ = std::make_shared<History>();
   EpochIterator batches = iterate(source, options.steps_per_epoch);
+  stop_training = session_->preempted = false;
+  if (const auto served = steps_->serve_fit(batches, [this](const Batch& batch) { return train(batch); })) {
+    history_->restore_state({*served, {}});
+    return history_;
+  }
+  steps_->begin_fit();
+  try {
+    run_loop(batches, options, verbose, validation_source);
+  } catch (const Error& error) {
+    steps_->end_fit(error);
+    throw;
+  }
+  steps_->end_fit(history_->save_state().values);
+  return history_;
+}
+
+// The epochs of a fit.
+void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int verbose, BatchSource* validation_source) {
   std::optional<EpochIterator> validation;
   if (validation_source) validation.emplace(iterate(*validation_source, options.validation_steps));
   if (session_->strategy) batches.peek();
   CallbackList callbacks(complete(options.callbacks, verbose, history_), this,
                          {verbose, options.epochs, batches.num_batches()});
   Loop loop{batches, validation ? &*validation : nullptr, options, callbacks, options.initial_epoch};
-  stop_training = session_->preempted = false;
   resumed_.reset();
   callbacks.each(&Callback::on_train_begin, Logs{});
   struct Running {
@@ -97,8 +114,9 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
       loop.within = true;
       loop.results = session_->metric_results();
     }
+    steps_->begin_epoch([&] { return batches.save_state(); });
     Results results = run_epoch(loop);
-    if (session_->preempted) return history_;  // within the epoch: a resumed fit ends it
+    if (session_->preempted) return;  // within the epoch: a resumed fit ends it
     if (validation && options.validation_freq.includes(loop.epoch)) {
       for (auto& [name, value] : run_evaluate(*validation, callbacks))
         results.emplace_back("val_" + name, std::move(value));
@@ -114,7 +132,6 @@ std::shared_ptr<History> Trainer::run_fit(BatchSource& source, FitOptions option
     session_->optimizer->finalize_variable_values(session_->model.trainable_weights());
   }
   callbacks.each(&Callback::on_train_end, logs);
-  return history_;
 }
 
 // One epoch of training, from the step at which the loop stands.
@@ -131,6 +148,7 @@ Results Trainer::run_epoch(Loop& loop) {
     loop.callbacks.each(&Callback::on_settled);
     if (session_->preempted) break;
   }
+  if (!session_->preempted) loop.results = steps_->end_epoch(loop.results);
   return session_->loop_results(loop.results);
 }
 
@@ -215,6 +233,7 @@ std::vector<distribute::VariablePtr> seed_states(ModelImpl& model) {
 
 TrainingState Trainer::training_state() const {
   if (!loop_) throw_failed_precondition("Trainer::training_state requires a running fit");
+  steps_->settle();
   CallbackState callbacks = loop_->callbacks.save_state();
   TrainingState state{{{"epoch", loop_->epoch},
                        {"batch", loop_->within ? loop_->batches.batches_done() : 0},
@@ -268,7 +287,8 @@ Results Trainer::train(const Batch& batch) {
   session_->build_for(batch);
   Model* const object = object_overriding(session_->model, &Model::train_step);
   if (!object) return steps_->train_step(batch);
-  return steps_->run_in_replicas(batch, [object](const Batch& part) { return object->train_step(part); });
+  return steps_->run_in_replicas(
+      batch, [object](const Batch& part) { return object->train_step(part); }, true);
 }
 
 Results Trainer::test(const Batch& batch) {
@@ -276,7 +296,8 @@ Results Trainer::test(const Batch& batch) {
   session_->build_for(batch);
   Model* const object = object_overriding(session_->model, &Model::test_step);
   if (!object) return steps_->test_step(batch);
-  return steps_->run_in_replicas(batch, [object](const Batch& part) { return object->test_step(part); });
+  return steps_->run_in_replicas(
+      batch, [object](const Batch& part) { return object->test_step(part); }, false);
 }
 
 Structure Trainer::predict_batch(const Batch& batch) {

@@ -30,7 +30,7 @@ bool same_names(const Results& a, const Results& b) {
 }  // namespace
 
 // Runs the step in each replica that gets rows, and averages what the replicas of all workers return, as Keras does.
-Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step) {
+Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step, bool) {
   session_.make_loss_tracker();
   take_up_metrics(batch);
   const Share share = share_of(batch);

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/trainer/all_reduce_steps_internal.h"
+#include "lockstep/keras/trainer/server_steps_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 struct StepRunners {
   std::mutex mutex;
   std::map<std::string, MakeStepRunner> by_name = {
-      {"all_reduce", [](TrainingSession& session) { return std::make_unique<AllReduceSteps>(session); }}};
+      {"all_reduce", [](TrainingSession& session) { return std::make_unique<AllReduceSteps>(session); }},
+      {"parameter_server", [](TrainingSession& session) { return std::make_unique<ServerSteps>(session); }}};
 };
 
 StepRunners& step_runners() {

@@ -97,6 +97,7 @@ class Trainer {
   struct Loop;
   EpochIterator iterate(BatchSource& source, std::optional<std::int64_t> steps) const;
   std::shared_ptr<History> run_fit(BatchSource& source, FitOptions options, BatchSource* validation_source);
+  void run_loop(EpochIterator& batches, const FitOptions& options, int verbose, BatchSource* validation_source);
   Results run_epoch(Loop& loop);
   Results run_evaluate(BatchSource& source, const EvaluateOptions& options);
   Results run_evaluate(EpochIterator& batches, CallbackList& callbacks);
