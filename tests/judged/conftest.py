@@ -42,9 +42,9 @@ def pytest_sessionstart(session):
 
 
 # Files whose cases wait for time-outs or kill processes at drawn moments. They stay in one lane, one after the other.
-TIMED = ("test_resume.py", "test_workers.py", "test_network.py", "test_launch.py", "test_launchers.py")
+TIMED = ("test_resume.py", "test_workers.py", "test_network.py", "test_launch.py", "test_launchers.py", "test_parameter_servers.py")
 # Files about commands as processes: how they start, end and answer signals. Each command is started by itself.
-OF_PROCESSES = ("test_command_line.py", "test_launch.py", "test_launchers.py")
+OF_PROCESSES = ("test_command_line.py", "test_launch.py", "test_launchers.py", "test_parameter_servers.py")
 GROUP_SIZE = 8
 
 
