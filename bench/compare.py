@@ -33,13 +33,17 @@ TRAINING = [
     ("Transformer d 128, 128 tokens, batch 32", "transformer", 32, "default", 1.5),
     ("Embedding, Conv1D 250, 400 steps, batch 32", "conv1d", 32, "default", 1.2),
     ("MobileNetV2 96x96, batch 32", "mobilenet", 32, "default", 1.3),
+    ("ResNet50 96x96, batch 32", "resnet50", 32, "default", 1.3),
+    ("EfficientNetB0 96x96, batch 32", "efficientnet", 32, "default", 1.3),
+    ("DenseNet121 96x96, batch 32", "densenet", 32, "default", 1.3),
     ("small ResNet 32x32, batch 32", "resnet", 32, "default", 1.2),
     ("U-Net 64x64, batch 32", "unet", 32, "default", 1.2),
     ("DCGAN generator, batch 32", "dcgan", 32, "default", 1.2),
     ("convolutional autoencoder, batch 32", "autoencoder", 32, "default", 1.2),
 ]
 ROWS = {"tutorial": 128 * 60, "cifar": 128 * 8, "mlp": 128 * 60, "big": 32, "lstm": 32 * 20, "gru": 32 * 20, "bilstm": 32 * 12,
-        "transformer": 32 * 6, "conv1d": 32 * 12, "mobilenet": 32 * 3, "resnet": 32 * 8, "unet": 32 * 4, "dcgan": 32 * 8,
+        "transformer": 32 * 6, "conv1d": 32 * 12, "mobilenet": 32 * 3, "resnet50": 32 * 2,
+        "efficientnet": 32 * 2, "densenet": 32 * 2, "resnet": 32 * 8, "unet": 32 * 4, "dcgan": 32 * 8,
         "autoencoder": 32 * 60}
 EPOCHS = 4  # the first one warms up
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models import MODELS
+from models import MODELS, SMALL_STEPS
 
 THREADS = int(os.environ.get("BENCH_THREADS", "2"))
 tf.config.threading.set_intra_op_parallelism_threads(THREADS)
@@ -20,7 +20,8 @@ tf.config.threading.set_inter_op_parallelism_threads(THREADS)
 def make(name, folder, rows):
     keras.utils.set_random_seed(1)
     model, loss, vocabulary = MODELS[name]()
-    model.compile(optimizer="adam", loss=loss, metrics=None if loss == "mse" else ["accuracy"])
+    optimizer = keras.optimizers.SGD(1e-3, momentum=0.9) if name in SMALL_STEPS else "adam"
+    model.compile(optimizer=optimizer, loss=loss, metrics=None if loss == "mse" else ["accuracy"])
     rng, rows = np.random.default_rng(1), int(rows)
     shape = (rows, *model.input_shape[1:])
     x = rng.integers(0, vocabulary, shape).astype("int32") if vocabulary else rng.normal(0, 1, shape).astype("float32")

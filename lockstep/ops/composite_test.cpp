@@ -175,17 +175,44 @@ TEST(Composite, Normalizations) {
   }
 }
 
+// An activation in the pass of the normalization before it.
+TEST(Composite, NormalizationsWithActivations) {
+  for (const char* const name : {"relu", "relu6", "leaky_relu", "silu", "gelu", "hard_silu"}) {
+    for (const std::int64_t columns : {3, 16, 70}) {
+      Numbers numbers(static_cast<unsigned>(columns));
+      const Tensors inputs = {numbers.tensor({5, 70, columns}) * 3.0 + 1.0, numbers.tensor({columns}),
+                              numbers.tensor({columns})};
+      compare(
+          [&](const Tensors& x) -> Tensors {
+            const ScopedFollower follower(name, 0.2);
+            const auto made = try_batch_norm(x[0], x[1], x[2], 1e-3);
+            EXPECT_TRUE(made.has_value() && follower.taken());
+            return {made->y, made->mean, made->variance};
+          },
+          inputs, fmt::format("batch norm, {}, {} columns", name, columns), 2e-4);
+      compare(
+          [&](const Tensors& x) -> Tensors {
+            const ScopedFollower follower(name, 0.2);
+            Tensor y = *try_scale_shift(x[0], x[1], x[2]);
+            EXPECT_TRUE(follower.taken());
+            return {y};
+          },
+          inputs, fmt::format("scale, {}, {} columns", name, columns), 2e-4);
+    }
+  }
+}
+
 TEST(Composite, Activations) {
-  for (const char* const name : {"gelu", "gelu_tanh", "silu", "relu6", "hard_sigmoid", "hard_silu"}) {
+  for (const char* const name : {"gelu", "gelu_tanh", "silu", "relu", "leaky_relu", "relu6", "hard_sigmoid", "hard_silu"}) {
     for (const std::int64_t count : {1, 7, 16, 100, 200000}) {
       Numbers numbers(static_cast<unsigned>(count));
-      compare([&](const Tensors& x) -> Tensors { return {*try_unary(name, x[0])}; }, {numbers.tensor({count}, 3.0)},
+      compare([&](const Tensors& x) -> Tensors { return {*try_unary(name, x[0], 0.3)}; }, {numbers.tensor({count}, 3.0)},
               fmt::format("{} {}", name, count));
     }
     const Tensor odd = wrap(at::tensor({0.0f, -0.0f, 6.0f, -3.0f, 3.0f, 1e30f, -20.0f, 90.0f, -90.0f, NAN}));
-    const at::Tensor got = aten(*try_unary(name, odd));
+    const at::Tensor got = aten(*try_unary(name, odd, 0.3));
     const ScopedPlain plain;
-    const at::Tensor want = aten(*try_unary(name, odd));
+    const at::Tensor want = aten(*try_unary(name, odd, 0.3));
     EXPECT_TRUE(at::allclose(got, want, 1e-6, 1e-6, true)) << name << got << want;
   }
 }

@@ -1,4 +1,6 @@
 // Convolutions. LibTorch sees channels-last views of TensorFlow's NHWC memory, so nothing is copied.
+#include "lockstep/ops/composite_internal.h"
+#include "lockstep/ops/conv_direct_internal.h"
 #include "lockstep/ops/conv_window_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
@@ -191,8 +193,10 @@ Tensors depthwise(const Call& call) {
   conv_shape<2>(call);
   ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), is_channels_first(call)),
                              kernel_dims(call.input(1).shape()));
-  w.groups = in(call, 1).size(2);
-  return one(conv_value(in(call, 0), in(call, 1), w, true));
+  const at::Tensor &x = in(call, 0), &kernel = in(call, 1);
+  w.groups = kernel.size(2);
+  if (can_fuse(x, kernel, w) && kernel.size(3) == 1 && x.is_cpu()) return one(direct_depthwise(x, kernel, w));
+  return one(conv_value(x, kernel, w, true));
 }
 Tensors conv3d(const Call& call) {
   conv_shape<3>(call);
@@ -234,7 +238,8 @@ Shapes backprop_input_shape(const Call& call) {
   return {out};
 }
 
-Tensors backprop_input(const Call& call) {
+// The window of the convolution whose input has the shape that input 0 of `call` names.
+ConvWindow transposed_window(const Call& call) {
   require_rank(call, "filter", call.input(1).shape());
   require_rank(call, "out_backprop", call.input(2).shape());
   const at::Tensor &kernel = in(call, 1), &dy = in(call, 2);
@@ -243,7 +248,7 @@ Tensors backprop_input(const Call& call) {
   const bool first = is_channels_first(call), depthwise = call.name().starts_with("Depthwise");
   if (sizes.rank() != spatial + 2 || dy.dim() != spatial + 2)
     throw_invalid_argument(fmt::format("input_sizes and out_backprop must have {} axes", spatial + 2));
-  const ConvWindow w = plan_window(call, spatial_dims(sizes, first), kernel_dims(call.input(1).shape()));
+  ConvWindow w = plan_window(call, spatial_dims(sizes, first), kernel_dims(call.input(1).shape()));
   const Ints given = spatial_dims(call.input(2).shape(), first);
   if (w.output != given || dy.size(0) != sizes[0]) {
     throw_invalid_argument(fmt::format("out_backprop has size {}, the sizes given make {}", Shape(given).to_string(),
@@ -253,22 +258,68 @@ Tensors backprop_input(const Call& call) {
     throw_invalid_argument(
         fmt::format("out_backprop has {} channels, the filter {}", dy.size(first ? 1 : -1), kernel.size(-1)));
   }
-  const std::int64_t groups =
-      depthwise ? kernel.size(-2) : sizes[first ? 1 : -1] / std::max<std::int64_t>(1, kernel.size(-2));
-  if (dy.numel() == 0 || *sizes.num_elements() == 0) return one(at::zeros(sizes.dims(), dy.options()));
-  const auto as = compute_type(dy.scalar_type());
+  w.groups = depthwise ? kernel.size(-2) : sizes[first ? 1 : -1] / std::max<std::int64_t>(1, kernel.size(-2));
+  return w;
+}
+
+// The transposed convolution by LibTorch's.
+at::Tensor plain_transposed(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool depthwise) {
+  const auto as = compute_type(x.scalar_type());
   // LibTorch's gradient of a transposed convolution is laid out as its kernel, and must be contiguous.
   const at::Tensor weights = (depthwise ? depthwise_kernel_in(kernel.to(as)) : kernel_in(kernel.to(as))).contiguous();
-  at::Tensor full = at::convolution(image_in(dy.to(as), first), weights, {}, w.strides, Ints(given.size(), 0),
-                                    w.dilations, true, Ints(given.size(), 0), groups);
+  const Ints none(w.strides.size(), 0);
+  const LibraryThreads threads(convolution_work(x, kernel, w));
+  at::Tensor full = at::convolution(image_in(x.to(as), w.channels_first), weights, {}, w.strides, none, w.dilations,
+                                    true, none, w.groups);
   Ints amounts;
-  for (int i = spatial - 1; i >= 0; --i) {
+  for (int i = w.spatial - 1; i >= 0; --i) {
     const auto n = static_cast<std::size_t>(i);
     amounts.push_back(-w.before[n]);
     amounts.push_back(w.input[n] + w.before[n] - full.size(i + 2));
   }
   full = at::constant_pad_nd(full, amounts);
-  return one(narrow_to(image_out(full, first), dy.scalar_type()));
+  return narrow_to(image_out(full, w.channels_first), x.scalar_type());
+}
+
+// A transposed convolution of images, plus a bias, then relu if asked. Inputs: images, kernel, bias or none.
+class TransposedConv : public Composite {
+ public:
+  TransposedConv(ConvWindow window, bool relu) : window_(std::move(window)), relu_(relu) {}
+
+  Made forward(const Values& inputs, bool) const override {
+    return {{direct_transposed(inputs[0], inputs[1], inputs[2], relu_, window_)}, {}};
+  }
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const Gradients made = direct_transposed_backward(
+        recorded.inputs[0], recorded.inputs[1], relu_ ? recorded.outputs[0] : at::Tensor(), dys[0], window_,
+        {.images = recorded.wanted[0], .kernel = recorded.wanted[1], .bias = recorded.wanted[2]});
+    return {made.images, made.kernel, made.bias};
+  }
+  Values plain(const Values& inputs) const override {
+    at::Tensor y = plain_transposed(inputs[0], inputs[1], window_, false);
+    if (inputs[2].defined()) y = y + inputs[2];
+    return {relu_ ? at::relu(y) : y};
+  }
+
+ private:
+  ConvWindow window_;
+  bool relu_;
+};
+
+bool has_direct_transposed(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  return w.spatial == 2 && can_fuse(x, kernel, w) && has_direct_adjoint(kernel, w) && x.is_cpu();
+}
+
+Tensors backprop_input(const Call& call) {
+  const ConvWindow w = transposed_window(call);
+  const bool depthwise = call.name().starts_with("Depthwise");
+  const at::Tensor &kernel = in(call, 1), &dy = in(call, 2);
+  const std::int64_t channels = depthwise ? kernel.size(-2) : kernel.size(-2) * w.groups;
+  const Ints sizes = image_shape(dy.size(0), w.input, channels, w.channels_first).dims();
+  if (dy.numel() == 0 || *Shape(sizes).num_elements() == 0) return one(at::zeros(sizes, dy.options()));
+  if (!depthwise && has_direct_transposed(dy, kernel, w))
+    return one(run(std::make_shared<TransposedConv>(w, false), {dy, kernel, at::Tensor()})[0]);
+  return one(plain_transposed(dy, kernel, w, depthwise));
 }
 
 Tensors backprop_filter(const Call& call) {
@@ -281,6 +332,13 @@ Tensors backprop_filter(const Call& call) {
   ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), first), kernel_dims(sizes));
   w.groups = depthwise ? sizes[-2] : x.size(first ? 1 : -1) / std::max<std::int64_t>(1, sizes[-2]);
   if (dy.numel() == 0) return one(at::zeros(sizes.dims(), dy.options()));
+  const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || dy.requires_grad());
+  const bool fits = w.spatial == 2 && w.groups == 1 && x.size(0) == dy.size(0) && dy.size(3) == sizes[3] &&
+                    Ints{dy.size(1), dy.size(2)} == w.output;
+  if (!depthwise && !recorded && fits && can_fuse(x, dy, w)) {
+    const at::Tensor kernel = at::empty(sizes.dims(), dy.options());
+    return one(direct_backward(x, kernel, {}, dy, w, nullptr, {.kernel = true}).kernel);
+  }
   const auto as = compute_type(dy.scalar_type());
   const at::Tensor zeros = at::zeros(sizes.dims(), dy.options().dtype(as));
   const at::Tensor weights = depthwise ? depthwise_kernel_in(zeros) : kernel_in(zeros);
@@ -299,6 +357,10 @@ Tensors backprop_filter(const Call& call) {
 
 }  // namespace
 
+at::Tensor plain_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  return conv_value(x, kernel, w, true);
+}
+
 std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu,
                                           const Attrs& attrs) {
   if (!x.is_value() || !kernel.is_value() || (bias.defined() && !bias.is_value())) return std::nullopt;
@@ -314,6 +376,22 @@ std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel,
   ConvWindow w = plan_window(call, spatial_dims(x.shape(), false), kernel_dims(kernel.shape()));
   if (!can_fuse(aten(x), aten(kernel), w)) return std::nullopt;
   return wrap(fused_conv(aten(x), aten(kernel), bias.defined() ? aten(bias) : at::Tensor(), relu, std::move(w)));
+}
+
+std::optional<Tensor> try_conv2d_transpose_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& output_shape,
+                                                    const Tensor& bias, bool relu, const Attrs& attrs) {
+  if (!x.is_value() || !kernel.is_value() || !output_shape.is_value() || x.rank() != 4 || kernel.rank() != 4)
+    return std::nullopt;
+  if (bias.defined() &&
+      (!bias.is_value() || bias.dtype() != DType::kFloat32 || bias.rank() != 1 || bias.dim(0) != kernel.dim(2)))
+    return std::nullopt;
+  static const Op& op = Table::instance().at("Conv2DBackpropInput");
+  const std::vector<Tensor> inputs = {output_shape, kernel, x};
+  const Call call(*op.signature, inputs, attrs);
+  ConvWindow w = transposed_window(call);
+  if (!has_direct_transposed(aten(x), aten(kernel), w)) return std::nullopt;
+  return wrap(run(std::make_shared<TransposedConv>(std::move(w), relu),
+                  {aten(x), aten(kernel), bias.defined() ? aten(bias) : at::Tensor()})[0]);
 }
 
 void register_conv(Table& table) {

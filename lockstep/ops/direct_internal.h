@@ -37,6 +37,17 @@ struct Product {
   std::int64_t c_stride = 0;
 };
 
+// Where the pixels of a convolution's output are: floats from one to the next of a row, and from row to row.
+struct ConvOutput {
+  float* y = nullptr;
+  std::int64_t pixel = 0, row = 0;
+};
+
+// Some cells of one axis of a window: first, first + step, …
+struct WindowCells {
+  std::int64_t first = 0, step = 1, count = 0;
+};
+
 struct DirectKernels {
   std::int64_t panel;  // columns that are computed together
   std::int64_t width;  // floats in a vector
@@ -46,18 +57,27 @@ struct DirectKernels {
 
   // Floats of a packed matrix [depth, columns]; weights are packed once for all images.
   std::int64_t (*packed_kernel_size)(std::int64_t depth, std::int64_t columns);
-  // The HWIO weights of `g`, as [taps, out_channels]; and those of the convolution that takes the gradient of its
-  // output to that of its input (of stride 1), as [window_h * window_w * out_channels, channels].
+  // The HWIO weights of `g`, as [taps, out_channels]; and some cells of them for the convolution that takes the gradient
+  // of g's output to that of its input, in reverse order, as [rows.count * columns.count * out_channels, channels].
   void (*pack_kernel)(const WindowGeometry& g, const float* kernel, float* packed);
-  void (*pack_flipped_kernel)(const WindowGeometry& g, const float* kernel, float* packed);
+  void (*pack_flipped_kernel)(const WindowGeometry& g, const float* kernel, WindowCells rows, WindowCells columns,
+                              float* packed);
   // One image with its border of zeros: [padded_h, padded_w, channels].
   void (*pad_image)(const WindowGeometry& g, const float* x, float* padded);
-  // Rows row_begin … row_end of one image: y[oy, ox, :] = act(bias + sum over taps). `x` is padded; bias may be null.
+  // Output pixels begin … end of one image, counted row by row: act(bias + sum over taps). `x` is padded; bias may be
+  // null; a window without cells sums to 0.
   void (*conv_forward)(const WindowGeometry& g, const float* x, const float* packed, const float* bias, bool relu,
-                       std::int64_t row_begin, std::int64_t row_end, float* y);
+                       std::int64_t begin, std::int64_t end, const ConvOutput& to);
   // One image: dk += x (padded) correlated with dy, which must be readable for width - 1 floats beyond its end unless
   // out_channels is a multiple of width.
   void (*conv_filter_gradient)(const WindowGeometry& g, const float* x, const float* dy, float* dk);
+  // Depthwise: kernel [window_h, window_w, channels]; `x` without border. Rows row_begin … row_end of one image; paddings
+  // may be negative, which leaves out rows or columns.
+  void (*depthwise_forward)(const WindowGeometry& g, const float* x, const float* kernel, std::int64_t row_begin,
+                            std::int64_t row_end, float* y);
+  // One image; dx is overwritten, dk added to.
+  void (*depthwise_image_gradient)(const WindowGeometry& g, const float* dy, const float* kernel, float* dx);
+  void (*depthwise_filter_gradient)(const WindowGeometry& g, const float* x, const float* dy, float* dk);
   // `rows` rows of `channels`: dz = y > 0 ? dy : 0 (y null: dz is dy and not written); db += column sums (db may be
   // null).
   void (*relu_bias_gradient)(std::int64_t rows, std::int64_t channels, const float* y, const float* dy, float* dz,

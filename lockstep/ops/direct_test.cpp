@@ -124,9 +124,10 @@ Floats run_forward(const DirectKernels& loops, const WindowGeometry& g, const Fl
   Floats padded(static_cast<std::size_t>(g.padded_h() * g.padded_w() * g.channels)),
       y(static_cast<std::size_t>(g.out_h * g.out_w * g.out_channels));
   loops.pad_image(g, x.data(), padded.data());
-  const std::int64_t half = g.out_h / 2;
-  loops.conv_forward(g, padded.data(), packed.data(), bias, relu, half, g.out_h, y.data());
-  loops.conv_forward(g, padded.data(), packed.data(), bias, relu, 0, half, y.data());
+  const std::int64_t pixels = g.out_h * g.out_w;
+  const ConvOutput to{y.data(), g.out_channels, g.out_w * g.out_channels};
+  loops.conv_forward(g, padded.data(), packed.data(), bias, relu, pixels / 2, pixels, to);
+  loops.conv_forward(g, padded.data(), packed.data(), bias, relu, 0, pixels / 2, to);
   return y;
 }
 
@@ -163,7 +164,7 @@ void check_convolution(const DirectKernels& loops, int seed) {
   f.pad_left = (g.window_w - 1) * g.dilation_w - g.pad_left,
   f.pad_right = (g.window_w - 1) * g.dilation_w - g.pad_right;
   packed.assign(static_cast<std::size_t>(loops.packed_kernel_size(f.taps(), f.out_channels)), 0);
-  loops.pack_flipped_kernel(g, k.data(), packed.data());
+  loops.pack_flipped_kernel(g, k.data(), {0, 1, g.window_h}, {0, 1, g.window_w}, packed.data());
   expect_near(run_forward(loops, f, dy, packed, nullptr, false), dx, "image gradient", seed);
 }
 

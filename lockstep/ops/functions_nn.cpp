@@ -131,6 +131,14 @@ Tensor depthwise_conv2d(const Tensor& x, const Tensor& kernel, const ConvOptions
 Tensor conv2d_transpose(const Tensor& x, const Tensor& kernel, const Tensor& output_shape, const ConvOptions& options) {
   return call1("Conv2DBackpropInput", {output_shape, kernel, x}, conv_attrs(options));
 }
+Tensor conv2d_transpose_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& output_shape, const Tensor& bias,
+                                 bool relu, const ConvOptions& options) {
+  if (auto fused = try_conv2d_transpose_bias_act(x, kernel, output_shape, bias, relu, conv_attrs(options)))
+    return *fused;
+  Tensor y = conv2d_transpose(x, kernel, output_shape, options);
+  if (bias.defined()) y = add(y, bias);
+  return relu ? ops::relu(y) : y;
+}
 Tensor conv3d(const Tensor& x, const Tensor& kernel, const ConvOptions& options) {
   return call1("Conv3D", {x, kernel}, conv_attrs(options));
 }

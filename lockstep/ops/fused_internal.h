@@ -10,9 +10,17 @@
 
 namespace lockstep::ops {
 
+struct ConvOptions;  // functions.h
+
 // Conv2D, then BiasAdd (undefined bias: none), then Relu if asked. `attrs` are Conv2D's.
 std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu,
                                           const Attrs& attrs);
+// Conv2DBackpropInput of output_shape, kernel and x: the transposed convolution, then BiasAdd and Relu as above.
+std::optional<Tensor> try_conv2d_transpose_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& output_shape,
+                                                    const Tensor& bias, bool relu, const Attrs& attrs);
+// That, or the plain operations.
+Tensor conv2d_transpose_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& output_shape, const Tensor& bias,
+                                 bool relu, const ConvOptions& options);
 // x [..., in] times kernel [in, out], plus bias, then Relu if asked.
 std::optional<Tensor> try_dense_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu);
 
@@ -47,8 +55,20 @@ std::optional<Tensor> try_scale_shift(const Tensor& x, const Tensor& factor, con
 std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
                                          bool centered);
 
-// "gelu", "gelu_tanh" (the approximate one), "silu", "relu6", "hard_sigmoid", "hard_silu".
-std::optional<Tensor> try_unary(std::string_view name, const Tensor& x);
+// "gelu", "gelu_tanh" (the approximate one), "silu", "relu", "leaky_relu" (alpha: the factor of what is not positive),
+// "relu6", "hard_sigmoid", "hard_silu".
+std::optional<Tensor> try_unary(std::string_view name, const Tensor& x, double alpha = 0);
+
+// An activation of try_unary's that follows the operation that is called next on this thread. Batch normalization over
+// the last axis takes it into its own pass; taken() then tells that the result is the activation's.
+class ScopedFollower {
+ public:
+  ScopedFollower(std::string_view activation, double alpha);
+  ~ScopedFollower();
+  ScopedFollower(const ScopedFollower&) = delete;
+  ScopedFollower& operator=(const ScopedFollower&) = delete;
+  bool taken() const;
+};
 
 // x[begin:end] along the first axis of a dense value, which shares its memory.
 std::optional<Tensor> try_rows(const Tensor& x, std::int64_t begin, std::int64_t end);

@@ -1,6 +1,8 @@
 // Activations, softmax, losses, bias, normalization, and the gradient operations that exported graphs contain.
 #include <cmath>
 
+#include "lockstep/ops/elementwise_internal.h"
+#include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
@@ -30,9 +32,21 @@ at::Tensor selu(const at::Tensor& x) { return at::where(x < 0, below_zero(x) * k
 at::Tensor relu6(const at::Tensor& x) { return is_float(x) ? at::hardtanh(x, 0, 6) : at::clamp(x, 0, 6); }
 at::Tensor softplus(const at::Tensor& x) { return at::softplus(x, 1, x.scalar_type() == at::kDouble ? 34 : 13.94); }
 
+// Large tensors by a loop on several threads.
+Tensors relu(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  if (x.numel() >= kOwnElements) {
+    if (auto made = try_unary("relu", call.input(0))) return {*made};
+  }
+  return one(at::relu(x));
+}
 Tensors leaky_relu(const Call& call) {
   const at::Tensor& x = in(call, 0);
-  return one(at::leaky_relu(x, static_cast<double>(call.attr<float>("alpha"))));
+  const auto alpha = static_cast<double>(call.attr<float>("alpha"));
+  if (x.numel() >= kOwnElements) {
+    if (auto made = try_unary("leaky_relu", call.input(0), alpha)) return {*made};
+  }
+  return one(at::leaky_relu(x, alpha));
 }
 
 Tensors softmax(const Call& call, bool log) {
@@ -324,7 +338,7 @@ Tensors batch_to_space(const Call& call) {
 }  // namespace
 
 void register_nn(Table& table) {
-  add_unary(table, "Relu", [](const at::Tensor& x) { return at::relu(x); });
+  table.add("Relu", same_shape, relu);
   add_unary(table, "Relu6", relu6);
   add_unary(table, "Elu", elu);
   add_unary(table, "Selu", selu);

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "lockstep/ops/composite_internal.h"
+#include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/parallel_internal.h"
@@ -44,31 +45,35 @@ at::Tensor total(const at::Tensor& parts) { return parts.sum(0, false, at::kDoub
 struct Sums {
   at::Tensor of_dy, of_products;  // double [columns]
 };
-Sums column_sums(const Rows& rows, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& dy) {
+Sums column_sums(const Rows& rows, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& dy,
+                 const ColumnActivation& act) {
   const at::Tensor parts = at::empty({2, rows.pieces, rows.columns}, x.options());
   float* const to = write(parts);
   rows.for_each([&](std::int64_t piece, std::int64_t first, std::int64_t count) {
     row_kernels().column_sums(count, rows.columns, read(x) + first * rows.columns, read(mean),
-                              read(dy) + first * rows.columns, to + piece * rows.columns,
+                              read(dy) + first * rows.columns, act, to + piece * rows.columns,
                               to + (rows.pieces + piece) * rows.columns);
   });
   return {total(parts[0]), total(parts[1])};
 }
 
-void scale(const Rows& rows, const at::Tensor& x, const at::Tensor& factor, const at::Tensor& shift,
-           const at::Tensor& y) {
-  const float *from = read(x), *f = read(factor), *s = read(shift);
+ColumnActivation column_activation(const FollowingActivation& act, const at::Tensor& factor, const at::Tensor& shift) {
+  return {act.kind, static_cast<float>(act.alpha), read(factor), read(shift)};
+}
+
+void scale(const Rows& rows, const at::Tensor& x, const ColumnActivation& act, const at::Tensor& y) {
+  const float* const from = read(x);
   float* const to = write(y);
   rows.for_each([&](std::int64_t, std::int64_t first, std::int64_t count) {
-    row_kernels().scale_columns(count, rows.columns, from + first * rows.columns, f, s, to + first * rows.columns);
+    row_kernels().scale_columns(count, rows.columns, from + first * rows.columns, act, to + first * rows.columns);
   });
 }
 
-class BatchNorm : public Composite {
+class BatchNormalizing : public Composite {
  public:
   enum Input { kX, kGamma, kBeta };
 
-  explicit BatchNorm(double epsilon) : epsilon_(epsilon) {}
+  BatchNormalizing(double epsilon, FollowingActivation act) : epsilon_(epsilon), act_(act) {}
 
   Made forward(const Values& inputs, bool) const override {
     const at::Tensor x = inputs[kX].contiguous();
@@ -90,9 +95,10 @@ class BatchNorm : public Composite {
     if (inputs[kGamma].defined()) factor = factor * inputs[kGamma];
     at::Tensor shift = -(mean * factor);
     if (inputs[kBeta].defined()) shift = shift + inputs[kBeta];
+    factor = factor.to(at::kFloat), shift = shift.to(at::kFloat);
     at::Tensor y = at::empty_like(x);
-    scale(rows, x, factor.to(at::kFloat), shift.to(at::kFloat), y);
-    return {{y, mean.to(at::kFloat), variance.to(at::kFloat)}, {}};
+    scale(rows, x, column_activation(act_, factor, shift), y);
+    return {{y, mean.to(at::kFloat), variance.to(at::kFloat)}, {factor, shift}};
   }
 
   Values backward(const Recorded& recorded, const Values& dys) const override {
@@ -101,7 +107,8 @@ class BatchNorm : public Composite {
     const at::Tensor dy = dys[0].defined() ? dys[0].contiguous() : at::zeros_like(x);
     const Rows rows(x);
     const auto count = static_cast<double>(rows.count);
-    const Sums sums = column_sums(rows, x, mean, dy);
+    const ColumnActivation act = column_activation(act_, recorded.kept[0], recorded.kept[1]);
+    const Sums sums = column_sums(rows, x, mean, dy, act);
     const at::Tensor inverse = at::rsqrt(recorded.outputs[2].to(at::kDouble) + epsilon_);
     Values gradients(3);
     if (recorded.wanted[kGamma]) gradients[kGamma] = (sums.of_products * inverse).to(at::kFloat);
@@ -118,7 +125,7 @@ class BatchNorm : public Composite {
     float* const to = write(dx);
     rows.for_each([&](std::int64_t, std::int64_t first, std::int64_t some) {
       const std::int64_t at = first * rows.columns;
-      row_kernels().column_gradient(some, rows.columns, from + at, d + at, each, to + at);
+      row_kernels().column_gradient(some, rows.columns, from + at, d + at, act, each, to + at);
     });
     gradients[kX] = std::move(dx);
     return gradients;
@@ -131,37 +138,53 @@ class BatchNorm : public Composite {
     if (inputs[kGamma].defined()) factor = factor * inputs[kGamma];
     at::Tensor y = (x - mean) * factor;
     if (inputs[kBeta].defined()) y = y + inputs[kBeta];
-    return {y.reshape(inputs[kX].sizes()), mean, variance};
+    return {plain_unary(act_.kind, act_.alpha, y).reshape(inputs[kX].sizes()), mean, variance};
   }
 
  private:
   double epsilon_;
+  FollowingActivation act_;
 };
 
 class ScaleShift : public Composite {
  public:
+  explicit ScaleShift(FollowingActivation act) : act_(act) {}
+
   Made forward(const Values& inputs, bool) const override {
-    const at::Tensor x = inputs[0].contiguous();
+    const at::Tensor x = inputs[0].contiguous(), factor = inputs[1].contiguous(), shift = inputs[2].contiguous();
     at::Tensor y = at::empty_like(x);
-    scale(Rows(x), x, inputs[1].contiguous(), inputs[2].contiguous(), y);
+    scale(Rows(x), x, column_activation(act_, factor, shift), y);
     return {{y}, {}};
   }
   Values backward(const Recorded& recorded, const Values& dys) const override {
-    const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous();
+    const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous(),
+                     factor = recorded.inputs[1].contiguous(), shift = recorded.inputs[2].contiguous();
     const Rows rows(x);
+    const ColumnActivation act = column_activation(act_, factor, shift);
     Values gradients(3);
     if (recorded.wanted[0]) {
+      const at::Tensor none = at::zeros_like(factor);
+      const ColumnTerms terms{read(none), read(factor), read(none), read(none)};
       gradients[0] = at::empty_like(x);
-      const at::Tensor factor = recorded.inputs[1].contiguous();
-      scale(rows, dy, factor, at::zeros_like(factor), gradients[0]);
+      const float *const from = read(x), *const d = read(dy);
+      float* const to = write(gradients[0]);
+      rows.for_each([&](std::int64_t, std::int64_t first, std::int64_t some) {
+        const std::int64_t at = first * rows.columns;
+        row_kernels().column_gradient(some, rows.columns, from + at, d + at, act, terms, to + at);
+      });
     }
     if (recorded.wanted[1] || recorded.wanted[2]) {
-      const Sums sums = column_sums(rows, x, {}, dy);
+      const Sums sums = column_sums(rows, x, {}, dy, act);
       gradients[1] = sums.of_products.to(at::kFloat), gradients[2] = sums.of_dy.to(at::kFloat);
     }
     return gradients;
   }
-  Values plain(const Values& inputs) const override { return {inputs[0] * inputs[1] + inputs[2]}; }
+  Values plain(const Values& inputs) const override {
+    return {plain_unary(act_.kind, act_.alpha, inputs[0] * inputs[1] + inputs[2])};
+  }
+
+ private:
+  FollowingActivation act_;
 };
 
 class NormalizedRows : public Composite {
@@ -236,7 +259,7 @@ at::Tensor value_or_none(const Tensor& x) { return x.defined() ? aten(x) : at::T
 std::optional<BatchNormalized> try_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                               double epsilon) {
   if (!is_dense_float(x) || !fits_columns(x, gamma) || !fits_columns(x, beta)) return std::nullopt;
-  Values made = run(std::make_shared<BatchNorm>(epsilon), {aten(x), value_or_none(gamma), value_or_none(beta)});
+  Values made = run(std::make_shared<BatchNormalizing>(epsilon, take_follower()), {aten(x), value_or_none(gamma), value_or_none(beta)});
   return BatchNormalized{wrap(std::move(made[0])), wrap(std::move(made[1])), wrap(std::move(made[2]))};
 }
 
@@ -244,7 +267,7 @@ std::optional<Tensor> try_scale_shift(const Tensor& x, const Tensor& factor, con
   if (!is_dense_float(x) || !factor.defined() || !shift.defined() || !fits_columns(x, factor) ||
       !fits_columns(x, shift))
     return std::nullopt;
-  return wrap(run(std::make_shared<ScaleShift>(), {aten(x), aten(factor), aten(shift)})[0]);
+  return wrap(run(std::make_shared<ScaleShift>(take_follower()), {aten(x), aten(factor), aten(shift)})[0]);
 }
 
 std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,

@@ -6,7 +6,8 @@ constexpr int kWidth = 16;
 
 extern const RowKernels kRows_avx512;
 const RowKernels kRows_avx512 = {
-    packed_size, pack_matrix,     recurrent_forward, recurrent_backward,      column_moments, scale_columns,
-    column_sums, column_gradient, normalize_rows,    normalize_rows_gradient, unary,          unary_gradient};
+    packed_size,   pack_matrix, recurrent_forward, recurrent_backward, column_moments,
+    scale_columns, column_sums, column_gradient,   normalize_rows,     normalize_rows_gradient,
+    add,           unary,       unary_gradient};
 
 }  // namespace lockstep::ops

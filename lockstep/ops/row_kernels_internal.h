@@ -48,7 +48,17 @@ struct RecurrentBackward : RecurrentPass {                                      
   float *d_h0 = nullptr, *d_c0 = nullptr;
 };
 
-// Of a batch normalization's gradient: dx = dy · of_dy + (x - mean) · of_x + rest, one number each for a column.
+// Activations of one tensor, as Keras names them.
+enum class Unary { kLinear, kGelu, kGeluTanh, kSilu, kRelu, kLeakyRelu, kRelu6, kHardSigmoid, kHardSilu };
+
+// act(x · factor + shift), with one number each for a column; the gradients of x's normalization go through it.
+struct ColumnActivation {
+  Unary kind = Unary::kLinear;
+  float alpha = 0;
+  const float *factor = nullptr, *shift = nullptr;
+};
+
+// Of a batch normalization's gradient, one number each for a column.
 struct ColumnTerms {
   const float *mean, *of_dy, *of_x, *rest;
 };
@@ -60,9 +70,6 @@ struct RowNormalization {
   float epsilon = 0;
   const float *gamma = nullptr, *beta = nullptr;  // one number for each column, or null
 };
-
-// Activations of one tensor, as Keras names them.
-enum class Unary { kGelu, kGeluTanh, kSilu, kRelu6, kHardSigmoid, kHardSilu };
 
 struct RowKernels {
   // A matrix [depth, columns] (or its transpose, as [columns, depth]) with rows of b_stride floats in the order that
@@ -76,14 +83,14 @@ struct RowKernels {
 
   // Of each column: the mean, and the sum of squares around it.
   void (*column_moments)(std::int64_t rows, std::int64_t columns, const float* x, float* mean, float* squares);
-  // y = x · factor + shift, with one number each for a column.
-  void (*scale_columns)(std::int64_t rows, std::int64_t columns, const float* x, const float* factor,
-                        const float* shift, float* y);
-  // Of each column: the sums of dy, and of dy · (x - mean) (mean null: 0).
+  void (*scale_columns)(std::int64_t rows, std::int64_t columns, const float* x, const ColumnActivation& act, float* y);
+  // Of each column: the sums of d, and of d · (x - mean) (mean null: 0), where d is dy taken through the activation
+  // (kLinear: dy itself; factor and shift are not read).
   void (*column_sums)(std::int64_t rows, std::int64_t columns, const float* x, const float* mean, const float* dy,
-                      float* sum, float* products);
+                      const ColumnActivation& act, float* sum, float* products);
+  // dx = d · of_dy + (x - mean) · of_x + rest.
   void (*column_gradient)(std::int64_t rows, std::int64_t columns, const float* x, const float* dy,
-                          const ColumnTerms& terms, float* dx);
+                          const ColumnActivation& act, const ColumnTerms& terms, float* dx);
 
   // means and inverses: of each row the mean and 1 / √(variance + epsilon); both or neither null.
   void (*normalize_rows)(const RowNormalization& n, std::int64_t rows, const float* x, float* y, float* means,
@@ -92,8 +99,10 @@ struct RowKernels {
   void (*normalize_rows_gradient)(const RowNormalization& n, std::int64_t rows, const float* x, const float* dy,
                                   const float* means, const float* inverses, float* dx, float* d_gamma, float* d_beta);
 
-  void (*unary)(Unary kind, std::int64_t count, const float* x, float* y);
-  void (*unary_gradient)(Unary kind, std::int64_t count, const float* x, const float* dy, float* dx);
+  void (*add)(std::int64_t count, const float* a, const float* b, float* sum);
+  // `alpha`: kLeakyRelu's factor of what is not positive.
+  void (*unary)(Unary kind, float alpha, std::int64_t count, const float* x, float* y);
+  void (*unary_gradient)(Unary kind, float alpha, std::int64_t count, const float* x, const float* dy, float* dx);
 };
 
 const RowKernels& row_kernels();

@@ -1,9 +1,11 @@
-// Activations that plain operations compute in several passes.
+// Activations and sums: one pass over memory, on several threads.
 #include <map>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/ops/composite_internal.h"
+#include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/parallel_internal.h"
@@ -16,7 +18,7 @@ constexpr std::int64_t kUnaryGrain = 32768;  // elements for which a thread is w
 
 class UnaryComposite : public Composite {
  public:
-  explicit UnaryComposite(Unary kind) : kind_(kind) {}
+  UnaryComposite(Unary kind, double alpha) : kind_(kind), alpha_(alpha) {}
 
   Made forward(const Values& inputs, bool) const override {
     const at::Tensor x = inputs[0].contiguous();
@@ -24,7 +26,7 @@ class UnaryComposite : public Composite {
     const float* const from = x.const_data_ptr<float>();
     float* const to = y.mutable_data_ptr<float>();
     parallel_for(0, x.numel(), kUnaryGrain, [&](std::int64_t begin, std::int64_t end) {
-      row_kernels().unary(kind_, end - begin, from + begin, to + begin);
+      row_kernels().unary(kind_, static_cast<float>(alpha_), end - begin, from + begin, to + begin);
     });
     return {{y}, {}};
   }
@@ -34,36 +36,100 @@ class UnaryComposite : public Composite {
     const float *const from = x.const_data_ptr<float>(), *const d = dy.const_data_ptr<float>();
     float* const to = dx.mutable_data_ptr<float>();
     parallel_for(0, x.numel(), kUnaryGrain, [&](std::int64_t begin, std::int64_t end) {
-      row_kernels().unary_gradient(kind_, end - begin, from + begin, d + begin, to + begin);
+      row_kernels().unary_gradient(kind_, static_cast<float>(alpha_), end - begin, from + begin, d + begin, to + begin);
     });
     return {dx};
   }
-  Values plain(const Values& inputs) const override {
-    const at::Tensor& x = inputs[0];
-    const auto hard = [&] { return at::hardtanh(x + 3.0, 0, 6) / 6.0; };
-    switch (kind_) {
-      case Unary::kGelu: return {x * 0.5 * (at::erf(x / 1.4142135623730951) + 1.0)};
-      case Unary::kGeluTanh: return {x * 0.5 * (at::tanh((x + x * x * x * 0.044715) * 0.7978845608028654) + 1.0)};
-      case Unary::kSilu: return {x * at::sigmoid(x)};
-      case Unary::kRelu6: return {at::hardtanh(x, 0, 6)};
-      case Unary::kHardSigmoid: return {hard()};
-      case Unary::kHardSilu: return {x * hard()};
-    }
-    return {x};
-  }
+  Values plain(const Values& inputs) const override { return {plain_unary(kind_, alpha_, inputs[0])}; }
 
  private:
   Unary kind_;
+  double alpha_;
 };
+
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor left = a.contiguous(), right = b.contiguous();
+  at::Tensor sum = at::empty_like(left);
+  const float *const x = left.const_data_ptr<float>(), *const y = right.const_data_ptr<float>();
+  float* const to = sum.mutable_data_ptr<float>();
+  parallel_for(0, sum.numel(), kUnaryGrain, [&](std::int64_t begin, std::int64_t end) {
+    row_kernels().add(end - begin, x + begin, y + begin, to + begin);
+  });
+  return sum;
+}
+
+struct SumNode : torch::autograd::Function<SumNode> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& a, const at::Tensor& b) {
+    return sum_of(a, b);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& dys) {
+    return {dys[0], dys[0]};
+  }
+};
+
+Unary unary_of(std::string_view name) {
+  static const std::map<std::string_view, Unary> known = {
+      {"gelu", Unary::kGelu},
+      {"gelu_tanh", Unary::kGeluTanh},
+      {"silu", Unary::kSilu},
+      {"relu", Unary::kRelu},
+      {"leaky_relu", Unary::kLeakyRelu},
+      {"relu6", Unary::kRelu6},
+      {"hard_sigmoid", Unary::kHardSigmoid},
+      {"hard_silu", Unary::kHardSilu},
+  };
+  return known.at(name);
+}
+
+struct Follower {
+  FollowingActivation activation;
+  bool waiting = false;
+};
+thread_local Follower t_follower;
 
 }  // namespace
 
-std::optional<Tensor> try_unary(std::string_view name, const Tensor& x) {
-  static const std::map<std::string_view, Unary> known = {
-      {"gelu", Unary::kGelu},   {"gelu_tanh", Unary::kGeluTanh},       {"silu", Unary::kSilu},
-      {"relu6", Unary::kRelu6}, {"hard_sigmoid", Unary::kHardSigmoid}, {"hard_silu", Unary::kHardSilu}};
+bool has_own_sum(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat && a.numel() >= kOwnElements && a.is_cpu() &&
+         a.sizes() == b.sizes();
+}
+at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b) {
+  const bool recorded = at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
+  return recorded ? SumNode::apply(a, b) : sum_of(a, b);
+}
+
+at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x) {
+  const auto hard = [&] { return at::hardtanh(x + 3.0, 0, 6) / 6.0; };
+  switch (kind) {
+    case Unary::kLinear: break;
+    case Unary::kGelu: return x * 0.5 * (at::erf(x / 1.4142135623730951) + 1.0);
+    case Unary::kGeluTanh: return x * 0.5 * (at::tanh((x + x * x * x * 0.044715) * 0.7978845608028654) + 1.0);
+    case Unary::kSilu: return x * at::sigmoid(x);
+    case Unary::kRelu: return at::relu(x);
+    case Unary::kLeakyRelu: return at::leaky_relu(x, alpha);
+    case Unary::kRelu6: return at::hardtanh(x, 0, 6);
+    case Unary::kHardSigmoid: return hard();
+    case Unary::kHardSilu: return x * hard();
+  }
+  return x;
+}
+
+FollowingActivation take_follower() {
+  if (!t_follower.waiting) return {};
+  t_follower.waiting = false;
+  return t_follower.activation;
+}
+
+ScopedFollower::ScopedFollower(std::string_view activation, double alpha) {
+  t_follower = {{unary_of(activation), alpha}, true};
+}
+ScopedFollower::~ScopedFollower() { t_follower = {}; }
+bool ScopedFollower::taken() const { return !t_follower.waiting; }
+
+std::optional<Tensor> try_unary(std::string_view name, const Tensor& x, double alpha) {
   if (!x.is_value() || x.dtype() != DType::kFloat32 || !aten(x).is_cpu()) return std::nullopt;
-  return wrap(run(std::make_shared<UnaryComposite>(known.at(name)), {aten(x)})[0]);
+  return wrap(run(std::make_shared<UnaryComposite>(unary_of(name), alpha), {aten(x)})[0]);
 }
 
 }  // namespace lockstep::ops

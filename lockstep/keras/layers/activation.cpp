@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -39,6 +40,14 @@ class ActivationLayer : public ConfiguredLayer<ActivationLayer, ActivationOption
   Structure call(const Structure& inputs, const CallContext&) override {
     return (*options_.activation.object())(inputs);
   }
+  std::optional<ElementwiseActivation> elementwise() const {
+    const activations::Activation& activation = *options_.activation.object();
+    if (activation.serialize() != Json(activation.name())) return std::nullopt;  // one of the user's
+    for (const char* const name : {"relu", "relu6", "silu", "gelu", "hard_sigmoid", "hard_silu"}) {
+      if (activation.name() == name) return ElementwiseActivation{name};
+    }
+    return std::nullopt;
+  }
 };
 
 class ReLULayer : public ConfiguredLayer<ReLULayer, ReLUOptions> {
@@ -63,6 +72,16 @@ class ReLULayer : public ConfiguredLayer<ReLULayer, ReLUOptions> {
     const auto max = options_.max_value ? std::optional<double>(options_.max_value->value) : std::nullopt;
     return activations::relu(inputs, options_.negative_slope, max, options_.threshold);
   }
+  std::optional<ElementwiseActivation> elementwise() const {
+    if (options_.threshold != 0) return std::nullopt;
+    if (options_.negative_slope == 0) {
+      if (!options_.max_value) return ElementwiseActivation{"relu"};
+      if (options_.max_value->value == 6) return ElementwiseActivation{"relu6"};
+    } else if (!options_.max_value) {
+      return ElementwiseActivation{"leaky_relu", options_.negative_slope};
+    }
+    return std::nullopt;
+  }
 };
 
 class LeakyReLULayer : public ConfiguredLayer<LeakyReLULayer, LeakyReLUOptions> {
@@ -82,6 +101,9 @@ class LeakyReLULayer : public ConfiguredLayer<LeakyReLULayer, LeakyReLUOptions> 
   bool supports_masking() const override { return true; }
   Structure call(const Structure& inputs, const CallContext&) override {
     return activations::leaky_relu(inputs, options_.negative_slope);
+  }
+  std::optional<ElementwiseActivation> elementwise() const {
+    return ElementwiseActivation{"leaky_relu", options_.negative_slope};
   }
 };
 
@@ -176,6 +198,14 @@ class SoftmaxLayer : public ConfiguredLayer<SoftmaxLayer, SoftmaxOptions> {
 };
 
 }  // namespace
+
+std::optional<ElementwiseActivation> elementwise_activation(const Layer& layer) {
+  if (layer.activity_regularizer()) return std::nullopt;
+  if (const auto* activation = dynamic_cast<const ActivationLayer*>(&layer)) return activation->elementwise();
+  if (const auto* relu = dynamic_cast<const ReLULayer*>(&layer)) return relu->elementwise();
+  if (const auto* leaky = dynamic_cast<const LeakyReLULayer*>(&layer)) return leaky->elementwise();
+  return std::nullopt;
+}
 
 void register_activation_layers(ClassTable& registry) {
   registry.add(layer_row<ActivationLayer>());

@@ -9,6 +9,7 @@
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -109,6 +110,17 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
       return this->leave(fused ? y : this->activation()(y));
     } else if constexpr (kRank == 1) {
       const bool causal = o.padding == "causal";
+      if (o.groups == 1 && !x.is_symbolic() && !kernel.is_symbolic()) {
+        const std::int64_t before = causal ? (o.kernel_size.values[0] - 1) * o.dilation_rate.values[0] : 0;
+        const bool fused = this->activation().name() == "relu";
+        const Tensor y =
+            ops::conv2d_bias_act(add_height(x), ops::expand_dims(kernel, 0), this->bias_value(), fused ? "relu" : "",
+                                 {.strides = with_height(o.strides.values, 1),
+                                  .padding = causal ? "EXPLICIT" : upper(o.padding),
+                                  .dilations = with_height(o.dilation_rate.values, 1),
+                                  .explicit_paddings = {0, 0, before, 0}});
+        return this->leave(fused ? drop_height(y) : this->activation()(drop_height(y)));
+      }
       const std::string padding = causal ? "VALID" : upper(o.padding);
       const Tensor padded = causal ? pad_causal(x, o.kernel_size.values[0], o.dilation_rate.values[0]) : x;
       const ops::Ints strides = with_height(o.strides.values, 1), dilations = with_height(o.dilation_rate.values, 1);
@@ -211,21 +223,23 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
     for (int i = 0; i < kRank; ++i) sizes.push_back(output_length(x, i));
     sizes.push_back(Tensor::scalar(static_cast<std::int32_t>(o.filters)));
     const std::string padding = upper(o.padding);
-    Tensor y;
-    if constexpr (kRank == 1) {
-      sizes.insert(sizes.begin(), Tensor::scalar(std::int32_t{1}));
-      const ops::Ints strides = with_height(o.strides.values, 1), dilations = with_height(o.dilation_rate.values, 1);
-      const Tensor shape = shape_with_batch_of(x, sizes);
-      y = drop_height(ops::conv2d_transpose(add_height(x), ops::expand_dims(this->value(kernel_), 0), shape,
-                                            {.strides = strides, .padding = padding, .dilations = dilations}));
-    } else if constexpr (kRank == 3) {
-      y = conv3d_transpose(x, this->value(kernel_), shape_with_batch_of(x, sizes), o.strides.values, padding,
-                           o.dilation_rate.values);
-    } else {
-      y = ops::conv2d_transpose(x, this->value(kernel_), shape_with_batch_of(x, sizes),
-                                {.strides = o.strides.values, .padding = padding, .dilations = o.dilation_rate.values});
+    const Tensor kernel = this->value(kernel_);
+    if constexpr (kRank == 3) {
+      const Tensor y =
+          conv3d_transpose(x, kernel, shape_with_batch_of(x, sizes), o.strides.values, padding, o.dilation_rate.values);
+      return this->leave(finish(y, this->bias_value(), this->activation()));
     }
-    return this->leave(finish(y, this->bias_value(), this->activation()));
+    const bool flat = kRank == 1;
+    if (flat) sizes.insert(sizes.begin(), Tensor::scalar(std::int32_t{1}));
+    const bool fused = this->activation().name() == "relu";
+    const Tensor y = ops::conv2d_transpose_bias_act(
+        flat ? add_height(x) : x, flat ? ops::expand_dims(kernel, 0) : kernel, shape_with_batch_of(x, sizes),
+        this->bias_value(), fused,
+        {.strides = flat ? with_height(o.strides.values, 1) : o.strides.values,
+         .padding = padding,
+         .dilations = flat ? with_height(o.dilation_rate.values, 1) : o.dilation_rate.values});
+    const Tensor made = flat ? drop_height(y) : y;
+    return this->leave(fused ? made : this->activation()(made));
   }
 
  private:

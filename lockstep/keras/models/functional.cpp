@@ -8,11 +8,13 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/models/graph_walk_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -242,6 +244,35 @@ int FunctionalImpl::node_number(const Node* node) const {
 
 // ---- running -------------------------------------------------------------------------------------------
 
+namespace {
+
+struct Follower {
+  std::size_t node = 0;
+  ElementwiseActivation activation;
+};
+
+// The activation that reads the only result of a batch normalization: both are computed in one pass.
+std::optional<Follower> follower_of(std::size_t node, const std::vector<std::shared_ptr<Node>>& nodes) {
+  const auto* const normalization = dynamic_cast<const Layer*>(nodes[node]->operation);
+  if (!normalization || normalization->class_name() != "BatchNormalization" || normalization->activity_regularizer())
+    return std::nullopt;
+  for (std::size_t j = node + 1; j < nodes.size(); ++j) {
+    const std::vector<Tensor> inputs = nodes[j]->arguments.tensors();
+    const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
+      const KerasTensor* const symbol = as_keras_tensor(input);
+      return symbol && &symbol->node() == nodes[node].get();
+    });
+    if (!reads) continue;
+    const auto* const layer = dynamic_cast<const Layer*>(nodes[j]->operation);
+    if (!layer || inputs.size() != 1 || layer->compute_dtype() != normalization->compute_dtype()) return std::nullopt;
+    const auto activation = elementwise_activation(*layer);
+    return activation ? std::optional<Follower>({j, *activation}) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Tensor FunctionalImpl::adjust_input(const Tensor& given, const KerasTensor& expected) const {
   if (!given.defined()) {
     const auto* layer = dynamic_cast<const InputLayer*>(expected.operation().get());
@@ -334,8 +365,12 @@ Structure FunctionalImpl::call(const Structure& inputs, const CallContext& conte
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = *nodes_[i];
     if (!values[i].empty() || node.arguments.tensors().empty()) continue;
+    const auto next = uses_[i] == 1 ? follower_of(i, nodes_) : std::nullopt;
+    std::optional<ops::ScopedFollower> follower;
+    if (next) follower.emplace(next->activation.name, next->activation.alpha);
     try {
       values[i] = node.operation->run(node.arguments.map_tensors(lookup), training).flatten();
+      if (follower && follower->taken()) values[next->node] = std::move(values[i]);
     } catch (const Error& error) {
       if (error.code() != Code::kInvalidArgument || error.message().find("layer '") != std::string::npos) throw;
       throw_error(error.code(),

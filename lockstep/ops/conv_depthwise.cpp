@@ -1,0 +1,104 @@
+// Depthwise convolutions of float32 NHWC images with one filter for each channel, by own loops both ways.
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "lockstep/ops/composite_internal.h"
+#include "lockstep/ops/conv_direct_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::int64_t kDepthwiseChunk = 4;  // images whose filter gradients are summed by one thread
+
+class DepthwiseConv : public Composite {
+ public:
+  explicit DepthwiseConv(ConvWindow window) : window_(std::move(window)) {}
+
+  Made forward(const Values& inputs, bool) const override {
+    return {{convolve_rows(geometry(inputs[1], window_), inputs[0].contiguous(), inputs[1].contiguous())}, {}};
+  }
+
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor x = recorded.inputs[0].contiguous(), kernel = recorded.inputs[1].contiguous(),
+                     dy = dys[0].contiguous();
+    const WindowGeometry g = geometry(kernel, window_);
+    Values gradients(2);
+    if (recorded.wanted[0])
+      gradients[0] = g.stride_h == 1 && g.stride_w == 1
+                         ? convolve_rows(flipped(g), dy, kernel.flip({0, 1}).contiguous())
+                         : scatter(g, dy, kernel);
+    if (recorded.wanted[1]) gradients[1] = filter_gradient(g, x, dy, kernel.sizes());
+    return gradients;
+  }
+
+  Values plain(const Values& inputs) const override { return {plain_depthwise(inputs[0], inputs[1], window_)}; }
+
+ private:
+  static WindowGeometry geometry(const at::Tensor& kernel, const ConvWindow& w) {
+    WindowGeometry g = window_geometry(kernel, w);
+    g.out_channels = g.channels;
+    return g;
+  }
+  // Of stride 1: from the gradient of the output to that of the input.
+  static WindowGeometry flipped(const WindowGeometry& g) {
+    WindowGeometry f = g;
+    f.height = g.out_h, f.width = g.out_w, f.out_h = g.height, f.out_w = g.width;
+    f.pad_top = (g.window_h - 1) * g.dilation_h - g.pad_top, f.pad_left = (g.window_w - 1) * g.dilation_w - g.pad_left;
+    return f;
+  }
+
+  static at::Tensor convolve_rows(const WindowGeometry& g, const at::Tensor& x, const at::Tensor& kernel) {
+    at::Tensor y = at::empty({x.size(0), g.out_h, g.out_w, g.channels}, x.options());
+    const float *const from = x.const_data_ptr<float>(), *const k = kernel.const_data_ptr<float>();
+    float* const to = y.mutable_data_ptr<float>();
+    const std::int64_t in = g.height * g.width * g.channels, out = g.out_h * g.out_w * g.channels;
+    const std::int64_t bands = std::clamp<std::int64_t>(2 * parallel_threads() / x.size(0), 1, g.out_h);
+    parallel_for(0, x.size(0) * bands, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t n = unit / bands, band = unit % bands;
+        direct_kernels().depthwise_forward(g, from + n * in, k, band * g.out_h / bands, (band + 1) * g.out_h / bands,
+                                           to + n * out);
+      }
+    });
+    return y;
+  }
+
+  static at::Tensor scatter(const WindowGeometry& g, const at::Tensor& dy, const at::Tensor& kernel) {
+    at::Tensor dx = at::empty({dy.size(0), g.height, g.width, g.channels}, dy.options());
+    const float *const from = dy.const_data_ptr<float>(), *const k = kernel.const_data_ptr<float>();
+    float* const to = dx.mutable_data_ptr<float>();
+    const std::int64_t in = g.height * g.width * g.channels, out = g.out_h * g.out_w * g.channels;
+    parallel_for(0, dy.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n)
+        direct_kernels().depthwise_image_gradient(g, from + n * out, k, to + n * in);
+    });
+    return dx;
+  }
+
+  static at::Tensor filter_gradient(const WindowGeometry& g, const at::Tensor& x, const at::Tensor& dy,
+                                    at::IntArrayRef shape) {
+    const std::int64_t count = x.size(0), chunks = (count + kDepthwiseChunk - 1) / kDepthwiseChunk;
+    const std::int64_t size = g.window_h * g.window_w * g.channels;
+    const at::Tensor parts = at::zeros({chunks, size}, x.options());
+    const float *const from = x.const_data_ptr<float>(), *const d = dy.const_data_ptr<float>();
+    float* const to = parts.mutable_data_ptr<float>();
+    const std::int64_t in = g.height * g.width * g.channels, out = g.out_h * g.out_w * g.channels;
+    parallel_for(0, chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin * kDepthwiseChunk; n < std::min(count, end * kDepthwiseChunk); ++n)
+        direct_kernels().depthwise_filter_gradient(g, from + n * in, d + n * out, to + n / kDepthwiseChunk * size);
+    });
+    return parts.sum(0).reshape(shape);
+  }
+
+  ConvWindow window_;
+};
+
+}  // namespace
+
+at::Tensor direct_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  return run(std::make_shared<DepthwiseConv>(w), {x, kernel})[0];
+}
+
+}  // namespace lockstep::ops

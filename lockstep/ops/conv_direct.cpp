@@ -1,0 +1,384 @@
+#include "lockstep/ops/conv_direct_internal.h"
+
+#include <algorithm>
+
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::ops {
+
+WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w) {
+  WindowGeometry g;
+  g.height = w.input[0], g.width = w.input[1], g.channels = kernel.size(2);
+  g.window_h = kernel.size(0), g.window_w = kernel.size(1);
+  g.stride_h = w.strides[0], g.stride_w = w.strides[1], g.dilation_h = w.dilations[0], g.dilation_w = w.dilations[1];
+  g.pad_top = w.before[0], g.pad_bottom = w.after[0], g.pad_left = w.before[1], g.pad_right = w.after[1];
+  g.out_h = w.output[0], g.out_w = w.output[1], g.out_channels = kernel.size(3);
+  return g;
+}
+
+namespace {
+
+std::int64_t image_size(const WindowGeometry& g) { return g.height * g.width * g.channels; }
+std::int64_t padded_size(const WindowGeometry& g) { return g.padded_h() * g.padded_w() * g.channels; }
+std::int64_t output_size(const WindowGeometry& g) { return g.out_h * g.out_w * g.out_channels; }
+
+constexpr std::int64_t kFewPixels = 96;
+constexpr std::int64_t kChunk = 8;             // images
+constexpr std::int64_t kPartsLimit = 8 << 20;  // floats
+
+// The images of a batch as the loops see them.
+struct Images {
+  WindowGeometry g;
+  std::int64_t count;
+  std::int64_t joined = 1;  // images of the batch in one of these
+
+  // Small images of a convolution of single pixels are joined, so that tiles are full and sums long.
+  Images(const at::Tensor& kernel, const ConvWindow& w, std::int64_t batch, bool may_join)
+      : g(window_geometry(kernel, w)), count(batch) {
+    if (!may_join || g.window_h * g.window_w * g.stride_h * g.stride_w != 1 || g.padded()) return;
+    while (g.height * g.width * joined < kFewPixels && count % 2 == 0) count /= 2, joined *= 2;
+    if (joined == 1) return;
+    g.width = g.out_w = g.height * g.width * joined;
+    g.height = g.out_h = 1;
+  }
+};
+
+// Memory for one loop of a thread, used again by the next; grows only.
+class Scratch {
+ public:
+  float* of(std::int64_t count) {
+    if (count > static_cast<std::int64_t>(floats_.size())) floats_.resize(static_cast<std::size_t>(count));
+    return floats_.data();
+  }
+
+ private:
+  std::vector<float> floats_;
+};
+
+const float* padded(const WindowGeometry& g, const float* x, Scratch& scratch) {
+  if (!g.padded()) return x;
+  float* const to = scratch.of(padded_size(g));
+  direct_kernels().pad_image(g, x, to);
+  return to;
+}
+
+at::Tensor packed_kernel(const WindowGeometry& g, const at::Tensor& kernel) {
+  const DirectKernels& loops = direct_kernels();
+  at::Tensor packed = at::empty({loops.packed_kernel_size(g.taps(), g.out_channels)}, kernel.options());
+  loops.pack_kernel(g, kernel.contiguous().const_data_ptr<float>(), packed.mutable_data_ptr<float>());
+  return packed;
+}
+
+// How many parts an image is cut into so that each thread has one.
+std::int64_t parts_of_image(std::int64_t images, std::int64_t pixels) {
+  return std::clamp<std::int64_t>(parallel_threads() / images, 1, pixels);
+}
+
+// Along one axis, the outputs of an adjoint at the positions first, first + stride, …: they see the same cells of the
+// window.
+struct AxisPhase {
+  std::int64_t first, outputs;
+  WindowCells cells;
+  std::int64_t before, after;  // what the smaller image has to be extended by; negative: has too much
+};
+
+// `large` and `small` are the sizes of the convolution's input and output. Stride or dilation is 1.
+std::vector<AxisPhase> axis_phases(std::int64_t large, std::int64_t small, std::int64_t window, std::int64_t stride,
+                                   std::int64_t dilation, std::int64_t pad) {
+  std::vector<AxisPhase> phases;
+  for (std::int64_t p = 0; p < std::min(stride, large); ++p) {
+    const std::int64_t cell = (p + pad) % stride, shift = (p + pad) / stride;
+    const std::int64_t count = cell < window ? (window - cell + stride - 1) / stride : 0;
+    const std::int64_t outputs = (large - p + stride - 1) / stride;
+    AxisPhase phase{p, outputs, {cell, stride, count}, 0, 0};
+    if (count > 0) phase.before = (count - 1) * dilation - shift, phase.after = outputs + shift - small;
+    phases.push_back(phase);
+  }
+  return phases;
+}
+
+std::vector<AxisPhase> row_phases(const WindowGeometry& g) {
+  return axis_phases(g.height, g.out_h, g.window_h, g.stride_h, g.dilation_h, g.pad_top);
+}
+std::vector<AxisPhase> column_phases(const WindowGeometry& g) {
+  return axis_phases(g.width, g.out_w, g.window_w, g.stride_w, g.dilation_w, g.pad_left);
+}
+
+// From the gradient of a convolution's output to that of its input: a convolution of stride 1 for each phase of rows
+// and columns.
+class Adjoint {
+ public:
+  Adjoint(const WindowGeometry& g, const at::Tensor& kernel) : g_(g) {
+    const std::vector<AxisPhase> rows = row_phases(g), columns = column_phases(g);
+    border_.height = g.out_h, border_.width = g.out_w, border_.channels = g.out_channels;
+    for (const AxisPhase& p : rows)
+      border_.pad_top = std::max(border_.pad_top, p.before), border_.pad_bottom = std::max(border_.pad_bottom, p.after);
+    for (const AxisPhase& p : columns)
+      border_.pad_left = std::max(border_.pad_left, p.before), border_.pad_right = std::max(border_.pad_right, p.after);
+    std::int64_t floats = 0;
+    for (const AxisPhase& row : rows) {
+      for (const AxisPhase& column : columns) {
+        Phase phase{border_, row.cells, column.cells, 0, (row.first * g.width + column.first) * g.channels, floats};
+        phase.g.window_h = row.cells.count, phase.g.window_w = column.cells.count;
+        phase.g.dilation_h = g.dilation_h, phase.g.dilation_w = g.dilation_w;
+        phase.g.out_h = row.outputs, phase.g.out_w = column.outputs, phase.g.out_channels = g.channels;
+        if (phase.g.taps() > 0) {
+          phase.from = ((border_.pad_top - row.before) * border_.padded_w() + border_.pad_left - column.before) *
+                       border_.channels;
+        }
+        floats += loops_.packed_kernel_size(phase.g.taps(), g.channels);
+        phases_.push_back(phase);
+      }
+    }
+    packed_ = at::empty({floats}, kernel.options());
+    for (const Phase& p : phases_)
+      loops_.pack_flipped_kernel(g, kernel.const_data_ptr<float>(), p.rows, p.columns,
+                                 packed_.mutable_data_ptr<float>() + p.packed);
+  }
+
+  // One of `parts` equal parts of one image: dx = act(adjoint of dy + bias).
+  void image(const float* dy, const float* bias, bool relu, std::int64_t part, std::int64_t parts, float* dx) const {
+    static thread_local Scratch scratch;
+    const float* const x = padded(border_, dy, scratch);
+    const float* const packed = packed_.const_data_ptr<float>();
+    for (const Phase& p : phases_) {
+      const std::int64_t pixels = p.g.out_h * p.g.out_w;
+      loops_.conv_forward(p.g, x + p.from, packed + p.packed, bias, relu, part * pixels / parts,
+                          (part + 1) * pixels / parts,
+                          {dx + p.to, g_.stride_w * g_.channels, g_.stride_h * g_.width * g_.channels});
+    }
+  }
+
+ private:
+  struct Phase {
+    WindowGeometry g;
+    WindowCells rows, columns;
+    std::int64_t from, to, packed;  // offsets in floats
+  };
+  const DirectKernels& loops_ = direct_kernels();
+  const WindowGeometry g_;
+  WindowGeometry border_;
+  std::vector<Phase> phases_;
+  at::Tensor packed_;
+};
+
+// Images are summed in fixed groups, so the result does not depend on the number of threads.
+struct Chunks {
+  std::int64_t size, count;
+  Chunks(const Images& images, std::int64_t kernel_size) {
+    const std::int64_t most = std::max<std::int64_t>(1, kPartsLimit / std::max<std::int64_t>(1, kernel_size));
+    size = std::max(std::max<std::int64_t>(1, kChunk / images.joined), (images.count + most - 1) / most);
+    count = (images.count + size - 1) / size;
+  }
+  // Calls each(image, chunk).
+  template <typename Each>
+  void for_each(const Images& images, const Each& each) const {
+    parallel_for(0, count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = begin; c < end; ++c) {
+        for (std::int64_t n = c * size; n < std::min(images.count, (c + 1) * size); ++n) each(n, c);
+      }
+    });
+  }
+};
+
+at::Tensor parts_of(bool wanted, const at::Tensor& like, at::IntArrayRef shape, std::int64_t parts) {
+  if (!wanted) return {};
+  Ints whole = shape.vec();
+  whole.insert(whole.begin(), parts);
+  return at::zeros(whole, like.options());
+}
+at::Tensor total_of(const at::Tensor& parts) {
+  return !parts.defined() ? parts : parts.size(0) == 1 ? parts[0] : parts.sum(0);
+}
+float* part_of(const at::Tensor& parts, std::int64_t n) {
+  return parts.defined() ? parts.mutable_data_ptr<float>() + n * (parts.numel() / parts.size(0)) : nullptr;
+}
+
+// The loops read whole vectors of dy, beyond its end: a copy with room for that where it is needed.
+const float* readable(const float* dy, std::int64_t size, std::int64_t channels, Scratch& scratch) {
+  const std::int64_t width = direct_kernels().width;
+  if (channels % width == 0) return dy;
+  float* const to = scratch.of(size + width);
+  std::copy_n(dy, size, to);
+  return to;
+}
+
+// The way back through one image after the other; the gradient of the convolution's own output lives only in a scratch
+// image that stays in the cache.
+class BackwardPass {
+ public:
+  BackwardPass(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y, const at::Tensor& dy,
+               const ConvWindow& w, const Pooled* pooled, Wanted wanted)
+      : images_(kernel, w, x.size(0), !pooled),
+        g_(images_.g),
+        x_(x.contiguous()),
+        kernel_(kernel.contiguous()),
+        y_(y),
+        dy_(dy.contiguous()),
+        pooled_(pooled),
+        wanted_(wanted) {}
+
+  Gradients run() {
+    const Chunks chunks(images_, kernel_.numel());
+    kernel_parts_ = parts_of(wanted_.kernel, x_, kernel_.sizes(), chunks.count);
+    bias_parts_ = parts_of(wanted_.bias, x_, {g_.out_channels}, chunks.count);
+    if (wanted_.images) {
+      adjoint_.emplace(g_, kernel_);
+      dx_ = at::empty(x_.sizes(), x_.options());
+    }
+    chunks.for_each(images_, [&](std::int64_t n, std::int64_t chunk) { image(n, chunk); });
+    return {dx_, total_of(kernel_parts_), total_of(bias_parts_)};
+  }
+
+ private:
+  void image(std::int64_t n, std::int64_t chunk) {
+    static thread_local Scratch masked, unpooled, border;
+    const std::int64_t dy_size = dy_.numel() / images_.count;
+    const float* dz = dy_.const_data_ptr<float>() + n * dy_size;
+    if (y_.defined() || wanted_.bias) {
+      const float* const output = y_.defined() ? y_.const_data_ptr<float>() + n * dy_size : nullptr;
+      float* const to = masked.of(dy_size + loops_.width);
+      loops_.relu_bias_gradient(dy_size / g_.out_channels, g_.out_channels, output, dz, to, part_of(bias_parts_, chunk));
+      if (output) dz = to;
+    }
+    if (pooled_) {
+      float* const to = unpooled.of(output_size(g_) + loops_.width);
+      loops_.max_pool_backward(pooled_->window, dz, pooled_->which.const_data_ptr<std::uint8_t>() + n * dy_size, to);
+      dz = to;
+    } else if (!y_.defined()) {
+      dz = readable(dz, dy_size, g_.out_channels, unpooled);
+    }
+    if (wanted_.kernel) {
+      const float* const x = padded(g_, x_.const_data_ptr<float>() + n * image_size(g_), border);
+      loops_.conv_filter_gradient(g_, x, dz, part_of(kernel_parts_, chunk));
+    }
+    if (wanted_.images) adjoint_->image(dz, nullptr, false, 0, 1, dx_.mutable_data_ptr<float>() + n * image_size(g_));
+  }
+
+  const DirectKernels& loops_ = direct_kernels();
+  const Images images_;
+  const WindowGeometry& g_;
+  const at::Tensor x_, kernel_, y_, dy_;
+  const Pooled* const pooled_;
+  const Wanted wanted_;
+  std::optional<Adjoint> adjoint_;
+  at::Tensor kernel_parts_, bias_parts_, dx_;
+};
+
+}  // namespace
+
+// Single pixels of large kernels leave most of a tile empty; groups have a loop of LibTorch's.
+bool is_direct(const at::Tensor& kernel, const ConvWindow& w) {
+  return w.groups == 1 && (w.output[0] * w.output[1] >= 4 || kernel.size(2) <= 4);
+}
+
+// Phases multiply with the zeros around small images too; where these are most of the work, the loops do not pay.
+bool has_direct_adjoint(const at::Tensor& kernel, const ConvWindow& w) {
+  if (w.groups != 1) return false;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (w.strides[i] > 1 && w.dilations[i] > 1) return false;
+  }
+  const WindowGeometry g = window_geometry(kernel, w);
+  const auto pixels = [](const std::vector<AxisPhase>& phases) {
+    std::int64_t products = 0;
+    for (const AxisPhase& p : phases) products += p.outputs * p.cells.count;
+    return products;
+  };
+  return pixels(row_phases(g)) * pixels(column_phases(g)) <= 3 * g.out_h * g.out_w * g.window_h * g.window_w;
+}
+
+at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
+                          const ConvWindow& w, PoolAlong* pool) {
+  const Images images(kernel, w, x.size(0), !pool);
+  const WindowGeometry& g = images.g;
+  const DirectKernels& loops = direct_kernels();
+  const at::Tensor from = x.contiguous(), packed = packed_kernel(g, kernel);
+  const at::Tensor offset = bias.defined() ? bias.contiguous() : bias;
+  at::Tensor y = at::empty({x.size(0), w.output[0], w.output[1], g.out_channels}, x.options());
+  const float *const xs = from.const_data_ptr<float>(), *const k = packed.const_data_ptr<float>();
+  const float* const b = offset.defined() ? offset.const_data_ptr<float>() : nullptr;
+  float* const ys = y.mutable_data_ptr<float>();
+  float* pooled = nullptr;
+  std::uint8_t* marks = nullptr;
+  if (pool) {
+    pool->y = at::empty({images.count, pool->window.out_h, pool->window.out_w, pool->window.out_channels}, x.options());
+    pool->which = at::empty(pool->y.sizes(), at::kByte);
+    pooled = pool->y.mutable_data_ptr<float>(), marks = pool->which.mutable_data_ptr<std::uint8_t>();
+  }
+  const std::int64_t pixels = g.out_h * g.out_w, parts = pool ? 1 : parts_of_image(images.count, pixels);
+  parallel_for(0, images.count * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    static thread_local Scratch scratch;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t n = unit / parts, part = unit % parts;
+      loops.conv_forward(g, padded(g, xs + n * image_size(g), scratch), k, b, relu, part * pixels / parts,
+                         (part + 1) * pixels / parts,
+                         {ys + n * output_size(g), g.out_channels, g.out_w * g.out_channels});
+      if (!pool) continue;
+      const std::int64_t at = n * output_size(pool->window);
+      loops.max_pool_forward(pool->window, ys + n * output_size(g), pooled + at, marks + at);
+    }
+  });
+  return y;
+}
+
+Gradients direct_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y, const at::Tensor& dy,
+                          const ConvWindow& w, const Pooled* pooled, Wanted wanted) {
+  return BackwardPass(x, kernel, y, dy, w, pooled, wanted).run();
+}
+
+at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
+                             const ConvWindow& w) {
+  const WindowGeometry g = window_geometry(kernel, w);
+  const at::Tensor from = x.contiguous(), weights = kernel.contiguous();
+  const at::Tensor offset = bias.defined() ? bias.contiguous() : bias;
+  const Adjoint adjoint(g, weights);
+  at::Tensor y = at::empty({x.size(0), g.height, g.width, g.channels}, x.options());
+  const float* const xs = from.const_data_ptr<float>();
+  const float* const b = offset.defined() ? offset.const_data_ptr<float>() : nullptr;
+  float* const ys = y.mutable_data_ptr<float>();
+  const std::int64_t parts = parts_of_image(x.size(0), g.height * g.width);
+  parallel_for(0, x.size(0) * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t n = unit / parts;
+      adjoint.image(xs + n * output_size(g), b, relu, unit % parts, parts, ys + n * image_size(g));
+    }
+  });
+  return y;
+}
+
+Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y,
+                                     const at::Tensor& dy, const ConvWindow& w, Wanted wanted) {
+  const Images images(kernel, w, x.size(0), false);
+  const WindowGeometry& g = images.g;
+  const DirectKernels& loops = direct_kernels();
+  const at::Tensor small = x.contiguous(), large = dy.contiguous();
+  const Chunks chunks(images, kernel.numel());
+  const at::Tensor kernels = parts_of(wanted.kernel, x, kernel.sizes(), chunks.count),
+                   biases = parts_of(wanted.bias, x, {g.channels}, chunks.count);
+  const at::Tensor packed = wanted.images ? packed_kernel(g, kernel) : at::Tensor(),
+                   dx = wanted.images ? at::empty(x.sizes(), x.options()) : at::Tensor();
+  const float* const output = y.defined() ? y.const_data_ptr<float>() : nullptr;
+  chunks.for_each(images, [&](std::int64_t n, std::int64_t chunk) {
+    static thread_local Scratch masked, border, copy;
+    const float* dz = large.const_data_ptr<float>() + n * image_size(g);
+    if (output || wanted.bias) {
+      float* const to = output ? masked.of(image_size(g)) : nullptr;
+      loops.relu_bias_gradient(g.height * g.width, g.channels, output ? output + n * image_size(g) : nullptr, dz, to,
+                               part_of(biases, chunk));
+      if (output) dz = to;
+    }
+    if (!wanted.kernel && !wanted.images) return;
+    dz = padded(g, dz, border);
+    if (wanted.kernel) {
+      const float* const from =
+          readable(small.const_data_ptr<float>() + n * output_size(g), output_size(g), g.out_channels, copy);
+      loops.conv_filter_gradient(g, dz, from, part_of(kernels, chunk));
+    }
+    if (wanted.images)
+      loops.conv_forward(g, dz, packed.const_data_ptr<float>(), nullptr, false, 0, g.out_h * g.out_w,
+                         {dx.mutable_data_ptr<float>() + n * output_size(g), g.out_channels, g.out_w * g.out_channels});
+  });
+  return {dx, total_of(kernels), total_of(biases)};
+}
+
+}  // namespace lockstep::ops

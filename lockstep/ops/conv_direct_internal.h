@@ -1,0 +1,54 @@
+// Convolutions and transposed convolutions of float32 NHWC images by the loops of direct_internal.h: values without
+// autograd. Includes LibTorch: for sources of lockstep/ops only.
+#pragma once
+
+#include "lockstep/ops/conv_window_internal.h"
+#include "lockstep/ops/direct_internal.h"
+
+namespace lockstep::ops {
+
+// A max-pool after a convolution, to be made while each image is in the cache.
+struct PoolAlong {
+  WindowGeometry window;
+  at::Tensor y, which;
+};
+// A max-pool that was computed together with the convolution before it.
+struct Pooled {
+  WindowGeometry window;
+  at::Tensor which;
+};
+
+struct Gradients {
+  at::Tensor images, kernel, bias;
+};
+struct Wanted {
+  bool images = false, kernel = false, bias = false;
+};
+
+// `kernel` [h, w, I, O] over images of w.input and I channels.
+WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w);
+
+// Whether the loops have the convolution; and its gradient with respect to the images.
+bool is_direct(const at::Tensor& kernel, const ConvWindow& w);
+bool has_direct_adjoint(const at::Tensor& kernel, const ConvWindow& w);
+
+// act(conv(x, kernel) + bias), `bias` undefined: none.
+at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
+                          const ConvWindow& w, PoolAlong* pool = nullptr);
+// `y` is the output, undefined without relu; with a pool y and dy are the pool's. The images' gradient may be wanted
+// where there is a direct adjoint.
+Gradients direct_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y, const at::Tensor& dy,
+                          const ConvWindow& w, const Pooled* pooled, Wanted wanted);
+
+// The transposed convolution of w: from images [batch, w.output, O] and a kernel [h, w, I, O] to act(… + bias) [batch,
+// w.input, I]. w has a direct adjoint.
+at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
+                             const ConvWindow& w);
+Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y,
+                                     const at::Tensor& dy, const ConvWindow& w, Wanted wanted);
+
+// A depthwise convolution with a kernel [h, w, channels, 1], tied to autograd where it is on; and by LibTorch's.
+at::Tensor direct_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
+at::Tensor plain_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
+
+}  // namespace lockstep::ops
