@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lockstep and TensorFlow/Keras side by side, in turns in one run, and the table of docs/performance.md.
 
-    bench/compare.py [--build build] [--rounds 5] [--threads 2] [--only train,io,command] [--write]
+    bench/compare.py [--build build] [--rounds 5] [--threads 2] [--only train,inference,io,command] [--write]
 
 Needs a build with -DLOCKSTEP_BENCH=ON. Answers are compared before a time counts. Best and median of the rounds; the ratio
 is best to best.
@@ -46,6 +46,11 @@ ROWS = {"tutorial": 128 * 60, "cifar": 128 * 8, "mlp": 128 * 60, "big": 32, "lst
         "efficientnet": 32 * 2, "densenet": 32 * 2, "resnet": 32 * 8, "unet": 32 * 4, "dcgan": 32 * 8,
         "autoencoder": 32 * 60}
 EPOCHS = 4  # the first one warms up
+
+# Models and batch sizes whose predictions are timed.
+INFERENCE = [(name, batch) for name in ("mobilenet", "resnet50", "efficientnet", "densenet", "resnet", "unet", "transformer", "lstm")
+             for batch in (1, 32)]
+CALLS = 20
 
 
 class Bench:
@@ -105,6 +110,24 @@ class Bench:
                 one_replica = min(ours)
             if strategy != "default" and one_replica:
                 self.row("  the same against our one replica", ours, [one_replica], "ms", 1.0)
+
+    def inference(self):
+        chosen = [row for row in INFERENCE if not self.options.models or row[0] in self.options.models.split(",")]
+        for name in {name for name, _ in chosen}:
+            self.peer("make", name, self.folder, ROWS[name])
+        for name, batch in chosen:
+            arguments = [f"{self.folder}/{name}.keras", f"{self.folder}/{name}.npz", batch, CALLS]
+            ours, theirs, cpu, peer_cpu = [], [], [], []
+            for _ in range(self.options.rounds):
+                a, b = self.run([self.bin / "predict_bench", *arguments]), self.peer("infer", *arguments)
+                if abs(a["sum"] - b["sum"]) > 1e-3 * max(1, abs(b["sum"])):
+                    raise RuntimeError(f"{name}: sum of the outputs {a['sum']}, TensorFlow's is {b['sum']}")
+                ours += a["ms"]
+                theirs += b["ms"]
+                cpu.append(a["cpu_ms"])
+                peer_cpu.append(b["cpu_ms"])
+            self.row(f"{name}, batch {batch}, inference", ours, theirs, "ms", 2,
+                     f"processor time {min(cpu):.2f} and {min(peer_cpu):.2f} ms")
 
     def files(self):
         self.peer("make", "big", self.folder, ROWS["big"])
@@ -177,7 +200,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", default="train,io,command")
+    parser.add_argument("--only", default="train,inference,io,command")
     parser.add_argument("--models", default="", help="train only these of bench/models.py: lstm,gru")
     parser.add_argument("--xla", action="store_true", help="TensorFlow with jit_compile too")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
@@ -185,7 +208,7 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
-        for name, part in (("command", bench.commands), ("train", bench.training), ("io", bench.files)):
+        for name, part in (("command", bench.commands), ("train", bench.training), ("inference", bench.inference), ("io", bench.files)):
             if name in options.only.split(","):
                 try:
                     part()

@@ -56,6 +56,22 @@ def train(path, data, batch, epochs, spec):
     return {"epoch_ms": times, "epoch_cpu_ms": cpu_times, "loss": history.history["loss"]}
 
 
+def infer(path, data, batch, calls):
+    """Calls of a model as one tf.function, with XLA where that is asked for."""
+    model = keras.models.load_model(path)
+    call = tf.function(lambda x: model(x, training=False), jit_compile=os.environ.get("BENCH_XLA") == "1")
+    x = tf.constant(np.load(data)["x"][:int(batch)])
+    times = []
+    for i in range(int(calls) + 2):
+        if i == 2:
+            cpu_begin = time.process_time()
+        begin = time.perf_counter()
+        y = call(x).numpy()
+        if i >= 2:
+            times.append((time.perf_counter() - begin) * 1000)
+    return {"ms": times, "cpu_ms": (time.process_time() - cpu_begin) * 1000 / int(calls), "sum": float(y.astype("float64").sum())}
+
+
 def sync(path):
     fd = os.open(path, os.O_RDONLY)
     os.fsync(fd)

@@ -203,11 +203,12 @@ TEST(Composite, NormalizationsWithActivations) {
 }
 
 TEST(Composite, Activations) {
-  for (const char* const name : {"gelu", "gelu_tanh", "silu", "relu", "leaky_relu", "relu6", "hard_sigmoid", "hard_silu"}) {
+  for (const char* const name :
+       {"gelu", "gelu_tanh", "silu", "relu", "leaky_relu", "relu6", "hard_sigmoid", "hard_silu"}) {
     for (const std::int64_t count : {1, 7, 16, 100, 200000}) {
       Numbers numbers(static_cast<unsigned>(count));
-      compare([&](const Tensors& x) -> Tensors { return {*try_unary(name, x[0], 0.3)}; }, {numbers.tensor({count}, 3.0)},
-              fmt::format("{} {}", name, count));
+      compare([&](const Tensors& x) -> Tensors { return {*try_unary(name, x[0], 0.3)}; },
+              {numbers.tensor({count}, 3.0)}, fmt::format("{} {}", name, count));
     }
     const Tensor odd = wrap(at::tensor({0.0f, -0.0f, 6.0f, -3.0f, 3.0f, 1e30f, -20.0f, 90.0f, -90.0f, NAN}));
     const at::Tensor got = aten(*try_unary(name, odd, 0.3));

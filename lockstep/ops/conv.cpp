@@ -33,7 +33,7 @@ at::Tensor image_out(const at::Tensor& y, bool first) {
 at::Tensor kernel_in(const at::Tensor& kernel) {
   Ints order = {kernel.dim() - 1, kernel.dim() - 2};
   for (std::int64_t i = 0; i < kernel.dim() - 2; ++i) order.push_back(i);
-  return kernel.permute(order);
+  return kernel.permute(order).contiguous();  // as gradients of small ones need it
 }
 at::Tensor pad_image(const at::Tensor& x, const Ints& before, const Ints& after) {
   Ints amounts;
@@ -334,7 +334,7 @@ Tensors backprop_filter(const Call& call) {
   if (dy.numel() == 0) return one(at::zeros(sizes.dims(), dy.options()));
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || dy.requires_grad());
   const bool fits = w.spatial == 2 && w.groups == 1 && x.size(0) == dy.size(0) && dy.size(3) == sizes[3] &&
-                    Ints{dy.size(1), dy.size(2)} == w.output;
+                    x.size(3) == sizes[2] && Ints{dy.size(1), dy.size(2)} == w.output;
   if (!depthwise && !recorded && fits && can_fuse(x, dy, w)) {
     const at::Tensor kernel = at::empty(sizes.dims(), dy.options());
     return one(direct_backward(x, kernel, {}, dy, w, nullptr, {.kernel = true}).kernel);

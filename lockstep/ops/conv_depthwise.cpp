@@ -17,7 +17,12 @@ class DepthwiseConv : public Composite {
   explicit DepthwiseConv(ConvWindow window) : window_(std::move(window)) {}
 
   Made forward(const Values& inputs, bool) const override {
-    return {{convolve_rows(geometry(inputs[1], window_), inputs[0].contiguous(), inputs[1].contiguous())}, {}};
+    return {{convolve(inputs[0].contiguous(), inputs[1], {inputs[1].contiguous(), at::Tensor()}, {})}, {}};
+  }
+  // `weights` may be others than the kernel's own.
+  at::Tensor convolve(const at::Tensor& x, const at::Tensor& kernel, const ConvWeights& weights,
+                      const FollowingActivation& activation) const {
+    return convolve_rows(geometry(kernel, window_), x, weights, activation);
   }
 
   Values backward(const Recorded& recorded, const Values& dys) const override {
@@ -27,7 +32,7 @@ class DepthwiseConv : public Composite {
     Values gradients(2);
     if (recorded.wanted[0])
       gradients[0] = g.stride_h == 1 && g.stride_w == 1
-                         ? convolve_rows(flipped(g), dy, kernel.flip({0, 1}).contiguous())
+                         ? convolve_rows(flipped(g), dy, {kernel.flip({0, 1}).contiguous(), at::Tensor()}, {})
                          : scatter(g, dy, kernel);
     if (recorded.wanted[1]) gradients[1] = filter_gradient(g, x, dy, kernel.sizes());
     return gradients;
@@ -49,17 +54,21 @@ class DepthwiseConv : public Composite {
     return f;
   }
 
-  static at::Tensor convolve_rows(const WindowGeometry& g, const at::Tensor& x, const at::Tensor& kernel) {
+  static at::Tensor convolve_rows(const WindowGeometry& g, const at::Tensor& x, const ConvWeights& weights,
+                                  const FollowingActivation& activation) {
     at::Tensor y = at::empty({x.size(0), g.out_h, g.out_w, g.channels}, x.options());
-    const float *const from = x.const_data_ptr<float>(), *const k = kernel.const_data_ptr<float>();
+    const float *const from = x.const_data_ptr<float>(), *const k = weights.kernel.const_data_ptr<float>();
+    const float* const bias = weights.bias.defined() ? weights.bias.const_data_ptr<float>() : nullptr;
     float* const to = y.mutable_data_ptr<float>();
     const std::int64_t in = g.height * g.width * g.channels, out = g.out_h * g.out_w * g.channels;
     const std::int64_t bands = std::clamp<std::int64_t>(2 * parallel_threads() / x.size(0), 1, g.out_h);
     parallel_for(0, x.size(0) * bands, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t n = unit / bands, band = unit % bands;
-        direct_kernels().depthwise_forward(g, from + n * in, k, band * g.out_h / bands, (band + 1) * g.out_h / bands,
-                                           to + n * out);
+        const std::int64_t first = band * g.out_h / bands, last = (band + 1) * g.out_h / bands,
+                           row = g.out_w * g.channels;
+        direct_kernels().depthwise_forward(g, from + n * in, k, bias, first, last, to + n * out);
+        activate(activation, (last - first) * row, to + n * out + first * row);
       }
     });
     return y;
@@ -98,7 +107,10 @@ class DepthwiseConv : public Composite {
 }  // namespace
 
 at::Tensor direct_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
-  return run(std::make_shared<DepthwiseConv>(w), {x, kernel})[0];
+  const auto made = std::make_shared<DepthwiseConv>(w);
+  if (at::GradMode::is_enabled() && (x.requires_grad() || kernel.requires_grad())) return run(made, {x, kernel})[0];
+  const ConvFollowers followers = take_conv_followers();
+  return made->convolve(x.contiguous(), kernel, kept_weights(kernel, {}, followers.norm, true), followers.activation);
 }
 
 }  // namespace lockstep::ops

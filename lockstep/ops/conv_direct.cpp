@@ -6,6 +6,16 @@
 
 namespace lockstep::ops {
 
+at::Tensor pack_weights(const at::Tensor& kernel) {
+  WindowGeometry g;
+  g.window_h = kernel.size(0), g.window_w = kernel.size(1), g.channels = kernel.size(2),
+  g.out_channels = kernel.size(3);
+  const DirectKernels& loops = direct_kernels();
+  at::Tensor packed = at::empty({loops.packed_kernel_size(g.taps(), g.out_channels)}, kernel.options());
+  loops.pack_kernel(g, kernel.contiguous().const_data_ptr<float>(), packed.mutable_data_ptr<float>());
+  return packed;
+}
+
 WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w) {
   WindowGeometry g;
   g.height = w.input[0], g.width = w.input[1], g.channels = kernel.size(2);
@@ -60,13 +70,6 @@ const float* padded(const WindowGeometry& g, const float* x, Scratch& scratch) {
   float* const to = scratch.of(padded_size(g));
   direct_kernels().pad_image(g, x, to);
   return to;
-}
-
-at::Tensor packed_kernel(const WindowGeometry& g, const at::Tensor& kernel) {
-  const DirectKernels& loops = direct_kernels();
-  at::Tensor packed = at::empty({loops.packed_kernel_size(g.taps(), g.out_channels)}, kernel.options());
-  loops.pack_kernel(g, kernel.contiguous().const_data_ptr<float>(), packed.mutable_data_ptr<float>());
-  return packed;
 }
 
 // How many parts an image is cut into so that each thread has one.
@@ -238,7 +241,8 @@ class BackwardPass {
     if (y_.defined() || wanted_.bias) {
       const float* const output = y_.defined() ? y_.const_data_ptr<float>() + n * dy_size : nullptr;
       float* const to = masked.of(dy_size + loops_.width);
-      loops_.relu_bias_gradient(dy_size / g_.out_channels, g_.out_channels, output, dz, to, part_of(bias_parts_, chunk));
+      loops_.relu_bias_gradient(dy_size / g_.out_channels, g_.out_channels, output, dz, to,
+                                part_of(bias_parts_, chunk));
       if (output) dz = to;
     }
     if (pooled_) {
@@ -287,16 +291,15 @@ bool has_direct_adjoint(const at::Tensor& kernel, const ConvWindow& w) {
   return pixels(row_phases(g)) * pixels(column_phases(g)) <= 3 * g.out_h * g.out_w * g.window_h * g.window_w;
 }
 
-at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
-                          const ConvWindow& w, PoolAlong* pool) {
+at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const ConvWeights& weights, bool relu,
+                          const FollowingActivation& activation, const ConvWindow& w, PoolAlong* pool) {
   const Images images(kernel, w, x.size(0), !pool);
   const WindowGeometry& g = images.g;
   const DirectKernels& loops = direct_kernels();
-  const at::Tensor from = x.contiguous(), packed = packed_kernel(g, kernel);
-  const at::Tensor offset = bias.defined() ? bias.contiguous() : bias;
+  const at::Tensor from = x.contiguous();
   at::Tensor y = at::empty({x.size(0), w.output[0], w.output[1], g.out_channels}, x.options());
-  const float *const xs = from.const_data_ptr<float>(), *const k = packed.const_data_ptr<float>();
-  const float* const b = offset.defined() ? offset.const_data_ptr<float>() : nullptr;
+  const float *const xs = from.const_data_ptr<float>(), *const k = weights.kernel.const_data_ptr<float>();
+  const float* const b = weights.bias.defined() ? weights.bias.const_data_ptr<float>() : nullptr;
   float* const ys = y.mutable_data_ptr<float>();
   float* pooled = nullptr;
   std::uint8_t* marks = nullptr;
@@ -313,12 +316,20 @@ at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const a
       loops.conv_forward(g, padded(g, xs + n * image_size(g), scratch), k, b, relu, part * pixels / parts,
                          (part + 1) * pixels / parts,
                          {ys + n * output_size(g), g.out_channels, g.out_w * g.out_channels});
+      activate(activation, ((part + 1) * pixels / parts - part * pixels / parts) * g.out_channels,
+               ys + n * output_size(g) + part * pixels / parts * g.out_channels);
       if (!pool) continue;
       const std::int64_t at = n * output_size(pool->window);
       loops.max_pool_forward(pool->window, ys + n * output_size(g), pooled + at, marks + at);
     }
   });
   return y;
+}
+
+at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
+                          const ConvWindow& w, PoolAlong* pool) {
+  return direct_forward(x, kernel, ConvWeights{pack_weights(kernel), bias.defined() ? bias.contiguous() : bias}, relu,
+                        {}, w, pool);
 }
 
 Gradients direct_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y, const at::Tensor& dy,
@@ -355,7 +366,7 @@ Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kern
   const Chunks chunks(images, kernel.numel());
   const at::Tensor kernels = parts_of(wanted.kernel, x, kernel.sizes(), chunks.count),
                    biases = parts_of(wanted.bias, x, {g.channels}, chunks.count);
-  const at::Tensor packed = wanted.images ? packed_kernel(g, kernel) : at::Tensor(),
+  const at::Tensor packed = wanted.images ? pack_weights(kernel) : at::Tensor(),
                    dx = wanted.images ? at::empty(x.sizes(), x.options()) : at::Tensor();
   const float* const output = y.defined() ? y.const_data_ptr<float>() : nullptr;
   chunks.for_each(images, [&](std::int64_t n, std::int64_t chunk) {

@@ -4,6 +4,7 @@
 
 #include "lockstep/ops/conv_window_internal.h"
 #include "lockstep/ops/direct_internal.h"
+#include "lockstep/ops/elementwise_internal.h"
 
 namespace lockstep::ops {
 
@@ -32,6 +33,16 @@ WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w);
 bool is_direct(const at::Tensor& kernel, const ConvWindow& w);
 bool has_direct_adjoint(const at::Tensor& kernel, const ConvWindow& w);
 
+// The weights of a convolution as the loops read them.
+struct ConvWeights {
+  at::Tensor kernel;  // of pack_weights(); of a depthwise convolution [h, w, channels]
+  at::Tensor bias;    // contiguous; undefined: none
+};
+at::Tensor pack_weights(const at::Tensor& kernel);
+
+// activation(act(conv(x, kernel) + bias)); of `kernel` the shape counts.
+at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const ConvWeights& weights, bool relu,
+                          const FollowingActivation& activation, const ConvWindow& w, PoolAlong* pool = nullptr);
 // act(conv(x, kernel) + bias), `bias` undefined: none.
 at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
                           const ConvWindow& w, PoolAlong* pool = nullptr);
@@ -46,6 +57,11 @@ at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, cons
                              const ConvWindow& w);
 Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y,
                                      const at::Tensor& dy, const ConvWindow& w, Wanted wanted);
+
+// What the loops read of a kernel [h, w, I, O] (depthwise: [h, w, channels, 1]) and a bias (undefined: none), with the
+// norm after them folded in. From the second call with the same values on, the same weights are given again: values
+// that variables hold are immutable while somebody else holds them too.
+ConvWeights kept_weights(const at::Tensor& kernel, const at::Tensor& bias, const FollowingNorm& norm, bool depthwise);
 
 // A depthwise convolution with a kernel [h, w, channels, 1], tied to autograd where it is on; and by LibTorch's.
 at::Tensor direct_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);

@@ -49,7 +49,8 @@ Tensors value_and_gradients(const ConvFunction& f, const Tensors& inputs, DType 
 void compare_wide(const ConvFunction& f, const Tensors& inputs, const std::string& what) {
   const int threads = intra_op_threads();
   set_intra_op_threads(1);
-  const Tensors got = value_and_gradients(f, inputs, DType::kFloat32), want = value_and_gradients(f, inputs, DType::kFloat64);
+  const Tensors got = value_and_gradients(f, inputs, DType::kFloat32),
+                want = value_and_gradients(f, inputs, DType::kFloat64);
   for (const int count : {2, 5}) {
     set_intra_op_threads(count);
     const Tensors other = value_and_gradients(f, inputs, DType::kFloat32);
@@ -92,9 +93,9 @@ TEST(DirectConv, EqualsPlain) {
     const std::int64_t batch = draw.whole(1, 20), in = draw.whole(1, 40), out = draw.whole(1, 70);
     const bool relu = draw.whole(0, 1) == 1;
     compare_wide([&](const Tensors& x) { return conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options); },
-            {draw.tensor({batch, w.height, w.width, in}), draw.tensor({w.window_h, w.window_w, in, out}),
-             draw.tensor({out})},
-            "convolution, seed " + std::to_string(seed));
+                 {draw.tensor({batch, w.height, w.width, in}), draw.tensor({w.window_h, w.window_w, in, out}),
+                  draw.tensor({out})},
+                 "convolution, seed " + std::to_string(seed));
   }
 }
 
@@ -125,8 +126,8 @@ TEST(DirectConv, DepthwiseEqualsPlain) {
     w.options.strides[1] = w.options.strides[0];
     const std::int64_t batch = draw.whole(1, 20), in = draw.whole(1, 70), multiplier = draw.whole(0, 3) ? 1 : 2;
     compare_wide([&](const Tensors& x) { return depthwise_conv2d(x[0], x[1], w.options); },
-            {draw.tensor({batch, w.height, w.width, in}), draw.tensor({w.window_h, w.window_w, in, multiplier})},
-            "depthwise, seed " + std::to_string(seed));
+                 {draw.tensor({batch, w.height, w.width, in}), draw.tensor({w.window_h, w.window_w, in, multiplier})},
+                 "depthwise, seed " + std::to_string(seed));
   }
 }
 

@@ -162,8 +162,9 @@ at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::T
   const bool tracked = at::GradMode::is_enabled() &&
                        (x.requires_grad() || kernel.requires_grad() || (bias.defined() && bias.requires_grad()));
   if (!tracked) {
-    if (is_direct(kernel, w)) return direct_forward(x, kernel, bias, relu, w);
-    return plain_forward(x, kernel, bias, relu, w);
+    if (!is_direct(kernel, w)) return plain_forward(x, kernel, bias, relu, w);
+    const ConvFollowers followers = relu ? ConvFollowers() : take_conv_followers();
+    return direct_forward(x, kernel, kept_weights(kernel, bias, followers.norm, false), relu, followers.activation, w);
   }
   const auto window = std::make_shared<const ConvWindow>(std::move(w));
   // An undefined tensor among the inputs of a node is an error in LibTorch; an empty optional is not.

@@ -57,8 +57,9 @@ struct DirectKernels {
 
   // Floats of a packed matrix [depth, columns]; weights are packed once for all images.
   std::int64_t (*packed_kernel_size)(std::int64_t depth, std::int64_t columns);
-  // The HWIO weights of `g`, as [taps, out_channels]; and some cells of them for the convolution that takes the gradient
-  // of g's output to that of its input, in reverse order, as [rows.count * columns.count * out_channels, channels].
+  // The HWIO weights of `g`, as [taps, out_channels]; and some cells of them for the convolution that takes the
+  // gradient of g's output to that of its input, in reverse order, as [rows.count * columns.count * out_channels,
+  // channels].
   void (*pack_kernel)(const WindowGeometry& g, const float* kernel, float* packed);
   void (*pack_flipped_kernel)(const WindowGeometry& g, const float* kernel, WindowCells rows, WindowCells columns,
                               float* packed);
@@ -71,10 +72,10 @@ struct DirectKernels {
   // One image: dk += x (padded) correlated with dy, which must be readable for width - 1 floats beyond its end unless
   // out_channels is a multiple of width.
   void (*conv_filter_gradient)(const WindowGeometry& g, const float* x, const float* dy, float* dk);
-  // Depthwise: kernel [window_h, window_w, channels]; `x` without border. Rows row_begin … row_end of one image; paddings
-  // may be negative, which leaves out rows or columns.
-  void (*depthwise_forward)(const WindowGeometry& g, const float* x, const float* kernel, std::int64_t row_begin,
-                            std::int64_t row_end, float* y);
+  // Depthwise: kernel [window_h, window_w, channels]; `x` without border; bias may be null. Rows row_begin … row_end of
+  // one image; paddings may be negative, which leaves out rows or columns.
+  void (*depthwise_forward)(const WindowGeometry& g, const float* x, const float* kernel, const float* bias,
+                            std::int64_t row_begin, std::int64_t row_end, float* y);
   // One image; dx is overwritten, dk added to.
   void (*depthwise_image_gradient)(const WindowGeometry& g, const float* dy, const float* kernel, float* dx);
   void (*depthwise_filter_gradient)(const WindowGeometry& g, const float* x, const float* dy, float* dk);

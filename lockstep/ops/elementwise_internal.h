@@ -1,5 +1,5 @@
-// Elementwise operations of large tensors on the threads of parallel_for. Includes LibTorch: for sources of lockstep/ops
-// only.
+// Elementwise operations of large tensors on the threads of parallel_for. Includes LibTorch: for sources of
+// lockstep/ops only.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +18,24 @@ at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b);
 // An activation by plain operations.
 at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x);
 
-// The activation of the innermost ScopedFollower of this thread that nobody has taken; kLinear for none.
 struct FollowingActivation {
   Unary kind = Unary::kLinear;
   double alpha = 0;
 };
+// FixedNorm's values; without a mean there is none.
+struct FollowingNorm {
+  at::Tensor gamma, beta, mean, variance;
+  double epsilon = 0;
+};
+// What the ScopedFollower of this thread announces and nobody has taken: to a normalization, and to a convolution.
+// kLinear and no norm where there is nothing for them.
 FollowingActivation take_follower();
+struct ConvFollowers {
+  FollowingNorm norm;
+  FollowingActivation activation;
+};
+ConvFollowers take_conv_followers();
+// The activation in place, on one thread.
+void activate(const FollowingActivation& activation, std::int64_t count, float* values);
 
 }  // namespace lockstep::ops

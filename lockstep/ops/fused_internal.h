@@ -59,11 +59,20 @@ std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, c
 // "relu6", "hard_sigmoid", "hard_silu".
 std::optional<Tensor> try_unary(std::string_view name, const Tensor& x, double alpha = 0);
 
-// An activation of try_unary's that follows the operation that is called next on this thread. Batch normalization over
-// the last axis takes it into its own pass; taken() then tells that the result is the activation's.
+// A batch normalization over the last axis by fixed moments; gamma and beta may be undefined.
+struct FixedNorm {
+  Tensor gamma, beta, mean, variance;
+  double epsilon = 0;
+};
+
+// What follows the operation that is called next on this thread: an activation of try_unary's (empty: none) after a
+// batch normalization, or after a convolution with a fixed batch normalization. The operation may take it into its own
+// pass, a convolution only where no gradients are recorded; taken() then tells that the result is that of the last of
+// them.
 class ScopedFollower {
  public:
   ScopedFollower(std::string_view activation, double alpha);
+  ScopedFollower(const FixedNorm& norm, std::string_view activation, double alpha);
   ~ScopedFollower();
   ScopedFollower(const ScopedFollower&) = delete;
   ScopedFollower& operator=(const ScopedFollower&) = delete;

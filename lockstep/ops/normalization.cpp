@@ -259,7 +259,8 @@ at::Tensor value_or_none(const Tensor& x) { return x.defined() ? aten(x) : at::T
 std::optional<BatchNormalized> try_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                               double epsilon) {
   if (!is_dense_float(x) || !fits_columns(x, gamma) || !fits_columns(x, beta)) return std::nullopt;
-  Values made = run(std::make_shared<BatchNormalizing>(epsilon, take_follower()), {aten(x), value_or_none(gamma), value_or_none(beta)});
+  Values made = run(std::make_shared<BatchNormalizing>(epsilon, take_follower()),
+                    {aten(x), value_or_none(gamma), value_or_none(beta)});
   return BatchNormalized{wrap(std::move(made[0])), wrap(std::move(made[1])), wrap(std::move(made[2]))};
 }
 

@@ -83,6 +83,7 @@ Unary unary_of(std::string_view name) {
 }
 
 struct Follower {
+  FollowingNorm norm;
   FollowingActivation activation;
   bool waiting = false;
 };
@@ -116,13 +117,29 @@ at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x) {
 }
 
 FollowingActivation take_follower() {
-  if (!t_follower.waiting) return {};
+  if (!t_follower.waiting || t_follower.norm.mean.defined()) return {};
   t_follower.waiting = false;
   return t_follower.activation;
 }
+ConvFollowers take_conv_followers() {
+  if (!t_follower.waiting || !t_follower.norm.mean.defined()) return {};
+  t_follower.waiting = false;
+  return {std::move(t_follower.norm), t_follower.activation};
+}
+
+void activate(const FollowingActivation& activation, std::int64_t count, float* values) {
+  if (activation.kind == Unary::kLinear) return;
+  row_kernels().unary(activation.kind, static_cast<float>(activation.alpha), count, values, values);
+}
 
 ScopedFollower::ScopedFollower(std::string_view activation, double alpha) {
-  t_follower = {{unary_of(activation), alpha}, true};
+  t_follower = {{}, {unary_of(activation), alpha}, true};
+}
+ScopedFollower::ScopedFollower(const FixedNorm& norm, std::string_view activation, double alpha) {
+  const auto value = [](const Tensor& x) { return x.defined() ? aten(x) : at::Tensor(); };
+  t_follower = {{value(norm.gamma), value(norm.beta), value(norm.mean), value(norm.variance), norm.epsilon},
+                {activation.empty() ? Unary::kLinear : unary_of(activation), alpha},
+                true};
 }
 ScopedFollower::~ScopedFollower() { t_follower = {}; }
 bool ScopedFollower::taken() const { return !t_follower.waiting; }

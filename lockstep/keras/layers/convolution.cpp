@@ -71,6 +71,8 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
     }
   }
 
+  bool is_last() const override { return kRank == 2 && this->options_.groups == 1 && this->is_linear(); }
+
   void build(const Nested<Shape>& shapes) override {
     auto& o = this->options_;
     const std::int64_t in = channels_of(shapes.leaf(), kRank, o.data_format, this->who());
@@ -117,8 +119,8 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
             ops::conv2d_bias_act(add_height(x), ops::expand_dims(kernel, 0), this->bias_value(), fused ? "relu" : "",
                                  {.strides = with_height(o.strides.values, 1),
                                   .padding = causal ? "EXPLICIT" : upper(o.padding),
-                                  .dilations = with_height(o.dilation_rate.values, 1),
-                                  .explicit_paddings = {0, 0, before, 0}});
+                                  .explicit_paddings = {0, 0, before, 0},
+                                  .dilations = with_height(o.dilation_rate.values, 1)});
         return this->leave(fused ? drop_height(y) : this->activation()(drop_height(y)));
       }
       const std::string padding = causal ? "VALID" : upper(o.padding);
@@ -280,6 +282,12 @@ class Conv3DTransposeLayer : public ConvTransposeLayer<Conv3DTransposeLayer, 3> 
 };
 
 }  // namespace
+
+bool ends_with_convolution(const Layer& layer) {
+  if (layer.activity_regularizer() || layer.compute_dtype() != DType::kFloat32) return false;
+  const auto* const convolution = dynamic_cast<const LastConvolution*>(&layer);
+  return convolution && convolution->is_last();
+}
 
 void register_convolution_layers(ClassTable& registry) {
   registry.add(layer_row<Conv1DLayer>({"Convolution1D"}));

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/convolution.h"
+#include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -60,7 +61,7 @@ Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& st
 Tensor finish(Tensor y, const Tensor& bias, const activations::Activation& activation);
 
 template <typename Derived, typename Options, int kRank>
-class ConvolutionBase : public ConfiguredLayer<Derived, Options> {
+class ConvolutionBase : public ConfiguredLayer<Derived, Options>, public LastConvolution {
  public:
   using Base = ConfiguredLayer<Derived, Options>;
   std::vector<InputSpec> input_spec() const override {
@@ -76,6 +77,8 @@ class ConvolutionBase : public ConfiguredLayer<Derived, Options> {
     }
   }
   std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
+  // Nothing but the bias follows the convolution of channels-last values.
+  bool is_linear() const { return !channels_first() && activation().name() == "linear"; }
   bool channels_first() const { return this->options_.data_format == "channels_first"; }
   Tensor enter(const Tensor& x) const { return channels_first() ? to_channels_last(x) : x; }
   Tensor leave(const Tensor& y) const { return channels_first() ? to_channels_first(y) : y; }

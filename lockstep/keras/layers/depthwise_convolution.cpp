@@ -46,6 +46,8 @@ class DepthwiseConvLayer : public ConvolutionBase<Derived, DepthwiseConvOptions,
           fmt::format("{}: depth_multiplier is {}, expected at least 1", this->who(), o.depth_multiplier));
   }
 
+  bool is_last() const override { return kRank == 2 && !this->options_.use_bias && this->is_linear(); }
+
   void build(const Nested<Shape>& shapes) override {
     auto& o = this->options_;
     this->channels_ = channels_of(shapes.leaf(), kRank, o.data_format, this->who());

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/keras/layers/layer.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::keras {
 
@@ -15,5 +16,17 @@ struct ElementwiseActivation {
 };
 // Nothing for other layers, and where the layer does more than that.
 std::optional<ElementwiseActivation> elementwise_activation(const Layer& layer);
+
+// What a batch normalization over the last axis does when it is not training. Nothing for other layers.
+std::optional<ops::FixedNorm> fixed_norm(const Layer& layer);
+
+// A layer whose last operation may be a convolution of channels-last images, bias included, that can have a norm folded
+// in.
+class LastConvolution {
+ public:
+  virtual ~LastConvolution() = default;
+  virtual bool is_last() const { return false; }
+};
+bool ends_with_convolution(const Layer& layer);
 
 }  // namespace lockstep::keras

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -113,6 +114,14 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
                   options_.beta_constraint.object());
     moving_mean_ = add("moving_mean", options_.moving_mean_initializer, false);
     moving_variance_ = add("moving_variance", options_.moving_variance_initializer, false);
+  }
+
+  std::optional<ops::FixedNorm> fixed() const {
+    if (!moving_mean_ || (options_.axis != -1 && options_.axis != rank_ - 1)) return std::nullopt;
+    if (compute_dtype() != DType::kFloat32 || moving_mean_->dtype() != DType::kFloat32) return std::nullopt;
+    const auto read = [](const VariablePtr& variable) { return variable ? variable->read() : Tensor(); };
+    return ops::FixedNorm{read(gamma_), read(beta_), read(moving_mean_), read(moving_variance_),
+                          options_.epsilon.value};
   }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
@@ -436,6 +445,11 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
 };
 
 }  // namespace
+
+std::optional<ops::FixedNorm> fixed_norm(const Layer& layer) {
+  const auto* const normalization = dynamic_cast<const BatchNormalizationLayer*>(&layer);
+  return normalization && !layer.activity_regularizer() ? normalization->fixed() : std::nullopt;
+}
 
 void register_normalization_layers(ClassTable& registry) {
   registry.add(

@@ -246,30 +246,58 @@ int FunctionalImpl::node_number(const Node* node) const {
 
 namespace {
 
-struct Follower {
-  std::size_t node = 0;
+// Calls that the operation of the call before them may do in its own pass.
+struct Followers {
+  std::vector<std::size_t> calls;
+  std::optional<ops::FixedNorm> norm;
   ElementwiseActivation activation;
 };
 
-// The activation that reads the only result of a batch normalization: both are computed in one pass.
-std::optional<Follower> follower_of(std::size_t node, const std::vector<std::shared_ptr<Node>>& nodes) {
-  const auto* const normalization = dynamic_cast<const Layer*>(nodes[node]->operation);
-  if (!normalization || normalization->class_name() != "BatchNormalization" || normalization->activity_regularizer())
-    return std::nullopt;
-  for (std::size_t j = node + 1; j < nodes.size(); ++j) {
-    const std::vector<Tensor> inputs = nodes[j]->arguments.tensors();
-    const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
-      const KerasTensor* const symbol = as_keras_tensor(input);
-      return symbol && &symbol->node() == nodes[node].get();
-    });
-    if (!reads) continue;
-    const auto* const layer = dynamic_cast<const Layer*>(nodes[j]->operation);
-    if (!layer || inputs.size() != 1 || layer->compute_dtype() != normalization->compute_dtype()) return std::nullopt;
-    const auto activation = elementwise_activation(*layer);
-    return activation ? std::optional<Follower>({j, *activation}) : std::nullopt;
+class FollowerSearch {
+ public:
+  FollowerSearch(const std::vector<std::shared_ptr<Node>>& nodes, const std::vector<int>& uses)
+      : nodes_(nodes), uses_(uses) {}
+
+  std::optional<Followers> after(std::size_t node, bool training) const {
+    const Layer* const first = layer(node);
+    if (!first || uses_[node] != 1) return std::nullopt;
+    Followers found;
+    if (!training && ends_with_convolution(*first)) {
+      const auto norm = only_reader(node);
+      if (norm) found.norm = fixed_norm(*layer(*norm));
+      if (!found.norm) return std::nullopt;
+      found.calls = {*norm};
+      if (uses_[*norm] != 1) return found;
+    } else if (first->class_name() != "BatchNormalization" || first->activity_regularizer()) {
+      return std::nullopt;
+    }
+    const auto next = only_reader(found.calls.empty() ? node : found.calls.back());
+    const auto activation = next ? elementwise_activation(*layer(*next)) : std::nullopt;
+    if (activation) found.calls.push_back(*next), found.activation = *activation;
+    return found.calls.empty() ? std::nullopt : std::optional(found);
   }
-  return std::nullopt;
-}
+
+ private:
+  const Layer* layer(std::size_t node) const { return dynamic_cast<const Layer*>(nodes_[node]->operation); }
+
+  // The call of a layer that reads the result of `node`, which has one use, and nothing else.
+  std::optional<std::size_t> only_reader(std::size_t node) const {
+    for (std::size_t j = node + 1; j < nodes_.size(); ++j) {
+      const std::vector<Tensor> inputs = nodes_[j]->arguments.tensors();
+      const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
+        const KerasTensor* const symbol = as_keras_tensor(input);
+        return symbol && &symbol->node() == nodes_[node].get();
+      });
+      if (!reads) continue;
+      const bool same_type = layer(j) && layer(j)->compute_dtype() == layer(node)->compute_dtype();
+      return same_type && inputs.size() == 1 ? std::optional(j) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  const std::vector<std::shared_ptr<Node>>& nodes_;
+  const std::vector<int>& uses_;
+};
 
 }  // namespace
 
@@ -362,15 +390,24 @@ Structure FunctionalImpl::call(const Structure& inputs, const CallContext& conte
       said && said->is_leaf() && said->leaf().value.is_boolean()) {
     training = context.training;
   }
+  const FollowerSearch search(nodes_, uses_);
+  std::vector<bool> done(nodes_.size());  // by the call before them
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = *nodes_[i];
-    if (!values[i].empty() || node.arguments.tensors().empty()) continue;
-    const auto next = uses_[i] == 1 ? follower_of(i, nodes_) : std::nullopt;
+    if (done[i] || !values[i].empty() || node.arguments.tensors().empty()) continue;
+    const std::optional<Followers> next = search.after(i, context.training);
     std::optional<ops::ScopedFollower> follower;
-    if (next) follower.emplace(next->activation.name, next->activation.alpha);
+    if (next && next->norm) {
+      follower.emplace(*next->norm, next->activation.name, next->activation.alpha);
+    } else if (next) {
+      follower.emplace(next->activation.name, next->activation.alpha);
+    }
     try {
       values[i] = node.operation->run(node.arguments.map_tensors(lookup), training).flatten();
-      if (follower && follower->taken()) values[next->node] = std::move(values[i]);
+      if (follower && follower->taken()) {
+        for (const std::size_t call : next->calls) done[call] = true;
+        values[next->calls.back()] = std::move(values[i]);
+      }
     } catch (const Error& error) {
       if (error.code() != Code::kInvalidArgument || error.message().find("layer '") != std::string::npos) throw;
       throw_error(error.code(),

@@ -1,0 +1,63 @@
+// Times predictions of a model on the arrays of a file, as JSON:
+//   predict_bench MODEL.keras DATA.npz BATCH CALLS
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/json.h"
+#include "lockstep/formats/npy.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/ops/runtime.h"
+#include "lockstep/saving/keras_saving.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void run(char** argv) {
+  const auto model = lockstep::keras::load_model(argv[1]);
+  const lockstep::formats::NpzReader data(argv[2]);
+  const auto all = lockstep::Tensor::from_data(data.read("x"));
+  const int batch = std::atoi(argv[3]), calls = std::atoi(argv[4]);
+  std::vector<std::int64_t> begin(static_cast<std::size_t>(all.rank()), 0), size(begin.size(), -1);
+  size[0] = batch;
+  const auto x = lockstep::ops::slice(all, begin, size);
+  std::vector<double> times;
+  lockstep::Tensor y;
+  std::clock_t cpu = 0;
+  for (int i = 0; i < calls + 2; ++i) {
+    if (i == 2) cpu = std::clock();
+    const auto start = Clock::now();
+    y = model(x, {.training = false}).leaf();
+    if (i >= 2) times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  const auto values = y.to_vector<float>();
+  const lockstep::Json out = {{"ms", times},
+                              {"cpu_ms", static_cast<double>(std::clock() - cpu) * 1000 / CLOCKS_PER_SEC / calls},
+                              {"sum", std::accumulate(values.begin(), values.end(), 0.0)}};
+  fmt::print("{}\n", lockstep::dump_json(out));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    fmt::print(stderr, "usage: predict_bench MODEL.keras DATA.npz BATCH CALLS\n");
+    return 2;
+  }
+  lockstep::configure_runtime();
+  try {
+    run(argv);
+  } catch (const lockstep::Error& e) {
+    fmt::print(stderr, "predict_bench: {}\n", e.message());
+    return 1;
+  }
+  return 0;
+}
