@@ -35,6 +35,11 @@ class Custom : public Named {
   }
 };
 
+// Keras 1's and 2's hard_sigmoid, which files of these versions name. Keras 3 has no name for it: files have it as a
+// custom function.
+constexpr const char* kKeras2HardSigmoid = "keras2_hard_sigmoid";
+Tensor keras2_hard_sigmoid(const Tensor& x) { return ops::clip_by_value(x * 0.2 + 0.5, 0.0, 1.0); }
+
 const std::map<std::string, Function, std::less<>>& table() {
   static const std::map<std::string, Function, std::less<>> kTable = {
       {"linear", [](const Tensor& x) { return x; }},
@@ -78,6 +83,7 @@ std::function<ActivationPtr(const Json&)>& layer_factory() {
 ActivationPtr by_name(std::string name) {
   if (name == "swish") name = "silu";
   if (name == "hard_swish") name = "hard_silu";
+  if (name == kKeras2HardSigmoid) return std::make_shared<Custom>(std::move(name), keras2_hard_sigmoid);
   const auto it = table().find(name);
   if (it != table().end()) return std::make_shared<Named>(it->first, it->second);
   std::vector<std::string> known;

@@ -1,5 +1,7 @@
 #include "lockstep/saving/keras_saving.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -12,9 +14,11 @@
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/trainer/trainer.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/saving/legacy_saving_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
+#include "lockstep/saving/old_configs_internal.h"
 #include "lockstep/train/model_io_internal.h"
 
 namespace lockstep::saving {
@@ -29,6 +33,8 @@ void check_target(const std::string& path, bool overwrite) {
   }
 }
 
+constexpr const char* kVocabulary = "/vocabulary.txt";
+
 std::string vars_group(const std::string& inner_path) { return inner_path.empty() ? "vars" : inner_path + "/vars"; }
 
 formats::WeightsPlan weights_plan(ModelImpl& model) {
@@ -41,6 +47,8 @@ formats::WeightsPlan weights_plan(ModelImpl& model) {
       plan.add(fmt::format("{}/{}", group, i), variable->dtype(), variable->shape(),
                [variable] { return variable_data(variable); });
     }
+    if (object.vocabulary && object.vocabulary->has_idf_weights() && object.vocabulary->idf_weights().defined())
+      plan.add(group + "/idf_weights", object.vocabulary->idf_weights().to_data());
   }
   return plan;
 }
@@ -54,12 +62,44 @@ void require_built(ModelImpl& model, const std::string& path) {
                   model.name(), path));
 }
 
+// A lookup layer's only variable has a name instead of a number.
+void load_idf_weights(keras::KeepsVocabulary& layer, const formats::KerasWeights& weights,
+                      const std::vector<formats::TensorInfo>& stored) {
+  if (!layer.has_idf_weights() || stored.size() != 1) return;
+  layer.load_idf_weights(ops::cast(Tensor::from_data(weights.read(stored[0].name)), DType::kFloat32));
+}
+
+// vocabulary.txt of each layer that does not have it in its config.
+std::vector<formats::KerasAsset> assets_of(ModelImpl& model) {
+  std::vector<formats::KerasAsset> assets;
+  for (const SavedObject& object : saved_objects(model)) {
+    if (!object.vocabulary || object.vocabulary->vocabulary_in_config()) continue;
+    assets.push_back({object.path + kVocabulary, keras::vocabulary_text(object.vocabulary->vocabulary(true))});
+  }
+  return assets;
+}
+
+void load_assets(ModelImpl& model, const formats::KerasArchive& archive, const std::string& path) {
+  const std::vector<std::string> assets = archive.assets();
+  for (const SavedObject& object : saved_objects(model)) {
+    if (!object.vocabulary || object.vocabulary->vocabulary_in_config()) continue;
+    const std::string name = object.path + kVocabulary;
+    if (std::find(assets.begin(), assets.end(), name) == assets.end())
+      throw_data_loss(fmt::format("{}: layer '{}' requires the asset {}", path, object.name, name));
+    object.vocabulary->load_vocabulary(archive.asset(name));
+  }
+}
+
 // All of the model's objects from a weights file. `optimizer_state` is only read when the counts agree, as Keras does.
 void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const std::string& path, bool skip_mismatch,
                   Assignment& assignment) {
   std::vector<std::string> failures;
   for (const SavedObject& object : saved_objects(model)) {
     const auto stored = weights.variables(object.path);
+    if (object.vocabulary) {
+      load_idf_weights(*object.vocabulary, weights, stored);
+      continue;
+    }
     if (object.is_optimizer) {
       if (stored.size() != object.variables.size()) {
         // An optimizer that was never built has its step and rate only.
@@ -108,13 +148,21 @@ std::int64_t file_bytes(const std::string& path) {
   return total;
 }
 
+// The Keras that wrote it; empty when the archive does not say.
+std::string version_of(const formats::KerasArchive& archive) {
+  const Json& metadata = archive.metadata();
+  const bool says = metadata.is_object() && metadata.contains("keras_version");
+  return says && metadata.at("keras_version").is_string() ? metadata.at("keras_version").get<std::string>() : "";
+}
+
 keras::Model load_archive(const std::string& path, const LoadModelOptions& options) {
   const auto archive = formats::KerasArchive::open(path);
   keras::ModelPtr model;
   {
     // What a config asks for may not take more memory than a few times the file itself.
     const keras::LoadScope limit(4 * file_bytes(path) + (std::int64_t{64} << 20));
-    model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(archive.config()));
+    model = std::dynamic_pointer_cast<ModelImpl>(
+        keras::deserialize_layer(upgraded_config(archive.config(), version_of(archive))));
     if (!model) throw_invalid_argument(fmt::format("{}: config.json holds a layer, not a model", path));
   }
   Trainer& trainer = model->trainer();
@@ -124,6 +172,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   }
   Assignment assignment;
   plan_weights(*model, archive.weights(), path, false, assignment);
+  load_assets(*model, archive, path);
   assignment.commit();
   return keras::Model(model);
 }
@@ -151,6 +200,7 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
   formats::KerasArchivePlan plan;
   plan.config = model_config(model);
   plan.weights = weights_plan(model);
+  plan.assets = assets_of(model);
   formats::write_keras_archive(path, plan);
 }
 

@@ -13,6 +13,8 @@
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
+#include "lockstep/saving/object_paths_internal.h"
+#include "lockstep/saving/old_configs_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -161,6 +163,12 @@ void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& f
 }  // namespace
 
 void save_legacy_model(ModelImpl& model, const std::string& path, bool include_optimizer) {
+  for (const SavedObject& object : saved_objects(model)) {
+    if (object.vocabulary && !object.vocabulary->vocabulary_in_config())
+      throw_unimplemented(
+          fmt::format("'{}': an .h5 file cannot have the vocabulary that layer '{}' has learnt; save to a .keras file",
+                      path, object.name));
+  }
   formats::LegacyH5Plan plan;
   Trainer& trainer = model.trainer();
   plan.model_config = legacy_object(keras::serialize_operation(model));
@@ -190,7 +198,8 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
     const auto stat = io::posix_file_system().stat(path);
     const auto size = static_cast<std::int64_t>(stat ? stat->size : 0);
     const keras::LoadScope limit(4 * size + (std::int64_t{64} << 20));
-    model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(file.model_config()));
+    model = std::dynamic_pointer_cast<ModelImpl>(
+        keras::deserialize_layer(upgraded_config(file.model_config(), file.keras_version())));
   }
   if (!model) throw_invalid_argument(fmt::format("'{}': model_config holds a layer, not a model", path));
   Assignment assignment;

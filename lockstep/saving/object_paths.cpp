@@ -27,6 +27,7 @@ class Walk {
   void layer(Layer& layer, const std::string& path) {
     if (!seen_.insert(&layer).second) return;
     objects_.push_back({path, layer.name(), layer.own_variables()});
+    objects_.back().vocabulary = dynamic_cast<keras::KeepsVocabulary*>(&layer);
     auto* const model = dynamic_cast<ModelImpl*>(&layer);
     const bool graph = model && (model->is_functional() || model->is_sequential());
     if (graph) container(model->layers(), join(path, "layers"));

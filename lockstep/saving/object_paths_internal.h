@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/preprocessing/vocabulary_internal.h"
 
 namespace lockstep::saving {
 
@@ -15,6 +16,7 @@ struct SavedObject {
   std::string name;
   std::vector<distribute::VariablePtr> variables;
   bool is_optimizer = false;
+  keras::KeepsVocabulary* vocabulary = nullptr;  // of a layer that has one
 };
 
 // Walks a model as keras.saving does (rules: each object once, under the first path that reaches it; the layers of

@@ -7,6 +7,7 @@
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/object_config.h"
+#include "lockstep/keras/preprocessing/families_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -50,6 +51,9 @@ const ClassTable& layer_classes() {
     register_recurrent_layers(*layers);
     register_attention_layers(*layers);
     register_preprocessing_layers(*layers);
+    register_category_layers(*layers);
+    register_lookup_layers(*layers);
+    register_text_vectorization(*layers);
     register_image_layers(*layers);
     register_models(*layers);
     return layers;

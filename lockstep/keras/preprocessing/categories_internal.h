@@ -1,0 +1,22 @@
+// What layers that give categories share.
+#pragma once
+
+#include <string>
+
+#include "lockstep/keras/layers/windows_internal.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::keras {
+
+// Categories as output_mode asks for (categories.h), in this dtype. Categories of `depth` and above are left out of
+// all modes but "int".
+Tensor encode_categories(const Tensor& categories, const std::string& output_mode, std::int64_t depth, DType dtype);
+
+// Two numbers of a salt, or the same one twice. Throws InvalidArgument, naming `who`, for more of them.
+void normalize_salt(std::optional<std::vector<std::int64_t>>& salt, const std::string& who);
+
+// Strings as numbers from 0 to num_buckets - 1: SipHash with the salt, else FarmHash. Integers by their digits.
+Tensor hash_buckets(const Tensor& values, std::int64_t num_buckets,
+                    const std::optional<std::vector<std::int64_t>>& salt);
+
+}  // namespace lockstep::keras
