@@ -20,6 +20,8 @@ def attr_choices(attr):
     kind = attr.type
     if attr.name == "data_format":
         return [text.decode() for text in attr.allowed_values.list.s] or [None]
+    if attr.name == "axis" and kind == "int":
+        return [None, 0]  # one range for all, or one for each entry of an axis
     if attr.HasField("default_value") and kind != "type":
         return [None]
     if kind == "type":
@@ -84,6 +86,7 @@ def same_shapes(op, attrs, ranks):
         shape = [2] * rank
         others = [shape[:i] + [n] + shape[i + 1:] for i in range(rank) for n in (1, 3)]
         others += [[2] * r for r in range(rank) if r in ranks[first] and r in ranks[second]]
+        others += [[0]] if 1 in ranks[second] else []  # nothing, as weights may be
         refuses = lambda a, b: not build(op, attrs, {first: a, second: b})
         if not refuses(shape, shape) and all(refuses(shape, o) and refuses(o, shape) for o in others):
             found[second] = first

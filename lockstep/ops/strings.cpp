@@ -9,24 +9,12 @@
 #include "lockstep/io/fingerprint_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
 using Strings = std::vector<std::string>;
-
-const Strings& strings_in(const Call& call, int i) {
-  if (call.input(i).dtype() != DType::kString) {
-    throw_invalid_argument(fmt::format("input {} is {}, expected strings", i, dtype_name(call.input(i).dtype())));
-  }
-  return call.input(i).string_values();
-}
-// The single string of input i.
-const std::string& string_in(const Call& call, int i) {
-  const Strings& texts = strings_in(call, i);
-  if (texts.size() != 1) throw_invalid_argument(fmt::format("input {} must be one string", i));
-  return texts[0];
-}
 
 template <typename F>
 Tensors map_strings(const Call& call, const F& f) {

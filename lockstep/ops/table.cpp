@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/ops/check_internal.h"
+#include "lockstep/ops/graph_rows_internal.h"
 
 namespace lockstep::ops {
 
@@ -82,6 +83,20 @@ Table::Table() {
   register_strings(*this);
   register_lists(*this);
   register_image(*this);
+  register_backprop(*this);
+  register_ctc(*this);
+  register_fake_quant(*this);
+  register_image_patches(*this);
+  register_linalg(*this);
+  register_parse_example(*this);
+  register_partition(*this);
+  register_ragged(*this);
+  register_recurrent_blocks(*this);
+  register_sets(*this);
+  register_sparse(*this);
+  register_special_math(*this);
+  register_tensor_arrays(*this);
+  register_unicode(*this);
   table_built = true;
   for (auto rows : contributions()) rows(*this);
 }

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import lockstep_tool as tool
+import op_table
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
@@ -102,7 +103,7 @@ def strings():
     return out
 
 
-GROUPS = {f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}
+GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}, **op_table.GROUPS}
 
 
 @pytest.mark.parametrize("name", GROUPS)
@@ -127,4 +128,42 @@ def test_operations(name, tmp_path):
 
 
 def plus_nothing(value, zero):
-    return tf.identity(value) if value.dtype == tf.string else value + tf.cast(zero, value.dtype)
+    return tf.identity(value) if value.dtype in (tf.string, tf.bool) else value + tf.cast(zero, value.dtype)
+
+
+def old_loop(x, w):
+    """A recurrent loop and its gradient as TensorFlow 1 wrote them: TensorArrayV3, stacks, Enter, Exit and Switch."""
+    steps = tf.shape(x)[0]
+    source = tf.TensorArray(tf.float32, steps).unstack(x)
+    made = tf.TensorArray(tf.float32, steps, element_shape=[2, 3], clear_after_read=False)
+
+    def body(t, h, made):
+        h = tf.tanh(source.read(t) + h @ w)
+        return t + 1, h, made.write(t, h)
+
+    _, last, made = tf.while_loop(lambda t, h, made: t < steps, body, (0, tf.zeros([2, 3]), made), parallel_iterations=1)
+    y = made.stack()
+    return [y, last, made.concat(), *tf.gradients(tf.reduce_sum(y * y), [x, w])]
+
+
+def test_loops_of_tensorflow_1(tmp_path):
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default() as graph:
+            x = v1.placeholder(tf.float32, [None, 2, 3], "x")
+            w = tf.constant(np.random.default_rng(5).normal(0, .5, (3, 3)).astype("float32"))
+            outputs = [tf.identity(y, f"y{i}") for i, y in enumerate(old_loop(x, w))]
+            definition = graph.as_graph_def()
+            values = np.random.default_rng(6).normal(0, 1, (4, 2, 3)).astype("float32")
+            theirs = v1.Session(graph=graph).run(outputs, {x: values})
+    finally:
+        v1.enable_control_flow_v2()
+    kinds = {node.op for node in definition.node}
+    assert {"TensorArrayV3", "TensorArrayGradV3", "StackPushV2", "Enter"} <= kinds
+    (tmp_path / "g.pb").write_bytes(definition.SerializeToString())
+    np.savez(tmp_path / "x.npz", x=values)
+    tool.ok("predict", tmp_path / "g.pb", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
+    ours = dict(tool.load_outputs(tmp_path / "y.npz"))
+    for i, value in enumerate(theirs):
+        tool.assert_close(ours[f"y{i}"], value, 1e-5, f"y{i}")

@@ -1,0 +1,194 @@
+// Gradients as operations, as graphs of training steps have them, and forward operations that only such old graphs use.
+// Most are the gradient of another row of the table.
+#include <algorithm>
+
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/rows_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+// Those attributes of a call that another operation has, too.
+Attrs shared_attrs(const Call& call, std::string_view name, const std::vector<std::string>& without = {"T"}) {
+  const Signature& target = *Table::instance().at(name).signature;
+  Attrs out;
+  for (const auto& [key, value] : call.attrs().items()) {
+    if (target.find_attr(key) && std::find(without.begin(), without.end(), key) == without.end()) out.set(key, value);
+  }
+  return out;
+}
+
+// The gradient of the first output of operation `name` with respect to input number `which`.
+Tensor gradient_through(std::string_view name, Tensors inputs, std::size_t which, const Tensor& dy, Attrs attrs) {
+  const at::AutoGradMode on(true);
+  for (Tensor& input : inputs) {
+    if (input.is_value() && input.dtype() != DType::kString) input = detach(input);
+  }
+  if (!is_floating(inputs[which].dtype()))
+    throw_unimplemented(fmt::format("gradients of {}", dtype_name(inputs[which].dtype())));
+  inputs[which] = make_leaf(inputs[which]);
+  const Tensors y = ops::call(name, inputs, std::move(attrs));
+  if (!(y[0].shape() == dy.shape())) {
+    throw_invalid_argument(
+        fmt::format("the gradient has shape {}, expected {}", dy.shape().to_string(), y[0].shape().to_string()));
+  }
+  const Tensor weights = wrap(narrow_to(dense(dy).detach(), dense(y[0]).scalar_type()));
+  if (!requires_grad(y[0])) return Tensor::zeros(inputs[which].shape(), inputs[which].dtype());
+  const Tensors found = grad({y[0]}, {inputs[which]}, {weights}, false, false);
+  return found[0].defined() ? detach(found[0]) : Tensor::zeros(inputs[which].shape(), inputs[which].dtype());
+}
+
+// A tensor of zeros whose shape is not trusted.
+Tensor zeros_like_shape(const Ints& shape, DType dtype) {
+  element_count(shape, static_cast<std::int64_t>(dtype_size(dtype)));
+  return Tensor::zeros(Shape(shape), dtype);
+}
+
+Tensor int32_vector(const Ints& values) { return wrap(int64_tensor(values).to(at::kInt)); }
+
+// ---- pooling ------------------------------------------------------------------------------------------------------
+void set_window(const Call& call, int i, Attrs& attrs) {
+  attrs.set("ksize", ints_in(call, i));
+  attrs.set("strides", ints_in(call, i + 1));
+}
+
+Tensors max_pool_v2(const Call& call) {
+  Attrs attrs = shared_attrs(call, "MaxPool");
+  set_window(call, 1, attrs);
+  return {call1("MaxPool", {call.input(0)}, attrs)};
+}
+
+Tensors max_pool_gradient(const Call& call) {
+  const char* const name = call.name() == "MaxPool3DGrad" ? "MaxPool3D" : "MaxPool";
+  Attrs attrs = shared_attrs(call, name);
+  if (call.num_inputs() > 3) set_window(call, 3, attrs);
+  return {gradient_through(name, {call.input(0)}, 0, call.input(2), attrs)};
+}
+
+Tensors avg_pool_gradient(const Call& call) {
+  const char* const name = call.name() == "AvgPool3DGrad" ? "AvgPool3D" : "AvgPool";
+  const Tensor x = zeros_like_shape(ints_in(call, 0), call.input(1).dtype());
+  return {gradient_through(name, {x}, 0, call.input(1), shared_attrs(call, name))};
+}
+
+Tensors argmax_gradient(const Call& call) {
+  const at::Tensor &x = in(call, 0), &dy = in(call, 1);
+  Ints places = ints_in(call, 2);
+  if (in(call, 2).sizes() != dy.sizes() || dy.dim() != 4 || dy.size(0) != x.size(0))
+    throw_invalid_argument("input, grad and argmax do not fit each other");
+  const std::int64_t image = x.size(0) == 0 ? 0 : x.numel() / x.size(0),
+                     rows = x.size(0) == 0 ? 1 : std::max<std::int64_t>(dy.numel() / x.size(0), 1);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::int64_t shift =
+        call.attr<bool>("include_batch_in_index") ? 0 : static_cast<std::int64_t>(i) / rows * image;
+    if (places[i] < 0 || places[i] >= x.numel() - shift)
+      throw_invalid_argument(fmt::format("argmax {} is out of bounds", places[i]));
+    places[i] += shift;
+  }
+  const at::Tensor sum =
+      at::zeros({x.numel()}, widen(dy).options()).index_add(0, int64_tensor(places), widen(dy).reshape({-1}));
+  return one(narrow_to(sum.reshape(x.sizes()), dy.scalar_type()));
+}
+
+// ---- resizing, padding --------------------------------------------------------------------------------------------
+Tensors resize_gradient(const Call& call, const char* name) {
+  const Tensor &dy = call.input(0), &image = call.input(1);
+  if (dy.rank() != 4 || image.rank() != 4) throw_invalid_argument("grads and original_image must have four axes");
+  const Tensor size = int32_vector({dy.dim(1), dy.dim(2)});
+  return {gradient_through(name, {image, size}, 0, dy, shared_attrs(call, name))};
+}
+
+Tensors resize_nearest_gradient(const Call& call) {
+  const Tensor& dy = call.input(0);
+  const Ints size = ints_in(call, 1);
+  if (size.size() != 2) throw_invalid_argument("size must have two numbers");
+  const Tensor image = zeros_like_shape({dy.dim(0), size[0], size[1], dy.dim(3)}, dy.dtype());
+  return {gradient_through("ResizeNearestNeighbor", {image, int32_vector({dy.dim(1), dy.dim(2)})}, 0, dy,
+                           shared_attrs(call, "ResizeNearestNeighbor"))};
+}
+
+Tensors mirror_pad_gradient(const Call& call) {
+  const Tensor& dy = call.input(0);
+  const Ints amounts = ints_in(call, 1);
+  Ints shape = dy.shape().dims();
+  if (amounts.size() != 2 * shape.size()) throw_invalid_argument("paddings must have a row for each axis");
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (amounts[2 * i] < 0 || amounts[2 * i + 1] < 0 || amounts[2 * i] > shape[i] ||
+        amounts[2 * i + 1] > shape[i] - amounts[2 * i])
+      throw_invalid_argument("paddings do not fit the input");
+    shape[i] -= amounts[2 * i] + amounts[2 * i + 1];
+  }
+  return {gradient_through("MirrorPad", {zeros_like_shape(shape, dy.dtype()), call.input(1)}, 0, dy,
+                           shared_attrs(call, "MirrorPad"))};
+}
+
+// ---- normalization -----------------------------------------------------------------------------------
+Tensors batch_norm_gradient(const Call& call) {
+  Tensors inputs(call.inputs().begin(), call.inputs().end());
+  inputs.push_back(Tensor::zeros(Shape{0}));
+  return ops::call("FusedBatchNormGradV3", inputs, shared_attrs(call, "FusedBatchNormGradV3", {"T", "U"}));
+}
+
+Tensors global_batch_norm(const Call& call) {
+  const at::Tensor &x = in(call, 0), &mean = in(call, 1), &variance = in(call, 2), &beta = in(call, 3);
+  if (!is_float(x)) throw_unimplemented(fmt::format("normalization of {}", dtype_name(call.input(0).dtype())));
+  for (int i = 1; i < 5; ++i) {
+    if (x.dim() < 1 || in(call, i).dim() != 1 || in(call, i).size(0) != x.size(-1))
+      throw_invalid_argument("m, v, beta and gamma need a number for each channel");
+  }
+  at::Tensor factor = at::rsqrt(variance + static_cast<double>(call.attr<float>("variance_epsilon")));
+  if (call.attr<bool>("scale_after_normalization")) factor = factor * in(call, 4);
+  return one((x - mean) * factor + beta);
+}
+
+// dy times a slope that follows from another tensor.
+template <typename F>
+void add_slope(Table& table, const char* name, const F& slope) {
+  table.add(name, same_shape, [slope](const Call& call) {
+    if (in(call, 0).sizes() != in(call, 1).sizes()) throw_invalid_argument("the inputs differ in their shapes");
+    return one(slope(call, in(call, 0), in(call, 1)));
+  });
+}
+
+ShapeRule like_input(int i) {
+  return [i](const Call& call) { return Shapes(call.signature().outputs.size(), call.input(i).shape()); };
+}
+
+}  // namespace
+
+void register_backprop(Table& table) {
+  table.add("MaxPoolV2", nullptr, max_pool_v2);
+  for (auto name : {"MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad"}) table.add(name, like_input(0), max_pool_gradient);
+  for (auto name : {"AvgPoolGrad", "AvgPool3DGrad"}) table.add(name, shape_of_input(0), avg_pool_gradient);
+  table.add("MaxPoolGradWithArgmax", like_input(0), argmax_gradient);
+  for (auto name : {"ResizeBilinear", "ResizeBicubic"}) {
+    table.add(fmt::format("{}Grad", name), like_input(1),
+              [name](const Call& call) { return resize_gradient(call, name); });
+  }
+  table.add("ResizeNearestNeighborGrad", nullptr, resize_nearest_gradient);
+  table.add("MirrorPadGrad", nullptr, mirror_pad_gradient);
+  table.add("LRNGrad", same_shape, [](const Call& call) {
+    return Tensors{gradient_through("LRN", {call.input(1)}, 0, call.input(0), shared_attrs(call, "LRN"))};
+  });
+  for (const std::size_t which : {0, 1}) {
+    table.add(which == 0 ? "Dilation2DBackpropInput" : "Dilation2DBackpropFilter", like_input(static_cast<int>(which)),
+              [which](const Call& call) {
+                return Tensors{gradient_through("Dilation2D", {call.input(0), call.input(1)}, which, call.input(2),
+                                                shared_attrs(call, "Dilation2D"))};
+              });
+  }
+  for (auto name : {"FusedBatchNormGrad", "FusedBatchNormGradV2"}) table.add(name, nullptr, batch_norm_gradient);
+  table.add("BatchNormWithGlobalNormalization", same_shape, global_batch_norm);
+  add_slope(table, "LeakyReluGrad", [](const Call& call, const at::Tensor& dy, const at::Tensor& x) {
+    return at::where(x > 0, dy, dy * static_cast<double>(call.attr<float>("alpha")));
+  });
+  add_slope(table, "SeluGrad", [](const Call&, const at::Tensor& dy, const at::Tensor& y) {
+    constexpr double kScale = 1.0507009873554804934193349852946, kScaleAlpha = 1.7580993408473768599402175208123;
+    return at::where(y < 0, dy * (y + kScaleAlpha), dy * kScale);
+  });
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,241 @@
+// Connectionist temporal classification (Graves et al., 2006): the loss, and decoding of its outputs.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include <ATen/core/grad_mode.h>
+
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/rows_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+// Lengths of the sequences of inputs [time, batch, classes].
+Ints sequence_lengths(const Call& call, int i) {
+  const at::Tensor& x = in(call, 0);
+  const Ints lengths = ints_in(call, i);
+  if (static_cast<std::int64_t>(lengths.size()) != x.size(1))
+    throw_invalid_argument(fmt::format("sequence_length has {} entries for {} sequences", lengths.size(), x.size(1)));
+  for (const std::int64_t length : lengths) {
+    if (length < 0 || length > x.size(0))
+      throw_invalid_argument(fmt::format("invalid sequence_length: found {}, expected 0 to {}", length, x.size(0)));
+  }
+  if (x.size(2) < 1) throw_invalid_argument("inputs must have at least one class");
+  return lengths;
+}
+
+// One decoded sequence for each entry of the batch, as the three parts of a sparse tensor.
+Tensors as_sparse_labels(const std::vector<Ints>& sequences) {
+  Ints indices, values;
+  std::int64_t longest = 0;
+  for (std::size_t b = 0; b < sequences.size(); ++b) {
+    for (std::size_t i = 0; i < sequences[b].size(); ++i) {
+      indices.push_back(static_cast<std::int64_t>(b)), indices.push_back(static_cast<std::int64_t>(i));
+      values.push_back(sequences[b][i]);
+    }
+    longest = std::max(longest, static_cast<std::int64_t>(sequences[b].size()));
+  }
+  return {wrap(int64_tensor(indices, {static_cast<std::int64_t>(values.size()), 2})), wrap(int64_tensor(values)),
+          wrap(int64_tensor({static_cast<std::int64_t>(sequences.size()), longest}))};
+}
+
+Tensors greedy_decoder(const Call& call) {
+  const Ints lengths = sequence_lengths(call, 1);
+  const at::Tensor x = in(call, 0).to(at::kDouble).contiguous();
+  const std::int64_t batch = x.size(1), classes = x.size(2);
+  std::int64_t blank = call.attr<std::int64_t>("blank_index");
+  if (blank < 0) blank += classes;
+  if (blank < 0 || blank >= classes)
+    throw_invalid_argument(fmt::format("blank_index {} of {} classes", blank, classes));
+  std::vector<Ints> sequences(static_cast<std::size_t>(batch));
+  at::Tensor score = at::zeros({batch, 1}, at::kDouble);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    std::int64_t previous = -1;
+    for (std::int64_t t = 0; t < lengths[static_cast<std::size_t>(b)]; ++t) {
+      const double* const row = x.const_data_ptr<double>() + (t * batch + b) * classes;
+      const std::int64_t best = std::max_element(row, row + classes) - row;
+      score.mutable_data_ptr<double>()[b] -= row[best];
+      if (best != blank && !(call.attr<bool>("merge_repeated") && best == previous))
+        sequences[static_cast<std::size_t>(b)].push_back(best);
+      previous = best;
+    }
+  }
+  Tensors out = as_sparse_labels(sequences);
+  out.push_back(wrap(score.to(in(call, 0).scalar_type())));
+  return out;
+}
+
+// ---- beam search over prefixes
+// ---------------------------------------------------------------------------------------
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+double log_sum(double a, double b) {
+  if (a < b) std::swap(a, b);
+  return b == kNever ? a : a + std::log1p(std::exp(b - a));
+}
+
+// A prefix of labels; its last one and the number of what precedes it. -1: the empty prefix.
+struct Prefix {
+  std::int64_t parent = -1, label = -1;
+};
+// Logarithms of the probabilities that the steps so far give a prefix, ending in a blank or in its last label.
+struct Score {
+  double blank = kNever, label = kNever;
+  double total() const { return log_sum(blank, label); }
+};
+
+class BeamSearch {
+ public:
+  BeamSearch(std::int64_t width, std::int64_t classes) : width_(width), classes_(classes) {
+    prefixes_.push_back({});
+    beam_.emplace_back(0, Score{0, kNever});
+  }
+
+  // `row`: the logits of one step; the last class is the blank.
+  void step(const double* row) {
+    const double highest = *std::max_element(row, row + classes_);
+    double sum = 0;
+    for (std::int64_t c = 0; c < classes_; ++c) sum += std::exp(row[c] - highest);
+    const double norm = highest + std::log(sum), blank = row[classes_ - 1] - norm;
+    std::map<std::int64_t, Score> next;
+    MemoryLimit::check(static_cast<std::int64_t>(beam_.size()) * classes_, sizeof(Prefix) + 3 * sizeof(Score));
+    for (const auto& [prefix, score] : beam_) {
+      Score& same = next[prefix];
+      same.blank = log_sum(same.blank, score.total() + blank);
+      const std::int64_t last = prefixes_[static_cast<std::size_t>(prefix)].label;
+      if (last >= 0) same.label = log_sum(same.label, score.label + row[last] - norm);
+      for (std::int64_t c = 0; c + 1 < classes_; ++c) {
+        const double before = c == last ? score.blank : score.total();
+        if (before == kNever) continue;
+        Score& longer = next[child(prefix, c)];
+        longer.label = log_sum(longer.label, before + row[c] - norm);
+      }
+    }
+    beam_.assign(next.begin(), next.end());
+    const auto better = [](const auto& a, const auto& b) { return a.second.total() > b.second.total(); };
+    std::stable_sort(beam_.begin(), beam_.end(), better);
+    if (static_cast<std::int64_t>(beam_.size()) > width_) beam_.resize(static_cast<std::size_t>(width_));
+  }
+
+  std::size_t size() const { return beam_.size(); }
+  double score(std::size_t path) const { return beam_[path].second.total(); }
+  Ints labels(std::size_t path, bool merge_repeated) const {
+    Ints out;
+    std::int64_t previous = -1;
+    for (std::int64_t at = beam_[path].first; at > 0; at = prefixes_[static_cast<std::size_t>(at)].parent) {
+      const std::int64_t label = prefixes_[static_cast<std::size_t>(at)].label;
+      if (!merge_repeated || label != previous) out.push_back(label);
+      previous = label;
+    }
+    std::reverse(out.begin(), out.end());
+    return out;
+  }
+
+ private:
+  std::int64_t child(std::int64_t prefix, std::int64_t label) {
+    const auto [entry, fresh] = children_.try_emplace({prefix, label}, static_cast<std::int64_t>(prefixes_.size()));
+    if (fresh) prefixes_.push_back({prefix, label});
+    return entry->second;
+  }
+
+  const std::int64_t width_, classes_;
+  std::vector<Prefix> prefixes_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> children_;
+  std::vector<std::pair<std::int64_t, Score>> beam_;
+};
+
+Tensors beam_search_decoder(const Call& call) {
+  const Ints lengths = sequence_lengths(call, 1);
+  const at::Tensor x = in(call, 0).to(at::kDouble).contiguous();
+  const std::int64_t batch = x.size(1), classes = x.size(2), width = call.attr<std::int64_t>("beam_width");
+  const std::int64_t paths = call.attr<std::int64_t>("top_paths");
+  if (paths > width) throw_invalid_argument(fmt::format("top_paths {} is more than beam_width {}", paths, width));
+  element_count({paths, batch}, sizeof(Ints));
+  std::vector<std::vector<Ints>> found(static_cast<std::size_t>(paths),
+                                       std::vector<Ints>(static_cast<std::size_t>(batch)));
+  at::Tensor scores = at::zeros({batch, paths}, at::kDouble);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    BeamSearch search(width, classes);
+    for (std::int64_t t = 0; t < lengths[static_cast<std::size_t>(b)]; ++t)
+      search.step(x.const_data_ptr<double>() + (t * batch + b) * classes);
+    if (static_cast<std::int64_t>(search.size()) < paths)
+      throw_invalid_argument(fmt::format("there are {} paths, top_paths is {}", search.size(), paths));
+    for (std::int64_t p = 0; p < paths; ++p) {
+      const auto path = static_cast<std::size_t>(p);
+      found[path][static_cast<std::size_t>(b)] = search.labels(path, call.attr<bool>("merge_repeated"));
+      scores.mutable_data_ptr<double>()[b * paths + p] = search.score(path);
+    }
+  }
+  Tensors parts[3], out;
+  for (const std::vector<Ints>& sequences : found) {
+    Tensors made = as_sparse_labels(sequences);
+    for (std::size_t i = 0; i < 3; ++i) parts[i].push_back(made[i]);
+  }
+  for (const Tensors& part : parts) out.insert(out.end(), part.begin(), part.end());
+  out.push_back(wrap(scores.to(in(call, 0).scalar_type())));
+  return out;
+}
+
+// ---- the loss
+// --------------------------------------------------------------------------------------------------------
+Tensors ctc_loss(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  const Ints lengths = sequence_lengths(call, 3), indices = ints_in(call, 1), values = ints_in(call, 2);
+  const std::int64_t batch = x.size(1), blank = x.size(2) - 1;
+  if (in(call, 1).size(1) != 2 || indices.size() != 2 * values.size())
+    throw_invalid_argument("labels_indices must have the shape [n, 2], labels_values [n]");
+  if (!call.attr<bool>("ctc_merge_repeated")) throw_unimplemented("ctc_merge_repeated false");
+  if (x.numel() == 0) throw_invalid_argument("inputs must not be empty");
+  std::vector<Ints> labels(static_cast<std::size_t>(batch));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int64_t b = indices[2 * i];
+    if (b < 0 || b >= batch)
+      throw_invalid_argument(fmt::format("labels_indices has row {}, expected [0, {})", b, batch));
+    if (values[i] < 0 || values[i] >= blank)
+      throw_invalid_argument(fmt::format("label {} is not in [0, {})", values[i], blank));
+    Ints& own = labels[static_cast<std::size_t>(b)];
+    if (call.attr<bool>("preprocess_collapse_repeated") && !own.empty() && own.back() == values[i]) continue;
+    own.push_back(values[i]);
+  }
+  Ints targets, counts;
+  for (std::size_t b = 0; b < labels.size(); ++b) {
+    auto needed = static_cast<std::int64_t>(labels[b].size());
+    for (std::size_t i = 1; i < labels[b].size(); ++i) needed += labels[b][i] == labels[b][i - 1];
+    if (needed > lengths[b] && !call.attr<bool>("ignore_longer_outputs_than_inputs"))
+      throw_invalid_argument(fmt::format("sequence {} has {} steps, its labels need {}", b, lengths[b], needed));
+    targets.insert(targets.end(), labels[b].begin(), labels[b].end());
+    counts.push_back(static_cast<std::int64_t>(labels[b].size()));
+  }
+  const auto loss_of = [&](const at::Tensor& logits) {
+    return at::ctc_loss(at::log_softmax(logits, 2), int64_tensor(targets), at::IntArrayRef(lengths),
+                        at::IntArrayRef(counts), blank,
+                        /*reduction=*/0, /*zero_infinity=*/true);
+  };
+  Tensor gradient;
+  {
+    const at::AutoGradMode on(true);
+    const Tensor leaf = make_leaf(wrap(x.detach()));
+    gradient = grad({wrap(loss_of(dense(leaf)))}, {leaf}, {Tensor()}, false, false)[0];
+  }
+  return {wrap(loss_of(x)), gradient.defined() ? detach(gradient) : wrap(at::zeros_like(x))};
+}
+
+}  // namespace
+
+void register_ctc(Table& table) {
+  table.add("CTCGreedyDecoder", nullptr, greedy_decoder);
+  table.add("CTCBeamSearchDecoder", nullptr, beam_search_decoder);
+  table.add(
+      "CTCLoss",
+      [](const Call& call) {
+        const Shape& x = call.input(0).shape();
+        return Shapes{Shape{x.known_rank() && x.rank() == 3 ? x[1] : kUnknownDim}, x};
+      },
+      ctc_loss);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,194 @@
+#include "lockstep/ops/example_proto_internal.h"
+
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::ops {
+namespace {
+
+[[noreturn]] void throw_malformed() {
+  throw_invalid_argument("invalid serialized example: found bytes that are no message");
+}
+
+// The fields of one message.
+class Fields {
+ public:
+  explicit Fields(std::string_view bytes) : rest_(bytes) {}
+
+  // False at the end.
+  bool next() {
+    if (rest_.empty()) return false;
+    const std::uint64_t tag = varint();
+    number = static_cast<std::uint32_t>(tag >> 3), type = static_cast<int>(tag & 7);
+    if (number == 0) throw_malformed();
+    switch (type) {
+      case 0: value = varint(); return true;
+      case 1: payload = take(8); return true;
+      case 2: payload = take(varint()); return true;
+      case 5: payload = take(4); return true;
+      default: throw_malformed();
+    }
+  }
+  bool is_message(std::uint32_t field) const { return number == field && type == 2; }
+
+  std::uint64_t varint() {
+    std::uint64_t out = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (rest_.empty()) throw_malformed();
+      const auto byte = static_cast<std::uint8_t>(rest_[0]);
+      rest_.remove_prefix(1);
+      if (shift < 64) out |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return out;
+    }
+    throw_malformed();
+  }
+  bool empty() const { return rest_.empty(); }
+
+  std::uint32_t number = 0;
+  int type = 0;
+  std::uint64_t value = 0;
+  std::string_view payload;
+
+ private:
+  std::string_view take(std::uint64_t size) {
+    if (size > rest_.size()) throw_malformed();
+    const std::string_view out = rest_.substr(0, static_cast<std::size_t>(size));
+    rest_.remove_prefix(static_cast<std::size_t>(size));
+    return out;
+  }
+
+  std::string_view rest_;
+};
+
+EncodedFeature read_feature(std::string_view bytes) {
+  static constexpr DType kTypes[] = {DType::kString, DType::kFloat32, DType::kInt64};
+  EncodedFeature out;
+  for (Fields fields(bytes); fields.next();) {
+    if (fields.type != 2 || fields.number > 3) continue;
+    const DType dtype = kTypes[fields.number - 1];
+    if (out.dtype != dtype) out.lists.clear();
+    out.dtype = dtype;
+    out.lists.push_back(fields.payload);
+  }
+  return out;
+}
+
+// The key and the value of a map's entry.
+std::pair<std::string_view, std::string_view> read_entry(std::string_view bytes) {
+  std::pair<std::string_view, std::string_view> out;
+  for (Fields fields(bytes); fields.next();) {
+    if (fields.is_message(1)) out.first = fields.payload;
+    if (fields.is_message(2)) out.second = fields.payload;
+  }
+  return out;
+}
+
+void read_features(std::string_view bytes, EncodedFeatures& out) {
+  for (Fields fields(bytes); fields.next();) {
+    if (!fields.is_message(1)) continue;
+    const auto [key, value] = read_entry(fields.payload);
+    out.insert_or_assign(key, read_feature(value));
+  }
+}
+
+void read_feature_lists(std::string_view bytes, EncodedFeatureLists& out) {
+  for (Fields fields(bytes); fields.next();) {
+    if (!fields.is_message(1)) continue;
+    const auto [key, value] = read_entry(fields.payload);
+    std::vector<EncodedFeature> list;
+    for (Fields features(value); features.next();) {
+      if (features.is_message(1)) list.push_back(read_feature(features.payload));
+    }
+    out.insert_or_assign(key, std::move(list));
+  }
+}
+
+float float_of(std::string_view bytes) {
+  float out = 0;
+  std::memcpy(&out, bytes.data(), sizeof(out));
+  return out;
+}
+
+}  // namespace
+
+void ValueColumn::append(const ValueColumn& other) { append(other, 0, other.size()); }
+
+void ValueColumn::append(const ValueColumn& from, std::size_t first, std::size_t count) {
+  const auto copy = [&](auto& to, const auto& source) {
+    if (source.size() == 1) {
+      to.insert(to.end(), count, source[0]);
+    } else {
+      to.insert(to.end(), source.begin() + static_cast<std::ptrdiff_t>(first),
+                source.begin() + static_cast<std::ptrdiff_t>(first + count));
+    }
+  };
+  if (dtype == DType::kFloat32) {
+    copy(floats, from.floats);
+  } else if (dtype == DType::kInt64) {
+    copy(ints, from.ints);
+  } else {
+    copy(strings, from.strings);
+  }
+}
+
+Tensor ValueColumn::to_tensor(const Shape& shape) && {
+  if (dtype == DType::kFloat32) return Tensor::from_vector(floats, shape);
+  if (dtype == DType::kInt64) return Tensor::from_vector(ints, shape);
+  return Tensor::strings(std::move(strings), shape);
+}
+
+ValueColumn column_of(const Tensor& tensor) {
+  ValueColumn out(tensor.dtype());
+  if (tensor.dtype() == DType::kFloat32) {
+    out.floats = tensor.to_vector<float>();
+  } else if (tensor.dtype() == DType::kInt64) {
+    out.ints = tensor.to_vector<std::int64_t>();
+  } else {
+    out.strings = tensor.string_values();
+  }
+  return out;
+}
+
+void append_values(const EncodedFeature& feature, std::string_view key, ValueColumn& out) {
+  if (feature.dtype == DType::kInvalid) return;
+  if (feature.dtype != out.dtype) {
+    throw_invalid_argument(fmt::format("invalid feature '{}': found values of dtype {}, expected {}", key,
+                                       dtype_name(feature.dtype), dtype_name(out.dtype)));
+  }
+  for (const std::string_view list : feature.lists) {
+    for (Fields fields(list); fields.next();) {
+      if (fields.number != 1) continue;
+      if (out.dtype == DType::kString) {
+        if (fields.type == 2) out.strings.emplace_back(fields.payload);
+      } else if (out.dtype == DType::kFloat32) {
+        if (fields.type != 2 && fields.type != 5) throw_malformed();
+        if (fields.payload.size() % 4 != 0) throw_malformed();
+        for (std::size_t at = 0; at < fields.payload.size(); at += 4)
+          out.floats.push_back(float_of(fields.payload.substr(at)));
+      } else if (fields.type == 2) {
+        Fields packed(fields.payload);
+        while (!packed.empty()) out.ints.push_back(static_cast<std::int64_t>(packed.varint()));
+      } else if (fields.type == 0) {
+        out.ints.push_back(static_cast<std::int64_t>(fields.value));
+      } else {
+        throw_malformed();
+      }
+    }
+  }
+}
+
+EncodedExample parse_example(std::string_view bytes, bool sequence) {
+  EncodedExample out;
+  for (Fields fields(bytes); fields.next();) {
+    if (fields.is_message(1)) read_features(fields.payload, out.features);
+    if (sequence && fields.is_message(2)) read_feature_lists(fields.payload, out.lists);
+  }
+  return out;
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,60 @@
+// Messages of type tf.train.Example and tf.train.SequenceExample, read without copies.
+//
+//   Example          features = 1
+//   SequenceExample  context = 1 (Features), feature_lists = 2
+//   Features         feature = 1: entries of key = 1, value = 2 (Feature)
+//   FeatureLists     feature_list = 1: entries of key = 1, value = 2 (FeatureList); FeatureList: feature = 1
+//   Feature          bytes_list = 1, float_list = 2 or int64_list = 3, each value = 1, numbers packed or not
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/dtype.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::ops {
+
+// Values of one dtype: float32, int64 or string.
+struct ValueColumn {
+  explicit ValueColumn(DType type) : dtype(type) {}
+
+  std::size_t size() const {
+    return dtype == DType::kFloat32 ? floats.size() : dtype == DType::kInt64 ? ints.size() : strings.size();
+  }
+  void append(const ValueColumn& other);
+  // `count` values of `from`, beginning with number `first`; those of a column with one value are repeated.
+  void append(const ValueColumn& from, std::size_t first, std::size_t count);
+  Tensor to_tensor(const Shape& shape) &&;
+
+  DType dtype;
+  std::vector<float> floats;
+  std::vector<std::int64_t> ints;
+  std::vector<std::string> strings;
+};
+// The values of a tensor of such a dtype.
+ValueColumn column_of(const Tensor& tensor);
+
+// One feature: its list, still encoded.
+struct EncodedFeature {
+  DType dtype = DType::kInvalid;        // kInvalid: the feature has no list
+  std::vector<std::string_view> lists;  // in order; a list may come in several parts
+};
+
+// Throws InvalidArgument for bytes that are no such message, and for a list of another dtype; `key` names the feature.
+void append_values(const EncodedFeature& feature, std::string_view key, ValueColumn& out);
+
+using EncodedFeatures = std::map<std::string_view, EncodedFeature>;
+using EncodedFeatureLists = std::map<std::string_view, std::vector<EncodedFeature>>;
+
+struct EncodedExample {
+  EncodedFeatures features;  // of an Example; the context of a SequenceExample
+  EncodedFeatureLists lists;
+};
+// Views into `bytes`. Throws InvalidArgument for bytes that are no such message.
+EncodedExample parse_example(std::string_view bytes, bool sequence);
+
+}  // namespace lockstep::ops

@@ -1,0 +1,233 @@
+// Quantization that is simulated in floating point, as models trained for it have it.
+#include <cmath>
+#include <limits>
+
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/rows_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+// A range moved so that 0 is one of its levels.
+struct NudgedRange {
+  float low = 0, high = 0, scale = 1;
+};
+
+NudgedRange nudge(float low, float high, std::int64_t bits, bool narrow) {
+  const float least = narrow ? 1 : 0, most = static_cast<float>((std::int64_t{1} << bits) - 1);
+  NudgedRange out;
+  out.scale = (high - low) / (most - least);
+  const float zero = least - low / out.scale;
+  const float level = zero < least ? least : zero > most ? most : std::round(zero);
+  out.low = (least - level) * out.scale;
+  out.high = (most - level) * out.scale;
+  return out;
+}
+
+std::int64_t bits_of(const Call& call) {
+  const std::int64_t bits = call.attr<std::int64_t>("num_bits");
+  if (bits < 2 || bits > 16) throw_invalid_argument(fmt::format("invalid num_bits: found {}, expected 2 to 16", bits));
+  return bits;
+}
+
+// One range for each entry of min and max, as tensors; entries with min = max = 0 are `off`.
+struct Ranges {
+  at::Tensor low, high, scale, off;
+};
+
+Ranges ranges_of(const Call& call, const at::Tensor& min, const at::Tensor& max) {
+  const at::Tensor a = min.detach().contiguous(), b = max.detach().contiguous();
+  Ranges out{at::empty_like(a), at::empty_like(a), at::empty_like(a), at::logical_and(a == 0, b == 0)};
+  const std::int64_t bits = bits_of(call);
+  for (std::int64_t i = 0; i < a.numel(); ++i) {
+    const float low = a.const_data_ptr<float>()[i], high = b.const_data_ptr<float>()[i];
+    const bool off = low == 0 && high == 0;
+    if (!off && !(low <= 0 && high >= 0 && low < high))
+      throw_invalid_argument(fmt::format("min {} must be at most 0, max {} at least 0, and min below max", low, high));
+    const NudgedRange range = off ? NudgedRange() : nudge(low, high, bits, call.attr<bool>("narrow_range"));
+    out.low.mutable_data_ptr<float>()[i] = range.low;
+    out.high.mutable_data_ptr<float>()[i] = range.high;
+    out.scale.mutable_data_ptr<float>()[i] = range.scale;
+  }
+  return out;
+}
+
+void check_channels(const Call& call, int x, int min) {
+  const bool by_channel = call.name().find("PerChannel") != std::string::npos;
+  if (by_channel ? in(call, x).size(-1) != in(call, min).numel() : in(call, min).numel() != 1)
+    throw_invalid_argument("min and max need one number" + std::string(by_channel ? " for each channel" : ""));
+  if (in(call, min).sizes() != in(call, min + 1).sizes()) throw_invalid_argument("min and max differ in their shapes");
+}
+
+at::Tensor levels_of(const at::Tensor& x, const Ranges& r) {
+  const at::Tensor shifted = at::minimum(at::maximum(x, r.low), r.high) - r.low;
+  const at::Tensor y = at::floor(shifted * (1 / r.scale) + 0.5) * r.scale + r.low;
+  return at::where(r.off, at::zeros({}, x.options()), y);
+}
+
+// The gradient goes to x inside of the range, to min below it and to max above it.
+at::Tensor tied(const at::Tensor& x, const at::Tensor& min, const at::Tensor& max, const Ranges& r,
+                const at::Tensor& y) {
+  if (!x.requires_grad() && !min.requires_grad() && !max.requires_grad()) return y;
+  const at::Tensor below = at::logical_and(x < r.low, ~r.off), above = at::logical_and(x > r.high, ~r.off);
+  const at::Tensor source = at::where(below, min, at::where(above, max, x));
+  return dense(with_adjoint(wrap(source), wrap(y), [](const Tensor& dy) { return dy; }));
+}
+
+Tensors fake_quant(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  at::Tensor min, max;
+  if (call.num_inputs() == 1) {
+    min = at::full({}, call.attr<float>("min"), at::kFloat), max = at::full({}, call.attr<float>("max"), at::kFloat);
+  } else {
+    check_channels(call, 0, 1);
+    min = in(call, 1), max = in(call, 2);
+  }
+  const Ranges r = ranges_of(call, min, max);
+  return one(tied(x, min, max, r, levels_of(x.detach(), r)));
+}
+
+at::Tensor sum_channels(const at::Tensor& x, const at::Tensor& like) {
+  if (like.dim() == 0) return x.sum();
+  return x.reshape({-1, x.size(-1)}).sum(0);
+}
+
+Tensors fake_quant_gradient(const Call& call) {
+  const at::Tensor &dy = in(call, 0), &x = in(call, 1);
+  if (dy.sizes() != x.sizes()) throw_invalid_argument("gradients and inputs differ in their shapes");
+  at::Tensor min, max;
+  if (call.num_inputs() == 2) {
+    min = at::full({}, call.attr<float>("min"), at::kFloat), max = at::full({}, call.attr<float>("max"), at::kFloat);
+  } else {
+    if (x.dim() < 1 && in(call, 2).dim() > 0) throw_invalid_argument("inputs must have at least one axis");
+    check_channels(call, 1, 2);
+    min = in(call, 2), max = in(call, 3);
+  }
+  const Ranges r = ranges_of(call, min, max);
+  const at::Tensor below = at::logical_and(x < r.low, ~r.off), above = at::logical_and(x > r.high, ~r.off);
+  const at::Tensor zero = at::zeros({}, dy.options());
+  Tensors out = one(at::where(at::logical_or(below, above), zero, dy));
+  if (call.num_inputs() == 2) return out;
+  out.push_back(wrap(sum_channels(at::where(below, dy, zero), min)));
+  out.push_back(wrap(sum_channels(at::where(above, dy, zero), max)));
+  return out;
+}
+
+// ---- QuantizeAndDequantize ---------------------------------------------------------------------------------------
+struct LevelRule {
+  std::int64_t bits = 8, axis = -1;
+  bool is_signed = true, given = false, narrow = false, half_up = false;
+};
+
+// Rounds x to levels between `low` and `high` (each one number, or one for each entry of an axis, broadcast to x).
+at::Tensor rounded_levels(const LevelRule& rule, const at::Tensor& x, const at::Tensor& low, const at::Tensor& high) {
+  const double least = rule.is_signed ? -std::ldexp(1.0, static_cast<int>(rule.bits - 1)) + (rule.narrow ? 1 : 0) : 0;
+  const double most = std::ldexp(1.0, static_cast<int>(rule.is_signed ? rule.bits - 1 : rule.bits)) - 1;
+  const at::Tensor far = at::full({}, std::numeric_limits<float>::max(), x.options());
+  const at::Tensor of_low = at::where(low * least > 0, least / low, far),
+                   of_high = at::where(high * most > 0, most / high, far);
+  const at::Tensor by_low = of_low < of_high, scale = at::where(by_low, of_low, of_high);
+  const at::Tensor step = at::where(by_low, low / least, high / most);
+  at::Tensor y = x;
+  if (rule.given)
+    y = at::maximum(at::minimum(y, at::where(by_low, most * step, high)), at::where(by_low, low, least * step));
+  y = y * scale;
+  return (rule.half_up ? at::floor(y + 0.5) : at::round(y)) * step;
+}
+
+LevelRule level_rule(const Call& call) {
+  LevelRule rule;
+  rule.bits = call.name() == "QuantizeAndDequantizeV3" ? int_in(call, 3) : call.attr<std::int64_t>("num_bits");
+  rule.is_signed = call.attr<bool>("signed_input"), rule.given = call.attr<bool>("range_given");
+  if (const bool* narrow = call.find_attr<bool>("narrow_range")) rule.narrow = *narrow;
+  if (const auto* axis = call.find_attr<std::int64_t>("axis")) rule.axis = *axis;
+  if (const auto* mode = call.find_attr<std::string>("round_mode")) rule.half_up = *mode == "HALF_UP";
+  const std::int64_t most = rule.is_signed ? 62 : 63;
+  if (rule.bits <= (rule.is_signed ? 1 : 0) || rule.bits > most)
+    throw_invalid_argument(fmt::format("invalid num_bits: found {}, expected at most {}", rule.bits, most));
+  return rule;
+}
+
+// Input i, one number or one for each entry of `axis`, to be broadcast against x.
+at::Tensor range_input(const Call& call, int i, const at::Tensor& x, std::int64_t axis) {
+  const at::Tensor& given = in(call, i);
+  if (axis < 0) {
+    if (given.numel() != 1) throw_invalid_argument(fmt::format("input {} must be one number", i));
+    return given.reshape({});
+  }
+  Ints view(static_cast<std::size_t>(x.dim()), 1);
+  view[static_cast<std::size_t>(axis)] = x.size(axis);
+  if (given.numel() != x.size(axis)) throw_invalid_argument(fmt::format("input {} needs {} numbers", i, x.size(axis)));
+  return given.reshape(view);
+}
+
+at::Tensor extreme(const at::Tensor& x, std::int64_t axis, bool highest) {
+  if (x.numel() == 0) return at::zeros({}, x.options());
+  Ints axes;
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    if (i != axis) axes.push_back(i);
+  }
+  if (axis < 0) return highest ? x.amax() : x.amin();
+  if (axes.empty()) return x;
+  return highest ? x.amax(axes, true) : x.amin(axes, true);
+}
+
+Tensors quantize_and_dequantize(const Call& call) {
+  const at::Tensor& given = in(call, 0);
+  const LevelRule rule = level_rule(call);
+  if (rule.axis < -1 || rule.axis >= given.dim())
+    throw_invalid_argument(fmt::format("axis {} of a tensor of rank {}", rule.axis, given.dim()));
+  const bool narrow = given.scalar_type() == at::kHalf || given.scalar_type() == at::kBFloat16;
+  const at::Tensor x = narrow ? given.detach().to(at::kFloat) : given.detach();
+  at::Tensor low, high;
+  if (!rule.given) {
+    low = extreme(x, rule.axis, false), high = extreme(x, rule.axis, true);
+  } else if (call.num_inputs() == 1) {
+    low = at::full({}, call.attr<float>("input_min"), x.options()),
+    high = at::full({}, call.attr<float>("input_max"), x.options());
+  } else {
+    low = range_input(call, 1, x, rule.axis).to(x.scalar_type()),
+    high = range_input(call, 2, x, rule.axis).to(x.scalar_type());
+  }
+  if (low.gt(high).any().item<bool>()) throw_invalid_argument("input_min must not be above input_max");
+  const at::Tensor y = narrow_to(rounded_levels(rule, x, low.detach(), high.detach()), given.scalar_type());
+  if (call.name() != "QuantizeAndDequantizeV4" || !rule.given)
+    return {with_adjoint(wrap(given), wrap(y), [](const Tensor& dy) { return dy; })};
+  const at::Tensor a = range_input(call, 1, x, rule.axis), b = range_input(call, 2, x, rule.axis);
+  const at::Tensor source = at::where(given < a, a, at::where(given > b, b, given));
+  return {with_adjoint(wrap(source), wrap(y), [](const Tensor& dy) { return dy; })};
+}
+
+Tensors quantize_v4_gradient(const Call& call) {
+  const at::Tensor &dy = in(call, 0), &x = in(call, 1);
+  const std::int64_t axis = call.attr<std::int64_t>("axis");
+  if (axis < -1 || axis >= x.dim())
+    throw_invalid_argument(fmt::format("axis {} of a tensor of rank {}", axis, x.dim()));
+  const at::Tensor low = range_input(call, 2, x, axis), high = range_input(call, 3, x, axis),
+                   zero = at::zeros({}, dy.options());
+  const at::Tensor below = x<low, above = x> high;
+  Ints axes;
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    if (i != axis) axes.push_back(i);
+  }
+  const auto total = [&](const at::Tensor& part) {
+    const at::Tensor kept = at::where(part, dy, zero);
+    return (axes.empty() ? kept : kept.sum(axes)).reshape(in(call, 2).sizes());
+  };
+  return {wrap(at::where(at::logical_or(below, above), zero, dy)), wrap(total(below)), wrap(total(above))};
+}
+
+}  // namespace
+
+void register_fake_quant(Table& table) {
+  for (auto name : {"FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel"}) {
+    table.add(name, same_shape, fake_quant);
+    table.add(fmt::format("{}Gradient", name), nullptr, fake_quant_gradient);
+  }
+  for (auto name :
+       {"QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4"})
+    table.add(name, same_shape, quantize_and_dequantize);
+  table.add("QuantizeAndDequantizeV4Grad", nullptr, quantize_v4_gradient);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,23 @@
+// Families of operations that graphs from files use and layers do not; table.cpp registers them.
+#pragma once
+
+#include "lockstep/ops/table_internal.h"
+
+namespace lockstep::ops {
+
+void register_backprop(Table& table);          // gradients as operations
+void register_ctc(Table& table);               // connectionist temporal classification
+void register_fake_quant(Table& table);        // simulated quantization
+void register_image_patches(Table& table);     // colors, windows as rows, dilation
+void register_linalg(Table& table);            // decompositions, solutions, Fourier transforms
+void register_parse_example(Table& table);     // serialized examples
+void register_partition(Table& table);         // parts by number, unique rows, searches
+void register_ragged(Table& table);            // ragged tensors, sums of gathered rows
+void register_recurrent_blocks(Table& table);  // cells of recurrent networks as one operation
+void register_sets(Table& table);              // sets, counts, histograms
+void register_sparse(Table& table);            // sparse tensors
+void register_special_math(Table& table);      // special functions, complex numbers
+void register_tensor_arrays(Table& table);     // TensorArrayV3, StackV2
+void register_unicode(Table& table);           // encodings of text and bytes
+
+}  // namespace lockstep::ops

@@ -1,0 +1,369 @@
+// Decompositions, inverses and solutions of batches of matrices, by LAPACK through LibTorch; Fourier transforms.
+#include <algorithm>
+#include <utility>
+
+#include <ATen/ops/linalg_cholesky_ex.h>
+
+#include "lockstep/ops/rows_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+// LAPACK knows no float16 and no bfloat16.
+bool is_short(const at::Tensor& x) { return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16; }
+at::Tensor for_lapack(const at::Tensor& x) {
+  if (x.dim() < 2) throw_invalid_argument("a matrix must have at least two axes");
+  std::int64_t batch = 1;  // LibTorch goes through all matrices even where they are empty
+  for (std::int64_t i = 0; i + 2 < x.dim(); ++i) batch *= std::min<std::int64_t>(x.size(i), 1 << 15);
+  if (x.numel() == 0 && batch > 1 << 15) throw_invalid_argument("there are too many empty matrices");
+  return is_short(x) ? x.to(at::kFloat) : x;
+}
+at::Tensor square_matrix(const Call& call, int i) {
+  const at::Tensor x = for_lapack(in(call, i));
+  if (x.size(-1) != x.size(-2))
+    throw_invalid_argument(fmt::format("a square matrix is needed, found shape {}", call.input(i).shape().to_string()));
+  return x;
+}
+// LAPACK's decompositions complain on stderr about numbers that are not finite.
+const at::Tensor& finite(const at::Tensor& x) {
+  if (x.numel() > 0 && !at::isfinite(x).all().item<bool>()) throw_invalid_argument("the input must be finite");
+  return x;
+}
+// A value in the dtype of input 0, with its conjugation carried out.
+Tensor settled(const Call& call, const at::Tensor& y) {
+  return wrap(narrow_to(y.resolve_conj(), in(call, 0).scalar_type()).contiguous());
+}
+at::Tensor adjoint_if(const at::Tensor& x, bool adjoint) { return adjoint ? x.mH() : x; }
+
+Tensors cholesky(const Call& call) {
+  const at::Tensor x = square_matrix(call, 0);
+  auto [l, info] = at::linalg_cholesky_ex(x, /*upper=*/false, /*check_errors=*/false);
+  if (info.numel() > 0 && info.ne(0).any().item<bool>()) {
+    const at::Tensor bad = info.ne(0).unsqueeze(-1).unsqueeze(-1);
+    l = at::where(bad, at::full({}, NAN, l.options()).tril(), l).tril();
+  }
+  return {settled(call, l)};
+}
+
+// That of Cholesky: from l and dl.
+Tensors cholesky_grad(const Call& call) {
+  const at::Tensor l = square_matrix(call, 0), dl = for_lapack(in(call, 1));
+  if (l.sizes() != dl.sizes()) throw_invalid_argument("l and grad differ in their shapes");
+  at::Tensor middle = at::matmul(l.mH(), dl).tril();
+  middle = middle - 0.5 * at::diag_embed(middle.diagonal(0, -2, -1));
+  const at::Tensor left = at::linalg_solve_triangular(l.mH(), middle, /*upper=*/true);
+  const at::Tensor both = at::linalg_solve_triangular(l.mH(), left.mH(), /*upper=*/true).mH();
+  return {settled(call, 0.5 * (both + both.mH()))};
+}
+
+Tensors qr(const Call& call) {
+  const auto [q, r] = at::linalg_qr(for_lapack(in(call, 0)), call.attr<bool>("full_matrices") ? "complete" : "reduced");
+  return {settled(call, q), settled(call, r)};
+}
+
+Tensors svd(const Call& call) {
+  const at::Tensor x = finite(for_lapack(in(call, 0)));
+  const at::Tensor none = at::empty({0}, x.options());
+  const auto as_t = [&](const at::Tensor& s) { return settled(call, s.to(x.scalar_type())); };
+  if (!call.attr<bool>("compute_uv")) return {as_t(at::linalg_svdvals(x)), settled(call, none), settled(call, none)};
+  const auto [u, s, vh] = at::linalg_svd(x, call.attr<bool>("full_matrices"));
+  return {as_t(s), settled(call, u), settled(call, vh.mH())};
+}
+
+Tensors self_adjoint_eig(const Call& call) {
+  const at::Tensor x = finite(square_matrix(call, 0));
+  if (call.name().ends_with("Eig")) {  // the first version: values above vectors, in one tensor
+    const auto [e, v] = at::linalg_eigh(x, "L");
+    return {settled(call, at::cat({e.to(v.scalar_type()).unsqueeze(-2), v}, -2))};
+  }
+  if (!call.attr<bool>("compute_v"))
+    return {settled(call, at::linalg_eigvalsh(x, "L").to(x.scalar_type())), settled(call, at::empty({0}, x.options()))};
+  const auto [e, v] = at::linalg_eigh(x, "L");
+  return {settled(call, e.to(x.scalar_type())), settled(call, v)};
+}
+
+Tensors eig(const Call& call) {
+  const at::Tensor x = finite(square_matrix(call, 0));
+  const at::ScalarType type = to_scalar_type(call.attr<DType>("Tout"));
+  if (!call.attr<bool>("compute_v"))
+    return {wrap(at::linalg_eigvals(x).to(type)), wrap(at::empty({0}, x.options().dtype(type)))};
+  const auto [e, v] = at::linalg_eig(x);
+  return {wrap(e.to(type)), wrap(v.to(type))};
+}
+
+Tensors inverse(const Call& call) {
+  const at::Tensor x = square_matrix(call, 0);
+  const auto [y, info] = at::linalg_inv_ex(adjoint_if(x, call.attr<bool>("adjoint")), false);
+  if (info.numel() > 0 && info.ne(0).any().item<bool>()) throw_invalid_argument("the input is not invertible");
+  return {settled(call, y)};
+}
+
+Tensors solve(const Call& call) {
+  const at::Tensor a = square_matrix(call, 0), b = for_lapack(in(call, 1));
+  if (b.dim() != a.dim() || b.size(-2) != a.size(-1) ||
+      b.sizes().slice(0, static_cast<std::size_t>(b.dim()) - 2) !=
+          a.sizes().slice(0, static_cast<std::size_t>(a.dim()) - 2)) {
+    throw_invalid_argument(fmt::format("matrix {} and rhs {} do not fit", call.input(0).shape().to_string(),
+                                       call.input(1).shape().to_string()));
+  }
+  const auto [y, info] = at::linalg_solve_ex(adjoint_if(a, call.attr<bool>("adjoint")), b, true, false);
+  if (info.numel() > 0 && info.ne(0).any().item<bool>()) throw_invalid_argument("the input matrix is not invertible");
+  return {settled(call, y)};
+}
+
+Tensors triangular_solve(const Call& call) {
+  const at::Tensor a = square_matrix(call, 0), b = for_lapack(in(call, 1));
+  if (b.size(-2) != a.size(-1)) throw_invalid_argument("matrix and rhs do not fit");
+  if (a.numel() > 0 && a.diagonal(0, -2, -1).eq(0).any().item<bool>())
+    throw_invalid_argument("the input matrix is not invertible");
+  const bool lower = call.attr<bool>("lower"), adjoint = call.attr<bool>("adjoint");
+  return {settled(call, at::linalg_solve_triangular(adjoint_if(a, adjoint), b, /*upper=*/lower == adjoint))};
+}
+
+// argmin |a x - b|^2 + l2 |x|^2; of several solutions the shortest.
+Tensors least_squares(const Call& call) {
+  const at::Tensor a = for_lapack(in(call, 0)), b = for_lapack(in(call, 1));
+  if (b.dim() != a.dim() || b.size(-2) != a.size(-2)) throw_invalid_argument("matrix and rhs do not fit");
+  if (in(call, 2).numel() != 1) throw_invalid_argument("l2_regularizer must be one number");
+  if (!call.attr<bool>("fast")) return {settled(call, at::matmul(at::linalg_pinv(finite(a)), b))};
+  const double l2 = in(call, 2).item<double>();
+  const bool tall = a.size(-2) >= a.size(-1);
+  const at::Tensor gram = tall ? at::matmul(a.mH(), a) : at::matmul(a, a.mH());
+  const at::Tensor system = gram + l2 * at::eye(gram.size(-1), gram.options());
+  if (tall) return {settled(call, at::linalg_solve(system, at::matmul(a.mH(), b)))};
+  return {settled(call, at::matmul(a.mH(), at::linalg_solve(system, b)))};
+}
+
+Tensors log_determinant(const Call& call) {
+  const auto [sign, log] = at::linalg_slogdet(square_matrix(call, 0));
+  return {settled(call, sign), settled(call, log.to(sign.scalar_type()))};
+}
+
+// l and u in one matrix; row i of the product of both is row p[i] of the input.
+Tensors lu(const Call& call) {
+  const at::Tensor x = square_matrix(call, 0);
+  const auto [packed, pivots] = at::linalg_lu_factor(x);
+  const std::int64_t n = x.size(-1), count = n == 0 ? 0 : pivots.numel() / n;
+  const Ints swaps = ints_of(pivots);
+  Ints order;
+  for (std::int64_t k = 0; k < count; ++k) {
+    Ints own(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < n; ++i) own[static_cast<std::size_t>(i)] = i;
+    for (std::int64_t i = 0; i < n; ++i)
+      std::swap(own[static_cast<std::size_t>(i)],
+                own[static_cast<std::size_t>(swaps[static_cast<std::size_t>(k * n + i)] - 1)]);
+    order.insert(order.end(), own.begin(), own.end());
+  }
+  return {settled(call, packed),
+          wrap(int64_tensor(order, pivots.sizes().vec()).to(to_scalar_type(call.attr<DType>("output_idx_type"))))};
+}
+
+// Rows of `diagonals`: above (the last is unused), main, below (the first is unused).
+Tensors tridiagonal_solve(const Call& call) {
+  const at::Tensor &bands = in(call, 0), &b = in(call, 1);
+  const std::int64_t n = bands.size(-1);
+  if (bands.size(-2) != 3 || b.dim() != bands.dim() || b.size(-2) != n)
+    throw_invalid_argument("diagonals must have the shape [..., 3, n] and rhs [..., n, k]");
+  element_count({n, n}, static_cast<std::int64_t>(bands.element_size()));
+  const at::Tensor above = bands.select(-2, 0).slice(-1, 0, std::max<std::int64_t>(n - 1, 0)),
+                   below = bands.select(-2, 2).slice(-1, std::min<std::int64_t>(1, n));
+  at::Tensor whole = at::diag_embed(bands.select(-2, 1));
+  if (n > 1) whole = whole + at::diag_embed(above, 1) + at::diag_embed(below, -1);
+  const auto [y, info] = at::linalg_solve_ex(whole, b, true, false);
+  if (info.numel() > 0 && info.ne(0).any().item<bool>()) throw_invalid_argument("the matrix is singular");
+  return {settled(call, y)};
+}
+
+Tensors tridiagonal_matmul(const Call& call) {
+  const at::Tensor& x = in(call, 3);
+  const std::int64_t n = x.size(-2);
+  const auto band = [&](int i) {
+    const at::Tensor& given = in(call, i);
+    if (given.dim() != x.dim() || given.size(-2) != 1 || given.size(-1) != n)
+      throw_invalid_argument(fmt::format("diagonals must have the shape [..., 1, {}]", n));
+    return given.squeeze(-2).unsqueeze(-1);
+  };
+  const at::Tensor above = band(0), main = band(1), below = band(2);
+  if (n == 0) return one(x.clone());
+  const at::Tensor zero = at::zeros_like(x.slice(-2, 0, 1));
+  const at::Tensor next = at::cat({x.slice(-2, 1), zero}, -2), previous = at::cat({zero, x.slice(-2, 0, n - 1)}, -2);
+  return one(main * x + above * next + below * previous);
+}
+
+Tensors cross(const Call& call) {
+  const at::Tensor a = widen(in(call, 0)), b = widen(in(call, 1));
+  if (a.sizes() != b.sizes() || a.size(-1) != 3)
+    throw_invalid_argument("both inputs must have the same shape and end in 3");
+  return one(narrow_to(at::linalg_cross(a, b, -1), in(call, 0).scalar_type()));
+}
+
+// ---- the first version of diagonals ------------------------------------------------------------------------------
+Tensors tensor_diagonal(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  Ints shape = x.sizes().vec();
+  shape.insert(shape.end(), x.sizes().begin(), x.sizes().end());
+  element_count(shape, static_cast<std::int64_t>(x.element_size()));
+  return one(at::diag_embed(x.reshape({-1})).reshape(shape));
+}
+Tensors tensor_diagonal_part(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  const auto half = static_cast<std::size_t>(x.dim() / 2);
+  if (x.dim() % 2 != 0 || x.sizes().slice(0, half) != x.sizes().slice(half))
+    throw_invalid_argument(
+        fmt::format("both halves of the shape must be equal, found {}", call.input(0).shape().to_string()));
+  std::int64_t n = 1;
+  for (std::size_t i = 0; i < half; ++i) n *= x.size(static_cast<std::int64_t>(i));
+  return one(x.reshape({n, n}).diagonal().reshape(x.sizes().slice(0, half)).contiguous());
+}
+Tensors batch_diagonal(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  if (x.dim() < 1) throw_invalid_argument("diagonal must have at least one axis");
+  element_count({x.numel(), x.size(-1)}, static_cast<std::int64_t>(x.element_size()));
+  return one(at::diag_embed(x));
+}
+Tensors batch_diagonal_part(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  if (x.dim() < 2) throw_invalid_argument("input must have at least two axes");
+  return one(x.diagonal(0, -2, -1).contiguous());
+}
+Tensors batch_set_diagonal(const Call& call) {
+  const at::Tensor &x = in(call, 0), &d = in(call, 1);
+  if (x.dim() < 2 || d.sizes() != x.diagonal(0, -2, -1).sizes())
+    throw_invalid_argument("input and diagonal do not fit");
+  const at::Tensor mask = at::eye(x.size(-2), x.size(-1), x.options().dtype(at::kBool));
+  const std::int64_t missing = std::max(x.size(-2), x.size(-1)) - d.size(-1);
+  at::Tensor placed =
+      at::diag_embed(at::constant_pad_nd(d, {0, missing})).slice(-2, 0, x.size(-2)).slice(-1, 0, x.size(-1));
+  return one(at::where(mask, placed, x));
+}
+
+// ---- Fourier transforms ------------------------------------------------------------------------------------------
+Ints last_axes(int count) {
+  Ints axes;
+  for (int i = count; i > 0; --i) axes.push_back(-i);
+  return axes;
+}
+
+Tensors complex_transform(const Call& call, int count, bool inverse) {
+  const at::Tensor& x = in(call, 0);
+  if (x.numel() == 0) return one(x.clone());
+  return one(inverse ? at::fft_ifftn(x, std::nullopt, last_axes(count))
+                     : at::fft_fftn(x, std::nullopt, last_axes(count)));
+}
+
+Ints transform_lengths(const Call& call, int count) {
+  Ints lengths = ints_in(call, 1);
+  if (static_cast<int>(lengths.size()) != count)
+    throw_invalid_argument(fmt::format("invalid fft_length: found {} numbers, expected {}", lengths.size(), count));
+  for (const std::int64_t length : lengths) {
+    if (length < 1)
+      throw_invalid_argument(fmt::format("invalid fft_length: found {}, expected a positive number", length));
+  }
+  return lengths;
+}
+
+Tensors real_transform(const Call& call, int count) {
+  const at::Tensor& x = in(call, 0);
+  const Ints lengths = transform_lengths(call, count);
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t extent = x.size(i - count), length = lengths[static_cast<std::size_t>(i)];
+    if (extent != 0 && extent < length)
+      throw_invalid_argument(
+          fmt::format("fft_length {} is more than the {} elements of axis {}", length, extent, i - count));
+  }
+  Ints shape = x.sizes().vec();
+  for (int i = 0; i < count; ++i)
+    shape[shape.size() - static_cast<std::size_t>(count - i)] = lengths[static_cast<std::size_t>(i)];
+  shape.back() = lengths.back() / 2 + 1;
+  const at::ScalarType type = to_scalar_type(call.attr<DType>("Tcomplex"));
+  element_count(shape, 16);
+  if (x.numel() == 0) return one(at::zeros(shape, x.options().dtype(type)));
+  return one(at::fft_rfftn(x, at::IntArrayRef(lengths), last_axes(count)).to(type));
+}
+
+Tensors inverse_real_transform(const Call& call, int count) {
+  const at::Tensor& x = in(call, 0);
+  const Ints lengths = transform_lengths(call, count);
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t extent = x.size(i - count), length = lengths[static_cast<std::size_t>(i)];
+    const std::int64_t needed = i + 1 == count ? length / 2 + 1 : length;
+    if (extent != 0 && extent < needed)
+      throw_invalid_argument(
+          fmt::format("fft_length {} needs {} elements of axis {}, found {}", length, needed, i - count, extent));
+  }
+  Ints shape = x.sizes().vec();
+  for (int i = 0; i < count; ++i)
+    shape[shape.size() - static_cast<std::size_t>(count - i)] = lengths[static_cast<std::size_t>(i)];
+  const at::ScalarType type = to_scalar_type(call.attr<DType>("Treal"));
+  element_count(shape, 8);
+  if (x.numel() == 0) return one(at::zeros(shape, x.options().dtype(type)));
+  return one(at::fft_irfftn(x, at::IntArrayRef(lengths), last_axes(count)).to(type));
+}
+
+Shapes transform_shape(const Call& call, int count, bool to_complex) {
+  Shape out = call.input(0).shape();
+  if (!out.known_rank() || out.rank() < count) return {Shape::unknown_rank()};
+  const auto lengths = known_ints(call, 1);
+  for (int i = 0; i < count; ++i) {
+    const bool known = lengths && static_cast<int>(lengths->size()) == count;
+    std::int64_t length = known ? (*lengths)[static_cast<std::size_t>(i)] : kUnknownDim;
+    if (known && length < 1) return {Shape::unknown_rank()};
+    if (known && to_complex && i + 1 == count) length = length / 2 + 1;
+    out[i - count] = length;
+  }
+  return {out};
+}
+
+void register_transforms(Table& table) {
+  for (int count = 1; count <= 3; ++count) {
+    const std::string suffix = count == 1 ? "" : fmt::format("{}D", count);
+    table.add("FFT" + suffix, same_shape, [count](const Call& call) { return complex_transform(call, count, false); });
+    table.add("IFFT" + suffix, same_shape, [count](const Call& call) { return complex_transform(call, count, true); });
+    table.add(
+        "RFFT" + suffix, [count](const Call& call) { return transform_shape(call, count, true); },
+        [count](const Call& call) { return real_transform(call, count); });
+    table.add(
+        "IRFFT" + suffix, [count](const Call& call) { return transform_shape(call, count, false); },
+        [count](const Call& call) { return inverse_real_transform(call, count); });
+  }
+}
+
+}  // namespace
+
+void register_linalg(Table& table) {
+  for (auto name : {"Cholesky", "BatchCholesky"}) table.add(name, same_shape, cholesky);
+  for (auto name : {"CholeskyGrad", "BatchCholeskyGrad"}) table.add(name, same_shape, cholesky_grad);
+  table.add("Qr", nullptr, qr);
+  for (auto name : {"Svd", "BatchSvd"}) table.add(name, nullptr, svd);
+  for (auto name : {"SelfAdjointEig", "BatchSelfAdjointEig", "SelfAdjointEigV2", "BatchSelfAdjointEigV2"})
+    table.add(name, nullptr, self_adjoint_eig);
+  table.add("Eig", nullptr, eig);
+  for (auto name : {"MatrixInverse", "BatchMatrixInverse"}) table.add(name, same_shape, inverse);
+  for (auto name : {"MatrixSolve", "BatchMatrixSolve"}) table.add(name, nullptr, solve);
+  for (auto name : {"MatrixTriangularSolve", "BatchMatrixTriangularSolve"}) table.add(name, nullptr, triangular_solve);
+  for (auto name : {"MatrixSolveLs", "BatchMatrixSolveLs"}) table.add(name, nullptr, least_squares);
+  for (auto name : {"MatrixDeterminant", "BatchMatrixDeterminant"}) {
+    table.add(name, nullptr,
+              [](const Call& call) { return Tensors{settled(call, at::linalg_det(square_matrix(call, 0)))}; });
+  }
+  table.add("LogMatrixDeterminant", nullptr, log_determinant);
+  table.add("MatrixExponential", same_shape,
+            [](const Call& call) { return Tensors{settled(call, at::linalg_matrix_exp(square_matrix(call, 0)))}; });
+  table.add("Lu", nullptr, lu);
+  table.add("TridiagonalSolve", nullptr, tridiagonal_solve);
+  table.add(
+      "TridiagonalMatMul", [](const Call& call) { return Shapes{call.input(3).shape()}; }, tridiagonal_matmul);
+  table.add("Cross", same_shape, cross);
+  table.add("Diag", nullptr, tensor_diagonal);
+  table.add("DiagPart", nullptr, tensor_diagonal_part);
+  for (auto name : {"MatrixDiag", "BatchMatrixDiag"}) table.add(name, nullptr, batch_diagonal);
+  for (auto name : {"MatrixDiagPart", "BatchMatrixDiagPart"}) table.add(name, nullptr, batch_diagonal_part);
+  for (auto name : {"MatrixSetDiag", "BatchMatrixSetDiag"}) table.add(name, same_shape, batch_set_diagonal);
+  table.add("SparseMatMul", nullptr, [](const Call& call) {
+    const at::Tensor a = in(call, 0).to(at::kFloat), b = in(call, 1).to(at::kFloat);
+    return one(at::matmul(call.attr<bool>("transpose_a") ? a.t() : a, call.attr<bool>("transpose_b") ? b.t() : b));
+  });
+  register_transforms(table);
+}
+
+}  // namespace lockstep::ops

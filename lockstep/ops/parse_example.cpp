@@ -1,0 +1,446 @@
+// ParseExample and its relatives: features of serialized examples as sparse, dense and ragged tensors.
+#include <algorithm>
+
+#include "lockstep/ops/example_proto_internal.h"
+#include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/rows_internal.h"
+
+namespace lockstep::ops {
+namespace {
+
+using Strings = std::vector<std::string>;
+using Dtypes = std::vector<DType>;
+
+// Where the inputs of a call stand, and what is asked for.
+struct FeatureSpec {
+  Strings sparse_keys, dense_keys, ragged_keys;
+  Dtypes sparse_types, dense_types, ragged_types, split_types;
+  Tensors dense_defaults;
+  std::vector<Shape> dense_shapes;
+};
+
+Strings keys_at(const Call& call, int i) { return strings_in(call, i); }
+Strings single_keys(const Call& call, int first, std::int64_t count) {
+  Strings out;
+  for (std::int64_t i = 0; i < count; ++i) out.push_back(string_in(call, first + static_cast<int>(i)));
+  return out;
+}
+
+void check_spec(const FeatureSpec& spec) {
+  const auto expect = [](std::size_t found, std::size_t expected, const char* what) {
+    if (found != expected)
+      throw_invalid_argument(fmt::format("invalid {}: found {}, expected {}", what, found, expected));
+  };
+  expect(spec.sparse_keys.size(), spec.sparse_types.size(), "number of sparse keys");
+  expect(spec.dense_keys.size(), spec.dense_types.size(), "number of dense keys");
+  expect(spec.dense_defaults.size(), spec.dense_keys.size(), "number of dense defaults");
+  expect(spec.dense_shapes.size(), spec.dense_keys.size(), "number of dense shapes");
+  expect(spec.ragged_keys.size(), spec.ragged_types.size(), "number of ragged keys");
+  expect(spec.split_types.size(), spec.ragged_keys.size(), "number of ragged split types");
+}
+
+// The rows of a dense feature: a fixed shape, or one whose first extent varies ("stride" values for each step of it).
+struct DenseLayout {
+  bool varies = false;
+  std::int64_t stride = 1;  // values of the shape, or of all extents but the first
+  Ints inner;               // the shape, or all extents but the first
+};
+
+DenseLayout layout_of(const Shape& shape, const std::string& key) {
+  if (!shape.known_rank()) throw_invalid_argument(fmt::format("feature '{}' needs a shape of known rank", key));
+  DenseLayout out;
+  out.inner = shape.dims();
+  out.varies = shape.rank() > 0 && shape[0] == kUnknownDim;
+  if (out.varies) out.inner.erase(out.inner.begin());
+  for (const std::int64_t extent : out.inner) {
+    if (extent < 0) throw_invalid_argument(fmt::format("feature '{}' has an unknown extent after the first", key));
+  }
+  out.stride = element_count(out.inner, sizeof(std::int64_t));
+  return out;
+}
+
+const EncodedFeature* find_feature(const EncodedFeatures& features, const std::string& key) {
+  const auto found = features.find(key);
+  return found == features.end() || found->second.dtype == DType::kInvalid ? nullptr : &found->second;
+}
+
+Ints with_front(Ints dims, std::initializer_list<std::int64_t> front) {
+  dims.insert(dims.begin(), front);
+  return dims;
+}
+
+struct FeatureOutputs {
+  Tensors sparse_indices, sparse_values, sparse_shapes, dense, ragged_values, ragged_splits;
+};
+
+Tensor parse_dense(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
+                   const Tensor& standard, const Shape& shape, bool batched) {
+  const DenseLayout layout = layout_of(shape, key);
+  std::vector<ValueColumn> values;
+  std::size_t longest = 0;
+  if (standard.dtype() != dtype)
+    throw_invalid_argument(
+        fmt::format("the default of '{}' is {}, expected {}", key, dtype_name(standard.dtype()), dtype_name(dtype)));
+  const ValueColumn fallback = column_of(standard);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    values.emplace_back(dtype);
+    const EncodedFeature* feature = find_feature(rows[i], key);
+    if (feature) {
+      append_values(*feature, key, values.back());
+    } else if (!layout.varies) {
+      if (fallback.size() == 0)
+        throw_invalid_argument(fmt::format("feature '{}' is required, but example {} has none", key, i));
+      if (fallback.size() != 1 && static_cast<std::int64_t>(fallback.size()) != layout.stride)
+        throw_invalid_argument(
+            fmt::format("the default of '{}' has {} values, expected {}", key, fallback.size(), layout.stride));
+      values.back().append(fallback, 0, static_cast<std::size_t>(layout.stride));
+    }
+    const auto count = static_cast<std::int64_t>(values.back().size());
+    if (layout.varies ? layout.stride == 0 || count % layout.stride != 0 : count != layout.stride) {
+      throw_invalid_argument(fmt::format("invalid feature '{}' of example {}: found {} values, expected {} {}", key, i,
+                                         count, layout.varies ? "a multiple of" : "", layout.stride));
+    }
+    longest = std::max(longest, values.back().size());
+  }
+  const auto steps = layout.varies ? static_cast<std::int64_t>(longest) / layout.stride : 1;
+  Ints dims = layout.varies ? with_front(layout.inner, {steps}) : layout.inner;
+  if (batched) dims.insert(dims.begin(), static_cast<std::int64_t>(rows.size()));
+  const std::int64_t total = element_count(dims, dtype == DType::kString ? sizeof(std::string) : 8);
+  if (layout.varies && batched && fallback.size() != 1 && total > 0)
+    throw_invalid_argument(
+        fmt::format("the default of '{}' has {} values, expected one to fill up rows", key, fallback.size()));
+  ValueColumn all(dtype);
+  for (const ValueColumn& row : values) {
+    all.append(row, 0, row.size());
+    if (layout.varies && row.size() < longest) all.append(fallback, 0, longest - row.size());
+  }
+  return std::move(all).to_tensor(Shape(dims));
+}
+
+// `batched`: one row for each example; else a single example whose tensors have no axis for it.
+FeatureOutputs parse_features(const std::vector<EncodedFeatures>& rows, const FeatureSpec& spec, bool batched) {
+  check_spec(spec);
+  FeatureOutputs out;
+  const auto lists = [&](const std::string& key, ValueColumn& values, Ints& lengths) {
+    for (const EncodedFeatures& row : rows) {
+      const std::size_t before = values.size();
+      if (const EncodedFeature* feature = find_feature(row, key)) append_values(*feature, key, values);
+      lengths.push_back(static_cast<std::int64_t>(values.size() - before));
+    }
+  };
+  for (std::size_t k = 0; k < spec.sparse_keys.size(); ++k) {
+    ValueColumn values(spec.sparse_types[k]);
+    Ints lengths, indices;
+    lists(spec.sparse_keys[k], values, lengths);
+    for (std::size_t row = 0; row < lengths.size(); ++row) {
+      for (std::int64_t i = 0; i < lengths[row]; ++i) {
+        if (batched) indices.push_back(static_cast<std::int64_t>(row));
+        indices.push_back(i);
+      }
+    }
+    const auto count = static_cast<std::int64_t>(values.size());
+    const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+    out.sparse_indices.push_back(wrap(int64_tensor(indices, {count, batched ? 2 : 1})));
+    out.sparse_values.push_back(std::move(values).to_tensor(Shape{count}));
+    out.sparse_shapes.push_back(
+        wrap(int64_tensor(batched ? Ints{static_cast<std::int64_t>(rows.size()), longest} : Ints{longest})));
+  }
+  for (std::size_t k = 0; k < spec.dense_keys.size(); ++k) {
+    out.dense.push_back(parse_dense(rows, spec.dense_keys[k], spec.dense_types[k], spec.dense_defaults[k],
+                                    spec.dense_shapes[k], batched));
+  }
+  for (std::size_t k = 0; k < spec.ragged_keys.size(); ++k) {
+    ValueColumn values(spec.ragged_types[k]);
+    Ints lengths, splits = {0};
+    lists(spec.ragged_keys[k], values, lengths);
+    for (const std::int64_t length : lengths) splits.push_back(splits.back() + length);
+    const auto count = static_cast<std::int64_t>(values.size());
+    out.ragged_values.push_back(std::move(values).to_tensor(Shape{count}));
+    if (!batched) splits.clear();
+    out.ragged_splits.push_back(wrap(int64_tensor(splits).to(to_scalar_type(spec.split_types[k]))));
+  }
+  return out;
+}
+
+Tensors joined(std::initializer_list<const Tensors*> groups) {
+  Tensors out;
+  for (const Tensors* group : groups) out.insert(out.end(), group->begin(), group->end());
+  return out;
+}
+
+Tensors tail_inputs(const Call& call, std::size_t first, std::size_t count) {
+  return Tensors(call.inputs().begin() + static_cast<std::ptrdiff_t>(first),
+                 call.inputs().begin() + static_cast<std::ptrdiff_t>(first + count));
+}
+
+std::vector<EncodedExample> parse_all(const Strings& serialized, bool sequence) {
+  std::vector<EncodedExample> out;
+  for (const std::string& bytes : serialized) out.push_back(parse_example(bytes, sequence));
+  return out;
+}
+
+std::vector<EncodedFeatures> features_of(std::vector<EncodedExample> examples) {
+  std::vector<EncodedFeatures> out;
+  for (EncodedExample& example : examples) out.push_back(std::move(example.features));
+  return out;
+}
+
+Tensors parse_example_v1(const Call& call) {
+  FeatureSpec spec;
+  const auto sparse = call.attr<std::int64_t>("Nsparse"), dense = call.attr<std::int64_t>("Ndense");
+  spec.sparse_keys = single_keys(call, 2, sparse);
+  spec.dense_keys = single_keys(call, 2 + static_cast<int>(sparse), dense);
+  spec.sparse_types = call.attr<Dtypes>("sparse_types");
+  spec.dense_types = call.attr<Dtypes>("Tdense");
+  spec.dense_shapes = call.attr<std::vector<Shape>>("dense_shapes");
+  spec.dense_defaults = tail_inputs(call, static_cast<std::size_t>(2 + sparse + dense), spec.dense_types.size());
+  const FeatureOutputs out = parse_features(features_of(parse_all(strings_in(call, 0), false)), spec, true);
+  return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense});
+}
+
+Tensors parse_example_v2(const Call& call) {
+  FeatureSpec spec;
+  spec.sparse_keys = keys_at(call, 2), spec.dense_keys = keys_at(call, 3), spec.ragged_keys = keys_at(call, 4);
+  spec.sparse_types = call.attr<Dtypes>("sparse_types");
+  spec.dense_types = call.attr<Dtypes>("Tdense");
+  spec.ragged_types = call.attr<Dtypes>("ragged_value_types");
+  spec.split_types = call.attr<Dtypes>("ragged_split_types");
+  spec.dense_shapes = call.attr<std::vector<Shape>>("dense_shapes");
+  spec.dense_defaults = tail_inputs(call, 5, spec.dense_types.size());
+  if (call.attr<std::int64_t>("num_sparse") != static_cast<std::int64_t>(spec.sparse_keys.size()))
+    throw_invalid_argument("num_sparse is not the number of sparse keys");
+  if (call.input(0).rank() > 1) throw_invalid_argument("serialized must be a scalar or a vector");
+  const FeatureOutputs out =
+      parse_features(features_of(parse_all(strings_in(call, 0), false)), spec, call.input(0).rank() == 1);
+  return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense, &out.ragged_values,
+                 &out.ragged_splits});
+}
+
+Tensors parse_single_example(const Call& call) {
+  FeatureSpec spec;
+  spec.sparse_keys = call.attr<Strings>("sparse_keys"), spec.dense_keys = call.attr<Strings>("dense_keys");
+  spec.sparse_types = call.attr<Dtypes>("sparse_types");
+  spec.dense_types = call.attr<Dtypes>("Tdense");
+  spec.dense_shapes = call.attr<std::vector<Shape>>("dense_shapes");
+  spec.dense_defaults = tail_inputs(call, 1, spec.dense_types.size());
+  if (call.attr<std::int64_t>("num_sparse") != static_cast<std::int64_t>(spec.sparse_keys.size()))
+    throw_invalid_argument("num_sparse is not the number of sparse keys");
+  const FeatureOutputs out = parse_features(features_of(parse_all({string_in(call, 0)}, false)), spec, false);
+  return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense});
+}
+
+// ---- sequences -----------------------------------------------------------------------------------------------------
+struct ListSpec {
+  Strings sparse_keys, dense_keys, ragged_keys;
+  Dtypes sparse_types, dense_types, ragged_types, split_types;
+  std::vector<Shape> dense_shapes;
+  std::vector<bool> may_be_missing;  // by dense key
+};
+
+struct ListOutputs {
+  Tensors sparse_indices, sparse_values, sparse_shapes, dense, lengths, ragged_values, outer_splits, inner_splits;
+};
+
+const std::vector<EncodedFeature>* find_list(const EncodedFeatureLists& lists, const std::string& key) {
+  const auto found = lists.find(key);
+  return found == lists.end() ? nullptr : &found->second;
+}
+
+Tensor parse_dense_lists(const std::vector<EncodedExample>& rows, const ListSpec& spec, std::size_t k, bool batched,
+                         Tensors& lengths) {
+  const std::string& key = spec.dense_keys[k];
+  const DenseLayout layout = layout_of(spec.dense_shapes[k], key);
+  if (layout.varies) throw_unimplemented(fmt::format("feature list '{}' with an unknown extent", key));
+  std::vector<ValueColumn> values;
+  Ints steps;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    values.emplace_back(spec.dense_types[k]);
+    const std::vector<EncodedFeature>* list = find_list(rows[row].lists, key);
+    if (!list && !spec.may_be_missing[k])
+      throw_invalid_argument(fmt::format("feature list '{}' is required, but example {} has none", key, row));
+    steps.push_back(list ? static_cast<std::int64_t>(list->size()) : 0);
+    for (std::size_t step = 0; list && step < list->size(); ++step) {
+      const std::size_t before = values.back().size();
+      append_values((*list)[step], key, values.back());
+      const auto count = static_cast<std::int64_t>(values.back().size() - before);
+      if (count != layout.stride) {
+        throw_invalid_argument(fmt::format("invalid step {} of feature list '{}': found {} values, expected {}", step,
+                                           key, count, layout.stride));
+      }
+    }
+  }
+  const std::int64_t longest = steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
+  Ints dims = with_front(layout.inner, {longest});
+  if (batched) dims.insert(dims.begin(), static_cast<std::int64_t>(rows.size()));
+  element_count(dims, spec.dense_types[k] == DType::kString ? sizeof(std::string) : 8);
+  ValueColumn all(spec.dense_types[k]), zero(spec.dense_types[k]);
+  zero.floats = {0.0f}, zero.ints = {0}, zero.strings = {""};
+  for (ValueColumn& row : values) {
+    all.append(row, 0, row.size());
+    all.append(zero, 0, static_cast<std::size_t>(longest * layout.stride) - row.size());
+  }
+  lengths.push_back(wrap(int64_tensor(steps)));
+  return std::move(all).to_tensor(Shape(dims));
+}
+
+ListOutputs parse_lists(const std::vector<EncodedExample>& rows, const ListSpec& spec, bool batched) {
+  if (spec.sparse_keys.size() != spec.sparse_types.size() || spec.dense_keys.size() != spec.dense_types.size() ||
+      spec.dense_shapes.size() != spec.dense_keys.size() || spec.ragged_keys.size() != spec.ragged_types.size() ||
+      spec.split_types.size() != spec.ragged_keys.size() || spec.may_be_missing.size() != spec.dense_keys.size()) {
+    throw_invalid_argument("the keys, types and shapes of the feature lists differ in number");
+  }
+  ListOutputs out;
+  const auto collect = [&](const std::string& key, ValueColumn& values, const auto& per_step, const auto& per_row) {
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::vector<EncodedFeature>* list = find_list(rows[row].lists, key);
+      for (std::size_t step = 0; list && step < list->size(); ++step) {
+        const std::size_t before = values.size();
+        append_values((*list)[step], key, values);
+        per_step(row, step, static_cast<std::int64_t>(values.size() - before));
+      }
+      per_row(list ? static_cast<std::int64_t>(list->size()) : 0);
+    }
+  };
+  for (std::size_t k = 0; k < spec.sparse_keys.size(); ++k) {
+    ValueColumn values(spec.sparse_types[k]);
+    Ints indices;
+    std::int64_t longest = 0, widest = 0;
+    collect(
+        spec.sparse_keys[k], values,
+        [&](std::size_t row, std::size_t step, std::int64_t count) {
+          for (std::int64_t i = 0; i < count; ++i) {
+            if (batched) indices.push_back(static_cast<std::int64_t>(row));
+            indices.push_back(static_cast<std::int64_t>(step)), indices.push_back(i);
+          }
+          widest = std::max(widest, count);
+        },
+        [&](std::int64_t steps) { longest = std::max(longest, steps); });
+    const auto count = static_cast<std::int64_t>(values.size());
+    Ints shape = {longest, widest};
+    if (batched) shape.insert(shape.begin(), static_cast<std::int64_t>(rows.size()));
+    out.sparse_indices.push_back(wrap(int64_tensor(indices, {count, batched ? 3 : 2})));
+    out.sparse_values.push_back(std::move(values).to_tensor(Shape{count}));
+    out.sparse_shapes.push_back(wrap(int64_tensor(shape)));
+  }
+  for (std::size_t k = 0; k < spec.dense_keys.size(); ++k)
+    out.dense.push_back(parse_dense_lists(rows, spec, k, batched, out.lengths));
+  for (std::size_t k = 0; k < spec.ragged_keys.size(); ++k) {
+    ValueColumn values(spec.ragged_types[k]);
+    Ints outer = {0}, inner = {0};
+    collect(
+        spec.ragged_keys[k], values,
+        [&](std::size_t, std::size_t, std::int64_t count) { inner.push_back(inner.back() + count); },
+        [&](std::int64_t steps) { outer.push_back(outer.back() + steps); });
+    const auto count = static_cast<std::int64_t>(values.size());
+    const at::ScalarType type = to_scalar_type(spec.split_types[k]);
+    if (!batched) outer.clear();
+    out.ragged_values.push_back(std::move(values).to_tensor(Shape{count}));
+    out.outer_splits.push_back(wrap(int64_tensor(outer).to(type)));
+    out.inner_splits.push_back(wrap(int64_tensor(inner).to(type)));
+  }
+  return out;
+}
+
+void common_types(const Call& call, FeatureSpec& context, ListSpec& lists) {
+  context.sparse_types = call.attr<Dtypes>("context_sparse_types");
+  context.dense_types = call.attr<Dtypes>("Tcontext_dense");
+  context.dense_shapes = call.attr<std::vector<Shape>>("context_dense_shapes");
+  lists.sparse_types = call.attr<Dtypes>("feature_list_sparse_types");
+  lists.dense_types = call.attr<Dtypes>("feature_list_dense_types");
+  lists.dense_shapes = call.attr<std::vector<Shape>>("feature_list_dense_shapes");
+}
+
+std::vector<bool> named_in(const Strings& keys, const Strings& missing) {
+  std::vector<bool> out;
+  for (const std::string& key : keys) out.push_back(std::find(missing.begin(), missing.end(), key) != missing.end());
+  return out;
+}
+
+Tensors run_sequences(const Strings& serialized, const FeatureSpec& context, const ListSpec& lists, bool batched,
+                      bool with_lengths, bool with_ragged) {
+  std::vector<EncodedExample> rows = parse_all(serialized, true);
+  const ListOutputs b = parse_lists(rows, lists, batched);
+  const FeatureOutputs a = parse_features(features_of(std::move(rows)), context, batched);
+  Tensors out = joined({&a.sparse_indices, &a.sparse_values, &a.sparse_shapes, &a.dense});
+  const auto add = [&](const Tensors& more) { out.insert(out.end(), more.begin(), more.end()); };
+  if (with_ragged) add(a.ragged_values), add(a.ragged_splits);
+  add(b.sparse_indices), add(b.sparse_values), add(b.sparse_shapes), add(b.dense);
+  if (with_lengths) add(b.lengths);
+  if (with_ragged) add(b.ragged_values), add(b.outer_splits), add(b.inner_splits);
+  return out;
+}
+
+void check_counts(const Call& call, const FeatureSpec& context, const ListSpec& lists) {
+  const auto expect = [&](const char* name, std::size_t found) {
+    const std::int64_t* declared = call.find_attr<std::int64_t>(name);
+    if (declared && *declared != static_cast<std::int64_t>(found))
+      throw_invalid_argument(fmt::format("invalid {}: found {}, expected {}", name, *declared, found));
+  };
+  expect("Ncontext_sparse", context.sparse_keys.size());
+  expect("Ncontext_dense", context.dense_keys.size());
+  expect("Nfeature_list_sparse", lists.sparse_keys.size());
+  expect("Nfeature_list_dense", lists.dense_keys.size());
+}
+
+Tensors parse_sequence_v1(const Call& call) {
+  FeatureSpec context;
+  ListSpec lists;
+  common_types(call, context, lists);
+  context.sparse_keys = call.attr<Strings>("context_sparse_keys");
+  context.dense_keys = call.attr<Strings>("context_dense_keys");
+  context.dense_defaults = tail_inputs(call, 2, context.dense_types.size());
+  lists.sparse_keys = call.attr<Strings>("feature_list_sparse_keys");
+  lists.dense_keys = call.attr<Strings>("feature_list_dense_keys");
+  lists.may_be_missing = named_in(lists.dense_keys, call.attr<Strings>("feature_list_dense_missing_assumed_empty"));
+  check_counts(call, context, lists);
+  return run_sequences(strings_in(call, 0), context, lists, true, true, false);
+}
+
+Tensors parse_sequence_v2(const Call& call) {
+  FeatureSpec context;
+  ListSpec lists;
+  common_types(call, context, lists);
+  context.sparse_keys = keys_at(call, 2), context.dense_keys = keys_at(call, 3), context.ragged_keys = keys_at(call, 4);
+  context.ragged_types = call.attr<Dtypes>("context_ragged_value_types");
+  context.split_types = call.attr<Dtypes>("context_ragged_split_types");
+  context.dense_defaults = tail_inputs(call, 9, context.dense_types.size());
+  lists.sparse_keys = keys_at(call, 5), lists.dense_keys = keys_at(call, 6), lists.ragged_keys = keys_at(call, 7);
+  lists.ragged_types = call.attr<Dtypes>("feature_list_ragged_value_types");
+  lists.split_types = call.attr<Dtypes>("feature_list_ragged_split_types");
+  for (const std::int64_t missing : ints_in(call, 8)) lists.may_be_missing.push_back(missing != 0);
+  check_counts(call, context, lists);
+  if (call.input(0).rank() > 1) throw_invalid_argument("serialized must be a scalar or a vector");
+  return run_sequences(strings_in(call, 0), context, lists, call.input(0).rank() == 1, true, true);
+}
+
+Tensors parse_single_sequence(const Call& call) {
+  FeatureSpec context;
+  ListSpec lists;
+  common_types(call, context, lists);
+  const Strings missing = strings_in(call, 1);
+  int next = 2;
+  const auto keys = [&](const char* count) {
+    const std::int64_t n = call.attr<std::int64_t>(count);
+    Strings out = single_keys(call, next, n);
+    next += static_cast<int>(n);
+    return out;
+  };
+  context.sparse_keys = keys("Ncontext_sparse"), context.dense_keys = keys("Ncontext_dense");
+  lists.sparse_keys = keys("Nfeature_list_sparse"), lists.dense_keys = keys("Nfeature_list_dense");
+  context.dense_defaults = tail_inputs(call, static_cast<std::size_t>(next), context.dense_types.size());
+  lists.may_be_missing = named_in(lists.dense_keys, missing);
+  return run_sequences({string_in(call, 0)}, context, lists, false, false, false);
+}
+
+}  // namespace
+
+void register_parse_example(Table& table) {
+  table.add("ParseExample", nullptr, parse_example_v1);
+  table.add("ParseExampleV2", nullptr, parse_example_v2);
+  table.add("ParseSingleExample", nullptr, parse_single_example);
+  table.add("ParseSequenceExample", nullptr, parse_sequence_v1);
+  table.add("ParseSequenceExampleV2", nullptr, parse_sequence_v2);
+  table.add("ParseSingleSequenceExample", nullptr, parse_single_sequence);
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,116 @@
+#include "lockstep/ops/rows_internal.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lockstep/ops/memory_limit_internal.h"
+
+namespace lockstep::ops {
+
+const std::vector<std::string>& strings_in(const Call& call, int i) {
+  if (call.input(i).dtype() != DType::kString) {
+    throw_invalid_argument(fmt::format("input {} is {}, expected strings", i, dtype_name(call.input(i).dtype())));
+  }
+  return call.input(i).string_values();
+}
+
+const std::string& string_in(const Call& call, int i) {
+  const std::vector<std::string>& texts = strings_in(call, i);
+  if (texts.size() != 1) throw_invalid_argument(fmt::format("input {} must be one string", i));
+  return texts[0];
+}
+
+at::Tensor int64_tensor(const Ints& values) { return at::tensor(at::IntArrayRef(values), at::kLong); }
+at::Tensor int64_tensor(const Ints& values, const Ints& shape) { return int64_tensor(values).reshape(shape); }
+
+Tensor take_rows(const Tensor& x, const Ints& rows) {
+  if (x.rank() < 1) throw_invalid_argument("a scalar has no rows");
+  if (x.dtype() != DType::kString) return wrap(dense(x).index_select(0, int64_tensor(rows)));
+  Shape shape = x.shape();
+  const std::int64_t width = x.dim(0) == 0 ? 0 : x.num_elements() / x.dim(0);
+  shape[0] = static_cast<std::int64_t>(rows.size());
+  element_count({static_cast<std::int64_t>(rows.size()), width}, sizeof(std::string));
+  std::vector<std::string> out;
+  out.reserve(rows.size() * static_cast<std::size_t>(width));
+  for (const std::int64_t row : rows) {
+    const auto first = x.string_values().begin() + row * width;
+    out.insert(out.end(), first, first + width);
+  }
+  return Tensor::strings(std::move(out), shape);
+}
+
+Tensor concat_rows(const Tensors& parts) {
+  if (parts.empty()) throw_invalid_argument("there is nothing to concatenate");
+  if (parts[0].dtype() != DType::kString) {
+    std::vector<at::Tensor> values;
+    for (const Tensor& part : parts) values.push_back(dense(part));
+    return wrap(at::cat(values));
+  }
+  Shape shape = parts[0].shape();
+  std::vector<std::string> out;
+  shape[0] = 0;
+  for (const Tensor& part : parts) {
+    shape[0] += part.dim(0);
+    out.insert(out.end(), part.string_values().begin(), part.string_values().end());
+  }
+  return Tensor::strings(std::move(out), shape);
+}
+
+Sparse sparse_in(const Call& call, int indices, int values, int shape) {
+  const at::Tensor& index = in(call, indices);
+  Sparse out;
+  if (in(call, shape).dim() != 1) throw_invalid_argument("the shape of a sparse tensor must be a vector");
+  out.shape = ints_in(call, shape);
+  if (index.dim() != 2 || index.size(1) != static_cast<std::int64_t>(out.shape.size())) {
+    throw_invalid_argument(fmt::format("invalid indices of a sparse tensor: found shape {}, expected [n, {}]",
+                                       call.input(indices).shape().to_string(), out.shape.size()));
+  }
+  out.count = index.size(0), out.rank = index.size(1);
+  out.indices = ints_of(index);
+  if (values >= 0) {
+    out.values = call.input(values);
+    if (out.values.rank() != 1 || out.values.dim(0) != out.count) {
+      throw_invalid_argument(fmt::format("invalid values of a sparse tensor: found shape {}, expected [{}]",
+                                         out.values.shape().to_string(), out.count));
+    }
+  }
+  for (std::int64_t axis = 0; axis < out.rank; ++axis) {
+    if (out.shape[static_cast<std::size_t>(axis)] < 0)
+      throw_invalid_argument("the shape of a sparse tensor must not be negative");
+  }
+  for (std::size_t i = 0; i < out.indices.size(); ++i) {
+    const std::int64_t extent = out.shape[i % static_cast<std::size_t>(out.rank)];
+    if (out.indices[i] < 0 || out.indices[i] >= extent) {
+      throw_invalid_argument(fmt::format("index {} of axis {} of a sparse tensor is out of bounds [0, {})",
+                                         out.indices[i], i % static_cast<std::size_t>(out.rank), extent));
+    }
+  }
+  return out;
+}
+
+Ints row_major_order(const Sparse& x) {
+  Ints order(static_cast<std::size_t>(x.count));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return std::lexicographical_compare(x.row(a), x.row(a) + x.rank, x.row(b), x.row(b) + x.rank);
+  });
+  return order;
+}
+
+Ints flat_positions(const Sparse& x) {
+  std::int64_t cells = 1;
+  for (const std::int64_t extent : x.shape) {
+    if (__builtin_mul_overflow(cells, std::max<std::int64_t>(extent, 1), &cells))
+      throw_invalid_argument(fmt::format("the shape {} has too many elements", Shape(x.shape).to_string()));
+  }
+  Ints out(static_cast<std::size_t>(x.count), 0);
+  for (std::int64_t i = 0; i < x.count; ++i) {
+    for (std::int64_t axis = 0; axis < x.rank; ++axis) {
+      std::int64_t& position = out[static_cast<std::size_t>(i)];
+      position = position * x.shape[static_cast<std::size_t>(axis)] + x.row(i)[axis];
+    }
+  }
+  return out;
+}
+
+}  // namespace lockstep::ops
