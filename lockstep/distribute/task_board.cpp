@@ -223,7 +223,7 @@ void TaskBoard::pass_results(std::unique_lock<std::mutex>& lock) {
 
 void TaskBoard::wait(std::size_t most, const std::function<void()>& recover) {
   std::unique_lock lock(mutex_);
-  Clock::time_point report_at = Clock::now() + milliseconds(2000);
+  Clock::time_point report_at = Clock::now() + kReportEvery;
   for (;;) {
     pass_results(lock);
     if (servers_lost_ && running_ == 0) {
