@@ -90,7 +90,8 @@ class ConvolutionBase : public ConfiguredLayer<Derived, Options>, public LastCon
     bias_ = this->add_weight({.shape = {channels},
                               .initializer = o.bias_initializer.object(),
                               .regularizer = o.bias_regularizer.object(),
-                              .constraint = o.bias_constraint.object(), .name = "bias"});
+                              .constraint = o.bias_constraint.object(),
+                              .name = "bias"});
   }
   std::int64_t channels_ = 0;
   VariablePtr bias_;
