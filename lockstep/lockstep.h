@@ -25,6 +25,7 @@
 #include "lockstep/keras/nn.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/server.h"
+#include "lockstep/keras/preprocessing/augmentation.h"
 #include "lockstep/keras/preprocessing/categories.h"
 #include "lockstep/keras/preprocessing/lookup.h"
 #include "lockstep/keras/utils.h"

@@ -19,7 +19,8 @@ VALUES = dict(units=3, filters=4, kernel_size=3, rate=0.5, stddev=0.1, dims=(1, 
               output_dim=3, num_heads=2, key_dim=2, height=2, width=2, scale=2.0, activation="relu", equation="ab,bc->ac", output_shape=3,
               num_classes=2, target_class_ids=[0], recall=0.5, precision=0.5, sensitivity=0.5, specificity=0.5, head_dim=4,
               num_query_heads=4, num_key_value_heads=2, output_size=2, pool_size=2, initial_learning_rate=0.1, decay_steps=5,
-              first_decay_steps=5, decay_rate=0.9, boundaries=[1], values=[1.0, 2.0])
+              first_decay_steps=5, decay_rate=0.9, boundaries=[1], values=[1.0, 2.0], num_bins=4, factor=1, height_factor=0.2,
+              width_factor=0.2)
 FAMILIES = ["layers", "optimizers", "schedules", "losses", "metrics", "initializers", "regularizers", "constraints"]
 
 
@@ -49,8 +50,8 @@ def objects_of_keras(family):
         values["num_tokens"] = 4
     ours = {row["name"] for row in json.loads(tool.ok(family, "--json"))}
     for name, cls in keras_names.classes(keras_names.modules()[family])[0].items():
-        if name not in ours or name in ("InputLayer", "CategoryEncoding", "MeanMetricWrapper"):
-            continue  # they need shapes, numbers of tokens and functions
+        if name not in ours or name in ("InputLayer", "CategoryEncoding", "Discretization", "MeanMetricWrapper"):
+            continue  # they need shapes, numbers of tokens or bins, and functions
         made_object = made(cls, values)
         assert made_object is not None, name
         yield name, json.loads(json.dumps(keras.saving.serialize_keras_object(made_object)["config"]))
@@ -80,7 +81,7 @@ def test_configs_of_tf_keras_are_read(tmp_path):
     objects = []
     for family, module in [*modules.items(), ("optimizers", tf_keras.optimizers.legacy)]:
         for name, cls in sorted(vars(module).items()):
-            if not inspect.isclass(cls) or cls.__name__ != name or name in ("InputLayer", "CategoryEncoding"):
+            if not inspect.isclass(cls) or cls.__name__ != name or name in ("InputLayer", "CategoryEncoding", "Discretization"):
                 continue
             try:
                 config = made(cls, VALUES).get_config()

@@ -54,6 +54,8 @@ const ClassTable& layer_classes() {
     register_category_layers(*layers);
     register_lookup_layers(*layers);
     register_text_vectorization(*layers);
+    register_image_augmentation(*layers);
+    register_color_augmentation(*layers);
     register_image_layers(*layers);
     register_models(*layers);
     return layers;

@@ -9,4 +9,7 @@ void register_category_layers(ClassTable& registry);     // Discretization, Hash
 void register_lookup_layers(ClassTable& registry);       // StringLookup, IntegerLookup
 void register_text_vectorization(ClassTable& registry);  // TextVectorization
 
+void register_image_augmentation(ClassTable& registry);  // RandomFlip, RandomRotation, …
+void register_color_augmentation(ClassTable& registry);  // RandomContrast, RandomHue, …
+
 }  // namespace lockstep::keras

@@ -1,0 +1,220 @@
+// keras.layers: random changes of images, for training.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/keras/layers/core.h"
+
+namespace lockstep::layers {
+
+// All of them take images (batch, height, width, channels), or one image without the batch, or the same with
+// "channels_first", and give the compute dtype. They change images in training and where the call does not say;
+// in inference images pass unchanged, but for AutoContrast, which always works. The random numbers are Keras's on
+// TensorFlow: the same seed gives the same images. Values are in value_range, and stay there.
+//
+// A factor is a number f or a list of two numbers, between which one is drawn for each image; f stands for -f to f, or
+// 0 to f where the class takes no negative ones.
+
+struct RandomFlipOptions {
+  std::string mode = "horizontal_and_vertical";  // "horizontal", "vertical"
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomFlip(RandomFlipOptions options = {});
+
+// What lies beyond the image: fill_mode "reflect" (d c b a | a b c d), "wrap", "nearest", or "constant", fill_value.
+struct RandomRotationOptions {
+  Json factor = 0.0;  // of a whole turn, -1 to 1
+  std::string fill_mode = "reflect";
+  std::string interpolation = "bilinear";  // or "nearest"
+  std::optional<std::int64_t> seed = {};
+  double fill_value = 0.0;
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomRotation(Json factor, RandomRotationOptions options = {});
+
+struct RandomZoomOptions {
+  Json height_factor = 0.0;     // above 0: the image gets smaller
+  Json width_factor = nullptr;  // null: the height's, so that proportions stay
+  std::string fill_mode = "reflect";
+  std::string interpolation = "bilinear";
+  std::optional<std::int64_t> seed = {};
+  double fill_value = 0.0;
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomZoom(Json height_factor, RandomZoomOptions options = {});
+
+struct RandomTranslationOptions {
+  Json height_factor = 0.0;  // of the height, -1 to 1
+  Json width_factor = 0.0;
+  std::string fill_mode = "reflect";
+  std::string interpolation = "bilinear";
+  std::optional<std::int64_t> seed = {};
+  double fill_value = 0.0;
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomTranslation(Json height_factor, Json width_factor, RandomTranslationOptions options = {});
+
+struct RandomShearOptions {
+  Json x_factor = 0.0;  // 0 to 1
+  Json y_factor = 0.0;
+  std::string interpolation = "bilinear";
+  std::string fill_mode = "reflect";
+  double fill_value = 0.0;
+  std::string data_format = {};
+  std::optional<std::int64_t> seed = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomShear(RandomShearOptions options = {});
+
+struct RandomCropOptions {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// In training (batch, height, width, channels) of each image's own part, resized where the image is smaller.
+LayerHandle RandomCrop(std::int64_t height, std::int64_t width, RandomCropOptions options = {});
+
+struct RandomContrastOptions {
+  Json factor = 0.0;  // 0 to 1
+  std::vector<double> value_range = {0, 255};
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomContrast(Json factor, RandomContrastOptions options = {});
+
+// What is added, as a part of the range: -1 to 1.
+using RandomBrightnessOptions = RandomContrastOptions;
+LayerHandle RandomBrightness(Json factor, RandomBrightnessOptions options = {});
+
+struct RandomHueOptions {
+  Json factor = 0.0;  // 0 to 1
+  std::vector<double> value_range = {0, 255};
+  std::string data_format = {};
+  std::optional<std::int64_t> seed = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomHue(Json factor, RandomHueOptions options = {});
+// 0.5 leaves the saturation, 0 gives gray images.
+using RandomSaturationOptions = RandomHueOptions;
+LayerHandle RandomSaturation(Json factor, RandomSaturationOptions options = {});
+// 0.5 leaves the image, less blurs it.
+using RandomSharpnessOptions = RandomHueOptions;
+LayerHandle RandomSharpness(Json factor, RandomSharpnessOptions options = {});
+// 1 gives gray images.
+using RandomColorDegenerationOptions = RandomHueOptions;
+LayerHandle RandomColorDegeneration(Json factor, RandomColorDegenerationOptions options = {});
+// How many of 8 bits stay: 1 to 8.
+using RandomPosterizationOptions = RandomHueOptions;
+LayerHandle RandomPosterization(Json factor, RandomPosterizationOptions options = {});
+
+struct RandomGrayscaleOptions {
+  double factor = 0.5;  // the probability
+  std::string data_format = {};
+  std::optional<std::int64_t> seed = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomGrayscale(RandomGrayscaleOptions options = {});
+
+struct RandomColorJitterOptions {
+  std::vector<double> value_range = {0, 255};
+  Json brightness_factor = nullptr;  // null: not changed
+  Json contrast_factor = nullptr;
+  Json saturation_factor = nullptr;
+  Json hue_factor = nullptr;
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomColorJitter(RandomColorJitterOptions options = {});
+
+struct RandomInvertOptions {
+  Json factor = 1.0;  // the probability
+  std::vector<double> value_range = {0, 255};
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomInvert(RandomInvertOptions options = {});
+
+struct RandomErasingOptions {
+  Json factor = 1.0;                             // the probability
+  Json scale = std::vector<double>{0.02, 0.33};  // of the area
+  Json fill_value = nullptr;                     // a number, one for each of three channels, or null: noise
+  std::vector<double> value_range = {0, 255};
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomErasing(RandomErasingOptions options = {});
+
+struct RandomGaussianBlurOptions {
+  Json factor = 1.0;     // the probability
+  Json kernel_size = 3;  // odd
+  Json sigma = 1.0;      // 0 to 1
+  std::vector<double> value_range = {0, 255};
+  std::string data_format = {};
+  std::optional<std::int64_t> seed = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomGaussianBlur(RandomGaussianBlurOptions options = {});
+
+struct SolarizationOptions {
+  Json addition_factor = 0.0;   // 0 to 1, of 255
+  Json threshold_factor = 0.0;  // values from this one on are inverted
+  std::vector<double> value_range = {0, 255};
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle Solarization(SolarizationOptions options = {});
+
+struct AutoContrastOptions {
+  std::vector<double> value_range = {0, 255};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Each channel of each image stretched to the whole range.
+LayerHandle AutoContrast(AutoContrastOptions options = {});
+
+}  // namespace lockstep::layers

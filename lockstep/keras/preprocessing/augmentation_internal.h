@@ -1,0 +1,99 @@
+// What the layers of augmentation.h share.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/windows_internal.h"
+#include "lockstep/keras/preprocessing/augmentation.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/random/random.h"
+
+namespace lockstep::keras {
+
+struct FactorRange {
+  double lower = 0, upper = 0;
+};
+// What a factor stands for. Throws InvalidArgument, naming `who`, beyond [least, most].
+FactorRange read_factor(const Json& factor, double least, double most, const std::string& who);
+// As read_factor(), and puts the two numbers in the place of the factor, as Keras's configs have them.
+FactorRange resolve_factor(Json& factor, double least, double most, const std::string& who);
+// Two numbers in ascending order.
+void check_value_range(std::vector<double>& value_range, const std::string& who);
+
+// Numbers drawn for each image of x: (batch, tail…), between the bounds. In a graph the program that runs it draws.
+Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator);
+
+// Layers that draw numbers for a batch of images, and change it by them in training.
+template <typename Derived, typename Options>
+class AugmentationLayer : public ConfiguredLayer<Derived, Options> {
+ public:
+  Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kOptional; }
+  std::vector<std::string> argument_names() const override { return {"data"}; }
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    Tensor x = ops::cast(inputs.leaf(), this->compute_dtype());
+    const bool single = x.rank() == 3;
+    if (single) x = ops::expand_dims(x, 0);
+    if (x.rank() != 4)
+      throw_invalid_argument(
+          fmt::format("invalid input of {}: found shape {}, expected images of rank 4, or one of rank 3", who(),
+                      x.shape().to_string()));
+    // Keras's layers of this kind take their training argument for true where nobody gives it.
+    const bool training = context.arguments->find("training") ? context.training : true;
+    const bool first = this->options_.data_format == "channels_first" && !keeps_layout();
+    Tensor y = first ? to_channels_last(x) : x;
+    if (x.is_symbolic() && !graph::TraceScope::current()) {
+      y = training_shape(y);
+    } else if (training || works_in_inference()) {
+      y = transform(y, draw(y));
+    } else if (draws_in_inference()) {
+      draw(y);
+    }
+    if (first) y = to_channels_first(y);
+    return single ? ops::squeeze(y, {0}) : y;
+  }
+
+ protected:
+  explicit AugmentationLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {
+    normalize_data_format(this->options_.data_format, who() + ": data_format");
+  }
+  std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
+  // The numbers for a batch (batch, height, width, channels), in Keras's order.
+  virtual Tensors draw(const Tensor& x) = 0;
+  virtual Tensor transform(const Tensor& x, const Tensors& drawn) const = 0;
+  // Whether Keras draws them in inference too, so that its generator goes on.
+  virtual bool draws_in_inference() const { return false; }
+  virtual bool works_in_inference() const { return false; }
+  // Whether transform() takes images as they come, whatever their data_format.
+  virtual bool keeps_layout() const { return false; }
+  // A symbol of transform()'s shape.
+  virtual Tensor training_shape(const Tensor& x) const { return x; }
+
+  Tensor uniform(const Tensor& x, const Ints& tail, FactorRange range) const {
+    return draw_uniform(x, tail, range, generator_);
+  }
+  random::SeedGeneratorPtr generator_;
+};
+
+// The beginning of a class's config.
+template <typename V, typename Options>
+void image_fields(V& v, Options& o) {
+  v("data_format", o.data_format);
+  v.dropped("bounding_box_format");
+  v.dropped("rng_type");  // Keras 2
+}
+
+// Gray images (batch, height, width, 1) of three channels.
+Tensor to_grayscale(const Tensor& x);
+// `yes` for the images of which `condition` (batch) holds.
+Tensor choose_images(const Tensor& condition, const Tensor& yes, const Tensor& no);
+// Values from one range to another.
+Tensor change_range(const Tensor& x, const std::vector<double>& from, const std::vector<double>& to);
+Tensor clip_to(const Tensor& x, const std::vector<double>& range);
+
+}  // namespace lockstep::keras

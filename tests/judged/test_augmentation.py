@@ -1,0 +1,110 @@
+"""Random changes of images: training on them with Keras's seeds gives what Keras computes, and inference leaves them."""
+
+import json
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+import lockstep_tool as tool
+
+L = keras.layers
+FIRST = dict(data_format="channels_first")
+
+# Rows: class, arguments. Each becomes a branch of one model.
+ROWS = [
+    ("RandomFlip", dict()),
+    ("RandomFlip", dict(mode="horizontal")),
+    ("RandomFlip", dict(mode="vertical")),
+    ("RandomRotation", dict(factor=0.2)),
+    ("RandomRotation", dict(factor=[-0.1, 0.3], fill_mode="constant", fill_value=9.0, interpolation="nearest")),
+    ("RandomZoom", dict(height_factor=0.3)),
+    ("RandomZoom", dict(height_factor=[0.1, 0.4], width_factor=[-0.4, -0.1], fill_mode="wrap")),
+    ("RandomTranslation", dict(height_factor=0.3, width_factor=0.2)),
+    ("RandomTranslation", dict(height_factor=[-0.5, 0.1], width_factor=0.4, fill_mode="nearest")),
+    ("RandomShear", dict(x_factor=[0.0, 0.3], y_factor=[0.1, 0.4])),
+    ("RandomCrop", dict(height=5, width=4)),
+    ("RandomContrast", dict(factor=0.4)),
+    ("RandomBrightness", dict(factor=0.3)),
+    ("RandomHue", dict(factor=0.4)),
+    ("RandomSaturation", dict(factor=[0.2, 0.7])),
+    ("RandomSharpness", dict(factor=[0.1, 0.8])),
+    ("RandomColorDegeneration", dict(factor=[0.2, 0.9])),
+    ("RandomPosterization", dict(factor=[2, 6])),
+    ("RandomPosterization", dict(factor=[3, 3])),
+    ("RandomInvert", dict(factor=0.7)),
+    ("RandomGrayscale", dict(factor=0.5)),
+    ("RandomColorJitter", dict(brightness_factor=0.2, contrast_factor=0.3, saturation_factor=[0.3, 0.6], hue_factor=0.2)),
+    ("RandomErasing", dict(factor=0.8)),
+    ("RandomErasing", dict(scale=[0.1, 0.5], fill_value=[3, 100, 250])),
+    ("RandomGaussianBlur", dict(kernel_size=3, sigma=[0.4, 1.0])),
+    ("Solarization", dict(addition_factor=0.2, threshold_factor=[0.1, 0.8])),
+    ("AutoContrast", dict()),
+]
+# The same on images with channels first, and with values from 0 to 1.
+OTHERS = [
+    ("RandomFlip", dict(mode="horizontal", **FIRST)), ("RandomRotation", dict(factor=0.2, **FIRST)),
+    ("RandomZoom", dict(height_factor=0.3, **FIRST)), ("RandomContrast", dict(factor=0.4, value_range=[0, 1], **FIRST)),
+    ("RandomHue", dict(factor=0.4, value_range=[0, 1], **FIRST)), ("RandomErasing", dict(value_range=[0, 1], **FIRST)),
+    ("RandomPosterization", dict(factor=[2, 6], value_range=[0, 1], **FIRST)),
+    ("RandomGrayscale", dict(**FIRST)), ("Solarization", dict(threshold_factor=0.8, value_range=[0, 1], **FIRST)),
+]
+
+
+def build(rows, shape, scale):
+    inputs = keras.Input(shape)
+    outputs = []
+    for number, (name, arguments) in enumerate(rows):
+        seeded = {} if name == "AutoContrast" else {"seed": 30 + number}
+        x = getattr(L, name)(**arguments, **seeded, name=f"row_{number}")(inputs)
+        # A crop leaves images as they are in inference.
+        x = L.GlobalAveragePooling2D()(x) if name == "RandomCrop" else L.Flatten()(L.Rescaling(1 / scale)(x))
+        outputs.append(L.Dense(2, name=f"dense_{number}")(x))
+    return keras.Model(inputs, L.Concatenate()(outputs))
+
+
+def images(rng, shape, n, scale):
+    """Smooth images: where a pixel comes from is not decided by rounding."""
+    smooth = rng.uniform(0, 1, (n, *shape))
+    for axis in (1, 2, 3):
+        smooth = (np.roll(smooth, 1, axis) + 2 * smooth + np.roll(smooth, -1, axis)) / 4
+    return (scale * (smooth - smooth.min()) / (smooth.max() - smooth.min())).astype("float32")
+
+
+@pytest.mark.parametrize(("rows", "shape", "scale"), [(ROWS, (9, 8, 3), 255.0), (OTHERS, (3, 8, 9), 1.0)], ids=["bytes", "unit"])
+def test_training_and_inference(rows, shape, scale, tmp_path):
+    rng = tool.generator("augmentation", shape)
+    keras.utils.set_random_seed(5)
+    model = build(rows, shape, scale)
+    model.compile(keras.optimizers.SGD(0.001 / scale if rows is ROWS else 0.01), "mse")
+    model.save(tmp_path / "m.keras")
+    x, y = images(rng, shape, 7, scale), rng.normal(0, 1, (7, 2 * len(rows))).astype("float32")
+    np.savez(tmp_path / "d.npz", x=x, y=y)
+    expected = model.predict(x, verbose=0)
+    tool.assert_close(tool.predict(tmp_path / "m.keras", x, tmp_path)[0][1], expected, 1e-5)
+    keras.utils.set_random_seed(5)
+    theirs = keras.models.load_model(tmp_path / "m.keras")
+    theirs.fit(x, y, epochs=2, batch_size=3, shuffle=False, verbose=0)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 3, "--no-shuffle",
+            "--seed", 5, "--save", tmp_path / "o.keras")
+    ours = keras.models.load_model(tmp_path / "o.keras")
+    wrong = []
+    for number, row in enumerate(rows):
+        for a, b in zip(ours.get_layer(f"dense_{number}").get_weights(), theirs.get_layer(f"dense_{number}").get_weights()):
+            try:
+                tool.assert_close(a, b, 1e-4, f"{row}")
+            except AssertionError as error:
+                wrong.append(str(error))
+    assert not wrong, "\n".join(wrong)
+    if tool.CONTROL:
+        return
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "r.keras")
+    assert configs(tmp_path / "r.keras") == configs(tmp_path / "m.keras")
+
+
+def configs(path):
+    """Of the layers, without what differs from process to process."""
+    model = json.loads(zipfile.ZipFile(path).read("config.json"),
+                       object_hook=lambda d: {k: v for k, v in d.items() if k != "shared_object_id"})
+    return [layer["config"] for layer in model["config"]["layers"]]
