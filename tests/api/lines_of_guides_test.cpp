@@ -355,11 +355,10 @@ TEST(GuideLines, SequencesOfATimeSeries) {
   EXPECT_EQ(sequences_of(timeseries_dataset_from_array(d, {}, 2, {.start_index = 2, .end_index = 7})),
             (Numbers{{2, 3, 3, 4, 4, 5, 5, 6}}));
   ls::random::set_random_seed(3);
-  EXPECT_EQ(sequences_of(timeseries_dataset_from_array(d, {}, 2, {.batch_size = 4, .shuffle = true, .seed = 5})),
-            (Numbers{{7, 8, 6, 7, 4, 5, 5, 6}, {2, 3, 3, 4, 1, 2, 8, 9}, {0, 1}}));
-  ls::random::set_random_seed(3);
   EXPECT_EQ(sequences_of(timeseries_dataset_from_array(d, {}, 2, {.batch_size = 4, .shuffle = true})),
             (Numbers{{3, 4, 6, 7, 0, 1, 2, 3}, {1, 2, 8, 9, 7, 8, 5, 6}, {4, 5}}));
+  EXPECT_EQ(sequences_of(timeseries_dataset_from_array(d, {}, 2, {.batch_size = 4, .shuffle = true, .seed = 5})),
+            (Numbers{{7, 8, 6, 7, 4, 5, 5, 6}, {2, 3, 3, 4, 1, 2, 8, 9}, {0, 1}}));
   EXPECT_THROW((void)timeseries_dataset_from_array(d, {}, 2, {.sampling_rate = 10}), ls::errors::InvalidArgumentError);
 }
 

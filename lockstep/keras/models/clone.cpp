@@ -45,12 +45,11 @@ class LayerCloner {
 
 Model clone_sequential(const ModelImpl& model, LayerCloner& clone) {
   std::vector<SequentialItem> layers;
-  const Json config = model.get_config();
-  if (const Json& items = config.at("layers"); !items.empty() && items[0].at("class_name") == "InputLayer")
-    layers.emplace_back(deserialize_layer(items[0]));
-  for (const OperationPtr& operation : model.operations()) {
-    if (auto layer = std::dynamic_pointer_cast<Layer>(operation)) layers.emplace_back(clone(LayerPtr(layer)));
+  if (model.built()) {
+    const KerasTensor& input = *as_keras_tensor(model.inputs().leaf());
+    layers.emplace_back(clone(LayerPtr(std::dynamic_pointer_cast<Layer>(input.operation()))));
   }
+  for (const LayerPtr& layer : model.layers()) layers.emplace_back(clone(layer));
   return Sequential(layers, model.name());
 }
 

@@ -1,0 +1,6 @@
+// tf.train: checkpoints, their manager, and the callback that keeps the state of a fit.
+#pragma once
+
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/checkpoint_manager.h"
+#include "lockstep/train/training_checkpoints.h"
