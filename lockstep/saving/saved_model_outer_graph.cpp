@@ -15,7 +15,7 @@ using graph::Node;
 using graph::Output;
 
 constexpr char kPredict[] = "tensorflow/serving/predict";
-constexpr char kInitOp[] = "__saved_model_init_op";
+constexpr char kInitOpKey[] = "__saved_model_init_op";
 
 // Names of nodes: [A-Za-z0-9.][A-Za-z0-9_.\\/-]*.
 std::string node_name(std::string_view text) {
@@ -104,7 +104,7 @@ class OuterGraph {
   void add_init_op() {
     const int node = add("NoOp", "NoOp", {}, {});
     const std::string& name = graph_.node(node).name;
-    auto& info = (*(*meta_->mutable_signature_def())[kInitOp].mutable_outputs())[kInitOp];
+    auto& info = (*(*meta_->mutable_signature_def())[kInitOpKey].mutable_outputs())[kInitOpKey];
     info.set_name(name);
     info.mutable_tensor_shape()->set_unknown_rank(true);
     (*meta_->mutable_collection_def())["saved_model_main_op"].mutable_node_list()->add_value(name);
