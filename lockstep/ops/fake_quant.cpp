@@ -193,11 +193,14 @@ Tensors quantize_and_dequantize(const Call& call) {
   const at::Tensor y = narrow_to(rounded_levels(rule, x, low.detach(), high.detach()), given.scalar_type());
   if (call.name() != "QuantizeAndDequantizeV4" || !rule.given)
     return {with_adjoint(wrap(given), wrap(y), [](const Tensor& dy) { return dy; })};
-  const at::Tensor a = range_input(call, 1, x, rule.axis), b = range_input(call, 2, x, rule.axis);
-  const at::Tensor source = at::where(given < a, a, at::where(given > b, b, given));
-  return {with_adjoint(wrap(source), wrap(y), [](const Tensor& dy) { return dy; })};
+  const at::Tensor inside =
+      at::logical_and(x >= range_input(call, 1, x, rule.axis), x <= range_input(call, 2, x, rule.axis));
+  return {with_adjoint(wrap(given), wrap(y), [inside](const Tensor& dy) {
+    return wrap(at::where(inside, dense(dy), at::zeros({}, dense(dy).options())));
+  })};
 }
 
+// TensorFlow gives the ends of the range no gradient here.
 Tensors quantize_v4_gradient(const Call& call) {
   const at::Tensor &dy = in(call, 0), &x = in(call, 1);
   const std::int64_t axis = call.attr<std::int64_t>("axis");
@@ -205,16 +208,8 @@ Tensors quantize_v4_gradient(const Call& call) {
     throw_invalid_argument(fmt::format("axis {} of a tensor of rank {}", axis, x.dim()));
   const at::Tensor low = range_input(call, 2, x, axis), high = range_input(call, 3, x, axis),
                    zero = at::zeros({}, dy.options());
-  const at::Tensor below = x<low, above = x> high;
-  Ints axes;
-  for (std::int64_t i = 0; i < x.dim(); ++i) {
-    if (i != axis) axes.push_back(i);
-  }
-  const auto total = [&](const at::Tensor& part) {
-    const at::Tensor kept = at::where(part, dy, zero);
-    return (axes.empty() ? kept : kept.sum(axes)).reshape(in(call, 2).sizes());
-  };
-  return {wrap(at::where(at::logical_or(below, above), zero, dy)), wrap(total(below)), wrap(total(above))};
+  const at::Tensor outside = at::logical_or(x.lt(low), x.gt(high));
+  return {wrap(at::where(outside, zero, dy)), wrap(at::zeros_like(in(call, 2))), wrap(at::zeros_like(in(call, 3)))};
 }
 
 }  // namespace

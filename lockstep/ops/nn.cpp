@@ -216,7 +216,8 @@ Tensors batch_norm_grad(const Call& call) {
 // ---- local response, blocks ----------------------------------------------------------------------------------
 Tensors lrn(const Call& call) {
   const at::Tensor& x = in(call, 0);
-  const std::int64_t radius = call.attr<std::int64_t>("depth_radius"), depth = x.size(-1);
+  const std::int64_t depth = x.size(-1);
+  const std::int64_t radius = std::min(call.attr<std::int64_t>("depth_radius"), depth);  // beyond that there is nothing
   const at::Tensor squares = at::constant_pad_nd(at::square(x), {radius, radius});
   at::Tensor sum = at::zeros_like(x);
   for (std::int64_t i = 0; i <= 2 * radius; ++i) sum = sum + squares.slice(-1, i, i + depth);

@@ -480,7 +480,7 @@ def connectionist():
     x, lengths, out = floats(9, 3, 5) * 2, [9, 4, 7], {}
     for merge in (False, True):
         out.update(parts(f"greedy_{merge}", R.CTCGreedyDecoder(inputs=x, sequence_length=lengths, merge_repeated=merge)))
-        out.update(parts(f"beams_{merge}", R.CTCBeamSearchDecoder(inputs=x, sequence_length=lengths, beam_width=20, top_paths=3,
+        out.update(parts(f"beams_{merge}", R.CTCBeamSearchDecoder(inputs=x, sequence_length=lengths, beam_width=2000, top_paths=3,
                                                                  merge_repeated=merge)))
     out.update(parts("blank", R.CTCGreedyDecoder(inputs=x, sequence_length=lengths, blank_index=0)))
     labels = dict(labels_indices=int64([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0], [2, 1]]), labels_values=[1, 1, 3, 0, 2, 2, 2])
