@@ -17,6 +17,7 @@
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/layers/conv_lstm.h"
 #include "lockstep/keras/layers/layers.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/losses/losses.h"

@@ -109,6 +109,11 @@ add("SimpleRNN", [dict(units=3), dict(units=3, return_sequences=True, go_backwar
 add("GRU", grid(units=[3], reset_after=[True, False], return_sequences=[True, False], go_backwards=[True, False]) +
     [dict(units=3, unroll=True), dict(units=3, dropout=0.3), dict(units=3, use_bias=False), dict(units=3, return_state=True)], (5, 3))
 add("GRU", [dict(units=3), dict(units=3, return_sequences=True), dict(units=3, unroll=True)], (5, 3), mask=True)
+add("ConvLSTM1D", [dict(filters=2, kernel_size=3), dict(filters=2, kernel_size=2, strides=2, return_sequences=True),
+                   dict(filters=2, kernel_size=2, dropout=0.3, recurrent_dropout=0.2, seed=5), dict(filters=2, kernel_size=3,
+                   padding="same", unit_forget_bias=False, recurrent_activation="hard_sigmoid", go_backwards=True)], (3, 6, 2))
+add("ConvLSTM2D", [dict(filters=2, kernel_size=2, kernel_regularizer="l2", activity_regularizer="l1"),
+                   dict(filters=2, kernel_size=3, padding="same", return_sequences=True, activation="relu")], (3, 4, 5, 2))
 add("GroupNormalization", [dict(groups=2), dict(groups=-1), dict(groups=1), dict(groups=3, axis=1)], (3, 3, 4))
 add("RMSNormalization", [dict(), dict(axis=1), dict(axis=[1, 2]), dict(epsilon=0.1)], (4, 5))
 add("UnitNormalization", [dict(), dict(axis=1), dict(axis=[1, 2])], (4, 5))

@@ -12,22 +12,6 @@ namespace {
 
 using namespace layers;
 
-// Zeros, with ones for the forget gate's bias.
-class ForgetBias : public initializers::Initializer {
- public:
-  ForgetBias(initializers::InitializerPtr rest, std::int64_t units) : rest_(std::move(rest)), units_(units) {}
-  std::string class_name() const override { return "ForgetBias"; }
-  Tensor operator()(const Shape&, DType dtype) const override {
-    const Tensor first = (*rest_)({units_}, dtype), last = (*rest_)({units_ * 2}, dtype);
-    return ops::concat({first, ops::ones_like(first), last}, 0);
-  }
-  Json get_config() const override { return Json::object(); }
-
- private:
-  initializers::InitializerPtr rest_;
-  std::int64_t units_;
-};
-
 // What the three cells share: weights, dropout masks, projections.
 template <typename Derived, CellKind kKind, int kGates>
 class GatedCell : public RnnCell {

@@ -3,6 +3,7 @@
 
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/recurrent.h"
+#include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
 
@@ -65,6 +66,22 @@ std::shared_ptr<RnnCell> make_lstm_cell(layers::RNNOptions options);
 std::shared_ptr<RnnCell> make_gru_cell(layers::RNNOptions options);
 std::shared_ptr<RnnCell> make_simple_rnn_cell(layers::RNNOptions options);
 std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, layers::NamedOptions options = {});
+
+// The bias of an LSTM: as `rest` gives it, with ones for the forget gate.
+class ForgetBias : public initializers::Initializer {
+ public:
+  ForgetBias(initializers::InitializerPtr rest, std::int64_t units) : rest_(std::move(rest)), units_(units) {}
+  std::string class_name() const override { return "ForgetBias"; }
+  Tensor operator()(const Shape&, DType dtype) const override {
+    const Tensor first = (*rest_)({units_}, dtype), last = (*rest_)({units_ * 2}, dtype);
+    return ops::concat({first, ops::ones_like(first), last}, 0);
+  }
+  Json get_config() const override { return Json::object(); }
+
+ private:
+  initializers::InitializerPtr rest_;
+  std::int64_t units_;
+};
 
 // The keywords of a family of cells in the order of Keras's configs.
 enum class CellKind { kLstm, kGru, kSimple };

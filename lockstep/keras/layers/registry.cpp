@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/conv_lstm_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/object_config.h"
@@ -49,6 +50,7 @@ const ClassTable& layer_classes() {
     register_reshaping_layers(*layers);
     register_regularization_layers(*layers);
     register_recurrent_layers(*layers);
+    register_conv_lstm_layers(*layers);
     register_attention_layers(*layers);
     register_preprocessing_layers(*layers);
     register_category_layers(*layers);

@@ -1,0 +1,334 @@
+#include "lockstep/keras/layers/conv_lstm.h"
+
+#include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/conv_lstm_internal.h"
+#include "lockstep/keras/layers/convolution_internal.h"
+#include "lockstep/keras/layers/recurrent_cells_internal.h"
+#include "lockstep/random/random.h"
+
+namespace lockstep::keras {
+namespace {
+
+using namespace layers;
+
+constexpr int kGates = 4;  // input, forget, cell, output
+
+// The variables of a layer, which files have below "cell".
+class ConvLstmCell : public Layer {
+ public:
+  ConvLstmCell(ConvLSTMOptions& options, int rank)
+      : Layer("ConvLSTMCell", {.name = "conv_lstm_cell", .trainable = options.trainable, .dtype = options.dtype}),
+        o_(options),
+        rank_(rank),
+        generator_(add_seed_generator(options.seed)) {}
+  Structure call(const Structure&, const CallContext&) override {
+    throw_unimplemented("a cell of a ConvLSTM cannot be called by itself");
+  }
+  // For the shape of one step, channels last.
+  void build(const Nested<Shape>& shapes) override {
+    const auto weight = [&](const char* name, std::int64_t channels, const auto& initializer, const auto& regularizer,
+                            const auto& constraint) {
+      std::vector<std::int64_t> dims = o_.kernel_size.values;
+      dims.push_back(channels);
+      dims.push_back(kGates * o_.filters);
+      return add_weight({.name = name,
+                         .shape = Shape(dims),
+                         .initializer = initializer.object(),
+                         .regularizer = regularizer.object(),
+                         .constraint = constraint.object()});
+    };
+    kernel_ = weight("kernel", shapes.leaf()[-1], o_.kernel_initializer, o_.kernel_regularizer, o_.kernel_constraint);
+    recurrent_ = weight("recurrent_kernel", o_.filters, o_.recurrent_initializer, o_.recurrent_regularizer,
+                        o_.recurrent_constraint);
+    if (!o_.use_bias) return;
+    initializers::InitializerPtr start = o_.bias_initializer.object();
+    if (o_.unit_forget_bias) start = std::make_shared<ForgetBias>(start, o_.filters);
+    bias_ = add_weight({.name = "bias",
+                        .shape = {kGates * o_.filters},
+                        .initializer = start,
+                        .regularizer = o_.bias_regularizer.object(),
+                        .constraint = o_.bias_constraint.object()});
+  }
+
+  // One for each gate; empty where nothing is dropped. Keras draws them in inference too.
+  Tensors draw(const Tensor& like, double rate) const {
+    Tensors masks;
+    if (rate <= 0 || like.is_symbolic()) return masks;
+    for (int gate = 0; gate < kGates; ++gate)
+      masks.push_back(random::dropout_mask(like.shape(), rate, compute_dtype(), generator_));
+    return masks;
+  }
+  // Both of channels-last values: one step's inputs and the output before it.
+  Tensor project(const Tensor& x, const Tensors& masks) const {
+    Tensor y = gates_of(x, value(kernel_), masks, o_.strides.values, upper(o_.padding), o_.dilation_rate.values);
+    return bias_ ? y + value(bias_) : y;
+  }
+  Tensor recur(const Tensor& h, const Tensors& masks) const {
+    const Ints ones(static_cast<std::size_t>(rank_), 1);
+    return gates_of(h, value(recurrent_), masks, ones, "SAME", ones);
+  }
+
+ private:
+  Tensor gates_of(const Tensor& x, const Tensor& kernel, const Tensors& masks, const Ints& strides,
+                  const std::string& padding, const Ints& dilations) const {
+    if (masks.empty()) return convolve(x, kernel, strides, padding, dilations);
+    const Tensors kernels = ops::split(kernel, kGates, -1);
+    Tensors gates;
+    for (std::size_t i = 0; i < kernels.size(); ++i)
+      gates.push_back(convolve(x * masks[i], kernels[i], strides, padding, dilations));
+    return ops::concat(gates, -1);
+  }
+  Tensor convolve(const Tensor& x, const Tensor& kernel, const Ints& strides, const std::string& padding,
+                  const Ints& dilations) const {
+    if (rank_ == 3)
+      return ops::conv3d(x, kernel,
+                         {.strides = strides, .padding = padding, .dilations = dilations, .data_format = "NDHWC"});
+    if (rank_ == 2) return conv2d_in_graph(x, kernel, {.strides = strides, .padding = padding, .dilations = dilations});
+    return drop_height(conv2d_in_graph(
+        add_height(x), ops::expand_dims(kernel, 0),
+        {.strides = with_height(strides, 1), .padding = padding, .dilations = with_height(dilations, 1)}));
+  }
+
+  const ConvLSTMOptions& o_;
+  int rank_;
+  random::SeedGeneratorPtr generator_;
+  VariablePtr kernel_, recurrent_, bias_;
+};
+
+template <int kRank>
+class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptions> {
+ public:
+  static constexpr const char* kClass = kRank == 1 ? "ConvLSTM1D" : kRank == 2 ? "ConvLSTM2D" : "ConvLSTM3D";
+  template <typename V>
+  static void fields(V& v, ConvLSTMOptions& o) {
+    v("return_sequences", o.return_sequences);
+    v("return_state", o.return_state);
+    v("go_backwards", o.go_backwards);
+    v("stateful", o.stateful);
+    v("unroll", o.unroll);
+    v("zero_output_for_mask", o.zero_output_for_mask);
+    v.dropped("time_major", false);
+    v.dropped("implementation");
+    v("filters", o.filters, Field::kRequired);
+    v("kernel_size", o.kernel_size, Field::kRequired);
+    v("strides", o.strides);
+    v("padding", o.padding);
+    v("data_format", o.data_format);
+    v("dilation_rate", o.dilation_rate);
+    v("activation", o.activation);
+    v("recurrent_activation", o.recurrent_activation);
+    v("use_bias", o.use_bias);
+    v("kernel_initializer", o.kernel_initializer);
+    v("recurrent_initializer", o.recurrent_initializer);
+    v("bias_initializer", o.bias_initializer);
+    v("unit_forget_bias", o.unit_forget_bias);
+    v("kernel_regularizer", o.kernel_regularizer);
+    v("recurrent_regularizer", o.recurrent_regularizer);
+    v("bias_regularizer", o.bias_regularizer);
+    v("activity_regularizer", o.activity_regularizer);
+    v("kernel_constraint", o.kernel_constraint);
+    v("recurrent_constraint", o.recurrent_constraint);
+    v("bias_constraint", o.bias_constraint);
+    v("dropout", o.dropout);
+    v("recurrent_dropout", o.recurrent_dropout);
+    v("seed", o.seed);
+  }
+  explicit ConvLstmLayer(ConvLSTMOptions options) : Base(std::move(options)) {
+    auto& o = this->options_;
+    check_convolution(o, kRank, who(), false);
+    if (o.filters < 1)
+      throw_invalid_argument(fmt::format("invalid {}: filters is {}, expected at least 1", who(), o.filters));
+    cell_ = this->track("cell", std::make_shared<ConvLstmCell>(o, kRank));
+  }
+
+  bool supports_masking() const override { return true; }
+  bool uses_mask() const override { return true; }
+  Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kDefaultFalse; }
+  std::vector<std::string> argument_names() const override { return {"sequences"}; }
+  std::vector<std::string> call_parameters() const override {
+    return {"sequences", "initial_state", "mask", "training"};
+  }
+  std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = kRank + 3}}; }
+  Structure compute_mask(const Structure&, const Structure& mask, const Structure& outputs) override {
+    const std::vector<Tensor> masks = mask.flatten();
+    const Tensor kept = this->options_.return_sequences && !masks.empty() ? masks[0] : Tensor();
+    if (!this->options_.return_state) return kept;
+    Structure::List all(outputs.num_leaves());
+    all[0] = kept;
+    return Structure::list(std::move(all));
+  }
+
+  void build(const Nested<Shape>& shapes) override {
+    const Shape shape = shapes.leaf();
+    if (shape.rank() != kRank + 3)
+      throw_invalid_argument(
+          fmt::format("invalid input of {}: found shape {}, expected rank {}", who(), shape.to_string(), kRank + 3));
+    std::vector<std::int64_t> step = {shape[0]};
+    const int begin = channels_first() ? 3 : 2;
+    for (int axis = begin; axis < begin + kRank; ++axis) step.push_back(shape[axis]);
+    step.push_back(channels_first() ? shape[2] : shape[-1]);
+    for (std::size_t axis = 1; axis < step.size(); ++axis) {
+      if (step[axis] == kUnknownDim)
+        throw_invalid_argument(fmt::format(
+            "invalid input of {}: found shape {}, expected known extents behind the time", who(), shape.to_string()));
+    }
+    if (this->options_.stateful) throw_unimplemented(fmt::format("{}: stateful is not supported", who()));
+    cell_->ensure_built(Shape(step));
+  }
+
+  Structure call(const Structure& inputs, const CallContext& context) override {
+    const auto& o = this->options_;
+    const Tensor x = channels_first() ? moved(inputs.leaf(), true) : inputs.leaf();
+    const Tensor first = at_time(x, 0);
+    const Tensors dropped = cell_->draw(first, o.dropout.value);
+    const Tensor projected = cell_->project(first, {});
+    Tensors states = initial_states(projected, context);
+    const Tensors forgotten = cell_->draw(states[0], o.recurrent_dropout.value);
+    Run run{context.training ? dropped : Tensors(), context.training ? forgotten : Tensors(), {}};
+    if (context.mask.num_leaves() > 0 && context.mask.flatten()[0].defined())
+      run.mask = ops::cast(context.mask.flatten()[0], DType::kBool);
+    if (x.is_symbolic() && !graph::TraceScope::current()) return result(shapes_only(x, states, run), x);
+    if (x.dim(1) == kUnknownDim)
+      throw_unimplemented(
+          fmt::format("{} cannot be part of an exported graph with an unknown number of time steps", who()));
+    return result(run_steps(x, std::move(states), run), x);
+  }
+
+ private:
+  using Base = ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptions>;
+  struct Run {
+    Tensors dropped, forgotten;
+    Tensor mask;  // (batch, time), or undefined
+  };
+  struct Steps {
+    Tensors outputs;  // all, or the last one
+    Tensors states;
+  };
+  std::string who() const { return fmt::format("{} '{}'", kClass, this->name()); }
+  bool channels_first() const { return this->options_.data_format == "channels_first"; }
+
+  static Tensor at_time(const Tensor& x, std::int64_t t) {
+    return ops::strided_slice(x, {ops::SliceSpec::all(), ops::SliceSpec::at(t)});
+  }
+  // Channels from behind the time, or the batch, to the end, or back.
+  Tensor moved(const Tensor& x, bool to_last) const {
+    const int at = x.rank() - kRank - 1;
+    ops::Ints order;
+    for (int axis = 0; axis < at; ++axis) order.push_back(axis);
+    if (!to_last) order.push_back(x.rank() - 1);
+    for (int axis = at; axis < at + kRank; ++axis) order.push_back(axis + (to_last ? 1 : 0));
+    if (to_last) order.push_back(at);
+    return ops::transpose(x, order);
+  }
+
+  Tensors initial_states(const Tensor& projected, const CallContext& context) const {
+    Tensors states;
+    if (const Argument* given = context.arguments->find("initial_state")) {
+      for (const ArgValue& value : given->flatten()) {
+        if (!value.is_tensor()) continue;
+        const Tensor state = ops::cast(value.tensor, this->compute_dtype());
+        states.push_back(channels_first() ? moved(state, true) : state);
+      }
+    }
+    if (states.empty()) {
+      const Tensor zeros = ops::zeros_like(ops::slice_axis(projected, projected.rank() - 1, 0, this->options_.filters));
+      states = {zeros, zeros};
+    }
+    if (states.size() != 2)
+      throw_invalid_argument(
+          fmt::format("invalid initial_state of {}: found {} tensors, expected 2", who(), states.size()));
+    return states;
+  }
+
+  Tensors step(const Tensor& x, const Tensors& states, const Run& run) const {
+    const auto& o = this->options_;
+    const Tensor z = cell_->project(x, run.dropped) + cell_->recur(states[0], run.forgotten);
+    const Tensors gates = ops::split(z, kGates, -1);
+    const auto &squash = *o.recurrent_activation.object(), &activation = *o.activation.object();
+    const Tensor c = squash(gates[1]) * states[1] + squash(gates[0]) * activation(gates[2]);
+    return {squash(gates[3]) * activation(c), c};
+  }
+
+  Steps run_steps(const Tensor& x, Tensors states, const Run& run) const {
+    const auto& o = this->options_;
+    const std::int64_t steps = x.dim(1);
+    if (steps == 0) throw_invalid_argument(fmt::format("{} requires at least one time step", who()));
+    Tensors outputs;
+    Tensor previous;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      const std::int64_t t = o.go_backwards ? steps - 1 - i : i;
+      const Tensors next = step(at_time(x, t), states, run);
+      Tensor output = next[0];
+      if (run.mask.defined()) {
+        Tensor counts = at_time(run.mask, t);
+        while (counts.rank() < output.rank()) counts = ops::expand_dims(counts, -1);
+        const bool zeros = o.zero_output_for_mask || !previous.defined();
+        output = ops::where(counts, output, zeros ? ops::zeros_like(output) : previous);
+        for (std::size_t s = 0; s < 2; ++s) states[s] = ops::where(counts, next[s], states[s]);
+      } else {
+        states = next;
+      }
+      previous = output;
+      if (o.return_sequences) outputs.push_back(output);
+    }
+    if (!o.return_sequences) outputs.push_back(previous);
+    return {std::move(outputs), std::move(states)};
+  }
+  // One step tells all shapes.
+  Steps shapes_only(const Tensor& x, const Tensors& states, const Run& run) const {
+    Tensors next = step(at_time(x, 0), states, run);
+    return {{next[0]}, next};
+  }
+
+  Structure result(Steps steps, const Tensor& x) const {
+    const auto& o = this->options_;
+    const auto out = [&](const Tensor& y) { return channels_first() ? moved(y, false) : y; };
+    Tensor output = steps.outputs[0];
+    if (o.return_sequences) {
+      if (x.is_symbolic() && !graph::TraceScope::current()) {
+        // (batch, 1, …) along the (1, time, 1, …) of the input
+        Tensor along = x;
+        for (int axis = 2; axis < x.rank(); ++axis) along = ops::slice_axis(along, axis, 0, 1);
+        output = ops::expand_dims(output, 1) + ops::cast(along * 0.0, output.dtype());
+      } else {
+        output = ops::stack(steps.outputs, 1);
+      }
+    }
+    output = out(output);
+    if (!o.return_state) return output;
+    return Structure::list({Structure(output), Structure(out(steps.states[0])), Structure(out(steps.states[1]))});
+  }
+
+  std::shared_ptr<ConvLstmCell> cell_;
+};
+
+template <int kRank>
+LayerHandle make_conv_lstm(std::int64_t filters, Window kernel_size, ConvLSTMOptions options) {
+  options.filters = filters;
+  options.kernel_size = std::move(kernel_size);
+  return std::make_shared<ConvLstmLayer<kRank>>(std::move(options));
+}
+
+}  // namespace
+
+void register_conv_lstm_layers(ClassTable& registry) {
+  registry.add(layer_row<ConvLstmLayer<1>>());
+  registry.add(layer_row<ConvLstmLayer<2>>());
+  registry.add(layer_row<ConvLstmLayer<3>>());
+}
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+LayerHandle ConvLSTM1D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options) {
+  return keras::make_conv_lstm<1>(filters, std::move(kernel_size), std::move(options));
+}
+LayerHandle ConvLSTM2D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options) {
+  return keras::make_conv_lstm<2>(filters, std::move(kernel_size), std::move(options));
+}
+LayerHandle ConvLSTM3D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options) {
+  return keras::make_conv_lstm<3>(filters, std::move(kernel_size), std::move(options));
+}
+
+}  // namespace lockstep::layers
