@@ -41,6 +41,7 @@ TaskBoard::~TaskBoard() {
     changed_.notify_all();
     changed_.wait_for(lock, options_.timeout,
                       [this] { return std::ranges::all_of(connected_, [](int n) { return n == 0; }); });
+    over_ = true;
   }
   acceptor_.join();
   for (Connection& connection : connections_) {
@@ -55,7 +56,7 @@ void TaskBoard::accept() {
     while (socket < 0) {
       {
         const std::lock_guard lock(mutex_);
-        if (ending_ && std::ranges::all_of(connected_, [](int n) { return n == 0; })) return;
+        if (over_) return;
       }
       socket = listener_.accept(kTaskPoll);
       connections_.remove_if([](Connection& connection) {

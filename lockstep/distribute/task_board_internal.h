@@ -105,7 +105,8 @@ class TaskBoard {
   std::deque<TaskResult> results_;
   std::optional<std::pair<Code, std::string>> error_;
   bool servers_lost_ = false;
-  bool ending_ = false;
+  bool ending_ = false;         // no tasks will come
+  bool over_ = false;           // nobody is waited for any more
   std::vector<int> connected_;  // connections of each worker
   std::chrono::steady_clock::time_point alone_since_ = std::chrono::steady_clock::now();
   std::list<Connection> connections_;
