@@ -1,4 +1,6 @@
 // Convolutions. LibTorch sees channels-last views of TensorFlow's NHWC memory, so nothing is copied.
+#include <ATen/core/grad_mode.h>
+
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/conv_direct_internal.h"
 #include "lockstep/ops/conv_window_internal.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/conv_direct_internal.h"

@@ -1,5 +1,6 @@
 // Convolutions, transposed and depthwise ones by own loops against the plain operations in float64: values and
 // gradients over windows drawn at random; and the same bytes from any number of threads.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>

@@ -1,6 +1,8 @@
 // Layers that a model computes in one pass against the same layers called one by one: values, gradients, moving
 // averages, and weights that change between calls.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <gtest/gtest.h>
 
