@@ -35,7 +35,7 @@ at::Tensor image_out(const at::Tensor& y, bool first) {
 at::Tensor kernel_in(const at::Tensor& kernel) {
   Ints order = {kernel.dim() - 1, kernel.dim() - 2};
   for (std::int64_t i = 0; i < kernel.dim() - 2; ++i) order.push_back(i);
-  return kernel.permute(order).contiguous();  // as gradients of small ones need it
+  return kernel.permute(order);
 }
 at::Tensor pad_image(const at::Tensor& x, const Ints& before, const Ints& after) {
   Ints amounts;

@@ -1,5 +1,5 @@
-// Convolutions, transposed and depthwise ones by own loops against the plain operations in float64: values and
-// gradients over windows drawn at random; and the same bytes from any number of threads.
+// Convolutions, transposed and depthwise ones by own loops against sums in double: values and gradients over windows
+// drawn at random; and the same bytes from any number of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -32,40 +32,41 @@ class ConvDraw {
   std::mt19937 engine_;
 };
 
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
 using ConvFunction = std::function<Tensor(const Tensors&)>;
 
-// The value of f and the gradients of its product with fixed numbers.
-Tensors value_and_gradients(const ConvFunction& f, const Tensors& inputs, DType dtype) {
+Tensor seeds(const Shape& shape) { return ConvDraw(5).tensor(shape); }
+
+// The value of f and the gradients of its product with seeds().
+std::vector<Floats> value_and_gradients(const ConvFunction& f, const Tensors& inputs) {
   set_grad_enabled(true);
   Tensors leaves;
-  for (const Tensor& input : inputs) leaves.push_back(make_leaf(cast(input, dtype)));
+  for (const Tensor& input : inputs) leaves.push_back(make_leaf(input));
   const Tensor y = f(leaves);
-  const Tensor seed = cast(ConvDraw(5).tensor(y.shape()), dtype);
-  Tensors out = grad({y}, leaves, {seed}, false, false);
-  out.insert(out.begin(), detach(y));
+  std::vector<Floats> out = {detach(y).to_vector<float>()};
+  for (const Tensor& gradient : grad({y}, leaves, {seeds(y.shape())}, false, false))
+    out.push_back(gradient.to_vector<float>());
   set_grad_enabled(false);
   return out;
 }
 
-void compare_wide(const ConvFunction& f, const Tensors& inputs, const std::string& what) {
+void expect_all_near(const ConvFunction& f, const Tensors& inputs, const std::vector<Doubles>& want,
+                     const std::string& what) {
   const int threads = intra_op_threads();
   set_intra_op_threads(1);
-  const Tensors got = value_and_gradients(f, inputs, DType::kFloat32),
-                want = value_and_gradients(f, inputs, DType::kFloat64);
+  const std::vector<Floats> got = value_and_gradients(f, inputs);
   for (const int count : {2, 5}) {
     set_intra_op_threads(count);
-    const Tensors other = value_and_gradients(f, inputs, DType::kFloat32);
-    for (std::size_t i = 0; i < got.size(); ++i)
-      EXPECT_EQ(other[i].to_vector<float>(), got[i].to_vector<float>()) << what << ' ' << i << ", threads " << count;
+    EXPECT_EQ(value_and_gradients(f, inputs), got) << what << ", threads " << count;
   }
   set_intra_op_threads(threads);
   for (std::size_t i = 0; i < want.size(); ++i) {
-    ASSERT_EQ(got[i].shape(), want[i].shape()) << what << ' ' << i;
-    const auto g = got[i].to_vector<float>();
-    const auto w = want[i].to_vector<double>();
+    ASSERT_EQ(got[i].size(), want[i].size()) << what << ' ' << i;
     double size = 1;
-    for (const double value : w) size = std::max(size, std::fabs(value));
-    for (std::size_t n = 0; n < w.size(); ++n) ASSERT_NEAR(g[n], w[n], 1e-5 * size) << what << ' ' << i << ' ' << n;
+    for (const double value : want[i]) size = std::max(size, std::fabs(value));
+    for (std::size_t n = 0; n < want[i].size(); ++n)
+      ASSERT_NEAR(got[i][n], want[i][n], 1e-5 * size) << what << ' ' << i << ' ' << n;
   }
 }
 
@@ -87,48 +88,119 @@ DrawnWindow draw_conv(ConvDraw& draw) {
   return w;
 }
 
-TEST(DirectConv, EqualsPlain) {
+// One convolution between large images (its input) and small ones (its output), by sums in double.
+struct Sums {
+  const DrawnWindow& w;
+  std::int64_t batch, large_channels, small_channels, small_h = 0, small_w = 0;
+  bool depthwise = false;
+
+  Sums(const DrawnWindow& window, std::int64_t batch_size, std::int64_t large, std::int64_t small, bool depth)
+      : w(window), batch(batch_size), large_channels(large), small_channels(small), depthwise(depth) {
+    small_h = extent(w.height, w.window_h, 0), small_w = extent(w.width, w.window_w, 1);
+  }
+  std::int64_t extent(std::int64_t in, std::int64_t window, std::size_t axis) const {
+    const std::int64_t stride = w.options.strides[axis], reach = (window - 1) * w.options.dilations[axis];
+    return w.options.padding == "SAME" ? (in + stride - 1) / stride : (in - reach - 1) / stride + 1;
+  }
+  std::int64_t before(std::int64_t in, std::int64_t out, std::int64_t window, std::size_t axis) const {
+    if (w.options.padding != "SAME") return 0;
+    const std::int64_t reach = (window - 1) * w.options.dilations[axis];
+    return std::max<std::int64_t>((out - 1) * w.options.strides[axis] + reach + 1 - in, 0) / 2;
+  }
+  Shape large() const { return {batch, w.height, w.width, large_channels}; }
+  Shape small() const { return {batch, small_h, small_w, small_channels}; }
+  Shape kernel() const {
+    return {w.window_h, w.window_w, large_channels, depthwise ? small_channels / large_channels : small_channels};
+  }
+
+  // Calls each(index into large, into the kernel, into small).
+  template <typename Each>
+  void for_each(const Each& each) const {
+    const std::int64_t top = before(w.height, small_h, w.window_h, 0), left = before(w.width, small_w, w.window_w, 1);
+    const std::int64_t last = kernel()[3];
+    for (std::int64_t n = 0; n < batch; ++n)
+      for (std::int64_t oy = 0; oy < small_h; ++oy)
+        for (std::int64_t ox = 0; ox < small_w; ++ox)
+          for (std::int64_t i = 0; i < w.window_h; ++i)
+            for (std::int64_t j = 0; j < w.window_w; ++j) {
+              const std::int64_t y = oy * w.options.strides[0] + i * w.options.dilations[0] - top,
+                                 x = ox * w.options.strides[1] + j * w.options.dilations[1] - left;
+              if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
+              for (std::int64_t c = 0; c < large_channels; ++c)
+                for (std::int64_t o = 0; o < last; ++o)
+                  each(static_cast<std::size_t>(((n * w.height + y) * w.width + x) * large_channels + c),
+                       static_cast<std::size_t>(((i * w.window_w + j) * large_channels + c) * last + o),
+                       static_cast<std::size_t>(((n * small_h + oy) * small_w + ox) * small_channels +
+                                                (depthwise ? c * last + o : o)));
+            }
+  }
+};
+
+Doubles doubles(const Tensor& x) {
+  const Floats values = x.to_vector<float>();
+  return Doubles(values.begin(), values.end());
+}
+
+// The output, and the gradients of images, kernel and bias (undefined: none).
+std::vector<Doubles> wanted(const Sums& sums, bool transposed, bool relu, const Tensors& inputs) {
+  const Doubles x = doubles(inputs[0]), k = doubles(inputs[1]);
+  const Shape out = transposed ? sums.large() : sums.small();
+  const auto each = [&](const auto& f) {
+    sums.for_each([&](std::size_t large, std::size_t tap, std::size_t small) {
+      f(transposed ? small : large, tap, transposed ? large : small);
+    });
+  };
+  Doubles y(static_cast<std::size_t>(*out.num_elements())), dx(x.size()), dk(k.size()), dz = doubles(seeds(out));
+  each([&](std::size_t in, std::size_t tap, std::size_t to) { y[to] += x[in] * k[tap]; });
+  const Doubles bias = inputs.size() > 2 ? doubles(inputs[2]) : Doubles();
+  Doubles db(bias.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (!bias.empty()) y[i] += bias[i % bias.size()];
+    if (relu && y[i] <= 0) y[i] = dz[i] = 0;
+    if (!bias.empty()) db[i % bias.size()] += dz[i];
+  }
+  each([&](std::size_t in, std::size_t tap, std::size_t to) { dx[in] += dz[to] * k[tap], dk[tap] += dz[to] * x[in]; });
+  std::vector<Doubles> all = {std::move(y), std::move(dx), std::move(dk)};
+  if (!bias.empty()) all.push_back(std::move(db));
+  return all;
+}
+
+TEST(DirectConv, EqualsSums) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     ConvDraw draw(seed);
     const DrawnWindow w = draw_conv(draw);
-    const std::int64_t batch = draw.whole(1, 20), in = draw.whole(1, 40), out = draw.whole(1, 70);
+    const Sums sums(w, draw.whole(1, 20), draw.whole(1, 40), draw.whole(1, 70), false);
     const bool relu = draw.whole(0, 1) == 1;
-    compare_wide([&](const Tensors& x) { return conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options); },
-                 {draw.tensor({batch, w.height, w.width, in}), draw.tensor({w.window_h, w.window_w, in, out}),
-                  draw.tensor({out})},
-                 "convolution, seed " + std::to_string(seed));
+    const Tensors inputs = {draw.tensor(sums.large()), draw.tensor(sums.kernel()), draw.tensor({sums.small_channels})};
+    expect_all_near([&](const Tensors& x) { return conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options); },
+                    inputs, wanted(sums, false, relu, inputs), "convolution, seed " + std::to_string(seed));
   }
 }
 
-TEST(DirectConv, TransposedEqualsPlain) {
+TEST(DirectConv, TransposedEqualsSums) {
   for (unsigned seed = 0; seed < 80; ++seed) {
     ConvDraw draw(seed);
     const DrawnWindow w = draw_conv(draw);
-    const std::int64_t batch = draw.whole(1, 20), in = draw.whole(1, 40), out = draw.whole(1, 70);
+    const Sums sums(w, draw.whole(1, 20), draw.whole(1, 70), draw.whole(1, 40), false);
     const bool relu = draw.whole(0, 1) == 1;
-    // The shape of the images is that of the output of a convolution of the result.
-    const Tensor kernel = draw.tensor({w.window_h, w.window_w, out, in});
-    const Shape small =
-        conv2d(Tensor::full(Shape{1, w.height, w.width, out}, 0), Tensor::full(kernel.shape(), 0), w.options).shape();
-    compare_wide(
-        [&](const Tensors& x) {
-          return conv2d_transpose_bias_act(x[0], x[1], constant_ints({batch, w.height, w.width, out}), x[2], relu,
-                                           w.options);
-        },
-        {draw.tensor({batch, small[1], small[2], in}), kernel, draw.tensor({out})},
-        "transposed, seed " + std::to_string(seed));
+    const Tensors inputs = {draw.tensor(sums.small()), draw.tensor(sums.kernel()), draw.tensor({sums.large_channels})};
+    const Tensor shape = constant_ints({sums.batch, w.height, w.width, sums.large_channels});
+    expect_all_near(
+        [&](const Tensors& x) { return conv2d_transpose_bias_act(x[0], x[1], shape, x[2], relu, w.options); }, inputs,
+        wanted(sums, true, relu, inputs), "transposed, seed " + std::to_string(seed));
   }
 }
 
-TEST(DirectConv, DepthwiseEqualsPlain) {
+TEST(DirectConv, DepthwiseEqualsSums) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     ConvDraw draw(seed);
     DrawnWindow w = draw_conv(draw);
     w.options.strides[1] = w.options.strides[0];
     const std::int64_t batch = draw.whole(1, 20), in = draw.whole(1, 70), multiplier = draw.whole(0, 3) ? 1 : 2;
-    compare_wide([&](const Tensors& x) { return depthwise_conv2d(x[0], x[1], w.options); },
-                 {draw.tensor({batch, w.height, w.width, in}), draw.tensor({w.window_h, w.window_w, in, multiplier})},
-                 "depthwise, seed " + std::to_string(seed));
+    const Sums sums(w, batch, in, in * multiplier, true);
+    const Tensors inputs = {draw.tensor(sums.large()), draw.tensor(sums.kernel())};
+    expect_all_near([&](const Tensors& x) { return depthwise_conv2d(x[0], x[1], w.options); }, inputs,
+                    wanted(sums, false, false, inputs), "depthwise, seed " + std::to_string(seed));
   }
 }
 
