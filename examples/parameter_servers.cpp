@@ -33,11 +33,11 @@ int train(const ls::distribute::ClusterResolver& cluster) {
   const ls::keras::Model model = ls::keras::Sequential({
       ls::layers::Input({kFeatures}),
       ls::layers::Dense(10, {.activation = "relu"}),
-      ls::layers::Dense(1),
+      ls::layers::Dense(1, {.activation = "sigmoid"}),
   });
   const auto optimizer = ls::optimizers::Adam({.learning_rate = 0.01});
-  const auto loss_of = ls::losses::BinaryCrossentropy({.from_logits = true});
-  const auto accuracy = ls::metrics::BinaryAccuracy({.threshold = 0.0});
+  const auto loss_of = ls::losses::BinaryCrossentropy();
+  const auto accuracy = ls::metrics::BinaryAccuracy();
   const auto batches = coordinator.create_per_worker_dataset(get_data);
 
   auto next = batches.begin();
@@ -45,10 +45,10 @@ int train(const ls::distribute::ClusterResolver& cluster) {
     const auto [x, y] = *next;
     ++next;
     ls::GradientTape tape;
-    const ls::Tensor logits = model(x);
-    const ls::Tensor loss = loss_of(y, logits);
+    const ls::Tensor predictions = model(x);
+    const ls::Tensor loss = loss_of(y, predictions);
     optimizer.apply_gradients(ls::zip(tape.gradient(loss, model.trainable_variables()), model.trainable_variables()));
-    accuracy.update_state(y, logits);
+    accuracy.update_state(y, predictions);
     return loss;
   };
   for (int epoch = 0; epoch < 5; ++epoch) {
