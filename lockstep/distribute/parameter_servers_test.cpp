@@ -114,7 +114,7 @@ TEST(ParameterServers, ApplyOptimizers) {
       {"SGD", [] { return optimizers::SGD({.learning_rate = 0.1, .momentum = 0.9, .name = "o"}); }},
       {"Adam", [] { return optimizers::Adam({.learning_rate = 0.05, .name = "o"}); }},
       {"AdamW", [] { return optimizers::AdamW({.learning_rate = 0.05, .global_clipnorm = 1.0, .name = "o"}); }},
-      {"Nadam", [] { return optimizers::Nadam({.learning_rate = 0.05}); }},
+      {"Nadam", [] { return optimizers::Nadam({.learning_rate = 0.05, .name = "o"}); }},
       {"EMA", [] { return optimizers::RMSprop({.learning_rate = 0.05, .use_ema = true, .name = "o"}); }},
   };
   for (const auto& [name, make] : kOptimizers) {
