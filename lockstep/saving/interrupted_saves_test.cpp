@@ -2,6 +2,7 @@
 // state, whole, and after the next save nothing else is left.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <regex>
