@@ -16,6 +16,7 @@ void register_ragged(Table& table);            // ragged tensors, sums of gather
 void register_recurrent_blocks(Table& table);  // cells of recurrent networks as one operation
 void register_sets(Table& table);              // sets, counts, histograms
 void register_sparse(Table& table);            // sparse tensors
+void register_sparse_cross(Table& table);      // combinations of features
 void register_special_math(Table& table);      // special functions, complex numbers
 void register_tensor_arrays(Table& table);     // TensorArrayV3, StackV2
 void register_unicode(Table& table);           // encodings of text and bytes

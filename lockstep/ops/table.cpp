@@ -94,6 +94,7 @@ Table::Table() {
   register_recurrent_blocks(*this);
   register_sets(*this);
   register_sparse(*this);
+  register_sparse_cross(*this);
   register_special_math(*this);
   register_tensor_arrays(*this);
   register_unicode(*this);

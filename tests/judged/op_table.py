@@ -490,5 +490,22 @@ def connectionist():
     return out
 
 
+def crosses():
+    texts = (int64([[0, 0], [0, 1], [2, 0]]), tf.constant(["a", "b", "c"]), int64([3, 2]))
+    numbers = (int64([[0, 0], [1, 0], [2, 1]]), int64([3, 5, -7]), int64([3, 2]))
+    dense, out = [tf.constant([["x", "y"], ["z", ""], ["x", "w"]])], {}
+    mixed = dict(indices=[texts[0], numbers[0]], values=[texts[1], numbers[1]], shapes=[texts[2], numbers[2]], dense_inputs=dense)
+    for buckets in (0, 100):
+        out.update(parts(f"hashed_{buckets}", R.SparseCross(**mixed, hashed_output=True, num_buckets=buckets, hash_key=0xDECAFCAFFE,
+                                                            out_type=tf.int64, internal_type=tf.int64)))
+        out.update(parts(f"hashed2_{buckets}", R.SparseCrossHashed(
+            indices=[texts[0]], values=[texts[1]], shapes=[texts[2]], dense_inputs=dense, num_buckets=int64(buckets), strong_hash=False,
+            salt=int64([1, 2]))))
+    out.update(parts("texts", R.SparseCross(**mixed, hashed_output=False, num_buckets=0, hash_key=1, out_type=tf.string,
+                                            internal_type=tf.int64)))
+    out.update(parts("joined", R.SparseCrossV2(**mixed, sep="|")))
+    return out
+
+
 GROUPS = {f.__name__: seeded(f) for f in (sparse, ragged_rows, sets, recurrent_blocks, examples, linear_algebra, fourier, special_functions,
-                                 image_colors, movements, backprop, simulated_quantization, texts, connectionist)}
+                                 image_colors, movements, backprop, simulated_quantization, texts, connectionist, crosses)}
