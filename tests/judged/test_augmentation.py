@@ -6,6 +6,7 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import lockstep_tool as tool
 
@@ -99,6 +100,9 @@ def test_training_and_inference(rows, shape, scale, tmp_path):
     assert not wrong, "\n".join(wrong)
     if tool.CONTROL:
         return
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm", "--to", "saved_model")
+    serve = tf.saved_model.load(str(tmp_path / "sm")).signatures["serving_default"]
+    tool.assert_close(list(serve(tf.constant(x)).values())[0].numpy(), expected, 1e-5)
     tool.ok("convert", tmp_path / "m.keras", tmp_path / "r.keras")
     assert configs(tmp_path / "r.keras") == configs(tmp_path / "m.keras")
 

@@ -285,27 +285,33 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
  private:
   bool fits(const Tensor& x) const { return x.dim(1) > options_.height && x.dim(2) > options_.width; }
   Tensors draw(const Tensor& x) override {
-    if (x.is_symbolic()) throw_unimplemented(fmt::format("{} cannot be part of an exported training graph", who()));
+    if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim)
+      throw_unimplemented(
+          fmt::format("{} requires images of a known size, found shape {}", who(), x.shape().to_string()));
     if (!fits(x)) return {};
+    const Tensor no_axes = Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
     const auto place = [&](std::int64_t free) {
-      return random::uniform(Shape{}, 0, static_cast<double>(free + 1), DType::kFloat32, generator_).item<float>();
+      const auto end = static_cast<double>(free + 1);
+      const Tensor drawn = x.is_symbolic() ? ops::call1("RandomUniform", {no_axes}, {{"dtype", DType::kFloat32}}) * end
+                                           : random::uniform(Shape{}, 0, end, DType::kFloat32, generator_);
+      return ops::cast(drawn, DType::kInt32);
     };
-    const float top = place(x.dim(1) - options_.height), left = place(x.dim(2) - options_.width);
-    return {Tensor::scalar(static_cast<std::int64_t>(top)), Tensor::scalar(static_cast<std::int64_t>(left))};
+    const Tensor top = place(x.dim(1) - options_.height);
+    return {top, place(x.dim(2) - options_.width)};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     const std::int64_t height = x.dim(1), width = x.dim(2);
-    std::int64_t top = 0, left = 0;
     if (!drawn.empty()) {
-      top = drawn[0].item<std::int64_t>(), left = drawn[1].item<std::int64_t>();
-    } else {
-      const auto most = [](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t limit) {
-        return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(a * b) / static_cast<double>(c)),
-                                        1, limit);
-      };
-      top = (height - most(width, options_.height, options_.width, height)) / 2;
-      left = (width - most(height, options_.width, options_.height, width)) / 2;
+      const Tensor zero = Tensor::scalar(std::int32_t{0});
+      return ops::slice(x, ops::stack({zero, drawn[0], drawn[1], zero}),
+                        ops::constant_ints({-1, options_.height, options_.width, -1}));
     }
+    const auto most = [](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t limit) {
+      return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(a * b) / static_cast<double>(c)), 1,
+                                      limit);
+    };
+    const std::int64_t top = (height - most(width, options_.height, options_.width, height)) / 2;
+    const std::int64_t left = (width - most(height, options_.width, options_.height, width)) / 2;
     const Tensor part =
         ops::slice(x, {0, top, left, 0},
                    {-1, std::min(options_.height, height - top), std::min(options_.width, width - left), -1});
