@@ -31,11 +31,13 @@ class ConvLstmCell : public Layer {
       std::vector<std::int64_t> dims = o_.kernel_size.values;
       dims.push_back(channels);
       dims.push_back(kGates * o_.filters);
-      return add_weight({.shape = Shape(dims),
-                         .initializer = initializer.object(),
-                         .regularizer = regularizer.object(),
-                         .constraint = constraint.object(),
-                         .name = name});
+      WeightOptions options;
+      options.name = name;
+      options.shape = Shape(dims);
+      options.initializer = initializer.object();
+      options.regularizer = regularizer.object();
+      options.constraint = constraint.object();
+      return add_weight(std::move(options));
     };
     kernel_ = weight("kernel", shapes.leaf()[-1], o_.kernel_initializer, o_.kernel_regularizer, o_.kernel_constraint);
     recurrent_ = weight("recurrent_kernel", o_.filters, o_.recurrent_initializer, o_.recurrent_regularizer,
@@ -43,11 +45,13 @@ class ConvLstmCell : public Layer {
     if (!o_.use_bias) return;
     initializers::InitializerPtr start = o_.bias_initializer.object();
     if (o_.unit_forget_bias) start = std::make_shared<ForgetBias>(start, o_.filters);
-    bias_ = add_weight({.shape = {kGates * o_.filters},
-                        .initializer = start,
-                        .regularizer = o_.bias_regularizer.object(),
-                        .constraint = o_.bias_constraint.object(),
-                        .name = "bias"});
+    WeightOptions options;
+    options.name = "bias";
+    options.shape = {kGates * o_.filters};
+    options.initializer = start;
+    options.regularizer = o_.bias_regularizer.object();
+    options.constraint = o_.bias_constraint.object();
+    bias_ = add_weight(std::move(options));
   }
 
   // One for each gate; empty where nothing is dropped. Keras draws them in inference too.
