@@ -36,7 +36,7 @@ void wrong(keras::Model model, ls::distribute::Strategy& strategy, const ls::Ten
   // expect: the function must take the element, (const Element& element) or (const Tensor& x), or its two to four parts
   dataset.map([](int x) { return ls::Tensor::scalar(x); });
   // expect: the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while
-  dataset.filter([](const ls::Tensor&) { return "yes"; });
+  dataset.filter([](const ls::Tensor&) { return std::string("yes"); });
   // expect: Dataset.reduce(initial_state, fn): fn must take the state and an element
   dataset.reduce(x, [](const ls::Tensor& state) { return state; });
   // expect: Dataset.window(...).flat_map(fn), map(fn): fn must take a dataset
