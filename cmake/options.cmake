@@ -29,7 +29,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 if(NOT LOCKSTEP_SANITIZE STREQUAL "")
   # The sanitizers' own instrumentation makes GCC see uninitialised values where there are none.
-  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1 -O1)
+  # Without -fno-ipa-cp, GCC 12 ends in an internal error for some units with -fsanitize=undefined.
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-ipa-cp -g1 -O1)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     add_compile_options(-Wno-maybe-uninitialized)
     if(LOCKSTEP_SANITIZE MATCHES thread)

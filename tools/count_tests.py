@@ -1,6 +1,6 @@
 """Counts the cases of a test run and prints "N passed, N failed[, N skipped]" as its last line.
 
-    count_tests.py RESULTS [--allowed-skips FILE]
+    count_tests.py RESULTS [--pytest NAME...] [--programs NAME...] [--allowed-skips FILE]
 
 RESULTS is a folder of JUnit reports: ctest.xml, a report <entry>.xml for each ctest entry that is a GoogleTest program, and
 the reports of pytest. Fails when a case failed, when a report is missing or empty, or, with --allowed-skips, when a case was
@@ -82,10 +82,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("results", type=pathlib.Path)
     parser.add_argument("--pytest", nargs="+", default=["judged"], help="names of pytest's reports")
+    parser.add_argument("--programs", nargs="*", default=[], help="more reports of ctest, whose programs count as one case each")
     parser.add_argument("--allowed-skips", type=pathlib.Path)
     args = parser.parse_args()
     run = Run(args.results)
     run.add_ctest()
+    for name in args.programs:
+        run.add(name, run.cases(name))
     run.add_pytest(args.pytest)
     if args.allowed_skips:
         lines = [line for line in args.allowed_skips.read_text().splitlines() if line and not line.startswith("#")]

@@ -203,7 +203,7 @@ Command launch_command() {
       {{"-n", "N", "how many workers", "", true, check_integer<1, 1024>},
        {"--ps", "P",
         "asynchronous training with P parameter servers (--strategy parameter_server), and a chief that hands out the "
-        "steps. A worker or server that fails is started again by itself, as often as --restarts says; the job goes on "
+        "steps. A worker or server that fails is restarted automatically, up to --restarts times; the job continues "
         "without a worker that is not",
         "", false, check_integer<1, 1024>},
        {"--port", "P", "the workers' addresses are 127.0.0.1:P, P+1, ...; default: free ports", "", false,

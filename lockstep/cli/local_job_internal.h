@@ -38,7 +38,7 @@ struct LocalJob {
   bool append_to_logs = false;
   bool is_lockstep = false;                // the program is this one, whose exit statuses are known
   std::chrono::milliseconds grace{10000};  // between a worker's failure and the end of the others
-  // The job goes on when another process than the chief fails, which is started again by itself, `replacements` times
+  // The job continues when a process other than the chief fails, which is restarted automatically, `replacements` times
   // in all; it ends with the chief, whose status is the job's.
   bool chief_decides = false;
   std::int64_t replacements = 0;

@@ -14,7 +14,7 @@
 
 namespace lockstep::collectives {
 
-// What is sent: a JSON object and dense tensors. "kind" of the object says what it is.
+// A message: a JSON object and dense tensors. "kind" of the object is its type.
 struct Message {
   Json head = Json::object();
   std::vector<formats::TensorData> tensors = {};
@@ -30,7 +30,7 @@ struct Message {
   const Json& list(const char* name) const;
 };
 
-// A message about an error, and what it says; throw_error_of() does nothing for another message.
+// A message that contains an error, and the error in it; throw_error_of() does nothing for other messages.
 Message error_message(Code code, const std::string& text);
 Code code_of(const Message& message);
 void throw_error_of(const Message& message);

@@ -258,7 +258,7 @@ class Dataset {
   // Datasets of `size` consecutive elements each (the last may have fewer), every `stride`-th of them, one window
   // beginning `shift` elements after the other (default: size): dataset.window(3, {.shift = 1}).flat_map(...).
   Windows window(std::int64_t size, const WindowOptions& options = {}) const;
-  // fn(state, element), beginning with initial_state, of all elements in order; what the last call gave.
+  // Calls fn(state, element) for all elements in order, beginning with initial_state; returns the last state.
   template <typename Fn>
   Element reduce(const Element& initial_state, Fn fn) const {
     static_assert(

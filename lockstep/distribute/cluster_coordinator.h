@@ -39,7 +39,7 @@ class RemoteValue {
 // there as the difference to the value that it began with, at its end. After join() variables have the servers' values
 // on each process.
 //
-// An error of a closure drops what is still waiting; join() throws it on each process, once.
+// An error of a closure drops the closures that are still waiting; join() throws it on each process, once.
 class ClusterCoordinator {
  public:
   explicit ClusterCoordinator(ParameterServerStrategy& strategy);

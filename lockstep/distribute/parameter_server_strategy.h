@@ -19,11 +19,11 @@ struct ParameterServerStrategyOptions {
   double timeout_seconds = 30;
   // How long processes wait for each other at the start, and for one that was lost and is started again.
   double startup_timeout_seconds = 20;
-  // Told while others are waited for, and of those that are lost; default: lines on stderr.
+  // Receives messages about processes that are awaited or lost; default: lines on stderr.
   std::function<void(const std::string&)> report = {};
 };
 
-// Variables made in the scope lie on the tasks "ps" of the cluster, which apply the optimizers' updates; tasks "worker"
+// Variables made in the scope are stored on the tasks "ps" of the cluster, which apply the optimizers' updates; tasks "worker"
 // compute gradients, each at its own pace; the task "chief" hands out the work. One replica on each worker.
 //
 // Each process runs the same program: the chief and the workers make this strategy, the same models and the same calls

@@ -52,7 +52,7 @@ class ParameterServers {
   void connect();
   // Adds those variables that are not placed yet.
   void place(const std::vector<Variable>& variables);
-  // Names, shapes and dtypes of what is placed.
+  // Names, shapes and dtypes of the variables on the servers.
   std::string description() const;
 
   // Of the chief: replaces what the servers hold by this process's values, those of the optimizers' slots included.

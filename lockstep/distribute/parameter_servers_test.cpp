@@ -142,7 +142,7 @@ TEST(ParameterServers, ApplyOptimizers) {
           << name << ": " << slots[i].path();
     }
     EXPECT_EQ(own.iterations(), 4);
-    // Uploaded again, training goes on from there.
+    // Uploaded again, training continues from there.
     servers.chief->upload({own->remote()});
     worker.pull();
     alone.apply(gradients_at(9), expected);

@@ -88,7 +88,7 @@ Tensor normalize(const Tensor& x, int axis, double order) {
 
 namespace {
 
-// A number that must lie in [least, below).
+// A number that must be in [least, below).
 void check_range(const char* what, std::int64_t value, std::int64_t least, std::int64_t below) {
   if (value >= least && value < below) return;
   throw_invalid_argument(fmt::format("timeseries_dataset_from_array: invalid {}: found {}, expected {} to {}", what,

@@ -39,7 +39,7 @@ struct TimeseriesOptions {
   std::optional<std::int64_t> start_index = std::nullopt;
   std::optional<std::int64_t> end_index = std::nullopt;
 };
-// Sequences of sequence_length steps of `data`, whose axis 0 is time, and beside each, where targets are given, the
+// Sequences of sequence_length steps of `data`, whose axis 0 is time, and with each, if targets are given, the
 // target of its first step: elements (batch, sequence_length, …), or tuples of these and (batch, …). In Keras's order,
 // also when shuffled. Throws InvalidArgument for numbers that do not fit the data.
 data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& targets, std::int64_t sequence_length,

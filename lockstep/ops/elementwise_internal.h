@@ -8,7 +8,7 @@
 
 namespace lockstep::ops {
 
-// Elements from which a node of autograd and a loop of their own pay.
+// Number of elements from which an autograd node with its own loop is faster.
 constexpr std::int64_t kOwnElements = 1 << 14;
 
 // a + b of equal shapes.

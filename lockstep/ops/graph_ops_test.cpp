@@ -20,7 +20,7 @@ Tensor ints(const std::vector<std::int64_t>& values, const Shape& shape) { retur
 using Ints = std::vector<std::int64_t>;
 using Function = std::function<Tensors(const Tensor&)>;
 
-// The sum of all outputs, each entry weighted by a number of its own.
+// The sum of all outputs, each entry with a different weight.
 double weighted(const Tensors& outputs, Tensors* weights) {
   double total = 0;
   for (const Tensor& y : outputs) {

@@ -117,7 +117,7 @@ std::vector<WindowAxis> window_axes(const Shape& x, const Ints& sizes, const Int
   return out;
 }
 
-// [n, out..., window..., channels] of [n, in..., channels]; `outside` fills what lies beyond the edges.
+// [n, out..., window..., channels] of [n, in..., channels]; `outside` is the value beyond the edges.
 at::Tensor windows_of(const at::Tensor& x, const std::vector<WindowAxis>& axes, const at::Tensor& outside) {
   Ints shape = {x.size(0)};
   for (const WindowAxis& axis : axes) shape.push_back(axis.output);

@@ -11,7 +11,7 @@ namespace {
 using Strings = std::vector<std::string>;
 using Dtypes = std::vector<DType>;
 
-// Where the inputs of a call stand, and what is asked for.
+// The positions of the inputs of a call, and the requested features.
 struct FeatureSpec {
   Strings sparse_keys, dense_keys, ragged_keys;
   Dtypes sparse_types, dense_types, ragged_types, split_types;

@@ -100,7 +100,7 @@ struct RowKernels {
                                   const float* means, const float* inverses, float* dx, float* d_gamma, float* d_beta);
 
   void (*add)(std::int64_t count, const float* a, const float* b, float* sum);
-  // `alpha`: kLeakyRelu's factor of what is not positive.
+  // `alpha`: kLeakyRelu's factor of values that are not positive.
   void (*unary)(Unary kind, float alpha, std::int64_t count, const float* x, float* y);
   void (*unary_gradient)(Unary kind, float alpha, std::int64_t count, const float* x, const float* dy, float* dx);
 };

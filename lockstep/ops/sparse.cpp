@@ -1,4 +1,4 @@
-// Sparse tensors: coordinates [n, rank], values [n] and a shape, each a tensor of its own.
+// Sparse tensors: coordinates [n, rank], values [n] and a shape, each one tensor.
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -225,7 +225,7 @@ Tensors write_element(const Call& call) {
 
 Tensors read_element(const Call& call) { return {array_in(call).read(int_in(call, 1))}; }
 
-// One tensor with a first axis of its own for each; of an empty list by the element shape.
+// One tensor whose first axis numbers the elements; of an empty list by the element shape.
 Tensor pack_elements(const Tensors& parts, const Shape& element, DType dtype) {
   if (parts.empty()) {
     if (!element.fully_known())

@@ -278,7 +278,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     if (!o.return_sequences) outputs.push_back(previous);
     return {std::move(outputs), std::move(states)};
   }
-  // One step tells all shapes.
+  // One step gives all shapes.
   Steps shapes_only(const Tensor& x, const Tensors& states, const Run& run) const {
     Tensors next = step(at_time(x, 0), states, run);
     return {{next[0]}, next};

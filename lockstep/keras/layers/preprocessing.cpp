@@ -194,7 +194,7 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
   }
 
   int rank_ = 0;
-  std::vector<std::int64_t> kept_;  // axes with a mean of their own for each index
+  std::vector<std::int64_t> kept_;  // axes with one mean per index
   ops::Ints broadcast_;
   VariablePtr mean_, variance_;
   Tensor given_mean_, given_variance_;

@@ -28,7 +28,7 @@ struct RandomFlipOptions {
 };
 LayerHandle RandomFlip(RandomFlipOptions options = {});
 
-// What lies beyond the image: fill_mode "reflect" (d c b a | a b c d), "wrap", "nearest", or "constant", fill_value.
+// Pixels outside the image: fill_mode "reflect" (d c b a | a b c d), "wrap", "nearest", or "constant", fill_value.
 struct RandomRotationOptions {
   Json factor = 0.0;  // of a whole turn, -1 to 1
   std::string fill_mode = "reflect";

@@ -66,7 +66,7 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options> {
   // The numbers for a batch (batch, height, width, channels), in Keras's order.
   virtual Tensors draw(const Tensor& x) = 0;
   virtual Tensor transform(const Tensor& x, const Tensors& drawn) const = 0;
-  // Whether Keras draws them in inference too, so that its generator goes on.
+  // Whether Keras draws them in inference too, so that its generator advances.
   virtual bool draws_in_inference() const { return false; }
   virtual bool works_in_inference() const { return false; }
   // Whether transform() takes images as they come, whatever their data_format.

@@ -29,7 +29,7 @@ std::size_t character_length(const std::string& text, std::size_t at) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(at + i) & 0xC0) != 0x80) return 0;
   }
-  // Longer forms than necessary, surrogates, and what lies beyond Unicode.
+  // Longer forms than necessary, surrogates, and values beyond Unicode.
   const unsigned char second = length > 1 ? byte(at + 1) : 0;
   const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
                      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);

@@ -29,7 +29,7 @@ class StepRunner {
   virtual Structure predict_in_replicas(const Batch& batch, const std::function<Structure(const Batch&)>& step) = 0;
   // Of a strategy whose workers get their steps from the chief. serve_fit() is a worker's part of a fit, of which
   // `train` does a step; it returns the state of the history. Empty, and nothing done, where this process runs the loop
-  // itself; then begin_fit() comes first, begin_epoch() at the first step of an epoch with what tells the position of
+  // itself; then begin_fit() comes first, begin_epoch() at the first step of an epoch with a function that returns the position of
   // the batches, end_epoch(), which returns the results of the epoch whose last step returned `last`, and end_fit().
   virtual std::optional<Json> serve_fit(EpochIterator&, const std::function<Results(const Batch&)>&) { return {}; }
   virtual void begin_fit() {}
@@ -37,7 +37,7 @@ class StepRunner {
   virtual Results end_epoch(const Results& last) { return last; }
   virtual void end_fit(const Json&) {}
   virtual void end_fit(const Error&) {}
-  // Waits for steps under way, and brings the model and its optimizer up to date.
+  // Waits for pending steps, and updates the model and its optimizer.
   virtual void settle() {}
   // See Trainer::compute_loss.
   virtual Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) = 0;
