@@ -74,7 +74,8 @@ class GradientTape {
    private:
     GradientTape& tape_;
   };
-  [[nodiscard("recording continues when the guard ends: auto paused = tape.stop_recording();")]] Pause stop_recording() {
+  [[nodiscard("recording continues when the guard ends: auto paused = tape.stop_recording();")]] Pause
+  stop_recording() {
     return Pause(*this);
   }
   // Ends the recording before the tape does.

@@ -23,8 +23,8 @@ struct ParameterServerStrategyOptions {
   std::function<void(const std::string&)> report = {};
 };
 
-// Variables made in the scope are stored on the tasks "ps" of the cluster, which apply the optimizers' updates; tasks "worker"
-// compute gradients, each at its own pace; the task "chief" hands out the work. One replica on each worker.
+// Variables made in the scope are stored on the tasks "ps" of the cluster, which apply the optimizers' updates; tasks
+// "worker" compute gradients, each at its own pace; the task "chief" hands out the work. One replica on each worker.
 //
 // Each process runs the same program: the chief and the workers make this strategy, the same models and the same calls
 // of fit, or of ClusterCoordinator; tasks "ps" call Server::join() and nothing else

@@ -55,8 +55,8 @@ std::optional<Tensor> try_scale_shift(const Tensor& x, const Tensor& factor, con
 std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
                                          bool centered);
 
-// "gelu", "gelu_tanh" (the approximate one), "silu", "relu", "leaky_relu" (alpha: the factor of values that are not positive),
-// "relu6", "hard_sigmoid", "hard_silu".
+// "gelu", "gelu_tanh" (the approximate one), "silu", "relu", "leaky_relu" (alpha: the factor of values that are not
+// positive), "relu6", "hard_sigmoid", "hard_silu".
 std::optional<Tensor> try_unary(std::string_view name, const Tensor& x, double alpha = 0);
 
 // A batch normalization over the last axis by fixed moments; gamma and beta may be undefined.
@@ -67,8 +67,8 @@ struct FixedNorm {
 
 // What follows the operation that is called next on this thread: an activation of try_unary's (empty: none) after a
 // batch normalization, or after a convolution with a fixed batch normalization. The operation may take it into its own
-// pass, a convolution only where no gradients are recorded; taken() then returns whether the result is that of the last of
-// them.
+// pass, a convolution only where no gradients are recorded; taken() then returns whether the result is that of the last
+// of them.
 class ScopedFollower {
  public:
   ScopedFollower(std::string_view activation, double alpha);

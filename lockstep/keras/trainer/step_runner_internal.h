@@ -29,8 +29,9 @@ class StepRunner {
   virtual Structure predict_in_replicas(const Batch& batch, const std::function<Structure(const Batch&)>& step) = 0;
   // Of a strategy whose workers get their steps from the chief. serve_fit() is a worker's part of a fit, of which
   // `train` does a step; it returns the state of the history. Empty, and nothing done, where this process runs the loop
-  // itself; then begin_fit() comes first, begin_epoch() at the first step of an epoch with a function that returns the position of
-  // the batches, end_epoch(), which returns the results of the epoch whose last step returned `last`, and end_fit().
+  // itself; then begin_fit() comes first, begin_epoch() at the first step of an epoch with a function that returns the
+  // position of the batches, end_epoch(), which returns the results of the epoch whose last step returned `last`, and
+  // end_fit().
   virtual std::optional<Json> serve_fit(EpochIterator&, const std::function<Results(const Batch&)>&) { return {}; }
   virtual void begin_fit() {}
   virtual void begin_epoch(const std::function<Json()>&) {}
