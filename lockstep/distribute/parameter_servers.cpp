@@ -153,11 +153,19 @@ Message ParameterServers::hello(std::size_t server) {
 
 MessageChannel& ParameterServers::channel(std::size_t server) {
   Connection& connection = connections_[server];
-  if (!connection.channel) {
+  const Clock::time_point end = Clock::now() + options_.startup_timeout;
+  while (!connection.channel) {
     const Server& to = options_.servers[server];
     connection.channel = MessageChannel::connect(to.name, to.address, options_.startup_timeout);
     connection.optimizers.clear();
-    hello(server);
+    try {
+      hello(server);
+    } catch (const Error& error) {
+      // A process that is being killed may still accept connections: its successor is awaited.
+      if (error.code() != Code::kUnavailable || Clock::now() >= end) throw;
+      connection.channel = nullptr;
+      std::this_thread::sleep_for(kSynchronizePoll);
+    }
   }
   return *connection.channel;
 }

@@ -335,6 +335,8 @@ def test_a_job_asked_to_end_or_with_a_worker_that_is_stopped_at_any_moment_ends_
             assert job.returncode != 42 or (folder / "run" / "checkpoint").exists()
             readable(folder / "run")
             ends.append(job.returncode)
+            if job.returncode == 0:
+                length *= 0.8  # it came too late: the first run took longer, on a busy machine
         launched(3, saved_often(whole, folder))
         assert (folder / "out.keras").read_bytes() == (straight / "out.keras").read_bytes()
         assert (folder / "out.json").read_text() == (straight / "out.json").read_text()

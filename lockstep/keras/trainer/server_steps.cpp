@@ -123,8 +123,17 @@ void ServerSteps::upload() {
 }
 
 void ServerSteps::recover() {
-  job_.servers->connect();
-  upload();
+  constexpr int kAttempts = 3;  // a server may be lost again
+  for (int attempt = 1;; ++attempt) {
+    try {
+      job_.servers->connect();
+      upload();
+      break;
+    } catch (const Error& error) {
+      if (error.code() != Code::kUnavailable || attempt == kAttempts) throw;
+      log_warning("{}", error.message());
+    }
+  }
   log_warning("the parameter servers have got the values of the last epoch or checkpoint again");
 }
 
