@@ -30,7 +30,11 @@ bool is_loss(Code code) { return code == Code::kUnavailable || code == Code::kDe
 // ---- The chief -----------------------------------------------------------------------------------------
 
 TaskBoard::TaskBoard(TaskOptions options, int port)
-    : options_(std::move(options)), listener_(options_.own_name, port), connected_(options_.workers.size()) {
+    : options_(std::move(options)),
+      listener_(options_.own_name, port),
+      connected_(options_.workers.size()),
+      seen_(options_.workers.size()),
+      started_(Clock::now()) {
   acceptor_ = std::thread([this] { accept(); });
 }
 
@@ -39,6 +43,9 @@ TaskBoard::~TaskBoard() {
     std::unique_lock lock(mutex_);
     ending_ = true;
     changed_.notify_all();
+    // A worker that is still starting finds the end of the job, not a lost chief.
+    changed_.wait_until(lock, started_ + options_.startup_timeout,
+                        [this] { return std::ranges::all_of(seen_, [](bool seen) { return seen; }); });
     changed_.wait_for(lock, options_.timeout,
                       [this] { return std::ranges::all_of(connected_, [](int n) { return n == 0; }); });
     over_ = true;
@@ -120,6 +127,7 @@ void TaskBoard::serve(Connection& connection, std::int64_t id) {
       const std::lock_guard lock(mutex_);
       worker = static_cast<int>(number);
       ++connected_[static_cast<std::size_t>(worker)];
+      seen_[static_cast<std::size_t>(worker)] = true;
       changed_.notify_all();
     }
     for (;;) {

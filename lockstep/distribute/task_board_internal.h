@@ -108,6 +108,8 @@ class TaskBoard {
   bool ending_ = false;         // no tasks will come
   bool over_ = false;           // nobody is waited for any more
   std::vector<int> connected_;  // connections of each worker
+  std::vector<bool> seen_;      // workers that have connected
+  const std::chrono::steady_clock::time_point started_;
   std::chrono::steady_clock::time_point alone_since_ = std::chrono::steady_clock::now();
   std::list<Connection> connections_;
   std::thread acceptor_;
