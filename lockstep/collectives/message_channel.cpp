@@ -17,6 +17,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tcp_internal.h"
+#include "lockstep/io/bytes_internal.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -32,7 +33,7 @@ constexpr std::uint64_t kLongestBody = std::uint64_t{16} << 30;
 constexpr std::size_t kMostTensors = 65536;
 constexpr milliseconds kBetweenAttempts{100};
 
-std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t padded(std::size_t bytes) { return io::align_up(bytes, kAlignment); }
 
 [[noreturn]] void no_member(const char* name) {
   throw_data_loss(fmt::format("invalid message: found no valid '{}', expected one", name));

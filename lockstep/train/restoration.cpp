@@ -373,10 +373,10 @@ RestoreReport Restoration::report() const {
       if (variable && restored_.contains(variable.get()))
         report.restored.push_back({variable->path(), variable->path()});
     }
+    std::set<std::string_view> taken;
+    for (const auto& each : report.restored) taken.insert(each.path);
     for (const auto& info : reader_.list()) {
-      const bool taken = std::any_of(report.restored.begin(), report.restored.end(),
-                                     [&](const auto& each) { return each.path == info.name; });
-      if (!taken) report.unused.push_back(info.name);
+      if (!taken.contains(info.name)) report.unused.push_back(info.name);
     }
   } else {
     for (std::size_t i = 0; i < bound_.size(); ++i) {
@@ -388,7 +388,8 @@ RestoreReport Restoration::report() const {
   for (std::string& path : report.unused) {
     if (path.starts_with(kRoot)) path.erase(0, kRoot.size());
   }
-  for (auto& each : report.missing) each.nearest = nearest_name(each.path, report.unused);
+  for (std::size_t i = 0; i < report.missing.size() && i < RestoreReport::kMaxListed; ++i)
+    report.missing[i].nearest = nearest_name(report.missing[i].path, report.unused);
   return report;
 }
 

@@ -1,6 +1,7 @@
 // What a restore found, value by value.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,13 +18,15 @@ struct RestoreReport {
   struct Missing {
     std::string path;      // of the variable in the program
     std::string variable;  // Variable::path(); empty for other objects with a state
-    std::string nearest;   // the unused value whose path is most similar; empty when none is
+    std::string nearest;   // the unused value whose path is most similar; empty when none is, and beyond kMaxListed
   };
   std::vector<Restored> restored;
   std::vector<Missing> missing;     // variables that exist now and got no value
   std::vector<std::string> unused;  // values that no object took
 
-  // Counts, then each missing variable and unused value, 20 of each kind at most. For one line, give "; ".
+  // How many missing variables have a nearest value: comparing all names with all takes long.
+  static constexpr std::size_t kMaxListed = 20;
+  // Counts, then each missing variable and unused value, kMaxListed of each kind at most. For one line, give "; ".
   std::string to_string(std::string_view separator = "\n  ") const;
 };
 
