@@ -187,7 +187,7 @@ class Json {
   iterator find(std::string_view key);
   const_iterator find(std::string_view key) const;
   std::size_t erase(std::string_view key);
-  // The member, or what is given where there is none. Throws if this is no object.
+  // The member, or the given default if the key is missing. Throws if this is not an object.
   template <class T>
   requires(!std::is_array_v<T>) T value(std::string_view key, const T& otherwise)
   const {
@@ -234,7 +234,7 @@ class Json {
   double number() const;
   std::int64_t signed_integer() const;
   std::uint64_t unsigned_integer() const;
-  std::size_t array_size() const;  // throws if this is no array
+  std::size_t array_size() const;  // throws if this is not an array
   [[noreturn]] void throw_mismatch(std::string_view expected) const;
   Json& element(std::size_t index) { return const_cast<Json&>(std::as_const(*this).element(index)); }
   const Json& element(std::size_t index) const;

@@ -102,7 +102,7 @@ std::vector<Task> tasks_of(std::int64_t workers, std::int64_t servers) {
   return tasks;
 }
 
-// TF_CONFIG and the number of threads of each process. A chief beside workers computes little.
+// TF_CONFIG and the number of threads of each process. With parameter servers the chief computes little.
 void set_cluster(LocalJob& job, const std::vector<Task>& tasks, const std::vector<int>& ports) {
   Json cluster = Json::object();
   int computing = 0;

@@ -43,7 +43,7 @@ std::int64_t integer_of(const Json& value);
 // bytes. What arrives is checked before memory is allocated for it; a received tensor shares the memory of its message.
 //
 // Errors: Unavailable for a connection that is closed or broken, DeadlineExceeded when nothing moves for `timeout`,
-// DataLoss for anything that is no such message; each names the peer. After an error the connection is closed.
+// DataLoss for malformed messages; each names the peer. After an error the connection is closed.
 class MessageChannel {
  public:
   // Takes the socket over.

@@ -212,7 +212,7 @@ class Dataset {
 
   // ---- transformations ---------------------------------------------------------------------------------
   // fn takes the element (or a tuple's two to four parts) and returns an element. It is called in order, by one thread:
-  // num_parallel_calls has no effect. prefetch() runs it beside the training.
+  // num_parallel_calls has no effect. prefetch() runs it in parallel with the training.
   template <typename Fn>
   Dataset map(Fn fn, std::int64_t num_parallel_calls = 1) const {
     static_cast<void>(num_parallel_calls);

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kTaskPoll{100};
-constexpr milliseconds kIdle{500};       // how long a worker waits for an answer where there is no task
+constexpr milliseconds kIdle{500};       // how long a worker waits for an answer if there is no task
 constexpr milliseconds kHeartbeat{500};  // while a worker computes
 constexpr milliseconds kReportEvery{5000};
 

@@ -44,7 +44,7 @@ struct EncodedFeature {
   std::vector<std::string_view> lists;  // in order; a list may come in several parts
 };
 
-// Throws InvalidArgument for bytes that are no such message, and for a list of another dtype; `key` names the feature.
+// Throws InvalidArgument for malformed messages, and for a list of another dtype; `key` names the feature.
 void append_values(const EncodedFeature& feature, std::string_view key, ValueColumn& out);
 
 using EncodedFeatures = std::map<std::string_view, EncodedFeature>;
@@ -54,7 +54,7 @@ struct EncodedExample {
   EncodedFeatures features;  // of an Example; the context of a SequenceExample
   EncodedFeatureLists lists;
 };
-// Views into `bytes`. Throws InvalidArgument for bytes that are no such message.
+// Views into `bytes`. Throws InvalidArgument for malformed messages.
 EncodedExample parse_example(std::string_view bytes, bool sequence);
 
 }  // namespace lockstep::ops

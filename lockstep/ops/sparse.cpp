@@ -27,7 +27,7 @@ Ints rows_of(const Sparse& x, const Ints& order) {
   return out;
 }
 
-// The product of the extents; throws InvalidArgument where it is no int64.
+// The product of the extents; throws InvalidArgument if it does not fit int64.
 std::int64_t dense_size(const Ints& shape) {
   std::int64_t size = 1;
   for (const std::int64_t extent : shape) {
@@ -245,7 +245,7 @@ Pairs merge_entries(const Sparse& a, const Sparse& b) {
   return out;
 }
 
-// Values by place, 0 where there is none.
+// Values by position, 0 for missing ones.
 at::Tensor or_zero(const Tensor& values, const Ints& from) {
   const at::Tensor& x = dense(values);
   const std::int64_t n = x.size(0);

@@ -16,7 +16,7 @@ struct Tokens {
   std::vector<std::int64_t> ends;
 };
 
-// The length of the character that begins at `at`; 0 where there is none.
+// The length of the character that begins at `at`; 0 for an invalid one.
 std::size_t character_length(const std::string& text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(at);
