@@ -7,7 +7,7 @@ build:
 test:
 	./test
 
-# Every judged case instead of the quick selection, all answers computed anew; writes docs/conformance.md.
+# Every judged case instead of the quick selection, all answers recomputed; writes docs/conformance.md.
 conformance:
 	export LOCKSTEP_CONFORMANCE=1; ./test; status=$$?; python3 tools/conformance.py build/test-results && exit $$status
 

@@ -62,7 +62,7 @@ class Bench:
         self.rows = []
 
     def run(self, command, settings={}):
-        """What a command printed as JSON on its last line; with the wall clock and peak memory of the whole command."""
+        """The JSON on the last line of a command's output, with the wall time and peak memory of the whole command."""
         begin = time.perf_counter()
         done = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**self.env, **settings}, text=True)
         out, err = done.communicate()

@@ -1,7 +1,7 @@
 // A worker of a job that adds up one large tensor, several times each way, and prints the least seconds of the two ways
 // as JSON:
 //   reduce_bench MEGABYTES [ring]
-// TF_CONFIG (or another launcher's variables) tells the job. "sum": collectives::sum of a tensor that it may sum in
+// TF_CONFIG (or another launcher's variables) describes the job. "sum": collectives::sum of a tensor that it may sum in
 // place; "gloo": LibTorch's Gloo on that tensor. With ring the sum may not go through shared memory either.
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
-// What saves cost, beside what the machine can do. Run by each worker of a job (TF_CONFIG) with a folder on the disk of
-// interest, and perhaps megabytes; the chief prints seconds, the least of several, as JSON:
+// The cost of saves, compared with the limits of the machine. Run by each worker of a job (TF_CONFIG) with a folder on
+// the disk of interest, and perhaps megabytes; the chief prints seconds, the least of several, as JSON:
 //   durable   a plain file written and synced          together  a checkpoint of all workers, of one state
 //   memcpy    one copy of the state                    stall     what an asynchronous save takes of one worker's time
 //   one, all  restoring by the chief alone, and by all workers

@@ -5,8 +5,8 @@
 
 Needs a build with -DLOCKSTEP_BENCH=ON. The tutorial's CNN on two workers with one thread each, global batch 128: lockstep, its
 own one worker, two such processes of half the batch that know nothing of each other (the most that the machine gives), and
-tf-keras's MultiWorkerMirroredStrategy, after the weights of both sides have been compared. Then sums of 100 MB beside
-plain Gloo, and a checkpoint of 0.5 GB saved and restored by four workers beside plain writes and copies in --folder.
+tf-keras's MultiWorkerMirroredStrategy, after the weights of both sides have been compared. Then sums of 100 MB against
+plain Gloo, and a checkpoint of 0.5 GB saved and restored by four workers against plain writes and copies in --folder.
 Best and median; ratios are best to best.
 """
 
@@ -66,7 +66,7 @@ def run_all(commands):
 
 
 def job(workers, *command):
-    """The same command on each worker of a job; what the chief printed on its last line."""
+    """Runs the same command on each worker of a job; returns the JSON on the last line of the chief's output."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(workers)]
     return json.loads(run_all([(command, cluster_env(addresses, i)) for i in range(workers)])[0].splitlines()[-1])
 

@@ -33,14 +33,14 @@ string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2" torch_version 
 if(torch_version VERSION_LESS 2.6)
   message(FATAL_ERROR "LibTorch in ${torch_root} is ${torch_version}; 2.6 or later is needed")
 endif()
-# Debian's libraries use the new std::string; a LibTorch built with the old one cannot be linked beside them.
+# Debian's libraries use the new std::string; a LibTorch built with the old one cannot be linked with them.
 file(STRINGS ${torch_lib}/libc10.so torch_new_abi REGEX "__cxx1112basic_string" LIMIT_COUNT 1)
 if(NOT torch_new_abi)
   message(FATAL_ERROR "LibTorch in ${torch_root} was built with _GLIBCXX_USE_CXX11_ABI=0; take one with the new ABI")
 endif()
 message(STATUS "LibTorch ${torch_version}: ${torch_root}")
 
-# The wheel's include folder also has fmt and protobuf of other versions than Debian's: show only what is LibTorch's own.
+# The wheel's include folder also has fmt and protobuf of other versions than Debian's: only LibTorch's own headers are visible.
 set(torch_include ${CMAKE_BINARY_DIR}/torch_include)
 file(MAKE_DIRECTORY ${torch_include})
 foreach(folder ATen c10 torch caffe2)

@@ -1,4 +1,4 @@
-# What a builder may choose, and the compiler flags that follow from it.
+# Build options, and the compiler flags that they set.
 set(LOCKSTEP_ARCH x86-64-v3 CACHE STRING "Oldest CPU the build runs on, as for -march (x86-64-v3: Haswell, Zen and later)")
 set(LOCKSTEP_SANITIZE "" CACHE STRING "address, thread or undefined (several with commas); empty for none")
 option(LOCKSTEP_EXAMPLES "Build the examples" ON)

@@ -1,4 +1,4 @@
-# The libraries, the tool, and the small functions by which a folder lists what it has.
+# The libraries, the tool, and the functions by which a folder adds its sources to them.
 #
 #   lockstep_sources(<folder> [ATEN] FILES a.cpp b.cpp)   ATEN: the folder sees LibTorch's headers
 #   lockstep_tests(<folder> FILES a_test.cpp)             one binary and one ctest entry a folder
@@ -28,7 +28,7 @@ set_target_properties(lockstep PROPERTIES BUILD_RPATH "$ORIGIN;${torch_lib}"
                       INSTALL_RPATH "$ORIGIN;${torch_lib}")
 set_target_properties(lockstep_formats PROPERTIES INSTALL_RPATH "$ORIGIN")
 
-# What each kind of object library is compiled with; all of a kind share one precompiled header.
+# The compile settings of each kind of object library; all of a kind share one precompiled header.
 add_library(lockstep_compile_plain INTERFACE)
 target_include_directories(lockstep_compile_plain INTERFACE ${LOCKSTEP_PUBLIC_INCLUDE})
 target_link_libraries(lockstep_compile_plain INTERFACE fmt::fmt)

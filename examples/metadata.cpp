@@ -4,7 +4,7 @@
 // rename: when the job dies, the newest checkpoint contains the history of each worker, and a resumed job continues
 // its statistics. Start it with several workers:
 //
-//   lockstep launch -n 2 -- build/bin/metadata [folder for what it writes]
+//   lockstep launch -n 2 -- build/bin/metadata [output folder]
 #include <chrono>
 #include <cstdio>
 #include <filesystem>

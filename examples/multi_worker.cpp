@@ -3,7 +3,7 @@
 // Start it once per worker, each with its own TF_CONFIG, on the machines of the cluster; or all workers on this
 // machine:
 //
-//   lockstep launch -n 2 -- build/bin/multi_worker [folder for what it writes]
+//   lockstep launch -n 2 -- build/bin/multi_worker [output folder]
 //
 // Started again with the same folder, it resumes from the newest checkpoint. The chief prints the progress. The program
 // fails if a result differs from the expected one.

@@ -3,7 +3,7 @@
 // Trains a small convolutional network on Fashion-MNIST under MirroredStrategy, saves it in three ways, and loads
 // each under another strategy, or under none. Run it with no arguments:
 //
-//   build/bin/save_and_load [folder for what it writes; default: a temporary one]
+//   build/bin/save_and_load [output folder; default: a temporary one]
 //
 // Every step prints what it does and its results; the program fails if a result differs from the expected one.
 #include <algorithm>

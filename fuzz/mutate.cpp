@@ -41,7 +41,7 @@ constexpr rlim_t kMemory = rlim_t{1} << 30;
 
 using Input = std::vector<std::byte>;
 
-Input current;           // what a reader is given now
+Input current;           // the present input of the reader
 std::string found_path;  // where it is left if that ends the program
 std::string found_prefix;
 

@@ -96,7 +96,7 @@ void attempt(Body body) {
   }
 }
 
-// What is read must be all there: every byte is looked at.
+// Touches every byte that was read, so that a sanitizer sees memory that is not there.
 void touch(const formats::TensorData& tensor) {
   volatile unsigned sum = 0;
   for (const auto byte : tensor.bytes) sum = sum + static_cast<unsigned>(byte);
@@ -142,7 +142,7 @@ void safetensors(Bytes bytes) {
   read_all(formats::SafetensorsReader("input.safetensors", files));
 }
 
-// The first two bytes say how many belong to the index; the rest is the shard.
+// The first two bytes are the size of the index; the rest is the shard.
 void bundle(Bytes bytes) {
   if (bytes.size() < 2) return;
   const auto size = std::to_integer<std::size_t>(bytes[0]) << 8 | std::to_integer<std::size_t>(bytes[1]);

@@ -1,5 +1,5 @@
-// libFuzzer targets for what workers are told by others: TF_CONFIG, the variables of cluster managers, and the messages
-// of other workers. FUZZ_READER names the target. They need no LibTorch.
+// libFuzzer targets for input that workers get from outside: TF_CONFIG, the variables of cluster managers, and the
+// messages of other workers. FUZZ_READER names the target. They need no LibTorch.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ void environment(const std::string& text) {
   });
 }
 
-// One kind of message each, told apart by the first byte; what was accepted is written and read again.
+// The first byte selects the kind of message; an accepted message is written and read again.
 void messages(const std::string& input) {
   if (input.empty()) return;
   const std::string text = input.substr(1);

@@ -51,7 +51,7 @@ def header(lines):
 
 
 def page(text):
-    """Links to files that are no pages become names; anchors, which Doxygen names in another way, are dropped."""
+    """Links to files that are not pages become names; anchors, which Doxygen names in another way, are dropped."""
     text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", r"@image html \2", text)
     text = re.sub(r"\[([^\]]+)\]\((?!https?:)([^)\s]+\.md)(#[^)]*)?\)", r"[\1](\2)", text)
     text = re.sub(r"\[([^\]]+)\]\([^)\s]*README\.md\)", r"\1", text)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints the folder of a virtual environment with the real TensorFlow and Keras that tests and benchmarks compare with, and
 # makes it first where it is missing (1.5 GB, a few minutes, once). Changes nothing when it is there; may be stopped at any
-# moment: a half-made one is made anew.
+# moment: an incomplete one is rebuilt.
 set -eu
 
 requirements=$(dirname "$0")/../tests/judged/requirements.txt
@@ -37,7 +37,7 @@ if [ ! -e "$venv/complete" ]; then
     CUDA_VISIBLE_DEVICES='' TF_CPP_MIN_LOG_LEVEL=3 "$venv/bin/python" -c \
       'import tensorflow, keras, tf_keras, tensorflow_hub, h5py, safetensors' 2> "$venv/import.log" || {
       cat "$venv/import.log" >&2
-      say "what was installed into $venv cannot be imported"
+      say "the packages installed into $venv cannot be imported"
       exit 1
     }
     rm -rf "$venv/tmp"

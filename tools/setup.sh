@@ -6,7 +6,7 @@
 #   tools/setup.sh --print-libtorch the folder of LibTorch (include/, lib/); changes nothing, fails when it is not there
 #
 # Runs as root, or as a user who may use sudo. Changes nothing when nothing is missing, and may be stopped at any moment:
-# the next run takes up what is left. LOCKSTEP_LIBTORCH=<folder> uses a LibTorch (2.6 or later) of your own.
+# the next run continues. LOCKSTEP_LIBTORCH=<folder> uses a LibTorch (2.6 or later) of your own.
 set -eu
 
 pins=${LOCKSTEP_PINS:-$(dirname "$0")/libtorch.pins}

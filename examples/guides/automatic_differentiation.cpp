@@ -1,4 +1,4 @@
-// Gradient tapes: what is watched, several gradients, second derivatives, Jacobians, and where there is no gradient.
+// Gradient tapes: what is watched, several gradients, second derivatives, Jacobians, and missing gradients.
 #include "guide.h"
 
 void automatic_differentiation(const std::string& folder) {

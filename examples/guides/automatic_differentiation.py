@@ -1,4 +1,4 @@
-"""Gradient tapes: what is watched, several gradients, second derivatives, Jacobians, and where there is no gradient."""
+"""Gradient tapes: what is watched, several gradients, second derivatives, Jacobians, and missing gradients."""
 
 from guide import folder, report, waves
 

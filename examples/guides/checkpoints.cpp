@@ -54,7 +54,7 @@ void checkpoints(const std::string& folder) {
   auto net = make_net();
   train_and_checkpoint(net, ls::optimizers::Adam(0.1), folder + "/tf_ckpts", 18);
 
-  // A new model, optimizer and iterator go on where the last checkpoint was saved.
+  // A new model, optimizer and iterator continue where the last checkpoint was saved.
   net = make_net();
   const auto kept = train_and_checkpoint(net, ls::optimizers::Adam(0.1), folder + "/tf_ckpts", 10);
   report("kept", kept);

@@ -52,7 +52,7 @@ def train_and_checkpoint(net, optimizer, directory, steps):
 net = make_net()
 train_and_checkpoint(net, keras.optimizers.Adam(0.1), folder + "/tf_ckpts", 18)
 
-# A new model, optimizer and iterator go on where the last checkpoint was saved.
+# A new model, optimizer and iterator continue where the last checkpoint was saved.
 net = make_net()
 manager = train_and_checkpoint(net, keras.optimizers.Adam(0.1), folder + "/tf_ckpts", 10)
 report("kept", len(manager.checkpoints))

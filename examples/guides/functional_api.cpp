@@ -71,7 +71,7 @@ void functional_api(const std::string& folder) {
   for (const auto& [name, values] : history.history)
     for (const auto& value : values) report(name, value);
 
-  // What its layers compute.
+  // The outputs of its layers.
   std::vector<ls::Tensor> features_list;
   for (const auto& layer : model.layers()) features_list.push_back(layer.output());
   ls::keras::Model feat_extraction_model(model.inputs(), features_list);

@@ -76,7 +76,7 @@ for name, values in history.history.items():
     for value in values:
         report(name, value)
 
-# What its layers compute.
+# The outputs of its layers.
 features_list = [layer.output for layer in model.layers]
 feat_extraction_model = keras.Model(inputs=model.input, outputs=features_list)
 extracted_features = feat_extraction_model(waves((1, 12, 12, 3), 0.23))

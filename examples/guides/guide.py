@@ -1,4 +1,4 @@
-"""What the guides share: see guide.h."""
+"""Functions shared by the guides: see guide.h."""
 
 import os
 import sys

@@ -47,7 +47,7 @@ model = create_model()
 model.load_weights(folder + "/my_checkpoint.weights.h5")
 report("by_hand", model.evaluate(test_images, test_labels, verbose=0)[0])
 
-# Whole models, which go on training with their optimizers.
+# Whole models, which continue training with their optimizers.
 model.fit(train_images, train_labels, epochs=1, verbose=0)
 for name in ("my_model.keras", "my_model.h5"):
     model.save(folder + "/" + name)

@@ -181,7 +181,7 @@ Outcome run(const GraphDef& proto) {
     if (is_accepted(error)) return {};
     return {false, fmt::format("{}: {}", code_name(error.code()), error.message())};
   } catch (const std::exception& error) {
-    return {false, fmt::format("an exception that is no Error: {}", error.what())};
+    return {false, fmt::format("an exception that is not an Error: {}", error.what())};
   }
 }
 

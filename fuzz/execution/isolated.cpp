@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What the two processes share.
+// The memory that the two processes share.
 struct Board {
   std::atomic<std::uint64_t> seed = 0;  // of the case that runs
   std::atomic<std::uint64_t> cases = 0, results = 0;

@@ -184,7 +184,7 @@ std::string checked(std::string_view way, const std::string& op, const F& run) {
     }
     return "";
   } catch (const std::exception& error) {
-    return fmt::format("{}: an exception that is no Error: {}", way, error.what());
+    return fmt::format("{}: an exception that is not an Error: {}", way, error.what());
   }
 }
 
@@ -271,9 +271,9 @@ OpCall make_op_call(std::uint64_t seed, const std::vector<std::string>& names) {
       if (const DType* type = std::get_if<DType>(&value)) held = *type;
     }
     all.set(def.name, value);
-    // A type or number that inputs tell may be left out, and so may what has a default.
-    const bool told = counts || def.type == "type";
-    if (choices.chance(told || def.default_value ? 40 : 99)) call.attrs.set(def.name, std::move(value));
+    // A type or number that follows from the inputs may be left out, and so may attributes with a default.
+    const bool inferred = counts || def.type == "type";
+    if (choices.chance(inferred || def.default_value ? 40 : 99)) call.attrs.set(def.name, std::move(value));
   }
   InputMaker maker(choices, held);
   for (const ops::ArgDef& arg : signature.inputs) {

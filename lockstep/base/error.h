@@ -28,11 +28,11 @@ enum class Code {
   kDataLoss = 15,           // data is corrupt
 };
 
-// "InvalidArgument", "NotFound", …; "Unknown" for a number that is no code.
+// "InvalidArgument", "NotFound", …; "Unknown" for a number that is not a code.
 std::string_view code_name(Code code) noexcept;
 
-// Base class of every exception that leaves lockstep; what is thrown is always one of the classes in errors below. The
-// message is one line: what failed, where (file, key, offset, worker), found, expected, remedy.
+// Base class of every exception that leaves lockstep; the thrown object is always of one of the classes in errors
+// below. The message is one line: what failed, where (file, key, offset, worker), found, expected, remedy.
 class Error : public std::exception {
  public:
   Code code() const noexcept { return code_; }

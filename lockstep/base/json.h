@@ -308,7 +308,7 @@ class JsonMember {
   Json value_;
 };
 
-// What stands in the braces that a Json is made of; it can be moved out of them.
+// An element of the braces that initialize a Json; it can be moved out of them.
 class JsonItem {
  public:
   JsonItem() = default;

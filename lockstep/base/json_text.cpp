@@ -196,7 +196,7 @@ class Parser {
     return value;
   }
 
-  // Python reads 1e999 as infinity and 1e-999 as zero. The scale of the number tells which it was.
+  // Python reads 1e999 as infinity and 1e-999 as zero. The scale of the number decides which of the two applies.
   static double out_of_range(std::string_view digits) {
     const bool negative = digits.front() == '-';
     const bool tiny = std::abs(std::strtod(std::string(digits).c_str(), nullptr)) < 1.0;

@@ -32,7 +32,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view word, std::span<const std::string> candidates) {
-  // Names are short; what is longer is no misspelling and not worth the time.
+  // Names are short; a longer text is not a misspelling and not worth the time.
   constexpr std::size_t kLongest = 256;
   if (word.empty() || word.size() > kLongest) return {};
   const std::string* best = nullptr;

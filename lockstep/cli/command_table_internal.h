@@ -1,4 +1,4 @@
-// Every command of the tool with its options: what is parsed and what --help shows.
+// Every command of the tool with its options, for the parser and for --help.
 #pragma once
 
 #include <vector>

@@ -60,7 +60,7 @@ Line parse(std::string_view text) {
 std::string_view name_of(std::string_view line) { return line.substr(0, line.find('\t')); }
 
 bool runs(std::string_view name) {
-  // What the executor does without a kernel: constants, and the control flow of TensorFlow 1.
+  // Operations that the executor handles without a kernel: constants, and the control flow of TensorFlow 1.
   static const std::set<std::string_view> kOfExecutor = {"Const",    "Switch",        "Merge",    "Enter",
                                                          "Exit",     "NextIteration", "LoopCond", "RefSwitch",
                                                          "RefMerge", "RefEnter",      "RefExit",  "RefNextIteration"};

@@ -52,10 +52,10 @@ struct JobEnd {
   bool stopped_twice = false;  // a second one came, and those that still ran were killed
 };
 
-// Starts all workers and waits for them. The chief has this process's standard streams; what the others say goes to
-// standard error, each line with "[worker 1] " before it. SIGINT, SIGTERM and SIGHUP are passed on to all workers, a
-// second one kills them. When a worker fails without that, which is told in a line, those that have not ended after the
-// grace time are sent SIGTERM, and SIGKILL five seconds later. Throws NotFound when the program cannot be started.
+// Starts all workers and waits for them. The chief has this process's standard streams; the output of the others goes
+// to standard error, each line with "[worker 1] " before it. SIGINT, SIGTERM and SIGHUP are passed on to all workers, a
+// second one kills them. When a worker fails without that, which is reported in a line, those that have not ended after
+// the grace time are sent SIGTERM, and SIGKILL five seconds later. Throws NotFound when the program cannot be started.
 JobEnd run_local_job(const LocalJob& job);
 
 }  // namespace lockstep::cli

@@ -14,7 +14,7 @@ struct Contents {
   Json start;  // where the input stood when the pass began
 };
 
-// What the iterators of one dataset share.
+// The state that the iterators of one dataset share.
 class Cache {
  public:
   std::shared_ptr<const Contents> contents() const {

@@ -1,7 +1,7 @@
 // Input pipelines: tf.data's Dataset, its transformations and iterators.
 //
 // A Dataset is a cheap handle on an immutable description; every transformation returns a new one. What
-// lives beside the description is what tf.data keeps there too: the contents of cache() and the generator
+// is kept in addition to the description is the same as in tf.data: the contents of cache() and the generator
 // that gives each new iterator of shuffle() its seeds. Orders are tf.data's bit for bit, in particular
 // those of shuffle, interleave, repeat and zip.
 //
@@ -65,7 +65,7 @@ class DatasetIterator {
   std::int64_t skip(std::int64_t n);
 
   // Where the iterator stands: seeds and counts, no data. Restored into an iterator of a dataset that was
-  // built in the same way over the same data it goes on exactly, shuffle buffers and the seeds of later
+  // built in the same way over the same data it continues exactly, shuffle buffers and the seeds of later
   // iterators included. Functions given to map and the like are taken to be pure.
   // restore_state throws InvalidArgument when the state is of another pipeline.
   Json save_state() const;
@@ -102,7 +102,7 @@ class DatasetInputIterator {
   std::optional<Element> current_;
 };
 
-// tf.data.experimental.AutoShardPolicy: what the workers of a job do with a dataset that all of them have.
+// tf.data.experimental.AutoShardPolicy: how the workers of a job divide a dataset that all of them have.
 enum class AutoShardPolicy {
   kOff = -1,  // nothing: each sees every element
   kAuto = 0,  // kFile where there are files enough, else kData
@@ -200,7 +200,7 @@ class Dataset {
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }
   static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
-  // Calls `make` for each iteration; what it returns gives elements until nullopt. Cardinality unknown.
+  // Calls `make` for each iteration; the function that it returns gives elements until nullopt. Cardinality unknown.
   using Generator = std::function<std::optional<Element>()>;
   static Dataset from_generator(std::function<Generator()> make, ElementSpec spec);
   static Dataset zip(const std::vector<Dataset>& datasets);  // tuples; ends with the shortest
@@ -300,7 +300,7 @@ class Dataset {
     return DatasetParts<N>(*this);
   }
 
-  // Which seeds the next iterators will take: what a training that stands between two epochs must save.
+  // The seeds of the next iterators, which a training that is saved between two epochs needs.
   // restore_state throws InvalidArgument when the state is of another pipeline.
   Json save_state() const;
   void restore_state(const Json& state) const;

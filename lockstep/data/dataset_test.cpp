@@ -254,7 +254,7 @@ TEST_F(DatasetTest, PrefetchKeepsOrderAndPassesErrorsOn) {
   Dataset::range(1000).repeat().prefetch(5).make_iterator().next();  // ends while the thread works
 }
 
-// A pipeline stopped after any number of elements and restored into a fresh copy goes on alike, into the
+// A pipeline stopped after any number of elements and restored into a fresh copy continues identically, into the
 // next iterators too. Seeds come with the state, so the copy may have been made under another global seed,
 // unless its functions make datasets.
 void expect_resumes(const char* name, const std::function<Dataset()>& make, std::int64_t other_seed = 7) {

@@ -41,7 +41,7 @@ std::int64_t row_count(const Element& element) {
 
 // Runs a piece of a pipeline; when it throws, the other workers hear of it.
 template <typename Fn>
-auto told(collectives::Communicator* group, Fn fn) -> decltype(fn()) {
+auto shared_failure(collectives::Communicator* group, Fn fn) -> decltype(fn()) {
   try {
     return fn();
   } catch (const std::exception& e) {
@@ -70,7 +70,7 @@ Json describe(const Element& element) {
   return {{"dict", std::move(entries)}};
 }
 
-// Elements that are no batches count as one.
+// Elements that are not batches count as one.
 bool has_rows(const Element& element) {
   bool some = false;
   element.visit([&](const Tensor& leaf) { some = some || (leaf.defined() && (leaf.rank() == 0 || leaf.dim(0) > 0)); });
@@ -90,7 +90,7 @@ Element joined(const Elements& parts) {
   return parts[0].pack(whole);
 }
 
-// What describe() was given, with no rows; scalars stay, as zeros.
+// The element that describe() was given, without rows; scalars stay, as zeros.
 Element without_rows(const Json& described) {
   if (described.is_null()) return Element();
   if (described.is_array()) {
@@ -113,10 +113,10 @@ Element without_rows(const Json& described) {
 
 // ---- steps that end together ---------------------------------------------------------------------------
 
-// What a worker's own pipeline gives for a step: an element for each of its first replicas; nothing at its end.
+// The part of a step from a worker's own pipeline: an element for each of its first replicas; nothing at its end.
 using LocalSteps = std::function<std::optional<Elements>()>;
 
-// Steps of workers whose pipelines differ: in each, the workers tell each other who has data.
+// Steps of workers whose pipelines differ: in each, the workers exchange which of them have data.
 class CommonSteps {
  public:
   CommonSteps(LocalSteps local, const InputShare& share) : local_(std::move(local)), share_(share) {}
@@ -124,7 +124,7 @@ class CommonSteps {
   std::optional<PerReplica<Element>> next() {
     while (true) {
       std::optional<Elements> own;
-      if (!ended_) own = told(share_.group, local_);
+      if (!ended_) own = shared_failure(share_.group, local_);
       ended_ = !own;
       if (own && !empty_) empty_ = without_rows(describe(own->front()));
       if (!share_.group) {
@@ -140,7 +140,7 @@ class CommonSteps {
  private:
   enum class Outcome { kStep, kNobodyHasRows, kEnd };
 
-  // Each worker says "-" at its end, else how many of its elements have rows, and "?" after it when it does not know
+  // Each worker sends "-" at its end, else how many of its elements have rows, and "?" after it when it does not know
   // what elements look like.
   Outcome agree(const std::optional<Elements>& own) {
     std::int64_t count = 0;
@@ -162,9 +162,9 @@ class CommonSteps {
     }
     if (all_ended) return Outcome::kEnd;
     if (asked && teacher >= 0) {
-      const std::string lesson =
+      const std::string description =
           share_.group->broadcast(share_.group->rank() == teacher ? dump_json(describe(*empty_)) : "", teacher);
-      if (!empty_) empty_ = without_rows(parse_json(lesson, "what a worker told of its elements"));
+      if (!empty_) empty_ = without_rows(parse_json(description, "a worker's description of its elements"));
     }
     return with_rows > 0 ? Outcome::kStep : Outcome::kNobodyHasRows;
   }
@@ -195,7 +195,7 @@ DistributedDataset data_sharded(const data::Dataset& dataset, const InputShare& 
   return DistributedDataset([dataset, share]() -> DistributedDataset::Steps {
     auto iterator = std::make_shared<data::DatasetIterator>(dataset.make_iterator());
     return [iterator, share]() -> std::optional<PerReplica<Element>> {
-      return told(share.group, [&]() -> std::optional<PerReplica<Element>> {
+      return shared_failure(share.group, [&]() -> std::optional<PerReplica<Element>> {
         const std::optional<Element> batch = iterator->next();
         if (!batch) return std::nullopt;
         if (share.num_replicas == 1) return PerReplica<Element>({*batch});
@@ -315,7 +315,7 @@ AutoShardPolicy agree_on_policy(const data::Dataset& dataset, collectives::Commu
   if (decision.contains("message")) {
     throw_error(static_cast<Code>(decision["code"].get<int>()), decision["message"].get<std::string>());
   }
-  told(&group, [&] { dataset.restore_state(decision["seeds"]); });
+  shared_failure(&group, [&] { dataset.restore_state(decision["seeds"]); });
   return static_cast<AutoShardPolicy>(decision["policy"].get<int>());
 }
 
@@ -324,8 +324,9 @@ DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputS
   const AutoShardPolicy policy = agree_on_policy(dataset, *share.group);
   if (policy == AutoShardPolicy::kData) return data_sharded(dataset, share);
   if (policy == AutoShardPolicy::kFile) {
-    return rebatched(told(share.group, [&] { return data::shard_files(dataset, share.num_workers(), share.worker()); }),
-                     share);
+    return rebatched(
+        shared_failure(share.group, [&] { return data::shard_files(dataset, share.num_workers(), share.worker()); }),
+        share);
   }
   if (share.worker() == 0 && !data::has_shard(dataset)) {
     log_warning(
@@ -339,7 +340,7 @@ DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputS
 
 DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
                                             const InputShare& share, const InputOptions& options) {
-  const data::Dataset dataset = told(share.group, [&] {
+  const data::Dataset dataset = shared_failure(share.group, [&] {
     return fn(InputContext{share.num_workers(), share.worker(), share.num_replicas});
   });
   const int replicas = share.num_local_replicas;

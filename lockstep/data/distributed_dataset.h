@@ -45,7 +45,7 @@ struct InputShare {
 // Gives one element for each local replica at each step.
 class DistributedDataset {
  public:
-  // What a pass gives: the replicas' elements of the next step, or nothing at the end.
+  // The result of a pass: the replicas' elements of the next step, or nothing at the end.
   using Steps = std::function<std::optional<PerReplica<data::Element>>()>;
   explicit DistributedDataset(std::function<Steps()> make) : make_(std::move(make)) {}
 
@@ -82,8 +82,8 @@ class DistributedDataset {
 //   FILE  Each worker reads files of its own, and takes the n-th part of each batch at a step.
 //   OFF   As FILE, with all elements on every worker.
 // Under FILE and OFF the steps end when all workers are out of data; those that are out earlier get batches of no rows.
-// Shuffles without a seed take the chief's. A worker whose pipeline throws tells the others, whose next step then
-// throws Unavailable. Every worker must call this, and begin its passes, in the same order.
+// Shuffles without a seed take the chief's. A worker whose pipeline throws reports it to the others, whose next step
+// then throws Unavailable. Every worker must call this, and begin its passes, in the same order.
 DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputShare& share);
 // What Strategy::distribute_datasets_from_function does; steps end as under FILE.
 DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
@@ -95,8 +95,8 @@ std::function<std::optional<data::Element>()> file_sharded_pass(const data::Data
                                                                 std::int64_t pass);
 
 // The chief's decision on a dataset, kData, kFile or kOff (see data::resolve_policy); every worker calls it. The
-// dataset has the chief's seeds afterwards, so that all shuffle alike. Throws on every worker what the chief found
-// wrong, and InvalidArgument on a worker that has built another pipeline than the chief.
+// dataset has the chief's seeds afterwards, so that all shuffle alike. Throws on every worker the error that the chief
+// found wrong, and InvalidArgument on a worker that has built another pipeline than the chief.
 data::AutoShardPolicy agree_on_policy(const data::Dataset& dataset, collectives::Communicator& group);
 
 }  // namespace lockstep::distribute

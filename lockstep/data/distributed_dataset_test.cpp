@@ -1,5 +1,5 @@
-// Ranks are threads here. What a table says of TensorFlow was seen with tf.data and MultiWorkerMirroredStrategy
-// of 2.21; where we divide better, the test says so.
+// Ranks are threads here. The tables' results of TensorFlow were seen with tf.data and MultiWorkerMirroredStrategy
+// of 2.21; where lockstep divides better, a comment in the test explains it.
 #include "lockstep/data/distributed_dataset.h"
 
 #include <unistd.h>
@@ -310,7 +310,7 @@ TEST_F(DistributedDatasetTest, ReplicasMayEachHaveACopy) {
   EXPECT_EQ(workers, (Workers{{{0, 1}, {2, 3}}, {{0, 1}, {2, 3}}}));
 }
 
-// TensorFlow: the others are not told, and hang or pair wrongly.
+// TensorFlow does not inform the others, which hang or pair wrongly.
 TEST_F(DistributedDatasetTest, APipelineThatThrowsIsToldToTheOthers) {
   std::vector<std::string> messages(2);
   collectives::run_ranks(2, [&](collectives::Communicator& group) {

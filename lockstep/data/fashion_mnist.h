@@ -23,7 +23,7 @@ inline constexpr char kFashionMnistFolder[] = "/usr/share/datasets/fashion-mnist
 // the package when a file is missing, DataLoss when one is damaged.
 TrainTest fashion_mnist(const std::string& folder = "");
 
-// Images as float32 raw pixels and labels as int64: what the command line's `fashion-mnist` means.
+// Images as float32 raw pixels and labels as int64: the command line's `fashion-mnist`.
 ImageLabels as_float(const ImageLabels& part);
 
 }  // namespace lockstep::datasets

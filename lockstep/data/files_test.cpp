@@ -1,4 +1,4 @@
-// What is expected is what TensorFlow 2.21 gives for the same files.
+// Expected values are those of TensorFlow 2.21 for the same files.
 #include "lockstep/data/files.h"
 
 #include <unistd.h>

@@ -17,7 +17,7 @@ using OrderSeeds = std::pair<std::int64_t, std::int64_t>;
 OrderSeeds draw_order_seeds();
 std::vector<std::int64_t> fit_order(std::int64_t n, const OrderSeeds& seeds);
 
-// shuffle="batch": the rows of one epoch, each batch permuted in itself by one generator that goes on from batch
+// shuffle="batch": the rows of one epoch, rows permuted within each batch by one generator that continues from batch
 // to batch, the last partial batch too.
 std::vector<std::int64_t> batch_order(std::int64_t n, std::int64_t batch_size);
 std::vector<std::int64_t> batch_order(std::int64_t n, std::int64_t batch_size, const OrderSeeds& seeds);

@@ -84,7 +84,7 @@ class InterleaveIterator : public NodeIterator {
   struct Slot {
     Dataset dataset;
     std::unique_ptr<NodeIterator> iterator;  // null: the slot is free
-    std::int64_t element = 0;                // number of the input's element it comes of
+    std::int64_t element = 0;                // number of the input's element that produced it
   };
   void open(Slot& slot, const Item& item, std::int64_t element) {
     slot.dataset = fn_(item.element());

@@ -1,4 +1,4 @@
-// What a dataset is made of: nodes that describe it, and the iterators that walk them.
+// The parts of a dataset: nodes that describe it, and the iterators that walk them.
 #pragma once
 
 #include <cstdint>
@@ -63,10 +63,10 @@ class DatasetNode {
   virtual bool reads_files() const { return false; }
   // How many elements of its input become one of its own; 0: it does not batch.
   virtual std::int64_t batch_size() const { return 0; }
-  // The same transformation of other inputs, as many as this has; without what lives beside the description.
+  // The same transformation of the same number of other inputs; without the state that is not part of the description.
   virtual NodePtr with_inputs(std::vector<NodePtr> inputs) const;
 
-  // What lives beside the description (see Dataset::save_state); null when nothing does.
+  // The state that is not part of the description (see Dataset::save_state); null if there is none.
   virtual const Options* options() const { return nullptr; }  // what with_options() set here
   virtual Json save_node() const { return nullptr; }
   virtual void restore_node(const Json&) const {}

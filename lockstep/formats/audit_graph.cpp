@@ -135,7 +135,7 @@ constexpr std::array kOps = {
     OpRow{"_Send", Risk::kNetwork},
 };
 
-// What a saver needs. Each SavedModel has them in its functions for saving and restoring, which no signature calls.
+// Operations of savers. Each SavedModel has them in its functions for saving and restoring, which no signature calls.
 constexpr std::array<std::string_view, 3> kSaverOps = {"MergeV2Checkpoints", "RestoreV2", "SaveV2"};
 
 std::string_view sentence(Risk risk) {

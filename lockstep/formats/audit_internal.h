@@ -1,4 +1,4 @@
-// The parts of an audit: one function for each thing an artifact is made of.
+// The parts of an audit: one function for each kind of content.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ struct CheckpointNode {
   std::vector<CheckpointSlot> slots;  // of an optimizer of Keras 2's first kind
   std::string registered_saver;       // both empty for objects without one
   std::string registered_name;
-  std::optional<bool> has_values;  // as read; serialize() computes it anew
+  std::optional<bool> has_values;  // as read; serialize() recomputes it
 
   // The node of a child, or empty. The last one wins where a file repeats a name.
   std::optional<int> child(std::string_view local_name) const;

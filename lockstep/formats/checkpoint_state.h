@@ -1,4 +1,4 @@
-// The text file "checkpoint" beside TensorFlow checkpoints, which says which is the newest.
+// The text file "checkpoint" in a folder of TensorFlow checkpoints, which names the newest one.
 #pragma once
 
 #include <optional>

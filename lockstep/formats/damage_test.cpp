@@ -1,4 +1,4 @@
-// A small artifact of each format, damaged in every bit and cut at every length: what is read is an error or what was
+// A small artifact of each format, damaged in every bit and cut at every length: reading gives an error or what was
 // written, as far as the format has checksums.
 #include <functional>
 #include <iostream>
@@ -185,7 +185,7 @@ TEST(DamageTest, SavedModel) {
        {"model/saved_model.pb", "model/variables/variables.index", "model/variables/variables.data-00000-of-00001"}) {
     expect_every_damage_is_noticed(files, path, read);
   }
-  // Its own damage is an error, or concerns what says nothing of the model.
+  // Damage of the file itself is an error, or concerns bytes that do not describe the model.
   Damages damages(files, "model/fingerprint.pb", read);
   EXPECT_THAT(damages.cuts().other, IsEmpty());
   EXPECT_THAT(damages.flips().other, IsEmpty());

@@ -138,7 +138,7 @@ Detected detect(const std::string& path, io::FileSystem& files) {
   if (looks_like_graph(bytes)) return {Kind::kFrozenGraph, path};
   if (io::is_file(files, bundle_index_path(path))) return {Kind::kTfCheckpoint, path};
   throw_invalid_argument(
-      fmt::format("{}: a file of no known kind, or too damaged to tell ({} bytes); {}", path, bytes.size(), kKnown));
+      fmt::format("{}: unknown kind of file, or too damaged to recognize ({} bytes); {}", path, bytes.size(), kKnown));
 }
 
 }  // namespace lockstep::formats

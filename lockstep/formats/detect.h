@@ -1,4 +1,4 @@
-// What kind of artifact lies at a path, told from its content.
+// Detects the kind of artifact at a path from its content.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
 // For the judged tests: lists, copies and dumps HDF5 files through our own reader and writer.
 //   h5_probe list FILE          one line a group, dataset and attribute
 //   h5_probe dump FILE PATH     the raw little-endian values of a dataset on stdout
-//   h5_probe copy FILE TARGET   all groups, readable datasets and text attributes, written anew
-//   h5_probe archive FILE TARGET  a .keras archive, written anew from its config, weights and assets
-//   h5_probe legacy FILE TARGET   a whole-model .h5, written anew from its configs and weights
+//   h5_probe copy FILE TARGET   rewrites all groups, readable datasets and text attributes
+//   h5_probe archive FILE TARGET  rewrites a .keras archive from its config, weights and assets
+//   h5_probe legacy FILE TARGET   rewrites a whole-model .h5 from its configs and weights
 #include <cstdio>
 #include <exception>
 #include <fstream>

@@ -278,7 +278,7 @@ class ChunkReader {
     return data;
   }
 
-  // Copies what of the chunk lies inside the dataset, row by row.
+  // Copies the part of the chunk inside the dataset, row by row.
   void copy(const std::vector<std::uint64_t>& at, std::span<const std::byte> chunk) {
     const std::uint64_t width = storage_.type.size;
     auto dim = [&](std::size_t i) { return static_cast<std::uint64_t>(storage_.space.dims[i]); };

@@ -1,4 +1,4 @@
-// Internal to the HDF5 reader: links and attributes of large new-style groups, which lie in a fractal
+// Internal to the HDF5 reader: links and attributes of large new-style groups, which are stored in a fractal
 // heap and are listed by a version-2 B-tree.
 #pragma once
 

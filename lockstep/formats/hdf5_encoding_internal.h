@@ -26,7 +26,7 @@ void write_string_type(FieldWriter& out, Hdf5Charset charset);
 
 void write_dataspace(FieldWriter& out, std::span<const std::int64_t> dims);
 
-// What was written to `out`, padded to eight bytes.
+// The bytes written to `out`, padded to eight bytes.
 std::vector<std::byte> padded(FieldWriter& out);
 
 // A version-1 object header with its messages in one block.

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kLeafSize = 8 + kLeafEntries * 40;
 constexpr std::size_t kTreeNodeSize = 24 + kTreeChildren * 16 + 8;
 
-// One level of the tree. `children` are the places of what lies below, `last_names` the heap offset of the
+// One level of the tree. `children` are the addresses of the nodes below, `last_names` the heap offset of the
 // greatest name below each; both are replaced by those of this level.
 void write_tree_level(FieldWriter& out, std::uint8_t level, std::uint64_t at, std::vector<std::uint64_t>& children,
                       std::vector<std::uint64_t>& last_names) {

@@ -13,7 +13,7 @@ namespace lockstep::formats::hdf5 {
 inline constexpr std::size_t kLeafEntries = 8;    // 2 * group leaf node K, of the superblock
 inline constexpr std::size_t kTreeChildren = 32;  // 2 * group internal node K
 
-// What a symbol node and the superblock say of one object.
+// The entry of one object in a symbol node or the superblock.
 struct SymbolEntry {
   std::uint64_t name_offset = 0;  // in the local heap
   std::uint64_t header_address = 0;
@@ -31,7 +31,7 @@ class GroupBlocks {
 
   // How many bytes the blocks take. They depend on the names alone.
   std::uint64_t size() const;
-  // Where the root node of the tree lies when the blocks start at `at`; the local heap lies at `at` itself.
+  // Address of the root node of the tree when the blocks start at `at`; the local heap is at `at` itself.
   std::uint64_t tree_address(std::uint64_t at) const;
   // The blocks for the place `at`.
   std::vector<std::byte> bytes(std::uint64_t at) const;

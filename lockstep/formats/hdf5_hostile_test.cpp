@@ -197,7 +197,7 @@ TEST(HostileHdf5, ABTreeWhoseChildrenAreOneLeaf) {
     const Hdf5File read(image, nullptr, "hostile.h5");
     FAIL() << "read without an error";
   } catch (const Error& error) {
-    // Not only its records, which are no links: a million of them must not be listed at all.
+    // Not only its records, which are not links: a million of them must not be listed at all.
     EXPECT_NE(error.message().find("over and over"), std::string::npos) << error.message();
   }
 }

@@ -1,4 +1,4 @@
-// Internal to the HDF5 reader: bounds-checked access to the image, and what is known of a stored dataset.
+// Internal to the HDF5 reader: bounds-checked access to the image, and the description of a stored dataset.
 #pragma once
 
 #include <cstdint>
@@ -142,7 +142,7 @@ struct Storage {
   std::uint64_t single_size = 0;     // of a filtered single chunk
   std::uint32_t single_mask = 0;
   bool plain_fill = true;   // missing chunks are zero
-  bool is_virtual = false;  // made of parts of other datasets, which may be in other files
+  bool is_virtual = false;  // a virtual dataset: parts of other datasets, which may be in other files
 };
 
 // Throws DataLoss where the last four bytes of a metadata block are not the checksum of those before.
@@ -152,11 +152,11 @@ Datatype parse_datatype(const Image& image, std::span<const std::byte> block, in
 Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block);
 std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte> block);
 
-// Whether a fill value message says that values which were never written are zero.
+// Whether values that were never written are zero, according to a fill value message.
 bool plain_fill(const Image& image, std::span<const std::byte> body);
 
-// Fills in where the values of a dataset lie, whose type and space are known already. Returns why they cannot be read;
-// nothing where they can.
+// Fills in the location of the values of a dataset whose type and space are known already. Returns why they cannot be
+// read; nothing where they can.
 std::string parse_layout(const Image& image, std::span<const std::byte> body, Storage& storage);
 
 // The objects of global heap collections. Each collection is parsed once, so that many strings in one collection do not

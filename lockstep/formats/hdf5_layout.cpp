@@ -1,5 +1,5 @@
-// Where the values of a dataset lie: the fill value and data layout messages (HDF5 File Format Specification, IV.A.2.f,
-// i).
+// The location of a dataset's values: the fill value and data layout messages (HDF5 File Format Specification,
+// IV.A.2.f, i).
 #include <algorithm>
 
 #include "lockstep/formats/hdf5_image_internal.h"

@@ -15,7 +15,7 @@ struct Message {
   std::span<const std::byte> body;
 };
 
-// Where the HDF5 part of a file begins (a user block may stand before it); kUndefinedAddress where there is none.
+// Where the HDF5 part of a file begins (a user block may precede it); kUndefinedAddress if there is no such part.
 std::uint64_t find_signature(std::span<const std::byte> image);
 
 // Reads object headers of either version. Each message, also an empty one, is charged to the budget of the image, so

@@ -153,7 +153,7 @@ class Hdf5File::Parser {
     image_.charge_bytes(sizeof(Hdf5Node) + name.size(), address);
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
         name.find('\0') != std::string::npos) {
-      image_.damaged(address, fmt::format("\"{}\" is no name of a group or dataset", name));
+      image_.damaged(address, fmt::format("invalid name of a group or dataset: \"{}\"", name));
     }
     Hdf5Node& child = node.children.emplace_back();
     child.name = std::move(name);

@@ -151,7 +151,7 @@ Hdf5Writer::Node& Hdf5Writer::node_at(std::string_view path, bool create) {
     if (!io::is_entry_name(part) || (slash != std::string_view::npos && rest.empty())) {
       throw_invalid_argument(fmt::format("\"{}\" cannot be a path in an HDF5 file: bad part \"{}\"", path, part));
     }
-    if (!node->is_group) throw_already_exists(fmt::format("\"{}\": a dataset lies where a group is wanted", path));
+    if (!node->is_group) throw_already_exists(fmt::format("\"{}\": a dataset has the name of a group", path));
     auto found = node->children.find(part);
     if (found == node->children.end()) {
       if (!create) throw_not_found(fmt::format("\"{}\" was not added to the HDF5 file", path));
@@ -164,7 +164,7 @@ Hdf5Writer::Node& Hdf5Writer::node_at(std::string_view path, bool create) {
 
 void Hdf5Writer::add_group(std::string_view path) {
   if (!node_at(path, true).is_group) {
-    throw_already_exists(fmt::format("\"{}\": a dataset lies where a group is wanted", path));
+    throw_already_exists(fmt::format("\"{}\": a dataset has the name of a group", path));
   }
 }
 

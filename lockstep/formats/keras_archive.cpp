@@ -124,7 +124,7 @@ KerasArchive KerasArchive::open(const std::string& path, io::FileSystem& files) 
   KerasArchive archive;
   if (!source->has(kConfig)) {
     throw_not_found(
-        fmt::format("{}: no config.json in it, so it is no Keras model; a Keras archive holds config.json and "
+        fmt::format("{}: not a Keras model: config.json is missing; a Keras archive holds config.json and "
                     "model.weights.h5",
                     path));
   }

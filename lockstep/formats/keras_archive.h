@@ -21,7 +21,7 @@ struct KerasAsset {
   std::string bytes;
 };
 
-// What a `.keras` archive is written from.
+// The content of a `.keras` archive that is written.
 struct KerasArchivePlan {
   Json config;
   WeightsPlan weights;

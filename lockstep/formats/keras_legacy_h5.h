@@ -31,8 +31,8 @@ class LegacyH5 final : public TensorReader {
   static LegacyH5 open(const std::string& path, io::FileSystem& files = io::posix_file_system());
   static LegacyH5 from_image(std::span<const std::byte> image, std::shared_ptr<const void> owner, std::string what);
 
-  const std::string& keras_version() const { return keras_version_; }  // "1" when the file does not say
-  const std::string& backend() const { return backend_; }              // empty when the file does not say
+  const std::string& keras_version() const { return keras_version_; }  // "1" if the file has no version
+  const std::string& backend() const { return backend_; }              // empty if the file does not name it
   const Json& model_config() const { return model_config_; }           // null in a file of weights
   const Json& training_config() const { return training_config_; }     // null when it was not compiled
 
@@ -70,7 +70,7 @@ struct LegacyLayerPlan {
   std::vector<WeightEntry> weights;  // paths as in `weight_names`: "sequential/dense/kernel"
 };
 
-// What a whole-model `.h5` is written from. With a null model_config it is a file of weights alone.
+// The content of a whole-model `.h5` that is written. With a null model_config it is a file of weights alone.
 struct LegacyH5Plan {
   Json model_config;
   Json training_config;  // null: not compiled

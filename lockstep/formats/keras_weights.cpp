@@ -54,7 +54,7 @@ std::set<std::string> shard_names(const Json& index, const std::string& path) {
     if (!value.is_string()) throw_data_loss(fmt::format("{}: a shard's name is not text", path));
     const auto name = value.get<std::string>();
     if (!io::is_entry_name(name) || name.find('\\') != std::string::npos) {
-      throw_data_loss(fmt::format("{}: \"{}\" is no file name beside the index", path, name));
+      throw_data_loss(fmt::format("{}: invalid name of a shard: \"{}\" is not in the folder of the index", path, name));
     }
     names.insert(name);
   };
@@ -185,7 +185,7 @@ std::vector<TensorInfo> KerasWeights::variables(std::string_view inner_path) con
     const std::string_view key = std::string_view(at->first).substr(prefix.size());
     if (key.find('/') != std::string_view::npos) continue;
     if (at->second.node->kind != Hdf5Node::Kind::kDataset) {
-      throw_data_loss(fmt::format("{}: \"{}\" is no dataset: {}", files_[at->second.file]->what(), at->first,
+      throw_data_loss(fmt::format("{}: \"{}\" is not a dataset: {}", files_[at->second.file]->what(), at->first,
                                   at->second.node->refusal.empty() ? "it is a group" : at->second.node->refusal));
     }
     result.push_back(infos_[at->second.info]);

@@ -26,7 +26,7 @@ struct WeightEntry {
   TensorSource data;
 };
 
-// What a weights file holds. Entries may come in any order: the file is sorted by path.
+// The content of a weights file. Entries may come in any order: the file is sorted by path.
 struct WeightsPlan {
   std::vector<WeightEntry> entries;
   // Groups to exist even when empty, with the text of their attribute `name`: {"layers/dense/vars", "dense"}.

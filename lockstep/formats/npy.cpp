@@ -44,7 +44,7 @@ struct Header {
   std::size_t data_offset = 0;
 };
 
-// The few Python literals a header is made of.
+// The few Python literals that a header contains.
 class DictParser {
  public:
   explicit DictParser(std::string_view text) : text_(text) {}

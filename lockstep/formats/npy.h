@@ -16,9 +16,9 @@ namespace lockstep::formats {
 
 // Parses a .npy image of version 1, 2 or 3: bool, integers, float16/32/64, complex, byte strings
 // ("S", which become kString with trailing NULs dropped, as NumPy shows them) and text ("U", as UTF-8), of either
-// byte order, C or Fortran order. Throws DataLoss when damaged or of another size than it says,
+// byte order, C or Fortran order. Throws DataLoss when damaged or of another size than its header declares,
 // Unimplemented for objects (pickles), records and other types. `what` names it in errors. Nothing is
-// copied when the elements lie aligned, little-endian and in C order; `owner` keeps `bytes` alive.
+// copied when the elements are aligned, little-endian and in C order; `owner` keeps `bytes` alive.
 TensorData parse_npy(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::string& what);
 
 // Dtype and shape alone.

@@ -1,5 +1,5 @@
-// Power is lost at each call of a save that changes something, and what was not synced is dropped, reordered and torn:
-// what is there afterwards is the old or the new artifact, whole, and the next save succeeds. A save that has ended
+// Power is lost at each call of a save that changes something, and unsynced changes are dropped, reordered and torn:
+// the artifact afterwards is the old or the new one, whole, and the next save succeeds. A save that has ended
 // survives.
 #include <functional>
 #include <iostream>
@@ -153,7 +153,7 @@ TEST_P(PowerLossTest, AtEachCall) {
       disk.lose_power(random);
       ++losses;
       const int found = kind.load(disk);
-      // A save may end well although the last call, which removes what it replaced, did nothing.
+      // A save may succeed although the last call, which removes the replaced artifact, did nothing.
       ASSERT_TRUE(found == 2 || (found == 1 && !ended)) << "call " << at << " gave " << found;
       kind.save(disk, 3);
       ASSERT_EQ(kind.load(disk), 3) << "call " << at;
@@ -168,7 +168,7 @@ TEST_P(PowerLossTest, AtEachCall) {
 INSTANTIATE_TEST_SUITE_P(Kinds, PowerLossTest, ::testing::ValuesIn(kKinds),
                          [](const auto& info) { return info.param.name; });
 
-// The simulation itself: what was not synced does get lost.
+// The simulation itself: unsynced changes do get lost.
 TEST(PowerLossFileSystemTest, OnlySyncedBytesAndEntriesAreSure) {
   std::mt19937_64 random(kSeed);
   int lost = 0, torn = 0, kept = 0, reordered = 0;

@@ -11,7 +11,7 @@
 
 namespace lockstep::formats {
 
-// Replaces `message` by what `bytes` say. `what` names them in errors ("saved_model.pb of /models/1").
+// Parses `bytes` into `message`. `what` names them in errors ("saved_model.pb of /models/1").
 // Throws DataLoss for malformed bytes, text that is not UTF-8 in a string field, and nesting deeper than 100 messages;
 // ResourceExhausted above 2 GiB, protobuf's own limit, and when the message would take more than 512 MiB and ten times
 // the bytes of memory.

@@ -96,7 +96,7 @@ void check_saved_model_fingerprint(const std::string& directory, io::FileSystem&
   expect(signature_hash(meta), stored.signature_def_hash(), model_path, "signatures");
   expect(objects_hash(meta.object_graph_def()), stored.saved_object_graph_hash(), model_path, "objects");
   if (stored.version().producer() <= kProducer) {
-    // TensorFlow hashes what it would write, this library what it wrote.
+    // TensorFlow hashes the message before it is written, this library the written bytes.
     const std::uint64_t bytes = fingerprint64(io::as_text(model_file->bytes()));
     if (bytes != stored.saved_model_checksum()) {
       expect(fingerprint64(serialize_proto(model, model_path)), stored.saved_model_checksum(), model_path, "bytes");

@@ -17,7 +17,7 @@ std::string saved_model_fingerprint(const tensorflow::SavedModel& model, std::st
                                     std::string_view index);
 
 // Compares the fingerprint.pb of the SavedModel in `directory` with the other files; TensorFlow writes one since 2.11,
-// and nothing is checked where there is none. Throws DataLoss naming the file that does not match.
+// and a model without one is not checked. Throws DataLoss naming the file that does not match.
 void check_saved_model_fingerprint(const std::string& directory, io::FileSystem& files = io::posix_file_system());
 
 }  // namespace lockstep::formats

@@ -1,4 +1,4 @@
-// What a SavedModel or a frozen graph says about itself, without LibTorch and without running anything.
+// The description of a SavedModel or a frozen graph, read without LibTorch and without running anything.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct SignatureInfo {
   std::vector<SignatureTensor> outputs;
 };
 
-// What a graph and its functions require of the program that runs them.
+// The requirements of a graph and its functions on the program that runs them.
 struct GraphRequirements {
   std::map<std::string, std::int64_t> ops;  // operations, without calls of the graph's own functions, with their counts
   std::vector<std::string> devices;         // that nodes are placed on, sorted; without those that are not set
@@ -33,7 +33,7 @@ struct GraphRequirements {
 
 struct SavedModelInfo {
   std::vector<std::string> tags;
-  std::string tensorflow_version;         // of the writer; empty when the file does not say
+  std::string tensorflow_version;         // of the writer; empty if the file does not name it
   std::vector<SignatureInfo> signatures;  // sorted by name, of the first meta graph
   std::vector<std::string> assets;        // file names below assets/ that the graph asks for
   bool has_objects = false;               // a TensorFlow 2 file with its object graph

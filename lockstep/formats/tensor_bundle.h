@@ -78,7 +78,7 @@ class BundleReader final : public TensorReader {
   std::unique_ptr<Shards> shards_;
 };
 
-// What an index says of tensors. Those of several shards, written by several processes, are put together in one.
+// The entries of an index. Those of several shards, written by several processes, are put together in one.
 class BundleEntries {
  public:
   BundleEntries();

@@ -1,4 +1,4 @@
-// What the bundle's reader and writer share. Internal.
+// Definitions shared by the bundle's reader and writer.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lockstep::formats {
 
-// The key under which one slice of a partitioned tensor lies (TensorFlow's ordered code):
+// The key of one slice of a partitioned tensor (TensorFlow's ordered code):
 // num(0) | string(name) | num(rank) | per dimension snum(start), snum(length).
 std::string slice_key(const std::string& name, const std::vector<std::pair<std::int64_t, std::int64_t>>& extents);
 

@@ -301,7 +301,7 @@ TensorData BundleReader::assemble(const Entry& entry) const {
     throw_unimplemented(fmt::format("{}: partitioned tensor {} has dtype {}, which cannot be put together", prefix_,
                                     entry.info.name, dtype_name(entry.info.dtype)));
   }
-  // What is stored bounds what is allocated.
+  // The stored size bounds the allocation.
   std::uint64_t stored = 0;
   std::vector<std::vector<Extent>> boxes = entry.slices;
   for (auto& box : boxes) {

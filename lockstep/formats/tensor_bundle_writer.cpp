@@ -241,7 +241,7 @@ void BundleShard::add_slice(const std::string& name, const Shape& full_shape, co
     extents.emplace_back(at, slice.shape[axis]);
   }
   if (!fits || static_cast<int>(extents.size()) != full_shape.rank()) {
-    throw_invalid_argument(fmt::format("{}: slice {} of tensor {} lies outside its shape {}", prefix_,
+    throw_invalid_argument(fmt::format("{}: slice {} of tensor {} is outside its shape {}", prefix_,
                                        slice.shape.to_string(), name, full_shape.to_string()));
   }
   if (name.empty()) throw_invalid_argument(fmt::format("{}: a tensor's name must not be empty", prefix_));
@@ -303,7 +303,7 @@ void BundleWriter::finish() {
 
 // An index and its data cannot be replaced in one step, so there are two commits. The first index
 // names the data "0 of n", which is a whole checkpoint already. Then the data gets its usual name
-// as well, over the old bundle's, and a second index says so. At each moment the index in place names
+// as well, over the old bundle's, and a second index records this. At each moment the index in place names
 // whole data, and in the end the bytes and names are those of a fresh save.
 void BundleWriter::replace_old_bundle(const BundleEntries& entries) {
   const std::string staged = bundle_data_path(prefix_, 0, num_shards_);
@@ -353,7 +353,7 @@ void take_back_bundle(const std::string& prefix, int num_shards, const std::stri
   const auto quietly = [](const auto& work) {
     try {
       work();
-    } catch (...) {  // the next save of this prefix removes what is left
+    } catch (...) {  // the next save of this prefix removes the rest
     }
   };
   bool keep = false;

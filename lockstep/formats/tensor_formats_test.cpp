@@ -97,7 +97,7 @@ TEST_F(FormatsTest, BundleRoundTripSlicesAndDamage) {
   expect_same(reader.read("p"), floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_THROW(reader.read("none"), Error);
   EXPECT_EQ(detect(prefix).kind, Kind::kTfCheckpoint);
-  // Checksums cover all that is read, so what comes back is what was written.
+  // Checksums cover everything, so the tensors that are read are those that were written.
   const auto read_all = [&] {
     const BundleReader damaged(prefix);
     for (const auto& info : damaged.list()) {

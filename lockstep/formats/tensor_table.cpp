@@ -149,7 +149,7 @@ class TableParser {
   std::string block(const Handle& handle) const {
     if (handle.offset > bytes_.size() || handle.size > bytes_.size() - handle.offset ||
         bytes_.size() - handle.offset - handle.size < kTrailerSize) {
-      damaged(fmt::format("a block (offset {}, {} bytes) lies outside the file", handle.offset, handle.size));
+      damaged(fmt::format("a block (offset {}, {} bytes) is outside the file", handle.offset, handle.size));
     }
     const auto stored = bytes_.subspan(handle.offset, handle.size + 1);
     const auto expected = io::unmask_crc(*load_le<std::uint32_t>(bytes_, handle.offset + handle.size + 1));

@@ -42,7 +42,7 @@ void AtomicDirectory::abandon() noexcept {
   }
 }
 
-// What a killed process left: a folder half written, or the old one with entries that had yet to be carried over.
+// Leftovers of a killed process: an unfinished folder, or the old one with entries that had yet to be moved.
 void AtomicDirectory::remove_abandoned() noexcept {
   try {
     for (const std::string& each : abandoned_temporaries(path_, files_)) {
@@ -65,7 +65,7 @@ void AtomicDirectory::commit() {
   }
   std::string old = staging_;
   if (files_.exchange(staging_, path_)) {
-    finished_ = true;  // from here on staging_ is the old folder, and what is in it must not be lost
+    finished_ = true;  // from here on staging_ is the old folder, whose content must not be lost
   } else {
     // Without an atomic swap there is an instant in which only the sibling names exist.
     old = temporary_sibling(path_) + "-old";  // not to be taken for an abandoned new one

@@ -16,7 +16,7 @@ namespace lockstep::io {
 // A file written to a temporary sibling (see temporary_sibling) and renamed into place by commit(). Siblings that
 // processes left when they were killed are removed by the next one who writes the same file. Missing parent folders are
 // created. Until commit() returns,
-// `path` holds what it held before; an uncommitted object leaves no trace. A link at `path` stays a link: the file it
+// `path` keeps its old content; an uncommitted object leaves no trace. A link at `path` stays a link: the file it
 // points to is replaced. The mode of an existing file is kept, and its owner and group where the process may set them.
 // One thread at a time may use it.
 class AtomicFile {
@@ -85,8 +85,8 @@ class AtomicDirectory {
 // goes too. Fine when nothing is there.
 void remove_directory_at_once(const std::string& path, FileSystem& files = posix_file_system());
 
-// ".<name>.tmp-<machine>-<pid>-<start of the process>-<n>" beside `path`, different at each call; long names are cut to
-// stay legal.
+// ".<name>.tmp-<machine>-<pid>-<start of the process>-<n>" in the folder of `path`, different at each call; long names
+// are cut to stay legal.
 std::string temporary_sibling(const std::string& path);
 // <name> of such a name; empty for others.
 std::string temporary_target(const std::string& name);

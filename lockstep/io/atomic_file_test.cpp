@@ -250,7 +250,7 @@ TEST_F(ZipTest, RoundTripAndDeterminism) {
   EXPECT_THROW(zip.read("none"), Error);
 }
 
-// Any damage is an error or harmless: what is read is what was written.
+// Any damage is an error or harmless: the written content is read.
 TEST_F(ZipTest, LargeMembersAreAlignedAndTheirMemoryMayGo) {
   const std::string large(std::size_t{9} << 20, 'x');
   for (const char* name : {"a", "seven77", "name of sixteen.", "a name that is somewhat longer than the others"}) {

@@ -26,7 +26,7 @@ class Budget {
   std::uint64_t steps_;
 };
 
-// The most bytes that `stored` compressed bytes may expand to: what is larger is rejected as a decompression bomb.
+// The most bytes that `stored` compressed bytes may expand to: more is rejected as a decompression bomb.
 // Weights hardly shrink, state that is all zero shrinks a thousandfold but is small.
 constexpr std::uint64_t most_expanded(std::uint64_t stored) {
   constexpr std::uint64_t kFloor = std::uint64_t{256} << 20;

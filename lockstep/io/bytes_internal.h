@@ -12,7 +12,7 @@
 
 namespace lockstep::io {
 
-static_assert(std::endian::native == std::endian::little, "formats map little-endian bytes as they lie");
+static_assert(std::endian::native == std::endian::little, "formats map little-endian bytes without conversion");
 
 // The number at `offset`, or empty when it would pass the end.
 template <typename T>
@@ -34,7 +34,7 @@ inline void swap_bytes(std::span<std::byte> bytes, std::size_t width) {
     std::reverse(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(width));
 }
 
-// The least multiple of `multiple` that is no less than `value`.
+// `value` rounded up to a multiple of `multiple`.
 constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }

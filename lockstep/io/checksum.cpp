@@ -20,7 +20,7 @@ constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b, std::uint32_t
   return product;
 }
 
-// crc_a times x^(8 * length): what the checksum of A becomes when `length` zero bytes follow.
+// crc_a times x^(8 * length): the checksum of A followed by `length` zero bytes.
 std::uint32_t combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length, std::uint32_t polynomial) {
   std::uint32_t power = 0x00800000u;  // x^8
   for (; length != 0; length >>= 1) {

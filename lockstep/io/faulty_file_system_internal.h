@@ -33,7 +33,7 @@ class FaultyFileSystem final : public FileSystem {
 
   int calls() const { return calls_; }
   bool struck() const { return at_ > 0 && calls_ >= at_; }
-  // What was done, as "rename a -> b", in order.
+  // The calls so far, as "rename a -> b", in order.
   const std::vector<std::string>& log() const { return log_; }
 
   std::unique_ptr<WritableFile> create(const std::string& path, std::uint32_t mode) override;
@@ -51,7 +51,7 @@ class FaultyFileSystem final : public FileSystem {
   bool is_link(const std::string& path) override { return base_.is_link(path); }
   std::string resolve(const std::string& path) override { return base_.resolve(path); }
 
-  // False when this call may go on; throws, or returns true for a write to be torn.
+  // False when this call may proceed; throws, or returns true for a write to be torn.
   bool step(const std::string& what, bool is_write = false);
 
  private:

@@ -55,7 +55,8 @@ void release(std::span<const std::byte> bytes) noexcept;
 // it.
 void handle_truncated_mappings();
 // Throws DataLoss, naming the file, when such bytes were read since the last call or of a file that is still mapped. To
-// be called before what was read, or computed from it, is used; AtomicFile calls it before it publishes a file.
+// be called before data that was read, or results computed from it, are used; AtomicFile calls it before it publishes a
+// file.
 void check_mappings();
 
 // All calls throw lockstep::Error with the path in it: NotFound, AlreadyExists, PermissionDenied,
@@ -79,7 +80,7 @@ class FileSystem {
   virtual void remove_file(const std::string& path) = 0;
   virtual void remove_directory(const std::string& path) = 0;  // an empty one
   virtual void make_directory(const std::string& path) = 0;    // its parent exists
-  // Gives `path` the mode, and where that is permitted the owner and group, of what it is going to replace.
+  // Gives `path` the mode, and where that is permitted the owner and group, of the file that it will replace.
   virtual void copy_permissions(const std::string& path, const FileStat& replaced) = 0;
   // Makes a file's bytes, or the entries of a folder, durable.
   virtual void sync_path(const std::string& path) = 0;

@@ -32,7 +32,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // Moves both spans on. Z_OK while the stream goes on, Z_STREAM_END at its end, any other value for damage.
+  // Advances both spans. Z_OK while the stream continues, Z_STREAM_END at its end, any other value for damage.
   int step(std::span<const std::byte>& in, std::span<std::byte>& out) {
     const auto available = std::min<std::size_t>(in.size(), UINT_MAX);
     const auto room = std::min<std::size_t>(out.size(), UINT_MAX);

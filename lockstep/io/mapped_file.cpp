@@ -35,7 +35,7 @@ std::atomic<Watched*> watched{nullptr};
 struct sigaction previous_action {};
 
 // Touching a page past the end of a mapped file is SIGBUS. Of our mappings such a page is replaced by one of zeros, and
-// the reading thread goes on; check_mappings() reports it. mmap is a plain system call, which a handler may make.
+// the reading thread continues; check_mappings() reports it. mmap is a plain system call, which a handler may make.
 void on_bus_error(int number, siginfo_t* info, void* context) {
   const auto at = reinterpret_cast<std::uintptr_t>(info->si_addr);
   for (Watched* each = watched.load(); each != nullptr; each = each->next) {
@@ -58,7 +58,7 @@ void on_bus_error(int number, siginfo_t* info, void* context) {
   }
 }
 
-// The mappings that are alive, so that release() can tell them from other memory.
+// The mappings that are alive, so that release() can distinguish them from other memory.
 struct Mappings {
   struct Entry {
     std::size_t size = 0;

@@ -15,15 +15,15 @@
 
 namespace lockstep::io {
 
-// Files in memory, of which only what was synced is sure to survive: a file's bytes by sync() or sync_path() on it, the
-// entries of a folder by sync_path() on the folder. lose_power() keeps any of the rest: each write or change of entries
-// since then is kept, dropped or, for writes, torn, whatever the others are. A rename or an exchange is kept or dropped
-// as a whole. There are no links of files to others' names.
+// Files in memory, of which only synced content is certain to survive: a file's bytes by sync() or sync_path() on it,
+// the entries of a folder by sync_path() on the folder. lose_power() keeps any of the rest: each write or change of
+// entries since then is kept, dropped or, for writes, torn, whatever the others are. A rename or an exchange is kept or
+// dropped as a whole. There are no links of files to others' names.
 class PowerLossFileSystem final : public FileSystem {
  public:
   PowerLossFileSystem();
 
-  // Calls must not be under way. Open files stay usable, to no effect on what is there now.
+  // Calls must not be under way. Open files stay usable, without effect on the present content.
   void lose_power(std::mt19937_64& random);
   // Writes and changes of entries that were not synced, so far.
   std::size_t unsynced() const;

@@ -1,4 +1,4 @@
-// Names of temporary files tell whose they are, so that those of processes that died are found and removed.
+// Names of temporary files contain the process that made them, so that those of dead processes are found and removed.
 #include <limits.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ std::string start_of(const std::string& pid) {
   return fields[19];
 }
 
-// Tells this boot of this machine, and this numbering of processes, from others.
+// Identifies this boot of this machine and this namespace of process ids.
 std::string machine() {
   char host[HOST_NAME_MAX + 1] = {};
   ::gethostname(host, HOST_NAME_MAX);

@@ -34,7 +34,7 @@ struct SharedBytes {
 
 // Reads stored and deflated members, zip64 included. Opening checks the whole directory; a member's
 // checksum is checked when it is read. Throws DataLoss for anything malformed: two members of one
-// name, members that overlap or whose local header says something else than the directory,
+// name, members that overlap or whose local header differs from the directory,
 // truncation; Unimplemented for encryption, other compressions and archives of several disks;
 // ResourceExhausted for a member, or an archive, that would expand to more than 256 MiB and 100 times its size.
 class ZipReader {
@@ -69,7 +69,7 @@ class ZipReader {
 bool looks_like_zip(std::span<const std::byte> bytes);
 
 // Writes stored members dated 1980-01-01 with mode 0600: same members, same bytes. Streams: memory
-// does not grow with the members. The data of members of 1 MiB and more lies on a multiple of 64 bytes. The archive
+// does not grow with the members. The data of members of 1 MiB and more starts at a multiple of 64 bytes. The archive
 // appears at `path` when finish() returns.
 class ZipWriter {
  public:

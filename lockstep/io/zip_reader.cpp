@@ -76,7 +76,7 @@ ZipReader::Directory ZipReader::locate_directory() const {
     limit = end64;
   }
   if (directory.offset > limit || directory.size > limit - directory.offset) {
-    damaged(fmt::format("the directory (offset {}, {} bytes) lies outside the file", directory.offset, directory.size));
+    damaged(fmt::format("the directory (offset {}, {} bytes) is outside the file", directory.offset, directory.size));
   }
   if (directory.count > directory.size / kEntrySize) damaged("more members than the directory has room for");
   return directory;

@@ -24,7 +24,7 @@ class SeedGenerator {
   // The state [seed, counter]; then counter + 1. Replicas draw the same pairs.
   SeedPair next();
 
-  // What the constructor was given, for configs; empty when the seed was drawn.
+  // The argument of the constructor, for configs; empty when the seed was drawn.
   std::optional<std::int64_t> initial_seed() const { return initial_seed_; }
   // The seed in use.
   std::int64_t seed() const { return seed_; }

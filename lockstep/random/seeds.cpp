@@ -25,7 +25,7 @@ struct Generators {
   bool seeded = false;  // by set_random_seed
   int generation = entropy_generation();
 
-  // With the mutex held: seeds anew what nobody seeded when the source has changed since.
+  // With the mutex held: reseeds the generators that nobody seeded when the source has changed since.
   void refresh() {
     if (seeded || generation == entropy_generation()) return;
     generation = entropy_generation();

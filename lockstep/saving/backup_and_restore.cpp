@@ -84,7 +84,7 @@ class Backup final : public Callback {
     return trainer_->strategy() ? trainer_->strategy()->workers() : nullptr;
   }
 
-  // Of several workers the chief does it, and all get what it gave.
+  // The chief runs it, and all workers get its result.
   std::string on_chief(const std::function<std::string()>& work) const {
     const auto group = workers();
     if (!group) return work();
@@ -136,7 +136,7 @@ class Backup final : public Callback {
     }
   }
 
-  // The chief's file, read by each worker for itself.
+  // The chief's file, which each worker reads.
   std::optional<keras::TrainingState> load_state(const std::string& prefix) const {
     const auto group = workers();
     if (!group) {

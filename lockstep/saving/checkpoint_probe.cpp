@@ -5,7 +5,7 @@
 //   checkpoint_probe restore MODEL.keras PREFIX OUT.keras STRATEGY CHECK   CHECK: consumed, matched, partial
 //   checkpoint_probe restore_root, restore_unbuilt             the same with the model as root; with a new optimizer
 //   checkpoint_probe read MODEL.keras PREFIX OUT.keras STRATEGY CHECK      read_model_checkpoint
-//   checkpoint_probe manage DIRECTORY STEPS MAX_TO_KEEP        a manager saves a counter; prints what it holds
+//   checkpoint_probe manage DIRECTORY STEPS MAX_TO_KEEP        a manager saves a counter; prints its checkpoints
 //   checkpoint_probe resume DIRECTORY                          a manager restores the counter; prints it
 //   checkpoint_probe together MODEL.keras PREFIX RANKS [async]  ranks as threads save one checkpoint; prints the path
 //   checkpoint_probe restore_together MODEL.keras PREFIX OUT.keras RANKS   they restore it; the last one's model is

@@ -24,7 +24,7 @@ using graph::TensorSpec;
 // "serving_default", unless one of that name is added.
 class ExportArchive {
  public:
-  // Takes the variables of a layer or a model; of all that endpoints use this must be said.
+  // Tracks the variables of a layer or a model; everything that endpoints use must be tracked.
   void track(const keras::LayerHandle& resource);
 
   // A function of one argument, a tensor or a structure of tensors. Names of specs are the signature's input names; an

@@ -1,5 +1,5 @@
-// Each kind of save, killed and failed at each of its calls to the disk: what is read afterwards is the old or the new
-// state, whole, and after the next save nothing else is left.
+// Each kind of save, killed and failed at each of its calls to the disk: the artifact read afterwards is the old or the
+// new state, whole, and after the next save nothing else is left.
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ int value_of(const std::vector<distribute::VariablePtr>& variables) {
 
 CommunicatorPtr borrowed(Communicator* group) { return group ? CommunicatorPtr(CommunicatorPtr(), group) : nullptr; }
 
-// A kind of save. Both functions are what a process of its own does: all they know of the past is in the folder.
+// A kind of save. Each function runs in a separate process: all that it knows of the past is in the folder.
 struct Kind {
   std::string name;
   std::function<void(const fs::path& folder, int value, Communicator* group)> save;
@@ -227,7 +227,7 @@ class Interrupted : public ::testing::Test {
       const std::string where = fmt::format("{}: call {} of fault {}", kind.name, at, static_cast<int>(fault));
       const int found = kind.load(folder_);
       ASSERT_TRUE(found == 2 || (found == 1 && failed)) << where << " gave " << found;
-      // A process that lives on takes back what it began; where even that fails is another matter.
+      // A process that survives removes its unfinished files; failures of that removal are not checked here.
       if (fault == Fault::kFail && found == 1) {
         EXPECT_EQ(shapes(), before) << where;
       }

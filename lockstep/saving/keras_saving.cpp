@@ -148,18 +148,18 @@ std::int64_t file_bytes(const std::string& path) {
   return total;
 }
 
-// The Keras that wrote it; empty when the archive does not say.
+// The version of Keras that wrote it; empty if the archive has none.
 std::string version_of(const formats::KerasArchive& archive) {
   const Json& metadata = archive.metadata();
-  const bool says = metadata.is_object() && metadata.contains("keras_version");
-  return says && metadata.at("keras_version").is_string() ? metadata.at("keras_version").get<std::string>() : "";
+  const bool present = metadata.is_object() && metadata.contains("keras_version");
+  return present && metadata.at("keras_version").is_string() ? metadata.at("keras_version").get<std::string>() : "";
 }
 
 keras::Model load_archive(const std::string& path, const LoadModelOptions& options) {
   const auto archive = formats::KerasArchive::open(path);
   keras::ModelPtr model;
   {
-    // What a config asks for may not take more memory than a few times the file itself.
+    // Variables that a config requests may not take more memory than a few times the file's size.
     const keras::LoadScope limit(4 * file_bytes(path) + (std::int64_t{64} << 20));
     model = std::dynamic_pointer_cast<ModelImpl>(
         keras::deserialize_layer(upgraded_config(archive.config(), version_of(archive))));

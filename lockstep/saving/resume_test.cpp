@@ -1,4 +1,4 @@
-// Fits that stop somewhere and go on with another model object, as after a restart.
+// Fits that stop somewhere and continue with another model object, as after a restart.
 #include <unistd.h>
 
 #include <filesystem>
@@ -215,7 +215,7 @@ TEST_F(ResumeTest, CheckpointsHoldTheWholeFit) {
   EXPECT_EQ(fit_with_checkpoints(again, data, path("b"), 3, 0, 2, &resumed), history);
   EXPECT_EQ(resumed, "ckpt-5 1 3");  // after batches 2 and 4 of epoch 1, its end, batches 1 and 3 of epoch 2
   EXPECT_EQ(weights(again), weights(straight));
-  // A fit that is over gives its history again, and one with more epochs goes on.
+  // A finished fit returns its history again, and one with more epochs continues.
   const keras::Model over = model();
   EXPECT_EQ(fit_with_checkpoints(over, data, path("b"), 3, 0), history);
   EXPECT_EQ(weights(over), weights(straight));

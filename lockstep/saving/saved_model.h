@@ -1,7 +1,7 @@
 // TensorFlow's SavedModel: writing models as graphs of operations, and running such graphs.
 //
-// What is written here, TensorFlow Serving, tf.saved_model.load, the TensorFlow 1 loader, TFSMLayer and
-// hub.KerasLayer (also with trainable=True) read; what these were written for, load() reads.
+// SavedModels that are written here can be loaded by TensorFlow Serving, tf.saved_model.load, the TensorFlow 1 loader,
+// TFSMLayer and hub.KerasLayer (also with trainable=True) read; what these were written for, load() reads.
 #pragma once
 
 #include <concepts>

@@ -44,7 +44,7 @@ struct ModelState {
   std::string tensorflow_version;
 
   Tensors run(const BoundFunction& function, const Tensors& arguments) const;
-  // `run` must keep alive what it uses but not the state.
+  // `run` must own everything that it uses except the state.
   void add_signature(const std::string& name, std::vector<graph::TensorSpec> inputs,
                      std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run);
 };

@@ -131,7 +131,7 @@ Tensor::Tensor(std::initializer_list<Values> values, DType dtype) {
   const std::function<void(const Values*, std::size_t, std::size_t)> collect =
       [&](const Values* items, std::size_t count, std::size_t axis) {
         if (axis == dims.size()) {
-          if (!leaves.empty()) throw_invalid_argument("invalid tensor: numbers beside lists of numbers");
+          if (!leaves.empty()) throw_invalid_argument("invalid tensor: a list contains both numbers and lists");
           dims.push_back(static_cast<std::int64_t>(count));
         } else if (dims[axis] != static_cast<std::int64_t>(count)) {
           throw_invalid_argument(
@@ -141,7 +141,7 @@ Tensor::Tensor(std::initializer_list<Values> values, DType dtype) {
           if (items[i].kind_ == Kind::kList) {
             collect(items[i].items_.data(), items[i].items_.size(), axis + 1);
           } else if (axis + 1 != dims.size()) {
-            throw_invalid_argument("invalid tensor: numbers beside lists of numbers");
+            throw_invalid_argument("invalid tensor: a list contains both numbers and lists");
           } else {
             leaves.push_back(&items[i]);
           }
@@ -155,14 +155,15 @@ Tensor::Tensor(std::initializer_list<Values> values, DType dtype) {
   if (any(Kind::kText)) {
     std::vector<std::string> texts;
     for (const Values* leaf : leaves) {
-      if (leaf->kind_ != Kind::kText) throw_invalid_argument("invalid tensor: numbers beside texts");
+      if (leaf->kind_ != Kind::kText)
+        throw_invalid_argument("invalid tensor: a list contains both numbers and strings");
       texts.push_back(leaf->text_);
     }
     *this = strings(std::move(texts), shape);
     return;
   }
   if (any(Kind::kBool) && (any(Kind::kInt) || any(Kind::kLong) || any(Kind::kReal)))
-    throw_invalid_argument("invalid tensor: numbers beside booleans");
+    throw_invalid_argument("invalid tensor: a list contains both numbers and booleans");
   if (any(Kind::kReal)) {
     std::vector<double> numbers;
     for (const Values* leaf : leaves) numbers.push_back(leaf->number_.value());
@@ -187,7 +188,7 @@ Tensor Tensor::scalar(T value) {
 }
 
 Tensor Tensor::scalar(double value, DType dtype) {
-  // What is too large for a floating type is infinite in it, as for NumPy; LibTorch would throw.
+  // A number too large for a floating type becomes infinite, as in NumPy; LibTorch would throw.
   if (dtype == DType::kFloat32 && std::abs(value) > std::numeric_limits<float>::max())
     value = std::copysign(std::numeric_limits<double>::infinity(), value);
   return wrap(at::scalar_tensor(value, at::TensorOptions().dtype(to_scalar_type(dtype))));

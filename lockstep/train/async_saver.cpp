@@ -135,7 +135,7 @@ void AsyncSaver::make_room(std::uint64_t bytes, std::uint64_t budget) {
 void AsyncSaver::submit(std::uint64_t bytes, std::function<void()> job) {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  // At least one byte, so that what is under way is seen as such.
+  // At least one byte, so that a job without data counts as running.
   const std::uint64_t held = std::max<std::uint64_t>(bytes, 1);
   held_ += held;
   queue_.push_back({held, std::move(job)});

@@ -1,4 +1,4 @@
-// Saves that go on behind the program's back: state is copied, then written by a thread.
+// Saves in the background: state is copied, then written by a thread.
 #pragma once
 
 #include <condition_variable>
@@ -15,10 +15,10 @@
 
 namespace lockstep::train {
 
-// Memory that copies of the state lie in, used again from save to save.
+// The memory of copies of the state, reused from save to save.
 class CopyBuffers {
  public:
-  // Points each tensor's bytes to a copy of them; strings are left as they are. Two threads copy what is large.
+  // Points each tensor's bytes to a copy of them; strings are left as they are. Two threads copy large tensors.
   void copy(std::vector<formats::TensorData*> tensors);
 
  private:
@@ -30,7 +30,7 @@ class CopyBuffers {
 class AsyncSaver {
  public:
   AsyncSaver() = default;
-  // Waits for all jobs; an error that nobody has been told of is a warning.
+  // Waits for all jobs; an error that has not been reported becomes a warning.
   ~AsyncSaver();
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;
@@ -39,7 +39,7 @@ class AsyncSaver {
   // for all others.
   void make_room(std::uint64_t bytes, std::uint64_t budget);
   void submit(std::uint64_t bytes, std::function<void()> job);
-  // Whether a job has failed of which nobody has been told.
+  // Whether a job has failed whose error has not been reported.
   bool failed();
   // Waits for all jobs and throws the first error. After an error the jobs that were waiting still run.
   void wait();

@@ -68,7 +68,7 @@ formats::TensorData text_list(std::vector<std::string> texts) {
   return data;
 }
 
-// What belongs to the job and to none of the objects.
+// State of the job that belongs to none of the objects.
 Contents job_state(const CheckpointOptions& options) {
   Contents state;
   if (!options.metadata.is_null()) state.emplace_back(kMetadataKey, text_list({dump_json(options.metadata)}));
@@ -88,7 +88,7 @@ struct Checkpoint::State {
   std::shared_ptr<Restoration> restoration;  // kept for objects that are built later
   CopyBuffers buffers;
 
-  // What is known of a group of workers.
+  // Facts about a group of workers.
   struct Job {
     collectives::CommunicatorPtr workers;
     collectives::CommunicatorPtr background;        // for asynchronous saves

@@ -44,8 +44,8 @@ struct CheckpointOptions {
   const keras::TrainingState* training_state = nullptr;
 };
 
-// What a restore did, as far as it has come when asked. Each check returns the status, or throws
-// FailedPrecondition naming what is missing. When values of the file were left over and expect_partial()
+// The result of a restore, as far as it has progressed. Each check returns the status, or throws
+// FailedPrecondition naming the missing values. When values of the file were left over and expect_partial()
 // was not called, the destructor of the last copy warns.
 class LoadStatus {
  public:
@@ -53,16 +53,16 @@ class LoadStatus {
   const LoadStatus& assert_existing_objects_matched() const;
   // The same, and every value in the file has been taken.
   const LoadStatus& assert_consumed() const;
-  // Something besides the root was matched.
+  // Something other than the root was matched.
   const LoadStatus& assert_nontrivial_match() const;
   const LoadStatus& expect_partial() const;
-  // What was restored, what is missing and what is unused. Throws FailedPrecondition when nothing was restored because
-  // there was no path.
+  // The values that were restored, are missing, or are unused. Throws FailedPrecondition when nothing was restored
+  // because there was no path.
   RestoreReport report() const;
   // For programs that come from graph mode; do nothing.
   const LoadStatus& initialize_or_restore() const { return *this; }
   const LoadStatus& run_restore_ops() const { return *this; }
-  // What was given as CheckpointOptions::training_state; empty when nothing was.
+  // The value of CheckpointOptions::training_state; empty if none was given.
   const std::optional<keras::TrainingState>& training_state() const;
 
  private:
@@ -99,8 +99,8 @@ class Checkpoint {
   // Counts save_counter up, writes PREFIX-N and makes it the newest in the folder's `checkpoint` file.
   std::string save(const std::string& prefix, const CheckpointOptions& options = {}) const;
 
-  // Restores what was written at this prefix. Objects that exist get their values now, those that are
-  // built later as soon as they are; an optimizer without slots is built when the file says for which
+  // Restores the checkpoint at this prefix. Objects that exist get their values now, those that are
+  // built later as soon as they are; an optimizer without slots is built when the file lists for which
   // variables. Nothing has changed when an error is thrown: NotFound for a missing file, InvalidArgument
   // for a shape or dtype that differs, DataLoss for damage.
   LoadStatus read(const std::string& prefix, const CheckpointOptions& options = {}) const;
@@ -108,7 +108,7 @@ class Checkpoint {
   // so that restore(latest_checkpoint(folder)) works for an empty folder.
   LoadStatus restore(const std::optional<std::string>& path, const CheckpointOptions& options = {}) const;
 
-  // What write() would do with so many workers that share the folder: who writes which file and how much. Touches no
+  // The plan of write() for so many workers that share the folder: the files and bytes of each worker. Touches no
   // file.
   std::string plan_text(const std::string& prefix, int num_workers) const;
   // The same for the workers of a job, who all call it: those that do not see the chief's folder write nothing.
@@ -160,7 +160,7 @@ class CheckpointReader {
 };
 inline CheckpointReader load_checkpoint(const std::string& path) { return CheckpointReader(path); }
 
-// What was given as CheckpointOptions::metadata, one for each worker that saved; empty when there was none. Throws as
+// The values of CheckpointOptions::metadata, one for each worker that saved; empty if none was given. Throws as
 // Checkpoint::read.
 std::vector<Json> checkpoint_metadata(const std::string& prefix);
 

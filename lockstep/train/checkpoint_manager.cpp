@@ -41,7 +41,7 @@ bool is_shard(const std::string& file, const std::string& prefix) {
   return true;
 }
 
-// The index first, so that what is left is never taken for a checkpoint. False when something stays.
+// The index first, so that the rest is never mistaken for a checkpoint. False if something remains.
 bool delete_checkpoint(const std::string& prefix) {
   auto& files = io::posix_file_system();
   const std::string index = formats::bundle_index_path(prefix);
@@ -95,7 +95,7 @@ CheckpointManager::~CheckpointManager() {
   }
 }
 
-// What the chief knows, for all.
+// The chief's knowledge, broadcast to all.
 void CheckpointManager::share_state() {
   Json state{{"latest", latest_ ? Json(*latest_) : Json(nullptr)},
              {"last_preserved", last_preserved_},
@@ -125,7 +125,7 @@ void CheckpointManager::require_seen_by_chief() const {
   }
 }
 
-// Takes up what an earlier manager left, as its state file tells.
+// Continues with the checkpoints of an earlier manager, which its state file lists.
 void CheckpointManager::recover() {
   const double present = now();
   std::optional<formats::CheckpointState> state;
@@ -287,7 +287,7 @@ std::vector<std::string> CheckpointManager::checkpoints() const {
   return paths;
 }
 
-// Every checkpoint there is: the newest by the state file, the managed ones, then what lies in the
+// Every checkpoint there is: the newest by the state file, the managed ones, then the others in the
 // folder under our name; each once, newest first.
 std::vector<std::string> CheckpointManager::candidates() const {
   std::vector<std::string> found;

@@ -38,7 +38,7 @@ class CheckpointManager {
   // Waits for asynchronous saves.
   ~CheckpointManager();
 
-  // The path written; empty when check_interval said that it is too early. The number is that of
+  // The path written; empty if it is too early according to check_interval. The number is that of
   // save_counter, which always counts, unless one is given.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}, bool check_interval = true,
                                   const CheckpointOptions& options = {});
@@ -55,7 +55,7 @@ class CheckpointManager {
   // Waits for asynchronous saves; see Checkpoint::wait.
   void wait() const { checkpoint_.wait(); }
 
-  // What the last restore_or_initialize that restored did.
+  // The status of the last restore_or_initialize that restored something.
   const std::optional<LoadStatus>& restore_status() const { return status_; }
 
   // Managed paths, oldest first.

@@ -109,7 +109,7 @@ class LayerNode : public TrackedNode {
   LayerPtr layer_;
 };
 
-// Models: Functional ones list their operations, Sequential ones lie around a functional one, others
+// Models: Functional ones list their operations, Sequential ones contain a functional one, others
 // have attributes as layers do.
 class ModelNode final : public LayerNode {
  public:

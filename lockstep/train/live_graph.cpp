@@ -29,14 +29,14 @@ formats::TensorData string_tensor(std::string text) {
 
 }  // namespace
 
-std::string beside_key(const std::string& path, const std::string& name) {
+std::string extra_key(const std::string& path, const std::string& name) {
   return fmt::format("{}{}{}", path, kBesideMark, name);
 }
 
 std::vector<StoredVariable> hidden_variables(const TrackedNode& node, const std::string& path) {
   std::vector<StoredVariable> out;
   std::set<Identity> seen{node.identity()};
-  for (const auto& [name, child] : node.hidden()) collect_hidden(child.node(), beside_key(path, name), seen, out);
+  for (const auto& [name, child] : node.hidden()) collect_hidden(child.node(), extra_key(path, name), seen, out);
   return out;
 }
 
@@ -65,7 +65,7 @@ LiveGraph build_live_graph(const NodePtr& root) {
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     for (auto& stored : hidden_variables(*live.nodes[i], paths[i])) {
       if (numbers.contains({stored.variable.get(), {}}) || !keys.insert(stored.key).second) continue;
-      live.beside.push_back(std::move(stored));
+      live.extra.push_back(std::move(stored));
     }
   }
   return live;
@@ -77,7 +77,7 @@ Contents contents_of(const LiveGraph& live, Contents more) {
     const auto* value = live.graph.nodes[i].attribute(formats::kVariableValue);
     if (value) contents.emplace_back(value->key, live.nodes[i]->variable()->peek().to_data());
   }
-  for (const StoredVariable& stored : live.beside) contents.emplace_back(stored.key, stored.variable->peek().to_data());
+  for (const StoredVariable& stored : live.extra) contents.emplace_back(stored.key, stored.variable->peek().to_data());
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto* state = live.graph.nodes[i].attribute("py_state");
     if (state) contents.emplace_back(state->key, string_tensor(live.nodes[i]->python_state().value_or("")));

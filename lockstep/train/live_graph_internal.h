@@ -1,4 +1,4 @@
-// The objects below a root as a checkpoint's object graph, and what is kept beside that graph.
+// The objects below a root as a checkpoint's object graph, and the values that are stored in addition to that graph.
 #pragma once
 
 #include <map>
@@ -20,9 +20,9 @@ struct StoredVariable {
 };
 
 struct LiveGraph {
-  std::vector<NodePtr> nodes;          // breadth first from the root, as in `graph`
-  formats::CheckpointGraph graph;      // with keys
-  std::vector<StoredVariable> beside;  // what TensorFlow does not store: read back by key only
+  std::vector<NodePtr> nodes;         // breadth first from the root, as in `graph`
+  formats::CheckpointGraph graph;     // with keys
+  std::vector<StoredVariable> extra;  // values that TensorFlow does not store: read by key only
 };
 
 LiveGraph build_live_graph(const NodePtr& root);
@@ -43,7 +43,7 @@ inline constexpr std::string_view kMetadataKey = "/.LOCKSTEP_STATE/metadata";
 
 inline constexpr std::string_view kBesideMark = "/.LOCKSTEP/";
 // "path/.LOCKSTEP/name": no path of TensorFlow's has a '.' before a capital other than its own two.
-std::string beside_key(const std::string& path, const std::string& name);
+std::string extra_key(const std::string& path, const std::string& name);
 
 // The variables below the hidden edges of a node, each once, with their keys.
 std::vector<StoredVariable> hidden_variables(const TrackedNode& node, const std::string& path);

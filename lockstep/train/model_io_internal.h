@@ -22,7 +22,7 @@ enum class Strictness {
 void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix);
 
 // Reads the weights, and the optimizer's state when compiled and there is any, from a checkpoint that was
-// made of the model itself, of Checkpoint(model=…, optimizer=…) or by tf-keras, or from a SavedModel's
+// written from the model itself, from Checkpoint(model=…, optimizer=…) or by tf-keras, or from a SavedModel's
 // folder. Throws NotFound when no weight of the model is in the file, InvalidArgument with the report when the
 // checkpoint is less complete than `strict` asks for, and as Checkpoint::restore; nothing has changed then.
 RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix,

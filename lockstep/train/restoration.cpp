@@ -87,7 +87,7 @@ Restoration::Restoration(NodePtr root, const std::string& prefix, Options option
   auto graph = object_graph(reader_);
   named_ = !graph;
   if (graph) graph_ = std::move(*graph);
-  num_beside_ =
+  num_extra_ =
       static_cast<std::size_t>(std::count_if(reader_.list().begin(), reader_.list().end(), [](const auto& info) {
         return info.name.find(kBesideMark) != std::string::npos;
       }));
@@ -128,7 +128,7 @@ void Restoration::match() {
     restored_ = restored;
     throw;
   }
-  complete_ = !named_ && unconsumed_saved_object().empty() && restored_.size() >= num_beside_;
+  complete_ = !named_ && unconsumed_saved_object().empty() && restored_.size() >= num_extra_;
 }
 
 void Restoration::bind_from_root() {
@@ -136,7 +136,7 @@ void Restoration::bind_from_root() {
     bound_[0] = root_;
     saved_of_[root_->identity()] = 0;
   }
-  // Breadth first over what is bound; the edges of a node are looked up anew, for its parts may be new.
+  // Breadth first over the bound nodes; the edges of a node are looked up again, because it may have new parts.
   open_ = {0};
   std::vector<bool> visited(graph_.nodes.size());
   visited[0] = true;
@@ -185,7 +185,7 @@ void Restoration::follow(int number, const Children& children, bool alias) {
   }
 }
 
-// What is known under another writer's name must at least look the same.
+// A value under another writer's name must have the same shape and dtype.
 bool Restoration::fits(int saved, const Tracked& child) const {
   const auto variable = child.node().variable();
   const auto* attribute = graph_.nodes[at(saved)].attribute(formats::kVariableValue);
@@ -210,7 +210,7 @@ void Restoration::take_values(int number) {
   }
 }
 
-// Random states, layers in lists: tensors beside the graph, found by the place of their owner.
+// Random states, layers in lists: tensors outside the object graph, found by the path of their owner.
 void Restoration::take_hidden() {
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     if (!bound_[i]) continue;
@@ -237,7 +237,7 @@ void Restoration::take_slots() {
   }
 }
 
-// An optimizer that has no slots yet gets them at once when the file tells for which variables.
+// An optimizer that has no slots yet gets them at once when the file lists the variables.
 bool Restoration::build_optimizers() {
   const distribute::ScopedOwnInitialValues restored_anyway;
   bool any = false;

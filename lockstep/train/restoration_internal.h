@@ -1,4 +1,4 @@
-// One restore of a checkpoint into live objects, which may go on while more of them come into being.
+// One restore of a checkpoint into live objects, which may continue while more of them are created.
 #pragma once
 
 #include <map>
@@ -50,7 +50,7 @@ class Restoration {
   // Everything is bound; later calls of bind() have nothing to do.
   bool complete() const { return complete_; }
 
-  // Of the state at call time; empty when the check holds, else what is missing.
+  // Checks the state at the time of the call; returns the missing values, empty if there are none.
   std::string unmatched_live_object() const;
   std::string unconsumed_saved_object() const;
   bool only_root_matched() const;
@@ -91,12 +91,12 @@ class Restoration {
   std::vector<NodePtr> bound_;                          // live object of each saved node
   std::map<Identity, int> saved_of_;                    // and the reverse
   std::vector<bool> taken_;                             // values brought over
-  std::set<const distribute::VariableImpl*> restored_;  // of names and of values beside the graph
+  std::set<const distribute::VariableImpl*> restored_;  // of names and of values outside the graph
   std::set<std::string> inconsistent_;                  // edges that were warned about
   std::vector<int> open_;
   std::vector<Pending> pending_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_, previous_states_;
-  std::size_t num_beside_ = 0;             // tensors beside the graph
+  std::size_t num_extra_ = 0;              // tensors outside the graph
   std::map<std::string, int> checked_by_;  // the worker, for each tensor
   bool state_read_ = false;
   std::optional<keras::TrainingState> training_state_;

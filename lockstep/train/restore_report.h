@@ -1,4 +1,4 @@
-// What a restore found, value by value.
+// The findings of a restore, value by value.
 #pragma once
 
 #include <cstddef>

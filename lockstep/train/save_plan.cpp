@@ -104,7 +104,7 @@ class Boxes {
   std::vector<PlannedPiece>& out_;
 };
 
-// The elements in a block that a cut should not divide: as many trailing axes as are small beside a share.
+// The elements in a block that a cut should not divide: as many trailing axes as are small compared with a share.
 std::int64_t block_of(const PlannedTensor& tensor, std::uint64_t share) {
   std::int64_t block = 1;
   const std::uint64_t width = dtype_size(tensor.dtype);

@@ -14,7 +14,7 @@ struct PlannedTensor {
   std::string key;
   DType dtype = DType::kFloat32;
   Shape shape;              // fully known
-  std::uint64_t bytes = 0;  // as stored; of strings, which only the chief writes, what is known of them
+  std::uint64_t bytes = 0;  // as stored; an estimate for strings, which only the chief writes
 };
 
 // A tensor, or a box of one: `start` and `size` along each axis.

@@ -15,7 +15,7 @@
 namespace lockstep::train {
 namespace {
 
-// The elements of a box, copied together; a box that lies in one piece is not copied.
+// The elements of a box in contiguous memory; a contiguous box is not copied.
 formats::TensorData box_of(const formats::TensorData& whole, const PlannedPiece& piece) {
   const std::size_t width = dtype_size(whole.dtype), rank = piece.size.size();
   std::size_t axis = 0;  // the first along which the box has more than one step
@@ -23,7 +23,7 @@ formats::TensorData box_of(const formats::TensorData& whole, const PlannedPiece&
   bool one_piece = true;
   for (std::size_t i = axis + 1; i < rank; ++i)
     one_piece = one_piece && piece.size[i] == whole.shape[static_cast<int>(i)];
-  if (!one_piece) throw_internal("a planned box does not lie in one piece");
+  if (!one_piece) throw_internal("a planned box is not contiguous");
   std::size_t offset = 0;
   for (std::size_t i = 0; i < rank; ++i) {
     offset =

@@ -14,7 +14,7 @@
 
 namespace lockstep::train {
 
-// What the plan divides.
+// The values that the plan divides.
 std::vector<PlannedTensor> planned_tensors(const Contents& contents);
 
 // The data of a shard's pieces, sharing the memory of the contents.
@@ -27,7 +27,7 @@ std::unique_ptr<formats::BundleShard> write_shard(const SavePlan& plan, std::siz
                                                   const std::vector<formats::TensorData>& pieces,
                                                   const std::string& prefix, io::FileSystem& files);
 
-// A data file that waits to be published, and what the index will say of it.
+// A data file that waits to be published, and its entries of the index.
 struct WrittenShard {
   std::string temporary;  // its path
   formats::BundleEntries entries;
@@ -37,14 +37,14 @@ struct WrittenShard {
 // After an error nothing of the new one is left.
 void commit_shards(const std::string& prefix, int num_files, std::vector<WrittenShard> shards, io::FileSystem& files);
 
-// What one rank contributes to a checkpoint.
+// The contribution of one rank to a checkpoint.
 struct SharedPart {
   std::string prefix;
   std::vector<PlannedTensor> tensors;
   SavePlan plan;
   int shard = -1;                            // -1: it writes nothing
   std::vector<formats::TensorData> pieces;   // of the shard
-  std::map<std::string, std::string> texts;  // what each worker says for itself, by key
+  std::map<std::string, std::string> texts;  // the texts of each worker, by key
 };
 
 // The ranks that see a folder of the chief's, which is made where it is missing: a file of the chief's is looked for.

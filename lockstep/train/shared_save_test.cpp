@@ -89,7 +89,7 @@ TEST_F(SharedSaveTest, EachRankWritesItsPartAndAnyNumberReadsIt) {
     EXPECT_LT(size, 45000u);
     total += size;
   }
-  EXPECT_LT(total, 122000u);  // one copy: 120028 bytes, the object graph, and what workers said
+  EXPECT_LT(total, 122000u);  // one copy: 120028 bytes, the object graph, and the workers' metadata
   const auto metadata = checkpoint_metadata(path("ckpt-3"));
   ASSERT_EQ(metadata.size(), 3u);
   EXPECT_EQ(metadata[2], (Json{{"rank", 2}, {"step", 3}}));
@@ -201,7 +201,7 @@ TEST_F(SharedSaveTest, DamageAnywhereIsFoundByAll) {
   }
 }
 
-// What the tutorials do: the chief saves where it should, the others into folders that they remove.
+// As in the tutorials: the chief saves to the real path, the others to folders that they remove.
 TEST_F(SharedSaveTest, TheClassicProgramNeedsNobodyElse) {
   collectives::run_ranks(3, [&](Communicator& group) {
     const State state;
@@ -281,7 +281,7 @@ TEST_F(SharedSaveTest, AsynchronousSavesKeepTheStateOfTheirMoment) {
     for (int i = 1; i <= 4; ++i) {
       state.set(i);
       manager.save({}, true, {.enable_async = true});
-      group.barrier();  // training goes on with the same group
+      group.barrier();  // training continues with the same group
     }
     state.set(9);
     manager.wait();

@@ -1,4 +1,4 @@
-// What a checkpoint can hold: objects with named parts.
+// Objects that a checkpoint can contain, with named parts.
 #pragma once
 
 #include <initializer_list>
@@ -35,7 +35,7 @@ class Trackable {
   virtual ~Trackable() = default;
   // Variables and objects that belong to this one, in a fixed order.
   virtual Children checkpoint_children() const = 0;
-  // State that is no tensor, as one string ("py_state" in the file); empty when there is none.
+  // State that is not a tensor, as one string ("py_state" in the file); empty when there is none.
   virtual std::optional<std::string> python_state() const { return std::nullopt; }
   virtual void set_python_state(const std::string&) {}
 };

@@ -30,12 +30,12 @@ class TrackedNode {
     (void)saved;
     return {};
   }
-  // Edges of `saved` that mean something else than their names say.
+  // Edges of `saved` whose meaning differs from their names.
   virtual bool hides(const formats::CheckpointNode& saved, std::string_view name) const {
     (void)saved, (void)name;
     return false;
   }
-  // State that TensorFlow's graph leaves out (random states, layers in lists); it is kept beside the graph.
+  // State that TensorFlow's graph leaves out (random states, layers in lists); it is stored outside the graph.
   virtual Children hidden() const { return {}; }
   // The variable this node stands for; null for others.
   virtual distribute::VariablePtr variable() const { return nullptr; }

@@ -1,4 +1,4 @@
-// Checkpoints of a fit from which it goes on exactly.
+// Checkpoints of a fit from which it resumes exactly.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace lockstep::train {
 
 struct TrainingCheckpointsOptions {
-  std::optional<int> every_batches = {};  // beside the checkpoints at the end of each epoch
+  std::optional<int> every_batches = {};  // in addition to the checkpoints at the end of each epoch
   std::int64_t max_to_keep = 5;
   bool enable_async = false;
   // The workers of the job, each with a callback like this; see CheckpointOptions::workers.
@@ -25,7 +25,7 @@ struct TrainingCheckpointsOptions {
 };
 
 // A callback that keeps DIRECTORY/ckpt-N of model and optimizer, each with where the fit stood. When a fit begins it
-// goes on from the newest one, so that weights, history and all else end as if nothing had come between. From
+// resumes from the newest one, so that weights, history and all other state end as without the interruption. From
 // checkpoints without such a state (of TensorFlow, of Checkpoint::save) it takes the weights, and save_counter for the
 // number of epochs that are done. Damaged checkpoints are named in a warning and the next older one is used. While it
 // trains no other process may train into the folder: a fit that begins there waits five seconds for the one before to
