@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/formats/hdf5_reader.h"
 #include "lockstep/formats/hdf5_writer.h"
@@ -130,6 +132,37 @@ TEST(StrictHdf5, SymbolTableEntries) {
   bad = image;
   put(bad, leaf + 6, std::uint16_t{0});
   expect_error(bad, "without entries");
+}
+
+// HDF5 1.8 and 1.10 leave entries of other groups behind the last one of a node; entries of the group itself are
+// damage.
+TEST(StrictHdf5, UnusedEntriesOfAGroupIndex) {
+  const float value = 1;
+  const TensorData tensor = TensorData::copy_of(DType::kFloat32, {1}, std::as_bytes(std::span(&value, 1)));
+  Hdf5Writer writer;
+  writer.add_dataset("few/0", tensor);
+  for (int i = 10; i < 40; ++i) writer.add_dataset(fmt::format("many/{}", i), tensor);
+  const Image image = image_of(writer);
+  const auto number = [&](std::size_t at) { return io::load_le<std::uint64_t>(image, at).value(); };
+  const auto count = [&](std::size_t node) { return io::load_le<std::uint16_t>(image, node + 6).value(); };
+  const std::size_t entries = 24;  // of a node's signature, kind, level, count and neighbours; then keys and children
+  std::size_t few = 0, many = 0;
+  for (auto at = find(image, "TREE"); at != std::string::npos; at = find(image, "TREE", at + 1)) {
+    if (count(at) > 1) {
+      many = at;
+    } else if (count(number(at + entries + 8)) == 1) {
+      few = at;
+    }
+  }
+  ASSERT_NE(few, 0u);
+  ASSERT_NE(many, 0u);
+  Image other = image;
+  put(other, few + entries + 24, number(many + entries + 24));
+  put(other, few + entries + 32, number(many + entries + 32));
+  EXPECT_EQ(counts_of(other), counts_of(image));
+  Image fewer = image;
+  put(fewer, many + 6, std::uint16_t{1});
+  expect_error(fewer, "declares 1 entries and has more");
 }
 
 TEST(StrictHdf5, APrecisionThatIsAbsurd) {

@@ -81,7 +81,7 @@ class SymbolTable {
     const auto key = static_cast<std::uint64_t>(image_.length_size);
     const std::uint64_t size = count * (key + pointer) + key;
     Fields body(image_, image_.block(address + 8 + 2 * pointer, size));
-    check_end(address + 8 + 2 * pointer + size, count, 2 * image_.internal_k, pointer);
+    check_count(address, count, 2 * image_.internal_k);
     std::vector<std::uint64_t> keys;
     std::vector<std::uint64_t> children;
     for (int i = 0; i < count; ++i) {
@@ -100,6 +100,43 @@ class SymbolTable {
         image_.damaged(address, "a group index whose key is not the name of the last member below it");
       }
     }
+    if (count < 2 * image_.internal_k) {
+      const std::uint64_t end = address + 8 + 2 * pointer + size;
+      Fields unused(image_, image_.block(end, pointer + key));
+      const auto child = unused.address();
+      if (continues(child, level, unused.length())) declares_too_few(end, count);
+    }
+  }
+
+  // Whether the node at `address` continues the names read so far, up to the name at `key`. HDF5 1.8 and 1.10 write the
+  // nodes of all groups of a file from one buffer, so the unused entries of a node can be those of another group.
+  bool continues(std::uint64_t address, int level, std::uint64_t key) {
+    if (address == 0 || address == kUndefinedAddress) return false;
+    const auto pointer = static_cast<std::uint64_t>(image_.address_size);
+    try {
+      for (; level > 0; --level) {
+        const auto length = static_cast<std::uint64_t>(image_.length_size);
+        Fields tree(image_, image_.block(address, 8 + 2 * pointer + length + pointer));
+        tree.expect("TREE");
+        tree.skip(4 + 2 * pointer + length);
+        address = tree.address();
+      }
+      Fields head(image_, image_.block(address, 8));
+      head.expect("SNOD");
+      head.skip(2);
+      const auto count = head.u16();
+      std::string last = symbols_.empty() ? std::string() : symbols_.back().name;
+      for (int i = 0; i < count; ++i) {
+        const auto entry = 24 + static_cast<std::uint64_t>(image_.length_size) + pointer;
+        const std::string name = heap_.name(
+            Fields(image_, image_.block(address + 8 + static_cast<std::uint64_t>(i) * entry, entry)).length());
+        if (name <= last) return false;
+        last = name;
+      }
+      return count > 0 && heap_.name(key) == last;
+    } catch (const errors::DataLossError&) {
+      return false;
+    }
   }
 
   // The last or first child of the node at `address`.
@@ -113,14 +150,20 @@ class SymbolTable {
     return Fields(image_, image_.block(address + 8 + 2 * pointer + entry * (key + pointer) + key, pointer)).address();
   }
 
-  // The node has room for `most` entries; the `size` bytes behind the last of `count` must be zero.
+  void check_count(std::uint64_t address, int count, int most) const {
+    if (count > most)
+      image_.damaged(address, fmt::format("a group index node of {} entries, at most {} fit", count, most));
+  }
+  [[noreturn]] void declares_too_few(std::uint64_t end, int count) const {
+    image_.damaged(end, fmt::format("a group index node that declares {} entries and has more", count));
+  }
+  // HDF5 fills the unused entries of a symbol table node with zeros.
   void check_end(std::uint64_t end, int count, int most, std::uint64_t size) const {
-    if (count > most) image_.damaged(end, fmt::format("a group index node of {} entries, at most {} fit", count, most));
+    check_count(end, count, most);
     if (count == most) return;
     const auto next = image_.block(end, size);
-    if (std::any_of(next.begin(), next.end(), [](std::byte value) { return value != std::byte{0}; })) {
-      image_.damaged(end, fmt::format("a group index node that declares {} entries and has more", count));
-    }
+    if (std::any_of(next.begin(), next.end(), [](std::byte value) { return value != std::byte{0}; }))
+      declares_too_few(end, count);
   }
 
   void read_leaf(std::uint64_t address) {
