@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import keras
@@ -121,6 +122,38 @@ def test_three_workers_and_two_servers(tmp_path):
     reader = tf.train.load_checkpoint(str(tmp_path / "run" / "ckpt-8"))
     shapes = reader.get_variable_to_shape_map()
     assert [4, 1] in shapes.values() and not any("part" in key for key in shapes), shapes
+
+
+def test_exchange_with_tensorflows_strategy(tmp_path):
+    """Three workers and two servers each: both reach the same loss, and read the sharded variables of the other one."""
+    rng = tool.generator("exchange")
+    L = keras.layers
+    model = keras.Sequential([keras.Input((5,), dtype="int32"), L.Embedding(41, 6), L.Flatten(), L.Dense(3)])
+    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.save(tmp_path / "start.keras")
+    x, scores = rng.integers(0, 41, (96, 5)), rng.normal(size=(41, 3))
+    np.savez(tmp_path / "d.npz", x=x, y=scores[x].sum(axis=1).argmax(axis=1))
+    options = ("--batch-size", 8, "--no-shuffle", "--variable-partitioner", "min_size:200:3")
+    ok(*command(tmp_path, 3, 2, "--epochs", 16, "--save", tmp_path / "ours.keras", *options))
+    for name in ("start", "ours"):
+        tool.ok("convert", tmp_path / f"{name}.keras", tmp_path / name / "model", "--to", "tf_checkpoint")
+    peer = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("parameter_server_peer.py"), tmp_path, "16"], capture_output=True,
+                          text=True, timeout=90)
+    assert peer.returncode == 0, peer.stdout + peer.stderr
+    for ours, theirs in zip(keras.models.load_model(tmp_path / "ours.keras").get_weights(), np.load(tmp_path / "read.npz").values()):
+        np.testing.assert_array_equal(ours, theirs)
+    data, losses = np.load(tmp_path / "d.npz"), json.loads((tmp_path / "losses.json").read_text())
+    untrained = keras.models.load_model(tmp_path / "start.keras").evaluate(data["x"], data["y"], verbose=0)
+    assert max(losses.values()) < 0.5 * untrained and abs(losses["ours"] - losses["theirs"]) < 0.1 * untrained, (losses, untrained)
+
+    tool.ok("convert", tmp_path / "start.keras", tmp_path / "back.keras", "--weights", tmp_path / "theirs" / "ckpt-1", "--strict", "optimizer")
+    back, theirs = keras.models.load_model(tmp_path / "back.keras"), list(np.load(tmp_path / "theirs.npz").values())
+    rate = back.optimizer.variables[1]
+    slots = [v.numpy() for v in back.optimizer.variables if v is not rate]
+    for ours, value in zip([*back.get_weights(), *slots], theirs, strict=True):
+        np.testing.assert_array_equal(ours, value)
+    ok(*command(tmp_path, 1, 2, "--weights", tmp_path / "theirs" / "ckpt-1", "--epochs", 1, "--save", tmp_path / "more.keras", *options))
+    assert iterations(tmp_path / "more.keras") == 16 * 12 + 12
 
 
 @pytest.mark.parametrize("kind", ["worker", "ps"])
