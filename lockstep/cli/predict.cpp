@@ -89,7 +89,8 @@ std::optional<std::int64_t> common_rows(const std::map<std::string, Tensor>& inp
 std::map<std::string, Tensor> run_signature(const saved_model::Signature& signature,
                                             const std::map<std::string, Tensor>& inputs, std::int64_t batch) {
   const std::optional<std::int64_t> count = common_rows(inputs, signature);
-  if (!count || *count <= batch) return signature(inputs);
+  // What changes variables or draws random numbers gives other results in parts.
+  if (!count || *count <= batch || signature.changes_state()) return signature(inputs);
   std::map<std::string, std::vector<Tensor>> parts;
   for (std::int64_t begin = 0; begin < *count; begin += batch) {
     const std::int64_t end = std::min(begin + batch, *count);

@@ -23,13 +23,6 @@ bool is_dataflow(const std::string& op) {
   return names.contains(op);
 }
 
-// The value behind a V1 variable's reference.
-Tensor dereferenced(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kResource || tensor.is_symbolic()) return tensor;
-  const auto variable = std::dynamic_pointer_cast<VariableResource>(tensor.resource_value());
-  return variable ? variable->read() : tensor;
-}
-
 bool is_reference(const Tensor& tensor) { return tensor.dtype() == DType::kResource; }
 
 bool has_resource_inputs(const ops::Signature& signature) {

@@ -24,6 +24,13 @@ struct RunContext {
 using Special = Tensors (*)(const Step& step, const Tensors& inputs, RunContext& context);
 // Null for operations of the op table.
 Special find_special(std::string_view op);
+// Of those, the ones that change a variable of TensorFlow 1 through a reference to it.
+Special find_reference_operation(std::string_view op);
+
+// The variable of TensorFlow 1 that `reference` refers to. Throws InvalidArgument for another tensor.
+VariableResource& referenced_variable(const Tensor& reference);
+// The value behind such a reference; other tensors as they are.
+Tensor dereferenced(const Tensor& tensor);
 
 // One node.
 struct Step {

@@ -69,23 +69,9 @@ Tensors variable(const Step& step, RunContext& context, bool or_node_name) {
 Tensors var_handle(const Step& step, const Tensors&, RunContext& context) { return variable(step, context, false); }
 Tensors ref_variable(const Step& step, const Tensors&, RunContext& context) { return variable(step, context, true); }
 
-VariableResource& referenced(const Tensor& reference) {
-  auto* found = reference.dtype() == DType::kResource && !reference.is_symbolic()
-                    ? dynamic_cast<VariableResource*>(reference.resource_value().get())
-                    : nullptr;
-  if (!found) throw_invalid_argument("the target of an assignment is no variable");
-  return *found;
-}
-
-Tensor plain(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kResource || tensor.is_symbolic()) return tensor;
-  auto* found = dynamic_cast<VariableResource*>(tensor.resource_value().get());
-  return found ? found->read() : tensor;
-}
-
 Tensors assign(const Step& step, const Tensors& inputs, RunContext&) {
-  VariableResource& target = referenced(inputs[0]);
-  const Tensor value = plain(inputs[1]);
+  VariableResource& target = referenced_variable(inputs[0]);
+  const Tensor value = dereferenced(inputs[1]);
   if (step.attr<bool>("validate_shape") && !target.shape().compatible_with(value.shape())) {
     throw_invalid_argument(fmt::format("variable '{}' has shape {}; a value of shape {} cannot be assigned to it",
                                        target.resource_name(), target.shape().to_string(), value.shape().to_string()));
@@ -96,13 +82,13 @@ Tensors assign(const Step& step, const Tensors& inputs, RunContext&) {
 
 template <bool subtract>
 Tensors assign_change(const Step&, const Tensors& inputs, RunContext&) {
-  VariableResource& target = referenced(inputs[0]);
-  target.assign(ops::call1(subtract ? "Sub" : "AddV2", {target.read(), plain(inputs[1])}));
+  VariableResource& target = referenced_variable(inputs[0]);
+  target.assign(ops::call1(subtract ? "Sub" : "AddV2", {target.read(), dereferenced(inputs[1])}));
   return {inputs[0]};
 }
 
 Tensors is_variable_initialized(const Step&, const Tensors& inputs, RunContext&) {
-  return {Tensor::scalar(referenced(inputs[0]).is_initialized())};
+  return {Tensor::scalar(referenced_variable(inputs[0]).is_initialized())};
 }
 
 Tensors forward(const Step&, const Tensors& inputs, RunContext&) { return inputs; }
@@ -110,7 +96,7 @@ Tensors forward(const Step&, const Tensors& inputs, RunContext&) { return inputs
 Tensors identity(const Step& step, const Tensors& inputs, RunContext&) {
   const ops::Attr* type = step.attrs.find("T");
   const DType* dtype = type ? std::get_if<DType>(type) : nullptr;
-  return {dtype && *dtype == DType::kResource ? inputs[0] : plain(inputs[0])};
+  return {dtype && *dtype == DType::kResource ? inputs[0] : dereferenced(inputs[0])};
 }
 
 Tensors nothing(const Step&, const Tensors&, RunContext&) { return {}; }
@@ -259,7 +245,9 @@ Special find_special(std::string_view op) {
       {"RestoreV2", restore},
   };
   const auto found = table.find(op);
-  return found != table.end() ? found->second : find_table_operation(op);
+  if (found != table.end()) return found->second;
+  const Special reference = find_reference_operation(op);
+  return reference ? reference : find_table_operation(op);
 }
 
 }  // namespace lockstep::graph

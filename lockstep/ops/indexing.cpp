@@ -558,6 +558,7 @@ void register_indexing(Table& table) {
   table.add("ScatterNd", shape_of_input(2), scatter_nd);
   add_tensor_scatter(table, "TensorScatterUpdate", Update::kAssign);
   add_tensor_scatter(table, "TensorScatterAdd", Update::kAdd);
+  add_tensor_scatter(table, "ScatterNdNonAliasingAdd", Update::kAdd);
   add_tensor_scatter(table, "TensorScatterSub", Update::kSub);
   add_tensor_scatter(table, "TensorScatterMax", Update::kMax);
   add_tensor_scatter(table, "TensorScatterMin", Update::kMin);

@@ -1,13 +1,13 @@
-// Resource variables: reads, writes, and the update rules that exported training graphs contain.
+// Resource variables: reads and writes of whole values and of parts.
 #include <memory>
 
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/variables_internal.h"
 
 namespace lockstep::ops {
-namespace {
 
-VariableResource& variable(const Call& call, int i = 0) {
+VariableResource& variable_in(const Call& call, int i) {
   auto* found = dynamic_cast<VariableResource*>(call.input(i).resource_value().get());
   if (!found) throw_invalid_argument(fmt::format("input {} is not a variable", i));
   for (const char* name : {"dtype", "T"}) {
@@ -18,6 +18,9 @@ VariableResource& variable(const Call& call, int i = 0) {
   }
   return *found;
 }
+
+namespace {
+
 Shape variable_shape(const Call& call, int i = 0) {
   const Tensor& handle = call.input(i);
   if (handle.is_symbolic() || !handle.impl()->resource) return Shape::unknown_rank();
@@ -26,7 +29,7 @@ Shape variable_shape(const Call& call, int i = 0) {
 }
 
 Tensors read(const Call& call) {
-  VariableResource& v = variable(call);
+  VariableResource& v = variable_in(call);
   if (!v.is_initialized()) {
     throw_failed_precondition(
         fmt::format("variable '{}' is read before it was assigned; initialize it first", v.resource_name()));
@@ -36,7 +39,7 @@ Tensors read(const Call& call) {
 
 Tensors assign(const Call& call) {
   const auto* validate = call.find_attr<bool>("validate_shape");
-  VariableResource& v = variable(call);
+  VariableResource& v = variable_in(call);
   if (validate && *validate && v.is_initialized() && !v.shape().compatible_with(call.input(1).shape())) {
     throw_invalid_argument(fmt::format("variable '{}' has shape {}, assigned {}", v.resource_name(),
                                        v.shape().to_string(), call.input(1).shape().to_string()));
@@ -46,7 +49,7 @@ Tensors assign(const Call& call) {
 }
 
 Tensors add_to(const Call& call, int sign) {
-  VariableResource& v = variable(call);
+  VariableResource& v = variable_in(call);
   const at::Tensor value = dense(v.read()).detach(), &delta = in(call, 1);
   if (value.sizes() != delta.sizes()) {
     throw_invalid_argument(fmt::format("variable '{}' has shape {}, the update {}", v.resource_name(),
@@ -65,7 +68,7 @@ Tensors through(std::string_view name, std::vector<Tensor> inputs, Attrs attrs =
 
 Tensors resource_gather(const Call& call) {
   return through("GatherV2",
-                 {variable(call).read(), call.input(1),
+                 {variable_in(call).read(), call.input(1),
                   Tensor::scalar<std::int32_t>(static_cast<std::int32_t>(call.attr<std::int64_t>("batch_dims")))},
                  {{"batch_dims", call.attr<std::int64_t>("batch_dims")}});
 }
@@ -82,7 +85,7 @@ Shapes gather_shape(const Call& call) {
 enum class Scatter { kUpdate, kAdd, kSub, kMul, kDiv, kMax, kMin };
 // Rows of the variable named by indices of any shape.
 Tensors scatter(const Call& call, Scatter how) {
-  VariableResource& v = variable(call);
+  VariableResource& v = variable_in(call);
   const at::Tensor value = dense(v.read()).detach(), indices = in(call, 1).to(at::kLong).reshape({-1});
   const std::int64_t rows = value.size(0);
   for (auto i : ints_of(indices)) {
@@ -113,58 +116,43 @@ Tensors scatter(const Call& call, Scatter how) {
   return {};
 }
 
-double number(const Call& call, int i) { return in(call, i).item().toDouble(); }
-at::Tensor value_of(const Call& call, int i) { return dense(variable(call, i).read()).detach(); }
-void write(const Call& call, int i, const at::Tensor& value) { variable(call, i).assign(wrap(value)); }
+Tensors scatter_nd(const Call& call, std::string_view on_values) {
+  VariableResource& v = variable_in(call);
+  Attrs attrs;
+  if (const auto* policy = call.find_attr<std::string>("bad_indices_policy")) attrs.set("bad_indices_policy", *policy);
+  v.assign(through(on_values, {wrap(dense(v.read()).detach()), call.input(1), call.input(2)}, std::move(attrs))[0]);
+  return {};
+}
 
-Tensors apply_gradient_descent(const Call& call) {
-  write(call, 0, value_of(call, 0) - in(call, 2) * number(call, 1));
+// `x` with `value` at the places that StridedSlice gives with the same begin, end, strides and masks.
+at::Tensor assign_slice(const Call& call, const at::Tensor& x, const at::Tensor& value) {
+  Attrs masks;
+  for (const char* name : {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"}) {
+    masks.set(name, call.attr<std::int64_t>(name));
+  }
+  const at::Tensor numbers = at::arange(x.numel(), at::kLong).reshape(x.sizes());
+  const Tensor places = through("StridedSlice", {wrap(numbers), call.input(1), call.input(2), call.input(3)}, masks)[0];
+  if (places.shape() != call.input(4).shape()) {
+    throw_invalid_argument(fmt::format("the slice has shape {}, the value {}", places.shape().to_string(),
+                                       call.input(4).shape().to_string()));
+  }
+  return x.flatten().index_copy(0, dense(places).flatten(), value.flatten()).reshape(x.sizes());
+}
+
+Tensors strided_slice_assign(const Call& call) {
+  VariableResource& v = variable_in(call);
+  v.assign(wrap(assign_slice(call, dense(v.read()).detach(), in(call, 4).detach())));
   return {};
 }
-Tensors apply_momentum(const Call& call) {
-  const double lr = number(call, 2), momentum = number(call, 4);
-  const at::Tensor& g = in(call, 3);
-  const at::Tensor a = value_of(call, 1) * momentum + g;
-  write(call, 1, a);
-  write(call, 0, value_of(call, 0) - (call.attr<bool>("use_nesterov") ? g + a * momentum : a) * lr);
-  return {};
-}
-Tensors apply_keras_momentum(const Call& call) {
-  const double lr = number(call, 2), momentum = number(call, 4);
-  const at::Tensor& g = in(call, 3);
-  const at::Tensor a = value_of(call, 1) * momentum - g * lr;
-  write(call, 1, a);
-  write(call, 0, value_of(call, 0) + (call.attr<bool>("use_nesterov") ? a * momentum - g * lr : a));
-  return {};
-}
-Tensors apply_adam(const Call& call) {
-  const double power1 = number(call, 3), power2 = number(call, 4), lr = number(call, 5), beta1 = number(call, 6),
-               beta2 = number(call, 7), epsilon = number(call, 8);
-  const at::Tensor& g = in(call, 9);
-  const at::Tensor m = value_of(call, 1) * beta1 + g * (1 - beta1), v = value_of(call, 2) * beta2 + g * g * (1 - beta2);
-  const double rate = lr * std::sqrt(1 - power2) / (1 - power1);
-  write(call, 1, m), write(call, 2, v);
-  write(call, 0,
-        value_of(call, 0) -
-            (call.attr<bool>("use_nesterov") ? m * beta1 + g * (1 - beta1) : m) * rate / (at::sqrt(v) + epsilon));
-  return {};
-}
-Tensors apply_adagrad_v2(const Call& call) {
-  const double lr = number(call, 2), epsilon = number(call, 3);
-  const at::Tensor& g = in(call, 4);
-  const at::Tensor a = call.attr<bool>("update_slots") ? value_of(call, 1) + g * g : value_of(call, 1);
-  write(call, 1, a);
-  write(call, 0, value_of(call, 0) - g * lr / (at::sqrt(a) + epsilon));
-  return {};
-}
-Tensors apply_rms_prop(const Call& call) {
-  const double lr = number(call, 3), rho = number(call, 4), momentum = number(call, 5), epsilon = number(call, 6);
-  const at::Tensor& g = in(call, 7);
-  const at::Tensor ms = value_of(call, 1) * rho + g * g * (1 - rho);
-  const at::Tensor mom = value_of(call, 2) * momentum + g * lr / at::sqrt(ms + epsilon);
-  write(call, 1, ms), write(call, 2, mom);
-  write(call, 0, value_of(call, 0) - mom);
-  return {};
+
+Tensors count_up_to(const Call& call) {
+  VariableResource& v = variable_in(call);
+  const at::Tensor now = dense(v.read()).detach();
+  if (now.dim() != 0) throw_invalid_argument(fmt::format("variable '{}' is not a scalar", v.resource_name()));
+  const auto limit = call.attr<std::int64_t>("limit");
+  if (now.item().toLong() >= limit) throw_out_of_range(fmt::format("reached the limit of {}", limit));
+  v.assign(wrap(now + 1));
+  return one(now);
 }
 
 }  // namespace
@@ -176,7 +164,7 @@ void register_variables(Table& table) {
   table.add("AssignAddVariableOp", no_outputs, [](const Call& call) { return add_to(call, 1); });
   table.add("AssignSubVariableOp", no_outputs, [](const Call& call) { return add_to(call, -1); });
   table.add("VarIsInitializedOp", scalar_rule,
-            [](const Call& call) { return one(at::full({}, variable(call).is_initialized(), at::kBool)); });
+            [](const Call& call) { return one(at::full({}, variable_in(call).is_initialized(), at::kBool)); });
   table.add("DisableCopyOnRead", no_outputs, [](const Call&) { return Tensors{}; });
   table.add(
       "VariableShape",
@@ -185,12 +173,12 @@ void register_variables(Table& table) {
         return Shapes{Shape{shape.known_rank() ? shape.rank() : kUnknownDim}};
       },
       [](const Call& call) {
-        return one(at::tensor(at::IntArrayRef(variable(call).shape().dims()), at::kLong)
+        return one(at::tensor(at::IntArrayRef(variable_in(call).shape().dims()), at::kLong)
                        .to(to_scalar_type(call.attr<DType>("out_type"))));
       });
   table.add("ResourceGather", gather_shape, resource_gather);
   table.add("ResourceGatherNd", nullptr, [](const Call& call) {
-    return through("GatherNd", {variable(call).read(), call.input(1)});
+    return through("GatherNd", {variable_in(call).read(), call.input(1)});
   });
   for (const auto& [suffix, how] : {std::pair{"Update", Scatter::kUpdate},
                                     {"Add", Scatter::kAdd},
@@ -203,12 +191,16 @@ void register_variables(Table& table) {
     table.add(fmt::format("ResourceScatter{}", suffix), no_outputs,
               [kind](const Call& call) { return scatter(call, kind); });
   }
-  table.add("ResourceApplyGradientDescent", no_outputs, apply_gradient_descent);
-  table.add("ResourceApplyMomentum", no_outputs, apply_momentum);
-  table.add("ResourceApplyKerasMomentum", no_outputs, apply_keras_momentum);
-  table.add("ResourceApplyAdam", no_outputs, apply_adam);
-  table.add("ResourceApplyAdagradV2", no_outputs, apply_adagrad_v2);
-  table.add("ResourceApplyRMSProp", no_outputs, apply_rms_prop);
+  for (const char* suffix : {"Update", "Add", "Sub", "Max", "Min"}) {
+    const std::string on_values = fmt::format("TensorScatter{}", suffix);
+    table.add(fmt::format("ResourceScatterNd{}", suffix), no_outputs,
+              [on_values](const Call& call) { return scatter_nd(call, on_values); });
+  }
+  table.add("ResourceStridedSliceAssign", no_outputs, strided_slice_assign);
+  table.add("TensorStridedSliceUpdate", same_shape,
+            [](const Call& call) { return one(assign_slice(call, in(call, 0), in(call, 4))); });
+  table.add("ResourceCountUpTo", scalar_rule, count_up_to);
+  register_apply_rules(table);
 }
 
 }  // namespace lockstep::ops

@@ -100,7 +100,12 @@ class Signature {
     return names;
   }
 
-  // Throws InvalidArgument for missing or unknown names, dtypes and shapes that do not fit.
+  // Whether a call can change variables, tables or a generator of random numbers. The changes stay in the loaded model,
+  // so the next call sees them.
+  bool changes_state() const { return changes_state_(); }
+
+  // Throws InvalidArgument for missing or unknown names and for other dtypes. Like TensorFlow, a graph runs with inputs
+  // of other shapes than it was traced with; where it cannot, the error names the inputs whose shapes differ.
   std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs) const;
   // Of a signature with one input: infer(x). Throws InvalidArgument, naming the inputs, where there are more.
   template <std::convertible_to<Tensor> T>
@@ -114,6 +119,7 @@ class Signature {
   std::string name_;
   std::vector<graph::TensorSpec> inputs_, outputs_;
   std::function<Tensors(const Tensors&)> run_;  // inputs and outputs in the order above
+  std::function<bool()> changes_state_;
 };
 
 // A loaded SavedModel. Under a strategy's scope its variables are that strategy's.

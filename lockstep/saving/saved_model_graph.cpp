@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/proto/variable.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
+#include "lockstep/graph/effects_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/ops/call.h"
@@ -195,6 +196,9 @@ class GraphLoader {
           Tensors values = arguments;
           values.insert(values.end(), assets.begin(), assets.end());
           return executable->run(values);
+        },
+        [fetches, graph = graph_, library = state_.library] {
+          return graph::changes_state(*graph, *library, fetches);
         });
   }
 

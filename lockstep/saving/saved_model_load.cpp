@@ -231,12 +231,14 @@ Tensors ModelState::run(const BoundFunction& function, const Tensors& arguments)
 }
 
 void ModelState::add_signature(const std::string& name, std::vector<graph::TensorSpec> inputs,
-                               std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run) {
+                               std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run,
+                               std::function<bool()> changes_state) {
   Signature signature;
   signature.name_ = name;
   signature.inputs_ = std::move(inputs);
   signature.outputs_ = std::move(outputs);
   signature.run_ = std::move(run);
+  signature.changes_state_ = std::move(changes_state);
   signature_names.push_back(name);
   signatures.push_back(std::move(signature));
 }
@@ -259,19 +261,29 @@ std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, 
     }
   }
   Tensors feeds;
+  std::string differing;
   for (const graph::TensorSpec& input : inputs_) {
     const auto found = given.find(input.name);
     if (found == given.end())
       throw_invalid_argument(fmt::format("signature '{}': input '{}' is missing", name_, input.name));
     const Tensor& tensor = found->second;
-    if (tensor.dtype() != input.dtype || !input.shape.compatible_with(tensor.shape())) {
-      throw_invalid_argument(fmt::format("signature '{}': input '{}' is {}{}, expected {}{}", name_, input.name,
-                                         dtype_name(tensor.dtype()), tensor.shape().to_string(),
-                                         dtype_name(input.dtype), input.shape.to_string()));
+    const bool same_dtype = tensor.dtype() == input.dtype;
+    if (!same_dtype || !input.shape.compatible_with(tensor.shape())) {
+      differing += fmt::format("{}input '{}' is {}{}, expected {}{}", differing.empty() ? "" : "; ", input.name,
+                               dtype_name(tensor.dtype()), tensor.shape().to_string(), dtype_name(input.dtype),
+                               input.shape.to_string());
     }
+    if (!same_dtype) throw_invalid_argument(fmt::format("signature '{}': {}", name_, differing));
     feeds.push_back(tensor);
   }
-  const Tensors results = run_(feeds);
+  const Tensors results = [&] {
+    try {
+      return run_(feeds);
+    } catch (const Error& error) {
+      if (differing.empty()) throw;
+      throw_error(error.code(), fmt::format("signature '{}': {}: {}", name_, differing, error.message()));
+    }
+  }();
   std::map<std::string, Tensor> named;
   for (std::size_t i = 0; i < outputs_.size(); ++i) named.emplace(outputs_[i].name, results[i]);
   return named;

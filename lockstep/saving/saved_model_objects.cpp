@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/graph/effects_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/graph/tables_internal.h"
 #include "lockstep/saving/saved_model_state_internal.h"
@@ -329,13 +330,15 @@ class ObjectLoader {
       throw_data_loss(fmt::format("{}: signature '{}' does not fit its function", state_.path, name));
     }
     refine(name, &inputs, &outputs);
-    state_.add_signature(name, std::move(inputs), std::move(outputs),
-                         [function, library = state_.library, resources = state_.resources,
-                          variables = state_.all_variables](const Tensors& arguments) {
-                           Tensors feeds = arguments;
-                           feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
-                           return graph::Executable::prepare(function.function, library, resources)->run(feeds);
-                         });
+    state_.add_signature(
+        name, std::move(inputs), std::move(outputs),
+        [function, library = state_.library, resources = state_.resources,
+         variables = state_.all_variables](const Tensors& arguments) {
+          Tensors feeds = arguments;
+          feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
+          return graph::Executable::prepare(function.function, library, resources)->run(feeds);
+        },
+        [function = function.function, library = state_.library] { return graph::changes_state(*function, *library); });
   }
 
   // The SignatureDef knows static shapes that old files leave out of the function's signature.

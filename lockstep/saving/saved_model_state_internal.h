@@ -44,9 +44,10 @@ struct ModelState {
   std::string tensorflow_version;
 
   Tensors run(const BoundFunction& function, const Tensors& arguments) const;
-  // `run` must own everything that it uses except the state.
+  // `run` and `changes_state` must own everything that they use except the state.
   void add_signature(const std::string& name, std::vector<graph::TensorSpec> inputs,
-                     std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run);
+                     std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run,
+                     std::function<bool()> changes_state);
 };
 
 // The value of a tensor in the bundle, in separate memory.
