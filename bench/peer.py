@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from models import MODELS, SMALL_STEPS
+from models import FIRST_STEP_ONLY, MODELS, UNSCALED_IMAGES
 
 THREADS = int(os.environ.get("BENCH_THREADS", "2"))
 tf.config.threading.set_intra_op_parallelism_threads(THREADS)
@@ -20,19 +20,22 @@ tf.config.threading.set_inter_op_parallelism_threads(THREADS)
 def make(name, folder, rows):
     keras.utils.set_random_seed(1)
     model, loss, vocabulary = MODELS[name]()
-    optimizer = keras.optimizers.SGD(1e-3, momentum=0.9) if name in SMALL_STEPS else "adam"
+    optimizer = keras.optimizers.SGD(1e-3, momentum=0.9) if name in FIRST_STEP_ONLY else "adam"
     model.compile(optimizer=optimizer, loss=loss, metrics=None if loss == "mse" else ["accuracy"])
     rng, rows = np.random.default_rng(1), int(rows)
     shape = (rows, *model.input_shape[1:])
     x = rng.integers(0, vocabulary, shape).astype("int32") if vocabulary else rng.normal(0, 1, shape).astype("float32")
+    if name in UNSCALED_IMAGES:
+        x = 128 + 64 * x
     if name == "big":
         model.optimizer.build(model.trainable_variables)
         model.export(f"{folder}/{name}_saved_model", verbose=False)
     model.save(f"{folder}/{name}.keras")
     y = rng.normal(0, 1, (rows, *model.output_shape[1:])).astype("float32") if loss == "mse" else rng.integers(0, 10, rows).astype("int64")
     np.savez(f"{folder}/{name}.npz", x=x, y=y)
+    np.savez(f"{folder}/{name}.first.npz", x=x[:32], y=y[:32])
     np.save(f"{folder}/{name}.npy", x[:32])
-    return {}
+    return {"first_step_only": FIRST_STEP_ONLY.get(name)}
 
 
 def train(path, data, batch, epochs, spec):
@@ -54,6 +57,15 @@ def train(path, data, batch, epochs, spec):
     history = model.fit(data["x"], data["y"], batch_size=int(batch), epochs=int(epochs), shuffle=False, verbose=0,
                         callbacks=[Times()])
     return {"epoch_ms": times, "epoch_cpu_ms": cpu_times, "loss": history.history["loss"]}
+
+
+def first_step(path, data, ours):
+    """The loss of the first step, and the distance of its gradient from that of the model `ours`, which has made the same step, in
+    relation to the gradient's norm. SGD's first momentum is the gradient times the learning rate."""
+    model, other, data = keras.models.load_model(path), keras.models.load_model(ours), np.load(data)
+    loss = model.fit(data["x"], data["y"], batch_size=len(data["x"]), shuffle=False, verbose=0).history["loss"][0]
+    mine, given = (np.concatenate([v.numpy().astype("float64").ravel() for v in m.optimizer.variables[2:]]) for m in (model, other))
+    return {"loss": loss, "difference": np.linalg.norm(mine - given) / np.linalg.norm(mine)}
 
 
 def infer(path, data, batch, calls):

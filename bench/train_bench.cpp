@@ -1,5 +1,5 @@
-// Trains a model on the arrays of a file and prints what each epoch took, as JSON:
-//   train_bench MODEL.keras DATA.npz BATCH EPOCHS STRATEGY
+// Trains a model on the arrays of a file and prints the time of each epoch, as JSON; saves it if asked to:
+//   train_bench MODEL.keras DATA.npz BATCH EPOCHS STRATEGY [TRAINED.keras]
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ class EpochTimes : public lockstep::keras::Callback {
   std::clock_t cpu_begin_ = 0;
 };
 
-void run(char** argv) {
+void run(int argc, char** argv) {
   const auto strategy = lockstep::distribute::parse_strategy(argv[5]);
   auto scope = strategy->scope();
   const auto model = lockstep::keras::load_model(argv[1]);
@@ -51,19 +51,20 @@ void run(char** argv) {
                                   .shuffle = false});
   const lockstep::Json out = {
       {"epoch_ms", times->milliseconds}, {"epoch_cpu_ms", times->cpu_milliseconds}, {"loss", history["loss"]}};
+  if (argc > 6) lockstep::saving::save_model(model, argv[6]);
   fmt::print("{}\n", lockstep::dump_json(out));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
-    fmt::print(stderr, "usage: train_bench MODEL.keras DATA.npz BATCH EPOCHS STRATEGY\n");
+  if (argc != 6 && argc != 7) {
+    fmt::print(stderr, "usage: train_bench MODEL.keras DATA.npz BATCH EPOCHS STRATEGY [TRAINED.keras]\n");
     return 2;
   }
   lockstep::configure_runtime();
   try {
-    run(argv);
+    run(argc, argv);
   } catch (const lockstep::Error& e) {
     fmt::print(stderr, "train_bench: {}\n", e.message());
     return 1;

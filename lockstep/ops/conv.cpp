@@ -35,7 +35,10 @@ at::Tensor image_out(const at::Tensor& y, bool first) {
 at::Tensor kernel_in(const at::Tensor& kernel) {
   Ints order = {kernel.dim() - 1, kernel.dim() - 2};
   for (std::int64_t i = 0; i < kernel.dim() - 2; ++i) order.push_back(i);
-  return kernel.permute(order);
+  const at::Tensor view = kernel.permute(order);
+  // LibTorch's loop for small and float64 images makes the gradient of a kernel with one output channel in the layout
+  // of the kernel's strides, and then requires it to be contiguous.
+  return kernel.size(-1) == 1 ? view.clone(at::MemoryFormat::Contiguous) : view;
 }
 at::Tensor pad_image(const at::Tensor& x, const Ints& before, const Ints& after) {
   Ints amounts;

@@ -101,6 +101,37 @@ TEST(Conv2D, FusedEqualsPlain) {
 }
 
 // Products with their own gradients, and gradients of those, against float64.
+// LibTorch's loops for float64, of any window, against the own ones for float32.
+TEST(Conv2D, GradientsOfFloat64) {
+  std::mt19937 engine(5);
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine);
+  };
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t height = draw(1, 9), width = draw(1, 9), channels = draw(1, 20), out = draw(1, 5);
+    const Shape window{draw(1, std::min<std::int64_t>(height, 4)), draw(1, std::min<std::int64_t>(width, 4)), channels,
+                       out};
+    const std::int64_t stride = draw(1, 3);
+    const ConvOptions options{.strides = {stride, stride}, .padding = draw(0, 1) == 0 ? "VALID" : "SAME"};
+    const Tensor x = noise({draw(1, 3), height, width, channels}, round), kernel = noise(window, round + 1);
+    Tensors gradients[2];
+    for (const bool wide : {false, true}) {
+      set_grad_enabled(true);
+      const DType dtype = wide ? DType::kFloat64 : DType::kFloat32;
+      const Tensors leaves = {make_leaf(cast(x, dtype)), make_leaf(cast(kernel, dtype))};
+      gradients[wide] = grad({reduce_sum(square(conv2d(leaves[0], leaves[1], options)))}, leaves, {}, false, false);
+      set_grad_enabled(false);
+    }
+    for (std::size_t i = 0; i < 2; ++i) {
+      const auto want = gradients[0][i].to_vector<float>();
+      const auto got = cast(gradients[1][i], DType::kFloat32).to_vector<float>();
+      for (std::size_t n = 0; n < want.size(); ++n)
+        ASSERT_NEAR(got[n], want[n], 1e-4 * (1 + std::abs(want[n])))
+            << x.shape().to_string() << ' ' << window.to_string() << ", stride " << stride << ", " << options.padding;
+    }
+  }
+}
+
 TEST(MatMul, GradientsOfGradients) {
   for (int transposed = 0; transposed < 8; ++transposed) {
     const bool ta = transposed & 1, tb = transposed & 2, stack = transposed & 4;
