@@ -190,17 +190,34 @@ class Packs {
   std::vector<Pack> packs_;
 };
 
-// The slices of a gradient on all ranks, in the order of the ranks.
-IndexedSlices gather_slices(Communicator& group, const IndexedSlices& own, bool idle) {
-  const auto of_all = [&](const Tensor& part) {
-    std::vector<at::Tensor> parts;
-    const at::Tensor rows = idle ? aten(part).narrow(0, 0, 0) : aten(part);
-    for (const Tensor& gathered : gather(group, wrap(rows))) parts.push_back(aten(gathered));
-    return wrap(at::cat(parts));
-  };
-  const Tensor indices = of_all(own.indices);
-  return {indices, of_all(own.values)};
-}
+// The gradients that have slices. Their sum over the ranks is the slices of all ranks, in the order of the ranks; no
+// dense tensor is transferred or made.
+class Slices {
+ public:
+  // Takes them out of `values`.
+  explicit Slices(Tensors& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (ops::slices_of(values[i])) taken_.emplace_back(i, std::move(values[i]));
+    }
+  }
+  // Puts the sums into their places. An idle rank contributes no slices.
+  void gather(Communicator& group, Tensors& values, bool idle) const {
+    for (const auto& [i, own] : taken_) {
+      const auto of_all = [&](const Tensor& part) {
+        std::vector<at::Tensor> parts;
+        const at::Tensor rows = idle ? aten(part).narrow(0, 0, 0) : aten(part);
+        for (const Tensor& gathered : collectives::gather(group, wrap(rows))) parts.push_back(aten(gathered));
+        return wrap(at::cat(parts));
+      };
+      const auto& slices = ops::slices_of(own);
+      const Tensor indices = of_all(slices->indices);
+      values[i] = tensor_of_rows({indices, of_all(slices->values)}, own.shape());
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::size_t, Tensor>> taken_;
+};
 
 }  // namespace
 
@@ -210,17 +227,16 @@ std::unique_ptr<PendingSum> Communicator::sum_async(std::vector<Addend> addends,
 
 void sum(Communicator& group, Tensors& values, const SumOptions& options) {
   Packs packs(group, options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerPack);
+  const Slices slices(values);
   std::vector<std::size_t> places;
-  std::vector<std::pair<std::size_t, IndexedSlices>> slices;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!values[i].defined()) continue;
-    if (const auto& rows = ops::slices_of(values[i])) slices.emplace_back(i, *rows);
     places.push_back(i);
     packs.append(std::move(values[i]), !options.idle, options.compression);
   }
   Tensors sums = packs.wait();
   for (std::size_t k = 0; k < places.size(); ++k) values[places[k]] = std::move(sums[k]);
-  for (const auto& [i, rows] : slices) ops::set_slices(values[i], gather_slices(group, rows, options.idle));
+  slices.gather(group, values, options.idle);
 }
 
 struct GradientSum::Sending {
@@ -268,10 +284,7 @@ void GradientSum::begin(std::size_t place, Tensor gradient) {
 
 std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
                                              const std::vector<ShardedUpdate>& updates) {
-  std::vector<std::pair<std::size_t, IndexedSlices>> slices;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (const auto& rows = ops::slices_of(gradients[i])) slices.emplace_back(i, *rows);
-  }
+  const Slices slices(gradients);
   ready_.clear();
   auto& [early, late, places] = *sending_;
   for (std::size_t k = 0; k < places.size(); ++k) early.give(k, std::move(gradients[places[k]]));
@@ -301,7 +314,7 @@ std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
   for (Tensor& sum : late.wait()) sums.push_back(std::move(sum));
   for (std::size_t k = 0; k < places.size(); ++k) gradients[places[k]] = std::move(sums[k]);
   for (std::size_t k = 0; k < last.size(); ++k) *last[k] = std::move(sums[places.size() + k]);
-  for (const auto& [i, rows] : slices) ops::set_slices(gradients[i], gather_slices(group_, rows, options_.idle));
+  slices.gather(group_, gradients, options_.idle);
   return others;
 }
 

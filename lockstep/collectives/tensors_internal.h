@@ -20,9 +20,11 @@ struct SumOptions {
   Compression compression = Compression::kNone;  // of float32
 };
 
-// Replaces each defined tensor by its sum over the ranks. A tensor without other owners is summed in place; others are
-// not overwritten. The same tensors must be defined, of equal dtypes and shapes, on all ranks. Consecutive tensors of
-// one dtype share a bucket of up to `bytes_per_pack` bytes; a larger tensor is a bucket by itself and is not copied.
+// Replaces each defined tensor by its sum over the ranks. Gradients with slices are not added: the result has the
+// slices of all ranks, in their order, which are not compressed. A tensor without other owners is summed in place;
+// others are not overwritten. The same tensors must be defined, of equal dtypes and shapes, on all ranks. Consecutive
+// tensors of one dtype share a bucket of up to `bytes_per_pack` bytes; a larger tensor is a bucket by itself and is not
+// copied.
 void sum(Communicator& group, Tensors& values, const SumOptions& options = {});
 
 // The all-reduce of a step's gradients, which overlaps the backward pass: gradients are sent from the last variable to

@@ -66,23 +66,25 @@ IndexedSlices rows_of_rank(int rank) {
   return {Tensor::from_vector<std::int64_t>({rank, 3}), floats({static_cast<float>(rank), 10})};
 }
 
-TEST(Sum, SlicesOfAllRanksStayBesideTheirSum) {
+Tensor gradient_of_rank(int rank) { return tensor_of_rows(rows_of_rank(rank), Shape{4}); }
+
+TEST(Sum, TheSumOfSlicesIsTheSlicesOfAllRanks) {
   run_ranks(2, [](Communicator& group) {
-    Tensors values{Tensor::full(Shape{4}, 1)};
-    ops::set_slices(values[0], rows_of_rank(group.rank()));
+    Tensors values{gradient_of_rank(group.rank()), floats({1})};
     sum(group, values);
-    EXPECT_THAT(values[0].to_vector<float>(), Each(2));
+    EXPECT_TRUE(has_rows_only(values[0])) << "nothing dense is made";
     const auto& slices = ops::slices_of(values[0]);
     ASSERT_TRUE(slices);
     EXPECT_THAT(slices->indices.to_vector<std::int64_t>(), ElementsAre(0, 3, 1, 3));
     EXPECT_THAT(slices->values.to_vector<float>(), ElementsAre(0, 10, 1, 10));
+    EXPECT_THAT(values[0].to_vector<float>(), ElementsAre(0, 1, 0, 20));
+    EXPECT_THAT(values[1].to_vector<float>(), ElementsAre(2));
   });
 }
 
 TEST(Sum, AnIdleRankHasNoSlices) {
   run_ranks(2, [](Communicator& group) {
-    Tensors values{Tensor::full(Shape{4}, 1)};
-    ops::set_slices(values[0], rows_of_rank(group.rank()));
+    Tensors values{gradient_of_rank(group.rank())};
     sum(group, values, {.idle = group.rank() == 0});
     EXPECT_THAT(ops::slices_of(values[0])->indices.to_vector<std::int64_t>(), ElementsAre(1, 3));
   });
@@ -153,6 +155,22 @@ TEST(GradientSum, BucketsAreEqualInWhateverOrderGradientsCome) {
       EXPECT_FALSE(exact[1].defined());
     });
   }
+}
+
+TEST(GradientSum, SlicesAmongOtherGradients) {
+  run_ranks(2, [](Communicator& group) {
+    const auto rank = static_cast<float>(group.rank());
+    Tensors gradients{floats({rank, 1}), gradient_of_rank(group.rank()), floats({rank})};
+    GradientSum sum(group, 3, {});
+    sum.ready(2, gradients[2]);
+    sum.ready(0, gradients[0]);
+    Tensors exact;
+    sum.finish(gradients, exact);
+    EXPECT_THAT(gradients[0].to_vector<float>(), ElementsAre(1, 2));
+    EXPECT_THAT(gradients[2].to_vector<float>(), ElementsAre(1));
+    EXPECT_TRUE(has_rows_only(gradients[1]));
+    EXPECT_THAT(gradients[1].to_vector<float>(), ElementsAre(0, 1, 0, 20));
+  });
 }
 
 TEST(GradientSum, OnlyGradientsAreRoundedAndOnlyTheyAreLeftOutOfAnIdleRank) {

@@ -216,9 +216,7 @@ void ParameterServer::State::update(Part& part, const std::string& how, const st
     require_rule(part, optimizer);
     Tensor gradient = values[0];
     if (how == "rows") {
-      const Tensor rows = ops::reshape(values[0], {values[0].dim(0), 1});
-      gradient = ops::call1("ScatterNd", {rows, values[1], Tensor::from_vector(shape.dims())});
-      ops::set_slices(gradient, {values[0], values[1]});
+      gradient = tensor_of_rows({values[0], values[1]}, shape);
     }
     part.rule->apply(gradient, count);
   }

@@ -218,11 +218,11 @@ void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun&
 }
 
 Tensor reduce_values(ReduceOp op, const Tensors& values) {
-  Tensor sum = values.size() == 1 ? values[0] : ops::call1("AddN", std::span<const Tensor>(values));
   if (op == ReduceOp::kSum) {
-    ops::join_slices(values, sum);
-    return sum;
+    if (Tensor rows = ops::sum_of_slices(values); rows.defined()) return rows;
   }
+  Tensor sum = values.size() == 1 ? values[0] : ops::call1("AddN", std::span<const Tensor>(values));
+  if (op == ReduceOp::kSum) return sum;
   if (is_integer(sum.dtype()) || sum.dtype() == DType::kBool) {
     sum = ops::call1("Cast", {sum}, {{"DstT", DType::kFloat64}});
   }

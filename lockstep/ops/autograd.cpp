@@ -7,7 +7,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -66,14 +65,8 @@ namespace {
 Tensor with_slices(const at::Tensor& leaf, at::Tensor dense, const SliceCollector& collector) {
   const SliceCollector::Slices slices = collector.slices_of(leaf);
   if (!slices.indices.defined()) return dense.defined() ? wrap(std::move(dense)) : Tensor();
-  Tensor gradient =
-      wrap(dense.defined()
-               ? dense.index_add(0, slices.indices, slices.values)
-               : at::zeros_like(leaf, at::MemoryFormat::Contiguous).index_add_(0, slices.indices, slices.values));
-  if (!dense.defined()) {
-    set_slices(gradient, {wrap(slices.indices), wrap(slices.values)});
-  }
-  return gradient;
+  if (dense.defined()) return wrap(dense.index_add(0, slices.indices, slices.values));
+  return tensor_of_rows({wrap(slices.indices), wrap(slices.values)}, Shape(leaf.sizes().vec()));
 }
 
 // Tells of leaves' gradients while it lives.

@@ -6,10 +6,10 @@ namespace lockstep::ops {
 
 const at::Tensor& dense(const Tensor& tensor) {
   if (!tensor.defined()) throw_invalid_argument("a tensor is missing");
-  if (!tensor.impl()->value.defined()) {
+  if (!tensor.impl()->value.defined() && !tensor.impl()->slices) {
     throw_invalid_argument(fmt::format("found a tensor of dtype {}, expected numbers", dtype_name(tensor.dtype())));
   }
-  return tensor.impl()->value;
+  return aten(tensor);
 }
 
 Ints ints_of(const at::Tensor& x) {

@@ -1,6 +1,7 @@
 #include "lockstep/ops/optimizer_kernels_internal.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -18,21 +19,21 @@ namespace {
 
 constexpr std::int64_t kGrain = 32768;  // elements for which a thread is worth waking
 
-// The rows of a variable that more than one slice of its gradient belongs to, and the sums of these slices' squares,
-// which are not the squares of the gradient.
-struct RepeatedRows {
+// A gradient with slices: the rows that slices belong to, the sums of each row's slices, added in their order, and the
+// sums of their squares, which are not the squares of the sums.
+struct GradientRows {
   std::int64_t columns = 0;
-  std::vector<std::int64_t> rows;  // ascending
-  std::vector<float> squares;      // [rows, columns]
+  std::vector<std::int64_t> rows;    // ascending
+  std::vector<float> sums, squares;  // [rows, columns]
 };
 
 // Raw memory of one update.
 struct Lane {
   float* w;
-  const float* g;
+  const float* g;  // null with `rows`
   float* s[3];
   float decay;
-  const RepeatedRows* repeated = nullptr;
+  const GradientRows* rows = nullptr;
 };
 
 float* memory_of(const Tensor& tensor) { return static_cast<float*>(aten(tensor).mutable_data_ptr()); }
@@ -177,92 +178,119 @@ void rmsprop(float* w, const float* g, const float* squares, float* v, float* b,
   });
 }
 
-std::shared_ptr<const RepeatedRows> repeated_rows(const Tensor& gradient) {
-  const auto& slices = slices_of(gradient);
-  if (!slices) return nullptr;
-  const at::Tensor indices = aten(slices->indices).to(at::kLong).contiguous(),
-                   values = aten(slices->values).contiguous();
-  const std::int64_t count = indices.numel(), rows = gradient.dim(0);
+GradientRows gradient_rows(const IndexedSlices& slices) {
+  const at::Tensor indices = aten(slices.indices).to(at::kLong).contiguous(), values = aten(slices.values).contiguous();
+  const std::int64_t count = indices.numel();
   const auto* const row_of = indices.const_data_ptr<std::int64_t>();
   const auto* const value = values.const_data_ptr<float>();
-  std::vector<std::int32_t> place(static_cast<std::size_t>(rows), 0);  // how many slices; then where the squares lie
-  auto repeated = std::make_shared<RepeatedRows>();
-  for (std::int64_t i = 0; i < count; ++i) ++place[static_cast<std::size_t>(row_of[i])];
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int32_t& at = place[static_cast<std::size_t>(row)];
-    if (at > 1) repeated->rows.push_back(row);
-    at = at > 1 ? static_cast<std::int32_t>(repeated->rows.size()) - 1 : -1;
-  }
-  if (repeated->rows.empty()) return nullptr;
-  const std::int64_t columns = repeated->columns = values.numel() / count;
-  repeated->squares.resize(repeated->rows.size() * static_cast<std::size_t>(columns));
+  GradientRows out;
+  if (count == 0) return out;
+  out.columns = values.numel() / count;
+  out.rows.assign(row_of, row_of + count);
+  std::sort(out.rows.begin(), out.rows.end());
+  out.rows.erase(std::unique(out.rows.begin(), out.rows.end()), out.rows.end());
+  out.sums.resize(out.rows.size() * static_cast<std::size_t>(out.columns));
+  out.squares.resize(out.sums.size());
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t at = place[static_cast<std::size_t>(row_of[i])];
-    if (at < 0) continue;
-    const float* const from = value + i * columns;
-    float* const to = repeated->squares.data() + at * columns;
-    for (std::int64_t j = 0; j < columns; ++j) to[j] += from[j] * from[j];
+    const auto at = std::lower_bound(out.rows.begin(), out.rows.end(), row_of[i]) - out.rows.begin();
+    const float* const from = value + i * out.columns;
+    float* const sums = out.sums.data() + at * out.columns;
+    float* const squares = out.squares.data() + at * out.columns;
+    for (std::int64_t j = 0; j < out.columns; ++j) {
+      sums[j] += from[j];
+      squares[j] += from[j] * from[j];
+    }
   }
-  return repeated;
+  return out;
 }
 
 #pragma GCC pop_options
 
-void run(const SgdRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float*) {
+// `g` and `squares` are those of element `from`.
+void run(const SgdRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g, const float*) {
   if (lane.s[0]) {
-    sgd_momentum(lane.w + from, lane.g + from, lane.s[0] + from, to - from, rule, lane.decay);
+    sgd_momentum(lane.w + from, g, lane.s[0] + from, to - from, rule, lane.decay);
   } else {
-    sgd_plain(lane.w + from, lane.g + from, to - from, rule.learning_rate, lane.decay);
+    sgd_plain(lane.w + from, g, to - from, rule.learning_rate, lane.decay);
   }
 }
 
-void run(const AdamRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* squares) {
-  adam(lane.w + from, lane.g + from, squares, lane.s[0] + from, lane.s[1] + from,
-       rule.amsgrad ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
+void run(const AdamRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g,
+         const float* squares) {
+  adam(lane.w + from, g, squares, lane.s[0] + from, lane.s[1] + from, rule.amsgrad ? lane.s[2] + from : nullptr,
+       to - from, rule, lane.decay);
 }
 
-void run(const RmspropRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* squares) {
-  rmsprop(lane.w + from, lane.g + from, squares, lane.s[0] + from, lane.s[1] ? lane.s[1] + from : nullptr,
+void run(const RmspropRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g,
+         const float* squares) {
+  rmsprop(lane.w + from, g, squares, lane.s[0] + from, lane.s[1] ? lane.s[1] + from : nullptr,
           lane.s[2] ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
 }
 
+// Whether an update leaves elements as they are whose gradient is zero.
+bool skips_zeros(const FusedRule& rule, const Lane& lane) {
+  return std::holds_alternative<SgdRule>(rule) && !lane.s[0] && lane.decay == 0;
+}
+
 void run(const FusedRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
-  const auto part = [&](std::int64_t begin, std::int64_t end, const float* squares) {
-    if (begin < end) std::visit([&](const auto& each) { run(each, lane, begin, end, squares); }, rule);
+  const auto part = [&](std::int64_t begin, std::int64_t end, const float* g, const float* squares) {
+    if (begin < end) std::visit([&](const auto& each) { run(each, lane, begin, end, g, squares); }, rule);
   };
-  if (const RepeatedRows* const repeated = lane.repeated) {
-    const std::int64_t columns = repeated->columns;
-    auto row = std::lower_bound(repeated->rows.begin(), repeated->rows.end(), from / columns);
-    for (; row != repeated->rows.end() && *row * columns < to; ++row) {
-      const std::int64_t start = *row * columns, begin = std::max(from, start), end = std::min(to, start + columns);
-      part(from, begin, nullptr);
-      part(begin, end, repeated->squares.data() + (row - repeated->rows.begin()) * columns + (begin - start));
-      from = end;
-    }
+  if (!lane.rows) {
+    part(from, to, lane.g + from, nullptr);
+    return;
   }
-  part(from, to, nullptr);
+  static constexpr std::int64_t kZeros = 1024;
+  static constexpr float zeros[kZeros] = {};
+  const bool skip = skips_zeros(rule, lane);
+  const auto without_gradient = [&](std::int64_t begin, std::int64_t end) {
+    for (; begin < end && !skip; begin += kZeros) part(begin, std::min(end, begin + kZeros), zeros, nullptr);
+  };
+  const std::int64_t columns = lane.rows->columns;
+  const auto& rows = lane.rows->rows;
+  auto row = columns > 0 ? std::lower_bound(rows.begin(), rows.end(), from / columns) : rows.end();
+  for (; row != rows.end() && *row * columns < to; ++row) {
+    const std::int64_t start = *row * columns, begin = std::max(from, start), end = std::min(to, start + columns);
+    without_gradient(from, begin);
+    const std::int64_t at = (row - rows.begin()) * columns + (begin - start);
+    part(begin, end, lane.rows->sums.data() + at, lane.rows->squares.data() + at);
+    from = end;
+  }
+  without_gradient(from, to);
 }
 
 }  // namespace
 
 bool fusable(const Tensor& value, const Tensor& gradient) {
-  return value.dtype() == DType::kFloat32 && gradient.dtype() == DType::kFloat32 && value.is_value() &&
-         gradient.is_value() && aten(value).is_cpu() && aten(gradient).is_cpu() &&
-         aten(value).sizes() == aten(gradient).sizes();
+  if (value.dtype() != DType::kFloat32 || gradient.dtype() != DType::kFloat32 || !value.is_value() ||
+      !gradient.is_value() || !(value.shape() == gradient.shape()) || !aten(value).is_cpu())
+    return false;
+  const auto& slices = slices_of(gradient);
+  return aten(slices ? slices->values : gradient).is_cpu();
 }
 
 // All elements of all variables, cut into equal shares for the threads.
 void update_fused(std::span<const FusedUpdate> updates, const FusedRule& rule) {
   std::vector<at::Tensor> gradients;  // contiguous copies live as long as the pass
-  std::vector<std::shared_ptr<const RepeatedRows>> repeated;
+  std::deque<GradientRows> rows;
   std::vector<Lane> lanes;
   std::vector<std::int64_t> starts{0};
   for (const FusedUpdate& update : updates) {
-    gradients.push_back(aten(update.gradient).contiguous());
-    lanes.push_back(lane_of(update, 0, static_cast<const float*>(gradients.back().const_data_ptr())));
-    if (!std::holds_alternative<SgdRule>(rule)) repeated.push_back(repeated_rows(update.gradient));
-    lanes.back().repeated = repeated.empty() ? nullptr : repeated.back().get();
-    starts.push_back(starts.back() + gradients.back().numel());
+    const std::int64_t elements = aten(update.value).numel();
+    if (const auto& slices = slices_of(update.gradient)) {
+      lanes.push_back(lane_of(update, 0, nullptr));
+      lanes.back().rows = &rows.emplace_back(gradient_rows(*slices));
+      if (skips_zeros(rule, lanes.back())) {  // work for its rows, not for its elements
+        const FlushedDenormals flushed;
+        run(rule, lanes.back(), 0, elements);
+        lanes.pop_back();
+        continue;
+      }
+    } else {
+      gradients.push_back(aten(update.gradient).contiguous());
+      lanes.push_back(lane_of(update, 0, static_cast<const float*>(gradients.back().const_data_ptr())));
+    }
+    starts.push_back(starts.back() + elements);
   }
   parallel_for(0, starts.back(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     const FlushedDenormals flushed;

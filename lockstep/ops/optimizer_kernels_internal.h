@@ -9,8 +9,8 @@
 
 namespace lockstep::ops {
 
-// One variable of an update. A gradient with slices is taken as Keras takes it: dense, but its square is the sum of the
-// slices' squares.
+// One variable of an update. A gradient with slices is taken as Keras takes it: as the dense sum of its slices, which
+// is not made, with the sum of the slices' squares as its square.
 //
 // The variable: its value and slots are written to, so nobody else may see their memory
 // (make_writable of autograd.h). `decay`: the value first loses decay times itself.

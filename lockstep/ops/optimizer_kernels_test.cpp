@@ -31,6 +31,8 @@ State updated(const Tensor& gradient, const FusedRule& rule, int threads) {
   FusedUpdate update{state.value, gradient, {}, 0.0f};
   if (std::holds_alternative<AdamRule>(rule)) {
     update.slots[0] = state.momentum, update.slots[1] = state.velocity;
+  } else if (const auto* const sgd = std::get_if<SgdRule>(&rule)) {
+    if (sgd->momentum != 0) update.slots[0] = state.momentum;
   } else {
     update.slots[0] = state.velocity, update.slots[1] = state.momentum;
   }
@@ -70,6 +72,35 @@ TEST(FusedOptimizers, SquareEachSlice) {
       EXPECT_TRUE(at::equal(aten(other.velocity), aten(one.velocity))) << threads;
     }
   }
+}
+
+// Rows alone, without a dense gradient, give the bits that the dense gradient gives.
+TEST(FusedOptimizers, RowsAloneAreTheDenseGradient) {
+  const Tensor values = pattern(kSlices, 1.0, 0.1);
+  const at::Tensor once = at::arange(kSlices, at::kLong).mul_(5), repeated = once.remainder(400).mul_(7);
+  const AdamRule adam{.alpha = 0.01f, .one_minus_beta_1 = 0.1f, .one_minus_beta_2 = 0.2f, .epsilon = 1e-3f};
+  const auto compare = [&](const at::Tensor& indices, const FusedRule& rule) {
+    const Tensor rows = tensor_of_rows({wrap(indices), values}, Shape{kRows, kColumns});
+    const Tensor dense = wrap(at::zeros({kRows, kColumns}, at::kFloat).index_add_(0, indices, aten(values)));
+    const State expected = updated(dense, rule, 1), found = updated(rows, rule, 3);
+    EXPECT_TRUE(has_rows_only(rows));
+    EXPECT_TRUE(at::equal(aten(found.value), aten(expected.value)));
+    EXPECT_TRUE(at::equal(aten(found.momentum), aten(expected.momentum)));
+    EXPECT_TRUE(at::equal(aten(found.velocity), aten(expected.velocity)));
+  };
+  for (const at::Tensor& indices : {once, repeated}) {
+    compare(indices, SgdRule{.learning_rate = 0.1f, .momentum = 0.9f, .nesterov = true});
+    compare(indices, SgdRule{.learning_rate = 0.1f});
+  }
+  compare(once, adam);
+}
+
+TEST(FusedOptimizers, GradientsWithoutRowsUpdateMomenta) {
+  const Tensor none = tensor_of_rows({wrap(at::empty({0}, at::kLong)), wrap(at::empty({0, kColumns}, at::kFloat))},
+                                     Shape{kRows, kColumns});
+  const SgdRule rule{.learning_rate = 0.1f, .momentum = 0.9f};
+  const State expected = updated(Tensor::zeros(Shape{kRows, kColumns}), rule, 1), found = updated(none, rule, 2);
+  EXPECT_TRUE(at::equal(aten(found.value), aten(expected.value)));
 }
 
 }  // namespace

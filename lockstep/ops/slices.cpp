@@ -7,15 +7,6 @@
 #include "lockstep/ops/slice_gradients_internal.h"
 
 namespace lockstep::ops {
-namespace {
-
-Tensor with_slices(at::Tensor indices, const at::Tensor& values, at::IntArrayRef shape) {
-  Tensor dense = wrap(at::zeros(shape, values.options()).index_add_(0, indices, values));
-  set_slices(dense, {wrap(std::move(indices)), wrap(values)});
-  return dense;
-}
-
-}  // namespace
 
 const std::shared_ptr<const IndexedSlices>& slices_of(const Tensor& gradient) {
   static const std::shared_ptr<const IndexedSlices> none;
@@ -29,7 +20,7 @@ void set_slices(const Tensor& gradient, IndexedSlices slices) {
 Tensor slicewise(const Tensor& gradient, const std::function<Tensor(const Tensor&)>& f) {
   const auto& slices = slices_of(gradient);
   if (!slices) return f(gradient);
-  return with_slices(aten(slices->indices), aten(f(slices->values)), gradient.shape().dims());
+  return tensor_of_rows({slices->indices, f(slices->values)}, gradient.shape());
 }
 
 Tensor gradient_square(const Tensor& gradient) {
@@ -37,24 +28,22 @@ Tensor gradient_square(const Tensor& gradient) {
 }
 
 Tensor gradient_times(const Tensor& gradient, const Tensor& factor) {
-  Tensor product = gradient * factor;
-  if (const auto& slices = slices_of(gradient)) {
-    const at::Tensor rows = aten(factor).index_select(0, aten(slices->indices));
-    set_slices(product, {slices->indices, wrap(aten(slices->values) * rows)});
-  }
-  return product;
+  const auto& slices = slices_of(gradient);
+  if (!slices) return gradient * factor;
+  const at::Tensor rows = aten(factor).index_select(0, aten(slices->indices));
+  return tensor_of_rows({slices->indices, wrap(aten(slices->values) * rows)}, gradient.shape());
 }
 
-void join_slices(const Tensors& gradients, const Tensor& sum) {
-  if (gradients.size() < 2 ||
-      !std::all_of(gradients.begin(), gradients.end(), [](const Tensor& g) { return slices_of(g) != nullptr; }))
-    return;
+Tensor sum_of_slices(const Tensors& gradients) {
   std::vector<at::Tensor> indices, values;
   for (const Tensor& gradient : gradients) {
-    indices.push_back(aten(slices_of(gradient)->indices));
-    values.push_back(aten(slices_of(gradient)->values));
+    const auto& slices = slices_of(gradient);
+    if (!slices) return {};
+    indices.push_back(aten(slices->indices));
+    values.push_back(aten(slices->values));
   }
-  set_slices(sum, {wrap(at::cat(indices)), wrap(at::cat(values))});
+  if (gradients.size() == 1) return gradients[0];
+  return tensor_of_rows({wrap(at::cat(indices)), wrap(at::cat(values))}, gradients[0].shape());
 }
 
 }  // namespace lockstep::ops

@@ -1,27 +1,21 @@
-// Gradients of gathered rows, as TensorFlow's IndexedSlices are: the rows as they came, and the dense tensor they add
-// up to.
+// Gradients of gathered rows, as TensorFlow's IndexedSlices are: the rows in the order of the gathers. The dense tensor
+// that they add up to exists only after an operation has asked for it.
 //
 // Keras's optimizers on TensorFlow apply elementwise functions to the rows before those of one index are added up: the
-// square of an embedding's gradient is the sum of its rows' squares, not the square of their sum. A gradient that came
-// of gathering rows of a variable (and of nothing else) keeps its rows beside the dense sum; operations drop them.
+// square of an embedding's gradient is the sum of its rows' squares, not the square of their sum. The gradient of a
+// variable that is only gathered from consists of rows; results of operations on it are dense.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "lockstep/tensor/tensor.h"
+#include "lockstep/tensor/indexed_slices_internal.h"
 
-namespace lockstep {
-
-struct IndexedSlices {
-  Tensor indices;  // int64 [n]: rows of the dense tensor, in any order and number
-  Tensor values;   // [n, …]
-};
-
-namespace ops {
+namespace lockstep::ops {
 
 // The slices of a gradient; null for other tensors.
 const std::shared_ptr<const IndexedSlices>& slices_of(const Tensor& gradient);
+// Gives a dense gradient the rows that add up to it.
 void set_slices(const Tensor& gradient, IndexedSlices slices);
 
 // f of each element of a gradient; where the gradient has slices, f of each slice, added up. f must give zero for zero.
@@ -30,8 +24,7 @@ Tensor slicewise(const Tensor& gradient, const std::function<Tensor(const Tensor
 Tensor gradient_square(const Tensor& gradient);
 // gradient * factor of the same shape, slices kept.
 Tensor gradient_times(const Tensor& gradient, const Tensor& factor);
-// The sum of gradients of equal shape, of which `sum` is the dense sum: gives it the slices of all when all have them.
-void join_slices(const Tensors& gradients, const Tensor& sum);
+// The sum of gradients that all have slices, as the slices of all in their order; undefined if one has none.
+Tensor sum_of_slices(const Tensors& gradients);
 
-}  // namespace ops
-}  // namespace lockstep
+}  // namespace lockstep::ops

@@ -1,11 +1,15 @@
 #include "lockstep/tensor/aten_internal.h"
 
 #include <array>
+#include <mutex>
 #include <utility>
 
+#include <ATen/ops/index_add.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/tensor/indexed_slices_internal.h"
 
 namespace lockstep {
 namespace {
@@ -30,6 +34,13 @@ constexpr std::array<std::pair<DType, at::ScalarType>, 17> kTypes = {{
     {DType::kFloat8E4M3FN, at::kFloat8_e4m3fn},
 }};
 
+// The slices of a tensor without a dense value: TensorImpl::value is undefined, `slices` points to this.
+struct RowsOnly : IndexedSlices {
+  explicit RowsOnly(IndexedSlices rows) : IndexedSlices(std::move(rows)) {}
+  mutable std::once_flag once;
+  mutable at::Tensor dense;
+};
+
 }  // namespace
 
 at::ScalarType to_scalar_type(DType dtype) {
@@ -47,6 +58,14 @@ DType from_scalar_type(at::ScalarType type) {
 }
 
 const at::Tensor& aten(const Tensor& tensor) {
+  if (tensor.defined() && !tensor.impl()->value.defined() && tensor.impl()->slices) {
+    const auto& rows = static_cast<const RowsOnly&>(*tensor.impl()->slices);
+    std::call_once(rows.once, [&] {
+      const at::Tensor& values = aten(rows.values);
+      rows.dense = at::zeros(tensor.shape().dims(), values.options()).index_add_(0, aten(rows.indices), values);
+    });
+    return rows.dense;
+  }
   if (!tensor.defined() || !tensor.impl()->value.defined()) {
     throw_internal(fmt::format("a {} where a dense value is needed",
                                !tensor.defined()      ? "missing tensor"
@@ -54,6 +73,19 @@ const at::Tensor& aten(const Tensor& tensor) {
                                                       : std::string(dtype_name(tensor.dtype())) + " tensor"));
   }
   return tensor.impl()->value;
+}
+
+Tensor tensor_of_rows(IndexedSlices rows, Shape shape) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = rows.values.dtype();
+  impl->shape = std::move(shape);
+  impl->slices = std::make_shared<RowsOnly>(std::move(rows));
+  return Tensor(std::move(impl));
+}
+
+bool has_rows_only(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.impl()->value.defined() || !tensor.impl()->slices) return false;
+  return !static_cast<const RowsOnly&>(*tensor.impl()->slices).dense.defined();
 }
 
 Tensor wrap(at::Tensor value) {

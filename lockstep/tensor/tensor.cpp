@@ -270,7 +270,7 @@ void Tensor::throw_no_such_axis(int axis) const {
 
 bool Tensor::is_symbolic() const { return impl_ && impl_->symbol; }
 bool Tensor::is_value() const {
-  return impl_ && !impl_->symbol && (impl_->value.defined() || impl_->dtype == DType::kString);
+  return impl_ && !impl_->symbol && (impl_->value.defined() || impl_->slices || impl_->dtype == DType::kString);
 }
 DType Tensor::dtype() const { return impl_ ? impl_->dtype : DType::kInvalid; }
 
