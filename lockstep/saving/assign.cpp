@@ -7,14 +7,26 @@
 
 namespace lockstep::saving {
 
+namespace {
+
+void check_shape(const distribute::VariablePtr& variable, const Shape& shape, const std::string& name,
+                 const std::string& owner) {
+  if (shape == variable->shape()) return;
+  throw_invalid_argument(fmt::format("{}: variable '{}' has shape {}, but the file's '{}' has {}", owner,
+                                     variable->name(), variable->shape().to_string(), name, shape.to_string()));
+}
+
+}  // namespace
+
 void Assignment::add(const distribute::VariablePtr& variable, const formats::TensorReader& reader,
                      const formats::TensorInfo& info, const std::string& owner) {
-  if (!(info.shape == variable->shape())) {
-    throw_invalid_argument(fmt::format("{}: variable '{}' has shape {}, but the file's '{}' has {}", owner,
-                                       variable->name(), variable->shape().to_string(), info.name,
-                                       info.shape.to_string()));
-  }
-  Tensor value = Tensor::from_data(reader.read(info.name));
+  check_shape(variable, info.shape, info.name, owner);
+  add(variable, Tensor::from_data(reader.read(info.name)), info.name, owner);
+}
+
+void Assignment::add(const distribute::VariablePtr& variable, Tensor value, const std::string& name,
+                     const std::string& owner) {
+  check_shape(variable, value.shape(), name, owner);
   if (value.dtype() != variable->dtype()) value = ops::cast(value, variable->dtype());
   items_.push_back({variable, std::move(value)});
 }

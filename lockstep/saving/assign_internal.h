@@ -16,6 +16,8 @@ class Assignment {
   // naming `owner`.
   void add(const distribute::VariablePtr& variable, const formats::TensorReader& reader,
            const formats::TensorInfo& info, const std::string& owner);
+  // The same of a value that was read as `name`.
+  void add(const distribute::VariablePtr& variable, Tensor value, const std::string& name, const std::string& owner);
   // Writes all of them; cannot fail halfway.
   void commit();
 

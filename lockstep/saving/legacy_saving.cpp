@@ -15,6 +15,7 @@
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
 #include "lockstep/saving/old_configs_internal.h"
+#include "lockstep/saving/old_weights_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -68,11 +69,27 @@ Json training_config(Trainer& trainer) {
   return config;
 }
 
-// Kernels that Keras 1 kept in another layout are not known to lockstep; shapes tell.
+// A layer's weights in Keras 3's layout; `saved` are the file's.
+std::vector<Tensor> converted_weights(const keras::Layer& layer, const formats::LegacyLayer& saved,
+                                      const formats::LegacyH5& file, const WeightsOrigin& origin) {
+  std::vector<Tensor> values;
+  for (const auto& weight : saved.weights) values.push_back(Tensor::from_data(file.read(weight.name)));
+  return old_weights(layer, std::move(values), origin);
+}
+
 void plan_layer(const keras::Layer& layer, const formats::LegacyLayer& saved, const formats::LegacyH5& file,
                 const std::string& path, bool skip_mismatch, Assignment& assignment) {
   const std::vector<VariablePtr> weights = legacy_weights(layer);
-  if (weights.size() != saved.weights.size()) {
+  std::vector<Shape> shapes;
+  for (const auto& weight : saved.weights) shapes.push_back(weight.shape);
+  const WeightsOrigin origin = weights_origin(file.keras_version(), file.backend());
+  std::vector<Tensor> values;
+  if (in_old_layout(layer, shapes, origin)) {
+    values = converted_weights(layer, saved, file, origin);
+    shapes.clear();
+    for (const Tensor& value : values) shapes.push_back(value.shape());
+  }
+  if (weights.size() != shapes.size()) {
     const std::string text = fmt::format("{}: layer '{}' expects {} weights, but the saved layer '{}' has {}", path,
                                          layer.name(), weights.size(), saved.name, saved.weights.size());
     if (!skip_mismatch) throw_invalid_argument(text);
@@ -80,17 +97,53 @@ void plan_layer(const keras::Layer& layer, const formats::LegacyLayer& saved, co
     return;
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (skip_mismatch && !(weights[i]->shape() == saved.weights[i].shape)) {
+    if (skip_mismatch && !(weights[i]->shape() == shapes[i])) {
       log_warning("{}: '{}' has shape {}, but the file holds {}; it is left alone", path, weights[i]->path(),
-                  weights[i]->shape().to_string(), saved.weights[i].shape.to_string());
+                  weights[i]->shape().to_string(), shapes[i].to_string());
       continue;
     }
-    assignment.add(weights[i], file, saved.weights[i], fmt::format("{}: layer '{}'", path, layer.name()));
+    const std::string owner = fmt::format("{}: layer '{}'", path, layer.name());
+    if (values.empty()) {
+      assignment.add(weights[i], file, saved.weights[i], owner);
+    } else {
+      assignment.add(weights[i], std::move(values[i]), saved.name, owner);
+    }
   }
 }
 
+// Layers that own weights, ours and the file's.
+struct Pairing {
+  std::vector<LayerPtr> ours;
+  std::vector<const formats::LegacyLayer*> theirs;
+};
+
+Pairing owners_of_weights(const ModelImpl& model, const formats::LegacyH5& file) {
+  Pairing pairing;
+  for (const LayerPtr& layer : model.layers()) {
+    if (!legacy_weights(*layer).empty()) pairing.ours.push_back(layer);
+  }
+  for (const auto& layer : file.layers()) {
+    if (!layer.weights.empty()) pairing.theirs.push_back(&layer);
+  }
+  return pairing;
+}
+
+// A model of the file itself has its names, in whatever order: pairs by name if all are there.
+void order_by_name(Pairing& pairing) {
+  std::map<std::string, const formats::LegacyLayer*> saved;
+  for (const auto* layer : pairing.theirs) saved[layer->name] = layer;
+  std::vector<const formats::LegacyLayer*> found;
+  for (const LayerPtr& layer : pairing.ours) {
+    const auto it = saved.find(layer->name());
+    if (it == saved.end()) return;
+    found.push_back(it->second);
+    saved.erase(it);
+  }
+  if (found.size() == pairing.theirs.size()) pairing.theirs = std::move(found);
+}
+
 void plan_layers(ModelImpl& model, const formats::LegacyH5& file, const std::string& path,
-                 const LoadWeightsOptions& options, Assignment& assignment) {
+                 const LoadWeightsOptions& options, bool own_model, Assignment& assignment) {
   if (options.by_name) {
     std::map<std::string, const formats::LegacyLayer*> saved;
     for (const auto& layer : file.layers()) saved[layer.name] = &layer;
@@ -100,21 +153,15 @@ void plan_layers(ModelImpl& model, const formats::LegacyH5& file, const std::str
     }
     return;
   }
-  std::vector<LayerPtr> ours;
-  for (const LayerPtr& layer : model.layers()) {
-    if (!legacy_weights(*layer).empty()) ours.push_back(layer);
-  }
-  std::vector<const formats::LegacyLayer*> theirs;
-  for (const auto& layer : file.layers()) {
-    if (!layer.weights.empty()) theirs.push_back(&layer);
-  }
-  if (ours.size() != theirs.size()) {
+  Pairing pairing = owners_of_weights(model, file);
+  if (pairing.ours.size() != pairing.theirs.size()) {
     throw_invalid_argument(
         fmt::format("{}: the file has weights of {} layers, but the model has {} layers with weights", path,
-                    theirs.size(), ours.size()));
+                    pairing.theirs.size(), pairing.ours.size()));
   }
-  for (std::size_t i = 0; i < ours.size(); ++i)
-    plan_layer(*ours[i], *theirs[i], file, path, options.skip_mismatch, assignment);
+  if (own_model) order_by_name(pairing);
+  for (std::size_t i = 0; i < pairing.ours.size(); ++i)
+    plan_layer(*pairing.ours[i], *pairing.theirs[i], file, path, options.skip_mismatch, assignment);
 }
 
 // The state of an optimizer by what its writer called it. Keras 3: all variables in our order. tf_keras: iteration,
@@ -203,7 +250,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   }
   if (!model) throw_invalid_argument(fmt::format("'{}': model_config holds a layer, not a model", path));
   Assignment assignment;
-  plan_layers(*model, file, path, {}, assignment);
+  plan_layers(*model, file, path, {}, true, assignment);
   Trainer& trainer = model->trainer();
   if (compile && !file.training_config().is_null()) {
     trainer.compile_from_config(file.training_config());
@@ -223,7 +270,7 @@ bool is_legacy_weights(const std::string& path) {
 
 void plan_legacy_weights(ModelImpl& model, const std::string& path, const LoadWeightsOptions& options,
                          Assignment& assignment) {
-  plan_layers(model, formats::LegacyH5::open(path), path, options, assignment);
+  plan_layers(model, formats::LegacyH5::open(path), path, options, false, assignment);
 }
 
 }  // namespace lockstep::saving

@@ -1,9 +1,17 @@
 #include "lockstep/saving/old_configs_internal.h"
 
+#include <algorithm>
+#include <set>
 #include <string>
+#include <vector>
+
+#include "lockstep/saving/old_config_table_internal.h"
 
 namespace lockstep::saving {
 namespace {
+
+// Deeper configs are refused when their layers are made.
+constexpr int kMostDepth = 200;
 
 // Arguments that name an activation.
 bool names_activation(std::string_view key) {
@@ -16,39 +24,144 @@ bool is_hard_sigmoid(const Json& value) {
          value.contains("config") && value.at("config") == Json("hard_sigmoid");
 }
 
-Json upgraded(const Json& json, int depth) {
-  // Deeper configs are refused when their layers are made.
-  if (depth > 200) return json;
-  if (json.is_array()) {
-    Json out = Json::array();
-    for (const Json& item : json) out.push_back(upgraded(item, depth + 1));
-    return out;
-  }
-  if (!json.is_object()) return json;
-  Json out = Json::object();
-  for (const auto& item : json.items()) {
-    if (names_activation(item.key()) && is_hard_sigmoid(item.value())) {
-      out[item.key()] = "keras2_hard_sigmoid";
+// Of text with spaces between them.
+std::vector<std::string> words(std::string_view text) {
+  std::vector<std::string> out(1);
+  for (char c : text) {
+    if (c == ' ') {
+      out.emplace_back();
     } else {
-      out[item.key()] = upgraded(item.value(), depth + 1);
+      out.back() += c;
     }
-  }
-  if (out.contains("class_name") && out.at("class_name") == Json("ThresholdedReLU") && out.contains("config") &&
-      out.at("config").is_object()) {
-    Json config = Json::object();
-    for (const auto& item : out.at("config").items())
-      config[item.key() == "theta" ? std::string("threshold") : std::string(item.key())] = item.value();
-    out["class_name"] = "ReLU";
-    out["config"] = config;
   }
   return out;
 }
 
+bool contains_word(std::string_view text, std::string_view word) {
+  const std::vector<std::string> all = words(text);
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+void collect_data_formats(const Json& json, int depth, std::set<std::string>& formats) {
+  if (depth > kMostDepth || !json.is_structured()) return;
+  if (json.is_array()) {
+    for (const Json& item : json) collect_data_formats(item, depth + 1, formats);
+    return;
+  }
+  for (const auto& [key, value] : json.items()) {
+    if ((key == "dim_ordering" || key == "data_format") && value.is_string()) formats.insert(value.get<std::string>());
+    collect_data_formats(value, depth + 1, formats);
+  }
+}
+
+class Upgrade {
+ public:
+  explicit Upgrade(OldConfig facts) : facts_(std::move(facts)) {}
+
+  Json run(const Json& json, int depth) const {
+    if (depth > kMostDepth) return json;
+    if (json.is_array()) {
+      Json out = Json::array();
+      for (const Json& item : json) out.push_back(run(item, depth + 1));
+      return out;
+    }
+    if (!json.is_object()) return json;
+    Json out = Json::object();
+    for (const auto& [key, value] : json.items()) {
+      out[key] = names_activation(key) && is_hard_sigmoid(value) ? Json("keras2_hard_sigmoid") : run(value, depth + 1);
+    }
+    const auto name = out.find("class_name");
+    if (name == out.end() || !name->is_string() || !out.contains("config")) return out;
+    return object(std::move(out));
+  }
+
+ private:
+  Json object(Json out) const {
+    const std::string old_name = out["class_name"].text();
+    const OldClass* row = nullptr;
+    for (const OldClass& each : old_classes()) {
+      if (each.until >= facts_.major && each.old_name == old_name) row = &each;
+    }
+    if (row) out["class_name"] = std::string(row->name);
+    if (out["config"].is_object()) {
+      out["config"] = arguments(out["class_name"].text(), out["config"]);
+      if (row && !row->added.empty()) {
+        const Json added = Json::parse(row->added);
+        for (const auto& [key, value] : added.items()) {
+          if (!out["config"].contains(key)) out["config"][key] = value;
+        }
+      }
+      if (row && row->change) row->change(out);
+    }
+    return out["class_name"] == Json("Sequential") ? sequential(std::move(out)) : out;
+  }
+
+  const OldArgument* row_of(std::string_view class_name, const std::string& key) const {
+    for (const OldArgument& row : old_arguments()) {
+      if (row.until < facts_.major || !contains_word(row.old_keys, key)) continue;
+      if (row.classes.empty() || contains_word(row.classes, class_name)) return &row;
+    }
+    return nullptr;
+  }
+
+  Json arguments(const std::string& class_name, const Json& config) const {
+    Json out = Json::object();
+    for (const auto& [key, given] : config.items()) {
+      const OldArgument* row = row_of(class_name, key);
+      std::string now = row ? std::string(row->key) : key;
+      Json value = given;
+      const std::vector<std::string> keys = row ? words(row->old_keys) : std::vector<std::string>{key};
+      if (keys.size() > 1) {
+        if (key != keys[0]) continue;  // part of the list that the first one makes
+        value = Json::array();
+        for (const std::string& each : keys) value.push_back(config.value(each, Json()));
+      }
+      if (row && row->convert) value = row->convert(value);
+      if (now.empty()) continue;
+      out[now] = facts_.major == 1 ? value_of_keras_1(now, value) : value;
+    }
+    if (facts_.major == 1 && !facts_.data_format.empty() && !out.contains("data_format") &&
+        lacks_data_format(class_name)) {
+      out["data_format"] = facts_.data_format;
+    }
+    return out;
+  }
+
+  // A Sequential that begins with a Merge of branches has several inputs.
+  static Json sequential(Json out) {
+    const Json& config = out["config"];
+    const Json* entries = config.is_array()                                 ? &config
+                          : config.is_object() && config.contains("layers") ? &config["layers"]
+                                                                            : nullptr;
+    if (!entries || !entries->is_array() || entries->size() == 0) return out;
+    const Json& first = (*entries)[0];
+    if (!first.is_object() || !first.contains("config") || !first["config"].is_object() ||
+        !first["config"].contains("merged")) {
+      return out;
+    }
+    Json functional = functional_of_branches(*entries, config.is_object() ? config.value("name", Json()) : Json());
+    for (const char* key : {"name", "inbound_nodes"}) {
+      if (out.contains(key)) functional[key] = out[key];
+    }
+    return functional;
+  }
+
+  OldConfig facts_;
+};
+
 }  // namespace
 
 Json upgraded_config(Json config, std::string_view keras_version) {
-  const bool old = keras_version.starts_with("1") || keras_version.starts_with("2.");
-  return old ? upgraded(config, 0) : config;
+  OldConfig facts;
+  if (keras_version.starts_with("1")) {
+    facts.major = 1;
+  } else if (!keras_version.starts_with("2.")) {
+    return config;
+  }
+  std::set<std::string> formats;
+  collect_data_formats(config, 0, formats);
+  if (formats == std::set<std::string>{"th"}) facts.data_format = "channels_first";
+  return Upgrade(std::move(facts)).run(config, 0);
 }
 
 }  // namespace lockstep::saving

@@ -8,10 +8,8 @@
 namespace lockstep::saving {
 
 // The config of a model that Keras `keras_version` wrote ("2.21.0"; "" when the file does not say), with the names of
-// Keras 3 for what has another meaning there:
-//   - the activation hard_sigmoid, clip(0.2 x + 0.5, 0, 1) until Keras 2, becomes "keras2_hard_sigmoid";
-//   - ThresholdedReLU becomes ReLU, which has its threshold.
-// Configs of Keras 3 are returned as they are.
+// Keras 3 for the classes and arguments that have another name or meaning there (old_config_table.cpp). Configs of
+// Keras 3 are returned as they are.
 Json upgraded_config(Json config, std::string_view keras_version);
 
 }  // namespace lockstep::saving

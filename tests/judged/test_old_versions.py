@@ -4,8 +4,10 @@ import keras
 import numpy as np
 import pytest
 import tf_keras
+from tf_keras.src.saving.legacy.hdf5_format import preprocess_weights_for_loading
 
 import lockstep_tool as tool
+import test_keras_1
 
 L = tf_keras.layers
 SEQUENCE, IMAGE = (6, 3), (8, 7, 3)
@@ -87,3 +89,53 @@ def test_keras_3_reads_what_a_model_of_keras_2_becomes(tmp_path):
     tool.randomise(ours, rng)
     ours.save(tmp_path / "three.h5")
     tool.assert_close(tool.predict(tmp_path / "three.h5", x, tmp_path)[0][1], ours.predict(x, verbose=0), 1e-5)
+
+
+def test_states_given_with_the_sequence(tmp_path):
+    """Keras 1 and 2 save a recurrent layer with initial states as called on a list."""
+    rng = tool.generator("old", "states")
+    words, more = tf_keras.Input((5,)), tf_keras.Input((4,))
+    embed = L.Embedding(7, 3, mask_zero=True)
+    _, h, c = L.LSTM(4, return_state=True)(embed(words))
+    x = L.LSTM(4, return_sequences=True, recurrent_activation="hard_sigmoid")(embed(more), initial_state=[h, c])
+    x = L.Bidirectional(L.GRU(4, return_sequences=True))(x, initial_state=[h, c])
+    model = tf_keras.Model([words, more], [x, L.SimpleRNN(4)(x, initial_state=h)])
+    model.set_weights([rng.normal(0, 0.7, value.shape) for value in model.get_weights()])
+    model.save(tmp_path / "m.h5")
+    inputs = [rng.integers(0, 7, (3, n)).astype("float32") for n in (5, 4)]
+    for (_, ours), theirs in zip(tool.predict(tmp_path / "m.h5", inputs, tmp_path), model.predict(inputs, verbose=0)):
+        tool.assert_close(ours, theirs, 1e-5)
+
+
+@pytest.mark.parametrize(("old", "make"), [
+    ("CuDNNLSTM", lambda: L.LSTM(4, return_sequences=True)), ("CuDNNGRU", lambda: L.GRU(4)),
+    ("Bidirectional", lambda: L.Bidirectional(L.LSTM(4)))])
+def test_layers_of_cudnn(old, make, tmp_path):
+    rng = tool.generator("old", old)
+    layer = make()
+    x = rng.normal(0, 1.5, (3, *SEQUENCE)).astype("float32")
+    layer(x)
+    values = test_keras_1.random_weights(layer, rng)
+    saved = []
+    for part in [values[:3], values[3:]] if old == "Bidirectional" else [values]:
+        units, gates = part[1].shape[0], 3 if old == "CuDNNGRU" else 4
+        kernels = np.hstack([kernel.T.reshape(kernel.shape) for kernel in np.hsplit(part[0], gates)])
+        recurrent = np.hstack([kernel.T for kernel in np.hsplit(part[1], gates)])
+        bias = part[2].reshape(-1) if gates == 3 else np.concatenate([0.25 * part[2], 0.75 * part[2]])
+        assert bias.shape == (2 * gates * units,)
+        saved += [kernels, recurrent, bias.astype("float32")]
+    for back, value in zip(preprocess_weights_for_loading(layer, list(saved), "2.2.4", "tensorflow"), values):
+        np.testing.assert_allclose(back, value, rtol=1e-6)
+    inner = {"class_name": "CuDNNGRU" if old == "CuDNNGRU" else "CuDNNLSTM",
+             "config": {"name": "inner", "trainable": True, "units": 4, "return_sequences": old == "CuDNNLSTM",
+                        "return_state": False, "go_backwards": False, "stateful": False, "unit_forget_bias": True,
+                        "kernel_initializer": "glorot_uniform", "recurrent_initializer": "orthogonal",
+                        "bias_initializer": "zeros", "time_major": False}}
+    if inner["class_name"] == "CuDNNGRU":
+        del inner["config"]["unit_forget_bias"]
+    row = (SEQUENCE, old, {"merge_mode": "concat", "layer": inner} if old == "Bidirectional" else inner["config"])
+    names, config = test_keras_1.model_of([row], SEQUENCE)
+    config["config"]["layers"][1]["config"]["name"] = names[0]
+    test_keras_1.write(tmp_path / "m.h5", config, [("input_1", []), (names[0], saved)], version="2.2.4")
+    if not tool.CONTROL:
+        tool.assert_close(tool.predict(tmp_path / "m.h5", x, tmp_path)[0][1], np.asarray(layer(x)), 1e-5)

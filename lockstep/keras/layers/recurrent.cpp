@@ -250,10 +250,6 @@ class GatedLayer : public ConfiguredRecurrent<Derived, RNNOptions> {
   static void fields(V& v, RNNOptions& o) {
     Derived::loop_fields(v, o);
     cell_fields<kKind, false>(v, o);
-    // Keras 1 and early Keras 2 had no reset_after: the bias then has one row.
-    if constexpr (kKind == CellKind::kGru && requires { v.config(); }) {
-      if (v.config().contains("implementation") && !v.config().contains("reset_after")) o.reset_after = false;
-    }
   }
 
  protected:
@@ -317,7 +313,7 @@ LayerHandle make_gated(std::int64_t units, RNNOptions options) {
 }  // namespace
 
 void register_recurrent_layers(ClassTable& registry) {
-  registry.add(layer_row<LstmLayer>({"CuDNNLSTM"}));
+  registry.add(layer_row<LstmLayer>());
   registry.add(layer_row<GruLayer>());
   registry.add(layer_row<SimpleRnnLayer>());
   registry.add(layer_row<RnnLayer>());

@@ -11,6 +11,7 @@
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
+#include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/keras/models/model.h"
@@ -196,6 +197,12 @@ Argument Rebuild::argument(const Json& json, std::string& missing) {
   return ArgValue(json);
 }
 
+// Recurrent layers, which Keras 1 and 2 called on a list of the sequence and the initial states.
+bool takes_states(const Operation& operation) {
+  const auto* layer = dynamic_cast<const Layer*>(&operation);
+  return layer && (loop_options(*layer) || layer->class_name() == "Bidirectional");
+}
+
 // Keras 1's and 2's form: [[name, call, output, {keywords}], …].
 CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& list, std::string& missing) {
   CallArguments arguments;
@@ -220,6 +227,12 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
     }
   }
   if (inputs.size() == 1) {
+    arguments.args.push_back(std::move(inputs[0]));
+  } else if (takes_states(operation)) {
+    // Keras 2 passes the mask of the sequence on, Keras 3 only where it is named.
+    const Tensor& sequence = inputs[0].leaf().tensor;
+    if (sequence.defined() && sequence.mask().defined()) arguments.set("mask", ArgValue(sequence.mask()));
+    arguments.set("initial_state", Argument::list(Argument::List(inputs.begin() + 1, inputs.end())));
     arguments.args.push_back(std::move(inputs[0]));
   } else {
     arguments.args.push_back(Argument::list(std::move(inputs)));
@@ -359,6 +372,7 @@ LayerPtr hidden_input(const Json& entry) {
     options.dtype = dtype->get<std::string>();
     if (options.dtype.starts_with("mixed_")) options.dtype = "float32";
   }
+  if (const Json* dtype = get("input_dtype"); dtype && dtype->is_string()) options.dtype = dtype->get<std::string>();
   if (const Json* shape = get("batch_input_shape")) return InputLayer::create(shape_from_json(*shape, what), options);
   if (const Json* shape = get("input_shape")) {
     std::vector<std::int64_t> dims = shape_from_json(*shape, what).dims();
