@@ -1,11 +1,14 @@
-// Times predictions of a model on the arrays of a file, as JSON:
-//   predict_bench MODEL.keras DATA.npz BATCH CALLS
+// Times predictions of a model on the arrays of a file, as JSON; MODEL is a .keras file or a SavedModel with one input
+// and one output:
+//   predict_bench MODEL DATA.npz BATCH CALLS
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,13 +19,27 @@
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/runtime.h"
 #include "lockstep/saving/keras_saving.h"
+#include "lockstep/saving/saved_model.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+using Predict = std::function<lockstep::Tensor(const lockstep::Tensor&)>;
+
+Predict load(const std::string& path) {
+  if (path.ends_with(".keras")) {
+    return [model = lockstep::keras::load_model(path)](const lockstep::Tensor& x) {
+      return model(x, {.training = false}).leaf();
+    };
+  }
+  return [model = lockstep::saved_model::load(path)](const lockstep::Tensor& x) {
+    return model.signatures("serving_default")(x).begin()->second;
+  };
+}
+
 void run(char** argv) {
-  const auto model = lockstep::keras::load_model(argv[1]);
+  const Predict predict = load(argv[1]);
   const lockstep::formats::NpzReader data(argv[2]);
   const auto all = lockstep::Tensor::from_data(data.read("x"));
   const int batch = std::atoi(argv[3]), calls = std::atoi(argv[4]);
@@ -35,7 +52,7 @@ void run(char** argv) {
   for (int i = 0; i < calls + 2; ++i) {
     if (i == 2) cpu = std::clock();
     const auto start = Clock::now();
-    y = model(x, {.training = false}).leaf();
+    y = predict(x);
     if (i >= 2) times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
   const auto values = y.to_vector<float>();
@@ -49,7 +66,7 @@ void run(char** argv) {
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    fmt::print(stderr, "usage: predict_bench MODEL.keras DATA.npz BATCH CALLS\n");
+    fmt::print(stderr, "usage: predict_bench MODEL DATA.npz BATCH CALLS\n");
     return 2;
   }
   lockstep::configure_runtime();

@@ -114,7 +114,7 @@ Tensors Executable::run(const Tensors& feeds) const {
   for (const Tensor& feed : feeds) held += bytes_of(feed);
   RunBudget budget(resources_->limits, held);
   RunContext context{*resources_, *library_, budget, symbolic || ops::ScopedRecorder::active() != nullptr};
-  return plan_->run(feeds, context);
+  return plan_->run_compiled(feeds, context);
 }
 
 Tensors call(const TracedFunction& function, const Tensors& inputs) {

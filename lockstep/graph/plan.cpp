@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/compiled_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/table_internal.h"
@@ -81,7 +82,7 @@ template const std::vector<ops::FunctionName>& Step::attr<std::vector<ops::Funct
 
 Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector<Output>& feeds,
            const std::vector<Output>& fetches, const std::vector<int>& targets, std::string what)
-    : what_(std::move(what)), graph_(graph), library_(library), feeds_(feeds), fetches_(fetches) {
+    : compiled_(std::make_unique<CompiledPlan>()), what_(std::move(what)), graph_(graph), library_(library), feeds_(feeds), fetches_(fetches) {
   fed_.assign(graph_.nodes().size(), 0);
   for (const Output& feed : feeds_) fed_[static_cast<std::size_t>(feed.node)] = 1;
   select(fetches, targets);
@@ -91,6 +92,15 @@ Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector
     order();
     find_last_uses();
   }
+}
+
+Plan::~Plan() = default;
+
+Tensors Plan::run_compiled(const Tensors& feeds, RunContext& context) const {
+  if (feeds.size() == feeds_.size()) {
+    if (auto results = compiled_->run(*this, feeds, context)) return std::move(*results);
+  }
+  return run(feeds, context);
 }
 
 // What the fetches and targets need. A fed node runs only if another of its outputs is needed; feeding

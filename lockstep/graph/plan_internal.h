@@ -1,6 +1,7 @@
 // A graph made ready to run. Internal to lockstep/graph.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 namespace lockstep::graph {
 
+class CompiledPlan;
 struct Step;
 
 // What operations that the executor does itself see.
@@ -60,7 +62,10 @@ class Plan {
  public:
   Plan(const Graph& graph, const FunctionLibrary& library, const std::vector<Output>& feeds,
        const std::vector<Output>& fetches, const std::vector<int>& targets, std::string what);
+  ~Plan();
 
+  // As programs of lockstep/inference where the graph has them, else run().
+  Tensors run_compiled(const Tensors& feeds, RunContext& context) const;
   Tensors run(const Tensors& feeds, RunContext& context) const;
 
  private:
@@ -74,6 +79,8 @@ class Plan {
   int outputs_of(const Node& node) const;
 
   friend class Dataflow;
+  friend class Lowering;
+  const std::unique_ptr<CompiledPlan> compiled_;
   std::string what_;
   const Graph& graph_;  // kept alive by the owner of the plan
   const FunctionLibrary& library_;

@@ -1,6 +1,7 @@
 #include "lockstep/ops/memory_limit_internal.h"
 
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include <c10/core/CPUAllocator.h>
@@ -21,15 +22,42 @@ thread_local std::shared_ptr<MemoryLimit::State> t_memory;
                   wanted, state.limit, state.used.load()));
 }
 
-// Gives its bytes back to the limit when it is freed.
+// A block of memory that counts.
 struct Counted {
   at::DataPtr memory;
   std::shared_ptr<MemoryLimit::State> state;
   std::int64_t bytes;
 };
-void free_counted(void* context) {
-  const std::unique_ptr<Counted> counted(static_cast<Counted*>(context));
-  counted->state->used -= counted->bytes;
+
+// The counted blocks by address. A block's context is its address, as LibTorch's raw_allocate() wants it.
+class Blocks {
+ public:
+  void add(void* address, Counted counted) {
+    const std::lock_guard lock(mutex_);
+    blocks_.insert_or_assign(address, std::move(counted));
+  }
+  // False for memory that does not count.
+  bool free(void* address) {
+    std::unique_lock lock(mutex_);
+    const auto found = blocks_.extract(address);
+    lock.unlock();
+    if (!found.empty()) found.mapped().state->used -= found.mapped().bytes;
+    return !found.empty();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, Counted> blocks_;
+};
+Blocks& blocks() {
+  static auto* const blocks = new Blocks;  // memory is freed until the process has ended
+  return *blocks;
+}
+
+at::DeleterFnPtr inner_deleter = nullptr;
+// Gives its bytes back to the limit.
+void free_block(void* address) {
+  if (!blocks().free(address) && inner_deleter) inner_deleter(address);
 }
 
 class LimitedAllocator final : public c10::Allocator {
@@ -41,13 +69,15 @@ class LimitedAllocator final : public c10::Allocator {
     if (!state) return inner_->allocate(bytes);
     const auto wanted = static_cast<std::int64_t>(bytes);
     if (wanted < 0 || wanted > state->limit - state->used.load()) memory_exhausted(bytes, *state);
-    auto counted = std::make_unique<Counted>(Counted{inner_->allocate(bytes), state, wanted});
+    at::DataPtr memory = inner_->allocate(bytes);
+    void* const data = memory.get();
+    const at::Device device = memory.device();
+    if (!data) return memory;
+    blocks().add(data, {std::move(memory), state, wanted});
     state->used += wanted;
-    void* const data = counted->memory.get();
-    const at::Device device = counted->memory.device();
-    return {data, counted.release(), free_counted, device};
+    return {data, data, free_block, device};
   }
-  at::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
+  at::DeleterFnPtr raw_deleter() const override { return free_block; }
   void copy_data(void* to, const void* from, std::size_t count) const override { inner_->copy_data(to, from, count); }
 
  private:
@@ -57,6 +87,7 @@ class LimitedAllocator final : public c10::Allocator {
 void install_limited_allocator() {
   static std::once_flag once;
   std::call_once(once, [] {
+    inner_deleter = c10::GetCPUAllocator()->raw_deleter();
     static LimitedAllocator* const allocator = new LimitedAllocator(c10::GetCPUAllocator());
     c10::SetCPUAllocator(allocator, /*priority=*/100);
   });

@@ -106,7 +106,7 @@ def load_outputs(path):
     return [(name, data[name]) for name in data.files]
 
 
-def predict(model, inputs, tmp, *options, single=None):
+def predict(model, inputs, tmp, *options, single=None, env=None):
     """`lockstep predict` on a list of arrays (positional), a dict (by name) or one array; returns a list of arrays."""
     if isinstance(inputs, np.ndarray):
         source = tmp / "x.npy"
@@ -117,7 +117,7 @@ def predict(model, inputs, tmp, *options, single=None):
         np.savez(source, **named)
     target = tmp / ("y.npy" if single else "y.npz")
     target.unlink(missing_ok=True)
-    ok("predict", model, "--input", source, "--output", target, *options)
+    ok("predict", model, "--input", source, "--output", target, *options, env=env)
     return load_outputs(target)
 
 

@@ -1,0 +1,216 @@
+#include "lockstep/graph/compiled_internal.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::graph {
+namespace {
+
+using inference::Dims;
+
+constexpr std::size_t kMostMade = 16;                    // programs of one plan
+constexpr std::int64_t kMostRows = 4;                    // of a batch in one program
+constexpr std::int64_t kMemory = std::int64_t{3} << 29;  // where RunLimits leave it to the run
+
+bool is_dense(const Tensor& tensor) {
+  return tensor.is_value() && tensor.dtype() != DType::kString && tensor.dtype() != DType::kVariant;
+}
+
+// The rows of the batch that all inputs are, or 0.
+std::int64_t batch_of(const Tensors& feeds) {
+  std::int64_t batch = 0;
+  for (const Tensor& feed : feeds) {
+    if (!is_dense(feed)) continue;
+    if (feed.rank() == 0 || (batch != 0 && feed.dim(0) != batch)) return 0;
+    batch = feed.dim(0);
+  }
+  return batch;
+}
+
+// Pieces of few rows keep values in the cache, several rows share what is read of the weights.
+std::int64_t rows_of_piece(std::int64_t batch) {
+  return std::clamp<std::int64_t>(batch / (2 * ops::parallel_threads()), 1, kMostRows);
+}
+
+Dims with_rows(Dims dims, std::int64_t rows) {
+  if (rows > 0) dims[0] = rows;
+  return dims;
+}
+
+std::string key_of(const Tensors& feeds, std::int64_t rows) {
+  std::string key = rows > 0 ? fmt::format("{} rows", rows) : "whole";
+  for (const Tensor& feed : feeds) {
+    if (is_dense(feed))
+      key += fmt::format("; {} {}", dtype_name(feed.dtype()), fmt::join(with_rows(feed.shape().dims(), rows), "x"));
+  }
+  return key;
+}
+
+struct NewTensor {
+  Tensor tensor;
+  std::byte* memory = nullptr;
+};
+NewTensor output_of(DType dtype, const Dims& dims) {
+  std::span<std::byte> memory;
+  const formats::TensorData data = formats::TensorData::allocate(dtype, Shape(dims), memory);
+  return {Tensor::from_data(data), memory.data()};
+}
+
+}  // namespace
+
+bool compiles_graphs() {
+  const char* const value = std::getenv("LOCKSTEP_COMPILED_GRAPHS");
+  return !value || std::string_view(value) != "0";
+}
+
+std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds, RunContext& context) {
+  if (context.recording || ops::grad_enabled() || !compiles_graphs()) return std::nullopt;
+  const std::int64_t batch = batch_of(feeds);
+  if (batch > 1 && batch >= ops::parallel_threads()) {
+    if (auto results = run_by_rows(plan, feeds, batch, context)) return results;
+  }
+  const MadePtr made = find_or_make(plan, feeds, 0, context);
+  if (!made) return std::nullopt;
+  std::vector<formats::TensorData> kept;
+  std::vector<const void*> inputs;
+  for (const Tensor& feed : feeds) {
+    if (!is_dense(feed)) continue;
+    kept.push_back(feed.to_data());
+    inputs.push_back(kept.back().bytes.data());
+  }
+  Tensors results;
+  std::vector<float*> outputs;
+  for (const Lowered& known : made->outputs) {
+    if (known.is_constant()) {
+      results.push_back(known.constant);
+      continue;
+    }
+    const NewTensor output = output_of(known.dtype, known.dims);
+    results.push_back(output.tensor);
+    outputs.push_back(reinterpret_cast<float*>(output.memory));
+  }
+  try {
+    made->program.run(inputs, outputs, false);
+  } catch (const inference::InvalidInput&) {
+    return std::nullopt;
+  }
+  return results;
+}
+
+std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors& feeds, std::int64_t batch,
+                                                 RunContext& context) {
+  const std::int64_t rows = rows_of_piece(batch), rest = batch % rows, pieces = batch / rows;
+  const MadePtr made = find_or_make(plan, feeds, rows, context);
+  const MadePtr last = !made || rest == 0 ? made : find_or_make(plan, feeds, rest, context);
+  if (!made || !last) return std::nullopt;
+  std::vector<formats::TensorData> inputs;
+  for (const Tensor& feed : feeds) {
+    if (is_dense(feed)) inputs.push_back(feed.to_data());
+  }
+  Tensors results;
+  std::vector<NewTensor> outputs;
+  for (const Lowered& known : made->outputs) {
+    outputs.push_back(output_of(known.dtype, with_rows(known.dims, known.dims[0] / rows * batch)));
+    results.push_back(outputs.back().tensor);
+  }
+  const auto run_piece = [&](std::int64_t piece) {
+    std::vector<const void*> from;
+    std::vector<float*> to;
+    for (const formats::TensorData& input : inputs)
+      from.push_back(input.bytes.data() + static_cast<std::int64_t>(input.bytes.size()) / batch * (piece * rows));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const std::int64_t row =
+          results[i].num_elements() / batch * static_cast<std::int64_t>(dtype_size(results[i].dtype()));
+      to.push_back(reinterpret_cast<float*>(outputs[i].memory + row * piece * rows));
+    }
+    (piece < pieces ? made : last)->program.run(from, to, true);
+  };
+  try {
+    ops::parallel_for(0, pieces + (rest > 0), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t piece = begin; piece < end; ++piece) run_piece(piece);
+    });
+  } catch (const inference::InvalidInput&) {
+    return std::nullopt;
+  }
+  return results;
+}
+
+CompiledPlan::MadePtr CompiledPlan::find_or_make(const Plan& plan, const Tensors& feeds, std::int64_t rows,
+                                                 RunContext& context) {
+  const std::string key = key_of(feeds, rows);
+  const std::lock_guard lock(mutex_);
+  const auto found = made_.find(key);
+  if (found != made_.end()) {
+    const bool current = !found->second || std::ranges::all_of(found->second->variables, [](const VariableRead& read) {
+      return same(read.variable->read(), read.value);
+    });
+    if (current) return found->second;
+    made_.clear();
+  }
+  if (made_.size() >= kMostMade) made_.clear();
+  return made_[key] = make(plan, feeds, rows, context, weights_);
+}
+
+CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context,
+                                         inference::WeightStore& weights) {
+  const auto made = std::make_shared<Made>();
+  inference::Program& program = made->program;
+  Lowering lowering(context, program, rows);
+  try {
+    std::vector<Lowered> known;
+    std::vector<int> inputs;
+    for (const Tensor& feed : feeds) {
+      Lowered& input = known.emplace_back();
+      input.dtype = feed.dtype();
+      if (!is_dense(feed)) {
+        input.constant = feed;
+        continue;
+      }
+      input.dims = with_rows(feed.shape().dims(), rows), input.other_dims = with_rows(input.dims, rows + (rows > 0));
+      if (inference::product_of(input.dims) == 0) return nullptr;
+      input.value = program.add_value(0);
+      inputs.push_back(input.value);
+    }
+    made->outputs = lowering.lower(plan, known);
+    std::vector<int> outputs;
+    for (Lowered& output : made->outputs) {
+      if (output.is_constant()) {
+        if (rows > 0) return nullptr;
+        continue;
+      }
+      if (output.value < 0) return nullptr;
+      // Inputs and results that are asked for twice are copied.
+      const bool taken = std::ranges::find(inputs, output.value) != inputs.end() ||
+                         std::ranges::find(outputs, output.value) != outputs.end();
+      if (taken) {
+        if (dtype_size(output.dtype) != 4) return nullptr;
+        const std::int64_t count = inference::product_of(output.dims);
+        const int copy = program.add_value(count);
+        program.add(inference::copies(copy, output.dims, {{output.value, {count}, {1}, {1}}}, true));
+        output.value = copy;
+      }
+      outputs.push_back(output.value);
+    }
+    program.finish(std::move(inputs), std::move(outputs), weights);
+  } catch (const NotCompiled&) {
+    return nullptr;
+  } catch (const NotByRows&) {
+    return nullptr;
+  } catch (const std::exception&) {
+    return nullptr;  // the plain operations report it
+  }
+  const std::int64_t limit = context.resources.limits.max_memory == 0 ? kMemory : context.resources.limits.max_memory;
+  const std::int64_t bytes = program.arena_size() * static_cast<std::int64_t>(sizeof(float));
+  if (bytes > limit / (rows > 0 ? ops::parallel_threads() : 1)) return nullptr;
+  made->variables = lowering.variables();
+  return made;
+}
+
+}  // namespace lockstep::graph

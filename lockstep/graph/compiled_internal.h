@@ -1,0 +1,44 @@
+// A plan as programs of lockstep/inference, one for each combination of input shapes. Internal to lockstep/graph.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/graph/lowering_internal.h"
+#include "lockstep/inference/program_internal.h"
+
+namespace lockstep::graph {
+
+// Whether graphs may run as programs: LOCKSTEP_COMPILED_GRAPHS is not 0.
+bool compiles_graphs();
+
+class CompiledPlan {
+ public:
+  // Nothing where the plain operations have to run: there is no program for the plan with such inputs, a tape records,
+  // or the memory limit is too low. A batch is divided among the threads where each row of the results follows from
+  // that row of the inputs alone. Thread-safe.
+  std::optional<Tensors> run(const Plan& plan, const Tensors& feeds, RunContext& context);
+
+ private:
+  struct Made {
+    inference::Program program;
+    std::vector<VariableRead> variables;
+    std::vector<Lowered> outputs;  // constants, or values
+  };
+  using MadePtr = std::shared_ptr<const Made>;
+  // For `rows` of a batch, or for the inputs as they are (0). Null where there is none.
+  MadePtr find_or_make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context);
+  static MadePtr make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context,
+                      inference::WeightStore& weights);
+  std::optional<Tensors> run_by_rows(const Plan& plan, const Tensors& feeds, std::int64_t batch, RunContext& context);
+
+  std::mutex mutex_;
+  std::map<std::string, MadePtr> made_;  // null: tried in vain
+  inference::WeightStore weights_;
+};
+
+}  // namespace lockstep::graph

@@ -1,0 +1,340 @@
+// Graphs as programs and by the plain operations, which are compared with TensorFlow elsewhere: both give the same.
+#include "lockstep/graph/compiled_internal.h"
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "lockstep/graph/test_builder_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::graph {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+const ops::Attrs kFloats{{"T", DType::kFloat32}};
+
+Tensor numbers(const Shape& shape, unsigned seed, float low = -1, float high = 1) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(low, high);
+  std::vector<float> values(static_cast<std::size_t>(*shape.num_elements()));
+  for (float& value : values) value = uniform(random);
+  return Tensor::from_vector(values, shape);
+}
+
+class Variable : public VariableResource {
+ public:
+  explicit Variable(Tensor value) : value_(std::move(value)) {}
+  std::string resource_name() const override { return "v"; }
+  DType dtype() const override { return value_.dtype(); }
+  Shape shape() const override { return value_.shape(); }
+  bool is_initialized() const override { return true; }
+  Tensor read() override { return value_; }
+  void assign(const Tensor& value) override { value_ = value; }
+
+ private:
+  Tensor value_;
+};
+
+// A graph from "x" to "y".
+struct Network : Builder {
+  void input() { (*this)("x", "Placeholder", {}, {{"dtype", DType::kFloat32}}); }
+  void unary(const std::string& name, const std::string& op, const std::string& x) { (*this)(name, op, {x}, kFloats); }
+  void binary(const std::string& name, const std::string& op, const std::string& a, const std::string& b) {
+    (*this)(name, op, {a, b}, kFloats);
+  }
+  void integers(const std::string& name, const std::vector<std::int32_t>& values) {
+    constant(name, Tensor::from_vector(values));
+  }
+  void conv(const std::string& name, const std::string& x, const Shape& kernel, std::int64_t stride,
+            const std::string& padding, const std::string& op = "Conv2D", std::int64_t dilation = 1) {
+    constant(name + "/kernel", numbers(kernel, static_cast<unsigned>(name.size() + 7)));
+    (*this)(name, op, {x, name + "/kernel"},
+            {{"T", DType::kFloat32},
+             {"strides", Ints{1, stride, stride, 1}},
+             {"dilations", Ints{1, dilation, dilation, 1}},
+             {"padding", padding}});
+  }
+  void scale_shift(const std::string& name, const std::string& x, std::int64_t channels) {
+    constant(name + "/scale", numbers({channels}, 3, 0.5f, 2));
+    constant(name + "/shift", numbers({channels}, 4));
+    binary(name + "/mul", "Mul", x, name + "/scale");
+    binary(name, "AddV2", name + "/mul", name + "/shift");
+  }
+  void reduce(const std::string& name, const std::string& op, const std::string& x,
+              const std::vector<std::int32_t>& axes, bool keep) {
+    integers(name + "/axes", axes);
+    (*this)(name, op, {x, name + "/axes"}, {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}, {"keep_dims", keep}});
+  }
+};
+
+struct Case {
+  std::string name;
+  Shape row;  // of the input
+  std::function<void(Network&)> build;
+  bool by_rows = true;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* padding : {"SAME", "VALID"}) {
+    for (const std::int64_t stride : {1, 2}) {
+      all.push_back({"conv " + std::string(padding) + std::to_string(stride), {11, 13, 5}, [=](Network& g) {
+                       g.conv("c", "x", {3, 3, 5, 70}, stride, padding);
+                       g.scale_shift("n", "c", 70);
+                       g.unary("y", "Relu6", "n");
+                     }});
+      all.push_back({"depthwise " + std::string(padding) + std::to_string(stride), {9, 10, 19}, [=](Network& g) {
+                       g.conv("c", "x", {5, 3, 19, 1}, stride, padding, "DepthwiseConv2dNative");
+                       g.scale_shift("n", "c", 19);
+                       g.unary("s", "Sigmoid", "n");
+                       g.binary("y", "Mul", "n", "s");
+                     }});
+    }
+  }
+  all.push_back({"depthwise as groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {7, 7, 1, 12}, 1, "SAME"); }});
+  all.push_back({"groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {3, 3, 4, 9}, 1, "SAME"); }});
+  all.push_back({"dilated", {12, 12, 3}, [](Network& g) { g.conv("y", "x", {3, 3, 3, 8}, 1, "SAME", "Conv2D", 2); }});
+  all.push_back({"large weights", {6, 6, 160}, [](Network& g) {
+                   g.conv("c", "x", {3, 3, 160, 150}, 1, "SAME");
+                   g.scale_shift("n", "c", 150);
+                   g.unary("y", "Relu", "n");
+                 }});
+  all.push_back({"residual", {7, 9, 16}, [](Network& g) {
+                   g.conv("a", "x", {1, 1, 16, 32}, 1, "SAME");
+                   g.unary("a/relu", "Relu", "a");
+                   g.conv("b", "a/relu", {3, 3, 32, 16}, 1, "SAME");
+                   g.scale_shift("n", "b", 16);
+                   g.binary("sum", "AddV2", "x", "n");
+                   g.unary("y", "Relu", "sum");
+                 }});
+  all.push_back({"padding, pool, concat", {10, 11, 6}, [](Network& g) {
+                   g.constant("amounts", Tensor::from_vector<std::int32_t>({0, 0, 1, 2, 2, 1, 0, 0}, {4, 2}));
+                   g("pad", "Pad", {"x", "amounts"}, {{"T", DType::kFloat32}, {"Tpaddings", DType::kInt32}});
+                   g.conv("c", "pad", {3, 3, 6, 8}, 2, "VALID");
+                   const ops::Attrs window{{"T", DType::kFloat32},
+                                           {"ksize", Ints{1, 3, 3, 1}},
+                                           {"strides", Ints{1, 2, 2, 1}},
+                                           {"padding", std::string("SAME")}};
+                   g("max", "MaxPool", {"x"}, window);
+                   g("mean", "AvgPool", {"x"}, window);
+                   g.constant("axis", Tensor::scalar(std::int32_t{-1}));
+                   g("joined", "ConcatV2", {"max", "mean", "max", "axis"},
+                     {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}, {"N", std::int64_t{3}}});
+                   g.reduce("a", "Mean", "joined", {1, 2}, false);
+                   g.reduce("b", "Max", "c", {1, 2}, false);
+                   g("y", "ConcatV2", {"a", "b", "axis"},
+                     {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}, {"N", std::int64_t{2}}});
+                 }});
+  all.push_back({"squeeze and excite", {6, 5, 24}, [](Network& g) {
+                   g.reduce("m", "Mean", "x", {1, 2}, true);
+                   g.conv("s", "m", {1, 1, 24, 24}, 1, "SAME");
+                   g.unary("e", "Sigmoid", "s");
+                   g.binary("scaled", "Mul", "x", "e");
+                   g.conv("y", "scaled", {1, 1, 24, 10}, 1, "SAME");
+                 }});
+  all.push_back({"batch norm", {5, 5, 7}, [](Network& g) {
+                   for (const char* name : {"gamma", "beta", "mean"}) g.constant(name, numbers({7}, 11));
+                   g.constant("variance", numbers({7}, 12, 0.1f, 2));
+                   g("y", "FusedBatchNormV3", {"x", "gamma", "beta", "mean", "variance"},
+                     {{"T", DType::kFloat32}, {"U", DType::kFloat32}, {"epsilon", 1e-3f}, {"is_training", false}});
+                 }});
+  all.push_back({"layer norm and gelu", {6, 40}, [](Network& g) {
+                   g.reduce("m", "Mean", "x", {-1}, true);
+                   g.binary("d", "SquaredDifference", "x", "m");
+                   g.reduce("v", "Mean", "d", {-1}, true);
+                   g.constant("epsilon", Tensor::scalar(1e-3f));
+                   g.binary("ve", "AddV2", "v", "epsilon");
+                   g.unary("r", "Rsqrt", "ve");
+                   g.constant("gamma", numbers({40}, 5));
+                   g.binary("rg", "Mul", "r", "gamma");
+                   g.binary("xr", "Mul", "x", "rg");
+                   g.binary("mr", "Mul", "m", "rg");
+                   g.binary("n", "Sub", "xr", "mr");
+                   g.constant("half", Tensor::scalar(0.5f));
+                   g.constant("root", Tensor::scalar(-0.70710678f));
+                   g.binary("h", "Mul", "n", "half");
+                   g.binary("w", "Mul", "n", "root");
+                   g.unary("f", "Erfc", "w");
+                   g.binary("y", "Mul", "h", "f");
+                 }});
+  all.push_back(
+      {"attention", {10, 3, 8}, [](Network& g) {
+         const auto einsum = [&](const std::string& name, const std::string& a, const std::string& b,
+                                 const std::string& equation) {
+           g(name, "Einsum", {a, b}, {{"T", DType::kFloat32}, {"N", std::int64_t{2}}, {"equation", equation}});
+         };
+         g.constant("w", numbers({3, 8, 3, 8}, 9));
+         einsum("q", "x", "w", "abcd,cdef->abef");
+         einsum("scores", "x", "q", "aecd,abcd->acbe");
+         g.unary("p", "Softmax", "scores");
+         einsum("y", "p", "x", "acbe,aecd->abcd");
+       }});
+  all.push_back({"products", {4, 6}, [](Network& g) {
+                   g.constant("order", Tensor::from_vector<std::int32_t>({0, 2, 1}));
+                   g("t", "Transpose", {"x", "order"}, {{"T", DType::kFloat32}, {"Tperm", DType::kInt32}});
+                   g("p", "BatchMatMulV2", {"x", "t"}, {{"T", DType::kFloat32}});
+                   g("q", "BatchMatMulV2", {"p", "x"}, {{"T", DType::kFloat32}, {"adj_x", true}});
+                   g.constant("w", numbers({5, 6}, 8));
+                   g("r", "BatchMatMulV2", {"q", "w"}, {{"T", DType::kFloat32}, {"adj_y", true}});
+                   g.constant("flat", Tensor::from_vector<std::int32_t>({-1, 20}));
+                   g("s", "Reshape", {"r", "flat"}, {{"T", DType::kFloat32}, {"Tshape", DType::kInt32}});
+                   g.constant("v", numbers({20, 3}, 8));
+                   g("y", "MatMul", {"s", "v"}, {{"T", DType::kFloat32}});
+                 }});
+  all.push_back({"shape arithmetic", {4, 6}, [](Network& g) {
+                   g("shape", "Shape", {"x"}, {{"T", DType::kFloat32}, {"out_type", DType::kInt32}});
+                   g.integers("zero", {0});
+                   g.integers("one", {1});
+                   g("batch", "StridedSlice", {"shape", "zero", "one", "one"},
+                     {{"T", DType::kInt32}, {"Index", DType::kInt32}, {"shrink_axis_mask", std::int64_t{1}}});
+                   g.constant("width", Tensor::scalar(std::int32_t{24}));
+                   g("wanted", "Pack", {"batch", "width"}, {{"T", DType::kInt32}, {"N", std::int64_t{2}}});
+                   g("y", "Reshape", {"x", "wanted"}, {{"T", DType::kFloat32}, {"Tshape", DType::kInt32}});
+                 }});
+  // What another row of the batch changes.
+  all.push_back({"mean over the batch",
+                 {4},
+                 [](Network& g) {
+                   g.reduce("m", "Mean", "x", {0}, true);
+                   g.binary("y", "Sub", "x", "m");
+                 },
+                 false});
+  all.push_back({"divided by the batch size",
+                 {4},
+                 [](Network& g) {
+                   g("size", "Size", {"x"}, {{"T", DType::kFloat32}, {"out_type", DType::kInt32}});
+                   g("f", "Cast", {"size"}, {{"SrcT", DType::kInt32}, {"DstT", DType::kFloat32}});
+                   g.binary("y", "RealDiv", "x", "f");
+                 },
+                 false});
+  all.push_back({"reversed batch",
+                 {4},
+                 [](Network& g) {
+                   g.integers("zero", {0});
+                   g.integers("back", {-1});
+                   g("y", "StridedSlice", {"x", "zero", "zero", "back"},
+                     {{"T", DType::kFloat32},
+                      {"Index", DType::kInt32},
+                      {"begin_mask", std::int64_t{1}},
+                      {"end_mask", std::int64_t{1}}});
+                 },
+                 false});
+  all.push_back({"softmax over the batch", {}, [](Network& g) { g.unary("y", "Softmax", "x"); }, false});
+  return all;
+}
+
+struct Prepared {
+  Network g;
+  std::unique_ptr<Plan> plan;
+  CompiledPlan compiled;
+
+  explicit Prepared(const Case& c) {
+    g.input();
+    c.build(g);
+    g.finish();
+    plan = std::make_unique<Plan>(g.graph, *g.library, std::vector<Output>{g.graph.parse_output("x")},
+                                  std::vector<Output>{g.graph.parse_output("y")}, std::vector<int>{}, "test");
+  }
+  RunBudget budget{RunLimits::none(), 0};
+  RunContext context{*g.resources, *g.library, budget};
+  std::optional<Tensors> as_program(const Tensor& x) { return compiled.run(*plan, {x}, context); }
+  Tensor plainly(const Tensor& x) { return plan->run({x}, context)[0]; }
+};
+
+void expect_close(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.shape(), b.shape());
+  const auto x = a.to_vector<float>(), y = b.to_vector<float>();
+  float largest = 0;
+  for (const float value : y) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-5f * largest) << i;
+}
+
+TEST(CompiledPlan, GivesWhatThePlainOperationsGive) {
+  for (const Case& c : cases()) {
+    for (const int threads : {1, 2, 3}) {
+      ops::set_parallel_threads(threads);
+      Prepared prepared(c);
+      for (const std::int64_t batch : {1, 2, 3, 9, 26}) {
+        SCOPED_TRACE(c.name + ", batch " + std::to_string(batch) + ", threads " + std::to_string(threads));
+        Ints dims = {batch};
+        for (const std::int64_t dim : c.row.dims()) dims.push_back(dim);
+        const Tensor x = numbers(Shape(dims), static_cast<unsigned>(batch), -2, 2);
+        const auto results = prepared.as_program(x);
+        ASSERT_TRUE(results);
+        expect_close((*results)[0], prepared.plainly(x));
+      }
+    }
+  }
+  ops::set_parallel_threads(0);
+}
+
+TEST(CompiledPlan, FollowsItsVariables) {
+  Prepared prepared({"variable", {3}, [](Network& g) {
+                       g("v", "VarHandleOp", {},
+                         {{"dtype", DType::kFloat32}, {"shape", Shape{3, 2}}, {"shared_name", std::string("v")}});
+                       g("w", "ReadVariableOp", {"v"}, {{"dtype", DType::kFloat32}});
+                       g("y", "MatMul", {"x", "w"}, {{"T", DType::kFloat32}});
+                     }});
+  const auto variable = std::make_shared<Variable>(numbers({3, 2}, 1));
+  prepared.g.resources->put("variable", "/v", variable);
+  const Tensor x = numbers({4, 3}, 2);
+  const Tensor before = (*prepared.as_program(x))[0];
+  expect_close(before, prepared.plainly(x));
+  variable->assign(numbers({3, 2}, 5));
+  const Tensor after = (*prepared.as_program(x))[0];
+  expect_close(after, prepared.plainly(x));
+  EXPECT_NE(before.to_vector<float>(), after.to_vector<float>());
+}
+
+TEST(CompiledPlan, LeavesGraphsWithEffectsToThePlainOperations) {
+  Prepared prepared({"assignment", {3}, [](Network& g) {
+                       g("v", "VarHandleOp", {},
+                         {{"dtype", DType::kFloat32}, {"shape", Shape{2, 3}}, {"shared_name", std::string("v")}});
+                       g("a", "AssignVariableOp", {"v", "x"}, {{"dtype", DType::kFloat32}});
+                       g("y", "Identity", {"x", "^a"}, kFloats);
+                     }});
+  prepared.g.resources->put("variable", "/v", std::make_shared<Variable>(numbers({2, 3}, 1)));
+  EXPECT_FALSE(prepared.as_program(numbers({2, 3}, 2)));
+}
+
+// The plain operations report the error, with its node.
+TEST(CompiledPlan, LeavesWrongIndicesToThePlainOperations) {
+  Network g;
+  g("x", "Placeholder", {}, {{"dtype", DType::kInt32}});
+  g.constant("table", numbers({4, 3}, 1));
+  g.constant("axis", Tensor::scalar(std::int32_t{0}));
+  g("y", "GatherV2", {"table", "x", "axis"},
+    {{"Tparams", DType::kFloat32}, {"Tindices", DType::kInt32}, {"Taxis", DType::kInt32}});
+  g.finish();
+  const Plan plan(g.graph, *g.library, {g.graph.parse_output("x")}, {g.graph.parse_output("y")}, {}, "test");
+  RunBudget budget(RunLimits::none(), 0);
+  RunContext context{*g.resources, *g.library, budget};
+  CompiledPlan compiled;
+  for (const std::int64_t batch : {1, 8}) {
+    std::vector<std::int32_t> good(static_cast<std::size_t>(batch), 3), wrong = good;
+    wrong.back() = 4;
+    const auto results = compiled.run(plan, {Tensor::from_vector(good)}, context);
+    ASSERT_TRUE(results);
+    expect_close((*results)[0], plan.run({Tensor::from_vector(good)}, context)[0]);
+    EXPECT_FALSE(compiled.run(plan, {Tensor::from_vector(wrong)}, context));
+  }
+}
+
+TEST(CompiledPlan, KeepsNotANumber) {
+  Prepared prepared({"nan", {4, 4, 3}, [](Network& g) {
+                       g.conv("c", "x", {3, 3, 3, 5}, 1, "SAME");
+                       g.unary("y", "Relu6", "c");
+                     }});
+  std::vector<float> values(48, 1.0f);
+  values[0] = std::nanf("");
+  const Tensor x = Tensor::from_vector(values, {1, 4, 4, 3});
+  const auto ours = (*prepared.as_program(x))[0].to_vector<float>(), plain = prepared.plainly(x).to_vector<float>();
+  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_EQ(std::isnan(ours[i]), std::isnan(plain[i])) << i;
+}
+
+}  // namespace
+}  // namespace lockstep::graph

@@ -1,0 +1,354 @@
+#include "lockstep/graph/lowering_internal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/infer_internal.h"
+#include "lockstep/graph/truth_internal.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/tensor/symbol.h"
+
+namespace lockstep::graph {
+namespace {
+
+using inference::Dims;
+
+constexpr int kMostSteps = 100'000;                          // calls inlined
+constexpr std::int64_t kMostFolded = std::int64_t{1} << 26;  // elements of a constant
+
+// Stands for a tensor of a program in shape rules.
+class Extent : public Symbol {
+ public:
+  using Symbol::Symbol;
+  ops::Recorder& recorder() const override { throw_internal("a shape rule calls an operation"); }
+};
+
+bool has_bytes(DType dtype) { return dtype != DType::kString && dtype != DType::kResource && dtype != DType::kVariant; }
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape()) || !has_bytes(a.dtype())) return false;
+  const formats::TensorData x = a.to_data(), y = b.to_data();
+  return std::ranges::equal(x.bytes, y.bytes);
+}
+
+Lowered known_constant(Tensor value) {
+  Lowered known;
+  known.dtype = value.dtype();
+  if (value.is_value()) known.dims = known.other_dims = value.shape().dims();
+  known.constant = std::move(value);
+  return known;
+}
+
+std::int64_t floats_of(DType dtype, const Dims& dims) {
+  return (inference::product_of(dims) * static_cast<std::int64_t>(dtype_size(dtype)) + 3) / 4;
+}
+
+// The tensor of `dtype` and `dims` at an address, which it does not own.
+Tensor view_of(const float* address, DType dtype, const Dims& dims) {
+  formats::TensorData data;
+  data.dtype = dtype, data.shape = Shape(dims);
+  data.bytes = {reinterpret_cast<const std::byte*>(address),
+                static_cast<std::size_t>(inference::product_of(dims)) * dtype_size(dtype)};
+  return Tensor::from_data(data);
+}
+
+bool passes_on(std::string_view op) {
+  static const std::set<std::string_view> names = {"Identity", "StopGradient", "PreventGradient",
+                                                   "Snapshot", "IdentityN",    "PlaceholderWithDefault"};
+  return names.contains(op);
+}
+bool does_nothing(std::string_view op) { return op == "NoOp" || op == "ControlTrigger" || op == "DisableCopyOnRead"; }
+bool names_variable(std::string_view op) { return op == "VarHandleOp" || op == "VariableV2" || op == "Variable"; }
+
+}  // namespace
+
+// ---- the plan ------------------------------------------------------------------------------------------
+
+std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feeds) {
+  require(!plan.dataflow_);
+  std::vector<Lowered> values(static_cast<std::size_t>(plan.num_values_));
+  for (const auto& [value, tensor] : plan.constants_) values[static_cast<std::size_t>(value)] = known_constant(tensor);
+  for (std::size_t i = 0; i < feeds.size(); ++i) {
+    const int first = plan.first_value_[static_cast<std::size_t>(plan.feeds_[i].node)];
+    if (first >= 0) values[static_cast<std::size_t>(first + plan.feeds_[i].output)] = std::move(feeds[i]);
+  }
+  for (const int id : plan.order_) {
+    const Step& step = plan.steps_[static_cast<std::size_t>(id)];
+    require(++steps_ <= kMostSteps);
+    std::vector<Lowered> inputs;
+    for (const int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
+    std::vector<Lowered> outputs = lower_step(plan, step, std::move(inputs));
+    require(static_cast<int>(outputs.size()) == step.num_outputs);
+    for (int i = 0; i < step.num_outputs; ++i)
+      values[static_cast<std::size_t>(step.first_output + i)] = std::move(outputs[static_cast<std::size_t>(i)]);
+  }
+  std::vector<Lowered> results;
+  for (const Output& fetch : plan.fetches_) {
+    results.push_back(
+        values[static_cast<std::size_t>(plan.first_value_[static_cast<std::size_t>(fetch.node)] + fetch.output)]);
+  }
+  return results;
+}
+
+std::vector<Lowered> Lowering::call(const std::string& function, std::vector<Lowered> inputs) {
+  const auto found = context_.library.find(function);
+  require(found && depth_ < context_.resources.limits.max_depth);
+  const Plan& plan = context_.resources.plan_of(*found, context_.library);
+  require(inputs.size() == plan.feeds_.size());
+  ++depth_;
+  std::vector<Lowered> results = lower(plan, std::move(inputs));
+  --depth_;
+  return results;
+}
+
+std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::vector<Lowered> inputs) {
+  const std::string& op = step.node->op;
+  for (const Lowered& input : inputs) require(input.is_constant() || input.value >= 0);
+  if (!step.op && !step.special) return call(op, std::move(inputs));
+  if (op == "PartitionedCall" || op == "StatefulPartitionedCall")
+    return call(step.attr<ops::FunctionName>("f").name, std::move(inputs));
+  if ((op == "If" || op == "StatelessIf") && inputs[0].is_constant() && !inputs[0].other.defined()) {
+    const bool taken = is_true(inputs[0].constant);
+    inputs.erase(inputs.begin());
+    return call(step.attr<ops::FunctionName>(taken ? "then_branch" : "else_branch").name, std::move(inputs));
+  }
+  if (does_nothing(op)) return {};
+  if (names_variable(op)) return {known_constant(step.special(step, {}, context_)[0])};
+  if (op == "ReadVariableOp") return {read(inputs[0])};
+  if (passes_on(op)) {
+    if (op != "Identity" || inputs[0].dtype != DType::kResource) return inputs;
+    const DType* const type = std::get_if<DType>(step.attrs.find("T"));
+    return {type && *type == DType::kResource ? inputs[0] : read(inputs[0])};
+  }
+  require(step.op && step.op->kernel && !step.special);
+  if (op == "ResourceGather") inputs[0] = read(inputs[0]);
+  require(!step.op->signature->stateful || op == "ResourceGather");
+  if (step.takes_references) {
+    for (Lowered& input : inputs) {
+      if (input.dtype == DType::kResource) input = read(input);
+    }
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    require(has_bytes(inputs[i].dtype));
+    require(op == "ResourceGather" || i >= step.input_types.size() || inputs[i].dtype == step.input_types[i]);
+  }
+  if (op != "ResourceGather" && std::ranges::all_of(inputs, [](const Lowered& k) { return k.is_constant(); }))
+    return fold(step, inputs);
+  if (op == "Shape" || op == "Size" || op == "Rank") return {shape_constant(step, inputs[0])};
+  const LoweringRule rule = find_lowering_rule(op);
+  const std::vector<Lowered> like = infer(step, inputs);
+  if (rule) return rule(*this, step, inputs, like);
+  require(like.size() == 1);
+  return {custom(step, inputs, like[0], false)};
+}
+
+// Reading it now is what the program depends on.
+Lowered Lowering::read(const Lowered& resource) {
+  require(resource.is_constant() && resource.dtype == DType::kResource);
+  const auto variable = std::dynamic_pointer_cast<VariableResource>(resource.constant.resource_value());
+  require(variable && variable->is_initialized());
+  for (const VariableRead& known : variables_) {
+    if (known.variable == variable) return known_constant(known.value);
+  }
+  const Tensor value = variable->read();
+  require(value.is_value());
+  variables_.push_back({variable, value});
+  return known_constant(value);
+}
+
+// ---- constants -----------------------------------------------------------------------------------------
+
+std::vector<Lowered> Lowering::fold(const Step& step, std::span<const Lowered> inputs) {
+  Tensors values, others;
+  bool differs = false;
+  for (const Lowered& input : inputs) {
+    values.push_back(input.constant);
+    others.push_back(input.other.defined() ? input.other : input.constant);
+    differs |= input.other.defined();
+  }
+  for (const ops::OutputType& type : ops::infer_outputs(*step.op, values, step.attrs)) {
+    const auto count = type.shape.num_elements();
+    require(!type.shape.known_rank() || !count || *count <= kMostFolded);
+  }
+  Tensors results = ops::run_kernel(*step.op, values, step.attrs);
+  std::vector<Lowered> outputs;
+  for (Tensor& result : results) outputs.push_back(known_constant(std::move(result)));
+  if (!differs) return outputs;
+  const Tensors other_results = ops::run_kernel(*step.op, others, step.attrs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (same_bytes(outputs[i].constant, other_results[i])) continue;
+    outputs[i].other = other_results[i];
+    if (other_results[i].is_value()) outputs[i].other_dims = other_results[i].shape().dims();
+  }
+  return outputs;
+}
+
+Lowered Lowering::shape_constant(const Step& step, const Lowered& input) const {
+  const DType* const type = step.attrs.find("out_type") ? std::get_if<DType>(step.attrs.find("out_type")) : nullptr;
+  const auto made = [&](const Dims& dims) {
+    Dims numbers = dims;
+    if (step.node->op == "Size") numbers = {inference::product_of(dims)};
+    if (step.node->op == "Rank") numbers = {static_cast<std::int64_t>(dims.size())};
+    const Shape shape = step.node->op == "Shape" ? Shape{static_cast<std::int64_t>(numbers.size())} : Shape{};
+    if (type && *type == DType::kInt64) return Tensor::from_vector(numbers, shape);
+    std::vector<std::int32_t> narrow;
+    for (const std::int64_t n : numbers) {
+      require(n <= std::numeric_limits<std::int32_t>::max());
+      narrow.push_back(static_cast<std::int32_t>(n));
+    }
+    return Tensor::from_vector(narrow, shape);
+  };
+  Lowered known = known_constant(made(input.dims));
+  if (!by_rows()) return known;
+  const Tensor other = made(input.other_dims);
+  if (!same_bytes(known.constant, other)) known.other = other;
+  return known;
+}
+
+// ---- shapes --------------------------------------------------------------------------------------------
+
+std::vector<Lowered> Lowering::infer(const Step& step, std::span<const Lowered> inputs) const {
+  const auto shapes = [&](bool other) {
+    Tensors symbols;
+    for (const Lowered& input : inputs) {
+      if (input.is_constant()) {
+        symbols.push_back(other && input.other.defined() ? input.other : input.constant);
+      } else {
+        symbols.push_back(
+            Tensor::symbol(std::make_shared<Extent>(input.dtype, Shape(other ? input.other_dims : input.dims))));
+      }
+    }
+    return ops::infer_outputs(*step.op, symbols, step.attrs);
+  };
+  std::vector<Lowered> outputs;
+  for (const ops::OutputType& type : shapes(false)) {
+    Lowered& known = outputs.emplace_back();
+    known.dtype = type.dtype, known.dims = known.other_dims = type.shape.dims();
+    const bool fits = type.shape.known_rank() && type.shape.fully_known() && has_bytes(type.dtype) &&
+                      inference::product_of(known.dims) > 0;
+    if (!fits) known.dtype = DType::kInvalid;
+  }
+  if (!by_rows()) return outputs;
+  // One row more must give results of one row more.
+  const std::vector<ops::OutputType> others = [&] {
+    try {
+      return shapes(true);
+    } catch (const Error&) {
+      throw NotByRows{};
+    }
+  }();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Dims expected = outputs[i].dims;
+    const bool has_rows = !expected.empty() && expected[0] % rows_ == 0;
+    if (has_rows) expected[0] = expected[0] / rows_ * (rows_ + 1);
+    outputs[i].rowwise = has_rows && others[i].shape.known_rank() && others[i].shape.dims() == expected;
+    outputs[i].other_dims = std::move(expected);
+  }
+  return outputs;
+}
+
+// ---- for the rules -------------------------------------------------------------------------------------
+
+Lowered Lowering::result(const Lowered& like) {
+  require(like.dtype != DType::kInvalid);
+  require_by_rows(like.rowwise);
+  Lowered known = like;
+  known.constant = known.other = Tensor();
+  known.value = program_.add_value(floats_of(like.dtype, like.dims));
+  return known;
+}
+
+inference::Constant Lowering::floats(const Lowered& known) const {
+  require(known.is_constant() && known.dtype == DType::kFloat32);
+  const auto data = std::make_shared<formats::TensorData>(known.constant.to_data());
+  return {reinterpret_cast<const float*>(data->bytes.data()), known.constant.num_elements(), data};
+}
+
+Dims Lowering::integers(const Lowered& known) const {
+  require(known.is_constant() && !known.other.defined());
+  if (known.dtype == DType::kInt64) return known.constant.to_vector<std::int64_t>();
+  require(known.dtype == DType::kInt32);
+  const std::vector<std::int32_t> narrow = known.constant.to_vector<std::int32_t>();
+  return {narrow.begin(), narrow.end()};
+}
+
+int Lowering::number(const Lowered& known) {
+  if (!known.is_constant()) return known.value;
+  require_by_rows(!known.other.defined());
+  return program_.add_constant(floats(known));
+}
+
+bool Lowering::keeps_rows(const Lowered& operand, const Lowered& like) const {
+  if (operand.dims.size() < like.dims.size()) return operand.is_constant() && !operand.other.defined();
+  if (operand.dims.empty()) return false;
+  return operand.is_constant() ? !operand.other.defined() && operand.dims[0] == 1 : operand.dims[0] == like.dims[0];
+}
+
+inference::Chain Lowering::chain(const Lowered& like, std::span<const Lowered> operands) {
+  inference::Chain chain(like.dims);
+  for (const Lowered& operand : operands) {
+    require(operand.dtype == DType::kFloat32);
+    require_by_rows(keeps_rows(operand, like));
+    if (operand.is_constant()) {
+      chain.add_operand({-1, floats(operand), operand.dims});
+    } else {
+      chain.add_operand({operand.value, {}, operand.dims});
+    }
+  }
+  return chain;
+}
+
+Lowered Lowering::elementwise(const Lowered& like, inference::Function function, std::span<const Lowered> operands,
+                              float alpha) {
+  require(like.dtype == DType::kFloat32);
+  inference::Chain steps = chain(like, operands);
+  const int b = steps.operands().size() > 1 ? 1 : 0;
+  steps.add({function, 0, b, alpha});
+  Lowered out = result(like);
+  program_.add(std::make_unique<inference::ElementwiseStep>(out.value, std::move(steps)));
+  return out;
+}
+
+Lowered Lowering::custom(const Step& step, std::span<const Lowered> inputs, const Lowered& like, bool rowwise) {
+  require_by_rows(rowwise);
+  std::vector<int> reads;
+  Tensors constants;
+  std::vector<std::pair<DType, Dims>> types;
+  for (const Lowered& input : inputs) {
+    constants.push_back(input.constant);
+    types.emplace_back(input.dtype, input.dims);
+    if (!input.is_constant()) reads.push_back(input.value);
+  }
+  Lowered out = result(like);
+  const auto work = [op = step.op, attrs = step.attrs, constants, types, dtype = like.dtype, dims = like.dims](
+                        const std::vector<const float*>& memory, float* to) {
+    Tensors arguments = constants;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].defined()) arguments[i] = view_of(memory[next++], types[i].first, types[i].second);
+    }
+    const Tensors results = ops::run_kernel(*op, arguments, attrs);
+    if (results.size() != 1 || results[0].dtype() != dtype || results[0].shape().dims() != dims)
+      throw inference::InvalidInput{};
+    const formats::TensorData data = results[0].to_data();
+    std::memcpy(to, data.bytes.data(), data.bytes.size());
+  };
+  program_.add(inference::custom(std::move(reads), out.value, like.dims, work));
+  return out;
+}
+
+const Lowering::Padding* Lowering::padding_of(const Lowered& known) const {
+  const auto found = paddings_.find(known.value);
+  if (known.is_constant() || found == paddings_.end() || found->second.dims != known.dims) return nullptr;
+  return &found->second;
+}
+
+LoweringRule find_lowering_rule(std::string_view op) {
+  const LoweringRule rule = find_matrix_rule(op);
+  return rule ? rule : find_array_rule(op);
+}
+
+}  // namespace lockstep::graph

@@ -1,0 +1,304 @@
+// Elementwise operations, reductions and changes of shape as steps of a program.
+#include <algorithm>
+#include <unordered_map>
+
+#include "lockstep/graph/lowering_internal.h"
+
+namespace lockstep::graph {
+namespace {
+
+using inference::Dims;
+using inference::Function;
+using LoweredTensors = std::vector<Lowered>;
+using Inputs = std::span<const Lowered>;
+
+std::optional<Function> function_of(std::string_view op) {
+  static const std::unordered_map<std::string_view, Function> table = {
+      {"Abs", Function::kAbs},
+      {"Neg", Function::kNeg},
+      {"Square", Function::kSquare},
+      {"Sqrt", Function::kSqrt},
+      {"Rsqrt", Function::kRsqrt},
+      {"Reciprocal", Function::kReciprocal},
+      {"Inv", Function::kReciprocal},
+      {"Exp", Function::kExp},
+      {"Erf", Function::kErf},
+      {"Erfc", Function::kErfc},
+      {"Sigmoid", Function::kSigmoid},
+      {"Tanh", Function::kTanh},
+      {"Relu", Function::kRelu},
+      {"Relu6", Function::kRelu6},
+      {"Elu", Function::kElu},
+      {"Selu", Function::kSelu},
+      {"Softplus", Function::kSoftplus},
+      {"Softsign", Function::kSoftsign},
+      {"LeakyRelu", Function::kLeakyRelu},
+      {"Add", Function::kAdd},
+      {"AddV2", Function::kAdd},
+      {"BiasAdd", Function::kAdd},
+      {"Sub", Function::kSub},
+      {"Mul", Function::kMul},
+      {"Div", Function::kDiv},
+      {"RealDiv", Function::kDiv},
+      {"Maximum", Function::kMaximum},
+      {"Minimum", Function::kMinimum},
+      {"SquaredDifference", Function::kSquaredDifference},
+  };
+  const auto found = table.find(op);
+  return found == table.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_rowwise(const Lowering& lowering, Inputs inputs, const Lowered& like) {
+  return std::ranges::all_of(inputs, [&](const Lowered& input) { return lowering.keeps_rows(input, like); });
+}
+
+LoweredTensors elementwise(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const std::optional<Function> function = function_of(step.node->op);
+  const ops::Attr* const format = step.attrs.find("data_format");
+  const bool channels_first = format && std::get<std::string>(*format) != "NHWC" && like[0].dims.size() > 2;
+  if (!function || like[0].dtype != DType::kFloat32 || channels_first)
+    return {lowering.custom(step, inputs, like[0], !channels_first && is_rowwise(lowering, inputs, like[0]))};
+  const ops::Attr* const alpha = step.attrs.find("alpha");
+  return {lowering.elementwise(like[0], *function, inputs, alpha ? std::get<float>(*alpha) : 0)};
+}
+
+LoweredTensors add_n(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  if (like[0].dtype != DType::kFloat32 || inputs.size() < 2)
+    return {lowering.custom(step, inputs, like[0], is_rowwise(lowering, inputs, like[0]))};
+  Lowered sum = inputs[0];
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    const Lowered operands[] = {sum, inputs[i]};
+    sum = lowering.elementwise(like[0], Function::kAdd, operands);
+  }
+  return {sum};
+}
+
+// Each row of the result follows from that row of the first input.
+LoweredTensors rowwise(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  return {lowering.custom(step, inputs, like[0],
+                          like[0].dims.size() > 1 && std::ranges::none_of(inputs, [&](const Lowered& input) {
+                            return !input.is_constant() && (input.dims.empty() || input.dims[0] != like[0].dims[0]);
+                          }))};
+}
+
+LoweredTensors cast(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  if (like[0].dtype == inputs[0].dtype) return {inputs[0]};
+  return {lowering.custom(step, inputs, like[0], true)};
+}
+
+LoweredTensors reduce(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  const auto rank = static_cast<std::int64_t>(x.dims.size());
+  Dims axes = lowering.integers(inputs[1]);
+  for (std::int64_t& axis : axes) axis += axis < 0 ? rank : 0;
+  std::sort(axes.begin(), axes.end());
+  const bool keeps_rows = axes.empty() || axes[0] > 0;
+  bool together = !axes.empty();
+  for (std::size_t i = 1; i < axes.size(); ++i) together &= axes[i] == axes[i - 1] + 1;
+  lowering.require_by_rows(keeps_rows && rank > 0);
+  if (!together || like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], keeps_rows)};
+  std::int64_t outer = 1, count = 1, inner = 1;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    (i < axes.front() ? outer : i > axes.back() ? inner : count) *= x.dims[static_cast<std::size_t>(i)];
+  }
+  const std::string& op = step.node->op;
+  const auto kind = op == "Max"   ? inference::Reduction::kMaximum
+                    : op == "Min" ? inference::Reduction::kMinimum
+                                  : inference::Reduction::kSum;
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::reduction(x.value, out.value, out.dims, kind, outer, count, inner));
+  if (op != "Mean") return {out};
+  Lowered factor;
+  factor.dtype = DType::kFloat32;
+  factor.constant = Tensor::scalar(1.0f / static_cast<float>(count));
+  const Lowered operands[] = {out, factor};
+  return {lowering.elementwise(like[0], Function::kMul, operands)};
+}
+
+// The same elements in the same order.
+Lowered reshaped(Lowering& lowering, const Lowered& x, const Lowered& like) {
+  lowering.require(like.dtype == x.dtype);
+  lowering.require_by_rows(like.rowwise);
+  Lowered out = x;
+  out.dims = like.dims, out.other_dims = like.other_dims;
+  return out;
+}
+LoweredTensors reshape(Lowering& lowering, const Step&, Inputs inputs, Inputs like) {
+  return {reshaped(lowering, inputs[0], like[0])};
+}
+
+Dims strides_of(const Dims& dims) {
+  Dims strides(dims.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
+  return strides;
+}
+
+LoweredTensors transpose(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Dims order = lowering.integers(inputs[1]), strides = strides_of(inputs[0].dims);
+  std::int64_t last = -1;
+  bool stays = true;  // only axes of one element move
+  for (const std::int64_t axis : order) {
+    if (inputs[0].dims.at(static_cast<std::size_t>(axis)) == 1) continue;
+    stays &= axis > last;
+    last = axis;
+  }
+  lowering.require_by_rows(order.at(0) == 0);
+  if (stays) return {reshaped(lowering, inputs[0], like[0])};
+  if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], true)};
+  inference::Move move{inputs[0].value, like[0].dims, {}, strides_of(like[0].dims)};
+  for (const std::int64_t axis : order) move.from.push_back(strides[static_cast<std::size_t>(axis)]);
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::copies(out.value, out.dims, {move}, true));
+  return {out};
+}
+
+LoweredTensors pad(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Dims amounts = lowering.integers(inputs[1]), strides = strides_of(like[0].dims);
+  lowering.require_by_rows(amounts.at(0) == 0 && amounts.at(1) == 0);
+  if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], true)};
+  const float background = inputs.size() > 2 ? lowering.floats(inputs[2]).data[0] : 0.0f;
+  Lowering::Padding padding{inputs[0], {}, {}, like[0].dims};
+  inference::Move move{inputs[0].value, inputs[0].dims, strides_of(inputs[0].dims), strides};
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    padding.before.push_back(amounts.at(2 * i)), padding.after.push_back(amounts.at(2 * i + 1));
+    move.to_offset += amounts[2 * i] * strides[i];
+  }
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::copies(out.value, out.dims, {move}, false, background));
+  if (background == 0.0f && strides.size() == 4) lowering.note_padding(out, std::move(padding));
+  return {out};
+}
+
+// Moves between a tensor of `whole` dims and parts of it along `axis`.
+inference::Move part_move(int value, const Dims& part, const Dims& whole, std::size_t axis, std::int64_t begin,
+                          bool into_whole) {
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t i = 0; i < axis; ++i) outer *= part[i];
+  for (std::size_t i = axis; i < part.size(); ++i) inner *= part[i];
+  const std::int64_t unit = inner / part[axis], row = whole[axis] * unit;
+  if (into_whole) return {value, {outer, inner}, {inner, 1}, {row, 1}, 0, begin * unit};
+  return {value, {outer, inner}, {row, 1}, {inner, 1}, begin * unit, 0};
+}
+
+LoweredTensors concat(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const bool old = step.node->op == "Concat";
+  const Dims axes = lowering.integers(old ? inputs.front() : inputs.back());
+  const Inputs parts = old ? inputs.subspan(1) : inputs.first(inputs.size() - 1);
+  const auto rank = static_cast<std::int64_t>(like[0].dims.size());
+  const std::int64_t axis = axes.at(0) < 0 ? axes[0] + rank : axes[0];
+  lowering.require_by_rows(axis > 0);
+  if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], true)};
+  std::vector<inference::Move> moves;
+  std::int64_t begin = 0;
+  for (const Lowered& part : parts) {
+    const auto at = static_cast<std::size_t>(axis);
+    moves.push_back(part_move(lowering.number(part), part.dims, like[0].dims, at, begin, true));
+    begin += part.dims[at];
+  }
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::copies(out.value, out.dims, std::move(moves), true));
+  return {out};
+}
+
+// Parts of equal size, or rows of one axis.
+LoweredTensors split(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const bool unpacks = step.node->op == "Unpack";
+  const Lowered& x = inputs[unpacks ? 0 : 1];
+  const auto rank = static_cast<std::int64_t>(x.dims.size());
+  std::int64_t axis = unpacks ? step.attr<std::int64_t>("axis") : lowering.integers(inputs[0]).at(0);
+  axis += axis < 0 ? rank : 0;
+  lowering.require_by_rows(axis > 0);
+  lowering.require(x.dtype == DType::kFloat32 && !x.is_constant());
+  const auto at = static_cast<std::size_t>(axis);
+  Dims part = x.dims;
+  part[at] /= static_cast<std::int64_t>(like.size());
+  LoweredTensors outputs;
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    Lowered out = lowering.result(like[i]);
+    const auto begin = static_cast<std::int64_t>(i) * part[at];
+    lowering.program().add(
+        inference::copies(out.value, out.dims, {part_move(x.value, part, x.dims, at, begin, false)}, true));
+    outputs.push_back(out);
+  }
+  return outputs;
+}
+
+// Steps of 1 through all rows leave them as they are.
+LoweredTensors strided_slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  if (lowering.by_rows()) {
+    const Dims begin = lowering.integers(inputs[1]), strides = lowering.integers(inputs[3]);
+    const auto bit = [&](const char* name) { return (step.attr<std::int64_t>(name) & 1) != 0; };
+    const bool all = bit("ellipsis_mask") || ((bit("begin_mask") || begin.at(0) == 0) && strides.at(0) == 1);
+    lowering.require_by_rows(!inputs[0].is_constant() && all && !bit("shrink_axis_mask") && !bit("new_axis_mask"));
+  }
+  return {lowering.custom(step, inputs, like[0], true)};
+}
+
+LoweredTensors slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  if (lowering.by_rows()) lowering.require_by_rows(!inputs[0].is_constant() && lowering.integers(inputs[1]).at(0) == 0);
+  return {lowering.custom(step, inputs, like[0], true)};
+}
+
+LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered &table = inputs[0], &indices = inputs[1];
+  const ops::Attr* const batch = step.attrs.find("batch_dims");
+  const bool first_axis = inputs.size() < 3 || lowering.integers(inputs[2]).at(0) == 0;
+  const bool fits = table.is_constant() && !table.other.defined() && !indices.is_constant() &&
+                    table.dtype == DType::kFloat32 && !table.dims.empty() && first_axis &&
+                    (!batch || std::get<std::int64_t>(*batch) == 0) && inference::product_of(table.dims) > 0;
+  if (!fits) {
+    lowering.require(step.node->op != "ResourceGather");
+    return {lowering.custom(step, inputs, like[0], false)};
+  }
+  const std::int64_t columns = inference::product_of(table.dims) / table.dims[0];
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::gather(indices.value, indices.dtype == DType::kInt64, out.value, out.dims,
+                                           table.dims[0], columns, lowering.floats(table)));
+  return {out};
+}
+
+}  // namespace
+
+LoweringRule find_array_rule(std::string_view op) {
+  static const std::unordered_map<std::string_view, LoweringRule> table = [] {
+    std::unordered_map<std::string_view, LoweringRule> rules = {
+        {"AddN", add_n},
+        {"Cast", cast},
+        {"Mean", reduce},
+        {"Sum", reduce},
+        {"Max", reduce},
+        {"Min", reduce},
+        {"Reshape", reshape},
+        {"ExpandDims", reshape},
+        {"Squeeze", reshape},
+        {"Transpose", transpose},
+        {"Pad", pad},
+        {"PadV2", pad},
+        {"ConcatV2", concat},
+        {"Concat", concat},
+        {"Split", split},
+        {"Unpack", split},
+        {"StridedSlice", strided_slice},
+        {"Slice", slice},
+        {"GatherV2", gather},
+        {"Gather", gather},
+        {"ResourceGather", gather},
+    };
+    for (const char* name :
+         {"Less",      "LessEqual",   "Greater",  "GreaterEqual", "Equal",    "NotEqual", "LogicalAnd",
+          "LogicalOr", "LogicalNot",  "SelectV2", "FloorMod",     "FloorDiv", "Pow",      "Log",
+          "Log1p",     "Expm1",       "Sin",      "Cos",          "Floor",    "Ceil",     "Round",
+          "Sign",      "ClipByValue", "DivNoNan", "BitwiseAnd",   "IsNan"})
+      rules.emplace(name, elementwise);
+    for (const char* name : {"Conv2DBackpropInput", "ResizeNearestNeighbor", "ResizeBilinear", "DepthToSpace",
+                             "SpaceToDepth", "MirrorPad", "LRN", "Conv3D", "MaxPool3D", "AvgPool3D", "LogSoftmax"})
+      rules.emplace(name, rowwise);
+    return rules;
+  }();
+  const auto found = table.find(op);
+  if (found != table.end()) return found->second;
+  return function_of(op) ? elementwise : nullptr;
+}
+
+}  // namespace lockstep::graph

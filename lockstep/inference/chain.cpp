@@ -1,0 +1,204 @@
+#include "lockstep/inference/chain_internal.h"
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::inference {
+namespace {
+
+constexpr std::int64_t kBlock = 512;  // floats
+constexpr std::size_t kMostOperands = 32, kMostBuffers = 24;
+
+}  // namespace
+
+std::int64_t product_of(const Dims& dims) {
+  std::int64_t product = 1;
+  for (const std::int64_t dim : dims) product *= dim;
+  return product;
+}
+
+Dims broadcast_dims(const Dims& a, const Dims& b) {
+  Dims out(std::max(a.size(), b.size()), 1);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t x = i < out.size() - a.size() ? 1 : a[i - (out.size() - a.size())];
+    const std::int64_t y = i < out.size() - b.size() ? 1 : b[i - (out.size() - b.size())];
+    out[i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+Constant Constant::of(std::vector<float> values) {
+  const auto kept = std::make_shared<const std::vector<float>>(std::move(values));
+  return {kept->data(), static_cast<std::int64_t>(kept->size()), kept};
+}
+
+int Chain::add_operand(Operand operand) {
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    const Operand& known = operands_[i];
+    if (known.value == operand.value && known.constant.data == operand.constant.data && known.dims == operand.dims)
+      return static_cast<int>(i);
+  }
+  operands_.push_back(std::move(operand));
+  return static_cast<int>(operands_.size()) - 1;
+}
+
+int Chain::add(Instruction instruction) {
+  code_.push_back(instruction);
+  return static_cast<int>(operands_.size() + code_.size()) - 1;
+}
+
+int Chain::whole_operand(int value) const {
+  int found = -1, readers = 0;
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    if (operands_[i].value != value) continue;
+    ++readers;
+    if (is_whole(static_cast<int>(i))) found = static_cast<int>(i);
+  }
+  return readers == 1 ? found : -1;
+}
+
+bool Chain::can_follow(const Chain& inner) const {
+  if (operands_.size() + inner.operands_.size() > kMostOperands || code_.size() + inner.code_.size() > kMostBuffers)
+    return false;
+  if (dims_ == inner.dims_) return true;
+  for (std::size_t i = 0; i < inner.operands_.size(); ++i) {
+    if (!inner.is_whole(static_cast<int>(i)) && product_of(inner.operands_[i].dims) != 1) return false;
+  }
+  return true;
+}
+
+Chain Chain::after(const Chain& inner, int at) const {
+  Chain out(dims_);
+  std::vector<int> inner_registers, outer_registers;
+  for (const Operand& operand : inner.operands_) inner_registers.push_back(out.add_operand(operand));
+  for (std::size_t i = 0; i < operands_.size(); ++i)
+    outer_registers.push_back(static_cast<int>(i) == at ? -1 : out.add_operand(operands_[i]));
+  for (const Instruction& i : inner.code_) {
+    inner_registers.push_back(out.add({i.function, inner_registers[static_cast<std::size_t>(i.a)],
+                                       inner_registers[static_cast<std::size_t>(i.b)], i.alpha}));
+  }
+  outer_registers[static_cast<std::size_t>(at)] = inner_registers.back();
+  for (const Instruction& i : code_) {
+    outer_registers.push_back(out.add({i.function, outer_registers[static_cast<std::size_t>(i.a)],
+                                       outer_registers[static_cast<std::size_t>(i.b)], i.alpha}));
+  }
+  return out;
+}
+
+void Chain::prepare() {
+  // Strides in the axes of the result; 0 where an operand is broadcast.
+  std::vector<Dims> strides;
+  for (const Operand& operand : operands_) {
+    Dims own(dims_.size(), 0);
+    if (product_of(operand.dims) == product_of(dims_)) {
+      std::int64_t stride = 1;
+      for (std::size_t i = dims_.size(); i-- > 0; stride *= dims_[i]) own[i] = stride;
+    } else {
+      std::int64_t stride = 1;
+      for (std::size_t i = operand.dims.size(); i-- > 0; stride *= operand.dims[i])
+        own[i + dims_.size() - operand.dims.size()] = operand.dims[i] == 1 ? 0 : stride;
+    }
+    strides.push_back(own);
+  }
+  // Joins axis i with the one before where all operands go through both with one stride.
+  axes_.clear();
+  layouts_.assign(operands_.size(), {});
+  for (std::size_t i = 0; i < dims_.size(); ++i) {
+    if (dims_[i] == 1) continue;
+    bool joins = !axes_.empty();
+    for (std::size_t o = 0; joins && o < operands_.size(); ++o)
+      joins = layouts_[o].strides.back() == strides[o][i] * dims_[i];
+    if (joins) {
+      axes_.back() *= dims_[i];
+    } else {
+      axes_.push_back(dims_[i]);
+    }
+    for (std::size_t o = 0; o < operands_.size(); ++o) {
+      if (!joins) layouts_[o].strides.push_back(0);
+      layouts_[o].strides.back() = strides[o][i];
+    }
+  }
+  if (axes_.empty()) {
+    axes_ = {1};
+    for (Layout& layout : layouts_) layout.strides = {1};
+  }
+  // Buffers of registers are used again after the last reader.
+  const std::size_t first = operands_.size(), count = first + code_.size();
+  std::vector<std::size_t> last_read(count, 0);
+  for (std::size_t i = 0; i < code_.size(); ++i) {
+    last_read[static_cast<std::size_t>(code_[i].a)] = i;
+    if (is_binary(code_[i].function)) last_read[static_cast<std::size_t>(code_[i].b)] = i;
+  }
+  slots_.assign(count, {});
+  std::vector<int> free;
+  int buffers = 0;
+  for (std::size_t o = 0; o < first; ++o) slots_[o].is_row = layouts_[o].is_row = layouts_[o].strides.back() != 0;
+  for (std::size_t i = 0; i < code_.size(); ++i) {
+    const Instruction& in = code_[i];
+    const auto a = static_cast<std::size_t>(in.a), b = static_cast<std::size_t>(in.b);
+    Slot& slot = slots_[first + i];
+    slot.is_row = slots_[a].is_row || (is_binary(in.function) && slots_[b].is_row);
+    for (const std::size_t source : {a, b}) {  // elementwise: a result may take its operand's place
+      if (source == b && (!is_binary(in.function) || a == b)) continue;
+      if (slots_[source].buffer >= 0 && last_read[source] == i) free.push_back(slots_[source].buffer);
+    }
+    if (i + 1 == code_.size()) {
+      slot.buffer = -2;
+    } else if (free.empty()) {
+      slot.buffer = buffers++;
+    } else {
+      slot.buffer = free.back();
+      free.pop_back();
+    }
+  }
+}
+
+void Chain::run_row(const float* const* operands, std::int64_t count, float* to) const {
+  alignas(64) static thread_local std::array<float, kMostBuffers * kBlock> buffers;
+  const Kernels& loops = kernels();
+  const std::size_t first = operands_.size();
+  for (std::int64_t at = 0; at < count; at += kBlock) {
+    const std::int64_t size = std::min(kBlock, count - at);
+    const auto address = [&](int number) -> const float* {
+      const auto n = static_cast<std::size_t>(number);
+      if (n < first) return operands[n] + (slots_[n].is_row ? at : 0);
+      return buffers.data() + slots_[n].buffer * kBlock;
+    };
+    for (std::size_t i = 0; i < code_.size(); ++i) {
+      const Instruction& in = code_[i];
+      const Slot& slot = slots_[first + i];
+      const bool last = slot.buffer == -2;
+      float* const result = last ? to + at : buffers.data() + slot.buffer * kBlock;
+      loops.apply(in.function, in.alpha, slot.is_row ? size : 1, address(in.a),
+                  slots_[static_cast<std::size_t>(in.a)].is_row, is_binary(in.function) ? address(in.b) : nullptr,
+                  is_binary(in.function) && slots_[static_cast<std::size_t>(in.b)].is_row, result);
+      if (last && !slot.is_row) std::fill_n(result + 1, size - 1, *result);
+    }
+  }
+}
+
+void Chain::run(const Memory& memory, std::int64_t begin, std::int64_t end, float* to, int own_operand,
+                const float* own) const {
+  std::array<const float*, kMostOperands> bases, at;
+  for (std::size_t o = 0; o < operands_.size(); ++o) {
+    bases[o] = static_cast<int>(o) == own_operand ? own
+               : operands_[o].constant            ? operands_[o].constant.data
+                                                  : memory[static_cast<std::size_t>(operands_[o].value)];
+  }
+  const std::int64_t row = axes_.back();
+  for (std::int64_t position = begin; position < end;) {
+    const std::int64_t within = position % row, count = std::min(row - within, end - position);
+    std::int64_t rest = position / row;
+    at = bases;
+    for (std::size_t o = 0; o < operands_.size(); ++o) at[o] += within * layouts_[o].strides.back();
+    for (std::size_t axis = axes_.size() - 1; axis-- > 0;) {
+      const std::int64_t index = rest % axes_[axis];
+      rest /= axes_[axis];
+      for (std::size_t o = 0; o < operands_.size(); ++o) at[o] += index * layouts_[o].strides[axis];
+    }
+    run_row(at.data(), count, to + position);
+    position += count;
+  }
+}
+
+}  // namespace lockstep::inference

@@ -1,0 +1,175 @@
+// Convolutions of whole batches: padding, what follows, and the order of loops in which weights or images stay in the
+// cache.
+#include <algorithm>
+
+#include "lockstep/inference/step_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::inference {
+namespace {
+
+using ops::WindowGeometry;
+
+constexpr std::int64_t kBand = 32768;       // floats of the result that are finished while they are in the cache
+constexpr std::int64_t kHeavy = 128 << 10;  // floats of weights that do not stay in the cache
+constexpr std::int64_t kFewestPixels = 24;
+
+// The number of parts so that all threads have work; one where the run is alone.
+std::int64_t wanted_parts(const Run& run) { return run.alone ? 1 : 2 * ops::parallel_threads(); }
+
+class WeightedStep : public Step {
+ public:
+  WeightedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
+      : Step({x}, result, std::move(dims)), g_(g), images_(images), weights_(std::move(weights)) {}
+
+  bool fold(const std::vector<float>& scale, const std::vector<float>& shift) override {
+    if (!following_.empty()) return false;
+    const auto channels = static_cast<std::size_t>(g_.out_channels);
+    if (scale_.empty()) scale_.assign(channels, 1.0f), bias_.assign(channels, 0.0f);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double s = scale[scale.size() == 1 ? 0 : c], d = shift[shift.size() == 1 ? 0 : c];
+      scale_[c] = static_cast<float>(scale_[c] * s), bias_[c] = static_cast<float>(bias_[c] * s + d);
+    }
+    return true;
+  }
+
+ protected:
+  std::vector<float> scaled_weights() const {
+    std::vector<float> weights(weights_.data, weights_.data + weights_.size);
+    const std::size_t channels = scale_.size();
+    for (std::size_t i = 0; i < weights.size() && channels > 0; i += channels) {
+      for (std::size_t c = 0; c < channels; ++c) weights[i + c] *= scale_[c];
+    }
+    return weights;
+  }
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
+  std::int64_t image_size() const { return g_.height * g_.width * g_.channels; }
+  std::int64_t output_size() const { return g_.out_h * g_.out_w * g_.out_channels; }
+
+  WindowGeometry g_;
+  std::int64_t images_;
+  Constant weights_, prepared_;
+  std::vector<float> scale_, bias_;
+};
+
+class ConvStep : public WeightedStep {
+ public:
+  ConvStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
+      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights)) {
+    if (g_.window_h * g_.window_w * g_.stride_h * g_.stride_w != 1 || g_.padded()) return;
+    // Single pixels of all images are one row.
+    g_.width = g_.out_w = g_.height * g_.width * images_;
+    g_.height = g_.out_h = 1;
+    images_ = 1;
+  }
+
+  void prepare(WeightStore& store) override {
+    Step::prepare(store);
+    const ops::DirectKernels& loops = ops::direct_kernels();
+    prepared_ = store.get("convolution", weights_, scale_, [&] {
+      const std::vector<float> scaled = scaled_weights();
+      std::vector<float> packed(static_cast<std::size_t>(loops.packed_kernel_size(g_.taps(), g_.out_channels)));
+      loops.pack_kernel(g_, scaled.data(), packed.data());
+      return packed;
+    });
+  }
+
+  std::int64_t workspace() const override { return g_.padded() ? images_ * padded_size() : 0; }
+
+  void run(const Run& run) const override {
+    const std::int64_t pixels = g_.out_h * g_.out_w;
+    if (prepared_.size > kHeavy) return run_by_panels(run);
+    std::int64_t band = std::max(kFewestPixels, kBand / g_.out_channels);
+    band = std::min(band, std::max(kFewestPixels, images_ * pixels / wanted_parts(run)));
+    const std::int64_t bands = std::max<std::int64_t>(1, (pixels + band / 2) / band);
+    if (!run.alone) pad(run, 0, images_);
+    for_parts(run, images_ * bands, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t n = unit / bands, at = unit % bands;
+        if (run.alone && at == 0) pad(run, n, n + 1);
+        const std::int64_t first = at * pixels / bands, last = (at + 1) * pixels / bands;
+        convolve(run, n, first, last, 0, g_.out_channels);
+        finish(run, (n * pixels + first) * g_.out_channels, (n * pixels + last) * g_.out_channels);
+      }
+    });
+  }
+
+ private:
+  std::int64_t padded_size() const { return g_.padded_h() * g_.padded_w() * g_.channels; }
+  const float* image(const Run& run, std::int64_t n) const {
+    return g_.padded() ? run.workspace + n * padded_size() : input(run, 0) + n * image_size();
+  }
+  void pad(const Run& run, std::int64_t begin, std::int64_t end) const {
+    if (!g_.padded()) return;
+    for_parts(run, end - begin, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t n = begin + first; n < begin + last; ++n)
+        ops::direct_kernels().pad_image(g_, input(run, 0) + n * image_size(), run.workspace + n * padded_size());
+    });
+  }
+  // Channels c … c_end of pixels begin … end of one image; c is a multiple of the panel.
+  void convolve(const Run& run, std::int64_t n, std::int64_t begin, std::int64_t end, std::int64_t c,
+                std::int64_t c_end) const {
+    WindowGeometry g = g_;
+    g.out_channels = c_end - c;
+    ops::direct_kernels().conv_forward(
+        g, image(run, n), prepared_.data + c * g_.taps(), bias() ? bias() + c : nullptr, false, begin, end,
+        {output(run) + n * output_size() + c, g_.out_channels, g_.out_w * g_.out_channels});
+  }
+
+  // Large weights are read once for all images.
+  void run_by_panels(const Run& run) const {
+    const std::int64_t pixels = g_.out_h * g_.out_w, panel = ops::direct_kernels().panel;
+    const std::int64_t panels = (g_.out_channels + panel - 1) / panel;
+    pad(run, 0, images_);
+    // Where there are fewer panels than threads, each works on a part of the pixels too.
+    const std::int64_t parts =
+        std::clamp<std::int64_t>(wanted_parts(run) / panels, 1, std::max<std::int64_t>(1, pixels / kFewestPixels));
+    for_parts(run, panels * parts, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t unit = first; unit < last; ++unit) {
+        const std::int64_t p = unit / parts, part = unit % parts;
+        for (std::int64_t n = 0; n < images_; ++n)
+          convolve(run, n, part * pixels / parts, (part + 1) * pixels / parts, p * panel,
+                   std::min(g_.out_channels, (p + 1) * panel));
+      }
+    });
+    for_parts(run, images_ * pixels, kFewestPixels, [&](std::int64_t begin, std::int64_t end) {
+      finish(run, begin * g_.out_channels, end * g_.out_channels);
+    });
+  }
+};
+
+class DepthwiseStep : public WeightedStep {
+ public:
+  using WeightedStep::WeightedStep;
+
+  void prepare(WeightStore& store) override {
+    Step::prepare(store);
+    prepared_ = scale_.empty() ? weights_ : store.get("depthwise", weights_, scale_, [&] { return scaled_weights(); });
+  }
+
+  void run(const Run& run) const override {
+    const std::int64_t row = g_.out_w * g_.out_channels;
+    std::int64_t band = std::max<std::int64_t>(1, kBand / row);
+    band = std::max<std::int64_t>(1, std::min(band, images_ * g_.out_h / wanted_parts(run)));
+    const std::int64_t bands = (g_.out_h + band - 1) / band;
+    for_parts(run, images_ * bands, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t n = unit / bands, at = unit % bands;
+        const std::int64_t first = at * g_.out_h / bands, last = (at + 1) * g_.out_h / bands;
+        ops::direct_kernels().depthwise_forward(g_, input(run, 0) + n * image_size(), prepared_.data, bias(), first,
+                                                last, output(run) + n * output_size());
+        finish(run, n * output_size() + first * row, n * output_size() + last * row);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+StepPtr convolution(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights,
+                    bool depthwise) {
+  if (depthwise) return std::make_unique<DepthwiseStep>(x, result, std::move(dims), g, images, std::move(weights));
+  return std::make_unique<ConvStep>(x, result, std::move(dims), g, images, std::move(weights));
+}
+
+}  // namespace lockstep::inference

@@ -1,0 +1,57 @@
+// Loops of inference that lockstep/ops does not have: plain pointers, one thread, compiled for AVX2 and AVX-512.
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/ops/direct_internal.h"
+
+namespace lockstep::inference {
+
+// Functions of one number, then functions of two.
+enum class Function {
+  kAbs,
+  kNeg,
+  kSquare,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kExp,
+  kErf,
+  kErfc,
+  kSigmoid,
+  kTanh,
+  kRelu,
+  kRelu6,
+  kElu,
+  kSelu,
+  kSoftplus,
+  kSoftsign,
+  kLeakyRelu,  // alpha: the factor of values that are not positive
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMaximum,
+  kMinimum,
+  kSquaredDifference
+};
+constexpr bool is_binary(Function function) { return function >= Function::kAdd; }
+
+enum class Reduction { kSum, kMaximum, kMinimum };
+
+struct Kernels {
+  // to[i] = function(a[i], b[i]); an operand that is not a row is one number for all i.
+  void (*apply)(Function function, float alpha, std::int64_t count, const float* a, bool a_is_row, const float* b,
+                bool b_is_row, float* to);
+  // x [count, inner] to y [inner]; inner 1: a row of numbers to one.
+  void (*reduce)(Reduction kind, std::int64_t count, std::int64_t inner, const float* x, float* y);
+  // Each row.
+  void (*softmax)(std::int64_t rows, std::int64_t columns, const float* x, float* y);
+  // Rows row_begin … row_end of one image; cells outside of the image do not count.
+  void (*average_pool)(const ops::WindowGeometry& g, const float* x, std::int64_t row_begin, std::int64_t row_end,
+                       float* y);
+};
+
+const Kernels& kernels();
+
+}  // namespace lockstep::inference

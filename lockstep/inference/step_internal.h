@@ -1,0 +1,138 @@
+// The steps of a program: one pass over the memory of a few values each.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/inference/chain_internal.h"
+#include "lockstep/ops/direct_internal.h"
+
+namespace lockstep::inference {
+
+// One run of a program.
+struct Run {
+  Memory memory;
+  float* workspace = nullptr;  // of the step that runs
+  bool alone = false;          // on this thread only, while other threads compute other rows of the batch
+};
+
+// Calls work(begin, end) for 0 … count: on this thread where the run is alone, else on those of parallel_for().
+void for_parts(const Run& run, std::int64_t count, std::int64_t grain,
+               const std::function<void(std::int64_t, std::int64_t)>& work);
+
+// Weights as the loops read them, shared by all programs of a model.
+class WeightStore {
+ public:
+  // `make` makes them from `source`, and from `scale` for each channel.
+  Constant get(const std::string& kind, const Constant& source, const std::vector<float>& scale,
+               const std::function<std::vector<float>()>& make);
+
+ private:
+  struct Key {
+    std::string kind;
+    const float* source;
+    std::int64_t size;
+    std::vector<float> scale;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Entry {
+    std::weak_ptr<const void> made;
+    Constant view;                       // without owner
+    std::shared_ptr<const void> source;  // so that its address stays its own
+  };
+  std::mutex mutex_;
+  std::map<Key, Entry> entries_;
+};
+
+class Step {
+ public:
+  Step(std::vector<int> reads, int result, Dims dims)
+      : reads_(std::move(reads)), result_(result), dims_(std::move(dims)) {}
+  virtual ~Step() = default;
+
+  // Values by number; those of what follows included.
+  std::vector<int> reads() const;
+  int result() const { return result_; }
+  const Dims& dims() const { return dims_; }
+
+  // result = result · scale + shift, one number each for an element of the last axis; false: the step cannot.
+  virtual bool fold(const std::vector<float>&, const std::vector<float>&) { return false; }
+  // `chain` on the result, which is its operand `own`; the step then gives `result`. False: the step cannot.
+  virtual bool follow(const Chain& chain, int own, int result);
+  void rename(int result) { result_ = result; }
+  virtual void prepare(WeightStore&) { following_.prepare(); }
+  virtual std::int64_t workspace() const { return 0; }  // floats
+  // Throws InvalidInput where values are not in range.
+  virtual void run(const Run& run) const = 0;
+
+ protected:
+  // What follows, on elements begin … end of the result.
+  void finish(const Run& run, std::int64_t begin, std::int64_t end) const;
+  const float* input(const Run& run, int i) const {
+    return run.memory[static_cast<std::size_t>(reads_[static_cast<std::size_t>(i)])];
+  }
+  float* output(const Run& run) const { return run.memory[static_cast<std::size_t>(result_)]; }
+
+  std::vector<int> reads_;
+  int result_;
+  Dims dims_;
+  Chain following_;
+  int own_ = -1;
+};
+using StepPtr = std::unique_ptr<Step>;
+
+// Thrown by a run that the plain operations have to do: they report the error.
+struct InvalidInput {};
+
+// A convolution of `images` images with weights [h, w, I, O]; a dense layer is one of 1 x 1 on one image with a row of
+// pixels. `depthwise`: weights [h, w, channels].
+StepPtr convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images, Constant weights,
+                    bool depthwise);
+
+class ElementwiseStep : public Step {
+ public:
+  ElementwiseStep(int result, Chain chain);
+  const Chain& chain() const { return chain_; }
+  void set_chain(Chain chain);
+  bool follow(const Chain& chain, int own, int result) override;
+  void prepare(WeightStore&) override { chain_.prepare(); }
+  void run(const Run& run) const override;
+
+ private:
+  Chain chain_;
+};
+
+StepPtr max_pool(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images);
+StepPtr average_pool(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images);
+// x [outer, count, inner] to [outer, inner].
+StepPtr reduction(int x, int result, Dims dims, Reduction kind, std::int64_t outer, std::int64_t count,
+                  std::int64_t inner);
+StepPtr softmax(int x, int result, Dims dims);  // along the last axis
+
+// Matrices A[i] · B[i] = C[i]; offsets in floats.
+struct ProductOffsets {
+  std::int64_t a, b, c;
+};
+StepPtr products(int a, int b, int result, Dims dims, const ops::Product& shape, std::vector<ProductOffsets> offsets);
+
+// Elements of one value to places of the result; strides and offsets in floats.
+struct Move {
+  int value;
+  Dims extents, from, to;
+  std::int64_t from_offset = 0, to_offset = 0;
+};
+// `background` is written before, unless the moves fill the result.
+StepPtr copies(int result, Dims dims, std::vector<Move> moves, bool fills, float background = 0);
+
+// Rows of a table [rows, columns] by integers of 4 or 8 bytes.
+StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table);
+
+// Anything else: `work` reads the memory of `reads` and writes that of the result.
+using Work = std::function<void(const std::vector<const float*>&, float*)>;
+StepPtr custom(std::vector<int> reads, int result, Dims dims, Work work);
+
+}  // namespace lockstep::inference

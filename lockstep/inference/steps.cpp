@@ -1,0 +1,300 @@
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/inference/step_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::inference {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;  // floats for which a thread is worth waking
+
+// Parts of a loop over `count` pieces of `size` floats each.
+std::int64_t grain_of(std::int64_t size) { return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, size)); }
+
+class PoolStep : public Step {
+ public:
+  PoolStep(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images, bool maximum)
+      : Step({x}, result, std::move(dims)), g_(g), images_(images), maximum_(maximum) {}
+  void run(const Run& run) const override {
+    const std::int64_t in = g_.height * g_.width * g_.channels, row = g_.out_w * g_.channels;
+    for_parts(run, images_ * g_.out_h, grain_of(row), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end;) {
+        const std::int64_t n = at / g_.out_h, first = at % g_.out_h, last = std::min(g_.out_h, first + end - at);
+        const float* const x = input(run, 0) + n * in;
+        float* const y = output(run) + n * g_.out_h * row;
+        if (maximum_) {
+          // The rows as an image of their own: the border above moves with them.
+          ops::WindowGeometry g = g_;
+          const std::int64_t top = first * g_.stride_h - g_.pad_top;
+          g.out_h = last - first;
+          g.pad_top = top < 0 ? -top : 0;
+          const std::int64_t skipped = std::max<std::int64_t>(0, top);
+          g.height = g_.height - skipped;
+          ops::direct_kernels().max_pool_forward(g, x + skipped * g_.width * g_.channels, y + first * row, nullptr);
+        } else {
+          kernels().average_pool(g_, x, first, last, y);
+        }
+        at += last - first;
+      }
+      finish(run, begin * row, end * row);
+    });
+  }
+
+ private:
+  ops::WindowGeometry g_;
+  std::int64_t images_;
+  bool maximum_;
+};
+
+class ReduceStep : public Step {
+ public:
+  ReduceStep(int x, int result, Dims dims, Reduction kind, std::int64_t outer, std::int64_t count, std::int64_t inner)
+      : Step({x}, result, std::move(dims)), kind_(kind), outer_(outer), count_(count), inner_(inner) {}
+  void run(const Run& run) const override {
+    for_parts(run, outer_, grain_of(count_ * inner_), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        kernels().reduce(kind_, count_, inner_, input(run, 0) + i * count_ * inner_, output(run) + i * inner_);
+      finish(run, begin * inner_, end * inner_);
+    });
+  }
+
+ private:
+  Reduction kind_;
+  std::int64_t outer_, count_, inner_;
+};
+
+class SoftmaxStep : public Step {
+ public:
+  SoftmaxStep(int x, int result, Dims dims)
+      : Step({x}, result, std::move(dims)), columns_(dims_.back()), rows_(product_of(dims_) / columns_) {}
+  void run(const Run& run) const override {
+    for_parts(run, rows_, grain_of(columns_), [&](std::int64_t begin, std::int64_t end) {
+      kernels().softmax(end - begin, columns_, input(run, 0) + begin * columns_, output(run) + begin * columns_);
+      finish(run, begin * columns_, end * columns_);
+    });
+  }
+
+ private:
+  std::int64_t columns_, rows_;
+};
+
+class ProductStep : public Step {
+ public:
+  ProductStep(int a, int b, int result, Dims dims, const ops::Product& shape, std::vector<ProductOffsets> offsets)
+      : Step({a, b}, result, std::move(dims)), shape_(shape), offsets_(std::move(offsets)) {}
+  void run(const Run& run) const override {
+    for_parts(run, static_cast<std::int64_t>(offsets_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const ProductOffsets& at = offsets_[static_cast<std::size_t>(i)];
+        ops::Product p = shape_;
+        p.a = input(run, 0) + at.a, p.b = input(run, 1) + at.b, p.c = output(run) + at.c;
+        ops::direct_kernels().matrix_product(p, 0, p.rows, 0, p.columns);
+      }
+    });
+    if (following_.empty()) return;
+    for_parts(run, product_of(dims_), kGrain, [&](std::int64_t begin, std::int64_t end) { finish(run, begin, end); });
+  }
+
+ private:
+  ops::Product shape_;
+  std::vector<ProductOffsets> offsets_;
+};
+
+// What a loop over the first axis of a move does for one index.
+void move_elements(const Move& move, std::size_t axis, const float* from, float* to) {
+  if (axis == move.extents.size()) {
+    *to = *from;
+    return;
+  }
+  const std::int64_t count = move.extents[axis], step = move.from[axis], out = move.to[axis];
+  if (axis + 1 == move.extents.size()) {
+    if (step == 1 && out == 1) {
+      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) to[i * out] = from[i * step];
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) move_elements(move, axis + 1, from + i * step, to + i * out);
+}
+
+class CopyStep : public Step {
+ public:
+  CopyStep(int result, Dims dims, std::vector<Move> moves, bool fills, float background)
+      : Step(values_of(moves), result, std::move(dims)),
+        moves_(std::move(moves)),
+        fills_(fills),
+        background_(background) {}
+  // A loop in which each index of the first axis writes elsewhere: nothing can follow within it.
+  bool follow(const Chain&, int, int) override { return false; }
+  void run(const Run& run) const override {
+    float* const to = output(run);
+    if (!fills_) std::fill_n(to, product_of(dims_), background_);
+    for (const Move& move : moves_) {
+      const float* const from = run.memory[static_cast<std::size_t>(move.value)] + move.from_offset;
+      if (move.extents.empty() || product_of(move.extents) == 0) {
+        if (move.extents.empty()) to[move.to_offset] = *from;
+        continue;
+      }
+      Move part = move;
+      part.extents.erase(part.extents.begin()), part.from.erase(part.from.begin()), part.to.erase(part.to.begin());
+      for_parts(run, move.extents[0], grain_of(product_of(part.extents)), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          move_elements(part, 0, from + i * move.from[0], to + move.to_offset + i * move.to[0]);
+      });
+    }
+  }
+
+ private:
+  static std::vector<int> values_of(const std::vector<Move>& moves) {
+    std::vector<int> values;
+    for (const Move& move : moves) values.push_back(move.value);
+    return values;
+  }
+  std::vector<Move> moves_;
+  bool fills_;
+  float background_;
+};
+
+class GatherStep : public Step {
+ public:
+  GatherStep(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table)
+      : Step({indices}, result, std::move(dims)),
+        wide_(wide),
+        count_(product_of(dims_) / columns),
+        rows_(rows),
+        columns_(columns),
+        table_(std::move(table)) {}
+  void run(const Run& run) const override {
+    const void* const indices = input(run, 0);
+    for_parts(run, count_, grain_of(columns_), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t row =
+            wide_ ? static_cast<const std::int64_t*>(indices)[i] : static_cast<const std::int32_t*>(indices)[i];
+        if (row < 0 || row >= rows_) throw InvalidInput{};
+        std::copy_n(table_.data + row * columns_, columns_, output(run) + i * columns_);
+      }
+      finish(run, begin * columns_, end * columns_);
+    });
+  }
+
+ private:
+  bool wide_;
+  std::int64_t count_, rows_, columns_;
+  Constant table_;
+};
+
+class CustomStep : public Step {
+ public:
+  CustomStep(std::vector<int> reads, int result, Dims dims, Work work)
+      : Step(std::move(reads), result, std::move(dims)), work_(std::move(work)) {}
+  bool follow(const Chain&, int, int) override { return false; }
+  void run(const Run& run) const override {
+    std::vector<const float*> inputs;
+    for (std::size_t i = 0; i < reads_.size(); ++i) inputs.push_back(input(run, static_cast<int>(i)));
+    work_(inputs, output(run));
+  }
+
+ private:
+  Work work_;
+};
+
+}  // namespace
+
+void for_parts(const Run& run, std::int64_t count, std::int64_t grain,
+               const std::function<void(std::int64_t, std::int64_t)>& work) {
+  if (run.alone) {
+    if (count > 0) work(0, count);
+  } else {
+    ops::parallel_for(0, count, grain, work);
+  }
+}
+
+Constant WeightStore::get(const std::string& kind, const Constant& source, const std::vector<float>& scale,
+                          const std::function<std::vector<float>()>& make) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [](const auto& entry) { return entry.second.made.expired(); });
+  Entry& entry = entries_[{kind, source.data, source.size, scale}];
+  if (std::shared_ptr<const void> kept = entry.made.lock()) return {entry.view.data, entry.view.size, std::move(kept)};
+  Constant made = Constant::of(make());
+  entry = {made.owner, {made.data, made.size, nullptr}, source.owner};
+  return made;
+}
+
+std::vector<int> Step::reads() const {
+  std::vector<int> values = reads_;
+  for (std::size_t i = 0; i < following_.operands().size(); ++i) {
+    if (static_cast<int>(i) != own_ && following_.operands()[i].value >= 0)
+      values.push_back(following_.operands()[i].value);
+  }
+  return values;
+}
+
+bool Step::follow(const Chain& chain, int own, int result) {
+  if (following_.empty()) {
+    following_ = chain, own_ = own;
+  } else {
+    if (!chain.can_follow(following_)) return false;
+    const Chain::Operand mine = following_.operands()[static_cast<std::size_t>(own_)];
+    following_ = chain.after(following_, own);
+    for (std::size_t i = 0; i < following_.operands().size(); ++i) {
+      if (following_.operands()[i].value == mine.value) own_ = static_cast<int>(i);
+    }
+  }
+  result_ = result;
+  dims_ = chain.dims();
+  return true;
+}
+
+void Step::finish(const Run& run, std::int64_t begin, std::int64_t end) const {
+  if (!following_.empty()) following_.run(run.memory, begin, end, output(run), own_, output(run));
+}
+
+ElementwiseStep::ElementwiseStep(int result, Chain chain) : Step({}, result, chain.dims()) {
+  set_chain(std::move(chain));
+}
+void ElementwiseStep::set_chain(Chain chain) {
+  chain_ = std::move(chain);
+  reads_.clear();
+  for (const Chain::Operand& operand : chain_.operands()) {
+    if (operand.value >= 0) reads_.push_back(operand.value);
+  }
+}
+bool ElementwiseStep::follow(const Chain& chain, int own, int result) {
+  if (!chain.can_follow(chain_)) return false;
+  set_chain(chain.after(chain_, own));
+  result_ = result;
+  dims_ = chain.dims();
+  return true;
+}
+void ElementwiseStep::run(const Run& run) const {
+  for_parts(run, product_of(dims_), kGrain,
+            [&](std::int64_t begin, std::int64_t end) { chain_.run(run.memory, begin, end, output(run)); });
+}
+
+StepPtr max_pool(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images) {
+  return std::make_unique<PoolStep>(x, result, std::move(dims), g, images, true);
+}
+StepPtr average_pool(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images) {
+  return std::make_unique<PoolStep>(x, result, std::move(dims), g, images, false);
+}
+StepPtr reduction(int x, int result, Dims dims, Reduction kind, std::int64_t outer, std::int64_t count,
+                  std::int64_t inner) {
+  return std::make_unique<ReduceStep>(x, result, std::move(dims), kind, outer, count, inner);
+}
+StepPtr softmax(int x, int result, Dims dims) { return std::make_unique<SoftmaxStep>(x, result, std::move(dims)); }
+StepPtr products(int a, int b, int result, Dims dims, const ops::Product& shape, std::vector<ProductOffsets> offsets) {
+  return std::make_unique<ProductStep>(a, b, result, std::move(dims), shape, std::move(offsets));
+}
+StepPtr copies(int result, Dims dims, std::vector<Move> moves, bool fills, float background) {
+  return std::make_unique<CopyStep>(result, std::move(dims), std::move(moves), fills, background);
+}
+StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table) {
+  return std::make_unique<GatherStep>(indices, wide, result, std::move(dims), rows, columns, std::move(table));
+}
+StepPtr custom(std::vector<int> reads, int result, Dims dims, Work work) {
+  return std::make_unique<CustomStep>(std::move(reads), result, std::move(dims), std::move(work));
+}
+
+}  // namespace lockstep::inference

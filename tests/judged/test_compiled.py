@@ -1,0 +1,107 @@
+"""SavedModels and frozen graphs as programs and by plain operations: both give what Keras gives, whatever the batch size."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lockstep_tool as tool
+
+L = keras.layers
+
+
+def norm(rng, x):
+    layer = L.BatchNormalization(epsilon=float(rng.choice([1e-3, 1e-5])), scale=bool(rng.random() < 0.8))
+    y = layer(x)
+    layer.moving_mean.assign(rng.normal(0, 0.3, layer.moving_mean.shape))
+    layer.moving_variance.assign(rng.uniform(0.3, 2, layer.moving_variance.shape))
+    return y
+
+
+def activation(rng, x):
+    name = rng.choice(["relu", "relu6", "silu", "hard_silu", "gelu", "elu", "selu", "tanh", "leaky_relu", "softplus", "linear"])
+    return L.Activation(str(name))(x)
+
+
+def convolution(rng, x, filters, strides=1):
+    kind, size = rng.choice(["plain", "padded", "depthwise", "separable", "dilated"]), int(rng.choice([1, 3, 5]))
+    if kind == "padded":
+        x = L.ZeroPadding2D(((size // 2, size // 2), (size // 2, size // 2)))(x)
+        y = L.Conv2D(filters, size, strides=strides, padding="valid", use_bias=bool(rng.random() < 0.5))(x)
+    elif kind == "depthwise":
+        y = L.Conv2D(filters, 1)(L.DepthwiseConv2D(size, strides=strides, padding="same")(x))
+    elif kind == "separable":
+        y = L.SeparableConv2D(filters, size, strides=strides, padding="same")(x)
+    elif kind == "dilated" and strides == 1:
+        y = L.Conv2D(filters, size, dilation_rate=2, padding="same")(x)
+    else:
+        y = L.Conv2D(filters, size, strides=strides, padding="same", groups=1 if filters % 2 or x.shape[-1] % 2 else int(rng.choice([1, 2])))(x)
+    return activation(rng, norm(rng, y)) if rng.random() < 0.8 else y
+
+
+def image_block(rng, x):
+    kind, width = rng.choice(["residual", "inverted", "dense", "pool", "excite", "upsample"]), x.shape[-1]
+    if kind == "residual":
+        return activation(rng, L.Add()([convolution(rng, convolution(rng, x, 2 * width), width), x]))
+    if kind == "inverted":
+        y = convolution(rng, L.Conv2D(6 * width, 1, use_bias=False)(x), width)
+        return L.Add()([x, y])
+    if kind == "dense":
+        return L.Concatenate()([x, convolution(rng, activation(rng, norm(rng, x)), 7)])
+    if kind == "pool":
+        pools = [L.MaxPooling2D, L.AveragePooling2D]
+        return L.Concatenate()([pool(3, strides=2, padding="same")(x) for pool in pools])
+    if kind == "excite":
+        s = L.Reshape((1, 1, width))(L.GlobalAveragePooling2D()(x))
+        return L.Multiply()([x, L.Conv2D(width, 1, activation="sigmoid")(L.Conv2D(max(1, width // 4), 1, activation="silu")(s))])
+    y = L.UpSampling2D(2)(x) if rng.random() < 0.5 else L.Conv2DTranspose(width, 3, strides=2, padding="same")(x)
+    return convolution(rng, y, width, strides=2)
+
+
+def images(rng):
+    inputs = keras.Input((int(rng.integers(14, 27)), int(rng.integers(14, 27)), 3))
+    x = convolution(rng, inputs, int(rng.integers(5, 40)), strides=2)
+    for _ in range(4):
+        x = image_block(rng, x)
+    x = L.GlobalAveragePooling2D()(x) if rng.random() < 0.5 else L.Flatten()(x)
+    return keras.Model(inputs, L.Dense(6, activation="softmax")(x))
+
+
+def tokens(rng):
+    steps, width, heads = int(rng.integers(5, 20)), int(rng.choice([12, 24, 40])), int(rng.choice([1, 2, 4]))
+    inputs = keras.Input((steps,), dtype="int32")
+    x = L.Embedding(50, width)(inputs)
+    for _ in range(2):
+        y = L.MultiHeadAttention(heads, width // heads)(x, x)
+        x = L.LayerNormalization(epsilon=1e-5)(L.Add()([x, y]))
+        y = L.Dense(width)(L.Dense(3 * width, activation=str(rng.choice(["gelu", "relu", "silu"])))(x))
+        x = L.LayerNormalization(epsilon=1e-5)(L.Add()([x, y]))
+    x = L.GlobalMaxPooling1D()(x) if rng.random() < 0.5 else x[:, 0]
+    return keras.Model(inputs, L.Dense(4)(x))
+
+
+def freeze(model, path):
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    spec = tf.TensorSpec((None, *model.input_shape[1:]), model.input.dtype, name="x")
+    frozen = convert_variables_to_constants_v2(tf.function(lambda x: model(x, training=False)).get_concrete_function(spec))
+    path.write_bytes(frozen.graph.as_graph_def().SerializeToString())
+    return frozen.outputs[0].name
+
+
+@pytest.mark.parametrize("number", range(60 if tool.CONFORMANCE else 6))
+def test_network(number, tmp_path):
+    rng = tool.generator("compiled", number)
+    keras.utils.set_random_seed(int(rng.integers(1 << 30)))
+    model = images(rng) if number % 3 else tokens(rng)
+    model.export(str(tmp_path / "m"), verbose=False)
+    output = freeze(model, tmp_path / "frozen.pb")
+    for rows in (1, 9):
+        shape = (rows, *model.input_shape[1:])
+        x = rng.integers(0, 50, shape).astype("i4") if "int" in model.input.dtype else rng.normal(size=shape).astype("f")
+        want = model(x, training=False).numpy()
+        for artifact, options in (("m", ()), ("frozen.pb", ("--outputs", output))):
+            # A process of its own has other settings: one such run for each artifact.
+            for settings in (None, {"LOCKSTEP_COMPILED_GRAPHS": "0"})[:1 if rows == 1 else 2]:
+                ours = tool.predict(tmp_path / artifact, x, tmp_path, *options, env=settings)
+                np.testing.assert_allclose(ours[0][1], want, rtol=1e-5, atol=1e-5 * np.abs(want).max(),
+                                           err_msg=f"{artifact}, {rows} rows, {settings}")
