@@ -82,7 +82,12 @@ template const std::vector<ops::FunctionName>& Step::attr<std::vector<ops::Funct
 
 Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector<Output>& feeds,
            const std::vector<Output>& fetches, const std::vector<int>& targets, std::string what)
-    : compiled_(std::make_unique<CompiledPlan>()), what_(std::move(what)), graph_(graph), library_(library), feeds_(feeds), fetches_(fetches) {
+    : compiled_(std::make_unique<CompiledPlan>()),
+      what_(std::move(what)),
+      graph_(graph),
+      library_(library),
+      feeds_(feeds),
+      fetches_(fetches) {
   fed_.assign(graph_.nodes().size(), 0);
   for (const Output& feed : feeds_) fed_[static_cast<std::size_t>(feed.node)] = 1;
   select(fetches, targets);
