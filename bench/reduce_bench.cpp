@@ -2,7 +2,7 @@
 // as JSON:
 //   reduce_bench MEGABYTES [ring]
 // TF_CONFIG (or another launcher's variables) describes the job. "sum": collectives::sum of a tensor that it may sum in
-// place; "gloo": LibTorch's Gloo on that tensor. With ring the sum may not go through shared memory either.
+// place; "gloo": LibTorch's Gloo on that tensor, a ring of all workers. With "ring" the sum does not use shared memory.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -15,6 +15,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors_internal.h"
+
+#include "gloo_peer.h"
 
 namespace {
 
@@ -29,8 +31,7 @@ double seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void check(const ls::Tensor& sum, double expected) {
-  const std::vector<float> values = sum.to_vector<float>();
+void check(const std::vector<float>& values, double expected) {
   const auto wrong =
       std::find_if(values.begin(), values.end(), [&](float value) { return value != static_cast<float>(expected); });
   if (wrong != values.end()) ls::throw_internal(fmt::format("a sum is {}, expected {}", *wrong, expected));
@@ -42,7 +43,12 @@ void run(std::int64_t megabytes, bool ring) {
   ls::distribute::MultiWorkerMirroredStrategy strategy({.communication_options = communication});
   ls::collectives::Communicator* const group = strategy.communicator();
   if (!group) ls::throw_invalid_argument("there are no other workers: set TF_CONFIG");
-  const auto plain = group->duplicate("plain Gloo");  // has no shared memory
+  const auto host_of = [&](int rank) {
+    const std::string& address = strategy.cluster_resolver().members()[static_cast<std::size_t>(rank)].address;
+    return address.substr(0, address.rfind(':'));
+  };
+  GlooPeer peer(group->rank(), group->size(), host_of(group->rank()));
+  peer.connect(host_of(0), std::stoi(group->broadcast(std::to_string(peer.port()), 0)));
   const ls::Shape shape{megabytes * 1000 * 1000 / 4};
   const double all = group->size() * (group->size() + 1) / 2.0;
   double sum = 1e9, gloo = 1e9;
@@ -51,10 +57,10 @@ void run(std::int64_t megabytes, bool ring) {
     values.push_back(ls::Tensor::full(shape, group->rank() + 1));
     group->barrier();
     sum = std::min(sum, seconds([&] { ls::collectives::sum(*group, values); }));
-    check(values[0], all);
-    const ls::Tensor value = ls::Tensor::full(shape, group->rank() + 1);
+    check(values[0].to_vector<float>(), all);
+    std::vector<float> value(static_cast<std::size_t>(shape[0]), static_cast<float>(group->rank() + 1));
     group->barrier();
-    gloo = std::min(gloo, seconds([&] { plain->all_reduce(value); }));
+    gloo = std::min(gloo, seconds([&] { peer.all_reduce(value.data(), shape[0]); }));
     check(value, all);
   }
   fmt::print("{{\"megabytes\": {}, \"sum\": {:.5f}, \"gloo\": {:.5f}}}\n", megabytes, sum, gloo);

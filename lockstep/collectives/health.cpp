@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cinttypes>
+#include <cstdio>
+#include <numeric>
+#include <sstream>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr const char* kFaultKey = "fault";
+constexpr const char* kReportKey = "health";
+constexpr std::size_t kMostListed = 32;  // of the ranks in a report
 constexpr const char* kLeft = "left";
 constexpr milliseconds kSeeOff{3000};
 constexpr int kSilentBeats = 4;  // so many missed beats tell who broke a connection
@@ -44,6 +51,7 @@ struct HealthMonitor::Shared {
   bool gone = false;
   bool left = false;         // leave() was called
   std::uint64_t rounds = 0;  // done
+  std::string report;        // the last one of rank 0
   int hurried = 0;           // rounds that are to follow at once
   struct Peer {
     std::string beat;
@@ -56,13 +64,17 @@ struct HealthMonitor::Shared {
   Clock::time_point last_round = Clock::now();
 
   explicit Shared(Options given) : options(std::move(given)), peers(options.names.size()) {
-    for (std::size_t i = 0; i < peers.size(); ++i) keys.push_back(beat_key(static_cast<int>(i)));
+    for (std::size_t i = 0; i < peers.size() && options.rank == 0; ++i) keys.push_back(beat_key(static_cast<int>(i)));
+    if (options.rank != 0) keys.push_back(kReportKey);
     keys.push_back(kFaultKey);
   }
   void run();
   void round(std::uint64_t number);
   void see_off();
-  void note(const std::vector<std::string>& values);
+  void note_beats(const std::vector<std::string>& beats);
+  std::string make_report(std::uint64_t number) const;
+  void note_report(const std::string& text);
+  void check_silence();
   Fault lost(std::size_t rank, milliseconds silent) const;
   Fault left_early(std::size_t rank) const;
   std::optional<Fault> most_silent(milliseconds limit) const;
@@ -105,21 +117,76 @@ void HealthMonitor::Shared::set_fault(Fault found) {
   changed.notify_all();
 }
 
-// With the mutex held.
-void HealthMonitor::Shared::note(const std::vector<std::string>& values) {
+// At rank 0, with the mutex held, as the three below.
+void HealthMonitor::Shared::note_beats(const std::vector<std::string>& beats) {
   for (std::size_t i = 0; i < peers.size(); ++i) {
     Peer& peer = peers[i];
-    if (values[i] != peer.beat) {
-      peer.beat = values[i];
-      peer.heard = Clock::now();
-      peer.left = peer.beat == kLeft;
-      if (!peer.left) peer.collective = leading_number(peer.beat, peer.beat.find(' ') + 1);
-    }
-    const milliseconds silent = peer.silent();
-    if (static_cast<int>(i) != options.rank && !peer.left && silent > options.timeout) set_fault(lost(i, silent));
+    if (beats[i] == peer.beat) continue;
+    peer.beat = beats[i];
+    peer.heard = Clock::now();
+    peer.left = peer.beat == kLeft;
+    if (!peer.left) peer.collective = leading_number(peer.beat, peer.beat.find(' ') + 1);
   }
-  if (!values.back().empty()) set_fault(parse_fault(values.back()));
-  last_round = Clock::now();
+}
+
+// What the others need to know of all ranks, as "ROUND COMMON RANK:SILENCE:COLLECTIVE:LEFT …": in milliseconds how long
+// a rank has been silent, and the number of its last collective. The ranks that are not listed are well and have
+// reached collective COMMON. In a healthy job of any size this is short.
+std::string HealthMonitor::Shared::make_report(std::uint64_t number) const {
+  std::vector<std::size_t> order(peers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto rank_of = [&](std::size_t i) {
+    const Peer& peer = peers[i];
+    const bool silent = !peer.left && peer.silent() > 2 * options.interval;
+    return std::tuple(!peer.left, !silent, silent ? -peer.silent().count() : 0, peer.collective);
+  };
+  const std::size_t listed = std::min(kMostListed, peers.size());
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(listed), order.end(),
+                    [&](std::size_t a, std::size_t b) { return rank_of(a) < rank_of(b); });
+  std::uint64_t common = UINT64_MAX;
+  for (std::size_t k = listed; k < order.size(); ++k) common = std::min(common, peers[order[k]].collective);
+  if (common == UINT64_MAX) common = 0;
+  std::string text = fmt::format("{} {}", number, common);
+  for (std::size_t k = 0; k < listed; ++k) {
+    const Peer& peer = peers[order[k]];
+    text += fmt::format(" {}:{}:{}:{}", order[k], peer.silent().count(), peer.collective, peer.left ? 1 : 0);
+  }
+  return text;
+}
+
+// At the other ranks.
+void HealthMonitor::Shared::note_report(const std::string& text) {
+  if (text == report) return;  // rank 0 has made no round since the last one
+  report = text;
+  std::istringstream words(text);
+  std::uint64_t number = 0, common = 0;
+  words >> number >> common;
+  const Clock::time_point now = Clock::now();
+  for (Peer& peer : peers) {
+    peer.heard = now;
+    peer.collective = std::max(peer.collective, common);
+  }
+  for (std::string word; words >> word;) {
+    std::size_t rank = 0;
+    std::int64_t silence = 0;
+    std::uint64_t collective = 0;
+    int left = 0;
+    if (std::sscanf(word.c_str(), "%zu:%" SCNd64 ":%" SCNu64 ":%d", &rank, &silence, &collective, &left) != 4 ||
+        rank >= peers.size())
+      continue;
+    peers[rank].heard = now - milliseconds(silence);
+    peers[rank].collective = collective;
+    peers[rank].left = left != 0;
+  }
+  peers[0].heard = now;
+  last_round = now;
+}
+
+void HealthMonitor::Shared::check_silence() {
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const milliseconds silent = peers[i].silent();
+    if (static_cast<int>(i) != options.rank && !peers[i].left && silent > options.timeout) set_fault(lost(i, silent));
+  }
 }
 
 void HealthMonitor::Shared::round(std::uint64_t number) {
@@ -131,10 +198,22 @@ void HealthMonitor::Shared::round(std::uint64_t number) {
   if (own) store->set_once(kFaultKey, fault_text(*own));
   store->set(beat_key(options.rank), fmt::format("{} {}", number, collective.load()));
   const std::vector<std::string> values = store->get_all(keys);
-  const std::lock_guard lock(mutex);
-  if (own) fault_published = true;
-  note(values);
-  changed.notify_all();
+  std::string made;
+  {
+    const std::lock_guard lock(mutex);
+    if (own) fault_published = true;
+    if (options.rank == 0) {
+      note_beats(values);
+      made = make_report(number);
+      last_round = Clock::now();
+    } else {
+      note_report(values[0]);
+    }
+    check_silence();
+    if (!values.back().empty()) set_fault(parse_fault(values.back()));
+    changed.notify_all();
+  }
+  if (options.rank == 0) store->set(kReportKey, made);
 }
 
 void HealthMonitor::Shared::run() {
@@ -200,7 +279,10 @@ void HealthMonitor::leave() {
 }
 
 void HealthMonitor::announce(JobStore& store, int rank) {
-  if (rank == 0) store.set(kFaultKey, "");
+  if (rank == 0) {
+    store.set(kFaultKey, "");
+    store.set(kReportKey, "0 0");
+  }
   store.set(beat_key(rank), "0 0");
 }
 

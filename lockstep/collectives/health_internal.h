@@ -17,7 +17,9 @@
 namespace lockstep::collectives {
 
 // Sends the heartbeats of this worker, watches those of the others, and publishes the first fault that any rank
-// detects. Its thread never keeps the program from exiting.
+// detects. Rank 0 reads all heartbeats and writes one short report, which the others read: a rank transfers the same
+// few bytes in a job of any size, and the store in rank 0 handles as many requests as there are ranks. Its thread never
+// keeps the program from exiting.
 class HealthMonitor {
  public:
   struct Options {

@@ -5,9 +5,9 @@
 
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "lockstep/base/error.h"
-#include "lockstep/collectives/c10d_internal.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -23,6 +23,16 @@ void quiet_libtorch() {
   std::call_once(once, [] {
     if (!std::getenv("TORCH_CPP_LOG_LEVEL")) FLAGS_caffe2_log_level = 3;  // fatal errors only
   });
+}
+
+// The first line of an exception of LibTorch, without its file names and traces.
+std::string plain_reason(const std::exception& error) {
+  std::string text = error.what();
+  text = text.substr(0, text.find('\n'));
+  // "[…/socket.cpp:534] Connection closed by peer [127.0.0.1]:4711"
+  if (text.starts_with("[") && text.find("] ") != std::string::npos) text = text.substr(text.find("] ") + 2);
+  for (const char* tail : {" Exception raised from", ". This may indicate"}) text = text.substr(0, text.find(tail));
+  return text;
 }
 
 // LibTorch's exceptions become StoreLost.
@@ -65,7 +75,6 @@ class TcpJobStore final : public JobStore {
     return guarded(address_, "be reached again",
                    [&] { return std::make_unique<TcpJobStore>(address_, store_->clone()); });
   }
-  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
  private:
   std::string address_;
@@ -73,17 +82,6 @@ class TcpJobStore final : public JobStore {
 };
 
 }  // namespace
-
-c10::intrusive_ptr<c10d::Store> c10d_store(JobStore& store) { return dynamic_cast<TcpJobStore&>(store).store(); }
-
-std::string plain_reason(const std::exception& error) {
-  std::string text = error.what();
-  text = text.substr(0, text.find('\n'));
-  // "[…/pair.cc:534] Connection closed by peer [127.0.0.1]:4711"
-  if (text.starts_with("[") && text.find("] ") != std::string::npos) text = text.substr(text.find("] ") + 2);
-  for (const char* tail : {" Exception raised from", ". This may indicate"}) text = text.substr(0, text.find(tail));
-  return text;
-}
 
 std::unique_ptr<JobStore> serve_store(const std::string& host, int port, Listener& listener,
                                       std::chrono::milliseconds timeout) {

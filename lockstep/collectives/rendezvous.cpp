@@ -1,6 +1,7 @@
 #include "lockstep/collectives/rendezvous_internal.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -20,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr std::size_t kStoreConnections = 4;  // of each rank at once
 constexpr const char* kGo = "go";
 constexpr const char* kWaiting = "waiting";
 constexpr milliseconds kPoll{50};
@@ -207,6 +209,9 @@ Rendezvous find_workers(const JobOptions& options) {
   const std::string& name = options.names[static_cast<std::size_t>(options.rank)];
   const std::string& address = options.addresses[static_cast<std::size_t>(options.rank)];
   const bool serves = options.rank == 0 && !options.store_is_served;
+  const auto ranks = options.names.size();
+  // A worker has connections to a logarithm of the workers, twice (a group for saves); rank 0 serves the store to all.
+  require_descriptors(name, (serves ? kStoreConnections * ranks : 0) + 4 * std::bit_width(ranks));
   std::unique_ptr<Listener> place;
   if (!address.empty() && (serves || options.rank != 0))
     place = std::make_unique<Listener>(name, parse_address(address).port);

@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/element_sum_internal.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -20,9 +22,9 @@ constexpr std::size_t kSlots = 8;          // of each rank
 constexpr std::size_t kMost = 28 << 20;    // bytes of all slots
 constexpr std::size_t kLine = 64;          // bytes of a cache line
 constexpr int kMaxRanks = 64;
-constexpr int kSpins = 2000;      // some 40 microseconds
-constexpr int kYields = 500;      // then the processor is yielded, some hundreds of microseconds,
-constexpr long kNap = 5'000'000;  // and then the thread sleeps: nanoseconds
+constexpr int kSpins = 2000;                         // some 40 microseconds;
+constexpr std::chrono::microseconds kYielding{300};  // then the processor is yielded for this time,
+constexpr long kNap = 5'000'000;                     // and then the thread sleeps: nanoseconds
 
 std::size_t block_size(int size) {
   const std::size_t fair = kMost / (static_cast<std::size_t>(size) * kSlots);
@@ -33,36 +35,6 @@ inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-// result[i] = the sum of addends[rank][i], of `bytes` in all.
-template <typename T>
-void add_up(const std::byte* const* addends, int size, std::size_t bytes, std::byte* result) {
-  auto* const out = reinterpret_cast<T*>(result);
-  const auto* const first = reinterpret_cast<const T*>(addends[0]);
-  const auto* const second = reinterpret_cast<const T*>(addends[1]);
-  const std::size_t count = bytes / sizeof(T);
-  if (size == 2) {
-    for (std::size_t i = 0; i < count; ++i) out[i] = first[i] + second[i];
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    T sum = first[i] + second[i];
-    for (int rank = 2; rank < size; ++rank) sum += reinterpret_cast<const T*>(addends[rank])[i];
-    out[i] = sum;
-  }
-}
-
-using Add = void (*)(const std::byte* const*, int, std::size_t, std::byte*);
-
-Add adder(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32: return add_up<float>;
-    case DType::kFloat64: return add_up<double>;
-    case DType::kInt32: return add_up<std::int32_t>;
-    case DType::kInt64: return add_up<std::int64_t>;
-    default: return nullptr;
-  }
 }
 
 }  // namespace
@@ -108,11 +80,15 @@ std::byte* SharedMemory::slot(int rank, std::uint64_t block) const {
   return mapping_->data() + sizeof(Header) + number * block_size(size_);
 }
 
-bool SharedMemory::can_sum(DType dtype) { return adder(dtype) != nullptr; }
+bool SharedMemory::can_sum(DType dtype) { return element_sum(dtype) != nullptr; }
 
-std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype, bool reduce_scatter) {
-  Sum sum{std::move(parts), dtype, reduce_scatter || size_ > 2, 0, 0, 0, {}, false};
-  for (const Part& part : sum.parts) sum.bytes += part.bytes;
+std::uint64_t SharedMemory::start(std::vector<Part> parts, DType dtype, bool reduce_scatter, int only) {
+  const bool copies = !parts.empty() && parts[0].source != kAllRanks;
+  Sum sum{std::move(parts), dtype, !copies && (reduce_scatter || size_ > 2), only, 0, 0, 0, {}, false};
+  for (const Part& part : sum.parts) {
+    if ((part.source != kAllRanks) != copies) throw_internal("sums and copies in one call");
+    sum.bytes += part.bytes;
+  }
   const std::lock_guard lock(mutex_);
   sum.first_block = end_block_;
   end_block_ += (sum.bytes + block_size(size_) - 1) / block_size(size_);
@@ -199,6 +175,7 @@ void SharedMemory::publish() {
   const std::size_t begin = sum.scattered ? shard_begin(bytes, rank_) : bytes,
                     end = sum.scattered ? shard_begin(bytes, rank_ + 1) : bytes;
   each_part(sum, published_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
+    if (part.source != kAllRanks && part.source != rank_) return;
     const auto copy = [&](std::size_t first, std::size_t last) {
       if (first >= last) return;
       if (part.from) {
@@ -237,7 +214,7 @@ void SharedMemory::reduce_shard() {
     } else {
       std::memset(mine + first, 0, last - first);
     }
-    adder(sum.dtype)(addends, size_, last - first, mine + first);
+    element_sum(sum.dtype)(addends, size_, last - first, mine + first);
     if (sum.updates.empty()) return;
     const ShardUpdate& update = sum.updates[static_cast<std::size_t>(&part - sum.parts.data())];
     if (update) update(offset + (first - at), last - first, mine + first);
@@ -259,9 +236,13 @@ bool SharedMemory::can_consume(std::uint64_t end) const {
 void SharedMemory::consume() {
   const Sum& sum = sum_of(consumed_);
   each_part(sum, consumed_, [&](const Part& part, std::size_t offset, std::size_t at, std::size_t count) {
-    if (sum.discarded) return;
+    if (sum.discarded || (sum.only != kAllRanks && sum.only != rank_)) return;
     if (!part.to) throw_internal("a sum cannot be finished before the targets of earlier sums are set");
     std::byte* const to = static_cast<std::byte*>(part.to) + offset;
+    if (part.source != kAllRanks) {
+      if (part.source != rank_ || part.to != part.from) std::memcpy(to, slot(part.source, consumed_) + at, count);
+      return;
+    }
     if (sum.scattered) {
       collect(sum, part, to, at, count);
       return;
@@ -269,7 +250,7 @@ void SharedMemory::consume() {
     const std::byte* addends[] = {slot(0, consumed_) + at, slot(1, consumed_) + at};
     // The original of a sum in place is nearer in the cache than its copy.
     if (part.from == part.to) addends[rank_] = to;
-    adder(sum.dtype)(addends, 2, count, to);
+    element_sum(sum.dtype)(addends, 2, count, to);
   });
   counters(rank_).consumed.store(++consumed_, std::memory_order_release);
   if (!sum.scattered) counters(rank_).reduced.store(reduced_ = consumed_, std::memory_order_relaxed);
@@ -326,13 +307,14 @@ void SharedMemory::ring() const {
 void SharedMemory::wait(std::uint64_t end, const AbortCheck& check_abort) {
   Header& header = this->header();
   const auto ready = [this, end] { return can_publish() || can_reduce_shard(end) || can_consume(end); };
-  for (int spin = 0; spin < kSpins + kYields; ++spin) {
+  for (int spin = 0; spin < kSpins; ++spin) {
     if (ready()) return;
-    if (spin < kSpins) {
-      pause();
-    } else {
-      sched_yield();
-    }
+    pause();
+  }
+  // On a busy machine a single call may take milliseconds.
+  for (const auto end = std::chrono::steady_clock::now() + kYielding; std::chrono::steady_clock::now() < end;) {
+    if (ready()) return;
+    sched_yield();
   }
   while (true) {
     header.sleepers.fetch_add(1, std::memory_order_seq_cst);

@@ -39,17 +39,20 @@ class SharedMemory {
 
   static bool can_sum(DType dtype);
 
-  // A range of elements: read from `from` (null: zeros) when it is published; its sum is written to `to`.
+  static constexpr int kAllRanks = -1;
+  // A range of elements: read from `from` (null: zeros) when it is published; its sum is written to `to`. With a
+  // `source`, the bytes of that rank are copied instead of a sum; then all parts have one.
   struct Part {
     const void* from = nullptr;
     void* to = nullptr;
     std::size_t bytes = 0;
+    int source = kAllRanks;
   };
   // Starts the elementwise sum of the ranks' parts, in the order of ranks; returns the number of the sum. Every rank
   // makes equal calls in the same order. The memory of `from` must be unchanged until finish() has returned, or
   // reduce() for a reduce-scatter; `to` must be set by then (see target). A reduce-scatter copies less and synchronizes
-  // once more; more than two ranks always use it.
-  std::uint64_t start(std::vector<Part> parts, DType dtype, bool reduce_scatter = false);
+  // once more; more than two ranks always use it. `only`: the rank that gets the result, whose `to` alone is written.
+  std::uint64_t start(std::vector<Part> parts, DType dtype, bool reduce_scatter = false, int only = kAllRanks);
   // Forgets the memory of the parts of an unfinished sum, before it is freed. No rank can continue after that, unless
   // this rank has reduced its shard.
   void abandon(std::uint64_t sum) noexcept;
@@ -73,6 +76,7 @@ class SharedMemory {
     std::vector<Part> parts;
     DType dtype;
     bool scattered = false;  // reduce-scatter and all-gather
+    int only = kAllRanks;
     std::size_t bytes = 0;
     std::uint64_t first_block = 0, end_block = 0;
     std::vector<ShardUpdate> updates;  // by part; no list, or some entries empty

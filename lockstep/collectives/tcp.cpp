@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@
 
 namespace lockstep::collectives {
 namespace {
+
+constexpr std::size_t kOtherFiles = 256;  // of data, checkpoints and the program itself
 
 class Socket {
  public:
@@ -173,6 +176,19 @@ std::optional<std::string> local_address_of(const std::string& host) {
     }
   }
   return std::nullopt;
+}
+
+void require_descriptors(const std::string& who, std::size_t count) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const auto needed = static_cast<rlim_t>(count + kOtherFiles);
+  if (limit.rlim_cur >= needed) return;
+  if (limit.rlim_max < needed) {
+    throw_resource_exhausted(fmt::format("{} requires {} open files: found a limit of {}; raise it (ulimit -n {})", who,
+                                         needed, limit.rlim_max, needed));
+  }
+  limit.rlim_cur = needed;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace lockstep::collectives

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,10 @@ class Listener {
  private:
   int socket_ = -1;
 };
+
+// Raises this process's limit of open files as far as a job needs it. Throws ResourceExhausted, naming `who`, if the
+// system does not permit that.
+void require_descriptors(const std::string& who, std::size_t count);
 
 // Tries once to connect. Gives the socket, or -1 and the reason in `problem`.
 int connect_to(const HostPort& address, std::chrono::milliseconds timeout, std::string& problem);

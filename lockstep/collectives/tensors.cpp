@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <cstring>
 #include <mutex>
+#include <numeric>
+#include <span>
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/block_gather_internal.h"
 #include "lockstep/collectives/messages_internal.h"
 #include "lockstep/ops/slices_internal.h"
 #include "lockstep/tensor/aten_internal.h"
@@ -190,6 +195,45 @@ class Packs {
   std::vector<Pack> packs_;
 };
 
+// The rows of all ranks, in their order; rank i has counts[i] of them.
+at::Tensor gather_rows(Communicator& group, const at::Tensor& rows, const std::vector<std::int64_t>& counts) {
+  std::vector<std::int64_t> shape = rows.sizes().vec();
+  shape[0] = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  at::Tensor all = at::empty(shape, rows.options());
+  const auto bytes_of_row = static_cast<std::size_t>(shape[0] > 0 ? all.numel() / shape[0] : 0) * all.element_size();
+  std::vector<std::size_t> ends;
+  for (const std::int64_t count : counts)
+    ends.push_back((ends.empty() ? 0 : ends.back()) + static_cast<std::size_t>(count) * bytes_of_row);
+  const std::span data(static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes());
+  const auto own = static_cast<std::size_t>(group.rank());
+  std::memcpy(data.data() + (own == 0 ? 0 : ends[own - 1]), rows.const_data_ptr(), rows.nbytes());
+  if (auto* const in_place = dynamic_cast<BlockGather*>(&group)) {
+    in_place->gather_in_place(data, ends);
+    return all;
+  }
+  const std::string sent(static_cast<const char*>(rows.const_data_ptr()), rows.nbytes());
+  std::size_t at = 0;
+  for (const std::string& text : group.all_gather(sent)) {
+    std::memcpy(data.data() + at, text.data(), text.size());
+    at += text.size();
+  }
+  return all;
+}
+
+// How many rows each rank has; they must be of one form.
+std::vector<std::int64_t> gather_counts(Communicator& group, std::int64_t rows, const std::string& form) {
+  std::vector<std::int64_t> counts;
+  for (const std::string& text : labelled_gather(group, "the rows of a gradient", fmt::format("{} {}", rows, form))) {
+    std::int64_t count = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    const std::string_view theirs(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    if (error != std::errc() || count < 0 || theirs != " " + form)
+      throw_data_loss(fmt::format("a worker sent rows of the form '{}', expected {}", text, form));
+    counts.push_back(count);
+  }
+  return counts;
+}
+
 // The gradients that have slices. Their sum over the ranks is the slices of all ranks, in the order of the ranks; no
 // dense tensor is transferred or made.
 class Slices {
@@ -203,15 +247,16 @@ class Slices {
   // Puts the sums into their places. An idle rank contributes no slices.
   void gather(Communicator& group, Tensors& values, bool idle) const {
     for (const auto& [i, own] : taken_) {
-      const auto of_all = [&](const Tensor& part) {
-        std::vector<at::Tensor> parts;
-        const at::Tensor rows = idle ? aten(part).narrow(0, 0, 0) : aten(part);
-        for (const Tensor& gathered : collectives::gather(group, wrap(rows))) parts.push_back(aten(gathered));
-        return wrap(at::cat(parts));
-      };
       const auto& slices = ops::slices_of(own);
-      const Tensor indices = of_all(slices->indices);
-      values[i] = tensor_of_rows({indices, of_all(slices->values)}, own.shape());
+      const auto part = [&](const Tensor& all) {
+        const at::Tensor rows = aten(all).detach();
+        return (idle ? rows.narrow(0, 0, 0) : rows).contiguous();
+      };
+      const at::Tensor indices = part(slices->indices).to(at::kLong), rows = part(slices->values);
+      const auto counts =
+          gather_counts(group, indices.size(0), fmt::format("{}{}", dtype_name(own.dtype()), own.shape().to_string()));
+      const at::Tensor all_indices = gather_rows(group, indices, counts);
+      values[i] = tensor_of_rows({wrap(all_indices), wrap(gather_rows(group, rows, counts))}, own.shape());
     }
   }
 

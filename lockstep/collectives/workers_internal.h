@@ -22,13 +22,15 @@ struct JobOptions {
   bool store_is_served = false;
   std::chrono::milliseconds startup_timeout{20000};
   std::chrono::milliseconds timeout{30000};  // of a collective, and of a worker's silence
-  bool share_memory = true;                  // use shared memory if all ranks are on one machine; false: always Gloo
+  bool share_memory = true;                  // use shared memory among the ranks of a machine; false: always TCP
+  std::string machine;                       // the name of this rank's machine; empty: found out
   // Gets the missing workers every few seconds, on a separate thread; never after join_job has returned or thrown.
   std::function<void(const std::string&)> report;
 };
 
-// Joins the job and returns when all ranks have joined. LibTorch's Gloo transfers the tensors; its TCPStore in rank 0
-// holds the registrations and heartbeats. Throws
+// Joins the job and returns when all ranks have joined. LibTorch's TCPStore in rank 0 holds the registrations and
+// heartbeats. Throws
+//   ResourceExhausted  the limit of open files is too low for a job of this size
 //   InvalidArgument    another worker has another version or another cluster; malformed addresses
 //   Unavailable        a port is in use, the name of rank 0's host cannot be resolved, or a worker failed
 //   DeadlineExceeded   workers are missing after startup_timeout; names and addresses are listed.

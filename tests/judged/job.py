@@ -34,7 +34,7 @@ def connections(pid):
     for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             sockets.add(os.readlink(descriptor))
-    lines = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    lines = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
     return sum(fields[3] == "01" and f"socket:[{fields[9]}]" in sockets for fields in lines)
 
 

@@ -40,6 +40,7 @@ class Network:
     def __init__(self, count, tmp, seed=1):
         self.tmp, self.random = tmp, random.Random(seed)
         self.delay, self.loss, self.cut = 0.0, 0.0, set()  # seconds, share, machines whose packets are dropped
+        self.carried = 0  # bytes of packets between machines
         self.names = [f"lockstep{os.getpid()}-{i}" for i in range(count)]
         self.hosts = [f"{SUBNET}.{i + 1}" for i in range(count)]
         self.private = tmp / "private"
@@ -84,10 +85,11 @@ class Network:
         target = packet[19] - 1
         if not 0 <= target < len(self.tunnels) or source in self.cut or self.random.random() < self.loss:
             return
+        self.carried += len(packet)
         heapq.heappush(self.waiting, (time.monotonic() + self.delay, next(self.order), target, packet))
 
     def start(self, machine, *args, port=5000, env=None):
-        """lockstep on a machine, whose process is the one that is returned."""
+        """lockstep on a machine, whose process is the one that is returned. `env` may have another TF_CONFIG."""
         config = {"cluster": {"worker": [f"{host}:{port}" for host in self.hosts]}, "task": {"type": "worker", "index": machine}}
         script = 'mount --make-rprivate / && mount --bind "$0" "$1" && shift && exec "$@"'
         command = ["ip", "netns", "exec", self.names[machine], "unshare", "--mount", "sh", "-c", script, self.folder(machine), self.private,
@@ -97,6 +99,13 @@ class Network:
 
     def job(self, *args, **kwargs):
         return [self.start(machine, *args, **kwargs) for machine in range(len(self.hosts))]
+
+    def spread_job(self, each, *args):
+        """`each` workers on every machine, whose ranks take turns over the machines."""
+        places = [(machine, 5000 + place) for place in range(each) for machine in range(len(self.hosts))]
+        workers = [f"{self.hosts[machine]}:{port}" for machine, port in places]
+        return [self.start(machine, *args, env={"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})})
+                for rank, (machine, _) in enumerate(places)]
 
     def close(self):
         self.closing.set()

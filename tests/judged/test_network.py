@@ -8,6 +8,7 @@ import signal
 import time
 
 import keras
+import numpy as np
 import pytest
 
 import lockstep_tool as tool
@@ -163,6 +164,49 @@ def test_a_worker_that_stands_still_for_a_while_is_waited_for(net, tmp_path, req
     results = network.finish(job)
     assert [code for code, _, _ in results] == [0, 0], results
     compare(keras.models.load_model(tmp_path / "out.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-4, "stopped")
+
+
+# ---- what passes between machines ----
+
+def carried_per_epoch(net, tmp, each, *options):
+    """Bytes between machines that one more epoch costs, and the model after it."""
+    carried = []
+    for epochs in (1, 3):
+        before = net.carried
+        results = network.finish(net.spread_job(each, *training(tmp, "--no-shuffle", *options, epochs=epochs)))
+        assert all(code == 0 for code, _, _ in results), results
+        carried.append(net.carried - before)
+    return (carried[1] - carried[0]) / 2
+
+
+def test_gradients_of_embeddings_travel_as_rows(net, tmp_path):
+    """Of a table of 20,000 rows each batch uses at most 512, which two machines exchange."""
+    L = keras.layers
+    model = keras.Sequential([keras.Input((64,), dtype="int32"), L.Embedding(20000, 64), L.GlobalAveragePooling1D(), L.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    model.save(tmp_path / "start.keras")
+    rng = tool.generator("rows")
+    np.savez(tmp_path / "d.npz", x=rng.integers(0, 20000, (80, 64)), y=rng.normal(size=80))
+    fit(tmp_path, "default", "one.keras", 8, 3)
+    carried = carried_per_epoch(net, tmp_path, 1)
+    rows = 80 * 64 * 64 * 4
+    assert rows < carried < 1.5 * rows, (carried, rows)
+    compare(keras.models.load_model(tmp_path / "out.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, "rows")
+
+
+def test_each_machine_sends_a_sum_once(net, tmp_path):
+    """Three workers on each of two machines, in turns: a ring of all workers would pass the line six times."""
+    L = keras.layers
+    model = keras.Sequential([keras.Input((100,)), L.Dense(1500, activation="relu"), L.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "mse")
+    model.save(tmp_path / "start.keras")
+    rng = tool.generator("sums")
+    np.savez(tmp_path / "d.npz", x=rng.normal(size=(24, 100)).astype("float32"), y=rng.normal(size=24).astype("float32"))
+    fit(tmp_path, "default", "one.keras", 8, 3)
+    carried = carried_per_epoch(net, tmp_path, 3)
+    gradients = 3 * 2 * 4 * model.count_params()  # three batches, both directions
+    assert gradients < carried < 1.2 * gradients, (carried, gradients)
+    compare(keras.models.load_model(tmp_path / "out.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, "sums")
 
 
 # ---- folders of each machine's own ----
