@@ -61,10 +61,14 @@ const Plan& Resources::plan_of(const Function& function, const FunctionLibrary& 
   return *plan;
 }
 
-Tensors call_function(const std::string& name, const Tensors& inputs, RunContext& context) {
+const Plan& plan_of_function(const std::string& name, RunContext& context) {
   const auto function = context.library.find(name);
   if (!function) throw_invalid_argument(fmt::format("function '{}' is called but not in the library", name));
-  return context.resources.plan_of(*function, context.library).run(inputs, context);
+  return context.resources.plan_of(*function, context.library);
+}
+
+Tensors call_function(const std::string& name, Tensors inputs, RunContext& context) {
+  return plan_of_function(name, context).run(std::move(inputs), context);
 }
 
 namespace {

@@ -96,6 +96,7 @@ Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector
   if (!dataflow_) {
     order();
     find_last_uses();
+    find_small_regions();
   }
 }
 
@@ -239,7 +240,11 @@ void Plan::find_last_uses() {
       if (!std::exchange(done[static_cast<std::size_t>(value)], 1)) step.last_uses.push_back(value);
     };
     for (int i = 0; i < step.num_outputs; ++i) drop(step.first_output + i);
-    for (int value : step.inputs) drop(value);
+    step.takes.assign(step.inputs.size(), 0);
+    for (std::size_t i = step.inputs.size(); i-- > 0;) {
+      step.takes[i] = !done[static_cast<std::size_t>(step.inputs[i])];
+      drop(step.inputs[i]);
+    }
   }
 }
 
@@ -284,31 +289,44 @@ Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context, c
   }
 }
 
-Tensors Plan::run(const Tensors& feeds, RunContext& context) const {
+Tensors Plan::run(Tensors feeds, RunContext& context) const {
   if (feeds.size() != feeds_.size()) {
     throw_invalid_argument(fmt::format("{}: {} inputs given, expected {}", what_, feeds.size(), feeds_.size()));
   }
   const RunBudget::Call call(context.budget, what_);
-  return dataflow_ ? run_as_dataflow(feeds, context) : run_in_order(feeds, context);
+  return dataflow_ ? run_as_dataflow(feeds, context) : run_in_order(std::move(feeds), context);
 }
 
-Tensors Plan::run_in_order(const Tensors& feeds, RunContext& context) const {
+void Plan::run_one(const Step& step, Tensors& values, Tensors& inputs, RunContext& context) const {
+  inputs.clear();
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    Tensor& value = values[static_cast<std::size_t>(step.inputs[i])];
+    inputs.push_back(step.takes[i] ? std::move(value) : value);
+  }
+  Tensors outputs = run_step(step, inputs, context, what_);
+  for (int i = 0; i < step.num_outputs; ++i) {
+    values[static_cast<std::size_t>(step.first_output + i)] = std::move(outputs[static_cast<std::size_t>(i)]);
+  }
+  for (int value : step.last_uses) values[static_cast<std::size_t>(value)] = Tensor();
+}
+
+Tensors Plan::run_in_order(Tensors feeds, RunContext& context) const {
   Tensors values(static_cast<std::size_t>(num_values_));
   for (const auto& [value, tensor] : constants_) values[static_cast<std::size_t>(value)] = tensor;
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     const int first = first_value_[static_cast<std::size_t>(feeds_[i].node)];
-    if (first >= 0) values[static_cast<std::size_t>(first + feeds_[i].output)] = feeds[i];
+    if (first >= 0) values[static_cast<std::size_t>(first + feeds_[i].output)] = std::move(feeds[i]);
   }
   Tensors inputs;
-  for (int id : order_) {
-    const Step& step = steps_[static_cast<std::size_t>(id)];
-    inputs.clear();
-    for (int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
-    Tensors outputs = run_step(step, inputs, context, what_);
-    for (int i = 0; i < step.num_outputs; ++i) {
-      values[static_cast<std::size_t>(step.first_output + i)] = std::move(outputs[static_cast<std::size_t>(i)]);
+  for (const int item : schedule_) {
+    if (item >= 0) {
+      run_one(steps_[static_cast<std::size_t>(item)], values, inputs, context);
+      continue;
     }
-    for (int value : step.last_uses) values[static_cast<std::size_t>(value)] = Tensor();
+    const SmallRegion& region = regions_[static_cast<std::size_t>(~item)];
+    if (run_region(region, values, context)) continue;
+    for (const auto& [value, tensor] : region.constants) values[static_cast<std::size_t>(value)] = tensor;
+    for (const int id : region.steps) run_one(steps_[static_cast<std::size_t>(id)], values, inputs, context);
   }
   Tensors results;
   for (const Output& fetch : fetches_) {

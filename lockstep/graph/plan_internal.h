@@ -2,17 +2,22 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/graph/executor_internal.h"
 #include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/ops/op.h"
+#include "lockstep/ops/small_loop_internal.h"
+#include "lockstep/ops/small_program_internal.h"
 
 namespace lockstep::graph {
 
 class CompiledPlan;
 struct Step;
+class Plan;
 
 // What operations that the executor does itself see.
 struct RunContext {
@@ -46,17 +51,29 @@ struct Step {
   int first_output = 0;            // value of output 0
   int num_outputs = 0;
   std::vector<int> last_uses;  // values to drop afterwards
+  std::vector<char> takes;     // by input: the step gets the value itself, which nobody else uses
 
   template <typename T>
   const T& attr(std::string_view name) const;  // throws InvalidArgument when missing
 };
 
 // Runs a function of the library on its arguments.
-Tensors call_function(const std::string& name, const Tensors& inputs, RunContext& context);
+Tensors call_function(const std::string& name, Tensors inputs, RunContext& context);
+// The plan of such a function, for those who call it often.
+const Plan& plan_of_function(const std::string& name, RunContext& context);
 
 // Runs one step on its inputs and checks what it gives: as many outputs as the signature declares. Every exception that
 // leaves it is an Error that names the node; `what` names the graph.
 Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context, const std::string& what);
+
+// Steps that follow each other and are one program where their tensors are small.
+struct SmallRegion {
+  ops::SmallProgram program;
+  std::vector<int> inputs, outputs;  // values
+  std::vector<std::pair<int, Tensor>> constants;
+  std::vector<int> last_uses;  // of values from outside
+  std::vector<int> steps;      // nodes
+};
 
 class Plan {
  public:
@@ -66,16 +83,24 @@ class Plan {
 
   // As programs of lockstep/inference where the graph has them, else run().
   Tensors run_compiled(const Tensors& feeds, RunContext& context) const;
-  Tensors run(const Tensors& feeds, RunContext& context) const;
+  Tensors run(Tensors feeds, RunContext& context) const;
+
+  // The plan as the test or the body of a loop over small tensors: its feeds are the loop's variables. Nothing where
+  // the plan is more than one program.
+  std::optional<ops::SmallLoopPart> as_loop_part() const;
 
  private:
-  Tensors run_in_order(const Tensors& feeds, RunContext& context) const;
+  Tensors run_in_order(Tensors feeds, RunContext& context) const;
   Tensors run_as_dataflow(const Tensors& feeds, RunContext& context) const;
   void select(const std::vector<Output>& fetches, const std::vector<int>& targets);
   void order();
   void number_values();
   void build_steps();
   void find_last_uses();
+  void find_small_regions();
+  void run_one(const Step& step, Tensors& values, Tensors& inputs, RunContext& context) const;
+  // False where the steps of the region must run one by one.
+  bool run_region(const SmallRegion& region, Tensors& values, RunContext& context) const;
   int outputs_of(const Node& node) const;
 
   friend class Dataflow;
@@ -87,10 +112,12 @@ class Plan {
   std::vector<Output> feeds_, fetches_;
   std::vector<char> needed_, fed_;  // by node
   std::vector<int> order_;          // nodes; empty for dataflow graphs
-  std::vector<Step> steps_;         // by node
-  std::vector<int> first_value_;    // by node, -1 for unneeded ones
+  std::vector<int> schedule_;       // the same with regions: a node, or ~number of a region
+  std::vector<SmallRegion> regions_;
+  std::vector<Step> steps_;       // by node
+  std::vector<int> first_value_;  // by node, -1 for unneeded ones
   int num_values_ = 0;
-  std::vector<std::pair<int, Tensor>> constants_;  // value, tensor
+  std::vector<std::pair<int, Tensor>> constants_;  // value, tensor; without those that only regions use
   bool dataflow_ = false;
 };
 

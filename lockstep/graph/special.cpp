@@ -128,13 +128,18 @@ Tensors run_while(const Step& step, const Tensors& inputs, RunContext& context) 
   const std::string& test = step.attr<ops::FunctionName>("cond").name;
   const std::string& body = step.attr<ops::FunctionName>("body").name;
   if (!context.recording) {
+    const Plan &test_plan = plan_of_function(test, context), &body_plan = plan_of_function(body, context);
     Tensors variables = inputs;
-    for (;;) {
-      const Tensors answer = call_function(test, variables, context);
+    const auto small_test = test_plan.as_loop_part(), small_body = body_plan.as_loop_part();
+    if (small_test && small_body) {
+      ops::run_small_loop(*small_test, *small_body, variables, [&] { context.budget.count_iteration(); });
+    }
+    for (;;) {  // all iterations, or the rest
+      const Tensors answer = test_plan.run(variables, context);
       if (answer.size() != 1) throw_invalid_argument("the condition of a loop must give one value");
       if (!is_true(answer[0])) return variables;
       context.budget.count_iteration();
-      variables = call_function(body, variables, context);
+      variables = body_plan.run(std::move(variables), context);
     }
   }
   const std::vector<Shape>* shapes = output_shapes(step);

@@ -58,6 +58,12 @@ void check_item(const Tensor& list, const Tensor& item) {
 Tensor with(const Tensor& list, Tensors elements) {
   return Tensor::list(std::move(elements), list.list_element_shape(), list.list_element_dtype());
 }
+// The items for a list that replaces `list`: the very ones where nobody else has the list, so that a loop that writes
+// one item after another does not copy all of them each time.
+Tensors taken_elements(const Tensor& list) {
+  const auto& value = list.impl()->list;
+  return list.impl().use_count() == 1 && value.use_count() == 1 ? std::move(value->elements) : value->elements;
+}
 DType dtype_attr(const Call& call) { return call.attr<DType>("element_dtype"); }
 Shape spec(const Call& call, int i) { return call.input(i).defined() ? shape_input(call, i) : Shape::unknown_rank(); }
 
@@ -77,7 +83,7 @@ std::size_t item_index(const Call& call, const Tensor& list, int i) {
 }
 Tensors set_item(const Call& call) {
   const Tensor& list = list_in(call, 0);
-  Tensors elements = list.list_elements();
+  Tensors elements = taken_elements(list);
   const auto* grow = call.find_attr<bool>("resize_if_index_out_of_bounds");
   const std::int64_t wanted = int_in(call, 1);
   if (grow && *grow && wanted >= static_cast<std::int64_t>(elements.size()))
@@ -178,16 +184,16 @@ Tensors scatter(const Call& call) {
 Tensors push_back(const Call& call) {
   const Tensor& list = list_in(call, 0);
   check_item(list, call.input(1));
-  Tensors elements = list.list_elements();
+  Tensors elements = taken_elements(list);
   elements.push_back(call.input(1));
   return {with(list, std::move(elements))};
 }
 Tensors pop_back(const Call& call) {
   const Tensor& list = list_in(call, 0);
-  Tensors elements = list.list_elements();
-  if (elements.empty()) throw_invalid_argument("the list is empty");
-  Tensor last = elements.back();
+  if (list.list_elements().empty()) throw_invalid_argument("the list is empty");
+  Tensor last = list.list_elements().back();
   if (!last.defined()) last = zeros_of(merged_element_shape(list, spec(call, 1)), dtype_attr(call));
+  Tensors elements = taken_elements(list);
   elements.pop_back();
   return {with(list, std::move(elements)), last};
 }
