@@ -93,8 +93,8 @@ def test_operations(name, kind, tmp_path):
         ours = dict(tool.predict(tmp_path / "m", {"x": x}, tmp_path, "--batch-size", 1000))
         assert sorted(ours) == sorted(theirs)
         for key, value in theirs.items():
-            if x is arrays_of[-1] and name == "unary" and key.startswith(("cast_int", "Erf")):
-                continue  # infinity as an integer; TensorFlow's Erf of a float64 infinity
+            if key == "Erf" and kind == tf.float64 and np.isinf(x).any():
+                continue  # TensorFlow's gives NaN for infinities
             tool.assert_close(ours[key], value.numpy(), 1e-5, what=f"{key} of {x.shape}")
 
 
