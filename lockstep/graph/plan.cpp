@@ -76,6 +76,7 @@ template const DType& Step::attr<DType>(std::string_view) const;
 template const Shape& Step::attr<Shape>(std::string_view) const;
 template const Tensor& Step::attr<Tensor>(std::string_view) const;
 template const ops::FunctionName& Step::attr<ops::FunctionName>(std::string_view) const;
+template const std::vector<std::int64_t>& Step::attr<std::vector<std::int64_t>>(std::string_view) const;
 template const std::vector<DType>& Step::attr<std::vector<DType>>(std::string_view) const;
 template const std::vector<Shape>& Step::attr<std::vector<Shape>>(std::string_view) const;
 template const std::vector<ops::FunctionName>& Step::attr<std::vector<ops::FunctionName>>(std::string_view) const;
@@ -312,7 +313,7 @@ void Plan::run_one(const Step& step, Tensors& values, Tensors& inputs, RunContex
 
 Tensors Plan::run_in_order(Tensors feeds, RunContext& context) const {
   Tensors values(static_cast<std::size_t>(num_values_));
-  for (const auto& [value, tensor] : constants_) values[static_cast<std::size_t>(value)] = tensor;
+  for (const auto& [value, tensor] : copied_constants_) values[static_cast<std::size_t>(value)] = tensor;
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     const int first = first_value_[static_cast<std::size_t>(feeds_[i].node)];
     if (first >= 0) values[static_cast<std::size_t>(first + feeds_[i].output)] = std::move(feeds[i]);

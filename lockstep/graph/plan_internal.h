@@ -117,7 +117,8 @@ class Plan {
   std::vector<Step> steps_;       // by node
   std::vector<int> first_value_;  // by node, -1 for unneeded ones
   int num_values_ = 0;
-  std::vector<std::pair<int, Tensor>> constants_;  // value, tensor; without those that only regions use
+  std::vector<std::pair<int, Tensor>> constants_;         // value, tensor
+  std::vector<std::pair<int, Tensor>> copied_constants_;  // those that not only regions use
   bool dataflow_ = false;
 };
 

@@ -105,9 +105,10 @@ void Plan::find_small_regions() {
     if (item < 0) continue;
     for (const int value : steps_[static_cast<std::size_t>(item)].inputs) used[static_cast<std::size_t>(value)] = 1;
   }
-  std::erase_if(constants_, [&](const auto& constant) {
-    return !used[static_cast<std::size_t>(constant.first)] && constants.contains(constant.first);
-  });
+  for (const auto& constant : constants_) {
+    const bool in_regions_only = !used[static_cast<std::size_t>(constant.first)] && constants.contains(constant.first);
+    if (!in_regions_only) copied_constants_.push_back(constant);
+  }
 }
 
 std::optional<ops::SmallLoopPart> Plan::as_loop_part() const {
