@@ -202,6 +202,78 @@ TEST(Composite, NormalizationsWithActivations) {
   }
 }
 
+// Equal extrema share their gradient.
+TEST(Composite, Extrema) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    Numbers numbers(seed);
+    const Shape shape = seed % 2 == 0 ? Shape{numbers.whole(2, 5), numbers.whole(60, 90), numbers.whole(140, 300)}
+                                      : Shape{numbers.whole(4, 6), numbers.whole(12, 16), 11, numbers.whole(33, 80)};
+    const Axes axes = seed % 2 == 0 ? Axes(Ints{1}) : seed % 4 == 1 ? Axes(Ints{1, 2}) : Axes(Ints{0, 1, 2});
+    const bool keep = numbers.coin(), highest = numbers.coin();
+    const Tensor x = numbers.tensor(shape.dims());
+    const auto f = [&](const Tensors& in) -> Tensors {
+      return {highest ? reduce_max(in[0], axes, keep) : reduce_min(in[0], axes, keep)};
+    };
+    compare(f, {x}, fmt::format("extremum seed {}", seed));
+    compare(f, {round(x * 2.0)}, fmt::format("equal extrema seed {}", seed));
+  }
+  const Tensor odd = wrap(at::full({2, 100, 100}, NAN));
+  EXPECT_TRUE(aten(reduce_max(odd, Axes(Ints{1}))).isnan().all().item<bool>());
+}
+
+// Masks for all or some of batch, heads and steps, also such that hide all keys; and dropout.
+TEST(Composite, Attention) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    Numbers numbers(seed);
+    const std::int64_t batch = numbers.whole(1, 4), heads = numbers.whole(1, 3), rows = numbers.whole(1, 40),
+                       columns = seed % 8 == 7 ? 1500 : numbers.whole(1, 40), size = numbers.whole(1, 40),
+                       value_size = numbers.whole(1, 40);
+    const Tensors inputs = {numbers.tensor({batch, rows, heads, size}), numbers.tensor({batch, columns, heads, size}),
+                            numbers.tensor({batch, columns, heads, value_size})};
+    const auto or_one = [&](std::int64_t extent) { return numbers.coin() ? extent : 1; };
+    Tensor mask, factors;
+    if (seed % 3 > 0) mask = numbers.mask({or_one(batch), or_one(heads), or_one(rows), or_one(columns)});
+    if (seed % 5 > 2) factors = cast(numbers.mask({batch, heads, rows, columns}), DType::kFloat32) * 1.5;
+    const AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(size)),
+                                   .blind_rows_are_zero = numbers.coin()};
+    compare(
+        [&](const Tensors& x) -> Tensors {
+          const auto made = try_attention(x[0], x[1], x[2], mask, factors, options);
+          EXPECT_TRUE(made.has_value());
+          return {*made};
+        },
+        inputs, fmt::format("attention seed {}", seed), 5e-5);
+  }
+}
+
+TEST(Composite, EinsumAndBias) {
+  struct Case {
+    const char* equation;
+    Ints x, kernel, bias;
+  };
+  for (const Case& c :
+       {Case{"ab,bc->ac", {5, 7}, {7, 3}, {3}}, Case{"abc,cde->abde", {3, 5, 6}, {6, 2, 4}, {2, 4}},
+        Case{"abcd,cde->abe", {3, 5, 2, 4}, {2, 4, 6}, {6}}, Case{"abc,bc->a", {9, 2, 4}, {2, 4}, {}}}) {
+    Numbers numbers(3);
+    const Tensors inputs = {numbers.tensor(c.x), numbers.tensor(c.kernel), numbers.tensor(c.bias)};
+    const Results got = results_of(
+        [&](const Tensors& in) -> Tensors { return {try_einsum_bias(c.equation, in[0], in[1], in[2]).value()}; },
+        inputs, false);
+    const Results want = results_of(
+        [&](const Tensors& in) -> Tensors {
+          return {einsum(c.equation, {in[0], in[1]}) + in[2]};
+        },
+        inputs, false);
+    expect_close(got.values, want.values, c.equation, 1e-5);
+    expect_close(got.gradients, want.gradients, c.equation, 1e-5);
+  }
+  const Tensor x = Numbers(1).tensor({4, 5, 5}), matrix = Numbers(2).tensor({5, 5}),
+               cube = Numbers(2).tensor({5, 5, 5});
+  EXPECT_FALSE(try_einsum_bias("abc,bcd->abd", x, cube, {}));
+  for (const char* const other : {"abc,cb->ab", "abb,bc->ac", "abc,cd->adb", "abc,cd->acd"})
+    EXPECT_FALSE(try_einsum_bias(other, x, matrix, {})) << other;
+}
+
 TEST(Composite, Activations) {
   for (const char* const name :
        {"gelu", "gelu_tanh", "silu", "relu", "leaky_relu", "relu6", "hard_sigmoid", "hard_silu"}) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "lockstep/ops/conv_groups_internal.h"
+#include "lockstep/ops/conv_sparse_internal.h"
 #include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/product_internal.h"
 
 namespace lockstep::ops {
 
@@ -130,6 +133,8 @@ class Adjoint {
                        border_.channels;
         }
         floats += loops_.packed_kernel_size(phase.g.taps(), g.channels);
+        phase.bare = phase.g;
+        phase.bare.pad_top = row.before, phase.bare.pad_left = column.before;
         phases_.push_back(phase);
       }
     }
@@ -139,6 +144,18 @@ class Adjoint {
                                  packed_.mutable_data_ptr<float>() + p.packed);
   }
 
+  bool fits_groups(std::int64_t images) const {
+    return std::any_of(phases_.begin(), phases_.end(),
+                       [&](const Phase& p) { return ops::fits_groups(p.bare, images); });
+  }
+  // All images of a batch in groups.
+  void images(std::int64_t count, const float* dy, const float* bias, bool relu, float* dx) const {
+    for (const Phase& p : phases_) {
+      forward_in_groups(p.bare, count, dy, packed_.const_data_ptr<float>() + p.packed, bias, relu,
+                        {dx + p.to, g_.stride_w * g_.channels, g_.stride_h * g_.width * g_.channels,
+                         g_.height * g_.width * g_.channels});
+    }
+  }
   // One of `parts` equal parts of one image: dx = act(adjoint of dy + bias).
   void image(const float* dy, const float* bias, bool relu, std::int64_t part, std::int64_t parts, float* dx) const {
     static thread_local Scratch scratch;
@@ -157,6 +174,7 @@ class Adjoint {
     WindowGeometry g;
     WindowCells rows, columns;
     std::int64_t from, to, packed;  // offsets in floats
+    WindowGeometry bare;            // of images without border
   };
   const DirectKernels& loops_ = direct_kernels();
   const WindowGeometry g_;
@@ -222,18 +240,44 @@ class BackwardPass {
         wanted_(wanted) {}
 
   Gradients run() {
+    if (wanted_.images) adjoint_.emplace(g_, kernel_);
+    const bool cells = !pooled_ && wanted_.kernel && fits_cells(g_);
+    const bool groups = !pooled_ && wanted_.images && adjoint_->fits_groups(images_.count);
+    if (!cells && !groups) return image_by_image();
+    const ReluGradient masked = ops::relu_bias_gradient(y_, dy_, wanted_.bias);
+    const at::Tensor dz = masked.dz.contiguous();
+    Wanted rest;
+    rest.kernel = wanted_.kernel && !cells, rest.images = wanted_.images && !groups;
+    Gradients out;
+    if (rest.kernel || rest.images) {
+      BackwardPass others = *this;
+      others.y_ = at::Tensor(), others.dy_ = dz, others.wanted_ = rest;
+      out = others.image_by_image();
+    }
+    out.bias = masked.db;
+    const float* const from = dz.const_data_ptr<float>();
+    if (cells) {
+      out.kernel = at::empty(kernel_.sizes(), x_.options());
+      filter_gradient_in_cells(g_, images_.count, x_.const_data_ptr<float>(), from,
+                               out.kernel.mutable_data_ptr<float>());
+    }
+    if (groups) {
+      out.images = at::empty(x_.sizes(), x_.options());
+      adjoint_->images(images_.count, from, nullptr, false, out.images.mutable_data_ptr<float>());
+    }
+    return out;
+  }
+
+ private:
+  Gradients image_by_image() {
     const Chunks chunks(images_, kernel_.numel());
     kernel_parts_ = parts_of(wanted_.kernel, x_, kernel_.sizes(), chunks.count);
     bias_parts_ = parts_of(wanted_.bias, x_, {g_.out_channels}, chunks.count);
-    if (wanted_.images) {
-      adjoint_.emplace(g_, kernel_);
-      dx_ = at::empty(x_.sizes(), x_.options());
-    }
+    if (wanted_.images) dx_ = at::empty(x_.sizes(), x_.options());
     chunks.for_each(images_, [&](std::int64_t n, std::int64_t chunk) { image(n, chunk); });
     return {dx_, total_of(kernel_parts_), total_of(bias_parts_)};
   }
 
- private:
   void image(std::int64_t n, std::int64_t chunk) {
     static thread_local Scratch masked, unpooled, border;
     const std::int64_t dy_size = dy_.numel() / images_.count;
@@ -261,10 +305,11 @@ class BackwardPass {
 
   const DirectKernels& loops_ = direct_kernels();
   const Images images_;
-  const WindowGeometry& g_;
-  const at::Tensor x_, kernel_, y_, dy_;
+  const WindowGeometry g_;
+  const at::Tensor x_, kernel_;
+  at::Tensor y_, dy_;
   const Pooled* const pooled_;
-  const Wanted wanted_;
+  Wanted wanted_;
   std::optional<Adjoint> adjoint_;
   at::Tensor kernel_parts_, bias_parts_, dx_;
 };
@@ -308,6 +353,10 @@ at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const C
     pool->which = at::empty(pool->y.sizes(), at::kByte);
     pooled = pool->y.mutable_data_ptr<float>(), marks = pool->which.mutable_data_ptr<std::uint8_t>();
   }
+  if (!pool && activation.kind == Unary::kLinear && fits_groups(g, images.count)) {
+    forward_in_groups(g, images.count, xs, k, b, relu, {ys, g.out_channels, g.out_w * g.out_channels, output_size(g)});
+    return y;
+  }
   const std::int64_t pixels = g.out_h * g.out_w, parts = pool ? 1 : parts_of_image(images.count, pixels);
   parallel_for(0, images.count * parts, 1, [&](std::int64_t begin, std::int64_t end) {
     static thread_local Scratch scratch;
@@ -334,6 +383,11 @@ at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const a
 
 Gradients direct_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y, const at::Tensor& dy,
                           const ConvWindow& w, const Pooled* pooled, Wanted wanted) {
+  if (!pooled) {
+    if (auto sparse = sparse_backward(window_geometry(kernel, w), x.contiguous(), kernel.contiguous(), y,
+                                      dy.contiguous(), wanted))
+      return *std::move(sparse);
+  }
   return BackwardPass(x, kernel, y, dy, w, pooled, wanted).run();
 }
 
@@ -347,6 +401,10 @@ at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, cons
   const float* const xs = from.const_data_ptr<float>();
   const float* const b = offset.defined() ? offset.const_data_ptr<float>() : nullptr;
   float* const ys = y.mutable_data_ptr<float>();
+  if (adjoint.fits_groups(x.size(0))) {
+    adjoint.images(x.size(0), xs, b, relu, ys);
+    return y;
+  }
   const std::int64_t parts = parts_of_image(x.size(0), g.height * g.width);
   parallel_for(0, x.size(0) * parts, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -363,6 +421,29 @@ Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kern
   const WindowGeometry& g = images.g;
   const DirectKernels& loops = direct_kernels();
   const at::Tensor small = x.contiguous(), large = dy.contiguous();
+  const bool cells = wanted.kernel && fits_cells(g);
+  const bool groups = wanted.images && fits_groups(g, images.count);
+  if (cells || groups) {
+    const ReluGradient masked = relu_bias_gradient(y, large, wanted.bias);
+    const at::Tensor dz = masked.dz.contiguous();
+    Gradients out;
+    const Wanted rest{wanted.images && !groups, wanted.kernel && !cells, false};
+    if (rest.images || rest.kernel) out = direct_transposed_backward(x, kernel, {}, dz, w, rest);
+    out.bias = masked.db;
+    const float* const from = dz.const_data_ptr<float>();
+    if (cells) {
+      out.kernel = at::empty(kernel.sizes(), x.options());
+      filter_gradient_in_cells(g, images.count, from, small.const_data_ptr<float>(),
+                               out.kernel.mutable_data_ptr<float>());
+    }
+    if (groups) {
+      out.images = at::empty(x.sizes(), x.options());
+      forward_in_groups(
+          g, images.count, from, pack_weights(kernel).const_data_ptr<float>(), nullptr, false,
+          {out.images.mutable_data_ptr<float>(), g.out_channels, g.out_w * g.out_channels, output_size(g)});
+    }
+    return out;
+  }
   const Chunks chunks(images, kernel.numel());
   const at::Tensor kernels = parts_of(wanted.kernel, x, kernel.sizes(), chunks.count),
                    biases = parts_of(wanted.bias, x, {g.channels}, chunks.count);

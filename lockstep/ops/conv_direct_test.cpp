@@ -141,8 +141,9 @@ Doubles doubles(const Tensor& x) {
   return Doubles(values.begin(), values.end());
 }
 
-// The output, and the gradients of images, kernel and bias (undefined: none).
-std::vector<Doubles> wanted(const Sums& sums, bool transposed, bool relu, const Tensors& inputs) {
+// The output times `factors` (empty: ones), and the gradients of images, kernel and bias (undefined: none).
+std::vector<Doubles> wanted(const Sums& sums, bool transposed, bool relu, const Tensors& inputs,
+                            const Floats& factors = {}) {
   const Doubles x = doubles(inputs[0]), k = doubles(inputs[1]);
   const Shape out = transposed ? sums.large() : sums.small();
   const auto each = [&](const auto& f) {
@@ -157,6 +158,7 @@ std::vector<Doubles> wanted(const Sums& sums, bool transposed, bool relu, const 
   for (std::size_t i = 0; i < y.size(); ++i) {
     if (!bias.empty()) y[i] += bias[i % bias.size()];
     if (relu && y[i] <= 0) y[i] = dz[i] = 0;
+    if (!factors.empty()) y[i] *= factors[i], dz[i] *= factors[i];
     if (!bias.empty()) db[i % bias.size()] += dz[i];
   }
   each([&](std::size_t in, std::size_t tap, std::size_t to) { dx[in] += dz[to] * k[tap], dk[tap] += dz[to] * x[in]; });
@@ -188,6 +190,46 @@ TEST(DirectConv, TransposedEqualsSums) {
     expect_all_near(
         [&](const Tensors& x) { return conv2d_transpose_bias_act(x[0], x[1], shape, x[2], relu, w.options); }, inputs,
         wanted(sums, true, relu, inputs), "transposed, seed " + std::to_string(seed));
+  }
+}
+
+// Images that are computed side by side, and gradients of kernels cell by cell of the window.
+TEST(DirectConv, SmallImagesOfManyChannels) {
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    ConvDraw draw(seed + 1000);
+    DrawnWindow w = draw_conv(draw);
+    w.height = draw.whole(1, 5), w.width = draw.whole(1, 5), w.options.padding = "SAME";
+    const bool transposed = seed % 2 == 1, relu = draw.whole(0, 1) == 1;
+    const Sums sums(w, draw.whole(4, 26), draw.whole(32, 150), draw.whole(64, 140), false);
+    const Tensors inputs = {draw.tensor(transposed ? sums.small() : sums.large()), draw.tensor(sums.kernel()),
+                            draw.tensor({transposed ? sums.large_channels : sums.small_channels})};
+    const Tensor shape = constant_ints({sums.batch, w.height, w.width, sums.large_channels});
+    expect_all_near(
+        [&](const Tensors& x) {
+          return transposed ? conv2d_transpose_bias_act(x[0], x[1], shape, x[2], relu, w.options)
+                            : conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options);
+        },
+        inputs, wanted(sums, transposed, relu, inputs), "small images, seed " + std::to_string(seed));
+  }
+}
+
+// Gradients that are zero almost everywhere: those of the few largest numbers of the output.
+TEST(DirectConv, SparseGradients) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    ConvDraw draw(seed + 2000);
+    const DrawnWindow w = draw_conv(draw);
+    const Sums sums(w, draw.whole(1, 20), draw.whole(1, 40), draw.whole(1, 70), false);
+    const bool relu = draw.whole(0, 1) == 1;
+    const Tensors inputs = {draw.tensor(sums.large()), draw.tensor(sums.kernel()), draw.tensor({sums.small_channels})};
+    // The output times a tensor of zeros and few ones: that is the gradient's too.
+    const Shape out = sums.small();
+    Floats chosen(static_cast<std::size_t>(*out.num_elements()));
+    for (float& number : chosen) number = draw.whole(0, 39) == 0 ? 1.0f : 0.0f;
+    const Tensor few = Tensor::from_vector(chosen, out);
+    std::vector<Doubles> want = wanted(sums, false, relu, inputs, chosen);
+    expect_all_near(
+        [&](const Tensors& x) { return conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options) * few; },
+        inputs, want, "sparse, seed " + std::to_string(seed));
   }
 }
 

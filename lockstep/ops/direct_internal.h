@@ -37,10 +37,11 @@ struct Product {
   std::int64_t c_stride = 0;
 };
 
-// Where the pixels of a convolution's output are: floats from one to the next of a row, and from row to row.
+// Where the pixels of a convolution's output are: floats from one to the next of a row, from row to row, and from image
+// to image.
 struct ConvOutput {
   float* y = nullptr;
-  std::int64_t pixel = 0, row = 0;
+  std::int64_t pixel = 0, row = 0, image = 0;
 };
 
 // Some cells of one axis of a window: first, first + step, …
@@ -72,6 +73,16 @@ struct DirectKernels {
   // One image: dk += x (padded) correlated with dy, which must be readable for width - 1 floats beyond its end unless
   // out_channels is a multiple of width.
   void (*conv_filter_gradient)(const WindowGeometry& g, const float* x, const float* dy, float* dk);
+  // The same for several images without border, which are computed side by side: the cells outside of an image are left
+  // out. Paddings may be negative, which leaves out rows or columns. One panel of output channels, from `column` on, a
+  // multiple of `panel`; `packed` are the weights of all of them.
+  void (*conv_forward_group)(const WindowGeometry& g, std::int64_t images, const float* x, const float* packed,
+                             const float* bias, bool relu, std::int64_t column, const ConvOutput& to);
+  // The gradient of one cell (i, j) of the window, [channels, out_channels], over all images: of one panel of output
+  // channels, and of `channels` input channels from `channel` on. dk is overwritten; x has no border.
+  void (*conv_cell_gradient)(const WindowGeometry& g, std::int64_t images, const float* x, const float* dy,
+                             std::int64_t i, std::int64_t j, std::int64_t channel, std::int64_t channels,
+                             std::int64_t column, float* dk);
   // Depthwise: kernel [window_h, window_w, channels]; `x` without border; bias may be null. Rows row_begin … row_end of
   // one image; paddings may be negative, which leaves out rows or columns.
   void (*depthwise_forward)(const WindowGeometry& g, const float* x, const float* kernel, const float* bias,

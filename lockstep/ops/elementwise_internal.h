@@ -2,6 +2,9 @@
 // lockstep/ops only.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/ops/row_kernels_internal.h"
@@ -14,6 +17,10 @@ constexpr std::int64_t kOwnElements = 1 << 14;
 // a + b of equal shapes.
 bool has_own_sum(const at::Tensor& a, const at::Tensor& b);
 at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b);
+
+// The largest (or smallest) values along `axes` of a large float32 tensor; nothing where the axes are not neighbours,
+// or are the last ones.
+std::optional<at::Tensor> try_extremum(const at::Tensor& x, std::vector<std::int64_t> axes, bool keep, bool highest);
 
 // An activation by plain operations.
 at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x);

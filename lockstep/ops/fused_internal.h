@@ -23,6 +23,10 @@ Tensor conv2d_transpose_bias_act(const Tensor& x, const Tensor& kernel, const Te
                                  bool relu, const ConvOptions& options);
 // x [..., in] times kernel [in, out], plus bias, then Relu if asked.
 std::optional<Tensor> try_dense_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu);
+// An einsum over the last axes of x and the first of the kernel ("abc,cde->abde"), plus a bias over the kernel's other
+// axes.
+std::optional<Tensor> try_einsum_bias(std::string_view equation, const Tensor& x, const Tensor& kernel,
+                                      const Tensor& bias);
 
 // LSTM, GRU or SimpleRNN over all steps.
 struct RecurrentOptions {
@@ -41,6 +45,16 @@ struct RecurrentResult {
 std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tensor& kernel, const Tensor& bias,
                                              const Tensor& mask, const Tensors& states,
                                              const RecurrentOptions& options);
+
+// softmax(scale · query keyᵀ) value for each head; tensors are [batch, steps, heads, size]. `mask`: bool [batch or 1,
+// heads or 1, query's steps or 1, key's steps or 1], false for scores that do not count, or undefined. `factors`
+// [batch, heads, query's steps, key's steps] multiply the weights after softmax (dropout), or undefined.
+struct AttentionOptions {
+  double scale = 1;
+  bool blind_rows_are_zero = false;  // where nothing counts; else all keys count alike
+};
+std::optional<Tensor> try_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
+                                    const Tensor& factors, const AttentionOptions& options);
 
 // Batch normalization over all axes but the last, by the moments of x itself. gamma and beta [channels] may be
 // undefined. `mean` and `variance` (biased) are [channels].

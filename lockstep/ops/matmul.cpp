@@ -265,6 +265,39 @@ std::optional<Tensor> try_dense_bias_act(const Tensor& x, const Tensor& kernel, 
   return wrap(std::move(y));
 }
 
+std::optional<Tensor> try_einsum_bias(std::string_view text, const Tensor& x, const Tensor& kernel,
+                                      const Tensor& bias) {
+  if (!x.is_value() || !kernel.is_value() || (bias.defined() && !bias.is_value())) return std::nullopt;
+  const Equation equation = parse_equation(std::string(text), 2);
+  const std::string &left = equation.inputs[0], &right = equation.inputs[1], &out = equation.output;
+  // Labels that both operands have, at the end of one and at the begin of the other, once each.
+  const std::size_t inner = left.size() + right.size() < out.size() ? 0 : (left.size() + right.size() - out.size()) / 2;
+  if (inner == 0 || inner > left.size() || inner > right.size() || (left + right).find('.') != std::string::npos)
+    return std::nullopt;
+  const std::string kept = left.substr(0, left.size() - inner), made = right.substr(inner);
+  std::string all = left + made;
+  std::sort(all.begin(), all.end());
+  if (left.substr(kept.size()) != right.substr(0, inner) || out != kept + made ||
+      std::adjacent_find(all.begin(), all.end()) != all.end())
+    return std::nullopt;
+  const auto has_rank = [](const Tensor& t, std::size_t rank) { return t.rank() == static_cast<int>(rank); };
+  if (!has_rank(x, left.size()) || !has_rank(kernel, right.size()) || kernel.num_elements() == 0) return std::nullopt;
+  const auto part = [](const Tensor& t, std::size_t from, std::size_t count) {
+    return Shape(Ints(t.shape().dims().begin() + static_cast<std::ptrdiff_t>(from),
+                      t.shape().dims().begin() + static_cast<std::ptrdiff_t>(from + count)));
+  };
+  const Shape columns = part(kernel, inner, made.size());
+  if (part(x, kept.size(), inner) != part(kernel, 0, inner) || (bias.defined() && bias.shape() != columns))
+    return std::nullopt;
+  const std::int64_t depth = *part(kernel, 0, inner).num_elements(), width = *columns.num_elements();
+  const auto y = try_dense_bias_act(wrap(aten(x).reshape({-1, depth})), wrap(aten(kernel).reshape({depth, width})),
+                                    bias.defined() ? wrap(aten(bias).reshape({width})) : bias, false);
+  if (!y) return std::nullopt;
+  Ints shape = part(x, 0, kept.size()).dims();
+  shape.insert(shape.end(), columns.dims().begin(), columns.dims().end());
+  return wrap(aten(*y).reshape(shape));
+}
+
 void register_matmul(Table& table) {
   table.add("MatMul", matmul_shape, matmul);
   for (auto name : {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"}) table.add(name, batch_matmul_shape, batch_matmul);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -69,6 +70,9 @@ at::Tensor product(const at::Tensor& x, const Ints& axes, bool keep) {
 at::Tensor extremum(const at::Tensor& x, const Ints& axes, bool keep, bool highest) {
   bool empty = false;
   for (auto axis : axes) empty = empty || x.size(axis) == 0;
+  if (!empty) {
+    if (auto own = try_extremum(x, axes, keep, highest)) return *std::move(own);
+  }
   if (!empty) return highest ? x.amax(axes, keep) : x.amin(axes, keep);
   const at::Tensor like = x.sum(axes, keep, x.scalar_type());
   if (is_float(x)) return at::full_like(like, highest ? -INFINITY : INFINITY);

@@ -71,6 +71,16 @@ struct RowNormalization {
   const float *gamma = nullptr, *beta = nullptr;  // one number for each column, or null
 };
 
+// Rows of scores, multiplied by `scale`, through softmax in place. A mask has one byte for each score, 0 where it does
+// not count and gives 0, and `mask_row` bytes from row to row. A row in which nothing counts gives zeros, or equal
+// numbers.
+struct SoftmaxRows {
+  std::int64_t columns = 0;
+  float scale = 1;
+  std::int64_t mask_row = 0;
+  bool blind_rows_are_zero = false;
+};
+
 struct RowKernels {
   // A matrix [depth, columns] (or its transpose, as [columns, depth]) with rows of b_stride floats in the order that
   // the recurrent loops read it.
@@ -99,6 +109,12 @@ struct RowKernels {
   void (*normalize_rows_gradient)(const RowNormalization& n, std::int64_t rows, const float* x, const float* dy,
                                   const float* means, const float* inverses, float* dx, float* d_gamma, float* d_beta);
 
+  // The mask may be null. The gradient replaces dy, that of the output y, by that of the scores before scaling.
+  void (*softmax_rows)(const SoftmaxRows& s, std::int64_t rows, const std::uint8_t* mask, float* x);
+  void (*softmax_rows_gradient)(const SoftmaxRows& s, std::int64_t rows, const std::uint8_t* mask, const float* y,
+                                float* dy);
+
+  void (*multiply)(std::int64_t count, const float* a, const float* b, float* product);
   void (*add)(std::int64_t count, const float* a, const float* b, float* sum);
   // `alpha`: kLeakyRelu's factor of values that are not positive.
   void (*unary)(Unary kind, float alpha, std::int64_t count, const float* x, float* y);

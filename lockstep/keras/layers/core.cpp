@@ -9,6 +9,7 @@
 #include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -210,8 +211,11 @@ class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOpt
     }
   }
   Structure call(const Structure& inputs, const CallContext&) override {
-    Tensor y = ops::einsum(options_.equation, {inputs.leaf(), value(kernel_)});
-    if (bias_) y = y + value(bias_);
+    const Tensor kernel = value(kernel_), bias = bias_ ? value(bias_) : Tensor();
+    if (auto fused = ops::try_einsum_bias(options_.equation, inputs, kernel, bias))
+      return (*options_.activation.object())(*fused);
+    Tensor y = ops::einsum(options_.equation, {inputs.leaf(), kernel});
+    if (bias_) y = y + bias;
     return (*options_.activation.object())(y);
   }
 

@@ -11,6 +11,7 @@
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/regularization.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::keras {
 
@@ -93,10 +94,14 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
     const Tensor gate = gate_ ? (*gate_)(query).leaf() : Tensor();
     const Tensor q = (*query_)(query), k = heads_of((*key_)(has_key ? inputs[2].leaf() : value)),
                  v = heads_of((*value_)(value));
-    Tensor weights;
-    Tensor heads = this->options_.dropout > 0 || scores_too || q.rank() != 4
-                       ? explicit_attention(q, k, v, mask, context, weights)
-                       : dot_product_attention(q, k, v, mask);
+    Tensor weights, heads;
+    if (auto fused = scores_too ? std::nullopt : fused_attention(q, k, v, mask, context)) {
+      heads = *std::move(fused);
+    } else {
+      heads = this->options_.dropout > 0 || scores_too || q.rank() != 4
+                  ? explicit_attention(q, k, v, mask, context, weights)
+                  : dot_product_attention(q, k, v, mask);
+    }
     if (gate.defined()) heads = heads * gate;
     Tensor output = (*output_)(heads);
     if (query_mask.defined()) output.set_mask(query_mask);
@@ -176,6 +181,20 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
   Tensor expanded(Tensor mask, const Tensor& scores) const {
     while (mask.rank() < scores.rank()) mask = ops::expand_dims(mask, mask_axis_);
     return ops::broadcast_to(mask, ops::shape_of(scores));
+  }
+  // Both of the following as one operation.
+  std::optional<Tensor> fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tensor mask,
+                                        const CallContext& context) const {
+    if (!q.is_value() || q.dtype() != DType::kFloat32 || q.rank() != 4) return std::nullopt;
+    while (mask.defined() && mask.rank() < 4) mask = ops::expand_dims(mask, mask_axis_);
+    const bool drops = this->options_.dropout > 0;
+    Tensor factors;
+    if (drops && context.training) {
+      const Tensor ones = Tensor::full({q.dim(0), q.dim(2), q.dim(1), k.dim(1)}, 1.0, DType::kFloat32);
+      factors = (*dropout_)(ones, {.training = true}).leaf();
+    }
+    return ops::try_attention(q, k, v, mask, factors,
+                              {.scale = 1.0 / std::sqrt(head_size()), .blind_rows_are_zero = drops});
   }
   // As keras.ops.dot_product_attention: a row that sees nothing sees everything alike.
   Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) const {
