@@ -7,11 +7,13 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/io/fingerprint_internal.h"
 
 namespace lockstep::collectives {
 namespace {
 
 constexpr std::size_t kLongest = 2000;  // of a part of a message
+constexpr std::size_t kMostNames = 64;  // names in a registration
 
 std::string shown(const Json& value) {
   std::string text = dump_json(value);
@@ -29,9 +31,19 @@ std::size_t size_of(const Json& value) {
   return value.get<std::size_t>();
 }
 
+// The names, or of a large cluster their fingerprint: rank 0 reads the registrations of all ranks.
+Json cluster_of(const std::vector<std::string>& members) {
+  if (members.size() <= kMostNames) return members;
+  std::uint64_t fingerprint = members.size();
+  for (const std::string& name : members) fingerprint = io::fingerprint_cat(fingerprint, io::fingerprint64(name));
+  return {{"workers", members.size()}, {"fingerprint", fmt::format("{:016x}", fingerprint)}};
+}
+
 }  // namespace
 
-std::string Registration::text() const { return dump_json(Json{{"version", version}, {"members", members}}); }
+std::string Registration::text() const {
+  return dump_json(Json{{"version", version}, {"members", cluster_of(members)}});
+}
 
 std::string Registration::difference(const std::string& other, int rank) const {
   const std::string& name = members[static_cast<std::size_t>(rank)];
@@ -47,9 +59,9 @@ std::string Registration::difference(const std::string& other, int rank) const {
     return fmt::format("{} runs lockstep {}, {} runs {}; run the same version everywhere", name,
                        shown(theirs["version"]), members[0], shown(version));
   }
-  if (theirs["members"] != Json(members)) {
+  if (const Json own = cluster_of(members); theirs["members"] != own) {
     return fmt::format("{} was started for the cluster {}, {} for {}; give all workers the same cluster", name,
-                       shown(theirs["members"]), members[0], shown(members));
+                       shown(theirs["members"]), members[0], shown(own));
   }
   return {};
 }

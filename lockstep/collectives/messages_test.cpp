@@ -27,6 +27,18 @@ TEST(Messages, Registrations) {
   EXPECT_LT(own.difference(Registration{"1.0", {long_name}}.text(), 1).size(), 5000u);
 }
 
+TEST(Messages, RegistrationsOfLargeClustersAreShort) {
+  Registration own{"1.0", {}};
+  for (int i = 0; i < 4096; ++i) own.members.push_back("worker " + std::to_string(i) + " (10.0.0.1:2222)");
+  EXPECT_LT(own.text().size(), 200u);
+  EXPECT_EQ(own.difference(own.text(), 7), "");
+  Registration other = own;
+  std::swap(other.members[8], other.members[9]);
+  EXPECT_THAT(own.difference(other.text(), 7), HasSubstr("same cluster"));
+  other.members.pop_back();
+  EXPECT_THAT(own.difference(other.text(), 7), HasSubstr("4095"));
+}
+
 TEST(Messages, Facts) {
   const std::map<std::string, std::string> facts{{"seed", "7"}, {"", "a:b"}, {"empty", ""}};
   EXPECT_EQ(unpack_facts(pack_facts(facts)), facts);

@@ -35,6 +35,7 @@ constexpr std::size_t kBroadcastPiece = 1 << 20;  // bytes that a member of a tr
 // follows from it and must be the same in every run.
 constexpr double kLatency = 100e-6;  // seconds of a message
 constexpr double kSecondsPerByte = 1e-9;
+constexpr double kSecondsPerAddedByte = 0.25e-9;  // which a ring does while it receives
 
 using Token = std::array<unsigned char, 16>;
 
@@ -136,7 +137,8 @@ bool doubling_is_faster(std::size_t bytes, int size) {
   const auto members = static_cast<double>(size), length = static_cast<double>(bytes) * kSecondsPerByte;
   const int whole = std::bit_width(static_cast<unsigned>(size)) - 1;  // rounds among a power of two
   const int rounds = whole + (std::has_single_bit(static_cast<unsigned>(size)) ? 0 : 2);
-  return rounds * (kLatency + length) <= 2 * (members - 1) * (kLatency + length / members);
+  return rounds * (kLatency + length + static_cast<double>(bytes) * kSecondsPerAddedByte) <=
+         2 * (members - 1) * (kLatency + length / members);
 }
 
 PeerLinks::PeerLinks(JobStore& store, const std::string& name, int rank, int size, const std::string& host,
@@ -196,51 +198,46 @@ int PeerLinks::socket_of(int member) const {
   return found->second;
 }
 
-// Sends to one member while it receives from another, or from the same one. `received` gets what arrives in pieces.
-void PeerLinks::exchange(int to, std::span<const std::byte> out, int from, std::size_t in, const Received& received,
-                         const AbortCheck& check_abort) {
-  scratch_.resize(kScratch);
-  const int target = out.empty() ? -1 : socket_of(to), source = in == 0 ? -1 : socket_of(from);
-  std::size_t sent = 0, done = 0, held = 0;
+// Sends to one member while it receives from another, or from the same one. What arrives is put into `in`; with
+// `received` that gets it in pieces instead, and only the size of `in` counts.
+void PeerLinks::exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in,
+                         const Received& received, const AbortCheck& check_abort) {
+  if (received) scratch_.resize(kScratch);
+  const int target = out.empty() ? -1 : socket_of(to), source = in.empty() ? -1 : socket_of(from);
+  std::size_t sent = 0, done = 0, held = 0;  // held: bytes in scratch_
   bytes_sent_ += out.size();
-  while (sent < out.size() || done < in) {
+  while (sent < out.size() || done < in.size()) {
     bool moved = false;
     if (sent < out.size()) {
       const ssize_t count = send(target, out.data() + sent, out.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (count < 0 && errno != EAGAIN && errno != EINTR) broken(failure());
       if (count > 0) sent += static_cast<std::size_t>(count), moved = true;
     }
-    if (done < in) {
-      const std::size_t room = std::min(scratch_.size(), in - done) - held;
-      const ssize_t count = recv(source, scratch_.data() + held, room, MSG_DONTWAIT);
+    if (done < in.size()) {
+      const std::size_t piece = received ? std::min(kScratch, in.size() - done) : in.size() - done;
+      std::byte* const place = received ? scratch_.data() : in.data() + done;
+      const ssize_t count = recv(source, place + held, piece - held, MSG_DONTWAIT);
       if (count == 0) broken("closed by the other side");
       if (count < 0 && errno != EAGAIN && errno != EINTR) broken(failure());
       if (count > 0) {
         moved = true;
         held += static_cast<std::size_t>(count);
-        if (held == std::min(scratch_.size(), in - done)) {
-          received(done, {scratch_.data(), held});
-          done += std::exchange(held, 0);
-        }
+        if (received && held == piece) received(done, {scratch_.data(), held});
+        if (!received || held == piece) done += std::exchange(held, 0);
       }
     }
     if (moved) continue;
     std::array<pollfd, 2> waiting{};
     nfds_t number = 0;
     if (sent < out.size()) waiting[number++] = {target, POLLOUT, 0};
-    if (done < in) waiting[number++] = {source, POLLIN, 0};
+    if (done < in.size()) waiting[number++] = {source, POLLIN, 0};
     if (poll(waiting.data(), number, kLook) <= 0) check_abort();
   }
 }
 
 void PeerLinks::exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in,
                          const AbortCheck& check_abort) {
-  exchange(
-      to, out, from, in.size(),
-      [&](std::size_t offset, std::span<const std::byte> bytes) {
-        std::memcpy(in.data() + offset, bytes.data(), bytes.size());
-      },
-      check_abort);
+  exchange(to, out, from, in, {}, check_abort);
 }
 
 void PeerLinks::sum(std::span<std::byte> data, DType dtype, const AbortCheck& check_abort) {
@@ -268,7 +265,7 @@ void PeerLinks::ring_sum(std::span<std::byte> data, DType dtype, const AbortChec
       const std::byte* const addends[] = {bytes.data(), mine.data() + offset};
       add(addends, 2, bytes.size(), mine.data() + offset);
     };
-    exchange(next, part(rank_ - step), previous, mine.size(), add_received, check_abort);
+    exchange(next, part(rank_ - step), previous, mine, add_received, check_abort);
   }
   for (int step = 0; step + 1 < size_; ++step)
     exchange(next, part(rank_ - step + 1), previous, part(rank_ - step), check_abort);

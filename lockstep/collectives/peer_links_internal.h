@@ -52,7 +52,7 @@ class PeerLinks {
  private:
   using Received = std::function<void(std::size_t offset, std::span<const std::byte> bytes)>;
   int socket_of(int member) const;
-  void exchange(int to, std::span<const std::byte> out, int from, std::size_t in, const Received& received,
+  void exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in, const Received& received,
                 const AbortCheck& check_abort);
   void exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in,
                 const AbortCheck& check_abort);

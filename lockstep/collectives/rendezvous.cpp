@@ -25,6 +25,9 @@ constexpr std::size_t kStoreConnections = 4;  // of each rank at once
 constexpr const char* kGo = "go";
 constexpr const char* kWaiting = "waiting";
 constexpr milliseconds kPoll{50};
+// More for each rank, so that those that wait do not keep the store busy: it answers some ten thousand questions a
+// second.
+constexpr std::chrono::microseconds kPollPerRank{200};
 constexpr milliseconds kReportEvery{5000};
 constexpr milliseconds kProbe{1000};
 constexpr milliseconds kLeaderGrace{2000};   // rank 0 times out first, and reports the reason
@@ -49,7 +52,7 @@ class StartupDeadline {
                                     options_.names[static_cast<std::size_t>(options_.rank)], text, seconds(left())));
       }
     }
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kPoll + static_cast<long>(options_.names.size()) * kPollPerRank);
   }
 
  private:

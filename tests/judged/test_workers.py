@@ -130,6 +130,14 @@ def test_evaluate(tmp_path, request):
     assert results[1][1] == "", "the chief alone speaks"
 
 
+@pytest.mark.skipif(not tool.CONFORMANCE, reason="drawn for the full run")
+def test_64_processes(tmp_path, request):
+    start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 128)
+    fit_job(tmp_path, (64, 1, 128, 64), "many.keras", "--startup-timeout", 120, epochs=2)
+    fit(tmp_path, "default", "one.keras", 64, 2)
+    compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, "64")
+
+
 TF_KERAS_WORKER = """
 import os, sys
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
