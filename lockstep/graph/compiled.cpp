@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
@@ -15,7 +16,8 @@ namespace {
 
 using inference::Dims;
 
-constexpr std::size_t kMostMade = 16;                    // programs of one plan
+constexpr std::size_t kMostMade = 16;                    // of one plan
+constexpr int kMostChanges = 3;                          // of variables without a run between
 constexpr std::int64_t kMostRows = 4;                    // of a batch in one program
 constexpr std::int64_t kMemory = std::int64_t{3} << 29;  // where RunLimits leave it to the run
 
@@ -151,9 +153,15 @@ CompiledPlan::MadePtr CompiledPlan::find_or_make(const Plan& plan, const Tensors
     const bool current = !found->second || std::ranges::all_of(found->second->variables, [](const VariableRead& read) {
       return same(read.variable->read(), read.value);
     });
-    if (current) return found->second;
+    if (current) {
+      ++runs_since_change_;
+      return found->second;
+    }
     made_.clear();
+    changes_in_a_row_ = runs_since_change_ > 0 ? 0 : changes_in_a_row_ + 1;
+    runs_since_change_ = 0;
   }
+  if (changes_in_a_row_ > kMostChanges) return nullptr;
   if (made_.size() >= kMostMade) made_.clear();
   return made_[key] = make(plan, feeds, rows, context, weights_);
 }
@@ -203,13 +211,16 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
     return nullptr;
   } catch (const NotByRows&) {
     return nullptr;
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    log(LogLevel::kDebug, fmt::format("a graph runs operation by operation: {}", error.what()));
     return nullptr;  // the plain operations report it
   }
   const std::int64_t limit = context.resources.limits.max_memory == 0 ? kMemory : context.resources.limits.max_memory;
   const std::int64_t bytes = program.arena_size() * static_cast<std::int64_t>(sizeof(float));
   if (bytes > limit / (rows > 0 ? ops::parallel_threads() : 1)) return nullptr;
   made->variables = lowering.variables();
+  log(LogLevel::kDebug, fmt::format("a graph runs as a program of {} steps for {}", program.num_steps(),
+                                    rows > 0 ? fmt::format("{} rows", rows) : "whole batches"));
   return made;
 }
 

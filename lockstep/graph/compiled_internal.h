@@ -19,8 +19,8 @@ bool compiles_graphs();
 class CompiledPlan {
  public:
   // Nothing where the plain operations have to run: there is no program for the plan with such inputs, a tape records,
-  // or the memory limit is too low. A batch is divided among the threads where each row of the results follows from
-  // that row of the inputs alone. Thread-safe.
+  // the memory limit is too low, or variables change between all runs. A batch is divided among the threads where each
+  // row of the results follows from that row of the inputs alone. Thread-safe.
   std::optional<Tensors> run(const Plan& plan, const Tensors& feeds, RunContext& context);
 
  private:
@@ -38,6 +38,8 @@ class CompiledPlan {
 
   std::mutex mutex_;
   std::map<std::string, MadePtr> made_;  // null: tried in vain
+  // Programs are made anew when variables have changed; where that happens at nearly every run, they do not pay.
+  int runs_since_change_ = 0, changes_in_a_row_ = 0;
   inference::WeightStore weights_;
 };
 

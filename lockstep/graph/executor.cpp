@@ -118,6 +118,13 @@ Tensors Executable::run(const Tensors& feeds) const {
   for (const Tensor& feed : feeds) held += bytes_of(feed);
   RunBudget budget(resources_->limits, held);
   RunContext context{*resources_, *library_, budget, symbolic || ops::ScopedRecorder::active() != nullptr};
+  if (auto results = plan_->run_compiled(feeds, context)) return std::move(*results);
+  return plan_->run(feeds, context);
+}
+
+std::optional<Tensors> Executable::run_compiled(const Tensors& feeds) const {
+  RunBudget budget(resources_->limits, resources_->file_bytes);
+  RunContext context{*resources_, *library_, budget};
   return plan_->run_compiled(feeds, context);
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,8 @@ class Executable {
   // active, the operations are recorded one by one, so a loaded function can be traced into another graph.
   // Throws ResourceExhausted or DeadlineExceeded beyond the limits of the resources.
   Tensors run(const Tensors& feeds) const;
+  // As a program of lockstep/inference; nothing where run() would run the operations one by one.
+  std::optional<Tensors> run_compiled(const Tensors& feeds) const;
 
  private:
   Executable();

@@ -5,7 +5,10 @@
 #include <limits>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "lockstep/base/error.h"
+#include "lockstep/base/log.h"
 #include "lockstep/graph/infer_internal.h"
 #include "lockstep/graph/truth_internal.h"
 #include "lockstep/ops/call.h"
@@ -80,7 +83,15 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
     require(++steps_ <= kMostSteps);
     std::vector<Lowered> inputs;
     for (const int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
-    std::vector<Lowered> outputs = lower_step(plan, step, std::move(inputs));
+    std::vector<Lowered> outputs = [&] {
+      try {
+        return lower_step(plan, step, std::move(inputs));
+      } catch (const NotCompiled&) {
+        log(LogLevel::kDebug, fmt::format("{} runs operation by operation because of {} '{}'", plan.what_,
+                                          step.node->op, step.node->name));
+        throw;
+      }
+    }();
     require(static_cast<int>(outputs.size()) == step.num_outputs);
     for (int i = 0; i < step.num_outputs; ++i)
       values[static_cast<std::size_t>(step.first_output + i)] = std::move(outputs[static_cast<std::size_t>(i)]);

@@ -103,11 +103,9 @@ Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector
 
 Plan::~Plan() = default;
 
-Tensors Plan::run_compiled(const Tensors& feeds, RunContext& context) const {
-  if (feeds.size() == feeds_.size()) {
-    if (auto results = compiled_->run(*this, feeds, context)) return std::move(*results);
-  }
-  return run(feeds, context);
+std::optional<Tensors> Plan::run_compiled(const Tensors& feeds, RunContext& context) const {
+  if (feeds.size() != feeds_.size()) return std::nullopt;
+  return compiled_->run(*this, feeds, context);
 }
 
 // What the fetches and targets need. A fed node runs only if another of its outputs is needed; feeding

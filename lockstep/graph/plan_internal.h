@@ -81,8 +81,8 @@ class Plan {
        const std::vector<Output>& fetches, const std::vector<int>& targets, std::string what);
   ~Plan();
 
-  // As programs of lockstep/inference where the graph has them, else run().
-  Tensors run_compiled(const Tensors& feeds, RunContext& context) const;
+  // As programs of lockstep/inference; nothing where the graph has none.
+  std::optional<Tensors> run_compiled(const Tensors& feeds, RunContext& context) const;
   Tensors run(Tensors feeds, RunContext& context) const;
 
   // The plan as the test or the body of a loop over small tensors: its feeds are the loop's variables. Nothing where

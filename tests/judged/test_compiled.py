@@ -1,4 +1,4 @@
-"""SavedModels and frozen graphs as programs and by plain operations: both give what Keras gives, whatever the batch size."""
+"""Models, SavedModels and frozen graphs as programs, and graphs by plain operations: all give what Keras gives, whatever the batch size."""
 
 import keras
 import numpy as np
@@ -95,13 +95,15 @@ def test_network(number, tmp_path):
     model = images(rng) if number % 3 else tokens(rng)
     model.export(str(tmp_path / "m"), verbose=False)
     output = freeze(model, tmp_path / "frozen.pb")
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "ours")
     for rows in (1, 9):
         shape = (rows, *model.input_shape[1:])
         x = rng.integers(0, 50, shape).astype("i4") if "int" in model.input.dtype else rng.normal(size=shape).astype("f")
         want = model(x, training=False).numpy()
-        for artifact, options in (("m", ()), ("frozen.pb", ("--outputs", output))):
-            # A process of its own has other settings: one such run for each artifact.
-            for settings in (None, {"LOCKSTEP_COMPILED_GRAPHS": "0"})[:1 if rows == 1 else 2]:
+        for artifact, options in (("m", ()), ("frozen.pb", ("--outputs", output)), ("ours", ()), ("m.keras", ())):
+            # A process of its own has other settings: one such run for each network.
+            for settings in (None, {"LOCKSTEP_COMPILED_GRAPHS": "0"})[:2 if rows == 9 and artifact == "m" else 1]:
                 ours = tool.predict(tmp_path / artifact, x, tmp_path, *options, env=settings)
                 np.testing.assert_allclose(ours[0][1], want, rtol=1e-5, atol=1e-5 * np.abs(want).max(),
                                            err_msg=f"{artifact}, {rows} rows, {settings}")

@@ -11,8 +11,10 @@
 #include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/models/compiled_call_internal.h"
 #include "lockstep/keras/models/graph_walk_internal.h"
 #include "lockstep/keras/models/model_impl.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -113,7 +115,10 @@ std::vector<std::shared_ptr<Node>> GraphWalk::finished(const Stops& stops, const
 // ---- construction --------------------------------------------------------------------------------------
 
 FunctionalImpl::FunctionalImpl(Structure inputs, Structure outputs, Layer::Options options)
-    : ModelImpl("Functional", std::move(options)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+    : ModelImpl("Functional", std::move(options)),
+      compiled_(std::make_unique<CompiledCall>()),
+      inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)) {
   bool cloned = false;
   inputs_.visit([&](const Tensor& t) {
     checked_tensor(t, "the inputs");
@@ -365,6 +370,19 @@ Structure FunctionalImpl::adjust_inputs(const Structure& inputs) const {
 
 Structure FunctionalImpl::call(const Structure& inputs, const CallContext& context) {
   const Structure adjusted = adjust_inputs(inputs);
+  const std::vector<Tensor> masks = context.mask.flatten();
+  const bool masked = std::ranges::any_of(masks, [](const Tensor& mask) { return mask.defined(); });
+  if (context.training || masked) return call_layers(adjusted, context);
+  const auto layers = [&](const std::vector<Tensor>& leaves) {
+    return call_layers(Structure(leaves), context).flatten();
+  };
+  const auto results = compiled_->run(*this, adjusted.flatten(), layers);
+  if (!results) return call_layers(adjusted, context);
+  std::size_t next = 0;
+  return outputs_.map([&](const Tensor&) { return (*results)[next++]; });
+}
+
+Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallContext& context) {
   std::vector<std::vector<Tensor>> values(nodes_.size());
   std::vector<int> uses = uses_;
   const std::vector<Tensor> expected = inputs_.flatten();
@@ -391,11 +409,13 @@ Structure FunctionalImpl::call(const Structure& inputs, const CallContext& conte
     training = context.training;
   }
   const FollowerSearch search(nodes_, uses_);
+  const bool traced = ops::ScopedRecorder::active() != nullptr;
   std::vector<bool> done(nodes_.size());  // by the call before them
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = *nodes_[i];
     if (done[i] || !values[i].empty() || node.arguments.tensors().empty()) continue;
-    const std::optional<Followers> next = search.after(i, context.training);
+    // A trace records the layers one by one.
+    const std::optional<Followers> next = traced ? std::nullopt : search.after(i, context.training);
     std::optional<ops::ScopedFollower> follower;
     if (next && next->norm) {
       follower.emplace(*next->norm, next->activation.name, next->activation.alpha);

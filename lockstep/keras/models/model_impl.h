@@ -18,6 +18,7 @@ class Strategy;
 
 namespace lockstep::keras {
 
+class CompiledCall;
 class GraphWalk;
 class Model;
 class ModelImpl;
@@ -111,7 +112,10 @@ class FunctionalImpl : public ModelImpl {
   Structure adjust_inputs(const Structure& inputs) const;
   Tensor adjust_input(const Tensor& given, const KerasTensor& expected) const;
   Json serialize_argument(const Argument& argument) const;
+  // The layers in order; `inputs` are adjusted.
+  Structure call_layers(const Structure& inputs, const CallContext& context);
 
+  const std::unique_ptr<CompiledCall> compiled_;
   Structure inputs_, outputs_;
   std::vector<std::shared_ptr<Node>> nodes_;
   std::vector<std::vector<std::shared_ptr<Node>>> nodes_by_depth_;
