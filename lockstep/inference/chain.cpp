@@ -85,7 +85,46 @@ Chain Chain::after(const Chain& inner, int at) const {
   return out;
 }
 
+bool Chain::drop_first(Function function, int at) {
+  if (code_.empty() || code_[0].function != function || code_[0].a != at) return false;
+  const auto reads = [&](const Instruction& in) { return in.a == at || (is_binary(in.function) && in.b == at); };
+  if (std::any_of(code_.begin() + 1, code_.end(), reads)) return false;
+  const int first = static_cast<int>(operands_.size());
+  code_.erase(code_.begin());
+  for (Instruction& in : code_) {
+    for (int* const source : {&in.a, &in.b}) *source = *source == first ? at : *source > first ? *source - 1 : *source;
+  }
+  return true;
+}
+
 void Chain::prepare() {
+  join_instructions();
+  collapse_axes();
+  lengthen_rows();
+  assign_buffers();
+}
+
+// x · sigmoid(x), where nothing else reads the sigmoid.
+void Chain::join_instructions() {
+  const int first = static_cast<int>(operands_.size());
+  for (std::size_t i = 0; i + 1 < code_.size(); ++i) {
+    if (code_[i].function != Function::kSigmoid) continue;
+    const int x = code_[i].a, s = first + static_cast<int>(i);
+    int readers = 0;
+    std::size_t reader = 0;
+    for (std::size_t j = i + 1; j < code_.size(); ++j) {
+      const int reads = (code_[j].a == s) + (is_binary(code_[j].function) && code_[j].b == s);
+      if (reads > 0) readers += reads, reader = j;
+    }
+    if (readers != 1 || code_[reader].function != Function::kMul || (code_[reader].a != x && code_[reader].b != x))
+      continue;
+    code_[reader] = {Function::kSilu, x, x, 0};
+    code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(i));
+    for (Instruction& in : code_) in.a -= in.a > s, in.b -= in.b > s;
+  }
+}
+
+void Chain::collapse_axes() {
   // Strides in the axes of the result; 0 where an operand is broadcast.
   std::vector<Dims> strides;
   for (const Operand& operand : operands_) {
@@ -122,6 +161,36 @@ void Chain::prepare() {
     axes_ = {1};
     for (Layout& layout : layouts_) layout.strides = {1};
   }
+}
+
+// Constants for each element of a short last axis are repeated, so that loops are long.
+void Chain::lengthen_rows() {
+  if (axes_.size() < 2) return;
+  const std::size_t last = axes_.size() - 1;
+  const std::int64_t row = axes_[last];
+  std::int64_t times = std::min(axes_[last - 1], kBlock / row);
+  while (times > 1 && axes_[last - 1] % times != 0) --times;
+  if (times < 2) return;
+  for (std::size_t o = 0; o < operands_.size(); ++o) {
+    const Dims& strides = layouts_[o].strides;
+    const bool repeats = operands_[o].constant && strides[last - 1] == 0 && product_of(operands_[o].dims) == row;
+    if (!repeats && strides[last - 1] != strides[last] * row) return;
+  }
+  for (std::size_t o = 0; o < operands_.size(); ++o) {
+    Dims& strides = layouts_[o].strides;
+    if (strides[last] == 0 || strides[last - 1] != 0) {
+      strides[last - 1] *= times;
+      continue;
+    }
+    std::vector<float> repeated;
+    const float* const numbers = operands_[o].constant.data;
+    for (std::int64_t i = 0; i < times; ++i) repeated.insert(repeated.end(), numbers, numbers + row);
+    operands_[o].constant = Constant::of(std::move(repeated));
+  }
+  axes_[last - 1] /= times, axes_[last] *= times;
+}
+
+void Chain::assign_buffers() {
   // Buffers of registers are used again after the last reader.
   const std::size_t first = operands_.size(), count = first + code_.size();
   std::vector<std::size_t> last_read(count, 0);

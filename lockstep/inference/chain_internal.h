@@ -61,6 +61,9 @@ class Chain {
   bool can_follow(const Chain& inner) const;
   // Reads the result of `inner` instead of operand `at`, which is whole.
   Chain after(const Chain& inner, int at) const;
+  // Leaves out a first instruction `function` of operand `at` that nothing else reads: the operand is given with it
+  // done. False where the chain begins otherwise.
+  bool drop_first(Function function, int at);
   // To be called when it is complete; before run().
   void prepare();
 
@@ -77,6 +80,10 @@ class Chain {
     int buffer = -1;  // -1: an operand's own memory; -2: the result's
     bool is_row = true;
   };
+  void join_instructions();
+  void collapse_axes();
+  void lengthen_rows();
+  void assign_buffers();
   void run_row(const float* const* operands, std::int64_t count, float* to) const;
 
   Dims dims_;

@@ -34,13 +34,11 @@ class WeightedStep : public Step {
   }
 
  protected:
-  std::vector<float> scaled_weights() const {
-    std::vector<float> weights(weights_.data, weights_.data + weights_.size);
-    const std::size_t channels = scale_.size();
-    for (std::size_t i = 0; i < weights.size() && channels > 0; i += channels) {
-      for (std::size_t c = 0; c < channels; ++c) weights[i + c] *= scale_[c];
+  void scale_weights(float* to) const {
+    const std::size_t channels = scale_.size(), count = static_cast<std::size_t>(weights_.size);
+    for (std::size_t i = 0; i < count; i += channels) {
+      for (std::size_t c = 0; c < channels; ++c) to[i + c] = weights_.data[i + c] * scale_[c];
     }
-    return weights;
   }
   const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
   std::int64_t image_size() const { return g_.height * g_.width * g_.channels; }
@@ -64,14 +62,16 @@ class ConvStep : public WeightedStep {
   }
 
   void prepare(WeightStore& store) override {
-    Step::prepare(store);
     const ops::DirectKernels& loops = ops::direct_kernels();
-    prepared_ = store.get("convolution", weights_, scale_, [&] {
-      const std::vector<float> scaled = scaled_weights();
-      std::vector<float> packed(static_cast<std::size_t>(loops.packed_kernel_size(g_.taps(), g_.out_channels)));
-      loops.pack_kernel(g_, scaled.data(), packed.data());
-      return packed;
+    const std::int64_t size = loops.packed_kernel_size(g_.taps(), g_.out_channels);
+    prepared_ = store.get("convolution", weights_, scale_, size, [&](float* packed) {
+      if (scale_.empty()) return loops.pack_kernel(g_, weights_.data, packed);
+      const Floats scaled = allocate(weights_.size);
+      scale_weights(scaled.begin);
+      loops.pack_kernel(g_, scaled.begin, packed);
     });
+    relu_ = following_.drop_first(Function::kRelu, own_);
+    Step::prepare(store);
   }
 
   std::int64_t workspace() const override { return g_.padded() ? images_ * padded_size() : 0; }
@@ -112,7 +112,7 @@ class ConvStep : public WeightedStep {
     WindowGeometry g = g_;
     g.out_channels = c_end - c;
     ops::direct_kernels().conv_forward(
-        g, image(run, n), prepared_.data + c * g_.taps(), bias() ? bias() + c : nullptr, false, begin, end,
+        g, image(run, n), prepared_.data + c * g_.taps(), bias() ? bias() + c : nullptr, relu_, begin, end,
         {output(run) + n * output_size() + c, g_.out_channels, g_.out_w * g_.out_channels});
   }
 
@@ -132,10 +132,13 @@ class ConvStep : public WeightedStep {
                    std::min(g_.out_channels, (p + 1) * panel));
       }
     });
+    if (following_.empty()) return;
     for_parts(run, images_ * pixels, kFewestPixels, [&](std::int64_t begin, std::int64_t end) {
       finish(run, begin * g_.out_channels, end * g_.out_channels);
     });
   }
+
+  bool relu_ = false;  // applied by the loops
 };
 
 class DepthwiseStep : public WeightedStep {
@@ -144,7 +147,9 @@ class DepthwiseStep : public WeightedStep {
 
   void prepare(WeightStore& store) override {
     Step::prepare(store);
-    prepared_ = scale_.empty() ? weights_ : store.get("depthwise", weights_, scale_, [&] { return scaled_weights(); });
+    prepared_ = weights_;
+    if (!scale_.empty())
+      prepared_ = store.get("depthwise", weights_, scale_, weights_.size, [&](float* to) { scale_weights(to); });
   }
 
   void run(const Run& run) const override {

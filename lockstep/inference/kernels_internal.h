@@ -19,6 +19,7 @@ enum class Function {
   kErf,
   kErfc,
   kSigmoid,
+  kSilu,
   kTanh,
   kRelu,
   kRelu6,

@@ -195,25 +195,16 @@ void Program::plan_memory() {
     workspaces_.push_back(std::max<std::int64_t>(0, storages[first_workspace + i].offset));
 }
 
-Program::Arena Program::take_arena() const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      Arena arena = std::move(free_.back());
-      free_.pop_back();
-      return arena;
-    }
-  }
-  Arena arena;
-  arena.memory = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(arena_size_ + kAlignment));
-  const auto address = reinterpret_cast<std::uintptr_t>(arena.memory.get());
-  const std::uintptr_t bytes = kAlignment * sizeof(float);
-  arena.begin = arena.memory.get() + ((bytes - address % bytes) % bytes) / sizeof(float);
+Floats Program::take_arena() const {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return allocate(arena_size_);
+  Floats arena = std::move(free_.back());
+  free_.pop_back();
   return arena;
 }
 
 void Program::run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone) const {
-  Arena arena = take_arena();
+  Floats arena = take_arena();
   Run run;
   run.alone = alone;
   run.memory.resize(sizes_.size());

@@ -30,17 +30,13 @@ class Program {
   void run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone) const;
 
  private:
-  struct Arena {
-    std::unique_ptr<float[]> memory;
-    float* begin = nullptr;
-  };
   void drop_unread();
   void join_elementwise();
   bool fold(std::size_t at, const std::vector<int>& producer, const std::vector<int>& uses);
   void join(std::size_t at, const std::vector<int>& producer, const std::vector<int>& uses);
   void move_step(std::size_t from, std::size_t to);
   void plan_memory();
-  Arena take_arena() const;
+  Floats take_arena() const;
 
   std::vector<std::int64_t> sizes_;  // by value, in floats
   std::vector<std::pair<int, Constant>> constants_;
@@ -50,7 +46,7 @@ class Program {
   std::vector<std::int64_t> workspaces_;  // by step
   std::int64_t arena_size_ = 0;
   mutable std::mutex mutex_;
-  mutable std::vector<Arena> free_;
+  mutable std::vector<Floats> free_;
 };
 
 }  // namespace lockstep::inference

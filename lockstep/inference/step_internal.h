@@ -20,6 +20,13 @@ struct Run {
   bool alone = false;          // on this thread only, while other threads compute other rows of the batch
 };
 
+// Memory of so many floats, aligned for all loops; on huge pages where it is large.
+struct Floats {
+  std::shared_ptr<void> owner;
+  float* begin = nullptr;
+};
+Floats allocate(std::int64_t count);
+
 // Calls work(begin, end) for 0 … count: on this thread where the run is alone, else on those of parallel_for().
 void for_parts(const Run& run, std::int64_t count, std::int64_t grain,
                const std::function<void(std::int64_t, std::int64_t)>& work);
@@ -27,9 +34,9 @@ void for_parts(const Run& run, std::int64_t count, std::int64_t grain,
 // Weights as the loops read them, shared by all programs of a model.
 class WeightStore {
  public:
-  // `make` makes them from `source`, and from `scale` for each channel.
-  Constant get(const std::string& kind, const Constant& source, const std::vector<float>& scale,
-               const std::function<std::vector<float>()>& make);
+  // `make` writes `size` floats that follow from `source` and from `scale` for each channel.
+  Constant get(const std::string& kind, const Constant& source, const std::vector<float>& scale, std::int64_t size,
+               const std::function<void(float*)>& make);
 
  private:
   struct Key {

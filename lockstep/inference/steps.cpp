@@ -1,5 +1,8 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "lockstep/inference/step_internal.h"
 #include "lockstep/ops/parallel_internal.h"
@@ -211,15 +214,27 @@ void for_parts(const Run& run, std::int64_t count, std::int64_t grain,
   }
 }
 
+Floats allocate(std::int64_t count) {
+  constexpr std::size_t kLine = 64, kHugePage = std::size_t{2} << 20, kLarge = std::size_t{4} << 20;
+  const auto bytes = (static_cast<std::size_t>(count) * sizeof(float) + kLine - 1) / kLine * kLine + kLine;
+  const bool huge = bytes >= kLarge;
+  const std::size_t alignment = huge ? kHugePage : kLine;
+  void* const memory = ::operator new(bytes, std::align_val_t(alignment));
+  if (huge) madvise(memory, bytes, MADV_HUGEPAGE);  // a hint: without it there are more page faults
+  const auto release = [alignment](void* address) { ::operator delete(address, std::align_val_t(alignment)); };
+  return {std::shared_ptr<void>(memory, release), static_cast<float*>(memory)};
+}
+
 Constant WeightStore::get(const std::string& kind, const Constant& source, const std::vector<float>& scale,
-                          const std::function<std::vector<float>()>& make) {
+                          std::int64_t size, const std::function<void(float*)>& make) {
   const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [](const auto& entry) { return entry.second.made.expired(); });
   Entry& entry = entries_[{kind, source.data, source.size, scale}];
   if (std::shared_ptr<const void> kept = entry.made.lock()) return {entry.view.data, entry.view.size, std::move(kept)};
-  Constant made = Constant::of(make());
-  entry = {made.owner, {made.data, made.size, nullptr}, source.owner};
-  return made;
+  const Floats made = allocate(size);
+  make(made.begin);
+  entry = {made.owner, {made.begin, size, nullptr}, source.owner};
+  return {made.begin, size, made.owner};
 }
 
 std::vector<int> Step::reads() const {
