@@ -194,6 +194,58 @@ void philox_normal(const PhiloxState& state, std::int64_t offset, std::span<doub
   });
 }
 
+namespace {
+
+// Blocks of one stream, each made into two uniform or two normal numbers, of which the second is used first.
+class PairStream {
+ public:
+  explicit PairStream(PhiloxState state) : state_(state) {}
+  double uniform() {
+    return take(uniform_, uniforms_, [this](std::span<double> pair) { philox_uniform(state_, 0, pair); });
+  }
+  double normal() {
+    return take(normal_, normals_, [this](std::span<double> pair) { philox_normal(state_, 0, pair); });
+  }
+
+ private:
+  template <typename Fill>
+  double take(std::array<double, 2>& pair, std::size_t& left, Fill fill) {
+    if (left == 0) {
+      fill(pair);
+      state_ = state_.skipped(1);
+      left = 2;
+    }
+    return pair[--left];
+  }
+  PhiloxState state_;
+  std::array<double, 2> uniform_{}, normal_{};
+  std::size_t uniforms_ = 0, normals_ = 0;
+};
+
+double draw_gamma(PairStream stream, double alpha) {
+  if (alpha == 1) return -std::log1p(-stream.uniform());
+  const double d = alpha + (alpha < 1 ? 2.0 / 3.0 : -1.0 / 3.0), c = 1.0 / 3.0 / std::sqrt(d);
+  while (true) {
+    const double x = stream.normal();
+    double v = 1 + c * x;
+    if (v <= 0) continue;
+    v = v * v * v;
+    const double u = stream.uniform();
+    if (u >= 1 - 0.0331 * (x * x) * (x * x) && std::log(u) >= 0.5 * x * x + d * (1 - v + std::log(v))) continue;
+    return alpha < 1 ? d * v * std::pow(stream.uniform(), 1 / alpha) : d * v;
+  }
+}
+
+}  // namespace
+
+void philox_gamma(const PhiloxState& state, std::int64_t offset, const std::function<double(std::int64_t)>& alpha_at,
+                  std::span<double> out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::int64_t element = offset + static_cast<std::int64_t>(i);
+    out[i] = draw_gamma(PairStream(state.skipped(static_cast<std::uint64_t>(element) * 256)), alpha_at(element));
+  }
+}
+
 void philox_truncated_normal(const PhiloxState& state, std::int64_t offset, std::span<float> out) {
   fill_groups<4>(offset, out, [&](std::uint64_t index, float* values) {
     PhiloxStream words(state.skipped(index * 256));

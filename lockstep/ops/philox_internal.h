@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -60,6 +61,10 @@ void philox_truncated_normal(const PhiloxState& state, std::int64_t offset, std:
 // Whole words: one each for 32 bits, two (low first) for 64.
 void philox_full_int(const PhiloxState& state, std::int64_t offset, std::span<std::uint32_t> out);
 void philox_full_int(const PhiloxState& state, std::int64_t offset, std::span<std::uint64_t> out);
+// Gamma(alpha, 1) by Marsaglia and Tsang's method in double precision. Element i has its own sub-stream of 256 blocks;
+// `alpha_at(i)` is its alpha, above 0.
+void philox_gamma(const PhiloxState& state, std::int64_t offset, const std::function<double(std::int64_t)>& alpha_at,
+                  std::span<double> out);
 // Float16 and bfloat16 in [0, 1): one word each, `mantissa_bits` (10 or 7) of it, given as float values.
 void philox_uniform16(const PhiloxState& state, std::int64_t offset, int mantissa_bits, std::span<float> out);
 

@@ -201,6 +201,31 @@ Shapes multinomial_shape(const Call& call) {
   return {Shape{x.known_rank() ? x[0] : kUnknownDim, known_int(call, 1).value_or(kUnknownDim)}};
 }
 
+// Samples of each alpha: `shape` ends with alpha's shape.
+Tensors gamma(const PhiloxState& state, const Ints& shape, const at::Tensor& given) {
+  const at::Tensor alpha = given.to(at::kDouble).contiguous();
+  const std::int64_t count = element_count(shape), alphas = std::max<std::int64_t>(alpha.numel(), 1);
+  if (count == 0) return one(at::empty(shape, given.scalar_type()));
+  if (alpha.numel() == 0 || count % alphas != 0)
+    throw_invalid_argument(fmt::format("the shape of alpha does not fit: {} samples of {} alphas", count, alphas));
+  const double* const values = alpha.const_data_ptr<double>();
+  for (std::int64_t i = 0; i < alphas; ++i) {
+    if (!(values[i] > 0)) throw_invalid_argument(fmt::format("alpha is {}, expected a number above 0", values[i]));
+  }
+  // Element i of the stream is sample i % samples of alpha i / samples.
+  const std::int64_t samples = count / alphas;
+  std::vector<double> drawn(static_cast<std::size_t>(count));
+  parallel_for(0, count, 64, [&](std::int64_t begin, std::int64_t end) {
+    philox_gamma(
+        state, begin, [&](std::int64_t i) { return values[i / samples]; },
+        std::span<double>(drawn).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+  });
+  at::Tensor out = at::empty({samples, alphas}, at::kDouble);
+  double* const to = out.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < count; ++i) to[i % samples * alphas + i / samples] = drawn[static_cast<std::size_t>(i)];
+  return one(out.reshape(shape).to(given.scalar_type()));
+}
+
 // Reads the state of a Generator (counter low, counter high, key) and moves its counter.
 Tensors read_and_skip(const Call& call) {
   auto variable = std::dynamic_pointer_cast<VariableResource>(call.input(0).resource_value());
@@ -282,6 +307,10 @@ void register_random(Table& table) {
     return one(draw_ints(advance_stateful(call, static_cast<std::uint64_t>(element_count(shape)) * 256), shape,
                          in(call, 1), in(call, 2)));
   });
+  table.add("StatelessRandomGammaV2", shape_of_input(0),
+            [](const Call& call) { return gamma(from_seed_input(call, 1), ints_in(call, 0), in(call, 2)); });
+  table.add("StatelessRandomGammaV3", shape_of_input(0),
+            [](const Call& call) { return gamma(from_key_input(call), ints_in(call, 0), in(call, 4)); });
   table.add("RandomShuffle", same_shape, shuffle);
   table.add("Multinomial", multinomial_shape, multinomial);
   table.add("StatelessMultinomial", multinomial_shape, multinomial);

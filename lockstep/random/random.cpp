@@ -142,21 +142,21 @@ Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DTy
   check_shape("randint", shape);
   const ops::PhiloxState state = state_of(seed);
   const std::int64_t offset = draw_offset(shape);
-  if (dtype == DType::kInt64) {
-    return make<std::int64_t>(shape, dtype, [&](std::span<std::int64_t> out) {
+  if (dtype != DType::kInt32) {
+    const Tensor drawn = make<std::int64_t>(shape, DType::kInt64, [&](std::span<std::int64_t> out) {
       const std::span<std::uint64_t> words(reinterpret_cast<std::uint64_t*>(out.data()), out.size());
       ops::philox_full_int(state, offset, words);
       const std::uint64_t width = static_cast<std::uint64_t>(maxval) - static_cast<std::uint64_t>(minval);
       for (std::uint64_t& word : words) word = static_cast<std::uint64_t>(minval) + word % width;
     });
+    return dtype == DType::kInt64 ? drawn : ops::call1("Cast", {drawn}, {{"DstT", dtype}});
   }
-  const Tensor drawn = make<std::int32_t>(shape, DType::kInt32, [&](std::span<std::int32_t> out) {
+  return make<std::int32_t>(shape, DType::kInt32, [&](std::span<std::int32_t> out) {
     const std::span<std::uint32_t> words(reinterpret_cast<std::uint32_t*>(out.data()), out.size());
     ops::philox_full_int(state, offset, words);
     const auto width = static_cast<std::uint32_t>(static_cast<std::uint64_t>(maxval - minval));
     for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(minval) + (width ? word % width : word);
   });
-  return dtype == DType::kInt32 ? drawn : ops::call1("Cast", {drawn}, {{"DstT", dtype}});
 }
 
 Tensor categorical(const Tensor& logits, std::int64_t num_samples, DType dtype, const Seed& seed) {

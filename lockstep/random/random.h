@@ -43,7 +43,7 @@ struct IntegerOptions {
   DType dtype = DType::kInt32;
   Seed seed = {};
 };
-// Integers in [minval, maxval); dtype int32 or int64 (others are drawn as int32 and cast).
+// Integers in [minval, maxval); dtypes other than int32 are drawn as int64 and cast.
 Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed = {});
 inline Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, const IntegerOptions& o = {}) {
   return randint(shape, minval, maxval, o.dtype, o.seed);

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/philox_internal.h"
 #include "lockstep/random/mersenne_internal.h"
+#include "lockstep/random/python_random.h"
 #include "lockstep/random/seed_generator.h"
 
 namespace lockstep::random {
@@ -121,12 +122,14 @@ std::optional<std::int64_t> global_seed() {
   return all.global_seed;
 }
 
-std::int64_t make_default_seed() {
+std::int64_t python_randint(std::int64_t low, std::int64_t high) {
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);
   all.refresh();
-  return all.python.randint(1, 1000000000);
+  return all.python.randint(low, high);
 }
+
+std::int64_t make_default_seed() { return python_randint(1, 1000000000); }
 
 std::int64_t numpy_randint(std::int64_t max) {
   Generators& all = generators();

@@ -4,6 +4,7 @@
 
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
+#include "lockstep/keras/callbacks/remote_monitor.h"
 #include "lockstep/saving/backup_and_restore.h"
 #include "lockstep/saving/model_checkpoint.h"
 
@@ -135,6 +136,18 @@ void fields(V& v, ReduceLROnPlateauConfig& c) {
   v("min_lr", c.options.min_lr);
 }
 
+struct RemoteMonitorConfig {
+  RemoteMonitorOptions options;
+};
+template <typename V>
+void fields(V& v, RemoteMonitorConfig& c) {
+  v("root", c.options.root);
+  v("path", c.options.path);
+  v("field", c.options.field);
+  v("headers", c.options.headers);
+  v("send_as_json", c.options.send_as_json);
+}
+
 struct TerminateOnNaNConfig {
   TerminateOnNaNOptions options;
 };
@@ -166,6 +179,8 @@ const keras::ClassFamily<keras::Callback>& classes() {
                              [](keras::NoOptions) { return std::make_shared<keras::ProgbarLogger>(); });
     t->add<ReduceLROnPlateauConfig>("ReduceLROnPlateau", {},
                                     [](const ReduceLROnPlateauConfig& c) { return ReduceLROnPlateau(c.options); });
+    t->add<RemoteMonitorConfig>("RemoteMonitor", {},
+                                [](const RemoteMonitorConfig& c) { return RemoteMonitor(c.options); });
     t->add<TerminateOnNaNConfig>("TerminateOnNaN", {},
                                  [](const TerminateOnNaNConfig& c) { return TerminateOnNaN(c.options); });
     return t;

@@ -85,6 +85,9 @@ TABLE = [
 ]
 
 MORE = [
+    *rows("ReversibleEmbedding", [dict(input_dim=7, output_dim=3), dict(input_dim=5, output_dim=3, tie_weights=False, logit_soft_cap=2.0)],
+          (4, 3), call=dict(reverse=True)),
+    *rows("MelSpectrogram", [dict(fft_length=64, sequence_stride=16, num_mel_bins=7, sampling_rate=8000, top_db=20.0)], (200,)),
     *rows("ActivityRegularization", [dict(l1=0.1)], (4,)),
     *rows("Identity", [dict()], (4, 2)),
     *rows("Permute", [dict(dims=(2, 1)), ], (4, 3)),

@@ -4,6 +4,9 @@ A row is (class, keyword arguments, input shapes without the batch axis, options
 "mask": the inputs pass a Masking layer, and some of their steps are zeros; "unknown": what an unknown extent is in the data.
 """
 
+import keras
+import numpy as np
+
 from layer_table import ACTIVATIONS, grid, rows
 
 ROWS = []
@@ -160,3 +163,24 @@ add("Resizing", [dict(height=5, width=7), dict(height=3, width=3, interpolation=
 add("CategoryEncoding", grid(num_tokens=[7], output_mode=["multi_hot", "count", "one_hot"]), (4,), ints=7)
 add("Normalization", [dict(mean=1.0, variance=4.0), dict(mean=[1.0, 2.0, 3.0], variance=[1.0, 2.0, 3.0]),
                       dict(axis=None, mean=1.0, variance=2.0, invert=True)], (4, 3))
+add("BatchNormalization", [dict(renorm=True), dict(renorm=True, renorm_clipping=dict(rmax=1.5, rmin=0.5, dmax=0.3)),
+                           dict(renorm=True, renorm_momentum=0.5, momentum=0.8, scale=False), dict(renorm=True, center=False, axis=1),
+                           dict(renorm=True, moving_variance_initializer="zeros", renorm_clipping=dict(dmax=2))], (4, 5, 3))
+add("BatchNormalization", [dict(renorm=True, renorm_momentum=0.7)], (5, 3), mask=True)
+add("SpectralNormalization", [dict(layer=keras.layers.Dense(4)), dict(layer=keras.layers.Dense(3, activation="relu"), power_iterations=3)], (6, 5))
+add("SpectralNormalization", [dict(layer=keras.layers.Conv2D(4, 3, padding="same")), dict(layer=keras.layers.Conv2D(2, 2, strides=2))], (6, 5, 3))
+add("ReversibleEmbedding", [dict(input_dim=7, output_dim=3), dict(input_dim=7, output_dim=2, mask_zero=True, embeddings_regularizer="l2"),
+                            dict(input_dim=9, output_dim=4, tie_weights=False, logit_soft_cap=3.0)], (5,), ints=7)
+WINDOW = [float(v) for v in np.hamming(16)]  # numbers, since Keras needs SciPy for names
+add("STFTSpectrogram", grid(mode=["log", "magnitude", "psd", "real", "imag", "angle", "stft"], frame_length=[16], window=[WINDOW]), (70, 2))
+add("STFTSpectrogram", grid(mode=["magnitude", "stft"], frame_length=[16], window=[WINDOW, None], padding=["same", "valid"],
+                            expand_dims=[True, False], scaling=["spectrum", None], fft_length=[32], frame_step=[5]), (61, 2))
+add("STFTSpectrogram", [dict(frame_length=16, window=WINDOW, mode="magnitude")], (None, 2), unknown=50)
+MEL = dict(fft_length=64, sequence_stride=16, num_mel_bins=7, sampling_rate=8000, min_freq=50)
+add("MelSpectrogram", [MEL, dict(MEL, window="hamming", sequence_length=40), dict(MEL, window=None, power_to_db=False, mag_exp=1.0),
+                       dict(MEL, window=WINDOW, sequence_length=16, power_to_db=False, max_freq=3000),
+                       dict(MEL, ref_power=3.0, min_power=1e-3)], (200,))
+add("MelSpectrogram", [MEL], (None,), unknown=150)
+add("ContrastLimitedAdaptiveHistogramEqualization", [
+    dict(value_range=[-4, 4], tile_grid_size=[2, 3]), dict(value_range=[-4, 4], tile_grid_size=[2, 2], clip_limit=1.5),
+    dict(value_range=[-4, 4], tile_grid_size=[3, 1], clip_limit=0)], (7, 8, 2))

@@ -1,8 +1,11 @@
 """Callbacks in a whole seeded fit: the same history, weights, files and messages as with Keras's own."""
 
 import csv
+import http.server
 import json
 import subprocess
+import threading
+import urllib.parse
 
 import keras
 import numpy as np
@@ -111,3 +114,56 @@ def test_callbacks(name, tmp_path, request, monkeypatch, capfd):
     tool.assert_history(tool.load_history(tmp_path / "h.json"), {key: np.asarray(v, "float64").tolist() for key, v in history.history.items()})
     same_weights(keras.models.load_model(tmp_path / "o.keras"), judge, "at the end")
     same_files(ours, theirs, tmp_path / "m.keras")
+
+
+class Monitor(http.server.BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.posts.append((self.path, dict(self.headers), body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("options", [dict(), dict(path="/a b", field="logs & more"), dict(send_as_json=True, headers={"X-Key": "7"})])
+def test_remote_monitor(options, tmp_path, request):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Monitor)
+    server.posts = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    root = f"http://127.0.0.1:{server.server_port}"
+    rng = tool.generator(request.node.name)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    model.save(tmp_path / "m.keras")
+    arrays = {key: rng.normal(0, 1, (8, 3 if "x" in key else 2)).astype("float32") for key in ("x", "y", "vx", "vy")}
+    np.savez(tmp_path / "d.npz", **arrays)
+    path = options.get("path", "/publish/epoch/end/").replace(" ", "%20")
+    rows = [{"class_name": "RemoteMonitor", "config": {**options, "root": root, "path": path}},
+            {"class_name": "RemoteMonitor", "config": {"root": "http://127.0.0.1:1"}}]
+    (tmp_path / "c.json").write_text(json.dumps({"epochs": 2, "batch_size": 4, "seed": 3, "callbacks": rows}))
+    done = subprocess.run([str(PROBE), tmp_path / "m.keras", tmp_path / "d.npz", tmp_path / "c.json", tmp_path / "o.keras", tmp_path / "h.json"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("RemoteMonitor: http://127.0.0.1:1 was not reached") == 2
+    ours = server.posts[:]
+    server.posts.clear()
+    history = tool.load_history(tmp_path / "h.json")
+    judge = C.RemoteMonitor(root, **options)  # what Keras sends for the same logs
+    for epoch in range(2):
+        judge.on_epoch_end(epoch, {key: values[epoch] for key, values in history.items()})
+    server.shutdown()
+    assert len(ours) == len(server.posts) == 2
+    for (path, headers, body), (their_path, their_headers, their_body) in zip(ours, server.posts):
+        assert path == their_path
+        assert headers["Content-Type"] == their_headers["Content-Type"] and headers.get("X-Key") == their_headers.get("X-Key")
+        if options.get("send_as_json"):
+            assert json.loads(body) == pytest.approx(json.loads(their_body))
+        else:
+            field, their_field = urllib.parse.parse_qs(body), urllib.parse.parse_qs(their_body)
+            assert list(field) == list(their_field)
+            for name in field:
+                assert json.loads(field[name][0]) == pytest.approx(json.loads(their_field[name][0]))

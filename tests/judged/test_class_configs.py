@@ -20,7 +20,9 @@ VALUES = dict(units=3, filters=4, kernel_size=3, rate=0.5, stddev=0.1, dims=(1, 
               num_classes=2, target_class_ids=[0], recall=0.5, precision=0.5, sensitivity=0.5, specificity=0.5, head_dim=4,
               num_query_heads=4, num_key_value_heads=2, output_size=2, pool_size=2, initial_learning_rate=0.1, decay_steps=5,
               first_decay_steps=5, decay_rate=0.9, boundaries=[1], values=[1.0, 2.0], num_bins=4, factor=1, height_factor=0.2,
-              width_factor=0.2)
+              width_factor=0.2, max_number=3)
+# Windows by name need SciPy.
+GIVEN = {"STFT": dict(window=None), "STFTSpectrogram": dict(window=None)}
 FAMILIES = ["layers", "optimizers", "schedules", "losses", "metrics", "initializers", "regularizers", "constraints"]
 
 
@@ -39,13 +41,14 @@ def made(cls, values):
     needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     if not set(needed) <= set(values):
         return None
-    return cls(**{name: values[name] for name in needed})
+    return cls(**{name: values[name] for name in needed}, **GIVEN.get(cls.__name__, {}))
 
 
 def objects_of_keras(family):
     import keras
     values = {**VALUES, "layer": keras.layers.SimpleRNN(2), "cell": keras.layers.SimpleRNNCell(2),
-              "cells": [keras.layers.SimpleRNNCell(2)], "inner_optimizer": keras.optimizers.SGD()}
+              "cells": [keras.layers.SimpleRNNCell(2)],
+              "layers": [keras.layers.Rescaling(2.0), keras.layers.RandomFlip(seed=1)], "inner_optimizer": keras.optimizers.SGD()}
     if family == "layers":
         values["num_tokens"] = 4
     ours = {row["name"] for row in json.loads(tool.ok(family, "--json"))}

@@ -23,6 +23,8 @@ def prepare(tmp, model_name, loss_name, optimizer, rng, rows=ROWS, objects=False
     tool.randomise(model, rng, 0.3)
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **compile_options)
     x, y = table.inputs(rng, model, rows), table.targets(rng, kind, rows)
+    if isinstance(optimizer, keras.optimizers.ScheduleFreeAdamW):
+        optimizer.build(model.trainable_variables)  # its iterates start as the weights; in a file without them, as those before loading
     model.save(tmp / "start.keras")
     # What Keras reads back is the judge: its config of Huber, for one, forgets delta.
     return keras.models.load_model(tmp / "start.keras"), x, y

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/initializers/orthogonal_internal.h"
+#include "lockstep/keras/initializers/stft_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/random.h"
 
@@ -374,6 +375,7 @@ InitializerPtr Identity(double gain) { return std::make_shared<IdentityInitializ
 InitializerPtr Zeros() { return std::make_shared<ConstantInitializer>("Zeros", 0.0); }
 InitializerPtr Ones() { return std::make_shared<ConstantInitializer>("Ones", 1.0); }
 InitializerPtr Constant(double value) { return std::make_shared<ConstantInitializer>("Constant", value); }
+InitializerPtr STFT(StftOptions options) { return std::make_shared<StftInitializer>(std::move(options)); }
 InitializerPtr Constant(Tensor value) { return std::make_shared<ConstantInitializer>(std::move(value)); }
 
 InitializerPtr with_axes(const InitializerPtr& initializer, const Axes& input_axes, const Axes& output_axes) {
@@ -422,6 +424,7 @@ const keras::ClassFamily<Initializer>& classes() {
     t->add<OrthogonalOptions>("Orthogonal", {"OrthogonalInitializer"}, Orthogonal);
     t->add<RandomNormalOptions>("RandomNormal", {"normal"}, RandomNormal);
     t->add<RandomUniformOptions>("RandomUniform", {"uniform"}, RandomUniform);
+    t->add<StftOptions>("STFT", {"STFTInitializer"}, STFT);
     t->add<RandomNormalOptions>("TruncatedNormal", {}, TruncatedNormal);
     t->add<VarianceScalingOptions>("VarianceScaling", {}, VarianceScaling);
     t->add<NoOptions>("Zeros", {"zero"}, [](NoOptions) { return Zeros(); });

@@ -85,6 +85,12 @@ struct OrthogonalOptions {
   double gain = 1.0;
   random::Seed seed = {};
 };
+struct StftOptions {
+  std::string side = "real";                       // or "imag"
+  Json window = "hann";                            // "hamming", "blackman", "boxcar", a list of numbers, or null
+  std::optional<std::string> scaling = "density";  // "spectrum", or null
+  bool periodic = false;
+};
 
 InitializerPtr VarianceScaling(VarianceScalingOptions options = {});
 InitializerPtr GlorotUniform(FanOptions options = {});
@@ -104,6 +110,8 @@ InitializerPtr Zeros();
 InitializerPtr Ones();
 InitializerPtr Constant(double value = 0.0);
 InitializerPtr Constant(Tensor value);  // broadcast to the shape
+// The kernel of a convolution that computes one side of a short-time Fourier transform: (frame length, 1, frequencies).
+InitializerPtr STFT(StftOptions options = {});
 
 // The same initializer with these axes where it scales by fans and has none yet (EinsumDense fills them in
 // from its equation); others are returned as they are. No seed is drawn.

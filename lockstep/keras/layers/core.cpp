@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -224,59 +223,6 @@ class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOpt
   VariablePtr kernel_, bias_;
 };
 
-class EmbeddingLayer : public ConfiguredLayer<EmbeddingLayer, EmbeddingOptions> {
- public:
-  static constexpr const char* kClass = "Embedding";
-  template <typename V>
-  static void fields(V& v, EmbeddingOptions& o) {
-    v("input_dim", o.input_dim, Field::kRequired);
-    v("output_dim", o.output_dim, Field::kRequired);
-    v("embeddings_initializer", o.embeddings_initializer);
-    v("embeddings_regularizer", o.embeddings_regularizer);
-    v("activity_regularizer", o.activity_regularizer);
-    v("embeddings_constraint", o.embeddings_constraint);
-    v("mask_zero", o.mask_zero);
-    v.dropped("input_length");
-    v.dropped("dropout");
-    v.dropped("weights");
-  }
-  explicit EmbeddingLayer(EmbeddingOptions options) : ConfiguredLayer(std::move(options)) {
-    if (options_.input_dim < 1 || options_.output_dim < 1) {
-      throw_invalid_argument(fmt::format("Embedding '{}': input_dim {} and output_dim {} must be at least 1", name(),
-                                         options_.input_dim, options_.output_dim));
-    }
-  }
-  Json get_config() const override {
-    Json config = ConfiguredLayer::get_config();
-    config["quantization_config"] = nullptr;
-    return config;
-  }
-  void build(const Nested<Shape>&) override {
-    embeddings_ = add_weight({.shape = {options_.input_dim, options_.output_dim},
-                              .initializer = options_.embeddings_initializer.object(),
-                              .regularizer = options_.embeddings_regularizer.object(),
-                              .constraint = options_.embeddings_constraint.object(),
-                              .name = "embeddings"});
-  }
-  bool supports_masking() const override { return options_.mask_zero; }
-  Structure call(const Structure& inputs, const CallContext&) override {
-    Tensor indices = inputs;
-    if (indices.dtype() != DType::kInt32 && indices.dtype() != DType::kInt64)
-      indices = ops::cast(indices, DType::kInt32);
-    auto* const servers = distribute::ParameterServers::current();
-    if (servers && indices.is_value()) servers->pull_rows(embeddings_, indices);
-    return ops::gather(value(embeddings_), indices);
-  }
-  Structure compute_mask(const Structure& inputs, const Structure&, const Structure&) override {
-    if (!options_.mask_zero) return Tensor();
-    const Tensor& x = inputs.leaf();
-    return ops::not_equal(x, Tensor::scalar(0.0, x.dtype()));
-  }
-
- private:
-  VariablePtr embeddings_;
-};
-
 class MaskingLayer : public ConfiguredLayer<MaskingLayer, MaskingOptions> {
  public:
   static constexpr const char* kClass = "Masking";
@@ -317,7 +263,6 @@ void register_core_layers(ClassTable& registry) {
                 describe_input_layer});
   registry.add(layer_row<DenseLayer>());
   registry.add(layer_row<EinsumDenseLayer>());
-  registry.add(layer_row<EmbeddingLayer>());
   registry.add(layer_row<MaskingLayer>());
   registry.add(layer_row<IdentityLayer>());
 }
@@ -334,11 +279,6 @@ LayerHandle EinsumDense(std::string equation, std::vector<std::int64_t> output_s
   options.equation = std::move(equation);
   options.output_shape = keras::shape_to_json(Shape(std::move(output_shape)));
   return std::make_shared<keras::EinsumDenseLayer>(std::move(options));
-}
-LayerHandle Embedding(std::int64_t input_dim, std::int64_t output_dim, EmbeddingOptions options) {
-  options.input_dim = input_dim;
-  options.output_dim = output_dim;
-  return std::make_shared<keras::EmbeddingLayer>(std::move(options));
 }
 LayerHandle Masking(MaskingOptions options) { return std::make_shared<keras::MaskingLayer>(std::move(options)); }
 LayerHandle Identity(NamedOptions options) { return std::make_shared<keras::IdentityLayer>(std::move(options)); }

@@ -72,6 +72,26 @@ struct EmbeddingOptions {
 // InvalidArgument error.
 LayerHandle Embedding(std::int64_t input_dim, std::int64_t output_dim, EmbeddingOptions options = {});
 
+struct ReversibleEmbeddingOptions {
+  std::int64_t input_dim = 0;
+  std::int64_t output_dim = 0;
+  bool tie_weights = true;  // false: a second variable, (output_dim, input_dim), for reverse calls
+  InitializerArg embeddings_initializer = "uniform";
+  RegularizerArg embeddings_regularizer = {};
+  RegularizerArg activity_regularizer = {};
+  ConstraintArg embeddings_constraint = {};
+  bool mask_zero = false;
+  std::optional<std::string> reverse_dtype = std::nullopt;     // of reverse calls; default: the compute dtype
+  std::optional<keras::Number> logit_soft_cap = std::nullopt;  // c: reverse calls give c · tanh(x / c)
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// An Embedding that also maps (…, output_dim) to (…, input_dim), with the transposed table:
+// layer(x, {.arguments = {{"reverse", true}}}).
+LayerHandle ReversibleEmbedding(std::int64_t input_dim, std::int64_t output_dim,
+                                ReversibleEmbeddingOptions options = {});
+
 struct MaskingOptions {
   keras::Number mask_value = 0.0;
   std::string name = {};

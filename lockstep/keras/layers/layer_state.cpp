@@ -180,7 +180,7 @@ std::int64_t Layer::count_params() const {
 
 constraints::ConstraintPtr Layer::constraint_of(const distribute::VariableImpl* variable) const {
   for (const Weight& weight : own_weights_) {
-    if (weight.variable.get() == variable) return weight.constraint;
+    if (weight.variable.get() == variable && weight.constraint) return weight.constraint;
   }
   for (const LayerPtr& layer : sublayers()) {
     if (auto found = layer->constraint_of(variable)) return found;
@@ -190,7 +190,7 @@ constraints::ConstraintPtr Layer::constraint_of(const distribute::VariableImpl* 
 
 regularizers::RegularizerPtr Layer::regularizer_of(const distribute::VariableImpl* variable) const {
   for (const Weight& weight : own_weights_) {
-    if (weight.variable.get() == variable) return weight.regularizer;
+    if (weight.variable.get() == variable && weight.regularizer) return weight.regularizer;
   }
   for (const LayerPtr& layer : sublayers()) {
     if (auto found = layer->regularizer_of(variable)) return found;

@@ -49,9 +49,6 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   static constexpr const char* kClass = "BatchNormalization";
   template <typename V>
   static void fields(V& v, BatchNormalizationOptions& o) {
-    v.dropped("renorm", false);
-    v.dropped("renorm_clipping");
-    v.dropped("renorm_momentum");
     v.dropped("fused");
     v.dropped("adjustment");
     v.dropped("virtual_batch_size", -1);
@@ -70,14 +67,12 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     v("beta_constraint", o.beta_constraint);
     v("gamma_constraint", o.gamma_constraint);
     v("synchronized", o.synchronized);
+    v("renorm", o.renorm);
+    v("renorm_clipping", o.renorm_clipping);
+    v("renorm_momentum", o.renorm_momentum);
   }
-  explicit BatchNormalizationLayer(BatchNormalizationOptions options) : ConfiguredLayer(std::move(options)) {}
-  Json get_config() const override {
-    Json config = ConfiguredLayer::get_config();
-    config["renorm"] = false;
-    config["renorm_clipping"] = nullptr;
-    config["renorm_momentum"] = 0.99;
-    return config;
+  explicit BatchNormalizationLayer(BatchNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
+    if (options_.renorm) read_clipping();
   }
 
   bool supports_masking() const override { return true; }
@@ -114,6 +109,20 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
                   options_.beta_constraint.object());
     moving_mean_ = add("moving_mean", options_.moving_mean_initializer, false);
     moving_variance_ = add("moving_variance", options_.moving_variance_initializer, false);
+    if (!options_.renorm) return;
+    // As Keras does, from copies of the initializers, so that random ones without a seed draw other values.
+    const auto copy = [](const initializers::InitializerArg& initializer) {
+      return initializers::get(initializers::serialize(initializer.object()));
+    };
+    const auto stddev = [&]() -> initializers::InitializerPtr {
+      return initializers::Initializer::of_function(
+          [variance = copy(options_.moving_variance_initializer)](const Shape& shape, DType dtype) {
+            return ops::sqrt(variance(shape, dtype));
+          });
+    };
+    moving_stddev_ = add("moving_stddev", stddev(), false);
+    renorm_mean_ = add("renorm_mean", copy(options_.moving_mean_initializer), false);
+    renorm_stddev_ = add("renorm_stddev", stddev(), false);
   }
 
   std::optional<ops::FixedNorm> fixed() const {
@@ -131,25 +140,30 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     const auto read = [&](const VariablePtr& variable) { return read_as(variable, dtype); };
     const bool last_axis = options_.axis == -1 || options_.axis == rank_ - 1;
     Tensor mean = read(moving_mean_), variance = read(moving_variance_);
+    Tensor gamma = read(gamma_), beta = read(beta_);
     if (context.training && trainable()) {
       const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
-      if (last_axis && !mask.defined() && !synchronizing_replica(x)) {
-        if (auto fused = ops::try_batch_norm(x, read(gamma_), read(beta_), options_.epsilon.value)) {
+      if (last_axis && !mask.defined() && !options_.renorm && !synchronizing_replica(x)) {
+        if (auto fused = ops::try_batch_norm(x, gamma, beta, options_.epsilon.value)) {
           update(moving_mean_, mean, fused->mean);
           update(moving_variance_, variance, fused->variance);
           return ops::cast(fused->y, compute_dtype());
         }
       }
       const ops::Moments batch = moments(x, mask);
-      update(moving_mean_, mean, batch.mean);
-      update(moving_variance_, variance, batch.variance);
+      if (options_.renorm) {
+        renormalize(batch, gamma, beta);
+      } else {
+        update(moving_mean_, mean, batch.mean);
+        update(moving_variance_, variance, batch.variance);
+      }
       mean = batch.mean;
       variance = batch.variance;
     }
     Tensor factor = ops::rsqrt(variance + options_.epsilon.value);
-    if (gamma_) factor = factor * read(gamma_);
+    if (gamma.defined()) factor = factor * gamma;
     Tensor shift = ops::neg(mean * factor);
-    if (beta_) shift = shift + read(beta_);
+    if (beta.defined()) shift = shift + beta;
     if (last_axis) {
       if (auto fused = ops::try_scale_shift(x, factor, shift)) return ops::cast(*fused, compute_dtype());
     } else {
@@ -201,12 +215,69 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   }
 
   void update(const VariablePtr& moving, const Tensor& old, const Tensor& batch) const {
-    const double momentum = options_.momentum;
-    moving->assign(ops::cast(ops::stop_gradient(old * momentum + batch * (1.0 - momentum)), moving->dtype()));
+    assign(moving, mixed(old, batch, options_.momentum));
+  }
+  static Tensor mixed(const Tensor& old, const Tensor& batch, double momentum) {
+    return ops::stop_gradient(old * momentum + batch * (1.0 - momentum));
+  }
+  static void assign(const VariablePtr& variable, const Tensor& value) {
+    variable->assign(ops::cast(value, variable->dtype()));
+  }
+
+  void read_clipping() {
+    const std::string who = fmt::format("BatchNormalization '{}': renorm_clipping", name());
+    if (options_.renorm_clipping.is_null()) options_.renorm_clipping = Json::object();
+    if (!options_.renorm_clipping.is_object())
+      throw_invalid_argument(fmt::format("{} is {}, expected an object with rmax, rmin and dmax", who,
+                                         dump_json(options_.renorm_clipping).substr(0, 60)));
+    for (const auto& [key, value] : options_.renorm_clipping.items()) {
+      std::optional<double>* const bound = key == "rmax"   ? &rmax_
+                                           : key == "rmin" ? &rmin_
+                                           : key == "dmax" ? &dmax_
+                                                           : nullptr;
+      if (!bound) throw_invalid_argument(fmt::format("{} has the key '{}', expected rmax, rmin or dmax", who, key));
+      if (value.is_null()) continue;
+      if (!value.is_number())
+        throw_invalid_argument(
+            fmt::format("{}: {} is {}, expected a number", who, key, dump_json(value).substr(0, 60)));
+      *bound = value.get<double>();
+    }
+    if (rmax_ && rmin_ && *rmax_ < *rmin_)
+      throw_invalid_argument(fmt::format("{}: rmax is {}, less than rmin, which is {}", who, *rmax_, *rmin_));
+    if (dmax_ && *dmax_ < 0) throw_invalid_argument(fmt::format("{}: dmax is {}, expected at least 0", who, *dmax_));
+  }
+
+  // Batch renormalization (Ioffe 2017): scale and offset such that a batch is normalized by the moving statistics of
+  // the training, within the clipping. Updates these and the moving statistics.
+  void renormalize(const ops::Moments& batch, Tensor& gamma, Tensor& beta) const {
+    const DType dtype = batch.mean.dtype();
+    const double epsilon = options_.epsilon;
+    const Tensor stddev = ops::sqrt(batch.variance + epsilon);
+    const Tensor renorm_mean = read_as(renorm_mean_, dtype), renorm_stddev = read_as(renorm_stddev_, dtype);
+    const Tensor divisor = ops::maximum(renorm_stddev, ops::sqrt(Tensor::scalar(epsilon, dtype)));
+    Tensor r = stddev / divisor, d = (batch.mean - renorm_mean) / divisor;
+    if (rmin_) r = ops::maximum(r, *rmin_);
+    if (rmax_) r = ops::minimum(r, *rmax_);
+    if (dmax_) d = ops::clip_by_value(d, -*dmax_, *dmax_);
+    r = ops::stop_gradient(r);
+    d = ops::stop_gradient(d);
+    const Tensor offset = gamma.defined() ? d * gamma : d;
+    gamma = gamma.defined() ? r * gamma : r;
+    beta = beta.defined() ? offset + beta : offset;
+
+    const double momentum = options_.renorm_momentum;
+    assign(renorm_mean_, mixed(renorm_mean, batch.mean, momentum));
+    assign(renorm_stddev_, mixed(renorm_stddev, stddev, momentum));
+    update(moving_mean_, read_as(moving_mean_, dtype), batch.mean);
+    const Tensor moving_stddev = mixed(read_as(moving_stddev_, dtype), stddev, options_.momentum);
+    assign(moving_stddev_, moving_stddev);
+    assign(moving_variance_, ops::relu(ops::square(moving_stddev) - epsilon));
   }
 
   int rank_ = 0;
   VariablePtr gamma_, beta_, moving_mean_, moving_variance_;
+  VariablePtr moving_stddev_, renorm_mean_, renorm_stddev_;  // with renorm
+  std::optional<double> rmax_, rmin_, dmax_;                 // of renorm_clipping
 };
 
 class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, LayerNormalizationOptions> {

@@ -19,6 +19,9 @@ struct BatchNormalizationOptions {
   RegularizerArg gamma_regularizer = {};
   ConstraintArg beta_constraint = {};
   ConstraintArg gamma_constraint = {};
+  bool renorm = false;
+  Json renorm_clipping = nullptr;  // {"rmax": …, "rmin": …, "dmax": …}, each optional
+  keras::Number renorm_momentum = 0.99;
   bool synchronized = false;
   std::string name = {};
   bool trainable = true;
@@ -26,7 +29,8 @@ struct BatchNormalizationOptions {
 };
 // In training: with the batch's mean and biased variance over all axes but `axis`, of each replica's part
 // or, if synchronized, of the whole batch; moving ← moving · momentum + batch · (1 - momentum), averaged
-// over replicas. In inference, and where trainable is false: with the moving statistics.
+// over replicas. In inference, and where trainable is false: with the moving statistics. With renorm, training corrects
+// the batch's statistics by moving ones (batch renormalization).
 LayerHandle BatchNormalization(BatchNormalizationOptions options = {});
 
 struct LayerNormalizationOptions {
@@ -81,5 +85,16 @@ struct RMSNormalizationOptions {
   DTypePolicy dtype = {};
 };
 LayerHandle RMSNormalization(RMSNormalizationOptions options = {});
+
+struct SpectralNormalizationOptions {
+  LayerHandle layer = {};
+  std::int64_t power_iterations = 1;
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Divides the kernel or the embeddings of `layer` by their largest singular value, estimated by power iterations, at
+// each call in training.
+LayerHandle SpectralNormalization(LayerHandle layer, SpectralNormalizationOptions options = {});
 
 }  // namespace lockstep::layers

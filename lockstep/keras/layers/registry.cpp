@@ -42,10 +42,12 @@ const ClassTable& layer_classes() {
   static const auto* table = [] {
     auto* layers = new ClassTable("layer", "keras.layers", ClassNames::kExact);
     register_core_layers(*layers);
+    register_embedding_layers(*layers);
     register_activation_layers(*layers);
     register_convolution_layers(*layers);
     register_pooling_layers(*layers);
     register_normalization_layers(*layers);
+    register_spectral_normalization(*layers);
     register_merging_layers(*layers);
     register_reshaping_layers(*layers);
     register_regularization_layers(*layers);
@@ -58,7 +60,16 @@ const ClassTable& layer_classes() {
     register_text_vectorization(*layers);
     register_image_augmentation(*layers);
     register_color_augmentation(*layers);
+    register_equalization_layers(*layers);
+    register_perspective_layers(*layers);
+    register_combined_augmentation(*layers);
+    register_elastic_layers(*layers);
+    register_mixing_layers(*layers);
+    register_bounding_box_layers(*layers);
+    register_spectrogram_layers(*layers);
+    register_pipeline(*layers);
     register_image_layers(*layers);
+    register_application_layers(*layers);
     register_models(*layers);
     return layers;
   }();

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/class_tables_internal.h"
+#include "lockstep/keras/losses/ctc.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -275,6 +276,7 @@ const keras::ClassFamily<Loss>& classes() {
     auto* t = new keras::ClassFamily<Loss>("loss", "keras.losses", keras::ClassNames::kSnakeCase);
     t->add<BinaryCrossentropyOptions>("BinaryCrossentropy", {"bce", "BCE"}, BinaryCrossentropy);
     t->add<BinaryFocalCrossentropyOptions>("BinaryFocalCrossentropy", {}, BinaryFocalCrossentropy);
+    t->add<LossOptions>("CTC", {}, CTC);
     t->add<CategoricalCrossentropyOptions>("CategoricalCrossentropy", {}, CategoricalCrossentropy);
     t->add<CategoricalFocalCrossentropyOptions>("CategoricalFocalCrossentropy", {}, CategoricalFocalCrossentropy);
     t->add<CategoricalGeneralizedCrossEntropyOptions>("CategoricalGeneralizedCrossEntropy", {},

@@ -5,6 +5,7 @@
 
 #include "lockstep/keras/fields_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/schedule_free.h"
 
 namespace lockstep::optimizers {
 
@@ -51,6 +52,14 @@ void own_fields(V& v, Options& o) {
   v("beta_2", o.beta_2);
   v("epsilon", o.epsilon);
   v("amsgrad", o.amsgrad);
+}
+
+template <typename V>
+void own_fields(V& v, ScheduleFreeAdamWOptions& o) {
+  v("beta_1", o.beta_1);
+  v("beta_2", o.beta_2);
+  v("epsilon", o.epsilon);
+  v("warmup_steps", o.warmup_steps);
 }
 
 template <typename V>

@@ -71,6 +71,7 @@ const keras::ClassFamily<Optimizer>& classes() {
     add<BetaOptions>(*t, "Nadam", Nadam);
     add<RMSpropOptions>(*t, "RMSprop", RMSprop);
     add<SGDOptions>(*t, "SGD", SGD);
+    add<ScheduleFreeAdamWOptions>(*t, "ScheduleFreeAdamW", ScheduleFreeAdamW);
     return t;
   }();
   return *table;

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "lockstep/keras/preprocessing/augmentation_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
+#include "lockstep/random/gamma.h"
 
 namespace lockstep::keras {
 
@@ -57,8 +59,60 @@ Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const 
   return drawn * (range.upper - range.lower) + range.lower;
 }
 
+Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator) {
+  if (!x.is_symbolic()) return random::uniform(Shape{}, range.lower, range.upper, DType::kFloat32, generator);
+  const Tensor no_axes = Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
+  const Tensor drawn = ops::call1("RandomUniform", {no_axes}, {{"dtype", DType::kFloat32}});
+  return drawn * (range.upper - range.lower) + range.lower;
+}
+
+namespace {
+
+// In a graph: a draw from a seed that is drawn.
+Tensor graph_gamma(const Tensor& shape, const Tensor& alpha) {
+  const Tensor seed = ops::call1("RandomUniformInt", {ops::constant_ints({2}), Tensor::scalar(std::int32_t{0}),
+                                                      Tensor::scalar(std::numeric_limits<std::int32_t>::max())});
+  return ops::call1("StatelessRandomGammaV2", {shape, seed, alpha});
+}
+
+}  // namespace
+
+Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random::SeedGeneratorPtr& generator) {
+  if (!x.is_symbolic()) return random::gamma(Shape(shape), alpha, generator);
+  return graph_gamma(ops::constant_ints(shape), Tensor::scalar(static_cast<float>(alpha)));
+}
+
+Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator) {
+  if (!x.is_symbolic()) {
+    const double value = alpha.item<float>();
+    return random::beta(for_each_image ? Shape{x.dim(0)} : Shape{}, value, value, generator);
+  }
+  const Tensor shape = for_each_image ? ops::reshape(ops::dim_of(x, 0), {1})
+                                      : Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
+  const Tensor a = graph_gamma(shape, alpha);
+  return a / (a + graph_gamma(shape, alpha));
+}
+
+Tensor draw_order(const Tensor& x, const random::SeedGeneratorPtr& generator) {
+  if (!x.is_symbolic()) return random::shuffle(ops::range(x.dim(0)), 0, generator);
+  const Tensor all = ops::range(Tensor::scalar(std::int32_t{0}), ops::dim_of(x, 0), Tensor::scalar(std::int32_t{1}));
+  return ops::call1("RandomShuffle", {all});
+}
+
 Tensor choose_images(const Tensor& condition, const Tensor& yes, const Tensor& no) {
   return ops::where(ops::reshape(condition, {-1, 1, 1, 1}), yes, no);
+}
+
+Tensor in_rectangle(const Tensor& x, const Tensor& left, const Tensor& right, const Tensor& top, const Tensor& bottom) {
+  const auto between = [&](int axis, const Tensor& from, const Tensor& to) {
+    const Tensor all =
+        ops::range(Tensor::scalar(std::int32_t{0}), ops::dim_of(x, axis), Tensor::scalar(std::int32_t{1}));
+    const Tensor at =
+        ops::reshape(ops::cast(all, DType::kFloat32), axis == 1 ? ops::Ints{1, -1, 1, 1} : ops::Ints{1, 1, -1, 1});
+    return ops::logical_and(ops::greater_equal(at, ops::reshape(from, {-1, 1, 1, 1})),
+                            ops::less(at, ops::reshape(to, {-1, 1, 1, 1})));
+  };
+  return ops::logical_and(between(2, left, right), between(1, top, bottom));
 }
 
 Tensor change_range(const Tensor& x, const std::vector<double>& from, const std::vector<double>& to) {
@@ -289,12 +343,8 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
       throw_unimplemented(
           fmt::format("{} requires images of a known size, found shape {}", who(), x.shape().to_string()));
     if (!fits(x)) return {};
-    const Tensor no_axes = Tensor::from_vector(std::vector<std::int32_t>{}, Shape{0});
     const auto place = [&](std::int64_t free) {
-      const auto end = static_cast<double>(free + 1);
-      const Tensor drawn = x.is_symbolic() ? ops::call1("RandomUniform", {no_axes}, {{"dtype", DType::kFloat32}}) * end
-                                           : random::uniform(Shape{}, 0, end, DType::kFloat32, generator_);
-      return ops::cast(drawn, DType::kInt32);
+      return ops::cast(draw_one(x, {0, static_cast<double>(free + 1)}, generator_), DType::kInt32);
     };
     const Tensor top = place(x.dim(1) - options_.height);
     return {top, place(x.dim(2) - options_.width)};

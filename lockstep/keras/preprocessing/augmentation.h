@@ -217,4 +217,122 @@ struct AutoContrastOptions {
 // Each channel of each image stretched to the whole range.
 LayerHandle AutoContrast(AutoContrastOptions options = {});
 
+struct EqualizationOptions {
+  std::vector<double> value_range = {0, 255};
+  std::int64_t bins = 256;
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// In training, spreads the values of each channel over the range by the histogram of the whole batch.
+LayerHandle Equalization(EqualizationOptions options = {});
+
+struct ContrastLimitedAdaptiveHistogramEqualizationOptions {
+  std::vector<double> value_range = {0, 255};
+  keras::Number clip_limit = 4.0;                     // of a bin, in multiples of the mean; 0: none
+  std::vector<std::int64_t> tile_grid_size = {8, 8};  // rows and columns of tiles
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Equalizes tiles of each image (CLAHE) and interpolates between them, in training and in inference.
+LayerHandle ContrastLimitedAdaptiveHistogramEqualization(
+    ContrastLimitedAdaptiveHistogramEqualizationOptions options = {});
+
+struct RandomPerspectiveOptions {
+  Json factor = 1.0;          // the probability
+  keras::Number scale = 1.0;  // how far corners move, 0 to 1
+  std::string interpolation = "bilinear";
+  double fill_value = 0.0;
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomPerspective(RandomPerspectiveOptions options = {});
+
+struct RandAugmentOptions {
+  std::vector<double> value_range = {0, 255};
+  std::int64_t num_ops = 2;  // how many changes of eleven are made, one after the other
+  Json factor = 0.5;         // their strength, 0 to 1
+  std::string interpolation = "bilinear";
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandAugment(RandAugmentOptions options = {});
+
+struct AugMixOptions {
+  std::vector<double> value_range = {0, 255};
+  std::int64_t num_chains = 3;
+  std::int64_t chain_depth = 3;  // at most so many changes in a chain
+  Json factor = 0.3;             // their strength, 0 to 1
+  keras::Number alpha = 1.0;     // of the distributions of the chains' weights
+  bool all_ops = true;           // also changes of brightness, contrast, color and sharpness
+  std::string interpolation = "bilinear";
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// A weighted mean of the images and of chains of changes. The changes are chosen by Python's generator (random/seeds.h)
+// at each call, as Keras's are outside of compiled functions; several replicas are rejected.
+LayerHandle AugMix(AugMixOptions options = {});
+
+struct MixUpOptions {
+  keras::Number alpha = 0.2;  // of the beta distribution of the weights
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Weighted means of images and others of the batch.
+LayerHandle MixUp(MixUpOptions options = {});
+
+struct CutMixOptions {
+  Json factor = 1.0;  // of the beta distribution of the area, 0 to 1
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// A rectangle of each image is taken from another image of the batch.
+LayerHandle CutMix(CutMixOptions options = {});
+
+struct RandomElasticTransformOptions {
+  Json factor = 1.0;  // the probability
+  Json scale = 1.0;   // of the distortion, 0 to 1
+  std::string interpolation = "bilinear";
+  std::string fill_mode = "reflect";  // "wrap", "nearest", "constant"
+  double fill_value = 0.0;
+  std::vector<double> value_range = {0, 255};
+  std::optional<std::int64_t> seed = {};
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+LayerHandle RandomElasticTransform(RandomElasticTransformOptions options = {});
+
+struct MaxNumBoundingBoxesOptions {
+  std::int64_t max_number = 0;
+  std::int64_t fill_value = -1;
+  std::optional<std::string> bounding_box_format = {};  // "xyxy" and the like; required where there are boxes
+  std::string data_format = {};
+  std::string name = {};
+  bool trainable = true;
+  DTypePolicy dtype = {};
+};
+// Images as they are, or {"images": …, "bounding_boxes": {"boxes": (batch, n, 4), "labels": (batch, n)}} with the first
+// max_number boxes and labels of each image, filled up with fill_value.
+LayerHandle MaxNumBoundingBoxes(std::int64_t max_number, MaxNumBoundingBoxesOptions options = {});
+
 }  // namespace lockstep::layers

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,9 +30,28 @@ void check_value_range(std::vector<double>& value_range, const std::string& who)
 // Numbers drawn for each image of x: (batch, tail…), between the bounds. In a graph the program that runs it draws.
 Tensor draw_uniform(const Tensor& x, const Ints& tail, FactorRange range, const random::SeedGeneratorPtr& generator);
 
+// A number of the beta distribution (alpha, alpha) for each image of x, or one number; alpha is a float32 scalar.
+Tensor draw_beta(const Tensor& x, bool for_each_image, const Tensor& alpha, const random::SeedGeneratorPtr& generator);
+// Numbers of the gamma distribution, of a known shape.
+Tensor draw_gamma(const Tensor& x, const Ints& shape, double alpha, const random::SeedGeneratorPtr& generator);
+// One number between the bounds.
+Tensor draw_one(const Tensor& x, FactorRange range, const random::SeedGeneratorPtr& generator);
+// A permutation of the images of x.
+Tensor draw_order(const Tensor& x, const random::SeedGeneratorPtr& generator);
+
+// A layer's change of images in its two steps, for layers that combine others. Images are (batch, height, width,
+// channels).
+class ImageChange {
+ public:
+  virtual ~ImageChange() = default;
+  // The numbers for a batch, drawn from this generator instead of the layer's.
+  virtual Tensors draw_with(const Tensor& x, const random::SeedGeneratorPtr& generator) = 0;
+  virtual Tensor change(const Tensor& x, const Tensors& drawn) const = 0;
+};
+
 // Layers that draw numbers for a batch of images, and change it by them in training.
 template <typename Derived, typename Options>
-class AugmentationLayer : public ConfiguredLayer<Derived, Options> {
+class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public ImageChange {
  public:
   Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kOptional; }
   std::vector<std::string> argument_names() const override { return {"data"}; }
@@ -56,6 +76,16 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options> {
     }
     if (first) y = to_channels_first(y);
     return single ? ops::squeeze(y, {0}) : y;
+  }
+  Tensors draw_with(const Tensor& x, const random::SeedGeneratorPtr& generator) final {
+    const random::SeedGeneratorPtr own = std::exchange(generator_, generator);
+    Tensors drawn = draw(x);
+    generator_ = own;
+    return drawn;
+  }
+  Tensor change(const Tensor& x, const Tensors& drawn) const final {
+    const bool first = this->options_.data_format == "channels_first" && keeps_layout();
+    return first ? to_channels_last(transform(to_channels_first(x), drawn)) : transform(x, drawn);
   }
 
  protected:
@@ -88,10 +118,16 @@ void image_fields(V& v, Options& o) {
   v.dropped("rng_type");  // Keras 2
 }
 
+// The range of values of bytes, and of numbers that stand for them.
+inline const std::vector<double> kBytes = {0, 255}, kUnit = {0, 1};
+
 // Gray images (batch, height, width, 1) of three channels.
 Tensor to_grayscale(const Tensor& x);
 // `yes` for the images of which `condition` (batch) holds.
 Tensor choose_images(const Tensor& condition, const Tensor& yes, const Tensor& no);
+// Which pixels of x are within a rectangle of each image: columns from left to right, rows from top to bottom, each
+// (batch), without the ends.
+Tensor in_rectangle(const Tensor& x, const Tensor& left, const Tensor& right, const Tensor& top, const Tensor& bottom);
 // Values from one range to another.
 Tensor change_range(const Tensor& x, const std::vector<double>& from, const std::vector<double>& to);
 Tensor clip_to(const Tensor& x, const std::vector<double>& range);

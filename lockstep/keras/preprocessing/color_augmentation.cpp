@@ -19,8 +19,6 @@ namespace {
 
 using namespace layers;
 
-const std::vector<double> kBytes = {0, 255}, kUnit = {0, 1};
-
 // As tf.image.rgb_to_hsv and hsv_to_rgb: three tensors (batch, height, width).
 struct Channels {
   Tensor a, b, c;
@@ -90,13 +88,10 @@ class RandomContrastLayer : public ColorLayer<RandomContrastLayer, RandomContras
  public:
   static constexpr const char* kClass = "RandomContrast";
   explicit RandomContrastLayer(RandomContrastOptions options) : ColorLayer(std::move(options), 0, 1) {}
-  Tensors draw(const Tensor& x) override { return {draw_from(x, generator_)}; }
+  Tensors draw(const Tensor& x) override { return {uniform(x, {1, 1, 1}, {1 - range_.lower, 1 + range_.upper})}; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     const Tensor mean = ops::reduce_mean(ops::reduce_mean(x, ops::Ints{1}, true), ops::Ints{2}, true);
     return clip_to((x - mean) * ops::cast(drawn[0], x.dtype()) + mean, values());
-  }
-  Tensor draw_from(const Tensor& x, const random::SeedGeneratorPtr& generator) const {
-    return draw_uniform(x, {1, 1, 1}, {1 - range_.lower, 1 + range_.upper}, generator);
   }
 };
 
@@ -104,12 +99,9 @@ class RandomBrightnessLayer : public ColorLayer<RandomBrightnessLayer, RandomCon
  public:
   static constexpr const char* kClass = "RandomBrightness";
   explicit RandomBrightnessLayer(RandomContrastOptions options) : ColorLayer(std::move(options), -1, 1) {}
-  Tensors draw(const Tensor& x) override { return {draw_from(x, generator_)}; }
+  Tensors draw(const Tensor& x) override { return {uniform(x, {1, 1, 1}, range_)}; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     return clip_to(x + ops::cast(drawn[0] * (values()[1] - values()[0]), x.dtype()), values());
-  }
-  Tensor draw_from(const Tensor& x, const random::SeedGeneratorPtr& generator) const {
-    return draw_uniform(x, {1, 1, 1}, range_, generator);
   }
 };
 
@@ -118,18 +110,17 @@ class RandomHueLayer : public ColorLayer<RandomHueLayer, RandomHueOptions> {
   static constexpr const char* kClass = "RandomHue";
   explicit RandomHueLayer(RandomHueOptions options) : ColorLayer(std::move(options), 0, 1) {}
   bool draws_in_inference() const override { return true; }
-  Tensors draw(const Tensor& x) override { return {draw_from(x, generator_)}; }
+  Tensors draw(const Tensor& x) override {
+    const Tensor side = uniform(x, {}, {0, 1});
+    const Tensor amount = uniform(x, {}, range_);
+    return {ops::where(ops::greater(side, 0.5), -amount, amount) * 0.5};
+  }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Channels hsv = to_hsv(split_channels(change_range(x, values(), kUnit), who()));
     hsv.a = hsv.a + ops::cast(ops::reshape(drawn[0], {-1, 1, 1}), x.dtype());
     hsv.a = ops::where(ops::greater(hsv.a, 1.0), hsv.a - 1.0, hsv.a);
     hsv.a = ops::where(ops::less(hsv.a, 0.0), hsv.a + 1.0, hsv.a);
     return change_range(ops::clip_by_value(to_rgb(hsv), 0.0, 1.0), kUnit, values());
-  }
-  Tensor draw_from(const Tensor& x, const random::SeedGeneratorPtr& generator) const {
-    const Tensor side = draw_uniform(x, {}, {0, 1}, generator);
-    const Tensor amount = draw_uniform(x, {}, range_, generator);
-    return ops::where(ops::greater(side, 0.5), -amount, amount) * 0.5;
   }
 };
 
@@ -138,15 +129,14 @@ class RandomSaturationLayer : public ColorLayer<RandomSaturationLayer, RandomHue
   static constexpr const char* kClass = "RandomSaturation";
   explicit RandomSaturationLayer(RandomHueOptions options) : ColorLayer(std::move(options), -1, 1) {}
   bool draws_in_inference() const override { return true; }
-  Tensors draw(const Tensor& x) override { return {draw_from(x, generator_)}; }
+  Tensors draw(const Tensor& x) override {
+    const Tensor factor = uniform(x, {}, range_);
+    return {factor / (1.0 - factor + 1e-7)};
+  }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Channels hsv = to_hsv(split_channels(x, who()));
     hsv.b = clip_to(hsv.b * ops::cast(ops::reshape(drawn[0], {-1, 1, 1}), x.dtype()), values());
     return to_rgb(hsv);
-  }
-  Tensor draw_from(const Tensor& x, const random::SeedGeneratorPtr& generator) const {
-    const Tensor factor = draw_uniform(x, {}, range_, generator);
-    return factor / (1.0 - factor + 1e-7);
   }
 };
 
@@ -250,44 +240,34 @@ class RandomColorJitterLayer : public AugmentationLayer<RandomColorJitterLayer, 
   explicit RandomColorJitterLayer(RandomColorJitterOptions options) : AugmentationLayer(std::move(options)) {
     generator_ = add_seed_generator(options_.seed);
     check_value_range(options_.value_range, who());
-    make<RandomBrightnessLayer, RandomContrastOptions>(brightness_, options_.brightness_factor);
-    make<RandomContrastLayer, RandomContrastOptions>(contrast_, options_.contrast_factor);
-    make<RandomSaturationLayer, RandomHueOptions>(saturation_, options_.saturation_factor);
-    make<RandomHueLayer, RandomHueOptions>(hue_, options_.hue_factor);
+    add<RandomBrightnessLayer, RandomContrastOptions>(options_.brightness_factor);
+    add<RandomContrastLayer, RandomContrastOptions>(options_.contrast_factor);
+    add<RandomSaturationLayer, RandomHueOptions>(options_.saturation_factor);
+    add<RandomHueLayer, RandomHueOptions>(options_.hue_factor);
   }
   Tensors draw(const Tensor& x) override {
     Tensors drawn;
-    const auto add = [&](const auto& part) {
-      if (part) drawn.push_back(part->draw_from(x, generator_));
-    };
-    add(brightness_), add(contrast_), add(saturation_), add(hue_);
+    for (const auto& part : parts_) drawn.push_back(part->draw_with(x, generator_).at(0));
     return drawn;
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Tensor y = x;
-    std::size_t next = 0;
-    const auto apply = [&](const auto& part) {
-      if (part) y = part->transform(y, {drawn.at(next++)});
-    };
-    apply(brightness_), apply(contrast_), apply(saturation_), apply(hue_);
+    for (std::size_t i = 0; i < parts_.size(); ++i) y = parts_[i]->change(y, {drawn.at(i)});
     return y;
   }
 
  private:
   template <typename L, typename Options>
-  void make(std::shared_ptr<L>& part, const Json& factor) {
+  void add(const Json& factor) {
     if (factor.is_null()) return;
     Options options;
     options.factor = factor;
     options.value_range = options_.value_range;
     options.seed = options_.seed;
     options.dtype = options_.dtype;
-    part = std::make_shared<L>(std::move(options));
+    parts_.push_back(std::make_shared<L>(std::move(options)));
   }
-  std::shared_ptr<RandomBrightnessLayer> brightness_;
-  std::shared_ptr<RandomContrastLayer> contrast_;
-  std::shared_ptr<RandomSaturationLayer> saturation_;
-  std::shared_ptr<RandomHueLayer> hue_;
+  std::vector<std::shared_ptr<ImageChange>> parts_;
 };
 
 class RandomErasingLayer : public AugmentationLayer<RandomErasingLayer, RandomErasingOptions> {
@@ -329,18 +309,7 @@ class RandomErasingLayer : public AugmentationLayer<RandomErasingLayer, RandomEr
     return {left, right, top, bottom, chosen, fill_of(x)};
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
-    const auto places = [&](int axis) {
-      const Tensor all =
-          ops::cast(ops::range(Tensor::scalar(std::int32_t{0}), ops::dim_of(x, axis), Tensor::scalar(std::int32_t{1})),
-                    DType::kFloat32);
-      return axis == 1 ? ops::reshape(all, {1, -1, 1, 1}) : ops::reshape(all, {1, 1, -1, 1});
-    };
-    const auto between = [](const Tensor& at, const Tensor& from, const Tensor& to) {
-      return ops::logical_and(ops::greater_equal(at, ops::reshape(from, {-1, 1, 1, 1})),
-                              ops::less(at, ops::reshape(to, {-1, 1, 1, 1})));
-    };
-    const Tensor inside =
-        ops::logical_and(between(places(2), drawn[0], drawn[1]), between(places(1), drawn[2], drawn[3]));
+    const Tensor inside = in_rectangle(x, drawn[0], drawn[1], drawn[2], drawn[3]);
     return choose_images(drawn[4], ops::where(inside, ops::cast(drawn[5], x.dtype()), x), x);
   }
 

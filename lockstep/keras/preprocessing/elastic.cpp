@@ -1,0 +1,141 @@
+// The layer of augmentation.h that moves each pixel by smooth noise.
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/keras/preprocessing/augmentation_internal.h"
+#include "lockstep/keras/preprocessing/families_internal.h"
+
+namespace lockstep::keras {
+namespace {
+
+using namespace layers;
+
+class RandomElasticTransformLayer
+    : public AugmentationLayer<RandomElasticTransformLayer, RandomElasticTransformOptions> {
+ public:
+  static constexpr const char* kClass = "RandomElasticTransform";
+  template <typename V>
+  static void fields(V& v, RandomElasticTransformOptions& o) {
+    image_fields(v, o);
+    v("factor", o.factor);
+    v("scale", o.scale);
+    v("interpolation", o.interpolation);
+    v("fill_mode", o.fill_mode);
+    v("fill_value", o.fill_value);
+    v("value_range", o.value_range);
+    v("seed", o.seed);
+  }
+  explicit RandomElasticTransformLayer(RandomElasticTransformOptions options) : AugmentationLayer(std::move(options)) {
+    generator_ = add_seed_generator(options_.seed);
+    range_ = resolve_factor(options_.factor, 0, 1, who() + ": factor");
+    scale_ = resolve_factor(options_.scale, 0, 1, who() + ": scale");
+    check_value_range(options_.value_range, who());
+    normalize_choice(options_.fill_mode, {"reflect", "wrap", "constant", "nearest"}, who() + ": fill_mode");
+    normalize_choice(options_.interpolation, {"bilinear", "nearest"}, who() + ": interpolation");
+  }
+
+ private:
+  Tensors draw(const Tensor& x) override {
+    if (scale_.upper == 0 || range_.upper == 0) return {};
+    if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim)
+      throw_unimplemented(
+          fmt::format("{} requires images of a known size, found shape {}", who(), x.shape().to_string()));
+    const Tensor probability = uniform(x, {}, range_);
+    const Tensor chosen = ops::less(uniform(x, {}, {0, 1}), probability);
+    const Tensor factor = draw_one(x, scale_, generator_);
+    const Tensor noise =
+        x.is_symbolic() ? ops::call1("RandomStandardNormal", {ops::slice_axis(ops::shape_of(x), 0, 0, 3)},
+                                     {{"dtype", DType::kFloat32}})
+                        : random::normal(Shape{x.dim(0), x.dim(1), x.dim(2)}, 0.0, 1.0, DType::kFloat32, generator_);
+    return {chosen, factor, noise};
+  }
+  Tensor transform(const Tensor& x, const Tensors& drawn) const override {
+    if (drawn.empty()) return x;
+    const std::int64_t height = x.dim(1), width = x.dim(2);
+    const Tensor sigma = drawn[1] * 0.05 * static_cast<double>(std::min(height, width));
+    const Tensor alpha = drawn[1] * 0.1 * static_cast<double>(std::max(height, width));
+    // Keras draws both directions from one seed, so they are equal.
+    const Tensor moved = alpha * smooth(drawn[2] * sigma, sigma, std::min(height, width));
+    const auto places = [](std::int64_t n, const ops::Ints& shape) {
+      return ops::reshape(ops::range(n, DType::kFloat32), shape);
+    };
+    const Tensor rows = places(height, {1, -1, 1}) + moved, columns = places(width, {1, 1, -1}) + moved;
+    const Tensor seen = clip_to(sampled(x, rows, columns), options_.value_range);
+    return choose_images(drawn[0], seen, clip_to(x, options_.value_range));
+  }
+
+  // A Gaussian blur whose window has 6 · floor(sigma) | 1 pixels. The window of a graph has that of the largest sigma,
+  // with zeros around.
+  Tensor smooth(const Tensor& noise, const Tensor& sigma, std::int64_t extent) const {
+    const auto largest = static_cast<std::int64_t>(scale_.upper * 0.05 * static_cast<double>(extent)) + 1;
+    const std::int64_t half = 3 * largest;
+    std::vector<float> places;
+    for (std::int64_t i = -half; i <= half; ++i) places.push_back(static_cast<float>(i));
+    const Tensor at = Tensor::from_vector(places);
+    const Tensor reach = ops::floor(sigma) * 3.0;
+    const Tensor raw =
+        ops::where(ops::less_equal(ops::abs(at), reach), ops::exp(ops::square(at / sigma) * -0.5), ops::zeros_like(at));
+    const Tensor bell = raw / ops::reduce_sum(raw);
+    const Tensor window = ops::reshape(ops::matmul(ops::expand_dims(bell, 1), ops::expand_dims(bell, 0)),
+                                       {2 * half + 1, 2 * half + 1, 1, 1});
+    return ops::squeeze(ops::depthwise_conv2d(ops::expand_dims(noise, -1), window, {.padding = "SAME"}), {-1});
+  }
+
+  // The pixels at places between pixels, (batch, height, width) each.
+  Tensor sampled(const Tensor& x, const Tensor& rows, const Tensor& columns) const {
+    Tensor sum;
+    for (const Node& row : nodes(rows, x.dim(1))) {
+      for (const Node& column : nodes(columns, x.dim(2))) {
+        const Tensor index = row.index * Tensor::scalar(static_cast<std::int32_t>(x.dim(2))) + column.index;
+        const Tensor pixels = ops::gather(ops::reshape(x, {-1, x.dim(1) * x.dim(2), x.dim(3)}), index, 1, 1);
+        const auto each = [](const Tensor& t) { return ops::expand_dims(t, -1); };
+        Tensor value = pixels;
+        if (options_.fill_mode == "constant") {
+          const Tensor inside = each(ops::logical_and(row.inside, column.inside));
+          value = ops::where(inside, pixels, ops::zeros_like(pixels) + options_.fill_value);
+        }
+        value = ops::cast(each(row.weight * column.weight), x.dtype()) * value;
+        sum = sum.defined() ? sum + value : value;
+      }
+    }
+    return sum;
+  }
+  struct Node {
+    Tensor index, inside, weight;
+  };
+  // The pixels along one axis that a place is between.
+  std::vector<Node> nodes(const Tensor& place, std::int64_t extent) const {
+    if (options_.interpolation == "nearest")
+      return {node(ops::cast(ops::round(place), DType::kInt32), extent, ops::ones_like(place))};
+    const Tensor lower = ops::floor(place), upper_weight = place - lower;
+    const Tensor index = ops::cast(lower, DType::kInt32);
+    return {node(index, extent, 1.0 - upper_weight),
+            node(index + Tensor::scalar(std::int32_t{1}), extent, upper_weight)};
+  }
+  Node node(const Tensor& index, std::int64_t extent, const Tensor& weight) const {
+    const auto number = [](std::int64_t n) { return Tensor::scalar(static_cast<std::int32_t>(n)); };
+    const Tensor size = number(extent);
+    if (options_.fill_mode == "wrap") return {ops::floor_mod(index, size), {}, weight};
+    if (options_.fill_mode == "reflect") {
+      const Tensor place = ops::floor_mod(ops::abs(index), number(2 * extent));
+      return {ops::where(ops::less(place, size), place, number(2 * extent - 1) - place), {}, weight};
+    }
+    const Tensor inside = ops::logical_and(ops::greater_equal(index, number(0)), ops::less(index, size));
+    return {ops::clip_by_value(index, number(0), number(extent - 1)), inside, weight};
+  }
+  FactorRange range_, scale_;
+};
+
+}  // namespace
+
+void register_elastic_layers(ClassTable& registry) { registry.add(layer_row<RandomElasticTransformLayer>()); }
+
+}  // namespace lockstep::keras
+
+namespace lockstep::layers {
+
+LayerHandle RandomElasticTransform(RandomElasticTransformOptions options) {
+  return std::make_shared<keras::RandomElasticTransformLayer>(std::move(options));
+}
+
+}  // namespace lockstep::layers
