@@ -1,6 +1,7 @@
 // All of lockstep: train Keras models natively under any tf.distribute strategy, save them once, load them anywhere.
 #pragma once
 
+#include "lockstep/applications/applications.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/collectives/together.h"
@@ -43,6 +44,7 @@
 // Keras's packages by their names in Python: keras::layers::Dense, keras::models::load_model.
 namespace lockstep::keras {
 namespace activations = lockstep::activations;
+namespace applications = lockstep::applications;
 namespace callbacks = lockstep::callbacks;
 namespace constraints = lockstep::constraints;
 namespace datasets = lockstep::datasets;

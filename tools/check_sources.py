@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDERS = ["base", "io", "formats", "tensor", "ops", "collectives", "inference", "graph", "distribute", "random", "data", "keras", "train",
-           "saving", "cli"]
+           "saving", "applications", "cli"]
 TREES = ["lockstep", "examples", "bench", "fuzz", "tests", "cmake"]
 INCLUDE = re.compile(r'^#include "(lockstep/[^"]+)"', re.MULTILINE)
 FORMATTER = "clang-format-14"  # Debian 12's: another version formats in another way

@@ -238,6 +238,39 @@ Command classes_command(const std::string& family, const std::string& example) {
           ""};
 }
 
+Command new_command() {
+  return {
+      "new",
+      "make a model of a known architecture, with random weights or those of a file",
+      "Writes a new model of ARCHITECTURE, which is equal to that of keras.applications: layers, names, weights' "
+      "shapes. With --optimizer and --loss it is compiled, so that fit can train it. Without arguments it lists "
+      "the architectures.",
+      {{"ARCHITECTURE", "", "MobileNetV2, ResNet50, EfficientNetB0, ...", "", false, nullptr, true},
+       {"OUT", "", "the .keras or .h5 file to write; missing folders are created", "", false, nullptr, true},
+       {"--classes", "N", "classes to distinguish", "1000", false, check_integer<1, kMaxInt>},
+       {"--input-shape", "HxWxC",
+        "height, width and channels of the images, such as 96x96x3; ? for any height or width; default: the "
+        "architecture's",
+        "", false, check_image_shape},
+       {"--no-top", "", "without the layers that classify"},
+       {"--pooling", "P", "with --no-top: avg or max over the last image", "", false, check_pooling},
+       {"--activation", "A", "of the last layer; linear for logits", "softmax"},
+       {"--alpha", "F", "MobileNets: factor of the numbers of filters", "", false, check_factor},
+       {"--minimalistic", "", "MobileNetV3: without squeeze-and-excite, hard-swish and kernels of 5"},
+       {"--no-preprocessing", "", "without the layers that scale the images (MobileNetV3, EfficientNetV2, ConvNeXt)"},
+       {"--name", "NAME", "of the model; default: the architecture's"},
+       {"--seed", "S", "of the initial weights, as keras.utils.set_random_seed", "", false, check_integer<0>},
+       kWeights,
+       kStrict,
+       kOptimizer,
+       kLoss,
+       kMetrics},
+      {"lockstep new",
+       "lockstep new MobileNetV2 flowers.keras --classes 5 --input-shape 96x96x3 --optimizer adam --loss "
+       "sparse_categorical_crossentropy --metrics accuracy"},
+      ""};
+}
+
 std::vector<Command> make_table() {
   return {
       fit_command(),
@@ -252,6 +285,7 @@ std::vector<Command> make_table() {
         {"--show-trainable", "", "add a column that shows whether a layer is trainable"}},
        {"lockstep summary model.keras"},
        ""},
+      new_command(),
       convert_command(),
       {"inspect",
        "kind, version, tensors and signatures of a file or folder",

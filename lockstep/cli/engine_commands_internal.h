@@ -16,6 +16,8 @@ int evaluate(const Arguments& arguments);
 int fit(const Arguments& arguments);
 int summary(const Arguments& arguments);
 int convert_model(const Arguments& arguments);
+// Writes a new model of an architecture of keras.applications, or lists their names.
+int new_model(const Arguments& arguments);
 // Whether a command is the name of a family of classes: layers, optimizers, …
 bool is_class_family(const std::string& command);
 // Lists the classes of a family, or one class's arguments.

@@ -118,6 +118,25 @@ void check_fraction(const std::string& option, const std::string& text) { parse_
 void check_factor(const std::string& option, const std::string& text) { parse_factor(option, text); }
 void check_class_weights(const std::string& option, const std::string& text) { parse_class_weights(option, text); }
 
+std::vector<std::int64_t> parse_image_shape(const std::string& option, const std::string& text) {
+  std::vector<std::int64_t> shape;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const auto number =
+        part == "?" && shape.size() < 2 ? std::optional<std::int64_t>(-1) : parse_number<std::int64_t>(part);
+    if (!number || (*number < 1 && part != "?")) break;
+    shape.push_back(*number);
+    begin = end + 1;
+  }
+  if (begin <= text.size() || shape.size() != 3)
+    throw_expected(option, "height x width x channels, like 96x96x3", text);
+  return shape;
+}
+void check_image_shape(const std::string& option, const std::string& text) { parse_image_shape(option, text); }
+void check_pooling(const std::string& option, const std::string& text) { check_choice(option, text, {"avg", "max"}); }
+
 void check_communication(const std::string& option, const std::string& text) {
   check_choice(option, text, {"auto", "ring"});
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::cli {
 
@@ -25,6 +26,9 @@ double parse_fraction(const std::string& option, const std::string& text);
 double parse_factor(const std::string& option, const std::string& text);
 // "0:1.0,1:2.5".
 std::map<std::int64_t, double> parse_class_weights(const std::string& option, const std::string& text);
+
+// "96x96x3": height, width and channels; "?" for any height or width (-1).
+std::vector<std::int64_t> parse_image_shape(const std::string& option, const std::string& text);
 
 // Checks for the rows of the command table.
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
@@ -48,6 +52,8 @@ void check_factor(const std::string& option, const std::string& text);
 void check_class_weights(const std::string& option, const std::string& text);
 void check_communication(const std::string& option, const std::string& text);
 void check_compression(const std::string& option, const std::string& text);
+void check_image_shape(const std::string& option, const std::string& text);
+void check_pooling(const std::string& option, const std::string& text);
 void check_strictness(const std::string& option, const std::string& text);
 // A .npy or .npz file to write.
 void check_arrays_path(const std::string& option, const std::string& text);
