@@ -26,6 +26,7 @@ class Dataflow {
             {id, static_cast<int>(i), step.node->inputs[i].output});
       }
       for (int control : step.node->control_inputs) users_[static_cast<std::size_t>(control)].push_back({id, -1, -1});
+      if (step.node->op == "Enter" || step.node->op == "RefEnter") ++enters_[step.attr<std::string>("frame_name")];
     }
   }
 
@@ -79,6 +80,7 @@ class Dataflow {
     int parent_iteration = 0;
     std::map<int, Iteration> iterations;
     int latest = 0;
+    int enters_to_come = 0;
     std::vector<std::pair<int, Tensor>> invariants;  // Enter node, value
   };
   struct Ready {
@@ -198,8 +200,10 @@ class Dataflow {
       child->parent = item.frame;
       child->parent_iteration = item.iteration;
       child->iterations[0];
+      child->enters_to_come = enters_[step.attr<std::string>("frame_name")];
       ++item.frame->iterations[item.iteration].pending;  // iterations with children are kept
     }
+    --child->enters_to_come;
     if (!step.attr<bool>("is_constant")) {
       emit(item.node, item.inputs, *child, 0);
       return;
@@ -219,8 +223,9 @@ class Dataflow {
       frame.latest = next;
       frame.iterations[next];
       for (const auto& [node, value] : frame.invariants) emit(node, {value}, frame, next);
-      // Iterations where nothing can happen any more.
-      while (frame.iterations.begin()->first < item.iteration && frame.iterations.begin()->second.pending == 0) {
+      // Iterations where nothing can happen any more: the first ones get values from outside too.
+      while (frame.enters_to_come == 0 && frame.iterations.begin()->first < item.iteration &&
+             frame.iterations.begin()->second.pending == 0) {
         frame.iterations.erase(frame.iterations.begin());
       }
     }
@@ -230,6 +235,7 @@ class Dataflow {
   const Plan& plan_;
   RunContext& context_;
   std::vector<std::vector<User>> users_;
+  std::map<std::string, int> enters_;  // number of nodes that enter each frame
   Frame root_;
   std::map<std::pair<Frame*, int>, std::map<std::string, std::unique_ptr<Frame>>> children_;
   std::deque<Ready> ready_;

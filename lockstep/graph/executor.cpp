@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/plan_internal.h"
+#include "lockstep/graph/raise_loops_internal.h"
 
 namespace lockstep::graph {
 
@@ -14,7 +15,7 @@ struct Resources::State {
   std::mutex mutex;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Resource>> resources;
   std::mutex plans_mutex;
-  std::map<const Function*, std::unique_ptr<Plan>> plans;
+  std::map<std::shared_ptr<const Function>, std::unique_ptr<Plan>> plans;
 };
 
 Resources::Resources() : state_(std::make_unique<State>()) {}
@@ -48,9 +49,10 @@ std::vector<std::pair<std::string, std::shared_ptr<Resource>>> Resources::all(co
   return found;
 }
 
-const Plan& Resources::plan_of(const Function& function, const FunctionLibrary& library) {
+const Plan& Resources::plan_of(const std::shared_ptr<const Function>& held, const FunctionLibrary& library) {
+  const Function& function = *held;
   const std::lock_guard lock(state_->plans_mutex);
-  std::unique_ptr<Plan>& plan = state_->plans[&function];
+  std::unique_ptr<Plan>& plan = state_->plans[held];
   if (!plan) {
     std::vector<Output> feeds, fetches;
     for (int i = 0; i < static_cast<int>(function.arguments.size()); ++i) feeds.push_back({i, 0});
@@ -64,7 +66,7 @@ const Plan& Resources::plan_of(const Function& function, const FunctionLibrary& 
 const Plan& plan_of_function(const std::string& name, RunContext& context) {
   const auto function = context.library.find(name);
   if (!function) throw_invalid_argument(fmt::format("function '{}' is called but not in the library", name));
-  return context.resources.plan_of(*function, context.library);
+  return context.resources.plan_of(function, context.library);
 }
 
 Tensors call_function(const std::string& name, Tensors inputs, RunContext& context) {
@@ -92,9 +94,18 @@ std::shared_ptr<Executable> Executable::prepare(const Graph& graph, std::shared_
                                                 const std::vector<Output>& fetches, const std::vector<int>& targets) {
   const std::shared_ptr<Executable> out(new Executable());
   auto holder = std::make_shared<Function>();
-  holder->body = graph;
   out->function_ = holder;
-  out->own_plan_ = std::make_unique<Plan>(holder->body, *library, feeds, fetches, targets, "the graph");
+  if (auto raised = raise_loops(graph, feeds, fetches, targets)) {
+    auto extended = std::make_shared<FunctionLibrary>(*library);
+    for (auto& function : raised->functions) extended->add(function);
+    library = std::move(extended);
+    holder->body = std::move(raised->graph);
+    out->own_plan_ =
+        std::make_unique<Plan>(holder->body, *library, raised->feeds, raised->fetches, raised->targets, "the graph");
+  } else {
+    holder->body = graph;
+    out->own_plan_ = std::make_unique<Plan>(holder->body, *library, feeds, fetches, targets, "the graph");
+  }
   out->plan_ = out->own_plan_.get();
   out->library_ = std::move(library);
   out->resources_ = std::move(resources);
@@ -105,7 +116,7 @@ std::shared_ptr<Executable> Executable::prepare(std::shared_ptr<const Function> 
                                                 std::shared_ptr<const FunctionLibrary> library,
                                                 std::shared_ptr<Resources> resources) {
   const std::shared_ptr<Executable> out(new Executable());
-  out->plan_ = &resources->plan_of(*function, *library);
+  out->plan_ = &resources->plan_of(function, *library);
   out->function_ = std::move(function);
   out->library_ = std::move(library);
   out->resources_ = std::move(resources);

@@ -46,7 +46,7 @@ class Resources {
   std::vector<std::pair<std::string, std::shared_ptr<Resource>>> all(const std::string& kind) const;
 
   // The prepared body of a function, made when first asked for.
-  const Plan& plan_of(const Function& function, const FunctionLibrary& library);
+  const Plan& plan_of(const std::shared_ptr<const Function>& function, const FunctionLibrary& library);
 
  private:
   struct State;

@@ -140,3 +140,45 @@ def test_errors_name_the_node(tmp_path):
     np.save(tmp_path / "x.npy", np.array([1, 2, 3], "i4"))
     line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
     assert "Integer division by zero" in line and "node 'floordiv'" in line
+
+
+@pytest.fixture
+def version_1():
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    yield v1
+    v1.enable_control_flow_v2()
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_frames_of_version_1(n, tmp_path, version_1):
+    """Loops of Enter, Merge, Switch, NextIteration and Exit: nested, with branches, arrays, variables and gradients."""
+    v1, path = version_1, str(tmp_path / "m")
+    with tf.Graph().as_default(), v1.Session() as session:
+        count, x = v1.placeholder(tf.int32, [], name="n"), v1.placeholder(tf.float32, [3], name="x")
+        total = v1.get_variable("total", initializer=np.float32(1.5), use_resource=False)
+        less = lambda i, *_: i < count
+        simple = tf.while_loop(less, lambda i, s: (i + 1, s * .9 + x), [0, x])[1]
+        nested = tf.while_loop(less, lambda i, s: (i + 1, tf.while_loop(lambda j, t: j < i, lambda j, t: (j + 1, t * .5 + x), [0, s])[1]), [0, x])[1]
+        branch = tf.while_loop(less, lambda i, s: (i + 1, tf.cond(tf.equal(i % 2, 0), lambda: s + x, lambda: s * total)), [0, x])[1]
+        _, array = tf.while_loop(less, lambda i, a: (i + 1, a.write(i, x * tf.cast(i, tf.float32))), [0, tf.TensorArray(tf.float32, count)])
+        guarded = tf.cond(count > 3, lambda: tf.while_loop(less, lambda i, s: (i + 1, s + 1.0), [0, x])[1], lambda: -x)
+
+        def counted(i, s):
+            with tf.control_dependencies([v1.assign_add(total, 2.0)]):
+                return i + 1, s + tf.identity(x)
+        with tf.control_dependencies([branch]):
+            added = tf.while_loop(less, counted, [tf.constant(0), x], parallel_iterations=1)[1]
+        with tf.control_dependencies([added]):
+            after = total.read_value() + 0.0
+        products = tf.while_loop(less, lambda i, s: (i + 1, tf.tanh(s * x + s * s)), [0, x])[1]
+        outputs = {"simple": simple, "nested": nested, "branch": branch, "guarded": guarded, "added": added, "after": after,
+                   "sum": array.size(), "gradient": tf.gradients(tf.reduce_sum(products), x)[0]}
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, path, {"n": count, "x": x}, {k: tf.identity(v) for k, v in outputs.items()})
+    inputs = {"n": np.int32(n), "x": np.array([.5, -1, 2], "f")}
+    theirs = tf.saved_model.load(path).signatures["serving_default"](**{k: tf.constant(v) for k, v in inputs.items()})
+    ours = dict(tool.predict(path, inputs, tmp_path))
+    assert sorted(ours) == sorted(theirs)
+    for key, value in theirs.items():
+        tool.assert_close(ours[key], value.numpy(), 1e-5, what=key)
