@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lockstep and TensorFlow/Keras side by side, in turns in one run, and the table of docs/performance.md.
 
-    bench/compare.py [--build build] [--rounds 5] [--threads 2] [--only train,inference,io,command] [--write]
+    bench/compare.py [--build build] [--rounds 5] [--threads 2] [--only train,inference,io,command] [--peers PYTHON] [--write]
 
 Needs a build with -DLOCKSTEP_BENCH=ON. Answers are compared before a time counts. Best and median of the rounds; the ratio
 is best to best.
@@ -47,9 +47,9 @@ ROWS = {"tutorial": 128 * 60, "cifar": 128 * 8, "mlp": 128 * 60, "big": 32, "lst
         "autoencoder": 32 * 60}
 EPOCHS = 4  # the first one warms up
 
-# Models and batch sizes whose predictions are timed.
-INFERENCE = [(name, batch) for name in ("mobilenet", "resnet50", "efficientnet", "densenet", "resnet", "unet", "transformer", "lstm")
-             for batch in (1, 32)]
+# Models whose predictions are timed, with batches of 1 and 32, as .keras and as SavedModel.
+INFERENCE = ["MobileNetV2_160", "ResNet50_160", "EfficientNetB0_160", "DenseNet121_160", "ConvNeXtTiny_160", "unet", "transformer",
+             "lstm"]
 CALLS = 20
 
 
@@ -125,22 +125,40 @@ class Bench:
                 self.row("  the same against our one replica", ours, [one_replica], "ms", 1.0)
 
     def inference(self):
-        chosen = [row for row in INFERENCE if not self.options.models or row[0] in self.options.models.split(",")]
-        for name in {name for name, _ in chosen}:
-            self.peer("make", name, self.folder, ROWS[name])
-        for name, batch in chosen:
-            arguments = [f"{self.folder}/{name}.keras", f"{self.folder}/{name}.npz", batch, CALLS]
-            ours, theirs, cpu, peer_cpu = [], [], [], []
-            for _ in range(self.options.rounds):
-                a, b = self.run([self.bin / "predict_bench", *arguments]), self.peer("infer", *arguments)
-                if abs(a["sum"] - b["sum"]) > 1e-3 * max(1, abs(b["sum"])):
-                    raise RuntimeError(f"{name}: sum of the outputs {a['sum']}, TensorFlow's is {b['sum']}")
-                ours += a["ms"]
-                theirs += b["ms"]
-                cpu.append(a["cpu_ms"])
-                peer_cpu.append(b["cpu_ms"])
-            self.row(f"{name}, batch {batch}, inference", ours, theirs, "ms", 2,
-                     f"processor time {min(cpu):.2f} and {min(peer_cpu):.2f} ms")
+        """Against TensorFlow, and against OpenVINO where --peers is given; notes have processor times of a call."""
+        for name in INFERENCE:
+            if self.options.models and name not in self.options.models.split(","):
+                continue
+            self.peer("make_for_inference", name, self.folder)
+            for batch in (1, 32):
+                saved, arguments = f"{self.folder}/{name}_saved_model", [f"{self.folder}/{name}.npz", batch, CALLS]
+                works = {"TensorFlow": lambda: self.peer("infer", f"{self.folder}/{name}.keras", *arguments),
+                         ".keras": lambda: self.run([self.bin / "predict_bench", f"{self.folder}/{name}.keras", *arguments]),
+                         "SavedModel": lambda: self.run([self.bin / "predict_bench", saved, *arguments])}
+                if self.options.peers:
+                    works["OpenVINO"] = lambda: self.run([self.options.peers, ROOT / "bench" / "openvino_peer.py", saved, *arguments])
+                times, cpu, sums = {work: [] for work in works}, {work: [] for work in works}, {}
+                for _ in range(self.options.rounds):
+                    for work, run in works.items():
+                        try:
+                            result = run()
+                        except RuntimeError as error:
+                            if work != ".keras":  # a class of keras.applications that lockstep lacks
+                                raise
+                            print(f"{name}, .keras: {error}", file=sys.stderr)
+                            continue
+                        times[work] += result["ms"]
+                        cpu[work].append(result["cpu_ms"])
+                        sums[work] = result["sum"]
+                for work, total in sums.items():
+                    if abs(total - sums["TensorFlow"]) > 1e-3 * max(1, abs(sums["TensorFlow"])):
+                        raise RuntimeError(f"{name}: sum of the outputs {total} by {work}, TensorFlow's is {sums['TensorFlow']}")
+                peers = [work for work in ("TensorFlow", "OpenVINO") if work in works]
+                for work in (".keras", "SavedModel"):
+                    if times[work]:
+                        self.row(f"{name}, batch {batch}, {work}", times[work], times["TensorFlow"], "ms", 2,
+                                 f"processor time {min(cpu[work]):.2f} ms; " +
+                                 ", ".join(f"{peer} {min(times[peer]):.2f} and {min(cpu[peer]):.2f} ms" for peer in peers))
 
     def files(self):
         self.peer("make", "big", self.folder, ROWS["big"])
@@ -214,7 +232,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="train,inference,io,command")
-    parser.add_argument("--models", default="", help="train only these of bench/models.py: lstm,gru")
+    parser.add_argument("--models", default="", help="only these of bench/models.py: lstm,gru")
+    parser.add_argument("--peers", default="", help="a Python with the packages of bench/requirements.txt: OpenVINO runs too")
     parser.add_argument("--xla", action="store_true", help="TensorFlow with jit_compile too")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     options = parser.parse_args()

@@ -89,6 +89,10 @@ def densenet():
     return application("DenseNet121")
 
 
+def convnext():
+    return application("ConvNeXtTiny")
+
+
 def conv_block(x, filters, strides=1):
     return L.ReLU()(L.BatchNormalization()(L.Conv2D(filters, 3, strides=strides, padding="same", use_bias=False)(x)))
 
@@ -134,7 +138,10 @@ def dcgan():  # the generator
 
 
 MODELS = {f.__name__: f for f in (tutorial, cifar, mlp, big, lstm, gru, bilstm, conv1d, transformer, mobilenet, resnet50,
-                                  efficientnet, densenet, resnet, unet, autoencoder, dcgan)}
+                                  efficientnet, densenet, convnext, resnet, unet, autoencoder, dcgan)}
+# For inference: larger images than for training.
+MODELS |= {f"{name}_160": lambda name=name: application(name, 160)
+           for name in ("MobileNetV2", "ResNet50", "EfficientNetB0", "DenseNet121", "ConvNeXtTiny")}
 # Models that amplify any difference, with the reason: compare.py compares their first step only, its loss and its gradient. They train
 # with SGD, since Adam's first step follows the signs of gradients, of which many are near zero.
 FIRST_STEP_ONLY = {

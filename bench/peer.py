@@ -38,6 +38,23 @@ def make(name, folder, rows):
     return {"first_step_only": FIRST_STEP_ONLY.get(name)}
 
 
+def make_for_inference(name, folder):
+    """A model with moments that are not those of a new one, as .keras and as SavedModel, and 32 rows."""
+    keras.utils.set_random_seed(1)
+    model, _, vocabulary = MODELS[name]()
+    rng, shape = np.random.default_rng(1), (32, *model.input_shape[1:])
+    for variable in model.variables:
+        if variable.path.endswith("moving_mean"):
+            variable.assign(rng.normal(0, 0.1, variable.shape))
+        if variable.path.endswith("moving_variance"):
+            variable.assign(rng.uniform(0.5, 1.5, variable.shape))
+    model.save(f"{folder}/{name}.keras")
+    model.export(f"{folder}/{name}_saved_model", verbose=False)
+    x = rng.integers(0, vocabulary, shape).astype("int32") if vocabulary else rng.normal(0, 1, shape).astype("float32")
+    np.savez(f"{folder}/{name}.npz", x=x)
+    return {}
+
+
 def train(path, data, batch, epochs, spec):
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]) if spec == "mirrored:2" else tf.distribute.get_strategy()
     with strategy.scope():
