@@ -36,6 +36,8 @@ const OptionRow kCompression{
     "none",
     false,
     check_compression};
+const OptionRow kShardOptimizer{"--shard-optimizer", "",
+                                "workers on several machines: each keeps a part of the optimizer's state (ZeRO-1)"};
 const OptionRow kRescale{"--rescale", "R", "multiply the inputs by this number, e.g. 1/255", "", false, check_factor};
 const OptionRow kWeights{
     "--weights", "W", "weights from another file: .weights.h5, .h5, .keras, a TensorFlow checkpoint or a SavedModel"};
@@ -137,6 +139,7 @@ Command fit_command() {
            kStartupTimeout,
            kCommunication,
            kCompression,
+           kShardOptimizer,
            {"--variable-partitioner", "P",
             "parameter_server: cut large variables into shards along the first axis: fixed:SHARDS, "
             "min_size:BYTES:MAX_SHARDS, or max_size:BYTES[:MAX_SHARDS]",

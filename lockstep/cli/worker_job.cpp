@@ -79,6 +79,7 @@ std::unique_ptr<distribute::Strategy> strategy_of(const Arguments& arguments) {
   if (arguments.text("--communication") == "ring")
     communication.implementation = distribute::CommunicationImplementation::kRing;
   if (arguments.has("--compression")) communication.compression = compression_of(arguments.text("--compression"));
+  communication.shard_optimizer_state = arguments.has("--shard-optimizer");
   const auto spec =
       interpret_option("--strategy", [&] { return distribute::parse_strategy_spec(arguments.text("--strategy")); });
   auto strategy = distribute::make_strategy(spec, communication, partitioner_of(arguments));

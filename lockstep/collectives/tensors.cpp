@@ -207,16 +207,7 @@ at::Tensor gather_rows(Communicator& group, const at::Tensor& rows, const std::v
   const std::span data(static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes());
   const auto own = static_cast<std::size_t>(group.rank());
   std::memcpy(data.data() + (own == 0 ? 0 : ends[own - 1]), rows.const_data_ptr(), rows.nbytes());
-  if (auto* const in_place = dynamic_cast<BlockGather*>(&group)) {
-    in_place->gather_in_place(data, ends);
-    return all;
-  }
-  const std::string sent(static_cast<const char*>(rows.const_data_ptr()), rows.nbytes());
-  std::size_t at = 0;
-  for (const std::string& text : group.all_gather(sent)) {
-    std::memcpy(data.data() + at, text.data(), text.size());
-    at += text.size();
-  }
+  gather_ranges(group, data, ends);
   return all;
 }
 
@@ -361,6 +352,18 @@ std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
   for (std::size_t k = 0; k < last.size(); ++k) *last[k] = std::move(sums[places.size() + k]);
   slices.gather(group_, gradients, options_.idle);
   return others;
+}
+
+void gather_ranges(Communicator& group, std::span<std::byte> data, const std::vector<std::size_t>& ends) {
+  if (auto* const in_place = dynamic_cast<BlockGather*>(&group)) return in_place->gather_in_place(data, ends);
+  const auto own = static_cast<std::size_t>(group.rank());
+  const std::size_t begin = own == 0 ? 0 : ends[own - 1];
+  const std::string sent(reinterpret_cast<const char*>(data.data()) + begin, ends[own] - begin);
+  std::size_t at = 0;
+  for (const std::string& text : group.all_gather(sent)) {
+    std::memcpy(data.data() + at, text.data(), text.size());
+    at += text.size();
+  }
 }
 
 Tensors gather(Communicator& group, const Tensor& value, const std::string& what) {

@@ -1,7 +1,9 @@
 // Collectives on tensors of any layout, several at once.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/collectives/pending_internal.h"
@@ -18,6 +20,7 @@ struct SumOptions {
   bool idle = false;                             // this rank adds zeros
   std::int64_t bytes_per_pack = 0;               // 0: kDefaultBytesPerPack
   Compression compression = Compression::kNone;  // of float32
+  bool shard_state = false;                      // each rank keeps a part of the optimizer's state
 };
 
 // Replaces each defined tensor by its sum over the ranks. Gradients with slices are not added: the result has the
@@ -50,6 +53,8 @@ class GradientSum {
   std::shared_ptr<Pending> finish(Tensors& gradients, Tensors& exact, const std::vector<ShardedUpdate>& updates = {});
   // Whether finish() accepts an update of the gradient: ranks share memory, it is large, and it is not compressed.
   bool takes_update(const Tensor& gradient) const;
+  // Whether each rank is to keep a part of the optimizer's state, where ranks do not share memory.
+  bool shards_state() const { return options_.shard_state && !group_.shares_memory(); }
 
  private:
   struct Sending;
@@ -64,6 +69,9 @@ class GradientSum {
   std::size_t next_;  // places below it are not sent yet
   Tensors ready_;     // by place, until finish()
 };
+
+// `data` consists of a range of each rank, of which `ends` are the ends; fills the ranges of the others.
+void gather_ranges(Communicator& group, std::span<std::byte> data, const std::vector<std::size_t>& ends);
 
 // The tensors of all ranks, by rank; dtypes and shapes may differ, and tensors may be undefined. For `what` see
 // labelled_gather.

@@ -82,9 +82,11 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(collectives::Communicat
 // source.
 void MultiWorkerMirroredStrategy::agree() {
   if (!workers_) return;
-  collectives::require_equal(*workers_, {{"number of local devices", std::to_string(num_local_replicas())},
-                                         {"bytes_per_pack", std::to_string(communication_options_.bytes_per_pack)},
-                                         {"compression", name_of(communication_options_.compression)}});
+  collectives::require_equal(
+      *workers_, {{"number of local devices", std::to_string(num_local_replicas())},
+                  {"bytes_per_pack", std::to_string(communication_options_.bytes_per_pack)},
+                  {"compression", name_of(communication_options_.compression)},
+                  {"shard_optimizer_state", communication_options_.shard_optimizer_state ? "true" : "false"}});
   std::random_device device;
   const std::string seed =
       workers_->broadcast(std::to_string((static_cast<std::uint64_t>(device()) << 32) | device()), 0);
@@ -97,7 +99,8 @@ std::unique_ptr<collectives::GradientSum> MultiWorkerMirroredStrategy::gradient_
       *workers_, count,
       collectives::SumOptions{.idle = idle,
                               .bytes_per_pack = communication_options_.bytes_per_pack,
-                              .compression = communication_options_.compression});
+                              .compression = communication_options_.compression,
+                              .shard_state = communication_options_.shard_optimizer_state});
 }
 
 }  // namespace lockstep::distribute

@@ -17,7 +17,7 @@ enum class CommunicationImplementation { kAuto, kRing, kNccl };
 
 // tf.distribute.experimental.CommunicationOptions, and what lockstep adds.
 struct CommunicationOptions {
-  // kRing: Gloo over TCP. kAuto: shared memory where all workers are on one machine, else as kRing. kNccl needs GPUs:
+  // kRing: TCP between all workers. kAuto: shared memory within a machine, TCP between machines. kNccl needs GPUs:
   // Unimplemented on CPU devices.
   CommunicationImplementation implementation = CommunicationImplementation::kAuto;
   // How many bytes of gradients travel together, at least one gradient; 0: 4 MiB, and each by itself in shared memory.
@@ -29,6 +29,11 @@ struct CommunicationOptions {
   // Float32 gradients are rounded to this, travel and are added in it; a sum beyond 65504 is infinite in float16.
   // Weights and all other tensors are never rounded.
   collectives::Compression compression = collectives::Compression::kNone;
+  // Each worker keeps a part of the optimizer's state (ZeRO-1) of variables of at least 64 KiB, for SGD, Adam, AdamW
+  // and RMSprop without clipping, loss scaling and accumulation. Results are the same to the bit. Reading a slot
+  // gathers it from all workers, which must then do so at the same point; fit does that at the end of each epoch and
+  // for checkpoints. Workers of a single machine hold the state once in any case.
+  bool shard_optimizer_state = false;
 };
 
 struct MultiWorkerMirroredOptions {

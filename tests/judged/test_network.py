@@ -209,6 +209,31 @@ def test_each_machine_sends_a_sum_once(net, tmp_path):
     compare(keras.models.load_model(tmp_path / "out.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-5, "sums")
 
 
+def test_workers_keep_parts_of_the_optimizers_state(net, tmp_path):
+    """Two workers on each of two machines; the checkpoint is continued by one worker that keeps all of it."""
+    L = keras.layers
+    model = keras.Sequential([keras.Input((100,)), L.Dense(300, activation="relu"), L.Dense(200, activation="relu"), L.Dense(1)])
+    model.compile(keras.optimizers.AdamW(0.01, use_ema=True, ema_momentum=0.5), "mse")
+    model.save(tmp_path / "start.keras")
+    rng = tool.generator("state")
+    np.savez(tmp_path / "d.npz", x=rng.normal(size=(24, 100)).astype("float32"), y=rng.normal(size=24).astype("float32"))
+    written, carried = [], [net.carried]
+    for options in ((), ("--shard-optimizer",)):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        results = network.finish(net.spread_job(2, *training(tmp_path, "--no-shuffle", "--checkpoint-dir", tmp_path / "run", "--checkpoint-every", 2,
+                                                             *options, epochs=2)))
+        assert all(code == 0 for code, _, _ in results), results
+        files = [tmp_path / "out.keras", *sorted((tmp_path / "run").glob("ckpt-*"))]
+        written.append([(path.name, path.read_bytes()) for path in files])
+        carried.append(net.carried)
+    assert carried[2] - carried[1] > 1.3 * (carried[1] - carried[0]), "weights and slots are gathered"
+    assert [name for name, _ in written[0]] == [name for name, _ in written[1]] and len(written[0]) > 3
+    assert written[0] == written[1], "to the bit what workers do that keep all of it"
+    fit(tmp_path, "default", "one.keras", 8, 4)
+    fit(tmp_path, "default", "more.keras", 8, 4, "--checkpoint-dir", tmp_path / "run")
+    compare(keras.models.load_model(tmp_path / "more.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-4, "continued")
+
+
 # ---- folders of each machine's own ----
 
 def private_training(net, tmp, *options, epochs=4):

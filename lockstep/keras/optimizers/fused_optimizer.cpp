@@ -73,6 +73,7 @@ std::optional<ShardedStep> FusedOptimizer::shard(const collectives::Communicator
                                                  const Variables& variables) {
   if (!is_elementwise()) return std::nullopt;
   build(variables);
+  if (sum.shards_state()) return shard_ranges(workers, gradients, variables);
   std::vector<std::size_t> indices, places, whole, places_of_whole;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
@@ -118,6 +119,47 @@ std::optional<ShardedStep> FusedOptimizer::shard(const collectives::Communicator
     for (const auto& [slot, value] : common) {
       slot->set_common_value(value);
       slot->set_arriving(others);
+    }
+    Tensors of_whole;
+    for (const std::size_t place : places_of_whole) of_whole.push_back(sums[place]);
+    end_step(indices, whole, std::move(of_whole));
+  };
+  return sharded;
+}
+
+// Every worker gets the sums of the gradients, updates its range of each large variable and gathers the others'
+// weights.
+std::optional<ShardedStep> FusedOptimizer::shard_ranges(const collectives::CommunicatorPtr& workers,
+                                                        const Tensors& gradients, const Variables& variables) {
+  std::vector<std::size_t> indices, places, whole, places_of_whole;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const bool shared = !ops::slices_of(gradients[i]) && ops::fusable(variables[i]->shared_value(), gradients[i]) &&
+                        bytes_of(*variables[i]) >= static_cast<std::size_t>(collectives::kBytesOfLarge);
+    (shared ? places : places_of_whole).push_back(i);
+    (shared ? indices : whole).push_back(index_of(variables[i]));
+  }
+  if (indices.empty()) return std::nullopt;
+  if (!ranges_ || ranges_->workers() != workers) ranges_ = std::make_shared<SlotRanges>(workers);
+  ShardedStep sharded;
+  sharded.commit = [this, workers, indices, places, whole, places_of_whole](const Tensors& sums, const auto&) {
+    const Step step = begin_step(indices, {});
+    ranges_->scatter();
+    for (std::size_t k = 0; k < indices.size(); ++k) {
+      const VariablePtr& variable = trainable_[indices[k]];
+      const ElementRanges range(sums[places[k]].num_elements(), workers->rank(), workers->size());
+      ops::FusedUpdate update{writable(variable), sums[places[k]], {}, step.decays[k]};
+      const Slots slots = slots_of(indices[k]);
+      for (std::size_t i = 0; i < slots.size(); ++i) {
+        if (slots[i]) update.slots[i] = ranges_->for_update(*slots[i]);
+      }
+      const auto* const sum = reinterpret_cast<const float*>(sums[places[k]].to_data().bytes.data());
+      ops::update_piece(update, rule(step), range.begin, range.end - range.begin, sum + range.begin);
+      const auto weights = update.value.to_data().bytes;
+      collectives::gather_ranges(*workers, {const_cast<std::byte*>(weights.data()), weights.size()}, range.ends);
+      for (const VariablePtr& slot : slots) {
+        if (slot) slot->set_arriving(ranges_);
+      }
     }
     Tensors of_whole;
     for (const std::size_t place : places_of_whole) of_whole.push_back(sums[place]);

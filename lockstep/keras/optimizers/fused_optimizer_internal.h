@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lockstep/keras/optimizers/rule_internal.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 
 namespace lockstep::optimizers {
 
@@ -27,8 +28,11 @@ class FusedOptimizer : public Optimizer {
   struct SlotMemory;
   struct Shards;
   void update(Step& step) final;
+  std::optional<ShardedStep> shard_ranges(const collectives::CommunicatorPtr& workers, const Tensors& gradients,
+                                          const Variables& variables);
 
   std::shared_ptr<SlotMemory> memory_;  // null before the first step that is shared
+  std::shared_ptr<SlotRanges> ranges_;  // null before the first step with sharded state
 };
 
 }  // namespace lockstep::optimizers

@@ -119,6 +119,48 @@ TEST(ShardedUpdate, IsToTheBitWhatEachWouldDo) {
   }
 }
 
+// Workers on several machines, which keep parts of the state: what they compute from the same sums is what each would
+// compute alone, whether the state is read after each step or only at the end, and after it was assigned.
+TEST(ShardedState, IsToTheBitWhatEachWouldDo) {
+  for (const std::string machines : {"ab", "aab"}) {
+    const int size = static_cast<int>(machines.size());
+    const auto addresses = collectives::threaded_job::free_addresses(size);
+    const auto messages = collectives::threaded_job::run(size, [&](int rank) {
+      auto options = collectives::threaded_job::job(rank, addresses);
+      options.machine = machines[static_cast<std::size_t>(rank)];
+      const collectives::CommunicatorPtr group = collectives::join_job(options);
+      for (const auto& rule : rules()) {
+        for (const bool reads : {false, true}) {
+          Model sharded(rule()), alone(rule());
+          for (int step = 0; step < 4; ++step) {
+            Tensors mine = sharded.gradients(step, rank);
+            collectives::GradientSum sum(*group, mine.size(), {.shard_state = true});
+            auto made = sharded.optimizer->shard(group, sum, mine, sharded.variables);
+            ASSERT_TRUE(made.has_value());
+            Tensors exact;
+            sum.finish(mine, exact);
+            alone.optimizer->apply_aggregated(mine, alone.variables);
+            made->commit(mine, nullptr);
+            if (reads) {
+              EXPECT_TRUE(sharded.state() == alone.state()) << machines << " step " << step;
+            }
+            if (step == 1) {
+              for (Model* each : {&sharded, &alone}) {
+                for (const VariablePtr& slot : each->optimizer->variables()) {
+                  if (slot->dtype() == DType::kFloat32) slot->assign(slot->numpy() * 0.5);
+                }
+              }
+            }
+          }
+          EXPECT_TRUE(sharded.state() == alone.state()) << machines << " " << dump_json(alone.optimizer->get_config());
+        }
+      }
+      group->barrier();
+    });
+    EXPECT_THAT(messages, ::testing::Each(""));
+  }
+}
+
 // Nobody looks at anything between steps, so that each begins while others still make parts of the last one; then
 // several threads look at once.
 TEST(ShardedUpdate, StepsFollowEachOther) {

@@ -39,6 +39,12 @@ std::vector<CallbackPtr> complete(const std::vector<CallbackArg>& given, int ver
 }
 
 // One bar for a job: the chief's.
+// Callbacks may read the optimizer's state on the chief alone; workers that keep parts of it gather them before.
+void gather_state(const TrainingSession& session) {
+  if (!session.strategy || !session.strategy->workers()) return;
+  for (const VariablePtr& variable : session.optimizer->variables()) variable->peek();
+}
+
 int resolve_verbose(int verbose, const distribute::Strategy* strategy) {
   if (strategy && !strategy->is_chief()) return 0;
   return verbose < 0 ? 1 : verbose;
@@ -122,6 +128,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
         results.emplace_back("val_" + name, std::move(value));
     }
     logs = to_logs(std::move(results));
+    gather_state(*session_);
     callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
     ++loop.epoch;
     loop.within = false;
