@@ -124,6 +124,10 @@ at::Tensor plus(const at::Tensor& a, const at::Tensor& b) {
   if (has_own_sum(a, b)) return own_sum(a, b);
   return a.scalar_type() == at::kBool ? at::logical_or(a, b) : at::add(a, b);
 }
+at::Tensor times(const at::Tensor& a, const at::Tensor& b) {
+  if (auto own = try_channel_product(a, b)) return *std::move(own);
+  return at::mul(a, b);
+}
 at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? x : at::round(x); }
 at::Tensor sign_of(const at::Tensor& x) {
   if (has_complex(x)) return at::sgn(x);
@@ -301,7 +305,7 @@ void register_arithmetic(Table& table) {
     return {Tensor::strings(std::move(joined), call.input(0).shape())};
   });
   add_binary(table, "Sub", [](const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); });
-  add_binary(table, "Mul", [](const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b); });
+  add_binary(table, "Mul", times);
   add_binary(table, "Div", divide, divide_words);
   add_binary(table, "RealDiv", [](const at::Tensor& a, const at::Tensor& b) { return at::div(a, b); });
   add_binary(table, "TruncateDiv", truncate_divide, divide_words);

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "lockstep/ops/array_rows_internal.h"
+#include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/tensor/symbol.h"
@@ -340,6 +341,9 @@ Tensors pad(const Call& call) {
     reversed.push_back(amounts[static_cast<std::size_t>(2 * i + 1)]);
   }
   const at::Scalar value = call.num_inputs() > 2 ? in(call, 2).item() : at::Scalar(0);
+  if (value.equal(0)) {
+    if (auto own = try_zero_padding(x, amounts)) return one(*std::move(own));
+  }
   return one(narrow_to(at::constant_pad_nd(widen(x), reversed, value), x.scalar_type()));
 }
 Tensors mirror_pad(const Call& call) {

@@ -161,6 +161,8 @@ void configure_runtime() {
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);
+  // Without lists of small free blocks: glibc joins all of them whenever a large block is freed, which tensors are.
+  mallopt(M_MXFAST, 0);
 }
 
 }  // namespace lockstep

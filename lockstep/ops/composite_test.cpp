@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -219,6 +220,34 @@ TEST(Composite, Extrema) {
   }
   const Tensor odd = wrap(at::full({2, 100, 100}, NAN));
   EXPECT_TRUE(aten(reduce_max(odd, Axes(Ints{1}))).isnan().all().item<bool>());
+}
+
+TEST(Composite, Channels) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    Numbers numbers(seed);
+    const std::int64_t images = numbers.whole(1, 4), channels = numbers.whole(8, 70);
+    const bool flat = numbers.coin(), keep = numbers.coin();
+    const Ints shape = flat ? Ints{images, numbers.whole(2050, 2100), channels}
+                            : Ints{images, numbers.whole(40, 60), numbers.whole(52, 60), channels};
+    const Tensor x = numbers.tensor(shape),
+                 factors = numbers.tensor(flat ? Ints{images, 1, channels} : Ints{images, 1, 1, channels});
+    const Axes axes = flat ? Axes(Ints{1}) : numbers.coin() ? Axes(Ints{1, 2}) : Axes(Ints{2});
+    compare([&](const Tensors& in) -> Tensors { return {reduce_mean(in[0], axes, keep)}; }, {x},
+            fmt::format("mean seed {}", seed));
+    compare([&](const Tensors& in) -> Tensors { return {seed % 2 ? in[0] * in[1] : in[1] * in[0]}; }, {x, factors},
+            fmt::format("product seed {}", seed), 1e-4);
+    std::vector<std::int64_t> amounts = {0, 0};
+    for (std::size_t i = 1; i + 1 < shape.size(); ++i)
+      amounts.push_back(numbers.whole(0, 3)), amounts.push_back(numbers.whole(0, 3));
+    amounts.push_back(0), amounts.push_back(0);
+    const Tensor paddings =
+        reshape(constant_ints(amounts), constant_ints({static_cast<std::int64_t>(shape.size()), 2}));
+    compare(
+        [&](const Tensors& in) -> Tensors {
+          return {call1("Pad", {in[0], paddings})};
+        },
+        {x}, fmt::format("padding seed {}", seed));
+  }
 }
 
 // Masks for all or some of batch, heads and steps, also such that hide all keys; and dropout.

@@ -18,9 +18,23 @@ constexpr std::int64_t kOwnElements = 1 << 14;
 bool has_own_sum(const at::Tensor& a, const at::Tensor& b);
 at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b);
 
-// The largest (or smallest) values along `axes` of a large float32 tensor; nothing where the axes are not neighbours,
-// or are the last ones.
+// A contiguous tensor as [outer, steps, columns], where `axes` are neighbours, in order, and make the steps.
+constexpr std::int64_t kFewestColumns = 8;  // a vector
+struct AxisExtents {
+  std::int64_t outer = 1, steps = 1, columns = 1;
+  AxisExtents(const at::Tensor& x, const std::vector<std::int64_t>& axes);
+  // Whether the (sorted) axes are neighbours and leave enough columns.
+  static bool fits(const at::Tensor& x, const std::vector<std::int64_t>& axes);
+};
+std::vector<std::int64_t> reduced_shape(const at::Tensor& x, const std::vector<std::int64_t>& axes, bool keep);
+
+// Of large float32 tensors: the largest (or smallest) values, or the mean, along axes that fit AxisExtents; a product
+// with one number for each entry of the first and of the last axis; a border of zeros (amounts before and after each
+// axis) that leaves out the first and the last axis. Nothing for others.
 std::optional<at::Tensor> try_extremum(const at::Tensor& x, std::vector<std::int64_t> axes, bool keep, bool highest);
+std::optional<at::Tensor> try_position_mean(const at::Tensor& x, std::vector<std::int64_t> axes, bool keep);
+std::optional<at::Tensor> try_channel_product(const at::Tensor& a, const at::Tensor& b);
+std::optional<at::Tensor> try_zero_padding(const at::Tensor& x, const std::vector<std::int64_t>& amounts);
 
 // An activation by plain operations.
 at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x);

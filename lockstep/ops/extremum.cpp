@@ -19,13 +19,8 @@ class Extremum : public Composite {
 
   Made forward(const Values& inputs, bool) const override {
     const at::Tensor x = inputs[0].contiguous();
-    const Extents e(x, axes_);
-    std::vector<std::int64_t> shape;
-    for (std::int64_t i = 0; i < x.dim(); ++i) {
-      const bool reduced = i >= axes_.front() && i <= axes_.back();
-      if (!reduced || keep_) shape.push_back(reduced ? 1 : x.size(i));
-    }
-    at::Tensor y = at::empty(shape, x.options());
+    const AxisExtents e(x, axes_);
+    at::Tensor y = at::empty(reduced_shape(x, axes_, keep_), x.options());
     const float* const from = x.const_data_ptr<float>();
     float* const to = y.mutable_data_ptr<float>();
     const float sign = highest_ ? 1.0f : -1.0f;
@@ -50,7 +45,7 @@ class Extremum : public Composite {
   Values backward(const Recorded& recorded, const Values& dys) const override {
     const at::Tensor x = recorded.inputs[0].contiguous(), y = recorded.outputs[0].contiguous(),
                      dy = dys[0].contiguous();
-    const Extents e(x, axes_);
+    const AxisExtents e(x, axes_);
     at::Tensor dx = at::empty_like(x);
     const float *const from = x.const_data_ptr<float>(), *const best = y.const_data_ptr<float>(),
                        *const d = dy.const_data_ptr<float>();
@@ -90,28 +85,33 @@ class Extremum : public Composite {
   }
 
  private:
-  struct Extents {
-    std::int64_t outer = 1, steps = 1, columns = 1;
-    Extents(const at::Tensor& x, const std::vector<std::int64_t>& axes) {
-      for (std::int64_t i = 0; i < x.dim(); ++i)
-        (i < axes.front() ? outer : i <= axes.back() ? steps : columns) *= x.size(i);
-    }
-  };
   std::vector<std::int64_t> axes_;  // neighbours, in order
   bool keep_, highest_;
 };
 
 }  // namespace
 
+AxisExtents::AxisExtents(const at::Tensor& x, const std::vector<std::int64_t>& axes) {
+  for (std::int64_t i = 0; i < x.dim(); ++i)
+    (i < axes.front() ? outer : i <= axes.back() ? steps : columns) *= x.size(i);
+}
+bool AxisExtents::fits(const at::Tensor& x, const std::vector<std::int64_t>& axes) {
+  return !axes.empty() && axes.back() - axes.front() == static_cast<std::int64_t>(axes.size()) - 1 &&
+         AxisExtents(x, axes).columns >= kFewestColumns;
+}
+std::vector<std::int64_t> reduced_shape(const at::Tensor& x, const std::vector<std::int64_t>& axes, bool keep) {
+  std::vector<std::int64_t> shape;
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    const bool reduced = i >= axes.front() && i <= axes.back();
+    if (!reduced || keep) shape.push_back(reduced ? 1 : x.size(i));
+  }
+  return shape;
+}
+
 std::optional<at::Tensor> try_extremum(const at::Tensor& x, std::vector<std::int64_t> axes, bool keep, bool highest) {
-  constexpr std::int64_t kFewestColumns = 8;  // a vector
   std::sort(axes.begin(), axes.end());
-  if (x.scalar_type() != at::kFloat || !x.is_cpu() || x.numel() < kOwnElements || axes.empty() ||
-      axes.back() - axes.front() != static_cast<std::int64_t>(axes.size()) - 1 || axes.back() == x.dim() - 1)
+  if (x.scalar_type() != at::kFloat || !x.is_cpu() || x.numel() < kOwnElements || !AxisExtents::fits(x, axes))
     return std::nullopt;
-  std::int64_t columns = 1;
-  for (std::int64_t i = axes.back() + 1; i < x.dim(); ++i) columns *= x.size(i);
-  if (columns < kFewestColumns) return std::nullopt;
   return run(std::make_shared<Extremum>(std::move(axes), keep, highest), {x})[0];
 }
 

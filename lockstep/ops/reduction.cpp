@@ -51,6 +51,7 @@ bool is_int(const at::Tensor& x) { return at::isIntegralType(x.scalar_type(), fa
 at::Tensor sum(const at::Tensor& x, const Ints& axes, bool keep) { return x.sum(axes, keep, x.scalar_type()); }
 
 at::Tensor mean(const at::Tensor& x, const Ints& axes, bool keep) {
+  if (auto own = try_position_mean(x, axes, keep)) return *std::move(own);
   if (!is_int(x)) return x.mean(axes, keep);
   std::int64_t count = 1;
   for (auto axis : axes) count *= x.size(axis);
