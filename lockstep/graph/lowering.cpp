@@ -107,7 +107,7 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
 std::vector<Lowered> Lowering::call(const std::string& function, std::vector<Lowered> inputs) {
   const auto found = context_.library.find(function);
   require(found && depth_ < context_.resources.limits.max_depth);
-  const Plan& plan = context_.resources.plan_of(*found, context_.library);
+  const Plan& plan = context_.resources.plan_of(found, context_.library);
   require(inputs.size() == plan.feeds_.size());
   ++depth_;
   std::vector<Lowered> results = lower(plan, std::move(inputs));
