@@ -18,6 +18,8 @@
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/callbacks/remote_monitor.h"
+#include "lockstep/keras/callbacks/swap_ema_weights.h"
+#include "lockstep/keras/callbacks/tensor_board.h"
 #include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/layers/application_layers.h"
 #include "lockstep/keras/layers/conv_lstm.h"

@@ -5,6 +5,8 @@
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/callbacks/remote_monitor.h"
+#include "lockstep/keras/callbacks/swap_ema_weights.h"
+#include "lockstep/keras/callbacks/tensor_board.h"
 #include "lockstep/saving/backup_and_restore.h"
 #include "lockstep/saving/model_checkpoint.h"
 
@@ -148,6 +150,30 @@ void fields(V& v, RemoteMonitorConfig& c) {
   v("send_as_json", c.options.send_as_json);
 }
 
+struct SwapEMAWeightsConfig {
+  SwapEMAWeightsOptions options;
+};
+template <typename V>
+void fields(V& v, SwapEMAWeightsConfig& c) {
+  v("swap_on_epoch", c.options.swap_on_epoch);
+}
+
+struct TensorBoardConfig {
+  TensorBoardOptions options;
+};
+template <typename V>
+void fields(V& v, TensorBoardConfig& c) {
+  v("log_dir", c.options.log_dir);
+  v("histogram_freq", c.options.histogram_freq);
+  v("write_graph", c.options.write_graph);
+  v("write_steps_per_second", c.options.write_steps_per_second);
+  v("update_freq", c.options.update_freq);
+  v.dropped("write_images", false);
+  v.dropped("profile_batch", 0);
+  v.dropped("embeddings_freq", 0);
+  v.dropped("embeddings_metadata");
+}
+
 struct TerminateOnNaNConfig {
   TerminateOnNaNOptions options;
 };
@@ -181,6 +207,9 @@ const keras::ClassFamily<keras::Callback>& classes() {
                                     [](const ReduceLROnPlateauConfig& c) { return ReduceLROnPlateau(c.options); });
     t->add<RemoteMonitorConfig>("RemoteMonitor", {},
                                 [](const RemoteMonitorConfig& c) { return RemoteMonitor(c.options); });
+    t->add<SwapEMAWeightsConfig>("SwapEMAWeights", {},
+                                 [](const SwapEMAWeightsConfig& c) { return SwapEMAWeights(c.options); });
+    t->add<TensorBoardConfig>("TensorBoard", {}, [](const TensorBoardConfig& c) { return TensorBoard(c.options); });
     t->add<TerminateOnNaNConfig>("TerminateOnNaN", {},
                                  [](const TerminateOnNaNConfig& c) { return TerminateOnNaN(c.options); });
     return t;

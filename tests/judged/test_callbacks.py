@@ -41,6 +41,9 @@ CASES = {
     "nan": [("TerminateOnNaN", dict()), ("CSVLogger", dict(filename="log.csv"))],
     "backup": [("BackupAndRestore", dict(backup_dir="backup", delete_checkpoint=False))],
     "backup-deleted": [("BackupAndRestore", dict(backup_dir="backup", save_freq=3))],
+    "ema": [("SwapEMAWeights", dict()), ("CSVLogger", dict(filename="log.csv"))],
+    "ema-epochs": [("SwapEMAWeights", dict(swap_on_epoch=True)), ("ModelCheckpoint", dict(filepath="at-{epoch:02d}.weights.h5",
+                                                                                          save_weights_only=True))],
     "all": [("LearningRateScheduler", dict(every=3)), ("ReduceLROnPlateau", dict(monitor="val_loss", factor=0.5, patience=1)),
             ("ModelCheckpoint", dict(filepath="best.keras", save_best_only=True, monitor="val_loss")),
             ("CSVLogger", dict(filename="log.csv")), ("EarlyStopping", dict(monitor="val_loss", patience=3, restore_best_weights=True))],
@@ -92,7 +95,8 @@ def test_callbacks(name, tmp_path, request, monkeypatch, capfd):
     rng = tool.generator(request.node.name)
     model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dropout(0.2), keras.layers.Dense(4)])
     tool.randomise(model, rng)
-    model.compile(optimizer=keras.optimizers.SGD(1e30 if name == "nan" else 0.2, momentum=0.9), loss="mse", metrics=["mae"])
+    model.compile(optimizer=keras.optimizers.SGD(1e30 if name == "nan" else 0.2, momentum=0.9, use_ema=name.startswith("ema"),
+                                                 ema_momentum=0.8), loss="mse", metrics=["mae"])
     model.save(tmp_path / "m.keras")
     data = {"x": rng.normal(0, 1, (40, 6)), "y": rng.normal(0, 1, (40, 4)), "vx": rng.normal(0, 1, (12, 6)), "vy": rng.normal(0, 1, (12, 4))}
     data = {key: value.astype("float32") for key, value in data.items()}
@@ -167,3 +171,69 @@ def test_remote_monitor(options, tmp_path, request):
             assert list(field) == list(their_field)
             for name in field:
                 assert json.loads(field[name][0]) == pytest.approx(json.loads(their_field[name][0]))
+
+
+def events(folder):
+    """{(tag, step): (plugin, value)} of the only event file in a folder, as TensorFlow reads it."""
+    import tensorflow as tf
+    from tensorflow.core.util import event_pb2
+    path, = folder.glob("events.out.tfevents.*")
+    found, first = {}, True
+    for record in tf.data.TFRecordDataset(str(path)):
+        event = event_pb2.Event.FromString(record.numpy())
+        assert event.wall_time > 1e9
+        assert (event.file_version == "brain.Event:2") == first
+        first = False
+        for value in event.summary.value:
+            found[value.tag, event.step] = (value.metadata.plugin_data.plugin_name, tf.make_ndarray(value.tensor))
+    return found
+
+
+@pytest.mark.parametrize("options", [dict(histogram_freq=2), dict(update_freq="batch", write_graph=False), dict(update_freq=3, histogram_freq=1)])
+def test_tensor_board(options, tmp_path, request):
+    rng = tool.generator(request.node.name)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, name="hidden", bias_initializer="ones"), keras.layers.Dense(2, name="out")])
+    model.compile(keras.optimizers.Adam(0.02), "mse", metrics=["mae"])
+    model.save(tmp_path / "m.keras")
+    np.savez(tmp_path / "d.npz", **{key: rng.normal(0, 1, (10, 3 if "x" in key else 2)).astype("float32") for key in ("x", "y", "vx", "vy")})
+    rows = [{"class_name": "TensorBoard", "config": {**options, "log_dir": str(tmp_path / "logs" / "run")}}]
+    (tmp_path / "c.json").write_text(json.dumps({"epochs": 3, "batch_size": 4, "seed": 3, "callbacks": rows}))
+    done = subprocess.run([str(PROBE), tmp_path / "m.keras", tmp_path / "d.npz", tmp_path / "c.json", tmp_path / "o.keras", tmp_path / "h.json"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    history = tool.load_history(tmp_path / "h.json")
+    train, validation = events(tmp_path / "logs" / "run" / "train"), events(tmp_path / "logs" / "run" / "validation")
+    expected = {}
+    for epoch in range(3):
+        for name in ("loss", "mae"):
+            expected["train", f"epoch_{name}", epoch] = history[name][epoch]
+            expected["validation", f"epoch_{name}", epoch] = history["val_" + name][epoch]
+            expected["validation", f"evaluation_{name}_vs_iterations", 3 * (epoch + 1)] = history["val_" + name][epoch]
+        expected["train", "epoch_learning_rate", epoch] = 0.02
+    for (folder, tag, step), number in expected.items():
+        plugin, value = {"train": train, "validation": validation}[folder].pop((tag, step))
+        assert plugin == "scalars" and value.dtype == "float32" and value.shape == ()
+        assert value == pytest.approx(number, rel=1e-6), (tag, step)
+    assert not validation
+    if options.get("write_graph", True):
+        plugin, value = train.pop(("keras", 0))
+        assert plugin == "graph_keras_model"
+        assert json.loads(value[()])["config"]["layers"][1]["config"]["name"] == "hidden"
+    ours = keras.models.load_model(tmp_path / "o.keras")
+    every = options.get("histogram_freq", 0)
+    for epoch in range(0, 3, every) if every else ():
+        for weight in ours.weights:
+            plugin, rows = train.pop((f"{weight.path}/histogram", epoch))
+            assert plugin == "histograms" and rows.shape == (30, 3) and rows.dtype == "float64"
+            assert rows[:, 2].sum() == np.asarray(weight).size and (rows[1:, 0] == rows[:-1, 1]).all()
+            if epoch == 2:
+                counts, edges = np.histogram(np.asarray(weight, "float64"), bins=30)
+                tool.assert_close(rows[:, 0], edges[:-1], 1e-6)
+                tool.assert_close(rows[:, 1], edges[1:], 1e-6)
+                assert np.abs(np.cumsum(rows[:, 2]) - np.cumsum(counts)).max() <= 1  # a value on an edge may count on either side
+    frequency = {"batch": 1}.get(options.get("update_freq", "epoch"), options.get("update_freq", "epoch"))
+    steps = [step for step in range(1, 10) if frequency != "epoch" and step % frequency == 0]
+    assert sorted(train) == sorted((f"batch_{name}", step) for name in ("loss", "mae") for step in steps)
+    for epoch in range(3):  # the last batch of an epoch has the epoch's mean so far
+        if 3 * (epoch + 1) in steps:
+            assert train["batch_loss", 3 * (epoch + 1)][1] == pytest.approx(history["loss"][epoch], rel=1e-6)
