@@ -88,7 +88,7 @@ struct ReversibleEmbeddingOptions {
   DTypePolicy dtype = {};
 };
 // An Embedding that also maps (…, output_dim) to (…, input_dim), with the transposed table:
-// layer(x, {.arguments = {{"reverse", true}}}).
+// layer(x, {.arguments = {{"reverse", keras::ArgValue(Json(true))}}}).
 LayerHandle ReversibleEmbedding(std::int64_t input_dim, std::int64_t output_dim,
                                 ReversibleEmbeddingOptions options = {});
 
