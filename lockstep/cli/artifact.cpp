@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/keras_archive.h"
+#include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/npy.h"
@@ -102,6 +103,11 @@ Artifact open_artifact(const std::string& path) {
     case Kind::kTfCheckpoint: artifact.tensors = std::make_shared<formats::BundleReader>(artifact.path); break;
     case Kind::kSafetensors: artifact.tensors = std::make_shared<formats::SafetensorsReader>(artifact.path); break;
     case Kind::kNpy: artifact.tensors = std::make_shared<OneTensor>(artifact.path); break;
+    case Kind::kKerasConfig:
+      artifact.config = formats::read_keras_config(artifact.path);
+      artifact.version = "Keras " + formats::version_of_keras_config(artifact.config);
+      artifact.tensors = std::make_shared<NamesOnly>(std::vector<formats::TensorInfo>{});
+      break;
     case Kind::kNpz: artifact.tensors = std::make_shared<formats::NpzReader>(artifact.path); break;
   }
   return artifact;

@@ -36,6 +36,7 @@ keras::Model load_trainable(const std::string& path, bool compile) {
   const formats::Detected found = formats::detect(path);
   switch (found.kind) {
     case Kind::kKeras:
+    case Kind::kKerasConfig:
     case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile});
     case Kind::kSavedModel:
       throw_unimplemented(

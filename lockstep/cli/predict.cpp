@@ -176,8 +176,11 @@ NamedTensors predict_frozen(const Arguments& arguments, const std::string& path)
 
 int predict(const Arguments& arguments) {
   const formats::Detected found = formats::detect(arguments.text("MODEL"));
-  if (arguments.has("--weights") && found.kind != Kind::kKeras && found.kind != Kind::kKerasH5)
+  const bool config = found.kind == Kind::kKerasConfig;
+  if (arguments.has("--weights") && !config && found.kind != Kind::kKeras && found.kind != Kind::kKerasH5)
     throw_usage("predict: --weights requires a Keras model");
+  if (config && !arguments.has("--weights"))
+    throw_usage(fmt::format("predict: {} is an architecture without weights; give --weights FILE", found.path));
   const std::string target = arguments.text("--output");
   set_run_limits(arguments);
   // Nothing is written before the last run has ended.
@@ -187,6 +190,7 @@ int predict(const Arguments& arguments) {
   });
   switch (found.kind) {
     case Kind::kKeras:
+    case Kind::kKerasConfig:
     case Kind::kKerasH5: write_outputs(target, predict_keras(arguments, found.path)); return 0;
     case Kind::kSavedModel: write_outputs(target, predict_saved_model(arguments, found.path)); return 0;
     case Kind::kFrozenGraph: write_outputs(target, predict_frozen(arguments, found.path)); return 0;

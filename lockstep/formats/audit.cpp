@@ -8,6 +8,7 @@
 #include "lockstep/formats/audit_internal.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/hdf5_reader.h"
+#include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/proto/meta_graph.pb.h"
 #include "lockstep/formats/proto/saved_metadata.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
@@ -180,6 +181,7 @@ AuditReport audit(const std::string& path, io::FileSystem& files) {
     case Kind::kSavedModel: audit_saved_model(auditor, found.path, files); break;
     case Kind::kFrozenGraph: audit_frozen_graph(auditor, found.path, files); break;
     case Kind::kNpy: audit_npy(auditor, files.map(found.path)->bytes(), io::base_name(found.path)); break;
+    case Kind::kKerasConfig: auditor.config(read_keras_config(found.path, files), io::base_name(found.path)); break;
     case Kind::kTfCheckpoint:
     case Kind::kSafetensors: break;  // names, numbers and texts only
   }

@@ -99,6 +99,15 @@ bool looks_like_graph(std::span<const std::byte> bytes) {
   return false;
 }
 
+// Text with the key `class_name`, in JSON or YAML.
+bool looks_like_keras_config(std::span<const std::byte> bytes) {
+  constexpr std::size_t kHead = 1 << 20;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kHead));
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text.find('\0') != std::string_view::npos) return false;
+  return text.find(text[first] == '{' ? "\"class_name\"" : "class_name:") != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string_view kind_name(Kind kind) noexcept {
@@ -112,6 +121,7 @@ std::string_view kind_name(Kind kind) noexcept {
     case Kind::kSafetensors: return "safetensors";
     case Kind::kNpy: return "npy";
     case Kind::kNpz: return "npz";
+    case Kind::kKerasConfig: return "keras_config";
   }
   return "unknown";
 }
@@ -135,6 +145,7 @@ Detected detect(const std::string& path, io::FileSystem& files) {
     return {Kind::kTfCheckpoint, path.substr(0, path.size() - kIndexSuffix.size())};
   }
   if (looks_like_safetensors(bytes)) return {Kind::kSafetensors, path};
+  if (looks_like_keras_config(bytes)) return {Kind::kKerasConfig, path};
   if (looks_like_graph(bytes)) return {Kind::kFrozenGraph, path};
   if (io::is_file(files, bundle_index_path(path))) return {Kind::kTfCheckpoint, path};
   throw_invalid_argument(

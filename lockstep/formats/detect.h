@@ -18,9 +18,11 @@ enum class Kind {
   kSafetensors,
   kNpy,
   kNpz,
+  kKerasConfig,  // the architecture of a model in JSON or YAML
 };
 
-// "keras", "h5", "weights_h5", "saved_model", "graph_def", "tf_checkpoint", "safetensors", "npy", "npz".
+// "keras", "h5", "weights_h5", "saved_model", "graph_def", "tf_checkpoint", "safetensors", "npy", "npz",
+// "keras_config".
 std::string_view kind_name(Kind kind) noexcept;
 
 struct Detected {

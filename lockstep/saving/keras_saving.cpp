@@ -9,6 +9,7 @@
 #include "lockstep/collectives/together.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/keras_archive.h"
+#include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/io/file_system.h"
@@ -177,6 +178,17 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   return keras::Model(model);
 }
 
+// A model with new weights.
+keras::Model load_architecture(const std::string& path, bool compile) {
+  const Json config = formats::read_keras_config(path);
+  const keras::LoadScope limit(std::int64_t{1} << 34);
+  const auto model = std::dynamic_pointer_cast<ModelImpl>(
+      keras::deserialize_layer(upgraded_config(config, formats::version_of_keras_config(config))));
+  if (!model) throw_invalid_argument(fmt::format("{}: holds a layer, not a model", path));
+  if (compile && config.contains("compile_config")) model->trainer().compile_from_config(config["compile_config"]);
+  return keras::Model(model);
+}
+
 }  // namespace
 
 void save_model(ModelImpl& model, const std::string& path, const SaveModelOptions& options) {
@@ -209,6 +221,7 @@ keras::Model load_model(const std::string& path, const LoadModelOptions& options
   switch (found.kind) {
     case formats::Kind::kKeras: return load_archive(path, options);
     case formats::Kind::kKerasH5: return load_legacy_model(path, options.compile);
+    case formats::Kind::kKerasConfig: return load_architecture(path, options.compile);
     case formats::Kind::kWeightsH5:
       throw_invalid_argument(
           fmt::format("'{}' holds weights without a model; build the model and use load_weights", path));

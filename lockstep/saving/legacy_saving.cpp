@@ -207,6 +207,19 @@ void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& f
   for (std::size_t i = 0; i < saved.size(); ++i) assignment.add(targets[i], file, saved[i], path + ": optimizer");
 }
 
+// Losses, metrics and optimizers of the user's are not in the file; the model is whole without them.
+void compile_if_known(Trainer& trainer, const Json& config, const std::string& path) {
+  try {
+    trainer.compile_from_config(config);
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidArgument && error.code() != Code::kNotFound &&
+        error.code() != Code::kUnimplemented)
+      throw;
+    log_warning("{}: the model is not compiled, since its training_config cannot be restored: {}", path,
+                error.message());
+  }
+}
+
 }  // namespace
 
 void save_legacy_model(ModelImpl& model, const std::string& path, bool include_optimizer) {
@@ -253,7 +266,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   plan_layers(*model, file, path, {}, true, assignment);
   Trainer& trainer = model->trainer();
   if (compile && !file.training_config().is_null()) {
-    trainer.compile_from_config(file.training_config());
+    compile_if_known(trainer, file.training_config(), path);
     if (model->built() && trainer.optimizer()) {
       trainer.build_optimizer();
       plan_optimizer(*trainer.optimizer(), file, path, assignment);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/saving/old_config_table_internal.h"
+#include "lockstep/saving/old_operations_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -92,6 +93,7 @@ class Upgrade {
         }
       }
       if (row && row->change) row->change(out);
+      if (out["config"].contains("layers")) change_operations(out["config"]);
     }
     return out["class_name"] == Json("Sequential") ? sequential(std::move(out)) : out;
   }

@@ -1,8 +1,11 @@
 """Models that Keras 2 saved (tf-keras), against what it computes: layers whose meaning or arguments changed in Keras 3."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 from tf_keras.src.saving.legacy.hdf5_format import preprocess_weights_for_loading
 
@@ -139,3 +142,93 @@ def test_layers_of_cudnn(old, make, tmp_path):
     test_keras_1.write(tmp_path / "m.h5", config, [("input_1", []), (names[0], saved)], version="2.2.4")
     if not tool.CONTROL:
         tool.assert_close(tool.predict(tmp_path / "m.h5", x, tmp_path)[0][1], np.asarray(layer(x)), 1e-5)
+
+
+def functions_of_tensorflow(a, b):
+    """Rows: what is called, which Keras 2 saves as TFOpLambda and SlicingOpLambda."""
+    nested = tf_keras.Sequential([tf_keras.Input((4, 6, 3)), L.Dense(3)], name="nested")
+    return [
+        a + b, a * 2.0, 2.0 - a, a / b, 1 / a, -a, a ** 2, a // 2.0, a % 2.0, tf.maximum(a, 0.1), tf.minimum(a, b),
+        a[:, 0], a[..., ::-1], a[:, 1:3, tf.newaxis], a[:, -1, 2:, 0], tf.reshape(a, [-1, 72]),
+        tf.reshape(a, (tf.shape(a)[0], 24, 3)), tf.concat([a, b], -1), tf.stack([a, b], axis=1), tf.stack([a, b]),
+        tf.reduce_mean(a, [1, 2]), tf.reduce_sum(a, axis=1, keepdims=True), tf.reduce_max(a), tf.math.reduce_std(a, 1),
+        tf.math.reduce_variance(a, 2), tf.reduce_logsumexp(a, -1), tf.norm(a, axis=-1), tf.transpose(a, [0, 2, 1, 3]),
+        tf.expand_dims(a, 1), tf.squeeze(a[:, :1], 1), tf.nn.relu(a), tf.nn.relu6(a), tf.nn.elu(a), tf.nn.selu(a),
+        tf.nn.gelu(a), tf.nn.gelu(a, approximate=True), tf.nn.leaky_relu(a), tf.nn.leaky_relu(a, 0.3), tf.nn.silu(a),
+        tf.nn.softplus(a), tf.nn.softsign(a), tf.nn.softmax(a), tf.nn.softmax(a, axis=1), tf.nn.log_softmax(a), tf.nn.sigmoid(a),
+        tf.tanh(a), tf.sqrt(tf.abs(a)), tf.exp(a), tf.math.log(tf.abs(b)), tf.math.rsqrt(tf.square(b)), tf.sin(a),
+        tf.where(a > b, a, b), tf.where(a > 0.5, a, 0.0), tf.cast(tf.logical_and(a > 0, b <= 0), "float32"),
+        *tf.split(a, 3, axis=-1), *tf.split(a, [1, 3, 2], axis=2), tf.unstack(a, axis=3)[1], tf.image.resize(a, (8, 9)),
+        tf.image.resize(a, (2, 3), method="nearest"), tf.image.flip_left_right(a), tf.matmul(a, tf.transpose(b, [0, 1, 3, 2])),
+        tf.matmul(a, b, transpose_b=True), tf.matmul(a, b, transpose_a=True), tf.clip_by_value(a, 0.0, 1.0),
+        tf.pad(a, [[0, 0], [1, 1], [0, 2], [0, 0]]), tf.pad(a, [[0, 0], [1, 1], [0, 2], [0, 0]], "REFLECT"),
+        tf.tile(a, [1, 2, 1, 1]), tf.repeat(a, 2, axis=1), tf.gather(a, [0, 2], axis=1), tf.math.l2_normalize(a, axis=-1),
+        tf.add_n([a, b]), tf.identity(a), tf.one_hot(tf.cast(tf.abs(a[..., 0]), tf.int32), 4),
+        tf.nn.bias_add(a, [1.0, 2.0, 3.0]), tf.nn.depth_to_space(tf.concat([a, b, a, b], -1), 2),
+        tf.nn.space_to_depth(a, 2), tf.zeros_like(a), tf.math.cumsum(a, axis=1), nested(a) * 2.0,
+    ]
+
+
+def test_functions_of_tensorflow(tmp_path):
+    rng, name = tool.generator("old", "functions"), "m.h5"
+    a, b = tf_keras.Input((4, 6, 3)), tf_keras.Input((4, 6, 3))
+    outputs = functions_of_tensorflow(a, b)
+    model = tf_keras.Model([a, b], [L.Flatten()(L.Activation("linear")(y)) if len(y.shape) > 1 else y for y in outputs])
+    model.save(tmp_path / name)
+    x = [rng.normal(0, 1, (5, 4, 6, 3)).astype("float32") for _ in range(2)]
+    found = tool.predict(tmp_path / name, x, tmp_path)
+    wanted = model(x)
+    assert len(found) == len(wanted)
+    for number, ((_, ours), theirs) in enumerate(zip(found, wanted)):
+        tool.assert_close(ours, np.asarray(theirs), 1e-5, f"output {number}, {outputs[number].name}")
+    if not tool.CONTROL:
+        tool.ok("convert", tmp_path / name, tmp_path / "out.keras")
+        again = keras.models.load_model(tmp_path / "out.keras").predict(x, verbose=0)
+        for ours, theirs in zip(again, wanted):
+            tool.assert_close(ours, np.asarray(theirs), 1e-5)
+
+
+def yaml_text(value, indent=0):
+    """As PyYAML writes it: collections of scalars in one line, tuples with their tag, other collections in blocks."""
+    def one_line(leaf):
+        if isinstance(leaf, list):
+            return "!!python/tuple [" + ", ".join(map(one_line, leaf)) + "]"
+        if isinstance(leaf, dict):
+            return "{" + ", ".join(f"{key}: {one_line(item)}" for key, item in leaf.items()) + "}"
+        if isinstance(leaf, float):
+            text = repr(leaf)
+            return text if "." in text else text.replace("e", ".0e")
+        return leaf if isinstance(leaf, str) else json.dumps(leaf)
+
+    pad, lines = " " * indent, []
+    for key, item in value.items():
+        nested = list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else []
+        if isinstance(item, dict) and any(isinstance(each, (dict, list)) for each in nested):
+            lines += [f"{pad}{key}:", yaml_text(item, indent + 2)]
+        elif isinstance(item, list) and any(isinstance(each, dict) for each in nested):
+            lines.append(f"{pad}{key}:")
+            for each in item:
+                text = yaml_text(each, indent + 2)
+                lines.append(f"{pad}- {text.lstrip()}")
+        else:
+            lines.append(f"{pad}{key}: {one_line(item)}")
+    return "\n".join(lines) + ("\n" if indent == 0 else "")
+
+
+@pytest.mark.parametrize("text", ["json", "yaml"])
+def test_architectures_with_weights(text, tmp_path):
+    rng = tool.generator("old", text)
+    model = tf_keras.Sequential([L.InputLayer(SEQUENCE), L.LSTM(4, recurrent_activation="hard_sigmoid"),
+                                 L.Dense(3, kernel_regularizer=tf_keras.regularizers.L2(1e-05))])
+    model.set_weights([rng.normal(0, 0.7, value.shape) for value in model.get_weights()])
+    config = json.loads(model.to_json())
+    (tmp_path / f"m.{text}").write_text(yaml_text(config) if text == "yaml" else model.to_json())
+    model.save_weights(tmp_path / "w.h5")
+    x = rng.normal(0, 1.5, (4, *SEQUENCE)).astype("float32")
+    if tool.CONTROL:
+        return
+    source = tmp_path / f"m.{text}"
+    tool.assert_close(tool.predict(source, x, tmp_path, "--weights", tmp_path / "w.h5")[0][1], model.predict(x, verbose=0), 1e-5)
+    tool.ok("convert", source, "--weights", tmp_path / "w.h5", tmp_path / "out.keras")
+    tool.assert_close(tool.predict(tmp_path / "out.keras", x, tmp_path)[0][1], model.predict(x, verbose=0), 1e-5)
+    assert "weights" in tool.refused("predict", source, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", code=2)

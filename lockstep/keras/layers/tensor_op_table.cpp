@@ -1,5 +1,5 @@
 // The classes of keras.ops, each a row: its name, its module, and how it reads its arguments.
-#include "lockstep/keras/layers/tensor_ops_internal.h"
+#include "lockstep/keras/layers/tensor_op_rows_internal.h"
 
 #include <algorithm>
 #include <map>
@@ -11,121 +11,8 @@
 #include "lockstep/keras/activations.h"
 #include "lockstep/ops/functions.h"
 
-namespace lockstep::keras {
+namespace lockstep::keras::tensor_ops {
 namespace {
-
-using Run = std::function<Structure(const CallArguments&, const Json&)>;
-using Unary = Tensor (*)(const Tensor&);
-using Binary = Tensor (*)(const Tensor&, const Tensor&);
-
-[[noreturn]] void bad(std::string_view what) { throw_invalid_argument(fmt::format("keras.ops: {}", what)); }
-
-const Argument& argument(const CallArguments& call, std::size_t index, std::string_view keyword) {
-  if (index < call.args.size()) return call.args[index];
-  if (const Argument* named = call.find(keyword)) return *named;
-  bad(fmt::format("argument '{}' is missing", keyword));
-}
-
-// Keras's dtype of a number beside tensors: a float makes integers float32.
-Tensor number_tensor(const Json& value, DType beside) {
-  if (value.is_boolean()) return Tensor::scalar(value.get<bool>());
-  if (!value.is_number()) bad(fmt::format("{} is no operand", dump_json(value)));
-  DType dtype = beside;
-  if (beside == DType::kInvalid || (value.is_number_float() && !is_floating(beside))) {
-    dtype = value.is_number_float() ? DType::kFloat32 : DType::kInt32;
-  }
-  if (beside == DType::kBool && !value.is_number_float()) dtype = DType::kInt32;
-  return Tensor::scalar(value.get<double>(), dtype);
-}
-
-int rank_of_dtype(DType dtype) {
-  static const DType kOrder[] = {DType::kBool,     DType::kUInt8,   DType::kInt8,   DType::kUInt16, DType::kInt16,
-                                 DType::kUInt32,   DType::kInt32,   DType::kUInt64, DType::kInt64,  DType::kFloat16,
-                                 DType::kBFloat16, DType::kFloat32, DType::kFloat64};
-  for (int i = 0; i < 13; ++i) {
-    if (kOrder[i] == dtype) return i;
-  }
-  return 99;
-}
-
-std::pair<Tensor, Tensor> operands(const CallArguments& call, std::string_view first, std::string_view second) {
-  const ArgValue& a = argument(call, 0, first).leaf();
-  const ArgValue& b = argument(call, 1, second).leaf();
-  const DType beside = a.is_tensor() ? a.tensor.dtype() : b.is_tensor() ? b.tensor.dtype() : DType::kInvalid;
-  Tensor x = a.is_tensor() ? a.tensor : number_tensor(a.value, beside);
-  Tensor y = b.is_tensor() ? b.tensor : number_tensor(b.value, beside);
-  if (x.dtype() != y.dtype() && x.dtype() != DType::kString && y.dtype() != DType::kString) {
-    const DType common = rank_of_dtype(x.dtype()) >= rank_of_dtype(y.dtype()) ? x.dtype() : y.dtype();
-    x = ops::cast(x, common);
-    y = ops::cast(y, common);
-  }
-  return {x, y};
-}
-
-Tensor tensor_operand(const CallArguments& call, std::size_t index = 0, std::string_view keyword = "x") {
-  const ArgValue& value = argument(call, index, keyword).leaf();
-  return value.is_tensor() ? value.tensor : number_tensor(value.value, DType::kInvalid);
-}
-
-Tensors tensor_list(const Argument& given) {
-  Tensors out;
-  for (const auto& item : given.items())
-    out.push_back(item.leaf().is_tensor() ? item.leaf().tensor : number_tensor(item.leaf().value, DType::kInvalid));
-  return out;
-}
-
-ops::Ints int_list(const Json& value, std::string_view what) {
-  ops::Ints out;
-  const Json list = value.is_array() ? value : Json::array({value});
-  for (const Json& entry : list) {
-    if (entry.is_null()) {
-      out.push_back(-1);
-    } else if (entry.is_number_integer()) {
-      out.push_back(entry.get<std::int64_t>());
-    } else {
-      bad(fmt::format("{} is {}, expected integers", what, dump_json(value)));
-    }
-  }
-  return out;
-}
-
-Json get(const Json& config, const char* key, Json otherwise = nullptr) {
-  const auto it = config.find(key);
-  return it == config.end() ? otherwise : *it;
-}
-
-ops::Axes axes_of(const Json& config) {
-  const Json axis = get(config, "axis");
-  if (axis.is_null()) return std::nullopt;
-  return int_list(axis, "axis");
-}
-
-Run unary(Unary fn) {
-  return [fn](const CallArguments& call, const Json&) { return Structure(fn(tensor_operand(call))); };
-}
-// As numpy does, integers become floating first.
-Run floating(Unary fn) {
-  return [fn](const CallArguments& call, const Json&) {
-    Tensor x = tensor_operand(call);
-    if (!is_floating(x.dtype())) x = ops::cast(x, DType::kFloat32);
-    return Structure(fn(x));
-  };
-}
-Run binary(Binary fn) {
-  return [fn](const CallArguments& call, const Json&) {
-    const auto [x, y] = operands(call, "x1", "x2");
-    return Structure(fn(x, y));
-  };
-}
-using Reduce = Tensor (*)(const Tensor&, const ops::Axes&, bool);
-Run reduction(Reduce fn, bool to_bool = false, bool to_float = false) {
-  return [=](const CallArguments& call, const Json& config) {
-    Tensor x = tensor_operand(call);
-    if (to_bool && x.dtype() != DType::kBool) x = ops::cast(x, DType::kBool);
-    if (to_float && !is_floating(x.dtype())) x = ops::cast(x, DType::kFloat32);
-    return Structure(fn(x, axes_of(config), get(config, "keepdims", false).get<bool>()));
-  };
-}
 
 ops::SliceSpec slice_entry(const ArgValue& value) {
   using ops::SliceSpec;
@@ -165,14 +52,6 @@ Tensor true_divide(const Tensor& a, const Tensor& b) {
   return ops::div(ops::cast(a, DType::kFloat32), ops::cast(b, DType::kFloat32));
 }
 Tensor matmul2(const Tensor& a, const Tensor& b) { return ops::matmul(a, b); }
-Tensor logical(const Tensor& x) { return ops::cast(x, DType::kBool); }
-
-DType dtype_of(const Json& name) {
-  if (name.is_string()) {
-    if (const auto dtype = parse_dtype(name.get<std::string>())) return *dtype;
-  }
-  bad(fmt::format("{} is no dtype", dump_json(name)));
-}
 
 Structure where_op(const CallArguments& call, const Json&) {
   const Tensor condition = logical(tensor_operand(call, 0, "condition"));
@@ -200,17 +79,6 @@ Structure unstack_split(const CallArguments& call, const Json& config) {
     out.emplace_back(ops::slice_axis(x, axis, begin, std::nullopt));
   }
   return Structure::list(std::move(out));
-}
-
-DType dtype_or(const Json& config, DType otherwise) {
-  const Json name = get(config, "dtype");
-  return name.is_null() ? otherwise : dtype_of(name);
-}
-
-int axis_or(const Json& config, int otherwise) {
-  const Json axis = get(config, "axis", otherwise);
-  if (!axis.is_number_integer()) bad(fmt::format("axis is {}, expected an integer", dump_json(axis)));
-  return static_cast<int>(axis.get<std::int64_t>());
 }
 
 // Mean of squared distances from the mean.
@@ -248,7 +116,7 @@ Structure pad_op(const CallArguments& call, const Json& config) {
 }
 
 // Rows of numpy that make, move and pick elements.
-void add_shapes_of_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
+void add_shapes_of_numpy(Rows& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
   row("ZerosLike", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
@@ -370,7 +238,9 @@ void add_shapes_of_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows
   });
 }
 
-void add_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
+}  // namespace
+
+void add_numpy(Rows& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
   row("Add", binary(ops::add));
   row("Subtract", binary(ops::sub));
@@ -495,80 +365,19 @@ void add_numpy(std::map<std::string, TensorOpClass, std::less<>>& rows) {
   });
 }
 
-void add_nn(std::map<std::string, TensorOpClass, std::less<>>& rows) {
-  const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.nn", std::move(run)}; };
-  for (const auto& [class_name, activation] : {std::pair{"Relu", "relu"},
-                                               {"Relu6", "relu6"},
-                                               {"Sigmoid", "sigmoid"},
-                                               {"Softplus", "softplus"},
-                                               {"Softsign", "softsign"},
-                                               {"Silu", "silu"},
-                                               {"LogSigmoid", "log_sigmoid"},
-                                               {"HardSigmoid", "hard_sigmoid"},
-                                               {"HardSilu", "hard_silu"},
-                                               {"Selu", "selu"},
-                                               {"HardTanh", "hard_tanh"},
-                                               {"TanhShrink", "tanh_shrink"}}) {
-    row(class_name, [name = std::string(activation)](const CallArguments& call, const Json&) {
-      return Structure((*activations::get(activations::ActivationArg(name)))(tensor_operand(call)));
-    });
-  }
-  row("LeakyRelu", [](const CallArguments& call, const Json& config) {
-    return Structure(activations::leaky_relu(tensor_operand(call), get(config, "negative_slope", 0.2).get<double>()));
-  });
-  row("Elu", [](const CallArguments& call, const Json& config) {
-    return Structure(activations::elu(tensor_operand(call), get(config, "alpha", 1.0).get<double>()));
-  });
-  row("Gelu", [](const CallArguments& call, const Json& config) {
-    return Structure(activations::gelu(tensor_operand(call), get(config, "approximate", true).get<bool>()));
-  });
-  row("Softmax", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        activations::softmax(tensor_operand(call), static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
-  });
-  row("LogSoftmax", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        ops::log_softmax(tensor_operand(call), static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
-  });
-  row("OneHot", [](const CallArguments& call, const Json& config) {
-    const Json dtype = get(config, "dtype");
-    return Structure(ops::one_hot(tensor_operand(call), get(config, "num_classes").get<std::int64_t>(),
-                                  dtype.is_null() ? DType::kFloat32 : dtype_of(dtype),
-                                  static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
-  });
-}
+}  // namespace lockstep::keras::tensor_ops
 
-void add_rest(std::map<std::string, TensorOpClass, std::less<>>& rows) {
-  rows["Rsqrt"] = {"Rsqrt", "keras.src.ops.math", floating(ops::rsqrt)};
-  rows["Erf"] = {"Erf", "keras.src.ops.math", floating(ops::erf)};
-  rows["Logsumexp"] = {"Logsumexp", "keras.src.ops.math", reduction(ops::reduce_logsumexp, false, true)};
-  rows["Cast"] = {"Cast", "keras.src.ops.core", [](const CallArguments& call, const Json& config) {
-                    return Structure(ops::cast(tensor_operand(call), dtype_of(get(config, "dtype"))));
-                  }};
-  // What is a tensor already stays as it is, but for its dtype.
-  rows["ConvertToTensor"] = {"ConvertToTensor", "keras.src.ops.core",
-                             [](const CallArguments& call, const Json& config) {
-                               const Tensor x = tensor_operand(call);
-                               return Structure(ops::cast(ops::identity(x), dtype_or(config, x.dtype())));
-                             }};
-  rows["Erfc"] = {"Erfc", "keras.src.ops.math", floating(ops::erfc)};
-  rows["Norm"] = {"Norm", "keras.src.ops.linalg", [](const CallArguments& call, const Json& config) {
-                    const Json order = get(config, "ord");
-                    if (!order.is_null() && order != 2 && order != "fro")
-                      bad(fmt::format("Norm with ord {} is not supported", dump_json(order)));
-                    const Tensor x = tensor_operand(call);
-                    return Structure(ops::sqrt(
-                        ops::reduce_sum(ops::square(x), axes_of(config), get(config, "keepdims", false).get<bool>())));
-                  }};
-  rows["StopGradient"] = {"StopGradient", "keras.src.ops.core", unary(ops::stop_gradient)};
-}
+namespace lockstep::keras {
+namespace {
 
-const std::map<std::string, TensorOpClass, std::less<>>& table() {
+const tensor_ops::Rows& table() {
   static const auto* rows = [] {
-    auto* made = new std::map<std::string, TensorOpClass, std::less<>>();
-    add_numpy(*made);
-    add_nn(*made);
-    add_rest(*made);
+    auto* made = new tensor_ops::Rows();
+    tensor_ops::add_numpy(*made);
+    tensor_ops::add_more_numpy(*made);
+    tensor_ops::add_nn(*made);
+    tensor_ops::add_math_and_core(*made);
+    tensor_ops::add_images(*made);
     return made;
   }();
   return *rows;

@@ -114,6 +114,14 @@ class Rebuild {
   std::map<const Operation*, std::deque<Call>> queue_;
 };
 
+// The config of an operation with the name of a layer class: it lacks what all layers have.
+bool has_config_of_operation(const Json& entry) {
+  const Json config = entry.value("config", Json());
+  const Json nodes = entry.value("inbound_nodes", Json());
+  return config.is_object() && !config.contains("trainable") && !config.contains("dtype") && nodes.is_array() &&
+         nodes.size() > 0 && nodes[0].is_object();
+}
+
 void Rebuild::create(const Json& entry) {
   if (!entry.is_object() || !entry.contains("class_name")) fail(fmt::format("{} is no layer", text_of(entry)));
   std::string name;
@@ -130,7 +138,8 @@ void Rebuild::create(const Json& entry) {
   OperationPtr operation;
   // Keras 3's .h5 files name operations as if they were layers.
   const std::string class_name = entry["class_name"].is_string() ? entry["class_name"].get<std::string>() : "";
-  const bool bare_operation = module.empty() && find_tensor_op(class_name) && !layer_classes().find(class_name);
+  const bool bare_operation = module.empty() && find_tensor_op(class_name) &&
+                              (!layer_classes().find(class_name) || has_config_of_operation(entry));
   if (is_ops_module(module) || bare_operation) {
     operation = deserialize_tensor_op(entry);
   } else {

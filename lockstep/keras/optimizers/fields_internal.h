@@ -87,6 +87,7 @@ void own_fields(V& v, BetaOptions& o) {
   v("beta_1", o.beta_1);
   v("beta_2", o.beta_2);
   v("epsilon", o.epsilon);
+  v.dropped("schedule_decay");  // Nadam of Keras 1 and 2; 0.004 as here
 }
 
 template <typename V>

@@ -1,0 +1,195 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/tensor_op_rows_internal.h"
+
+namespace lockstep::keras::tensor_ops {
+
+void bad(std::string_view what) { throw_invalid_argument(fmt::format("keras.ops: {}", what)); }
+
+const Argument* find_argument(const CallArguments& call, std::size_t index, std::string_view keyword) {
+  return index < call.args.size() ? &call.args[index] : call.find(keyword);
+}
+
+const Argument& argument(const CallArguments& call, std::size_t index, std::string_view keyword) {
+  const Argument* found = find_argument(call, index, keyword);
+  if (!found) bad(fmt::format("argument '{}' is missing", keyword));
+  return *found;
+}
+
+double number_argument(const CallArguments& call, std::size_t index, std::string_view keyword, double otherwise) {
+  const Argument* found = find_argument(call, index, keyword);
+  if (!found || (found->is_leaf() && !found->leaf().is_tensor() && found->leaf().value.is_null())) return otherwise;
+  if (!found->is_leaf() || found->leaf().is_tensor() || !found->leaf().value.is_number())
+    bad(fmt::format("argument '{}' must be a number", keyword));
+  return found->leaf().value.get<double>();
+}
+
+namespace {
+
+// Keras's dtype of a number beside tensors: a float makes integers float32.
+Tensor number_tensor(const Json& value, DType beside) {
+  if (value.is_boolean()) return Tensor::scalar(value.get<bool>());
+  if (!value.is_number()) bad(fmt::format("{} is no operand", dump_json(value)));
+  DType dtype = beside;
+  if (beside == DType::kInvalid || (value.is_number_float() && !is_floating(beside))) {
+    dtype = value.is_number_float() ? DType::kFloat32 : DType::kInt32;
+  }
+  if (beside == DType::kBool && !value.is_number_float()) dtype = DType::kInt32;
+  return Tensor::scalar(value.get<double>(), dtype);
+}
+
+int rank_of_dtype(DType dtype) {
+  static const DType kOrder[] = {DType::kBool,     DType::kUInt8,   DType::kInt8,   DType::kUInt16, DType::kInt16,
+                                 DType::kUInt32,   DType::kInt32,   DType::kUInt64, DType::kInt64,  DType::kFloat16,
+                                 DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+  for (int i = 0; i < 13; ++i) {
+    if (kOrder[i] == dtype) return i;
+  }
+  return 99;
+}
+
+// A tensor, a number, or nested lists of them.
+Tensor tensor_of(const Argument& given, DType beside) {
+  if (given.is_leaf()) {
+    const ArgValue& value = given.leaf();
+    return value.is_tensor() ? value.tensor : number_tensor(value.value, beside);
+  }
+  Tensors items;
+  bool any_float = false;
+  for (const Argument& item : given.items()) {
+    items.push_back(tensor_of(item, beside));
+    any_float = any_float || is_floating(items.back().dtype());
+  }
+  if (items.empty()) bad("an operand is an empty list");
+  for (Tensor& item : items) {
+    if (any_float && !is_floating(item.dtype())) item = ops::cast(item, DType::kFloat32);
+  }
+  return ops::stack(items, 0);
+}
+
+DType dtype_beside(const Argument& given) {
+  return given.is_leaf() && given.leaf().is_tensor() ? given.leaf().tensor.dtype() : DType::kInvalid;
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> operands(const CallArguments& call, std::string_view first, std::string_view second) {
+  const Argument& a = argument(call, 0, first);
+  const Argument& b = argument(call, 1, second);
+  const DType beside = dtype_beside(a) != DType::kInvalid ? dtype_beside(a) : dtype_beside(b);
+  Tensor x = tensor_of(a, beside), y = tensor_of(b, beside);
+  if (x.dtype() != y.dtype() && x.dtype() != DType::kString && y.dtype() != DType::kString) {
+    const DType common = rank_of_dtype(x.dtype()) >= rank_of_dtype(y.dtype()) ? x.dtype() : y.dtype();
+    x = ops::cast(x, common);
+    y = ops::cast(y, common);
+  }
+  return {x, y};
+}
+
+Tensor tensor_operand(const CallArguments& call, std::size_t index, std::string_view keyword) {
+  return tensor_of(argument(call, index, keyword), DType::kInvalid);
+}
+
+Tensor to_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat32); }
+
+Tensor floating_operand(const CallArguments& call, std::size_t index, std::string_view keyword) {
+  return to_floating(tensor_operand(call, index, keyword));
+}
+
+Tensors tensor_list(const Argument& given) {
+  Tensors out;
+  if (given.is_leaf()) bad("a list of tensors is expected");
+  for (const auto& item : given.items()) out.push_back(tensor_of(item, DType::kInvalid));
+  return out;
+}
+
+bool keepdims_of(const Json& config) { return get(config, "keepdims", false).get<bool>(); }
+
+int positive_axis(const Tensor& x, std::int64_t axis) {
+  if (axis < -x.rank() || axis >= x.rank()) bad(fmt::format("axis {} of a tensor with {} axes", axis, x.rank()));
+  return static_cast<int>(axis < 0 ? axis + x.rank() : axis);
+}
+
+std::int64_t extent(const Tensor& x, int axis, std::string_view op) {
+  const std::int64_t size = x.dim(axis);
+  if (size == kUnknownDim) bad(fmt::format("{} along axis {}, whose extent is not known", op, axis));
+  return size;
+}
+
+ops::Ints int_list(const Json& value, std::string_view what) {
+  ops::Ints out;
+  const Json list = value.is_array() ? value : Json::array({value});
+  for (const Json& entry : list) {
+    if (entry.is_null()) {
+      out.push_back(-1);
+    } else if (entry.is_number_integer()) {
+      out.push_back(entry.get<std::int64_t>());
+    } else {
+      bad(fmt::format("{} is {}, expected integers", what, dump_json(value)));
+    }
+  }
+  return out;
+}
+
+Json get(const Json& config, const char* key, Json otherwise) {
+  const auto it = config.find(key);
+  return it == config.end() ? otherwise : *it;
+}
+
+ops::Axes axes_of(const Json& config) {
+  const Json axis = get(config, "axis");
+  if (axis.is_null()) return std::nullopt;
+  return int_list(axis, "axis");
+}
+
+Run unary(Unary fn) {
+  return [fn](const CallArguments& call, const Json&) { return Structure(fn(tensor_operand(call))); };
+}
+Run floating(Unary fn) {
+  return [fn](const CallArguments& call, const Json&) { return Structure(fn(floating_operand(call))); };
+}
+Run binary(Binary fn) {
+  return [fn](const CallArguments& call, const Json&) {
+    const auto [x, y] = operands(call, "x1", "x2");
+    return Structure(fn(x, y));
+  };
+}
+Run floating_binary(Binary fn) {
+  return [fn](const CallArguments& call, const Json&) {
+    const auto [x, y] = operands(call, "x1", "x2");
+    return Structure(fn(to_floating(x), to_floating(y)));
+  };
+}
+Run reduction(Reduce fn, bool to_bool, bool to_float) {
+  return [=](const CallArguments& call, const Json& config) {
+    Tensor x = tensor_operand(call);
+    if (to_bool && x.dtype() != DType::kBool) x = ops::cast(x, DType::kBool);
+    if (to_float && !is_floating(x.dtype())) x = ops::cast(x, DType::kFloat32);
+    return Structure(fn(x, axes_of(config), get(config, "keepdims", false).get<bool>()));
+  };
+}
+
+DType dtype_of(const Json& name) {
+  if (name.is_string()) {
+    if (const auto dtype = parse_dtype(name.get<std::string>())) return *dtype;
+  }
+  bad(fmt::format("{} is no dtype", dump_json(name)));
+}
+
+DType dtype_or(const Json& config, DType otherwise) {
+  const Json name = get(config, "dtype");
+  return name.is_null() ? otherwise : dtype_of(name);
+}
+
+int axis_or(const Json& config, int otherwise) {
+  const Json axis = get(config, "axis", otherwise);
+  if (!axis.is_number_integer()) bad(fmt::format("axis is {}, expected an integer", dump_json(axis)));
+  return static_cast<int>(axis.get<std::int64_t>());
+}
+
+Tensor logical(const Tensor& x) { return ops::cast(x, DType::kBool); }
+
+}  // namespace lockstep::keras::tensor_ops

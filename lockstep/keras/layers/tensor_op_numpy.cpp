@@ -1,0 +1,389 @@
+// keras.ops.numpy: operations that are made of others
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/keras/layers/tensor_op_rows_internal.h"
+
+namespace lockstep::keras::tensor_ops {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Tensor truncated(const Tensor& x) {
+  if (!is_floating(x.dtype())) return x;
+  return ops::where(ops::less(x, 0.0), ops::ceil(x), ops::floor(x));
+}
+
+Tensor without_nan(const Tensor& x, double instead) {
+  return is_floating(x.dtype()) ? ops::where(ops::is_nan(x), ops::zeros_like(x) + instead, x) : x;
+}
+
+Tensor log_add(const Tensor& a, const Tensor& b) { return ops::maximum(a, b) + ops::log1p(ops::exp(-ops::abs(a - b))); }
+Tensor log2_add(const Tensor& a, const Tensor& b) {
+  return log_add(a * std::numbers::ln2, b * std::numbers::ln2) / std::numbers::ln2;
+}
+
+Tensor number_or(const Tensor& a, const Tensor& b, Binary fn) {
+  return ops::where(ops::is_nan(a), b, ops::where(ops::is_nan(b), a, fn(a, b)));
+}
+
+Tensor sinc(const Tensor& x) {
+  const Tensor zero = ops::equal(x, 0.0), angle = ops::where(zero, ops::ones_like(x), x * std::numbers::pi);
+  return ops::where(zero, ops::ones_like(x), ops::sin(angle) / angle);
+}
+
+Tensor rounded(const Tensor& x, int decimals) {
+  if (!is_floating(x.dtype()) && decimals >= 0) return x;
+  const double factor = std::pow(10.0, decimals);
+  const Tensor y = to_floating(x);
+  return ops::cast(decimals == 0 ? ops::round(y) : ops::round(y * factor) / factor, x.dtype());
+}
+
+Tensor flat(const Tensor& x) { return ops::reshape(x, ops::Ints{-1}); }
+
+// numpy.dot
+Tensor dot(const Tensor& a, const Tensor& b) {
+  if (a.rank() == 0 || b.rank() == 0) return a * b;
+  if (b.rank() == 1) return ops::reduce_sum(a * b, ops::Ints{-1}, false);
+  if (b.rank() == 2) return ops::tensordot_last(a, b);
+  bad("Dot with a second operand of more than 2 axes is not supported");
+}
+
+Tensor triangle(const Tensor& x, std::int64_t k, bool lower) {
+  if (lower) return k >= 0 ? ops::matrix_band_part(x, -1, k) : x - ops::matrix_band_part(x, -k - 1, -1);
+  return k <= 0 ? ops::matrix_band_part(x, -k, -1) : x - ops::matrix_band_part(x, -1, k - 1);
+}
+
+Tensor diagonal(const Tensor& x, const Json& config) {
+  const int first = positive_axis(x, get(config, "axis1", 0).get<std::int64_t>());
+  const int second = positive_axis(x, get(config, "axis2", 1).get<std::int64_t>());
+  if (get(config, "offset", 0) != 0 || first == second)
+    bad("Diagonal and Trace are supported with offset 0 and two different axes");
+  ops::Ints order;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i != first && i != second) order.push_back(i);
+  }
+  order.push_back(first);
+  order.push_back(second);
+  return ops::call1("MatrixDiagPart", {ops::transpose(x, order)});
+}
+
+Tensor differences(const Tensor& x, const Json& config) {
+  Tensor y = x;
+  const int axis = positive_axis(x, axis_or(config, -1));
+  for (std::int64_t i = 0; i < get(config, "n", 1).get<std::int64_t>(); ++i)
+    y = ops::slice_axis(y, axis, 1, std::nullopt) - ops::slice_axis(y, axis, 0, -1);
+  return y;
+}
+
+// The values at the fraction `q` of the sorted ones.
+Tensor quantile(const Tensor& x, double q, const Json& config, const std::string& method) {
+  const bool all = get(config, "axis").is_null();
+  const ops::Ints axes = all ? ops::Ints{} : int_list(get(config, "axis"), "axis");
+  if (axes.size() > 1) bad("Quantile and Median along several axes are not supported");
+  const Tensor values = ops::sort(all ? flat(x) : x, all ? 0 : positive_axis(x, axes[0]));
+  const int axis = all ? 0 : positive_axis(x, axes[0]);
+  const double place = q * static_cast<double>(extent(values, axis, "Quantile") - 1);
+  const auto at = [&](double index) {
+    return ops::gather(values, Tensor::scalar(static_cast<std::int32_t>(index)), axis);
+  };
+  const double below = std::floor(place), above = std::ceil(place);
+  Tensor y;
+  if (method == "linear") {
+    y = at(below) + (at(above) - at(below)) * (place - below);
+  } else if (method == "midpoint") {
+    y = (at(below) + at(above)) * 0.5;
+  } else if (method == "lower" || method == "higher") {
+    y = at(method == "lower" ? below : above);
+  } else if (method == "nearest") {
+    y = at(std::nearbyint(place));
+  } else {
+    bad(fmt::format("unknown method '{}' of Quantile", method));
+  }
+  if (!keepdims_of(config)) return y;
+  return all ? ops::reshape(y, ops::Ints(static_cast<std::size_t>(x.rank()), 1)) : ops::expand_dims(y, axis);
+}
+
+Run quantiles(double scale) {
+  return [scale](const CallArguments& call, const Json& config) {
+    const Tensor x = floating_operand(call);
+    const std::string method = get(config, "method", "linear").get<std::string>();
+    const Argument& q = argument(call, 1, "q");
+    if (q.is_leaf()) return Structure(quantile(x, number_argument(call, 1, "q", 0) * scale, config, method));
+    Tensors all;
+    for (const Argument& each : q.items())
+      all.push_back(quantile(x, each.leaf().value.get<double>() * scale, config, method));
+    return Structure(ops::stack(all, 0));
+  };
+}
+
+Run joined(int axis, int least_rank) {
+  return [=](const CallArguments& call, const Json&) {
+    Tensors all = tensor_list(argument(call, 0, "xs"));
+    for (Tensor& x : all) {
+      if (x.rank() < least_rank && axis == 0) x = ops::expand_dims(x, 0);
+    }
+    const bool vectors = axis == 1 && all[0].rank() == 1;
+    return Structure(ops::concat(all, vectors ? 0 : axis));
+  };
+}
+
+// Parts of nearly one size, or those between the places that are given.
+Structure split_array(const Tensor& x, const Json& parts, int axis) {
+  ops::Ints places = parts.is_array() ? int_list(parts, "indices_or_sections") : ops::Ints{};
+  if (!parts.is_array()) {
+    const std::int64_t count = parts.get<std::int64_t>(), size = extent(x, axis, "ArraySplit");
+    if (count < 1 || count > 65536) bad(fmt::format("ArraySplit into {} parts", count));
+    std::int64_t place = 0;
+    for (std::int64_t i = 0; i + 1 < count; ++i) places.push_back(place += size / count + (i < size % count ? 1 : 0));
+  }
+  Structure::List out;
+  std::int64_t begin = 0;
+  for (std::int64_t end : places) {
+    out.emplace_back(ops::slice_axis(x, axis, begin, end));
+    begin = end;
+  }
+  out.emplace_back(ops::slice_axis(x, axis, begin, std::nullopt));
+  return Structure::list(std::move(out));
+}
+
+Tensor along(const Tensor& x, const Tensor& indices, int axis) {
+  ops::Ints order;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  order.push_back(axis);
+  ops::Ints back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  const Tensor picked =
+      ops::gather(ops::transpose(x, order), ops::transpose(indices, order), x.rank() - 1, x.rank() - 1);
+  return ops::transpose(picked, back);
+}
+
+Tensor rotated(const Tensor& x, std::int64_t k, ops::Ints axes) {
+  for (std::int64_t& axis : axes) axis = positive_axis(x, axis);
+  ops::Ints swapped;
+  for (int i = 0; i < x.rank(); ++i) swapped.push_back(i == axes[0] ? axes[1] : i == axes[1] ? axes[0] : i);
+  k = ((k % 4) + 4) % 4;
+  if (k == 0) return ops::identity(x);
+  if (k == 2) return ops::reverse(x, axes);
+  if (k == 1) return ops::transpose(ops::reverse(x, {axes[1]}), swapped);
+  return ops::reverse(ops::transpose(x, swapped), {axes[1]});
+}
+
+using NanReduce = Tensor (*)(const Tensor&, const ops::Axes&, bool);
+template <int kInstead, NanReduce kReduce>
+Tensor nan_reduced(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  const double instead = kInstead == 2 ? -kInfinity : kInstead == 3 ? kInfinity : kInstead;
+  return kReduce(without_nan(x, instead), axes, keepdims);
+}
+Tensor nan_mean(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  const Tensor count = ops::reduce_sum(ops::cast(ops::logical_not(ops::is_nan(x)), x.dtype()), axes, keepdims);
+  return ops::reduce_sum(without_nan(x, 0), axes, keepdims) / count;
+}
+Tensor nan_variance(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  return nan_mean(ops::square(x - nan_mean(x, axes, true)), axes, keepdims);
+}
+Tensor nan_deviation(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  return ops::sqrt(nan_variance(x, axes, keepdims));
+}
+
+void add_elementwise(const std::function<void(const char*, Run)>& row) {
+  row("Fabs", floating(ops::abs));
+  row("Cbrt", floating([](const Tensor& x) { return ops::sign(x) * ops::pow(ops::abs(x), 1.0 / 3.0); }));
+  row("Deg2rad", floating([](const Tensor& x) { return x * (std::numbers::pi / 180); }));
+  row("Rad2deg", floating([](const Tensor& x) { return x * (180 / std::numbers::pi); }));
+  row("Trunc", unary(truncated));
+  row("Sinc", floating(sinc));
+  row("Round", [](const CallArguments& call, const Json& config) {
+    return Structure(rounded(tensor_operand(call), get(config, "decimals", 0).get<int>()));
+  });
+  row("I0", floating([](const Tensor& x) { return ops::call1("BesselI0", {x}); }));
+  row("Real", unary(ops::identity));
+  row("Conjugate", unary(ops::identity));
+  row("Imag", unary(ops::zeros_like));
+  row("Isreal", unary([](const Tensor& x) { return logical(ops::ones_like(x)); }));
+  row("Isneginf", floating([](const Tensor& x) { return ops::equal(x, -kInfinity); }));
+  row("Isposinf", floating([](const Tensor& x) { return ops::equal(x, kInfinity); }));
+  row("BitwiseInvert", unary([](const Tensor& x) { return ops::call1("Invert", {x}); }));
+  row("BitwiseNot", unary([](const Tensor& x) { return ops::call1("Invert", {x}); }));
+  row("NanToNum", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    if (!is_floating(x.dtype())) return Structure(x);
+    const bool half = x.dtype() == DType::kFloat16;
+    const double most = half                           ? 65504.0
+                        : x.dtype() == DType::kFloat64 ? std::numeric_limits<double>::max()
+                                                       : std::numeric_limits<float>::max();
+    const auto or_else = [&](const char* key, double otherwise) {
+      const Json given = get(config, key);
+      return given.is_null() ? otherwise : given.get<double>();
+    };
+    Tensor y = without_nan(x, or_else("nan", 0.0));
+    y = ops::where(ops::equal(x, kInfinity), ops::zeros_like(x) + or_else("posinf", most), y);
+    return Structure(ops::where(ops::equal(x, -kInfinity), ops::zeros_like(x) + or_else("neginf", -most), y));
+  });
+}
+
+void add_binary(const std::function<void(const char*, Run)>& row) {
+  row("Hypot",
+      floating_binary([](const Tensor& a, const Tensor& b) { return ops::sqrt(ops::square(a) + ops::square(b)); }));
+  row("Logaddexp", floating_binary(log_add));
+  row("Logaddexp2", floating_binary(log2_add));
+  row("Heaviside", floating_binary([](const Tensor& a, const Tensor& b) {
+        return ops::where(ops::less(a, 0.0), ops::zeros_like(a), ops::where(ops::equal(a, 0.0), b, ops::ones_like(a)));
+      }));
+  row("Fmod", binary([](const Tensor& a, const Tensor& b) { return ops::call1("TruncateMod", {a, b}); }));
+  row("Fmax", floating_binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::maximum); }));
+  row("Fmin", floating_binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::minimum); }));
+  row("DivideNoNan", floating_binary(ops::div_no_nan));
+  row("Nextafter", floating_binary([](const Tensor& a, const Tensor& b) { return ops::call1("NextAfter", {a, b}); }));
+  row("Ldexp", floating_binary([](const Tensor& a, const Tensor& b) { return a * ops::exp(b * std::numbers::ln2); }));
+  for (const auto& [name, op] : {std::pair{"BitwiseAnd", "BitwiseAnd"},
+                                 {"BitwiseOr", "BitwiseOr"},
+                                 {"BitwiseXor", "BitwiseXor"},
+                                 {"BitwiseLeftShift", "LeftShift"},
+                                 {"LeftShift", "LeftShift"},
+                                 {"BitwiseRightShift", "RightShift"},
+                                 {"RightShift", "RightShift"}}) {
+    row(name, [op = op](const CallArguments& call, const Json&) {
+      const auto [x, y] = operands(call, "x", "y");
+      return Structure(ops::call1(op, {x, y}));
+    });
+  }
+  row("Isclose", [](const CallArguments& call, const Json& config) {
+    const auto [x, y] = operands(call, "x1", "x2");
+    const Tensor a = to_floating(x), b = to_floating(y);
+    const double rtol = number_argument(call, 2, "rtol", 1e-5), atol = number_argument(call, 3, "atol", 1e-8);
+    const Tensor close = ops::logical_and(ops::less_equal(ops::abs(a - b), ops::abs(b) * rtol + atol),
+                                          ops::logical_and(ops::is_finite(a), ops::is_finite(b)));
+    Tensor out = ops::logical_or(close, ops::logical_and(ops::is_inf(a), ops::equal(a, b)));
+    if (get(config, "equal_nan", false) == true)
+      out = ops::logical_or(out, ops::logical_and(ops::is_nan(a), ops::is_nan(b)));
+    return Structure(out);
+  });
+  row("Dot", binary(dot));
+  row("Vdot", binary([](const Tensor& a, const Tensor& b) { return ops::reduce_sum(flat(a) * flat(b)); }));
+  row("Outer", binary([](const Tensor& a, const Tensor& b) {
+        return ops::expand_dims(flat(a), 1) * ops::expand_dims(flat(b), 0);
+      }));
+  row("Cross", [](const CallArguments& call, const Json& config) {
+    for (const char* key : {"axisa", "axisb", "axisc", "axis"}) {
+      if (const Json axis = get(config, key); !axis.is_null() && axis != -1)
+        bad("Cross is supported along the last axis");
+    }
+    const auto [x, y] = operands(call, "x1", "x2");
+    return Structure(ops::call1("Cross", {x, y}));
+  });
+}
+
+void add_reductions(const std::function<void(const char*, Run)>& row) {
+  row("CountNonzero", reduction([](const Tensor& x, const ops::Axes& axes, bool keepdims) {
+        return ops::reduce_sum(ops::cast(logical(x), DType::kInt32), axes, keepdims);
+      }));
+  row("Ptp", reduction([](const Tensor& x, const ops::Axes& axes, bool keepdims) {
+        return ops::reduce_max(x, axes, keepdims) - ops::reduce_min(x, axes, keepdims);
+      }));
+  row("Nansum", reduction(nan_reduced<0, ops::reduce_sum>));
+  row("Nanprod", reduction(nan_reduced<1, ops::reduce_prod>));
+  row("Nanmax", reduction(nan_reduced<2, ops::reduce_max>));
+  row("Nanmin", reduction(nan_reduced<3, ops::reduce_min>));
+  row("Nanmean", reduction(nan_mean, false, true));
+  row("Nanvar", reduction(nan_variance, false, true));
+  row("Nanstd", reduction(nan_deviation, false, true));
+  row("Quantile", quantiles(1.0));
+  row("Percentile", quantiles(0.01));
+  row("Median", [](const CallArguments& call, const Json& config) {
+    return Structure(quantile(floating_operand(call), 0.5, config, "linear"));
+  });
+  row("Average", [](const CallArguments& call, const Json& config) {
+    const Tensor x = floating_operand(call);
+    const Argument* given = find_argument(call, 1, "weights");
+    if (!given || (given->is_leaf() && !given->leaf().is_tensor() && given->leaf().value.is_null()))
+      return Structure(ops::reduce_mean(x, axes_of(config), false));
+    Tensor weights = floating_operand(call, 1, "weights");
+    const Json axis = get(config, "axis");
+    if (weights.rank() == 1 && x.rank() > 1 && axis.is_number_integer()) {
+      ops::Ints shape(static_cast<std::size_t>(x.rank()), 1);
+      shape[static_cast<std::size_t>(positive_axis(x, axis.get<std::int64_t>()))] = -1;
+      weights = ops::reshape(weights, shape);
+    }
+    const Tensor all = ops::zeros_like(x) + weights;
+    return Structure(ops::reduce_sum(x * weights, axes_of(config), false) /
+                     ops::reduce_sum(all, axes_of(config), false));
+  });
+  row("Trace", [](const CallArguments& call, const Json& config) {
+    return Structure(ops::reduce_sum(diagonal(tensor_operand(call), config), ops::Ints{-1}, false));
+  });
+}
+
+void add_shapes(const std::function<void(const char*, Run)>& row) {
+  row("EmptyLike", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    return Structure(ops::cast(ops::zeros_like(x), dtype_or(config, x.dtype())));
+  });
+  row("Hstack", joined(1, 1));
+  row("Vstack", joined(0, 2));
+  row("Dstack", joined(2, 3));
+  row("Fliplr", unary([](const Tensor& x) { return ops::reverse(x, {1}); }));
+  row("Flipud", unary([](const Tensor& x) { return ops::reverse(x, {0}); }));
+  row("Append", [](const CallArguments& call, const Json& config) {
+    const auto [x, y] = operands(call, "x1", "x2");
+    if (get(config, "axis").is_null()) return Structure(ops::concat({flat(x), flat(y)}, 0));
+    return Structure(ops::concat({x, y}, axis_or(config, 0)));
+  });
+  row("ArraySplit", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call);
+    return split_array(x, get(config, "indices_or_sections"), positive_axis(x, axis_or(config, 0)));
+  });
+  for (const auto& [name, axis] : {std::pair{"Vsplit", 0}, {"Hsplit", 1}, {"Dsplit", 2}}) {
+    row(name, [axis = axis](const CallArguments& call, const Json& config) {
+      const Tensor x = tensor_operand(call);
+      return split_array(x, get(config, "indices_or_sections"), axis == 1 && x.rank() == 1 ? 0 : axis);
+    });
+  }
+  row("Diff", [](const CallArguments& call, const Json& config) {
+    return Structure(differences(tensor_operand(call, 0, "a"), config));
+  });
+  row("Tril", [](const CallArguments& call, const Json& config) {
+    return Structure(triangle(tensor_operand(call), get(config, "k", 0).get<std::int64_t>(), true));
+  });
+  row("Triu", [](const CallArguments& call, const Json& config) {
+    return Structure(triangle(tensor_operand(call), get(config, "k", 0).get<std::int64_t>(), false));
+  });
+  row("Diagonal",
+      [](const CallArguments& call, const Json& config) { return Structure(diagonal(tensor_operand(call), config)); });
+  row("TakeAlongAxis", [](const CallArguments& call, const Json& config) {
+    const Tensor x = tensor_operand(call), indices = ops::cast(tensor_operand(call, 1, "indices"), DType::kInt32);
+    if (get(config, "axis").is_null()) return Structure(ops::gather(flat(x), flat(indices), 0));
+    return Structure(along(x, indices, positive_axis(x, axis_or(config, -1))));
+  });
+  row("Rot90", [](const CallArguments& call, const Json& config) {
+    return Structure(rotated(tensor_operand(call, 0, "array"), get(config, "k", 1).get<std::int64_t>(),
+                             int_list(get(config, "axes", Json::array({0, 1})), "axes")));
+  });
+  row("Trapezoid", [](const CallArguments& call, const Json& config) {
+    const Tensor y = floating_operand(call, 0, "y");
+    if (!get(config, "x").is_null()) bad("Trapezoid with places x is not supported");
+    const int axis = positive_axis(y, axis_or(config, -1));
+    const Tensor pairs = ops::slice_axis(y, axis, 1, std::nullopt) + ops::slice_axis(y, axis, 0, -1);
+    return Structure(ops::reduce_sum(pairs, ops::Ints{axis}, false) * (get(config, "dx", 1.0).get<double>() / 2));
+  });
+}
+
+}  // namespace
+
+void add_more_numpy(Rows& rows) {
+  const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
+  add_elementwise(row);
+  add_binary(row);
+  add_reductions(row);
+  add_shapes(row);
+}
+
+}  // namespace lockstep::keras::tensor_ops

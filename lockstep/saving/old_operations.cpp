@@ -1,0 +1,370 @@
+#include "lockstep/saving/old_operations_internal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::saving {
+namespace {
+
+// A call under construction: the constructor's arguments, and those by position.
+struct Call {
+  Json config;
+  Json args = Json::array();
+};
+
+struct OldFunction {
+  std::string_view function;    // of TensorFlow, without "tf."
+  std::string_view module;      // of Keras
+  std::string_view class_name;  // of Keras
+  std::string_view operands;    // TensorFlow's parameters that are given by position, in Keras's order
+  std::string_view arguments;   // TensorFlow's parameter = the constructor's argument, …
+  std::string_view fixed = "";  // further constructor arguments, as JSON
+  void (*change)(Call& call) = nullptr;
+};
+
+constexpr std::string_view kNumpy = "keras.src.ops.numpy", kNn = "keras.src.ops.nn", kMath = "keras.src.ops.math",
+                           kCore = "keras.src.ops.core", kImage = "keras.src.ops.image", kLayers = "keras.layers",
+                           kLinalg = "keras.src.ops.linalg";
+
+// Sizes of parts become the places between them.
+void change_split(Call& call) {
+  Json& parts = call.config["indices_or_sections"];
+  if (!parts.is_array()) return;
+  Json places = Json::array();
+  std::int64_t place = 0;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) places.push_back(place += parts[i].get<std::int64_t>());
+  parts = places;
+}
+
+void change_pad(Call& call) {
+  std::string mode = call.config.value("mode", "constant");
+  for (char& c : mode) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  call.config["mode"] = mode;
+  // Keras takes the constant in that mode only.
+  if (mode != "constant") call.args = Json::array({call.args[0]});
+}
+
+// A tensor in the shape, such as the batch size, is the one that follows from the others.
+void change_reshape(Call& call) {
+  Json& shape = call.config["newshape"];
+  if (!shape.is_array()) throw_unimplemented("tf.reshape to a shape that is a tensor");
+  int open = 0;
+  for (Json& size : shape) {
+    if (!size.is_number_integer()) size = -1;
+    open += size == Json(-1);
+  }
+  if (open > 1) throw_unimplemented("tf.reshape to a shape of which two sizes are computed");
+}
+
+// rsqrt(max(sum, epsilon)) is min(rsqrt(sum), 1 / sqrt(epsilon)).
+void change_l2(Call& call) { call.config["epsilon"] = std::sqrt(call.config["epsilon"].get<double>()); }
+
+void change_norm(Call& call) {
+  if (call.config.value("ord", Json()) == Json("euclidean")) call.config["ord"] = nullptr;
+}
+
+void change_matmul(Call& call) {
+  const bool a = call.config.value("transpose_a", false), b = call.config.value("transpose_b", false);
+  call.config.erase("transpose_a");
+  call.config.erase("transpose_b");
+  if (!a && !b) return;
+  call.config["class_name"] = "Einsum";
+  call.config["subscripts"] = fmt::format("...{},...{}->...ik", a ? "ji" : "ij", b ? "kj" : "jk");
+}
+
+constexpr OldFunction kFunctions[] = {
+    {"__operators__.add", kNumpy, "Add", "x y", ""},
+    {"math.add", kNumpy, "Add", "x y", ""},
+    {"nn.bias_add", kNumpy, "Add", "value bias", ""},
+    {"math.subtract", kNumpy, "Subtract", "x y", ""},
+    {"math.multiply", kNumpy, "Multiply", "x y", ""},
+    {"math.scalar_mul", kNumpy, "Multiply", "scalar x", ""},
+    {"math.truediv", kNumpy, "TrueDivide", "x y", ""},
+    {"math.divide", kNumpy, "TrueDivide", "x y", ""},
+    {"realdiv", kNumpy, "TrueDivide", "x y", ""},
+    {"math.floordiv", kNumpy, "FloorDivide", "x y", ""},
+    {"compat.v1.floor_div", kNumpy, "FloorDivide", "x y", ""},
+    {"math.floormod", kNumpy, "Mod", "x y", ""},
+    {"math.mod", kNumpy, "Mod", "x y", ""},
+    {"math.pow", kNumpy, "Power", "x y", ""},
+    {"math.maximum", kNumpy, "Maximum", "x y", ""},
+    {"math.minimum", kNumpy, "Minimum", "x y", ""},
+    {"math.greater", kNumpy, "Greater", "x y", ""},
+    {"math.greater_equal", kNumpy, "GreaterEqual", "x y", ""},
+    {"math.less", kNumpy, "Less", "x y", ""},
+    {"math.less_equal", kNumpy, "LessEqual", "x y", ""},
+    {"math.equal", kNumpy, "Equal", "x y", ""},
+    {"math.not_equal", kNumpy, "NotEqual", "x y", ""},
+    {"math.logical_and", kNumpy, "LogicalAnd", "x y", ""},
+    {"math.logical_or", kNumpy, "LogicalOr", "x y", ""},
+    {"math.logical_not", kNumpy, "LogicalNot", "x", ""},
+    {"math.add_n", kLayers, "Add", "inputs", ""},
+    {"identity", kLayers, "Identity", "input", ""},
+    {"math.negative", kNumpy, "Negative", "x", ""},
+    {"math.abs", kNumpy, "Absolute", "x", ""},
+    {"math.sign", kNumpy, "Sign", "x", ""},
+    {"math.square", kNumpy, "Square", "x", ""},
+    {"math.sqrt", kNumpy, "Sqrt", "x", ""},
+    {"math.rsqrt", kMath, "Rsqrt", "x", ""},
+    {"math.reciprocal", kNumpy, "Reciprocal", "x", ""},
+    {"math.exp", kNumpy, "Exp", "x", ""},
+    {"math.expm1", kNumpy, "Expm1", "x", ""},
+    {"math.log", kNumpy, "Log", "x", ""},
+    {"math.log1p", kNumpy, "Log1p", "x", ""},
+    {"math.sin", kNumpy, "Sin", "x", ""},
+    {"math.cos", kNumpy, "Cos", "x", ""},
+    {"math.tan", kNumpy, "Tan", "x", ""},
+    {"math.tanh", kNumpy, "Tanh", "x", ""},
+    {"math.floor", kNumpy, "Floor", "x", ""},
+    {"math.ceil", kNumpy, "Ceil", "x", ""},
+    {"math.erf", kMath, "Erf", "x", ""},
+    {"math.sigmoid", kNn, "Sigmoid", "x", ""},
+    {"nn.sigmoid", kNn, "Sigmoid", "x", ""},
+    {"nn.tanh", kNumpy, "Tanh", "x", ""},
+    {"nn.relu", kNn, "Relu", "features", ""},
+    {"nn.relu6", kNn, "Relu6", "features", ""},
+    {"nn.elu", kNn, "Elu", "features", ""},
+    {"nn.selu", kNn, "Selu", "features", ""},
+    {"nn.silu", kNn, "Silu", "features", ""},
+    {"nn.swish", kNn, "Silu", "features", ""},
+    {"math.softplus", kNn, "Softplus", "features", ""},
+    {"nn.softsign", kNn, "Softsign", "features", ""},
+    {"nn.gelu", kNn, "Gelu", "features", "approximate", R"({"approximate": false})"},
+    {"nn.leaky_relu", kNn, "LeakyRelu", "features", "alpha=negative_slope"},
+    {"nn.softmax", kNn, "Softmax", "logits", "axis"},
+    {"nn.log_softmax", kNn, "LogSoftmax", "logits", "axis"},
+    {"math.l2_normalize", kNn, "Normalize", "x", "axis epsilon", R"({"order": 2, "epsilon": 1e-12})", change_l2},
+    {"math.reduce_mean", kNumpy, "Mean", "input_tensor", "axis keepdims"},
+    {"math.reduce_sum", kNumpy, "Sum", "input_tensor", "axis keepdims"},
+    {"math.reduce_max", kNumpy, "Max", "input_tensor", "axis keepdims"},
+    {"math.reduce_min", kNumpy, "Min", "input_tensor", "axis keepdims"},
+    {"math.reduce_prod", kNumpy, "Prod", "input_tensor", "axis keepdims"},
+    {"math.reduce_any", kNumpy, "Any", "input_tensor", "axis keepdims"},
+    {"math.reduce_all", kNumpy, "All", "input_tensor", "axis keepdims"},
+    {"math.reduce_std", kNumpy, "Std", "input_tensor", "axis keepdims"},
+    {"math.reduce_variance", kNumpy, "Var", "input_tensor", "axis keepdims"},
+    {"math.reduce_logsumexp", kMath, "Logsumexp", "input_tensor", "axis keepdims"},
+    {"math.cumsum", kNumpy, "Cumsum", "x", "axis", R"({"axis": 0})"},
+    {"norm", kLinalg, "Norm", "tensor", "axis keepdims ord", "", change_norm},
+    {"compat.v1.norm", kLinalg, "Norm", "tensor", "axis keepdims ord", "", change_norm},
+    {"linalg.matmul", kNumpy, "Matmul", "a b", "transpose_a transpose_b", "", change_matmul},
+    {"concat", kNumpy, "Concatenate", "values", "axis"},
+    {"stack", kNumpy, "Stack", "values", "axis", R"({"axis": 0})"},
+    {"unstack", kCore, "Unstack", "value", "axis num", R"({"axis": 0})"},
+    {"split", kNumpy, "Split", "value", "num_or_size_splits=indices_or_sections axis", R"({"axis": 0})", change_split},
+    {"reshape", kNumpy, "Reshape", "tensor", "shape=newshape", "", change_reshape},
+    {"expand_dims", kNumpy, "ExpandDims", "input", "axis"},
+    {"squeeze", kNumpy, "Squeeze", "input", "axis"},
+    {"compat.v1.squeeze", kNumpy, "Squeeze", "input", "axis"},
+    {"transpose", kNumpy, "Transpose", "a", "perm=axes"},
+    {"compat.v1.transpose", kNumpy, "Transpose", "a", "perm=axes"},
+    {"reverse", kNumpy, "Flip", "tensor", "axis"},
+    {"image.flip_left_right", kNumpy, "Flip", "image", "", R"({"axis": -2})"},
+    {"image.flip_up_down", kNumpy, "Flip", "image", "", R"({"axis": -3})"},
+    {"tile", kNumpy, "Tile", "input", "multiples=repeats"},
+    {"repeat", kNumpy, "Repeat", "input", "repeats axis"},
+    {"pad", kNumpy, "Pad", "tensor constant_values", "paddings=pad_width mode", "", change_pad},
+    {"compat.v1.pad", kNumpy, "Pad", "tensor constant_values", "paddings=pad_width mode", "", change_pad},
+    {"gather", kNumpy, "Take", "params indices", "axis", R"({"axis": 0})"},
+    {"compat.v1.gather", kNumpy, "Take", "params indices", "axis", R"({"axis": 0})"},
+    {"where", kNumpy, "Where", "condition x y", ""},
+    {"clip_by_value", kNumpy, "Clip", "t", "clip_value_min=x_min clip_value_max=x_max"},
+    {"zeros_like", kNumpy, "ZerosLike", "input", "dtype"},
+    {"ones_like", kNumpy, "OnesLike", "input", "dtype"},
+    {"one_hot", kNn, "OneHot", "indices", "depth=num_classes axis dtype"},
+    {"cast", kCore, "Cast", "x", "dtype"},
+    {"stop_gradient", kCore, "StopGradient", "input", ""},
+    {"image.resize", kImage, "Resize", "images", "size method=interpolation antialias"},
+    {"nn.depth_to_space", kNn, "DepthToSpace", "input", "block_size"},
+    {"nn.space_to_depth", kNn, "SpaceToDepth", "input", "block_size"},
+    {"__operators__.getitem", kNumpy, "GetItem", "tensor slice_spec", ""},
+};
+
+std::vector<std::string> words(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+bool is_function(const Json& entry) {
+  const Json name = entry.is_object() ? entry.value("class_name", Json()) : Json();
+  return name == Json("TFOpLambda") || name == Json("SlicingOpLambda");
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const Json value = object.is_object() ? object.value(key, Json()) : Json();
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+bool is_reference(const Json& json) {
+  return json.is_array() && json.size() >= 3 && json[0].is_string() && json[1].is_number_integer() &&
+         json[2].is_number_integer();
+}
+
+// A constant is given as ["_CONSTANT_VALUE", -1, value, …].
+constexpr std::string_view kConstant = "_CONSTANT_VALUE";
+
+bool is_constant(const Json& json) {
+  return json.is_array() && json.size() >= 3 && json[0] == Json(std::string(kConstant));
+}
+
+class Operations {
+ public:
+  explicit Operations(Json& functional) : config_(functional) {}
+
+  void run() {
+    Json kept = Json::array();
+    for (const Json& entry : config_["layers"]) collect(entry);
+    for (const Json& entry : config_["layers"]) {
+      if (!sizes_.contains(text_of(entry, "name"))) kept.push_back(is_function(entry) ? changed(entry) : entry);
+    }
+    config_["layers"] = std::move(kept);
+  }
+
+ private:
+  // Notes nested models, whose calls Keras 2 counts from 1, and what is computed of the shape of a tensor.
+  void collect(const Json& entry) {
+    const std::string name = text_of(entry, "name");
+    if (entry.contains("config") && entry["config"].is_object() && entry["config"].contains("layers"))
+      models_.insert(name);
+    if (!is_function(entry)) return;
+    const std::string function = text_of(entry["config"], "function");
+    const Json& nodes = entry.value("inbound_nodes", Json::array());
+    const bool of_size = nodes.is_array() && nodes.size() == 1 && is_reference(nodes[0]) &&
+                         sizes_.contains(nodes[0][0].get<std::string>());
+    if (function == "compat.v1.shape" || function == "shape" || (function == "__operators__.getitem" && of_size))
+      sizes_.insert(name);
+  }
+
+  [[noreturn]] void fail(const std::string& why) const {
+    throw_unimplemented(fmt::format("layer '{}' calls tf.{}: {}", name_, function_, why));
+  }
+
+  Json changed(const Json& entry) {
+    name_ = text_of(entry, "name");
+    function_ = text_of(entry["config"], "function");
+    const auto row = std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                                  [&](const OldFunction& each) { return each.function == function_; });
+    if (row == std::end(kFunctions)) fail("this function of TensorFlow has no counterpart in lockstep");
+    Json nodes = Json::array();
+    Json object = {{"module", std::string(row->module)}, {"class_name", std::string(row->class_name)}};
+    for (const Json& node : entry.value("inbound_nodes", Json::array())) {
+      Call call = bound(*row, node);
+      nodes.push_back({{"args", call.args}, {"kwargs", Json::object()}});
+      if (call.config.contains("class_name")) {
+        object["class_name"] = call.config["class_name"];
+        call.config.erase("class_name");
+      }
+      if (object.contains("config") && object["config"] != call.config) fail("two calls have other arguments");
+      object["config"] = call.config;
+    }
+    if (row->module != kLayers) object["registered_name"] = object["class_name"];
+    object["name"] = name_;
+    object["inbound_nodes"] = std::move(nodes);
+    return object;
+  }
+
+  // A node is [layer, call, output, {keywords}], or a list of these where the first argument is a list.
+  Call bound(const OldFunction& row, const Json& node) {
+    if (!node.is_array() || node.size() == 0) fail("the call has no inputs");
+    const bool single = is_reference(node) || is_constant(node);
+    const Json& head = single ? node : node[0];
+    const Json keywords = head.is_array() && head.size() > 3 ? head[3] : Json::object();
+    Json first;
+    if (single) {
+      first = operand(Json::array({node[0], node[1], node[2]}));
+    } else {
+      first = Json::array();
+      for (const Json& each : node) first.push_back(operand(Json::array({each[0], each[1], each[2]})));
+    }
+    Call call;
+    call.config = row.fixed.empty() ? Json::object() : Json::parse(row.fixed);
+    call.config["name"] = name_;
+    const std::vector<std::string> operands = words(row.operands);
+    std::set<std::string> used = {"name"};
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      used.insert(operands[i]);
+      const Json given = i == 0 ? first : keywords.value(operands[i], Json());
+      if (i == 0) call.args.push_back(first);
+      if (i == 0) continue;
+      if (given.is_null() && operands[i] != "slice_spec") {
+        if (operands[i] == "constant_values") continue;
+        fail(fmt::format("argument '{}' is missing", operands[i]));
+      }
+      call.args.push_back(operands[i] == "slice_spec" ? index(given) : operand(given));
+    }
+    for (const std::string& argument : words(row.arguments)) {
+      const auto equals = argument.find('=');
+      const std::string from = argument.substr(0, equals);
+      used.insert(from);
+      const Json given = keywords.value(from, Json());
+      if (!given.is_null()) call.config[equals == std::string::npos ? from : argument.substr(equals + 1)] = given;
+    }
+    for (const auto& [key, value] : keywords.items()) {
+      // Of arguments without counterpart, the default is null, false or 0.
+      if (!used.contains(key) && !value.is_null() && value != Json(false) && value != Json(0))
+        fail(fmt::format("argument '{}' is {}, which has no counterpart", key, dump_json(value).substr(0, 60)));
+    }
+    if (row.change) row.change(call);
+    for (const auto& [key, value] : call.config.items()) {
+      if (is_reference(value)) fail(fmt::format("argument '{}' is a tensor", key));
+    }
+    return call;
+  }
+
+  // A tensor, a number, or an array of numbers.
+  Json operand(const Json& given) {
+    if (is_constant(given)) return operand(given[2]);
+    if (is_reference(given)) {
+      const std::string layer = given[0].get<std::string>();
+      if (sizes_.contains(layer)) fail("an argument is computed of the shape of a tensor");
+      const std::int64_t call = given[1].get<std::int64_t>() - (models_.contains(layer) ? 1 : 0);
+      return {{"class_name", "__keras_tensor__"},
+              {"config", {{"keras_history", Json::array({layer, std::max<std::int64_t>(call, 0), given[2]})}}}};
+    }
+    if (!given.is_array()) return given;
+    const Json* leaf = &given;
+    while (leaf->is_array() && leaf->size() > 0) leaf = &(*leaf)[0];
+    if (leaf->is_string()) fail("a list of tensors is given where one is expected");
+    const char* dtype = leaf->is_boolean() ? "bool" : leaf->is_number_integer() ? "int32" : "float32";
+    return {{"class_name", "__numpy__"}, {"config", {{"value", given}, {"dtype", dtype}}}};
+  }
+
+  // One entry of an index, or a list of them.
+  Json index(const Json& given) {
+    if (given.is_array() && !is_reference(given)) {
+      Json out = Json::array();
+      for (const Json& each : given) out.push_back(index(each));
+      return out;
+    }
+    if (is_reference(given)) fail("an index is a tensor");
+    if (!given.is_object()) return given;
+    if (given.value("class_name", Json()) == Json("__ellipsis__"))
+      return {{"class_name", "__ellipsis__"}, {"config", Json::object()}};
+    for (const auto& [key, value] : given.items()) {
+      if (is_reference(value)) fail("an index is a tensor");
+    }
+    return {{"class_name", "__slice__"}, {"config", given}};
+  }
+
+  Json& config_;
+  std::set<std::string> models_, sizes_;
+  std::string name_, function_;
+};
+
+}  // namespace
+
+void change_operations(Json& functional) {
+  const Json& layers = functional["layers"];
+  if (layers.is_array() && std::any_of(layers.begin(), layers.end(), is_function)) Operations(functional).run();
+}
+
+}  // namespace lockstep::saving
