@@ -1,6 +1,5 @@
 #include "lockstep/collectives/peer_links_internal.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -65,54 +64,20 @@ void wait_for(int socket, short events, const PeerLinks::AbortCheck& check_abort
   }
 }
 
-// A listening socket at a port that the system chooses.
-class Door {
- public:
-  Door() : socket_(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    int family = AF_INET6;
-    if (socket_ < 0) {
-      family = AF_INET;
-      socket_ = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    }
-    if (socket_ < 0) throw_unavailable(fmt::format("cannot make a socket: {}", failure()));
-    sockaddr_storage address{};
-    address.ss_family = static_cast<sa_family_t>(family);
-    const int off = 0;
-    if (family == AF_INET6) setsockopt(socket_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    socklen_t length = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) != 0 || listen(socket_, 128) != 0 ||
-        getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0)
-      throw_unavailable(fmt::format("cannot listen for other workers: {}", failure()));
-    port_ = ntohs(family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                                     : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+int accept(const Listener& listener, const PeerLinks::AbortCheck& check_abort) {
+  for (;;) {
+    const int socket = listener.accept(milliseconds(kLook));
+    if (socket >= 0) return socket;
+    check_abort();
   }
-  ~Door() {
-    if (socket_ >= 0) close(socket_);
-  }
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-  int port() const { return port_; }
-  int accept(const PeerLinks::AbortCheck& check_abort) const {
-    for (;;) {
-      wait_for(socket_, POLLIN, check_abort);
-      const int socket = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (socket >= 0) return socket;
-      if (errno == EMFILE || errno == ENFILE)
-        throw_resource_exhausted("too many open files: raise the limit (ulimit -n)");
-    }
-  }
-
- private:
-  int socket_;
-  int port_ = 0;
-};
+}
 
 // The hello of a new connection; false for a stranger.
 bool read_hello(int socket, const Token& token, std::int32_t& caller, const PeerLinks::AbortCheck& check_abort) {
   Hello hello;
   for (std::size_t at = 0; at < sizeof hello;) {
     wait_for(socket, POLLIN, check_abort);
-    const ssize_t count = recv(socket, reinterpret_cast<char*>(&hello) + at, sizeof hello - at, 0);
+    const ssize_t count = recv(socket, reinterpret_cast<char*>(&hello) + at, sizeof hello - at, MSG_DONTWAIT);
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return false;
     if (count > 0) at += static_cast<std::size_t>(count);
   }
@@ -148,10 +113,10 @@ PeerLinks::PeerLinks(JobStore& store, const std::string& name, int rank, int siz
   Token token;
   if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
     throw_internal("the system has no random numbers");
-  const Door door;
+  const Listener listener(name, 0);
   const bool numeric6 = host.find(':') != std::string::npos;
   store.set(key_of(name, rank),
-            fmt::format("{}{}{}:{} {}", numeric6 ? "[" : "", host, numeric6 ? "]" : "", door.port(), hex(token)));
+            fmt::format("{}{}{}:{} {}", numeric6 ? "[" : "", host, numeric6 ? "]" : "", listener.port(), hex(token)));
   std::set<int> awaited;
   for (const int member : linked_members(rank, size)) {
     if (member > rank) {
@@ -173,7 +138,7 @@ PeerLinks::PeerLinks(JobStore& store, const std::string& name, int rank, int siz
              check_abort);
   }
   while (!awaited.empty()) {
-    const int socket = door.accept(check_abort);
+    const int socket = accept(listener, check_abort);
     std::int32_t caller = -1;
     if (!read_hello(socket, token, caller, check_abort) || awaited.erase(caller) == 0) {
       close(socket);

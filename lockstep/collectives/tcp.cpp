@@ -136,6 +136,14 @@ Listener::~Listener() {
   if (socket_ >= 0) close(socket_);
 }
 
+int Listener::port() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
 int Listener::release() { return std::exchange(socket_, -1); }
 
 int Listener::accept(std::chrono::milliseconds timeout) const {

@@ -19,12 +19,14 @@ HostPort parse_address(const std::string& address);
 // taking the same place in a job.
 class Listener {
  public:
-  // Throws Unavailable naming `who`, the port and what the system says, e.g. that another process uses the port.
+  // Port 0: one that the system chooses. Throws Unavailable naming `who`, the port and the system's reason, e.g. that
+  // another process uses the port.
   Listener(const std::string& who, int port);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   int release();
+  int port() const;
   // A connection that somebody has made; -1 when nobody does within the time.
   int accept(std::chrono::milliseconds timeout) const;
 
