@@ -19,7 +19,7 @@ struct Addend;
 enum class Compression { kNone, kFloat16, kBFloat16 };
 
 // A group of workers, ranks 0 … size-1. Every rank makes the same calls in the same order, each from one thread at a
-// time. Ranks may be processes (GlooCommunicator) or threads of one process (ThreadGroup, for tests).
+// time. Ranks may be processes (join_job) or threads of one process (make_thread_group, for tests).
 //
 // If a worker is lost, stopped or stuck, calls on the others throw Unavailable (the worker is lost or has reported a
 // failure) or DeadlineExceeded (it is alive but does not arrive in time), naming the worker. After one of these errors
