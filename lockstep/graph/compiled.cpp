@@ -72,6 +72,11 @@ bool compiles_graphs() {
   return !value || std::string_view(value) != "0";
 }
 
+// Limits of time hold for programs too.
+std::function<void()> CompiledPlan::before_step(const Plan& plan, RunContext& context) {
+  return [&budget = context.budget, &name = plan.what_] { budget.begin_step(name); };
+}
+
 std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds, RunContext& context) {
   if (context.recording || ops::grad_enabled() || !compiles_graphs()) return std::nullopt;
   const std::int64_t batch = batch_of(feeds);
@@ -99,7 +104,7 @@ std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds,
     outputs.push_back(reinterpret_cast<float*>(output.memory));
   }
   try {
-    made->program.run(inputs, outputs, false);
+    made->program.run(inputs, outputs, false, before_step(plan, context));
   } catch (const inference::InvalidInput&) {
     return std::nullopt;
   }
@@ -122,6 +127,7 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
     outputs.push_back(output_of(known.dtype, with_rows(known.dims, known.dims[0] / rows * batch)));
     results.push_back(outputs.back().tensor);
   }
+  const std::function<void()> check = before_step(plan, context);
   const auto run_piece = [&](std::int64_t piece) {
     std::vector<const void*> from;
     std::vector<float*> to;
@@ -132,7 +138,7 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
           results[i].num_elements() / batch * static_cast<std::int64_t>(dtype_size(results[i].dtype()));
       to.push_back(reinterpret_cast<float*>(outputs[i].memory + row * piece * rows));
     }
-    (piece < pieces ? made : last)->program.run(from, to, true);
+    (piece < pieces ? made : last)->program.run(from, to, true, check);
   };
   try {
     ops::parallel_for(0, pieces + (rest > 0), 1, [&](std::int64_t begin, std::int64_t end) {

@@ -1,6 +1,7 @@
 // A plan as programs of lockstep/inference, one for each combination of input shapes. Internal to lockstep/graph.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,7 @@ class CompiledPlan {
   MadePtr find_or_make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context);
   static MadePtr make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context,
                       inference::WeightStore& weights);
+  static std::function<void()> before_step(const Plan& plan, RunContext& context);
   std::optional<Tensors> run_by_rows(const Plan& plan, const Tensors& feeds, std::int64_t batch, RunContext& context);
 
   std::mutex mutex_;

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/graph/test_builder_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
@@ -299,6 +300,29 @@ TEST(CompiledPlan, LeavesGraphsWithEffectsToThePlainOperations) {
                      }});
   prepared.g.resources->put("variable", "/v", std::make_shared<Variable>(numbers({2, 3}, 1)));
   EXPECT_FALSE(prepared.as_program(numbers({2, 3}, 2)));
+}
+
+// A chain of products that takes longer than it may ends between two of them, while constants are folded and in a run.
+TEST(CompiledPlan, KeepsTheLimitOfTime) {
+  for (const bool folded : {true, false}) {
+    Network g;
+    g.input();
+    g.constant("w", numbers({700, 700}, 1));
+    std::string last = folded ? "w" : "x";
+    for (int i = 0; i < 400; ++i) {
+      const std::string name = "p" + std::to_string(i);
+      g.binary(name, "MatMul", last, "w");
+      last = name;
+    }
+    g.binary("y", "MatMul", folded ? "x" : last, folded ? last : "w");
+    g.resources->limits.max_seconds = 0.05;
+    try {
+      g.run({{"x", numbers({700, 700}, 2)}}, {"y"});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kDeadlineExceeded) << error.message();
+    }
+  }
 }
 
 // The plain operations report the error, with its node.

@@ -81,6 +81,7 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
   for (const int id : plan.order_) {
     const Step& step = plan.steps_[static_cast<std::size_t>(id)];
     require(++steps_ <= kMostSteps);
+    context_.budget.begin_step(step.node->name);
     std::vector<Lowered> inputs;
     for (const int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
     std::vector<Lowered> outputs = [&] {

@@ -7,7 +7,8 @@
 namespace lockstep::inference {
 namespace {
 
-constexpr std::int64_t kAlignment = 16;  // floats
+constexpr std::int64_t kAlignment = 16;       // floats
+constexpr std::int64_t kMostKept = 64 << 20;  // floats of memory that the next run uses again
 std::int64_t aligned(std::int64_t floats) { return (floats + kAlignment - 1) / kAlignment * kAlignment; }
 
 // x · scale + shift, with one number, or one for each element of the last axis.
@@ -203,7 +204,8 @@ Floats Program::take_arena() const {
   return arena;
 }
 
-void Program::run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone) const {
+void Program::run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone,
+                  const std::function<void()>& before_step) const {
   Floats arena = take_arena();
   Run run;
   run.alone = alone;
@@ -218,9 +220,11 @@ void Program::run(const std::vector<const void*>& inputs, const std::vector<floa
     run.memory[static_cast<std::size_t>(inputs_[i])] = const_cast<float*>(static_cast<const float*>(inputs[i]));
   for (std::size_t i = 0; i < outputs.size(); ++i) run.memory[static_cast<std::size_t>(outputs_[i])] = outputs[i];
   for (std::size_t i = 0; i < steps_.size(); ++i) {
+    before_step();
     run.workspace = arena.begin + workspaces_[i];
     steps_[i]->run(run);
   }
+  if (arena_size_ > kMostKept) return;
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(arena));
 }
