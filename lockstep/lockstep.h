@@ -4,6 +4,7 @@
 #include "lockstep/applications/applications.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
+#include "lockstep/base/zip.h"
 #include "lockstep/collectives/together.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/distributed_dataset.h"
@@ -15,6 +16,7 @@
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/distribute/parameter_server_strategy.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/variable_operators.h"
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/callbacks/remote_monitor.h"
@@ -35,13 +37,20 @@
 #include "lockstep/keras/optimizers/server.h"
 #include "lockstep/keras/preprocessing/preprocessing.h"
 #include "lockstep/keras/utils.h"
+#include "lockstep/ops/composed.h"
+#include "lockstep/ops/custom_gradient.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/operators.h"
 #include "lockstep/ops/runtime.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/seeds.h"
 #include "lockstep/saving/saving.h"
 #include "lockstep/tensor/tensor.h"
 #include "lockstep/train/train.h"
+
+namespace lockstep::layers {
+using keras::Layer;
+}
 
 // Keras's packages by their names in Python: keras::layers::Dense, keras::models::load_model.
 namespace lockstep::keras {

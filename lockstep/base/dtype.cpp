@@ -1,6 +1,7 @@
 #include "lockstep/base/dtype.h"
 
 #include <array>
+#include <ostream>
 
 namespace lockstep {
 namespace {
@@ -52,6 +53,8 @@ std::size_t dtype_size(DType dtype) noexcept {
   const Row* row = find(dtype);
   return row ? row->size : 0;
 }
+
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << "<dtype: '" << dtype_name(dtype) << "'>"; }
 
 std::string_view dtype_name(DType dtype) noexcept {
   const Row* row = find(dtype);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <iosfwd>
 #include <optional>
 #include <string_view>
 
@@ -35,6 +36,23 @@ enum class DType : int {
   kFloat8E5M2 = 24,
   kFloat8E4M3FN = 25,
 };
+
+// TensorFlow's names: tf.float32 is lockstep::float32.
+inline constexpr DType float16 = DType::kFloat16;
+inline constexpr DType bfloat16 = DType::kBFloat16;
+inline constexpr DType float32 = DType::kFloat32;
+inline constexpr DType float64 = DType::kFloat64;
+inline constexpr DType int8 = DType::kInt8;
+inline constexpr DType int16 = DType::kInt16;
+inline constexpr DType int32 = DType::kInt32;
+inline constexpr DType int64 = DType::kInt64;
+inline constexpr DType uint8 = DType::kUInt8;
+inline constexpr DType uint16 = DType::kUInt16;
+inline constexpr DType uint32 = DType::kUInt32;
+inline constexpr DType uint64 = DType::kUInt64;
+
+// "<dtype: 'float32'>", as TensorFlow prints it.
+std::ostream& operator<<(std::ostream& out, DType dtype);
 
 // Bytes of one element; 0 for strings, resources and variants, which have no fixed size.
 std::size_t dtype_size(DType dtype) noexcept;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -391,6 +393,11 @@ Json parse_json(std::string_view text, std::string_view what);
 // The text Python's json.dumps gives by default: separators ", " and ": ", ASCII with \uXXXX
 // escapes, floats in their shortest round-trip form ("1e-07", "0.001", "1.0").
 std::string dump_json(const Json& value);
+// The same on a stream: std::cout << model.get_config().
+template <std::same_as<Json> J>
+std::ostream& operator<<(std::ostream& out, const J& value) {
+  return out << dump_json(value);
+}
 
 // The shortest decimal that reads back as `value`, spelled as Python's repr spells it.
 std::string python_float(double value);

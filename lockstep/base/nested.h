@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +21,22 @@ namespace lockstep {
 // Throws InvalidArgument: "<found> was given where <wanted> is needed".
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
+class Shape;
+template <typename T>
+class Nested;
+
+namespace internal {
+
+template <typename T>
+inline constexpr bool kIsNested = false;
+template <typename T>
+inline constexpr bool kIsNested<Nested<T>> = true;
+// Objects that stand for a leaf: a variable for its value.
+template <typename U, typename T>
+concept StandsFor = std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> && std::is_convertible_v<const U&, T>;
+
+}  // namespace internal
+
 // A leaf, a list of structures, or a dict of structures that keeps the order of insertion. flatten()
 // visits lists in order and dicts by sorted key, as Keras does. A default one is a default leaf.
 template <typename T>
@@ -28,6 +47,10 @@ class Nested {
 
   Nested() = default;
   Nested(T leaf) : value_(std::move(leaf)) {}
+  template <internal::StandsFor<T> U>
+  Nested(const U& leaf) : value_(static_cast<T>(leaf)) {}
+  // A shape: model.build({kUnknownDim, 4}).
+  Nested(std::initializer_list<std::int64_t> dims) requires std::is_same_v<T, Shape> : value_(T(dims)) {}
   Nested(const std::vector<T>& leaves) : value_(List(leaves.begin(), leaves.end())) {}
   Nested(std::initializer_list<Nested> items) : value_(List(items)) {}
   // A dict: {{"title", a}, {"body", b}}.
@@ -57,6 +80,16 @@ class Nested {
   Dict& entries() { return const_cast<Dict&>(std::as_const(*this).entries()); }
   operator const T&() const { return leaf(); }
 
+  // Of a leaf that is a tensor, as layers return it: layer(x).shape(). Throw InvalidArgument for others.
+  decltype(auto) shape() const requires requires(const T& t) { t.shape(); }
+  { return leaf().shape(); }
+  auto dtype() const requires requires(const T& t) { t.dtype(); }
+  { return leaf().dtype(); }
+  T mask() const requires requires(const T& t) { t.mask(); }
+  { return leaf().mask(); }
+  T numpy() const requires requires(const T& t) { t.numpy(); }
+  { return leaf().numpy(); }
+
   // Entries of a list or a dict; 1 for a leaf.
   std::size_t size() const { return is_list() ? items().size() : is_dict() ? entries().size() : 1; }
   // for (const auto& part : nested): the parts of a list. Throws InvalidArgument for others.
@@ -68,6 +101,7 @@ class Nested {
       throw_out_of_range("a list of " + std::to_string(items().size()) + " has no item " + std::to_string(index));
     return items()[index];
   }
+  const Nested& operator[](std::string_view key) const { return at(key); }
   const Nested& at(std::string_view key) const {
     const Nested* found = find(key);
     if (!found) throw_not_found("the dict has no key '" + std::string(key) + "'");
@@ -82,9 +116,13 @@ class Nested {
 
   // const auto& [x, y] = element: the parts of a list of two. Throws InvalidArgument for others.
   template <std::size_t I>
-  const Nested& get() const {
+  const Nested& get() const& {
     if (items().size() != 2) throw_wrong_size(items().size(), 2);
     return items()[I];
+  }
+  template <std::size_t I>
+  Nested get() && {
+    return std::as_const(*this).template get<I>();
   }
   // const auto [x, y, sample_weight] = element.parts<3>(): the parts of a list of N. Throws InvalidArgument for others.
   template <std::size_t N>

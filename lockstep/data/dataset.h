@@ -181,6 +181,29 @@ template <std::size_t N>
 class DatasetParts;
 class Windows;
 
+// Keyword arguments of the transformations, as in TensorFlow.
+struct MapOptions {
+  std::int64_t num_parallel_calls = 1;
+  std::optional<bool> deterministic = std::nullopt;  // elements keep their order whatever it is
+};
+struct BatchOptions {
+  bool drop_remainder = false;
+};
+struct PaddedBatchOptions {
+  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // in the element's structure
+  double padding_values = 0;
+  bool drop_remainder = false;
+};
+struct ShuffleOptions {
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool reshuffle_each_iteration = true;
+};
+struct InterleaveOptions {
+  std::optional<std::int64_t> cycle_length = std::nullopt;  // required: TensorFlow's default depends on the machine
+  std::int64_t block_length = 1;
+  std::int64_t num_parallel_calls = 1;
+  std::optional<bool> deterministic = std::nullopt;
+};
 struct WindowOptions {
   std::optional<std::int64_t> shift = std::nullopt;
   std::int64_t stride = 1;
@@ -197,6 +220,9 @@ class Dataset {
   static Dataset from_tensors(const Element& element);
   // Slices of axis 0; every leaf must have as many. Memory is shared with the tensors.
   static Dataset from_tensor_slices(const Element& tensors);
+  // Of numbers or texts: from_tensor_slices({8, 3, 0}).
+  static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(Tensor(values)); }
+  static Dataset from_tensor_slices(std::initializer_list<Values> values) { return from_tensor_slices(Tensor(values)); }
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }
   static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
@@ -219,6 +245,10 @@ class Dataset {
     return map_elements(internal::element_function<Element>(std::move(fn)));
   }
   template <typename Fn>
+  Dataset map(Fn fn, const MapOptions& options) const {
+    return map(std::move(fn), options.num_parallel_calls);
+  }
+  template <typename Fn>
   Dataset filter(Fn fn) const {
     return filter_elements(predicate(std::move(fn)));
   }
@@ -228,14 +258,24 @@ class Dataset {
   }
   // Consecutive elements stacked along a new first axis. The last batch may be shorter.
   Dataset batch(std::int64_t batch_size, bool drop_remainder = false) const;
+  Dataset batch(std::int64_t batch_size, const BatchOptions& options) const {
+    return batch(batch_size, options.drop_remainder);
+  }
   // The same for leaves of different shapes, padded at the end to the longest of the batch or to
   // `padded_shapes` (one for each leaf; unknown entries: the longest), with padding_value or "".
   Dataset padded_batch(std::int64_t batch_size, const std::vector<Shape>& padded_shapes = {}, double padding_value = 0,
                        bool drop_remainder = false) const;
+  Dataset padded_batch(std::int64_t batch_size, const PaddedBatchOptions& o) const {
+    return padded_batch(batch_size, o.padded_shapes ? o.padded_shapes->flatten() : std::vector<Shape>(),
+                        o.padding_values, o.drop_remainder);
+  }
   Dataset unbatch() const;
   // Without a seed, one follows from the global seed (random::set_random_seed) when there is one.
   Dataset shuffle(std::int64_t buffer_size, std::optional<std::int64_t> seed = std::nullopt,
                   bool reshuffle_each_iteration = true) const;
+  Dataset shuffle(std::int64_t buffer_size, const ShuffleOptions& options) const {
+    return shuffle(buffer_size, options.seed, options.reshuffle_each_iteration);
+  }
   Dataset repeat(std::int64_t count = -1) const;  // negative: for ever
   Dataset take(std::int64_t count) const;         // negative: all
   Dataset skip(std::int64_t count) const;         // negative: all
@@ -255,6 +295,11 @@ class Dataset {
   Dataset interleave(Fn fn, std::int64_t cycle_length, std::int64_t block_length = 1) const {
     return interleave_elements(internal::element_function<Dataset>(std::move(fn)), cycle_length, block_length);
   }
+  template <typename Fn>
+  Dataset interleave(Fn fn, const InterleaveOptions& options) const {
+    if (!options.cycle_length) throw_invalid_argument("Dataset.interleave requires cycle_length");
+    return interleave(std::move(fn), *options.cycle_length, options.block_length);
+  }
   // Datasets of `size` consecutive elements each (the last may have fewer), every `stride`-th of them, one window
   // beginning `shift` elements after the other (default: size): dataset.window(3, {.shift = 1}).flat_map(...).
   Windows window(std::int64_t size, const WindowOptions& options = {}) const;
@@ -268,6 +313,13 @@ class Dataset {
     Element state = initial_state;
     for (const Element& element : *this) state = fn(std::as_const(state), element);
     return state;
+  }
+  // A number counts as a scalar, int32 of a whole one, else float32.
+  template <typename Fn>
+  Element reduce(Number initial_state, Fn fn) const {
+    const Element state = initial_state.is_integer() ? Tensor({initial_state.integer()}, DType::kInt32)[0]
+                                                     : Tensor::scalar(initial_state.value(), DType::kFloat32);
+    return reduce(state, std::move(fn));
   }
   // States the number of elements; iterating throws FailedPrecondition when it is another.
   Dataset assert_cardinality(std::int64_t count) const;
@@ -291,6 +343,8 @@ class Dataset {
   // finite cardinality and uses the second.
   DatasetIterator make_iterator() const { return DatasetIterator(node_); }
   DatasetInputIterator begin() const;
+  // The dataset itself: its elements are values already.
+  Dataset as_numpy_iterator() const { return *this; }
   DatasetInputIterator end() const { return {}; }
 
   // The elements, tuples of N, in their parts: for (const auto& [x, y, sample_weight] : dataset.parts<3>()). Tuples of

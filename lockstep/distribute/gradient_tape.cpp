@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
@@ -67,6 +68,14 @@ GradientTape::Pause::~Pause() {
 }
 
 Tensor GradientTape::watch(const Tensor& tensor) {
+  if (!tensor.defined()) throw_invalid_argument("GradientTape.watch: the tensor is undefined");
+  if (!is_floating(tensor.dtype()) && !is_complex(tensor.dtype())) {
+    log_warning(
+        "GradientTape.watch: the dtype of a watched tensor must be floating, e.g. float32; found {}, which has no "
+        "gradient",
+        dtype_name(tensor.dtype()));
+    return tensor;
+  }
   return ops::requires_grad(tensor) ? tensor : ops::make_leaf(tensor);
 }
 
@@ -97,7 +106,7 @@ Tensor GradientTape::leaf_of(distribute::VariableImpl& variable, const Tensor& v
     if (!is_floating(value.dtype()) && !is_complex(value.dtype())) continue;
     if (!leaf.defined()) leaf = ops::make_leaf(value);
     Watched& watched = tape->leaves_[&variable];
-    if (!watched.variable) watched.variable = variable.shared_from_this();
+    if (!watched.variable) tape->watched_.push_back(watched.variable = variable.shared_from_this());
     if (watched.leaves.empty() || !same(watched.leaves.back().second, leaf)) watched.leaves.emplace_back(current, leaf);
   }
   return leaf;
@@ -110,7 +119,7 @@ bool GradientTape::others_may_differentiate() const {
   return false;
 }
 
-Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const Tensor& output_gradients,
+Tensors GradientTape::compute(const Tensors& targets, const Tensors& leaves, const Tensor& output_gradients,
                               const Ready& ready) {
   if (used_ && !options_.persistent) {
     throw_failed_precondition("GradientTape.gradient was called twice; make the tape persistent to do so");
@@ -135,7 +144,12 @@ Tensors GradientTape::compute(const Tensor& target, const Tensors& leaves, const
   }
   const auto ready_at_place = [&](std::size_t i, const Tensor& gradient) { ready(places[i], gradient); };
   const bool retain = options_.persistent || create_graph || others_may_differentiate();
-  Tensors found = ops::grad({target}, watched, {output_gradients}, retain, create_graph,
+  Tensors weights(targets.size());
+  if (output_gradients.defined()) {
+    if (targets.size() != 1) throw_invalid_argument("GradientTape.gradient: output_gradients requires one target");
+    weights[0] = output_gradients;
+  }
+  Tensors found = ops::grad(targets, watched, weights, retain, create_graph,
                             ready ? ops::GradientReady(ready_at_place) : ops::GradientReady());
   if (was_recording && !create_graph) ops::set_grad_enabled(true);
   Tensors gradients(leaves.size());
@@ -173,7 +187,7 @@ Tensors GradientTape::leaves_of(const Variables& sources, std::vector<std::size_
   return leaves;
 }
 
-Tensors GradientTape::gradient(const Tensor& target, const Variables& sources, const Tensor& output_gradients,
+Tensors GradientTape::gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients,
                                const Ready& ready) {
   std::vector<std::size_t> places;
   const Tensors leaves = leaves_of(sources, places);
@@ -184,7 +198,7 @@ Tensors GradientTape::gradient(const Tensor& target, const Variables& sources, c
   const auto ready_at_place = [&](std::size_t i, const Tensor& gradient) {
     if (!in_parts(i)) ready(places[i], gradient);
   };
-  Tensors found = compute(target, leaves, output_gradients, ready ? Ready(ready_at_place) : Ready());
+  Tensors found = compute(targets, leaves, output_gradients, ready ? Ready(ready_at_place) : Ready());
   Tensors gradients(sources.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     Tensor& gradient = gradients[places[i]];
@@ -193,8 +207,36 @@ Tensors GradientTape::gradient(const Tensor& target, const Variables& sources, c
   return gradients;
 }
 
-Tensors GradientTape::gradient(const Tensor& target, const Tensors& sources, const Tensor& output_gradients) {
-  return compute(target, sources, output_gradients);
+Tensors GradientTape::gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients) {
+  return compute(targets, sources, output_gradients);
+}
+
+Nested<Tensor> GradientTape::gradient(const Targets& targets, const Nested<distribute::Variable>& sources,
+                                      const Tensor& output_gradients) {
+  return sources.pack(gradient(targets, sources.flatten(), output_gradients));
+}
+
+Tensors GradientTape::gradient(const Targets& targets, const Variables& sources, const GradientOptions& options) {
+  Tensors gradients = gradient(targets, sources, options.output_gradients);
+  for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = filled(gradients[i], sources[i], options);
+  return gradients;
+}
+
+Tensor GradientTape::filled(const Tensor& gradient, const Tensor& source, const GradientOptions& options) {
+  const bool zero = options.unconnected_gradients == "zero";
+  if (!zero && options.unconnected_gradients != "none") {
+    throw_invalid_argument(
+        fmt::format("GradientTape.gradient: invalid unconnected_gradients: '{}'; expected none or zero",
+                    options.unconnected_gradients));
+  }
+  return zero && !gradient.defined() ? ops::zeros_like(source) : gradient;
+}
+
+GradientTape::Variables GradientTape::watched_variables() const { return watched_; }
+
+void GradientTape::reset() {
+  leaves_.clear();
+  watched_.clear();
 }
 
 Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source) { return jacobian_of(target, source); }
@@ -217,7 +259,7 @@ Tensor GradientTape::jacobian_of(const Tensor& target, const Tensor& leaf) {
   Tensors rows;
   for (std::int64_t i = 0; i < count; ++i) {
     const Tensor pick = ops::reshape(ops::one_hot(Tensor::scalar(i), count, target.dtype()), target.shape().dims());
-    Tensor row = compute(target, {leaf}, pick)[0];
+    Tensor row = compute({target}, {leaf}, pick)[0];
     if (!row.defined()) break;
     rows.push_back(std::move(row));
   }
@@ -226,6 +268,36 @@ Tensor GradientTape::jacobian_of(const Tensor& target, const Tensor& leaf) {
   std::vector<std::int64_t> dims = target.shape().dims();
   for (const std::int64_t dim : leaf.shape().dims()) dims.push_back(dim);
   return ops::reshape(ops::stack(rows), dims);
+}
+
+// One gradient for each element of a row: as rows are independent, that of all rows at once.
+Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) {
+  const Shape &rows = target.shape(), &sources = source.shape();
+  if (rows.rank() < 1 || sources.rank() < 1 || rows[0] != sources[0]) {
+    throw_invalid_argument(
+        fmt::format("GradientTape.batch_jacobian: target of shape {} and source of shape {}; expected "
+                    "the same number of rows",
+                    rows.to_string(), sources.to_string()));
+  }
+  if (used_ && !options_.persistent) {
+    throw_failed_precondition(
+        "GradientTape.batch_jacobian: gradient() was called before; make the tape persistent to do so");
+  }
+  const std::int64_t count = rows[0] > 0 ? target.num_elements() / rows[0] : 0;
+  const bool persistent = std::exchange(options_.persistent, true);
+  Tensors columns;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Tensor of_row = ops::one_hot(Tensor::scalar(i), count, target.dtype());
+    const Tensor pick = ops::reshape(ops::tile(ops::expand_dims(of_row, 0), {rows[0], 1}), rows.dims());
+    Tensor column = compute({target}, {source}, pick)[0];
+    if (!column.defined()) break;
+    columns.push_back(std::move(column));
+  }
+  options_.persistent = persistent;
+  if (columns.empty()) return {};
+  std::vector<std::int64_t> dims = rows.dims();
+  dims.insert(dims.end(), sources.dims().begin() + 1, sources.dims().end());
+  return ops::reshape(ops::stack(columns, 1), dims);
 }
 
 }  // namespace lockstep

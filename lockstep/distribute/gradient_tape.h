@@ -1,14 +1,42 @@
 // tf.GradientTape: gradients of what was computed while the tape lived.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <initializer_list>
+#include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep {
+
+// What a tape differentiates: a tensor, the leaves of a structure, or several tensors in braces.
+class Targets : public Tensors {
+ public:
+  Targets(const Tensor& target) : Tensors{target} {}
+  Targets(const distribute::Variable& target) : Tensors{target} {}
+  Targets(const Nested<Tensor>& targets) : Tensors(targets.flatten()) {}
+  Targets(const Tensors& targets) : Tensors(targets) {}
+  Targets(std::initializer_list<Tensor> targets) : Tensors(targets) {}
+};
+
+// The gradients of N sources.
+template <std::size_t N>
+class Gradients : public std::array<Tensor, N> {
+ public:
+  explicit Gradients(const Tensors& gradients) { std::copy(gradients.begin(), gradients.end(), this->begin()); }
+  operator Tensors() const { return Tensors(this->begin(), this->end()); }
+};
+
+struct GradientOptions {
+  Tensor output_gradients = {};
+  std::string_view unconnected_gradients = "none";  // or "zero": zeros for a source without a connection
+};
 
 // Records on the thread it was made on, from construction until end_recording() or destruction.
 // Trainable variables that are read are watched by themselves.
@@ -30,37 +58,61 @@ class GradientTape {
   [[nodiscard("use the tensor that watch() returns")]] Tensor watch(const Tensor& tensor);
   void watch(const distribute::Variable& variable);
 
-  // d target / d source for each source; an undefined tensor where there is no connection. A target
-  // that is not a scalar counts with weights of one, or with `output_gradients`. Calling it on an
-  // innermost tape that is still recording gives gradients an outer tape can differentiate again.
-  // Tapes of one thread are independent: each gives its own gradients of what they all recorded.
+  // d target / d source for each source, in the form in which the sources are given: one, some in braces (const auto
+  // [dw, db] = tape.gradient(loss, {w, b})), a vector, or a dict ({{"w", w}, {"b", b}}); an undefined tensor for a
+  // source without a connection. Several targets count as their sum. A target that is not a scalar counts with weights
+  // of one, or with `output_gradients`. Calling it on an innermost tape that is still recording gives gradients that an
+  // outer tape can differentiate again. Tapes of one thread are independent: each gives its own gradients of what they
+  // all recorded.
   // Throws FailedPrecondition on a second call unless persistent, and for a variable that was read across the replicas
-  // of a strategy, which a tape cannot record: call the step with strategy.run(). `ready` may be told of a source's
-  // gradient before all are there.
+  // of a strategy, which a tape cannot record: call the step with strategy.run(). `ready` may be called with a source's
+  // gradient before all are complete.
   using Ready = std::function<void(std::size_t source, const Tensor& gradient)>;
   using Variables = std::vector<distribute::Variable>;
-  Tensors gradient(const Tensor& target, const Variables& sources, const Tensor& output_gradients = {},
+  Tensors gradient(const Targets& targets, const Variables& sources, const Tensor& output_gradients = {},
                    const Ready& ready = {});
-  Tensors gradient(const Tensor& target, const Tensors& sources, const Tensor& output_gradients = {});
-  Tensors gradient(const Tensor& target, std::initializer_list<distribute::Variable> sources,
-                   const Tensor& output_gradients = {}) {
-    return gradient(target, Variables(sources), output_gradients);
+  Tensors gradient(const Targets& targets, const Tensors& sources, const Tensor& output_gradients = {});
+  template <std::size_t N>
+  Gradients<N> gradient(const Targets& targets, const distribute::Variable (&sources)[N],
+                        const Tensor& output_gradients = {}) {
+    return Gradients<N>(gradient(targets, Variables(sources, sources + N), output_gradients));
   }
-  Tensors gradient(const Tensor& target, std::initializer_list<Tensor> sources, const Tensor& output_gradients = {}) {
-    return gradient(target, Tensors(sources), output_gradients);
+  template <std::size_t N>
+  Gradients<N> gradient(const Targets& targets, const Tensor (&sources)[N], const Tensor& output_gradients = {}) {
+    return Gradients<N>(gradient(targets, Tensors(sources, sources + N), output_gradients));
   }
-  // Of one source: its gradient.
-  Tensor gradient(const Tensor& target, const distribute::Variable& source, const Tensor& output_gradients = {}) {
-    return gradient(target, Variables{source}, output_gradients)[0];
+  Nested<Tensor> gradient(const Targets& targets, const Nested<distribute::Variable>& sources,
+                          const Tensor& output_gradients = {});
+  // Of one variable or tensor.
+  template <typename Source>
+  requires std::is_convertible_v<const Source&, Tensor> Tensor gradient(const Targets& targets, const Source& source,
+                                                                        const Tensor& output_gradients = {}) {
+    if constexpr (std::is_convertible_v<const Source&, distribute::Variable>) {
+      return gradient(targets, Variables{source}, output_gradients)[0];
+    } else {
+      return gradient(targets, Tensors{static_cast<Tensor>(source)}, output_gradients)[0];
+    }
   }
-  Tensor gradient(const Tensor& target, const Tensor& source, const Tensor& output_gradients = {}) {
-    return gradient(target, Tensors{source}, output_gradients)[0];
+  // With options: tape.gradient(z, x, {.unconnected_gradients = "zero"}).
+  template <typename Source>
+  requires std::is_convertible_v<const Source&, Tensor> Tensor gradient(const Targets& targets, const Source& source,
+                                                                        const GradientOptions& options) {
+    return filled(gradient(targets, source, options.output_gradients), source, options);
   }
+  Tensors gradient(const Targets& targets, const Variables& sources, const GradientOptions& options);
 
   // The derivative of each element of the target with respect to each of the source, shape target + source; undefined
-  // where there is no connection.
+  // for a source without a connection.
   Tensor jacobian(const Tensor& target, const Tensor& source);
   Tensor jacobian(const Tensor& target, const distribute::Variable& source);
+  // The same for each row by itself: shape (rows,) + a row of the target + a row of the source, where row i of the
+  // target depends on row i of the source only. Throws InvalidArgument when the numbers of rows differ.
+  Tensor batch_jacobian(const Tensor& target, const Tensor& source);
+
+  // The variables that the tape has watched, in the order of their first use.
+  Variables watched_variables() const;
+  // Drops what has been recorded so far.
+  void reset();
 
   // The tape records nothing while the returned guard lives: auto paused = tape.stop_recording(); Afterwards it goes
   // on. Throws FailedPrecondition where the tape does not record, or an inner tape records.
@@ -85,7 +137,8 @@ class GradientTape {
   static Tensor leaf_of(distribute::VariableImpl& variable, const Tensor& value);
 
  private:
-  Tensors compute(const Tensor& target, const Tensors& leaves, const Tensor& output_gradients, const Ready& ready = {});
+  Tensors compute(const Tensors& targets, const Tensors& leaves, const Tensor& output_gradients,
+                  const Ready& ready = {});
 
   Tensors leaves_of(const Variables& sources, std::vector<std::size_t>& places) const;
   bool others_may_differentiate() const;
@@ -103,6 +156,16 @@ class GradientTape {
     std::vector<std::pair<Tensor, Tensor>> leaves;
   };
   std::unordered_map<distribute::VariableImpl*, Watched> leaves_;
+  Variables watched_;  // the variables of leaves_, in order
+
+  static Tensor filled(const Tensor& gradient, const Tensor& source, const GradientOptions& options);
 };
 
 }  // namespace lockstep
+
+template <std::size_t N>
+struct std::tuple_size<lockstep::Gradients<N>> : std::integral_constant<std::size_t, N> {};
+template <std::size_t I, std::size_t N>
+struct std::tuple_element<I, lockstep::Gradients<N>> {
+  using type = lockstep::Tensor;
+};

@@ -108,6 +108,11 @@ void throw_no_such_replica(int replica, int size) {
   throw_out_of_range(fmt::format("PerReplica: replica {} of {} does not exist on this worker", replica, size));
 }
 
+void throw_several_values(int size) {
+  throw_failed_precondition(fmt::format(
+      "PerReplica: a number requires one replica, found {}; combine their values with strategy.reduce()", size));
+}
+
 std::vector<RowRange> split_rows(std::int64_t rows, int parts) {
   std::vector<RowRange> ranges;
   std::int64_t begin = 0;

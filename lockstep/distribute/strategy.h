@@ -30,19 +30,28 @@ struct InputContext;
 struct InputOptions;
 
 [[noreturn]] void throw_no_such_replica(int replica, int size);
+[[noreturn]] void throw_several_values(int size);
 
 // One value for each replica, in replica order (TensorFlow's PerReplica).
 template <typename T>
 class PerReplica {
  public:
   explicit PerReplica(std::vector<T> values) : values_(std::move(values)) {}
-  const std::vector<T>& values() const { return values_; }
+  const std::vector<T>& values() const& { return values_; }
+  std::vector<T> values() && { return std::move(values_); }
   // A reference, or the value itself of PerReplica<bool>. Throws OutOfRange.
   typename std::vector<T>::const_reference operator[](int replica) const {
     if (replica < 0 || replica >= size()) throw_no_such_replica(replica, size());
     return values_[static_cast<std::size_t>(replica)];
   }
   int size() const { return static_cast<int>(values_.size()); }
+  // int(step), float(loss) under a strategy of one replica, whose results are single values in TensorFlow. Throws
+  // FailedPrecondition for several replicas: reduce() combines their values.
+  template <typename U>
+  requires(std::is_arithmetic_v<U>&& std::is_constructible_v<U, const T&>) explicit operator U() const {
+    if (size() != 1) throw_several_values(size());
+    return static_cast<U>((*this)[0]);
+  }
   // const auto& [x, y] = batch: what the replicas hold of the first and of the second part of their elements, pairs or
   // tuples.
   template <std::size_t I>
@@ -232,6 +241,11 @@ class Strategy {
   template <typename T>
   const std::vector<T>& experimental_local_results(const PerReplica<T>& values) {
     return values.values();
+  }
+  // for (const auto& part : strategy.experimental_local_results(strategy.run(...)))
+  template <typename T>
+  std::vector<T> experimental_local_results(PerReplica<T>&& values) {
+    return std::move(values).values();
   }
 
  protected:

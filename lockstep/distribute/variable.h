@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,13 +95,21 @@ class Variable : public std::shared_ptr<VariableImpl> {
   explicit operator T() const {
     return read().template item<T>();
   }
-  void assign(const Tensor& value) const;
-  void assign_add(const Tensor& delta) const;
-  void assign_sub(const Tensor& delta) const;
-  // The number everywhere, in the variable's dtype.
-  void assign(Number value) const;
-  void assign_add(Number delta) const;
-  void assign_sub(Number delta) const;
+  // Return the variable.
+  const Variable& assign(const Tensor& value) const;
+  const Variable& assign_add(const Tensor& delta) const;
+  const Variable& assign_sub(const Tensor& delta) const;
+  // The number everywhere, in the variable's dtype; numbers in braces have it too.
+  const Variable& assign(Number value) const;
+  const Variable& assign_add(Number delta) const;
+  const Variable& assign_sub(Number delta) const;
+  const Variable& assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
+  const Variable& assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
+  const Variable& assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
+
+  Tensor operator[](std::int64_t index) const { return read()[index]; }
+  Tensor operator[](const Range& range) const { return read()[range]; }
+  Tensor index(std::initializer_list<ops::SliceSpec> entries) const { return read().index(entries); }
 
   // All else of it.
   VariableImpl* operator->() const { return &impl(); }

@@ -25,6 +25,7 @@
 
 #include "lockstep/keras/numbers.h"
 #include "lockstep/keras/object_config.h"
+#include "lockstep/keras/optional_list.h"
 
 namespace lockstep::keras {
 
@@ -88,6 +89,9 @@ struct FieldType<std::optional<T>> {
   }
   static Json write(const std::optional<T>& v) { return v ? FieldType<T>::write(*v) : Json(nullptr); }
 };
+
+template <typename T>
+struct FieldType<OptionalList<T>> : FieldType<std::optional<std::vector<T>>> {};
 
 // The name of a family of objects, as the type of an argument.
 template <typename T>

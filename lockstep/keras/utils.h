@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "lockstep/data/dataset.h"
+#include "lockstep/random/seeds.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::utils {
+
+using random::set_random_seed;
 
 // Class numbers (integers; a last axis of 1 is dropped) as rows of zeros with a one: shape + (num_classes,), float32.
 // Default: the largest number + 1. Throws InvalidArgument for a number outside of [0, num_classes).

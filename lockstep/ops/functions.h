@@ -8,6 +8,7 @@
 // Errors are those of ops::call: InvalidArgument for shapes and dtypes that do not fit.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -194,13 +195,20 @@ struct SliceSpec {
   std::int64_t stride = 1;
   enum class Kind { kRange, kIndex, kNewAxis, kEllipsis } kind = Kind::kRange;
 
-  static SliceSpec all() { return {}; }
+  constexpr SliceSpec() = default;
+  template <std::integral I>
+  constexpr SliceSpec(I place) : begin(place), kind(Kind::kIndex) {}
+  constexpr SliceSpec(std::optional<std::int64_t> begin, std::optional<std::int64_t> end, std::int64_t stride = 1,
+                      Kind kind = Kind::kRange)
+      : begin(begin), end(end), stride(stride), kind(kind) {}
+
+  static constexpr SliceSpec all() { return {}; }
   static SliceSpec range(std::optional<std::int64_t> begin, std::optional<std::int64_t> end, std::int64_t stride = 1) {
     return {begin, end, stride, Kind::kRange};
   }
   static SliceSpec at(std::int64_t index) { return {index, std::nullopt, 1, Kind::kIndex}; }
-  static SliceSpec new_axis() { return {std::nullopt, std::nullopt, 1, Kind::kNewAxis}; }
-  static SliceSpec ellipsis() { return {std::nullopt, std::nullopt, 1, Kind::kEllipsis}; }
+  static constexpr SliceSpec new_axis() { return {std::nullopt, std::nullopt, 1, Kind::kNewAxis}; }
+  static constexpr SliceSpec ellipsis() { return {std::nullopt, std::nullopt, 1, Kind::kEllipsis}; }
 };
 Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index);
 // x[begin:end] of one axis; a missing end: to the last.
@@ -235,8 +243,8 @@ struct Moments {
   Tensor mean, variance;  // variance divides by n
 };
 Moments moments(const Tensor& x, const Axes& axes, bool keepdims = false);
-Tensor argmax(const Tensor& x, int axis, DType dtype = DType::kInt64);
-Tensor argmin(const Tensor& x, int axis, DType dtype = DType::kInt64);
+Tensor argmax(const Tensor& x, int axis = 0, DType dtype = DType::kInt64);
+Tensor argmin(const Tensor& x, int axis = 0, DType dtype = DType::kInt64);
 Tensor cumsum(const Tensor& x, int axis, bool exclusive = false, bool reverse = false);
 Tensor cumprod(const Tensor& x, int axis, bool exclusive = false, bool reverse = false);
 struct TopK {
@@ -346,6 +354,12 @@ Tensor stateless_random_full_int(const Tensor& shape, const Tensor& seed, DType 
 
 // Operators are found on Tensor by name lookup.
 namespace lockstep {
+
+// Entries of Tensor::index(): ':', '...' and tf.newaxis.
+inline constexpr ops::SliceSpec all = ops::SliceSpec::all();
+inline constexpr ops::SliceSpec ellipsis = ops::SliceSpec::ellipsis();
+inline constexpr ops::SliceSpec newaxis = ops::SliceSpec::new_axis();
+
 using ops::operator+;
 using ops::operator-;
 using ops::operator*;

@@ -225,4 +225,6 @@ Tensor Tensor::operator[](const Range& range) const {
   return ops::strided_slice(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)});
 }
 
+Tensor Tensor::index(std::initializer_list<ops::SliceSpec> entries) const { return ops::strided_slice(*this, entries); }
+
 }  // namespace lockstep

@@ -6,33 +6,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/number_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::ops {
 namespace {
-
-// The number as a scalar of the tensor's dtype, which must be able to hold it.
-Tensor beside(const Tensor& other, Number number) {
-  if (!other.defined()) throw_invalid_argument("arithmetic on an undefined tensor");
-  const DType dtype = other.dtype();
-  if (!is_integer(dtype)) return Tensor::scalar(number.value(), dtype);
-  const bool whole =
-      number.is_integer() || (std::nearbyint(number.value()) == number.value() && std::abs(number.value()) < 9e18);
-  if (!whole) {
-    throw_invalid_argument(
-        fmt::format("arithmetic: {} cannot be converted to {}; cast the tensor first, e.g. with ops::cast(x, "
-                    "DType::kFloat32)",
-                    number.value(), dtype_name(dtype)));
-  }
-  const std::int64_t integer = number.is_integer() ? number.integer() : static_cast<std::int64_t>(number.value());
-  const bool is_unsigned = dtype_name(dtype).starts_with('u');
-  const int bits = static_cast<int>(dtype_size(dtype)) * 8 - (is_unsigned ? 0 : 1);
-  const std::int64_t largest = bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
-  if (integer > largest || integer < (is_unsigned ? 0 : -largest - 1)) {
-    throw_invalid_argument(fmt::format("arithmetic: {} is out of range for {}", integer, dtype_name(dtype)));
-  }
-  return cast(Tensor::scalar(integer), dtype);
-}
 
 // What true division computes integers in.
 Tensor divisible(const Tensor& x) {
@@ -54,6 +32,28 @@ Tensor reduce(std::string_view name, const Tensor& x, const Axes& axes, bool kee
 }
 
 }  // namespace
+
+Tensor beside(const Tensor& other, Number number) {
+  if (!other.defined()) throw_invalid_argument("arithmetic on an undefined tensor");
+  const DType dtype = other.dtype();
+  if (!is_integer(dtype)) return Tensor::scalar(number.value(), dtype);
+  const bool whole =
+      number.is_integer() || (std::nearbyint(number.value()) == number.value() && std::abs(number.value()) < 9e18);
+  if (!whole) {
+    throw_invalid_argument(
+        fmt::format("arithmetic: {} cannot be converted to {}; cast the tensor first, e.g. with ops::cast(x, "
+                    "DType::kFloat32)",
+                    number.value(), dtype_name(dtype)));
+  }
+  const std::int64_t integer = number.is_integer() ? number.integer() : static_cast<std::int64_t>(number.value());
+  const bool is_unsigned = dtype_name(dtype).starts_with('u');
+  const int bits = static_cast<int>(dtype_size(dtype)) * 8 - (is_unsigned ? 0 : 1);
+  const std::int64_t largest = bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
+  if (integer > largest || integer < (is_unsigned ? 0 : -largest - 1)) {
+    throw_invalid_argument(fmt::format("arithmetic: {} is out of range for {}", integer, dtype_name(dtype)));
+  }
+  return cast(Tensor::scalar(integer), dtype);
+}
 
 Tensor constant(double value, DType dtype) { return Tensor::scalar(value, dtype); }
 

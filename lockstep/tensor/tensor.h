@@ -18,6 +18,9 @@
 
 namespace lockstep {
 
+namespace ops {
+struct SliceSpec;
+}
 struct TensorImpl;
 class Symbol;
 class Resource;
@@ -113,6 +116,7 @@ class Tensor {
   DType dtype() const;
   const Shape& shape() const;  // fully known unless symbolic
   int rank() const { return shape().rank(); }
+  int ndim() const { return rank(); }
   std::int64_t dim(int axis) const {  // throws OutOfRange
     const Shape& own = shape();
     if (axis >= own.rank() || axis < -own.rank()) throw_no_such_axis(axis);
@@ -132,13 +136,18 @@ class Tensor {
   explicit operator T() const {
     return item<T>();
   }
+  // The value itself: what is a NumPy array in Python is a tensor here.
+  Tensor numpy() const { return *this; }
   // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.
   std::string to_string() const;
 
   // x[3] and x[{0, 32}] as in Python, recorded and differentiated like operations. Throw OutOfRange for a place beyond
-  // the first axis. More axes: ops::strided_slice. Defined in ops/functions_array.cpp.
+  // the first axis. Defined in ops/functions_array.cpp.
   Tensor operator[](std::int64_t index) const;
   Tensor operator[](const Range& range) const;
+  // Several axes: x.index({all, 0}) is Python's x[:, 0], x.index({ellipsis, {0, 2}}) is x[..., 0:2]. Throws OutOfRange
+  // for a place outside an axis.
+  Tensor index(std::initializer_list<ops::SliceSpec> entries) const;
 
   formats::TensorData to_data() const;  // shares memory when contiguous on the host
 

@@ -99,9 +99,9 @@ void History::restore_state(const CallbackState& state) {
   history = state.values.at("history").get<std::vector<std::pair<std::string, std::vector<LogValue>>>>();
 }
 
-std::vector<double> History::operator[](const std::string& name) const {
+std::vector<double> History::Values::operator[](std::string_view name) const {
   std::string names;
-  for (const auto& [key, values] : history) {
+  for (const auto& [key, values] : *this) {
     if (key == name) return std::vector<double>(values.begin(), values.end());
     names += (names.empty() ? "" : ", ") + key;
   }

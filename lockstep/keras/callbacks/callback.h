@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -143,10 +144,17 @@ class History : public Callback {
   void restore_state(const CallbackState& state) override;
 
   std::vector<int> epoch;
-  std::vector<std::pair<std::string, std::vector<LogValue>>> history;
+  class Values : public std::vector<std::pair<std::string, std::vector<LogValue>>> {
+   public:
+    Values() = default;
+    Values(vector values) : vector(std::move(values)) {}
+    using vector::operator[];
+    // The values of one name, each as a number. Throws NotFound, naming what there is.
+    std::vector<double> operator[](std::string_view name) const;
+  };
+  Values history;
 
-  // The values of one name, each as a number. Throws NotFound, naming what there is.
-  std::vector<double> operator[](const std::string& name) const;
+  std::vector<double> operator[](std::string_view name) const { return history[name]; }
 };
 
 // Draws the bars; fit() adds one by itself unless verbose is 0.

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/nested.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -19,6 +20,17 @@ const LogValue& Results::at(std::string_view name) const {
     names += (names.empty() ? "" : ", ") + key;
   }
   throw_not_found("results have no '" + std::string(name) + "'; they have: " + names);
+}
+
+const LogValue& Results::operator[](int index) const {
+  if (index < 0 || static_cast<std::size_t>(index) >= size())
+    throw_out_of_range("results have " + std::to_string(size()) + " values, none with index " + std::to_string(index));
+  return vector::operator[](static_cast<std::size_t>(index)).second;
+}
+
+const Results& Results::require_two() const {
+  if (size() != 2) throw_wrong_size(size(), 2);
+  return *this;
 }
 
 LogValue::operator double() const {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -31,14 +32,31 @@ class LogValue {
 };
 
 // Names and values in Keras's order of results: loss, then metrics as declared; results.at("loss") or results["loss"]
-// as of a dict. Throw NotFound, naming what there is.
+// as of a dict (NotFound, naming what there is), results[0] as of a list.
 class Results : public std::vector<std::pair<std::string, LogValue>> {
  public:
   using vector::at;
   using vector::vector;
-  using vector::operator[];
   const LogValue& at(std::string_view name) const;
   const LogValue& operator[](std::string_view name) const { return at(name); }
+  // By position, as in the list that Keras's evaluate returns. Throws OutOfRange.
+  const LogValue& operator[](int index) const;
+  // const auto [loss, accuracy] = model.evaluate(x, y): the values of two results. Throws InvalidArgument for another
+  // number of results.
+  template <std::size_t I>
+  LogValue get() const {
+    return require_two()[static_cast<int>(I)];
+  }
+
+ private:
+  const Results& require_two() const;
 };
 
 }  // namespace lockstep::keras
+
+template <>
+struct std::tuple_size<lockstep::keras::Results> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, lockstep::keras::Results> {
+  using type = lockstep::keras::LogValue;
+};

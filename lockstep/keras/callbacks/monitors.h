@@ -1,6 +1,7 @@
 // Callbacks that watch a number: EarlyStopping, ReduceLROnPlateau, LearningRateScheduler, TerminateOnNaN.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
@@ -99,6 +100,11 @@ CallbackPtr ReduceLROnPlateau(ReduceLROnPlateauOptions options = {});
 
 // Sets the learning rate at the beginning of each epoch to schedule(epoch, rate).
 CallbackPtr LearningRateScheduler(std::function<double(int epoch, double rate)> schedule, int verbose = 0);
+// schedule(epoch).
+template <std::invocable<int> Schedule>
+CallbackPtr LearningRateScheduler(Schedule schedule, int verbose = 0) {
+  return LearningRateScheduler([schedule](int epoch, double) -> double { return schedule(epoch); }, verbose);
+}
 
 struct TerminateOnNaNOptions {
   bool raise_error = false;  // throw OutOfRange instead of ending training

@@ -1,16 +1,27 @@
 // Where values enter a model.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "lockstep/keras/layers/layer.h"
 
 namespace lockstep::keras {
 
+// A dtype by name, "int32", or as lockstep::int32.
+class DTypeName : public std::string {
+ public:
+  DTypeName() = default;
+  template <std::convertible_to<std::string_view> T>
+  DTypeName(const T& name) : std::string(std::string_view(name)) {}
+  DTypeName(DType dtype) : std::string(dtype_name(dtype)) {}
+};
+
 struct InputOptions {
   std::optional<std::int64_t> batch_size = std::nullopt;
-  std::string dtype = {};  // default: the policy's compute dtype
+  DTypeName dtype = {};  // default: the policy's compute dtype
   bool sparse = false;
   bool ragged = false;
   std::string name = {};

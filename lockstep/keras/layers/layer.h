@@ -293,10 +293,20 @@ Json shapes_to_json(const Nested<Shape>& shapes);
 Shape shape_from_json(const Json& json, std::string_view what);
 Nested<Shape> shapes_from_json(const Json& json, std::string_view what);
 
+// A layer whose class is known: -> reaches the members of L.
+template <typename L>
+class CustomLayer : public LayerHandle {
+ public:
+  CustomLayer() = default;
+  explicit CustomLayer(std::shared_ptr<L> layer) : LayerHandle(std::move(layer)) {}
+  L* operator->() const { return static_cast<L*>(LayerHandle::operator->()); }
+  L& operator*() const { return static_cast<L&>(LayerHandle::operator*()); }
+};
+
 // A layer class of the user's: make_layer<MyLayer>(args…).
 template <typename L, typename... Args>
-LayerHandle make_layer(Args&&... args) {
-  return LayerHandle(std::make_shared<L>(std::forward<Args>(args)...));
+CustomLayer<L> make_layer(Args&&... args) {
+  return CustomLayer<L>(std::make_shared<L>(std::forward<Args>(args)...));
 }
 
 // Variables made while one lives are named "outer/inner/kernel".

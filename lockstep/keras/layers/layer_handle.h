@@ -1,6 +1,7 @@
 // A layer as programs hold it, and the arguments of its calls.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,6 +54,10 @@ class LayerHandle : public Handle<Layer> {
   using Handle::Handle;
 
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
+  // Numbers or texts in braces are a tensor: lookup({{"a", "b"}, {"c", "d"}}).
+  Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
+    return (*this)(Tensor(values), options);
+  }
   // Arguments by position, as in Python: attention(query, value), lstm(x, initial_state).
   template <PositionalArgument T>
   Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
@@ -89,6 +94,7 @@ class LayerHandle : public Handle<Layer> {
   Structure compute_mask(const Structure& inputs, const Structure& mask = {}) const;
   // Drops the states that a stateful recurrent layer carries from batch to batch.
   void reset_states() const;
+  void reset_state() const { reset_states(); }
   // Learns the layer's state from an array of all samples or from a dataset of batches: normalization.adapt(x). Throws
   // InvalidArgument for layers without state to learn.
   void adapt(const Structure& data) const;

@@ -36,5 +36,8 @@ struct CategoryEncodingOptions {
 // Integers of the last axis as one row of num_tokens columns; "one_hot" gives a row for each of them. In "count" mode
 // the call takes `count_weights` of the inputs' shape.
 LayerHandle CategoryEncoding(std::int64_t num_tokens, CategoryEncodingOptions options = {});
+inline LayerHandle CategoryEncoding(const CategoryEncodingOptions& options) {
+  return CategoryEncoding(options.num_tokens, options);
+}
 
 }  // namespace lockstep::layers

@@ -120,6 +120,8 @@ class Model {
   bool compiled() const;
   History fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
   History fit(const data::Dataset& dataset, FitOptions options = {}) const;
+  // Without targets: for models whose losses are their own.
+  History fit(const Structure& x, FitOptions options = {}) const { return fit(x, {}, std::move(options)); }
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
   Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {}) const;
   Structure predict(const Structure& x, PredictOptions options = {}) const;

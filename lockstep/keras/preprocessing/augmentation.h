@@ -27,6 +27,10 @@ struct RandomFlipOptions {
   DTypePolicy dtype = {};
 };
 LayerHandle RandomFlip(RandomFlipOptions options = {});
+inline LayerHandle RandomFlip(std::string mode, RandomFlipOptions options = {}) {
+  options.mode = std::move(mode);
+  return RandomFlip(std::move(options));
+}
 
 // Pixels outside the image: fill_mode "reflect" (d c b a | a b c d), "wrap", "nearest", or "constant", fill_value.
 struct RandomRotationOptions {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/keras/layers/core.h"
+#include "lockstep/keras/optional_list.h"
 
 namespace lockstep::layers {
 
@@ -17,9 +18,9 @@ namespace lockstep::layers {
 //   "count"      (batch, d): how often it occurs
 
 struct DiscretizationOptions {
-  std::optional<std::vector<double>> bin_boundaries = {};  // ascending; or
-  std::optional<std::int64_t> num_bins = {};               // how many bins adapt() finds
-  double epsilon = 0.01;                                   // error of the quantiles that adapt() estimates
+  keras::OptionalList<double> bin_boundaries = {};  // ascending; or
+  std::optional<std::int64_t> num_bins = {};        // how many bins adapt() finds
+  double epsilon = 0.01;                            // error of the quantiles that adapt() estimates
   std::string output_mode = "int";
   std::string name = {};
   bool trainable = true;
@@ -32,8 +33,8 @@ LayerHandle Discretization(DiscretizationOptions options = {});
 
 struct HashingOptions {
   std::int64_t num_bins = 0;
-  Json mask_value = nullptr;                           // a string or an integer, which gets bin 0
-  std::optional<std::vector<std::int64_t>> salt = {};  // two numbers, or one for both: SipHash instead of FarmHash
+  Json mask_value = nullptr;                    // a string or an integer, which gets bin 0
+  keras::OptionalList<std::int64_t> salt = {};  // two numbers, or one for both: SipHash instead of FarmHash
   std::string output_mode = "int";
   std::string name = {};
   bool trainable = true;

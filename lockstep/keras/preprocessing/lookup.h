@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/keras/layers/core.h"
+#include "lockstep/keras/optional_list.h"
 
 namespace lockstep::layers {
 
@@ -26,13 +27,13 @@ struct StringLookupOptions {
   std::int64_t num_oov_indices = 1;             // 0: a token outside of the vocabulary is an error
   std::optional<std::string> mask_token = {};
   std::optional<std::string> oov_token = "[UNK]";  // what an unknown number is with `invert`
-  std::optional<std::vector<std::string>> vocabulary = {};
-  std::optional<std::vector<double>> idf_weights = {};  // as many as tokens; with "tf_idf" only
-  bool invert = false;                                  // numbers to strings; with "int" only
+  keras::OptionalList<std::string> vocabulary = {};
+  keras::OptionalList<double> idf_weights = {};  // as many as tokens; with "tf_idf" only
+  bool invert = false;                           // numbers to strings; with "int" only
   std::string output_mode = "int";
   bool pad_to_max_tokens = false;
   std::string encoding = "utf-8";
-  std::optional<std::vector<std::int64_t>> salt = {};  // of the hash that spreads unknown tokens (categories.h)
+  keras::OptionalList<std::int64_t> salt = {};  // of the hash that spreads unknown tokens (categories.h)
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -45,14 +46,14 @@ struct IntegerLookupOptions {
   std::int64_t num_oov_indices = 1;
   std::optional<std::int64_t> mask_token = {};
   std::optional<std::int64_t> oov_token = -1;
-  std::optional<std::vector<std::int64_t>> vocabulary = {};
+  keras::OptionalList<std::int64_t> vocabulary = {};
   std::string vocabulary_dtype = "int64";
-  std::optional<std::vector<double>> idf_weights = {};
+  keras::OptionalList<double> idf_weights = {};
   bool invert = false;
   std::string output_mode = "int";
   bool pad_to_max_tokens = false;
-  std::string oov_method = "floormod";                 // or "farmhash"
-  std::optional<std::vector<std::int64_t>> salt = {};  // with "farmhash" only
+  std::string oov_method = "floormod";          // or "farmhash"
+  keras::OptionalList<std::int64_t> salt = {};  // with "farmhash" only
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -68,8 +69,8 @@ struct TextVectorizationOptions {
   std::string output_mode = "int";
   std::optional<std::int64_t> output_sequence_length = {};  // with "int": cut and filled with zeros to this length
   bool pad_to_max_tokens = false;
-  std::optional<std::vector<std::string>> vocabulary = {};
-  std::optional<std::vector<double>> idf_weights = {};
+  keras::OptionalList<std::string> vocabulary = {};
+  keras::OptionalList<double> idf_weights = {};
   std::string encoding = "utf-8";
   std::string name = {};
   bool trainable = true;

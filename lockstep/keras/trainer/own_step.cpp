@@ -98,7 +98,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
     output_losses.push_back(losses::Loss::finish(part.reduced).item<double>());
   session_.compiled->update_in_replica(batch.y, y_pred, batch.sample_weight, output_losses);
   Results results = session_.compiled->results();
-  results[0].second = metric_log_value(*session_.loss_tracker);
+  results.front().second = metric_log_value(*session_.loss_tracker);
   return results;
 }
 

@@ -161,7 +161,7 @@ TEST(OwnStep, TrainsEvaluatesAndPredictsAsInKeras) {
       expect_near(curve(model->get_weights()[1]), {0.2232744}, "bias");
       for (int again = 0; again < 2; ++again) {
         const Results results = model->evaluate(own_x(), own_y(), {.batch_size = 2, .verbose = 0});
-        expect_near({results[0].second, results[1].second}, {0.5304013, 0.6419631}, "evaluate");
+        expect_near({results[0], results[1]}, {0.5304013, 0.6419631}, "evaluate");
       }
       expect_near(curve(model->predict(own_x(), {.batch_size = 2, .verbose = 0}).leaf()),
                   {14.57165, 26.91056, 39.24947, 51.58837, 63.92727, 76.26618}, "predict");
@@ -187,7 +187,7 @@ TEST(OwnStep, AnOverrideMayCallTheStepOfModel) {
     using Model::Model;
     Results train_step(const Batch& batch) override {
       Results results = Model::train_step(batch);
-      results.emplace_back("twice", 2 * results[0].second);
+      results.emplace_back("twice", 2 * results[0]);
       return results;
     }
   };

@@ -187,7 +187,7 @@ Results ServerSteps::merge() {
       double sum = 0;
       for (const auto& [connection, share] : shares_)
         sum += static_cast<double>(share.results.at(i).second) * static_cast<double>(share.steps);
-      if (!mean[i].second.is_vector()) mean[i].second = sum / steps;
+      if (!mean.at(i).second.is_vector()) mean.at(i).second = sum / steps;
     }
     return mean;
   }

@@ -1,0 +1,19 @@
+// Python's zip of two lists.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+// for (const auto& [variable, gradient] : zip(variables, gradients)): as many pairs as the shorter list has items.
+template <typename A, typename B>
+std::vector<std::pair<A, B>> zip(const std::vector<A>& a, const std::vector<B>& b) {
+  std::vector<std::pair<A, B>> pairs;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) pairs.emplace_back(a[i], b[i]);
+  return pairs;
+}
+
+}  // namespace lockstep

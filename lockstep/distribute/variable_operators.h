@@ -1,0 +1,20 @@
+// The operators of ops/operators.h on variables, which stand for their values. `==` of two variables alone is another
+// thing: whether they are the same variable.
+#pragma once
+
+#include "lockstep/distribute/variable.h"
+#include "lockstep/ops/operators.h"
+
+namespace lockstep::distribute {
+
+using lockstep::operator<;
+using lockstep::operator<=;
+using lockstep::operator>;
+using lockstep::operator>=;
+using lockstep::operator%;
+inline Tensor operator<(const Variable& a, const Variable& b) { return a.value() < b.value(); }
+inline Tensor operator<=(const Variable& a, const Variable& b) { return a.value() <= b.value(); }
+inline Tensor operator>(const Variable& a, const Variable& b) { return a.value() > b.value(); }
+inline Tensor operator>=(const Variable& a, const Variable& b) { return a.value() >= b.value(); }
+
+}  // namespace lockstep::distribute

@@ -1,0 +1,153 @@
+#include "lockstep/ops/composed.h"
+
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/number_internal.h"
+#include "lockstep/ops/operators.h"
+
+namespace lockstep::ops {
+namespace {
+
+Tensor scalar_of(Number number, bool integer) {
+  return integer ? cast(Tensor::scalar(number.integer()), DType::kInt32)
+                 : Tensor::scalar(number.value(), DType::kFloat32);
+}
+
+}  // namespace
+
+Tensor constant(const Values& values, DType dtype) { return Tensor(std::initializer_list<Values>{values}, dtype)[0]; }
+Tensor convert_to_tensor(const Tensor& value, DType dtype) {
+  if (dtype == DType::kInvalid || value.dtype() == dtype) return value;
+  throw_invalid_argument(fmt::format("convert_to_tensor: the tensor has dtype {}, {} was asked for; use ops::cast",
+                                     dtype_name(value.dtype()), dtype_name(dtype)));
+}
+
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, DType dtype) {
+  return one_hot(range(rows, DType::kInt64), columns.value_or(rows), dtype);
+}
+Tensor fill(const Shape& shape, Number value) {
+  return fill(constant_ints(shape.dims(), DType::kInt64), scalar_of(value, value.is_integer()));
+}
+Tensor range(Number start, Number limit, Number delta) {
+  const bool integer = start.is_integer() && limit.is_integer() && delta.is_integer();
+  return range(scalar_of(start, integer), scalar_of(limit, integer), scalar_of(delta, integer));
+}
+Tensor linspace(double start, double stop, std::int64_t num) {
+  return linspace(constant(start, DType::kFloat32), constant(stop, DType::kFloat32), num);
+}
+
+Tensor floor_div(const Tensor& a, Number b) { return floor_div(a, beside(a, b)); }
+Tensor floor_mod(const Tensor& a, Number b) { return floor_mod(a, beside(a, b)); }
+Tensor where(const Tensor& condition, const Tensor& yes, Number no) { return where(condition, yes, beside(yes, no)); }
+Tensor where(const Tensor& condition, Number yes, const Tensor& no) { return where(condition, beside(no, yes), no); }
+
+Tensor reduce_variance(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce_mean(square(x - reduce_mean(x, axes, true)), axes, keepdims);
+}
+Tensor reduce_std(const Tensor& x, const Axes& axes, bool keepdims) { return sqrt(reduce_variance(x, axes, keepdims)); }
+Tensor reduce_euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims) {
+  return sqrt(reduce_sum(square(x), axes, keepdims));
+}
+Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims) {
+  return reduce_sum(cast(not_equal(x, zeros_like(x)), DType::kInt64), axes, keepdims);
+}
+Tensor norm(const Tensor& x, std::optional<double> ord, const Axes& axes, bool keepdims) {
+  if (!ord) return reduce_euclidean_norm(x, axes, keepdims);
+  if (axes && axes->size() > 1) throw_invalid_argument("norm: ord requires one axis; norms of matrices have no kernel");
+  if (*ord == 2) return reduce_euclidean_norm(x, axes, keepdims);
+  if (*ord == 1) return reduce_sum(abs(x), axes, keepdims);
+  if (*ord == std::numeric_limits<double>::infinity()) return reduce_max(abs(x), axes, keepdims);
+  if (!(*ord > 0)) throw_invalid_argument(fmt::format("norm: invalid ord: {}; expected a positive number", *ord));
+  return pow(reduce_sum(pow(abs(x), *ord), axes, keepdims), 1 / *ord);
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, int axes) {
+  const Shape &left = a.shape(), &right = b.shape();
+  if (axes < 0 || axes > left.rank() || axes > right.rank()) {
+    throw_invalid_argument(fmt::format("tensordot: invalid axes: {}; shapes {} and {} have no such number of axes",
+                                       axes, left.to_string(), right.to_string()));
+  }
+  Ints dims;
+  std::int64_t summed = 1;
+  for (int i = 0; i < left.rank() - axes; ++i) dims.push_back(left[i]);
+  for (int i = axes; i < right.rank(); ++i) dims.push_back(right[i]);
+  for (int i = 0; i < axes; ++i) {
+    if (left[left.rank() - axes + i] != right[i]) {
+      throw_invalid_argument(fmt::format("tensordot: the last {} axes of shape {} are not the first of {}", axes,
+                                         left.to_string(), right.to_string()));
+    }
+    summed *= right[i];
+  }
+  return reshape(matmul(reshape(a, Ints{-1, summed}), reshape(b, Ints{summed, -1})), dims);
+}
+Tensor trace(const Tensor& x) {
+  const std::int64_t rows = x.dim(-2), columns = x.dim(-1);
+  return reduce_sum(x * eye(rows, columns, x.dtype()), {-2, -1});
+}
+
+Tensor boolean_mask(const Tensor& x, const Tensor& mask) {
+  const int rank = mask.rank();
+  if (rank == 0) throw_invalid_argument("boolean_mask: the mask is a scalar; expected at least one axis");
+  Ints dims = {-1};
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i >= rank) {
+      dims.push_back(x.dim(i));
+    } else if (x.dim(i) != mask.dim(i)) {
+      throw_invalid_argument(fmt::format("boolean_mask: the mask of shape {} does not fit the tensor of shape {}",
+                                         mask.shape().to_string(), x.shape().to_string()));
+    }
+  }
+  if (rank > x.rank()) {
+    throw_invalid_argument(fmt::format("boolean_mask: the mask of shape {} has more axes than the tensor of shape {}",
+                                       mask.shape().to_string(), x.shape().to_string()));
+  }
+  return gather(reshape(x, dims), squeeze(where(reshape(mask, Ints{-1})), {1}));
+}
+
+#define LOCKSTEP_SCATTER(function, op)                                             \
+  Tensor function(const Tensor& x, const Tensor& indices, const Tensor& updates) { \
+    return call1(op, {x, indices, updates});                                       \
+  }
+LOCKSTEP_SCATTER(tensor_scatter_nd_update, "TensorScatterUpdate")
+LOCKSTEP_SCATTER(tensor_scatter_nd_add, "TensorScatterAdd")
+LOCKSTEP_SCATTER(tensor_scatter_nd_sub, "TensorScatterSub")
+LOCKSTEP_SCATTER(tensor_scatter_nd_max, "TensorScatterMax")
+LOCKSTEP_SCATTER(tensor_scatter_nd_min, "TensorScatterMin")
+#undef LOCKSTEP_SCATTER
+
+}  // namespace lockstep::ops
+
+namespace lockstep::strings {
+namespace {
+
+Tensor text(std::string_view value) { return Tensor::strings({std::string(value)}, {}); }
+
+}  // namespace
+
+Tensor lower(const Tensor& x) { return ops::call1("StringLower", {x}); }
+Tensor upper(const Tensor& x) { return ops::call1("StringUpper", {x}); }
+Tensor strip(const Tensor& x) { return ops::call1("StringStrip", {x}); }
+Tensor length(const Tensor& x) { return ops::call1("StringLength", {x}); }
+Tensor join(const Tensors& parts, std::string_view separator) {
+  return ops::call1("StringJoin", std::span<const Tensor>(parts), {{"separator", std::string(separator)}});
+}
+Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global) {
+  return ops::call1("RegexReplace", {x, text(pattern), text(rewrite)}, {{"replace_global", replace_global}});
+}
+Tensor regex_full_match(const Tensor& x, std::string_view pattern) {
+  return ops::call1("RegexFullMatch", {x, text(pattern)});
+}
+Tensor to_number(const Tensor& x, DType out_type) {
+  return ops::call1("StringToNumber", {x}, {{"out_type", out_type}});
+}
+Tensor as_string(const Tensor& x) { return ops::call1("AsString", {x}); }
+
+}  // namespace lockstep::strings

@@ -1,0 +1,81 @@
+// Functions of TensorFlow that are made of other operations, and the forms of operations that take numbers. Names,
+// order of arguments and defaults are TensorFlow's; errors are those of the operations.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::ops {
+
+// tf.constant of a number, a text, or a list: constant({{1, 2}, {3, 4}}, float16). Throws InvalidArgument for lists of
+// different lengths.
+Tensor constant(const Values& values, DType dtype = DType::kInvalid);
+// The tensor itself. Throws InvalidArgument when it has another dtype.
+Tensor convert_to_tensor(const Tensor& value, DType dtype = DType::kInvalid);
+
+// ---- creation ------------------------------------------------------------------------------------------
+Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DType dtype = DType::kFloat32);
+Tensor fill(const Shape& shape, Number value);               // int32 of a whole number, else float32
+Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
+Tensor linspace(double start, double stop, std::int64_t num);
+
+// ---- shapes --------------------------------------------------------------------------------------------
+inline Tensor shape(const Tensor& x, DType out_type = DType::kInt32) { return shape_of(x, out_type); }
+inline Tensor size(const Tensor& x, DType out_type = DType::kInt32) { return size_of(x, out_type); }
+inline Tensor rank(const Tensor& x) { return rank_of(x); }
+
+// ---- arithmetic ----------------------------------------------------------------------------------------
+inline Tensor multiply(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor subtract(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor divide(const Tensor& a, const Tensor& b) { return a / b; }
+inline Tensor negative(const Tensor& x) { return neg(x); }
+Tensor floor_div(const Tensor& a, Number b);
+Tensor floor_mod(const Tensor& a, Number b);
+Tensor where(const Tensor& condition, const Tensor& yes, Number no);
+Tensor where(const Tensor& condition, Number yes, const Tensor& no);
+
+// ---- reductions ----------------------------------------------------------------------------------------
+Tensor reduce_variance(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);  // divides by n
+Tensor reduce_std(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor reduce_euclidean_norm(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+Tensor count_nonzero(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);  // int64
+// tf.norm: without `ord` the Euclidean norm of all elements on the axes; of vectors also with ord 1, 2, infinity or
+// another positive number. Throws InvalidArgument for others, and for an ord of two axes (a norm of matrices).
+Tensor norm(const Tensor& x, std::optional<double> ord = std::nullopt, const Axes& axes = std::nullopt,
+            bool keepdims = false);
+
+// ---- matrices ------------------------------------------------------------------------------------------
+// Sums over the last `axes` axes of a and the first of b.
+Tensor tensordot(const Tensor& a, const Tensor& b, int axes);
+Tensor trace(const Tensor& x);  // of the last two axes
+
+// ---- selection -----------------------------------------------------------------------------------------
+// The elements of the first axes where the mask, whose shape is known, is true.
+Tensor boolean_mask(const Tensor& x, const Tensor& mask);
+Tensor tensor_scatter_nd_update(const Tensor& x, const Tensor& indices, const Tensor& updates);
+Tensor tensor_scatter_nd_add(const Tensor& x, const Tensor& indices, const Tensor& updates);
+Tensor tensor_scatter_nd_sub(const Tensor& x, const Tensor& indices, const Tensor& updates);
+Tensor tensor_scatter_nd_max(const Tensor& x, const Tensor& indices, const Tensor& updates);
+Tensor tensor_scatter_nd_min(const Tensor& x, const Tensor& indices, const Tensor& updates);
+
+}  // namespace lockstep::ops
+
+namespace lockstep {
+using ops::constant;
+}
+
+// tf.strings, of string tensors. Patterns are RE2's.
+namespace lockstep::strings {
+Tensor lower(const Tensor& x);
+Tensor upper(const Tensor& x);
+Tensor strip(const Tensor& x);
+Tensor length(const Tensor& x);  // in bytes, int32
+Tensor join(const Tensors& parts, std::string_view separator = "");
+Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true);
+Tensor regex_full_match(const Tensor& x, std::string_view pattern);
+Tensor to_number(const Tensor& x, DType out_type = DType::kFloat32);
+Tensor as_string(const Tensor& x);
+}  // namespace lockstep::strings

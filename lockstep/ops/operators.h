@@ -1,0 +1,36 @@
+// Operators of tensors besides arithmetic: comparisons, logic of booleans, remainders. All are elementwise, with
+// broadcasting, and give tensors, as in TensorFlow: `if (x > 0)` needs a tensor of one element. A number takes the
+// dtype of the tensor; an integer tensor cannot be combined with a fraction (InvalidArgument).
+#pragma once
+
+#include "lockstep/ops/functions.h"
+
+namespace lockstep {
+
+Tensor operator<(const Tensor& a, const Tensor& b);
+Tensor operator<=(const Tensor& a, const Tensor& b);
+Tensor operator>(const Tensor& a, const Tensor& b);
+Tensor operator>=(const Tensor& a, const Tensor& b);
+Tensor operator==(const Tensor& a, const Tensor& b);
+Tensor operator!=(const Tensor& a, const Tensor& b);
+Tensor operator%(const Tensor& a, const Tensor& b);  // has the sign of b, as in Python
+
+Tensor operator<(const Tensor& a, Number b);
+Tensor operator<=(const Tensor& a, Number b);
+Tensor operator>(const Tensor& a, Number b);
+Tensor operator>=(const Tensor& a, Number b);
+Tensor operator==(const Tensor& a, Number b);
+Tensor operator!=(const Tensor& a, Number b);
+Tensor operator%(const Tensor& a, Number b);
+Tensor operator<(Number a, const Tensor& b);
+Tensor operator<=(Number a, const Tensor& b);
+Tensor operator>(Number a, const Tensor& b);
+Tensor operator>=(Number a, const Tensor& b);
+
+// Of booleans, or of the bits of integers.
+Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator~(const Tensor& x);
+
+}  // namespace lockstep
