@@ -85,7 +85,7 @@ bool all_close(const ls::Tensor& a, const ls::Tensor& b, double tolerance) {
 bool agree(const ls::keras::Results& a, const ls::keras::Results& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].first != b[i].first || std::abs(a[i].second - b[i].second) > 1e-5) return false;
+    if (a.at(i).first != b.at(i).first || std::abs(a.at(i).second - b.at(i).second) > 1e-5) return false;
   }
   return true;
 }

@@ -16,7 +16,7 @@ void overfit_and_underfit(const std::string& folder) {
   const auto compile_and_fit = [&](ls::keras::Model& model, const std::string& name) {
     model.compile({.optimizer = ls::optimizers::Adam(lr_schedule),
                    .loss = ls::losses::BinaryCrossentropy({.from_logits = true}),
-                   .metrics = {ls::metrics::BinaryCrossentropy({.from_logits = true, .name = "binary_crossentropy"}),
+                   .metrics = {ls::metrics::BinaryCrossentropy({.name = "binary_crossentropy", .from_logits = true}),
                                "accuracy"}});
     const auto history = model.fit(
         train_ds, {.epochs = 6,

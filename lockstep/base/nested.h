@@ -22,6 +22,7 @@ namespace lockstep {
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
 class Shape;
+class Tensor;
 template <typename T>
 class Nested;
 
@@ -31,9 +32,10 @@ template <typename T>
 inline constexpr bool kIsNested = false;
 template <typename T>
 inline constexpr bool kIsNested<Nested<T>> = true;
-// Objects that stand for a leaf: a variable for its value.
+// Objects that stand for a tensor: a variable for its value.
 template <typename U, typename T>
-concept StandsFor = std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> && std::is_convertible_v<const U&, T>;
+concept StandsFor = std::is_same_v<T, Tensor> && std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> &&
+                    std::is_convertible_v<const U&, T>;
 
 }  // namespace internal
 

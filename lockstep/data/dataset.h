@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/json.h"
 #include "lockstep/tensor/structure.h"
 
@@ -190,6 +191,7 @@ struct BatchOptions {
   bool drop_remainder = false;
 };
 struct PaddedBatchOptions {
+  FieldNamesOnly names_only = {};
   std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // in the element's structure
   double padding_values = 0;
   bool drop_remainder = false;

@@ -224,7 +224,7 @@ TEST(GuideLines, FitValidatesAfterListedEpochs) {
   std::vector<std::string> names;
   for (const auto& [name, values] : fit(1).history) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"loss", "val_loss", "val_zeta", "zeta"}));
-  EXPECT_EQ(model.get_metrics_result()[1].first, "zeta");
+  EXPECT_EQ(model.get_metrics_result().at(1).first, "zeta");
 }
 
 TEST(GuideLines, TrainOnBatchCountsThisBatchAlone) {

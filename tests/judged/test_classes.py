@@ -8,6 +8,7 @@ import pytest
 
 import keras_names
 import lockstep_tool as tool
+import option_structs
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own tables")
 
@@ -21,6 +22,8 @@ OTHER_DEFAULTS = {
     **{("layers", f"{kind}{rank}D", key): "null stands for Keras's default, which depends on the rank"
        for kind, key in (("ZeroPadding", "padding"), ("Cropping", "cropping")) for rank in (1, 2, 3)},
 }
+# Classes that share a struct with others whose order in Keras is another one.
+OTHER_ORDER = {("layers", "Conv3DTranspose"), ("layers", "SimpleRNN"), ("layers", "GRUCell")}
 FAMILIES = list(keras_names.modules())
 
 
@@ -69,6 +72,22 @@ def test_defaults_are_those_of_keras(family, ours):
                 wrong.append(f"{name}: the default of {key} is {argument['default']}, in Keras {expected}")
     assert not wrong, "\n".join(wrong)
     assert compared > 3
+
+
+def test_options_stand_in_the_order_of_keras():
+    """Designated initializers are written in the order of declaration: that of Keras's signature, but `activation` first."""
+    names, wrong, compared = keras_names.stored(), [], 0
+    for (family, name), found in option_structs.by_class().items():
+        if name not in names.get(family, {}) or (family, name) in OTHER_ORDER:
+            continue
+        expected = [key for key in names[family][name]["arguments"] if key in found]
+        expected.sort(key=lambda key: key != "activation")
+        compared += len(expected) > 1
+        order = [key for key in found if key in expected]
+        if order != expected:
+            wrong.append(f"{family}.{name}: {order}, in Keras {expected}")
+    assert not wrong, "\n".join(wrong)
+    assert compared > 130, "option structs are not found"
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -39,7 +39,7 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
   using vector::vector;
   const LogValue& at(std::string_view name) const;
   const LogValue& operator[](std::string_view name) const { return at(name); }
-  // By position, as in the list that Keras's evaluate returns. Throws OutOfRange.
+  // By position, as in the list that Keras's evaluate returns; at(i) is the name and the value. Throws OutOfRange.
   const LogValue& operator[](int index) const;
   // const auto [loss, accuracy] = model.evaluate(x, y): the values of two results. Throws InvalidArgument for another
   // number of results.

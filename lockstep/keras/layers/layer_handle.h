@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/layers/keras_tensor.h"
@@ -19,13 +20,6 @@ class Dataset;
 }
 
 namespace lockstep::keras {
-
-// First field of option structs that are written with field names only: a braced list without names, such as a list of
-// tensors or a window, is then never mistaken for one.
-class FieldNamesOnly {
- public:
-  constexpr FieldNamesOnly() noexcept {}
-};
 
 // The keyword arguments of a call, as of call() in Keras's layers. Of Keras's two orders of mask and training, the more
 // common one. A keyword that the layer does not have is an InvalidArgument.

@@ -14,7 +14,7 @@ LayerHandle Maximum(NamedOptions options = {});
 LayerHandle Minimum(NamedOptions options = {});
 
 struct ConcatenateOptions {
-  keras::FieldNamesOnly names_only = {};
+  FieldNamesOnly names_only = {};
   std::int64_t axis = -1;
   std::string name = {};
   bool trainable = true;

@@ -6,7 +6,7 @@
 namespace lockstep::layers {
 
 struct PoolingOptions {
-  keras::FieldNamesOnly names_only = {};  // MaxPooling2D({2, 2}) is a window
+  FieldNamesOnly names_only = {};  // MaxPooling2D({2, 2}) is a window
   Window pool_size = 2;
   std::optional<Window> strides = std::nullopt;  // default: pool_size
   std::string padding = "valid";                 // or "same"

@@ -51,34 +51,34 @@ MetricPtr Hinge(MetricOptions options = {});
 MetricPtr SquaredHinge(MetricOptions options = {});
 MetricPtr CategoricalHinge(MetricOptions options = {});
 struct AxisOptions {
-  int axis = -1;
   std::string name = {};
   std::string dtype = {};
+  int axis = -1;
 };
 MetricPtr CosineSimilarity(AxisOptions options = {});  // the loss's value with the opposite sign
 MetricPtr PearsonCorrelation(AxisOptions options = {});
 MetricPtr ConcordanceCorrelation(AxisOptions options = {});
 struct BinaryCrossentropyOptions {
-  bool from_logits = false;
-  double label_smoothing = 0;
   std::string name = {};
   std::string dtype = {};
+  bool from_logits = false;
+  double label_smoothing = 0;
 };
 MetricPtr BinaryCrossentropy(BinaryCrossentropyOptions options = {});
 struct CategoricalCrossentropyOptions {
+  std::string name = {};
+  std::string dtype = {};
   bool from_logits = false;
   double label_smoothing = 0;
   int axis = -1;
-  std::string name = {};
-  std::string dtype = {};
 };
 MetricPtr CategoricalCrossentropy(CategoricalCrossentropyOptions options = {});
 struct SparseCategoricalCrossentropyOptions {
+  std::string name = {};
+  std::string dtype = {};
   bool from_logits = false;
   std::optional<std::int64_t> ignore_class = std::nullopt;
   int axis = -1;
-  std::string name = {};
-  std::string dtype = {};
 };
 MetricPtr SparseCategoricalCrossentropy(SparseCategoricalCrossentropyOptions options = {});
 

@@ -22,9 +22,9 @@ struct DiscretizationOptions {
   std::optional<std::int64_t> num_bins = {};        // how many bins adapt() finds
   double epsilon = 0.01;                            // error of the quantiles that adapt() estimates
   std::string output_mode = "int";
+  DTypePolicy dtype = {};
   std::string name = {};
   bool trainable = true;
-  DTypePolicy dtype = {};
 };
 // The number of the bin, int32: 0 below the first boundary, bin_boundaries.size() from the last one on. The output of
 // other modes has the compute dtype. Throws InvalidArgument unless one of bin_boundaries and num_bins is given, and

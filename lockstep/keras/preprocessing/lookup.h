@@ -33,8 +33,8 @@ struct StringLookupOptions {
   std::string output_mode = "int";
   bool pad_to_max_tokens = false;
   std::string encoding = "utf-8";
-  keras::OptionalList<std::int64_t> salt = {};  // of the hash that spreads unknown tokens (categories.h)
   std::string name = {};
+  keras::OptionalList<std::int64_t> salt = {};  // of the hash that spreads unknown tokens (categories.h)
   bool trainable = true;
   DTypePolicy dtype = {};
   std::optional<std::int64_t> vocabulary_size = {};  // in files; the layer keeps it up to date
