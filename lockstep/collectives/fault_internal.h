@@ -1,4 +1,4 @@
-// Why a worker cannot go on, and how the others are told.
+// The reason why a worker cannot continue, and how it is reported to the others.
 #pragma once
 
 #include <chrono>

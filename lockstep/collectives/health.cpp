@@ -22,7 +22,7 @@ constexpr const char* kReportKey = "health";
 constexpr std::size_t kMostListed = 32;  // of the ranks in a report
 constexpr const char* kLeft = "left";
 constexpr milliseconds kSeeOff{3000};
-constexpr int kSilentBeats = 4;  // so many missed beats tell who broke a connection
+constexpr int kSilentBeats = 4;  // so many missed beats identify the worker that broke a connection
 
 std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
 

@@ -17,7 +17,7 @@ using Bytes = std::vector<std::uint8_t>;
 Bytes to_bytes(const std::string& text) { return Bytes(text.begin(), text.end()); }
 std::string to_text(const Bytes& bytes) { return std::string(bytes.begin(), bytes.end()); }
 
-// LibTorch logs a trace for each connection that breaks; we tell what matters of it ourselves.
+// LibTorch logs a trace for each connection that breaks; its cause is reported by our own error.
 void quiet_libtorch() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -11,7 +11,7 @@
 
 namespace lockstep::collectives {
 
-// The connection to the store is lost (Unavailable, with what LibTorch says).
+// The connection to the store is lost (Unavailable, with LibTorch's message).
 class StoreLost final : public errors::UnavailableError {
  public:
   explicit StoreLost(const std::string& message) : errors::UnavailableError(message) {}

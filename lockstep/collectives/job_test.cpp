@@ -55,7 +55,7 @@ TEST(Job, MissingWorkersAreNamed) {
     options.report = [&, rank](const std::string& line) { reports[static_cast<std::size_t>(rank)] += line + "\n"; };
     join_job(options);
   });
-  for (std::size_t rank = 0; rank < 2; ++rank) {  // said while they wait, not only at the end
+  for (std::size_t rank = 0; rank < 2; ++rank) {  // reported while they wait, not only at the end
     EXPECT_THAT(reports[rank], AllOf(HasSubstr("worker " + std::to_string(rank) + " (" + addresses[rank] +
                                                ") waits for worker 2 (" + addresses[2] + ")"),
                                      HasSubstr("s left")));
@@ -112,7 +112,7 @@ TEST(Job, ClustersMustAgree) {
   EXPECT_THAT(messages[1], HasSubstr("elsewhere:1"));
 }
 
-// Stands for a worker of another version: says hello as one does.
+// Imitates a worker of another version: sends its registration.
 TEST(Job, VersionsMustAgree) {
   const auto addresses = free_addresses(2);
   const auto messages = run(2, [&](int rank) {

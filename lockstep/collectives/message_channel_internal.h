@@ -40,7 +40,7 @@ std::int64_t integer_of(const Json& value);
 
 // A connection. The frame of a message: "LSM1", the length of the head (u32), that of the tensors (u64), both
 // little-endian, the head, whose member "tensors" lists dtypes and shapes, and the elements, each tensor padded to 64
-// bytes. What arrives is checked before memory is allocated for it; a received tensor shares the memory of its message.
+// bytes. A message is checked before memory is allocated for it; a received tensor shares the memory of its message.
 //
 // Errors: Unavailable for a connection that is closed or broken, DeadlineExceeded when nothing moves for `timeout`,
 // DataLoss for malformed messages; each names the peer. After an error the connection is closed.

@@ -48,7 +48,7 @@ std::string frame() {
   return bytes;
 }
 
-// What receive() makes of bytes that end.
+// receive() of truncated bytes.
 std::string outcome(const std::string& bytes) {
   Pair pair;
   EXPECT_EQ(send(pair.raw, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));

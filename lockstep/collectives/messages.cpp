@@ -50,7 +50,7 @@ std::string Registration::difference(const std::string& other, int rank) const {
   Json theirs;
   try {
     theirs = parse_json(other, name);
-  } catch (const Error&) {  // reported as any other text that is no registration
+  } catch (const Error&) {  // reported like any other text that is not a registration
   }
   if (!theirs.is_object() || !theirs.contains("version") || !theirs.contains("members")) {
     return fmt::format("{} does not use lockstep's protocol", name);

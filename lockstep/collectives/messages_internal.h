@@ -1,4 +1,4 @@
-// The texts that workers send to each other. What arrives comes from the network and may be anything.
+// The texts that workers send to each other. Received ones come from the network and may have any content.
 #pragma once
 
 #include <map>

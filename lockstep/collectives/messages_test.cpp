@@ -1,4 +1,4 @@
-// What arrives from other workers is believed in nothing.
+// Messages from other workers are not trusted.
 #include "lockstep/collectives/messages_internal.h"
 
 #include <gmock/gmock.h>

@@ -7,7 +7,7 @@ namespace lockstep::collectives {
 
 class ProcessWatch {
  public:
-  // What another process of this machine needs to watch this one.
+  // The data by which another process of this machine can watch this one.
   static std::string self();
   // Watches a process by what its self() gave. One that cannot be seen from here (another container) is taken to run.
   explicit ProcessWatch(const std::string& process);

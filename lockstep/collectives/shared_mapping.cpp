@@ -15,7 +15,7 @@
 namespace lockstep::collectives {
 namespace {
 
-// What the system could give without taking from others; proc(5), MemAvailable.
+// The memory available without swapping; proc(5), MemAvailable.
 double available_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string field;
@@ -29,7 +29,7 @@ double available_bytes() {
 
 void* map(int file, std::size_t bytes) { return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0); }
 
-// What an entry of proc(5) leads to: "/memfd:LABEL (deleted)" for a descriptor of anonymous memory.
+// The target of a link in proc(5): "/memfd:LABEL (deleted)" for a descriptor of anonymous memory.
 std::string target_of(const std::string& path) {
   std::error_code error;
   return std::filesystem::read_symlink(path, error).string();

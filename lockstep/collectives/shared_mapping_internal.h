@@ -14,8 +14,8 @@ class SharedMapping {
   // All bytes are set aside at once. Null when there is no such memory, or that would take more than this part of what
   // is available on the machine.
   static std::unique_ptr<SharedMapping> make(std::size_t bytes, double part_of_free = 1.0);
-  // What make() of another process of the same user named so. Null when it cannot be seen from here, as on another
-  // machine or in another container, or has another size.
+  // The mapping that make() created under this name in another process of the same user. Null when it is not visible,
+  // as on another machine or in another container, or has another size.
   static std::unique_ptr<SharedMapping> open(const std::string& name, std::size_t bytes);
   ~SharedMapping();
   SharedMapping(const SharedMapping&) = delete;

@@ -33,7 +33,7 @@ bool is_ours(const Tensor& value) {
          tensor.is_contiguous() && tensor.storage().resizable() && !tensor.requires_grad();
 }
 
-// Addends in one buffer; a single one where it lies.
+// Addends in one buffer; a single one is not copied.
 class PackedSum final : public PendingSum {
  public:
   PackedSum(Communicator& group, const std::vector<Addend>& addends) {
@@ -74,7 +74,7 @@ class PackedSum final : public PendingSum {
   std::unique_ptr<Pending> pending_;
 };
 
-// What the other ranks make of sums, after this one has made its share.
+// The other ranks' updates from sums, after this rank has computed its share.
 class OthersShares final : public Pending {
  public:
   explicit OthersShares(std::vector<std::unique_ptr<PendingSum>> sums) : sums_(std::move(sums)) {}
@@ -125,14 +125,14 @@ class Packs {
     addend.value = std::move(value);
   }
 
-  // What shall be made of the sum of number `at`, once it is on its way; it travels alone.
+  // The update to compute from sum number `at`, once its transfer has begun; it is transferred alone.
   void update(std::size_t at, const ShardedUpdate& update) {
     const auto [pack, place] = find(at);
     pack->sum->update(place, update);
     pack->updates = true;
   }
 
-  // Makes this rank's share of the updates. What is left of them; null where there are none.
+  // Computes this rank's share of the updates. Returns the remaining ones; null if there are none.
   std::shared_ptr<Pending> make_updates() {
     std::vector<std::unique_ptr<PendingSum>> begun;
     for (Pack& pack : packs_) {

@@ -315,7 +315,7 @@ TEST(SharedMemory, AShareThatIsAddedNeedsNoFurtherCalls) {
   });
 }
 
-// What becomes of a sum may be said after an earlier one has been waited for.
+// The update of a sum may be set after an earlier sum has been awaited.
 TEST(SharedMemory, WaitingForASumLeavesLaterOnesAlone) {
   with_memory(2, [](int rank, SharedMemory& memory) {
     std::vector<float> first(1000, 1.0F), second(1000, 2.0F), value(1000);

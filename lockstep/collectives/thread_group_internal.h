@@ -15,7 +15,7 @@ namespace lockstep::collectives {
 // throws DeadlineExceeded naming it.
 std::vector<CommunicatorPtr> make_thread_group(int size, std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
-// Runs fn(communicator) for each rank on a thread of its own. When fn throws on a rank, its communicator is told to
+// Runs fn(communicator) for each rank on a separate thread. When fn throws on a rank, its communicator is made to
 // fail and the first cause by rank is rethrown here.
 void run_ranks(int size, const std::function<void(Communicator&)>& fn,
                std::chrono::milliseconds timeout = std::chrono::seconds(30));

@@ -17,13 +17,13 @@ namespace {
 constexpr std::chrono::milliseconds kBeat{1000};  // well within the timeout of any group
 constexpr char kBusy = 'b', kDone = 'd', kFailed = 'f';
 
-// What this rank's work came to.
+// The outcome of this rank's work.
 struct Outcome {
   char state = kBusy;
   std::string text;  // the result, or the fault
 };
 
-// Takes part in rounds, in which each rank tells its outcome or that it is busy, until no rank is busy any more.
+// Takes part in rounds, in which each rank sends its outcome or that it is busy, until no rank is busy.
 class Rounds {
  public:
   explicit Rounds(Communicator& group) : group_(group), thread_([this] { run(); }) {}

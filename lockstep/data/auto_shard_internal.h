@@ -13,7 +13,7 @@ namespace lockstep::data {
 // How many workers may share the files of a dataset: the number of names that its readers (TextLineDataset,
 // TFRecordDataset, or an interleave or flat_map that makes them) take, the smallest where there are several. Unknown
 // cardinality or an infinite one where it is that. Nothing: the dataset reads no files, or combines them with elements
-// that are no files'.
+// that are not files'.
 std::optional<std::int64_t> shardable_files(const Dataset& dataset);
 // The dataset over every num_shards-th file from `index` on. Throws InvalidArgument when files cannot be shared.
 Dataset shard_files(const Dataset& dataset, std::int64_t num_shards, std::int64_t index);

@@ -15,7 +15,7 @@ struct AverageLossOptions {
 // The sum of the per-example losses divided by the global batch size: what a replica contributes to the mean over the
 // global batch. Throws FailedPrecondition across replicas, except outside of any strategy.
 Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOptions& options = {});
-// The sum of the loss divided by the number of replicas, for penalties of weights, which every replica computes alike.
+// The sum of the loss divided by the number of replicas, for weight penalties, which are equal on every replica.
 // Throws as above.
 Tensor scale_regularization_loss(const Tensor& regularization_loss);
 

@@ -99,7 +99,8 @@ ClusterResolver read_open_mpi(const Environment& environment) {
   if (!host && variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, 1 << 20).value_or(1) == size) host = "127.0.0.1";
   if (!host) {
     throw_invalid_argument(
-        "Open MPI: MASTER_ADDR is not set, and the processes are on several machines; tell all of them where rank 0 "
+        "Open MPI: MASTER_ADDR is not set, and the processes are on several machines; set it on all of them to the "
+        "host where rank 0 "
         "runs: mpirun -x MASTER_ADDR=<host of rank 0>");
   }
   const int port = variables.port().value_or(kDefaultPort);

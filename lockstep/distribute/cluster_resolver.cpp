@@ -20,7 +20,7 @@ std::string quoted(const std::string& text) { return dump_json(Json(text)); }
 
 std::string task_name(const std::string& type, int id) { return fmt::format("{} {}", type, id); }
 
-// What is wrong with "host:port", or nothing.
+// The error in "host:port", or nothing.
 std::string address_fault(const std::string& address) {
   if (address.empty()) return "is empty";
   if (address.find("://") != std::string::npos) return "begins with a protocol, which belongs into \"rpc_layer\"";
@@ -30,7 +30,7 @@ std::string address_fault(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   const bool bracketed = address.front() == '[';
   if (bracketed && (address.find(']') == std::string::npos || address.find(']') + 1 != colon)) {
-    return "is no IPv6 address in brackets with a port after it";
+    return "is not an IPv6 address in brackets followed by a port";
   }
   if (colon == std::string::npos) return "has no port";
   const std::string host = address.substr(0, colon);

@@ -1,7 +1,7 @@
 // Who works on a job: tasks and their addresses, read from the environment that a launcher made.
 //
 // Nothing here touches the network. Whatever is malformed or contradicts itself throws InvalidArgument with one line
-// that quotes the part at fault and says the remedy.
+// that quotes the faulty part and gives the remedy.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace lockstep::distribute {
 
 // Jobs ("chief", "worker", "evaluator", "ps"), each with its tasks: number -> "host:port" (tf.train.ClusterSpec).
-// Numbers may have gaps. An address is empty where a launcher tells ranks alone.
+// Numbers may have gaps. An address is empty if a launcher gives ranks only.
 class ClusterSpec {
  public:
   using Tasks = std::map<int, std::string>;
@@ -80,14 +80,14 @@ class ClusterResolver {
   // This process's place among members().
   int rank() const;
 
-  // What has been passed over, a line each: jobs that take no part, a task without a cluster.
+  // Ignored parts, a line each: unused jobs, a task without a cluster.
   const std::vector<std::string>& warnings() const { return warnings_; }
   // "TF_CONFIG", "torchrun", "Open MPI", "Slurm"; empty without a cluster.
   const std::string& source() const { return source_; }
   // True when the launcher itself already serves a key-value store (LibTorch's TCPStore) at rank 0's address, so that
   // rank 0 must join it as the others do: torchrun's agent.
   bool store_is_served() const { return store_is_served_; }
-  // Which device of the machine is this process's, when the launcher says so; else 0.
+  // The number of this process's device on the machine, if the launcher gives it; else 0.
   int local_rank() const { return local_rank_; }
 
  protected:
@@ -114,11 +114,11 @@ class ClusterResolver {
   bool store_is_served_ = false;
 };
 
-// What an environment variable is set to; nothing when it is not.
+// The value of an environment variable; nothing if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 Environment process_environment();
 
-// What a caller may say instead of the JSON.
+// Values that a caller may give instead of the JSON.
 struct TFConfigOptions {
   std::optional<std::string> task_type;
   std::optional<int> task_id;
@@ -151,8 +151,8 @@ class TorchrunClusterResolver : public ClusterResolver {
   explicit TorchrunClusterResolver(const Environment& environment = process_environment());
 };
 
-// From mpirun's OMPI_COMM_WORLD_RANK, …_SIZE, …_LOCAL_RANK and …_LOCAL_SIZE. Open MPI does not tell where rank 0 runs:
-// MASTER_ADDR must, unless all processes are on this machine (then 127.0.0.1). Default of MASTER_PORT: 8888.
+// From mpirun's OMPI_COMM_WORLD_RANK, …_SIZE, …_LOCAL_RANK and …_LOCAL_SIZE. Open MPI has no variable for the host of
+// rank 0: MASTER_ADDR must, unless all processes are on this machine (then 127.0.0.1). Default of MASTER_PORT: 8888.
 class OpenMpiClusterResolver : public ClusterResolver {
  public:
   explicit OpenMpiClusterResolver(const Environment& environment = process_environment());

@@ -150,7 +150,7 @@ class GradientTape {
   GradientTape* outer_ = nullptr;
   GradientTape* older_ = nullptr;  // the next of this thread's tapes that live
   bool previous_grad_mode_ = false;
-  // A variable, and what the tape has read of it: each value beside the leaf that stands for it.
+  // A variable, and the values that the tape has read: each with the leaf that represents it.
   struct Watched {
     distribute::Variable variable;
     std::vector<std::pair<Tensor, Tensor>> leaves;

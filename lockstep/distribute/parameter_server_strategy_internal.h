@@ -1,4 +1,4 @@
-// What a ParameterServerStrategy consists of.
+// The parts of a ParameterServerStrategy.
 #pragma once
 
 #include <memory>

@@ -355,7 +355,7 @@ void ParameterServers::add_gradient(std::vector<Message>& requests, std::size_t 
   }
 }
 
-// What this process has written to variables since the last call: values, or differences.
+// This process's writes to variables since the last call: values, or differences.
 void ParameterServers::add_changes(std::vector<Message>& requests, const char* how, const std::vector<bool>& without) {
   const bool difference = std::string_view(how) == "add";
   for (std::size_t i = 0; i < placed_.size(); ++i) {

@@ -16,7 +16,7 @@
 
 namespace lockstep::distribute {
 
-// What servers need to know of an optimizer.
+// The description of an optimizer for servers.
 struct RemoteOptimizer {
   std::string name;
   Json config;

@@ -1,4 +1,4 @@
-// What a replica knows of itself and how replicas of one process meet.
+// The context of a replica, and how replicas of one process synchronize.
 #pragma once
 
 #include <any>

@@ -1,4 +1,4 @@
-// Strategies: where variables lie and how computations are spread over replicas.
+// Strategies: the placement of variables and the distribution of computations over replicas.
 #pragma once
 
 #include <functional>
@@ -205,7 +205,7 @@ class Strategy {
       return PerReplica<R>(std::move(values));
     }
   }
-  // What run() is made of: fn(replica) on the threads of this worker's part of the replicas 0 … count-1 (-1: all). A
+  // The core of run(): fn(replica) on the threads of this worker's part of the replicas 0 … count-1 (-1: all). A
   // training step whose batch has fewer rows than replicas leaves the last ones out, so they take no part in anything.
   // A worker without any part runs fn once for its first replica, >= count, idle (see ReplicaRun).
   void run_replicas(const std::function<void(int)>& fn, int count = -1);

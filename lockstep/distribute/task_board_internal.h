@@ -1,6 +1,6 @@
 // How the chief of a job with parameter servers hands out tasks to its workers.
 //
-// Every process runs the same program. What is to be done by workers forms sections, which chief and workers pass in
+// Every process runs the same program. The tasks of workers form sections, which chief and workers pass in
 // the same order; a task is a number within its section and a text. A worker asks for the next task, does it and
 // reports a result. A worker that starts late, or again, passes the sections that are over and joins the one at hand.
 #pragma once

@@ -252,7 +252,7 @@ void VariableImpl::update(const Tensor& argument, const char* op) {
   }
 }
 
-// What the replicas' arguments of a write to a mirrored variable come to, over all workers.
+// Aggregates the replicas' arguments of a write to a mirrored variable, over all workers.
 Tensor VariableImpl::combined(const ReplicaContext& context, const Tensors& values) const {
   if (aggregation_ != VariableAggregation::kOnlyFirstReplica)
     return keep_dtype(context.combine(reduce_op(aggregation_), values), dtype_);

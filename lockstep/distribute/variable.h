@@ -48,7 +48,7 @@ class ScopedOwnInitialValues {
   bool previous_;
 };
 
-// What tf.Variable is under a strategy. Created inside strategy.scope() it has num_replicas copies,
+// tf.Variable under a strategy. Created inside strategy.scope() it has num_replicas copies,
 // elsewhere one. kAuto and kOnWrite variables are mirrored: every copy is the same after each write.
 // kOnRead variables are written by each replica on its own and combined when read across replicas.
 //
@@ -111,7 +111,7 @@ class Variable : public std::shared_ptr<VariableImpl> {
   Tensor operator[](const Range& range) const { return read()[range]; }
   Tensor index(std::initializer_list<ops::SliceSpec> entries) const { return read().index(entries); }
 
-  // All else of it.
+  // The variable's other members.
   VariableImpl* operator->() const { return &impl(); }
   VariableImpl& operator*() const { return impl(); }
 
@@ -149,7 +149,7 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   void set_trainable(bool trainable) { trainable_ = trainable; }
   VariableSynchronization synchronization() const { return synchronization_; }
   VariableAggregation aggregation() const { return aggregation_; }
-  // What optimizers bring the value back to after each update (keras.constraints); may be empty.
+  // The projection that optimizers apply after each update (keras.constraints); may be empty.
   using Constraint = std::function<Tensor(const Tensor&)>;
   const Constraint& constraint() const { return constraint_; }
   void set_constraint(Constraint constraint) { constraint_ = std::move(constraint); }
@@ -178,7 +178,7 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   void set_copy(int replica, Tensor value);
 
   // For optimizers' in-place updates across replicas of a mirrored variable: the value all copies share
-  // from now on. What is written to it becomes the variable's value.
+  // from now on. Values written to it become the variable's value.
   Tensor& shared_value();
   // The same for a value in memory that other workers write to during a step (an optimizer's slots): from now on reads
   // give copies of it, until something else is written to the variable.
@@ -186,7 +186,8 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   // Other workers are still making parts of the value: whoever reads or writes it next waits for them, and gets what
   // that throws.
   void set_arriving(std::shared_ptr<collectives::Pending> others);
-  // The value across replicas, for whoever looks at it between two steps and keeps nothing: a common value as it lies.
+  // The value across replicas, for callers that read it between two steps and keep no reference: a common value is not
+  // copied.
   Tensor peek() const;
 
  private:

@@ -94,7 +94,7 @@ LegacyH5 LegacyH5::from_image(std::span<const std::byte> image, std::shared_ptr<
 LegacyH5::LegacyH5(Hdf5File file) : file_(std::make_shared<Hdf5File>(std::move(file))) {
   if (!recognise(*file_)) {
     throw_invalid_argument(
-        fmt::format("{}: no model config and no layer names in this HDF5 file, so it is no legacy Keras "
+        fmt::format("{}: no model config and no layer names in this HDF5 file, so it is not a legacy Keras "
                     "model; a file of Keras 3 weights is loaded with load_weights",
                     file_->what()));
   }

@@ -7,7 +7,7 @@
 
 namespace lockstep::graph {
 
-// `type` is the attribute's declared type ("list(int)"), which tells what an empty list is; "" when unknown.
+// `type` is the attribute's declared type ("list(int)"), which gives the type of an empty list; "" when unknown.
 // Empty for an attribute without a value and for kinds that no operation uses.
 std::optional<ops::Attr> attr_from_proto(const tensorflow::AttrValue& proto, std::string_view type,
                                          std::string_view what, const Owner& owner);

@@ -195,7 +195,7 @@ Tensors traced_while(Tracer& outer, const std::function<Tensor(const Tensors&)>&
   return without_leading(results);
 }
 
-// While only shapes are asked for: one round of the body tells which dimensions last.
+// While only shapes are inferred: one iteration of the body decides which dimensions stay constant.
 Tensors inferred_while(const std::function<Tensors(const Tensors&)>& body, const Tensors& initial,
                        const std::vector<Shape>& given) {
   std::vector<TensorSpec> specs = loop_specs(initial, given);

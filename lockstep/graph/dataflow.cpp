@@ -130,7 +130,7 @@ class Dataflow {
     waiting.missing = -1;
   }
 
-  // Only a graph that is no program does this, such as one with an Exit that takes a value in each iteration.
+  // Only an invalid graph does this, such as one with an Exit that takes a value in each iteration.
   [[noreturn]] void throw_twice(int node) const {
     throw_invalid_argument(fmt::format("node '{}' gets an input twice in one iteration", plan_.graph_.node(node).name));
   }

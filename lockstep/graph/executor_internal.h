@@ -15,7 +15,7 @@ namespace lockstep::graph {
 
 class Plan;
 
-// What running graphs share: variables and tables by name, prepared functions. Thread-safe.
+// State shared by running graphs: variables and tables by name, prepared functions. Thread-safe.
 class Resources {
  public:
   Resources();

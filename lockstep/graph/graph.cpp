@@ -43,7 +43,8 @@ Output Graph::parse_output(std::string_view text) const {
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, output.output);
     if (error != std::errc() || rest != end || output.output < 0 || output.output >= ops::kMaxListLength) {
-      throw_invalid_argument(fmt::format("graph: '{}' is no tensor name; expected \"node\" or \"node:number\"", text));
+      throw_invalid_argument(
+          fmt::format("graph: '{}' is not a tensor name; expected \"node\" or \"node:number\"", text));
     }
     name = text.substr(0, colon);
   }

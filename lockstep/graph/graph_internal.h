@@ -59,7 +59,7 @@ class Graph {
   mutable std::unordered_map<std::string, int> next_suffix_;
 };
 
-// An input of a function. For DType::kResource, `handle` tells dtype and shape of the variable, where known.
+// An input of a function. For DType::kResource, `handle` has dtype and shape of the variable, if known.
 struct Argument {
   std::string name;  // [a-z][a-z0-9_]*
   DType dtype = DType::kInvalid;
@@ -103,7 +103,7 @@ class FunctionLibrary {
 std::vector<std::string> called_functions(const Node& node);
 
 // A serialized GraphDef (a frozen model's .pb): graph and library.
-// Throws DataLoss for bytes that are no GraphDef, InvalidArgument for a graph that breaks the rules.
+// Throws DataLoss for bytes that are not a GraphDef, InvalidArgument for a graph that breaks the rules.
 struct GraphAndLibrary {
   Graph graph;
   FunctionLibrary library;

@@ -108,7 +108,7 @@ std::optional<Tensors> Plan::run_compiled(const Tensors& feeds, RunContext& cont
   return compiled_->run(*this, feeds, context);
 }
 
-// What the fetches and targets need. A fed node runs only if another of its outputs is needed; feeding
+// The nodes that the fetches and targets need. A fed node runs only if another of its outputs is needed; feeding
 // covers all outputs, as graphs from exporters feed placeholders.
 void Plan::select(const std::vector<Output>& fetches, const std::vector<int>& targets) {
   needed_.assign(graph_.nodes().size(), 0);

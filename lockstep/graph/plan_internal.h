@@ -19,7 +19,7 @@ class CompiledPlan;
 struct Step;
 class Plan;
 
-// What operations that the executor does itself see.
+// The context of operations that the executor runs itself.
 struct RunContext {
   Resources& resources;
   const FunctionLibrary& library;
@@ -27,7 +27,7 @@ struct RunContext {
   bool recording = false;  // into a graph, or for shapes only
 };
 
-// An operation that is no function of its inputs alone: calls, control flow, resources.
+// An operation that depends on more than its inputs: calls, control flow, resources.
 using Special = Tensors (*)(const Step& step, const Tensors& inputs, RunContext& context);
 // Null for operations of the op table.
 Special find_special(std::string_view op);

@@ -1,4 +1,4 @@
-// What one run has left of its RunLimits. Internal to lockstep/graph.
+// The remaining RunLimits of one run. Internal to lockstep/graph.
 #pragma once
 
 #include <atomic>

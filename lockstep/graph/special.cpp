@@ -183,7 +183,7 @@ std::string brief(const Tensor& value, std::int64_t summarize) {
 }
 
 Tensors check_assertion(const Step& step, const Tensors& inputs, RunContext& context) {
-  if (context.recording) return {};  // a model traced anew does not keep the checks of the old one
+  if (context.recording) return {};  // a model that is traced again does not keep the checks of the old one
   if (is_true(inputs[0])) return {};
   std::string data;
   for (std::size_t i = 1; i < inputs.size(); ++i)

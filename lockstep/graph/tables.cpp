@@ -35,7 +35,7 @@ TableResource& table_of(const Tensor& handle) {
   auto* table = handle.dtype() == DType::kResource && !handle.is_symbolic()
                     ? dynamic_cast<TableResource*>(handle.resource_value().get())
                     : nullptr;
-  if (!table) throw_invalid_argument("the handle of a lookup operation is no table");
+  if (!table) throw_invalid_argument("the handle of a lookup operation is not a table");
   return *table;
 }
 

@@ -30,7 +30,7 @@ formats::TensorData repeat(DType dtype, const Shape& shape, std::size_t count, c
   return data;
 }
 
-// Pairs (re, im) lie one after the other.
+// Pairs (re, im), contiguous.
 template <typename T, typename Values>
 formats::TensorData repeat_pairs(DType dtype, const Shape& shape, std::size_t count, const Values& values,
                                  std::string_view what) {

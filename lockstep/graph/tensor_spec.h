@@ -8,7 +8,7 @@
 
 namespace lockstep::graph {
 
-// What is known of a tensor before it exists. kUnknownDim entries (a batch size) stay unknown.
+// The description of a tensor before it is computed. kUnknownDim entries (a batch size) stay unknown.
 struct TensorSpec {
   DType dtype = DType::kFloat32;
   Shape shape;

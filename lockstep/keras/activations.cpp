@@ -100,13 +100,13 @@ ActivationPtr get(const ActivationArg& identifier) {
   if (auto object = identifier.object()) return object;
   if (const std::string* name = identifier.name()) return by_name(*name);
   const auto object = keras::parse_object_config(*identifier.config());
-  if (!object) throw_invalid_argument(fmt::format("{} is no activation", dump_json(*identifier.config())));
+  if (!object) throw_invalid_argument(fmt::format("{} is not an activation", dump_json(*identifier.config())));
   if (object->class_name == "function") {
     if (object->config.is_string()) return by_name(object->config.get<std::string>());
-    throw_invalid_argument(fmt::format("{} is no activation function", dump_json(*identifier.config())));
+    throw_invalid_argument(fmt::format("{} is not an activation function", dump_json(*identifier.config())));
   }
   if (layer_factory()) return layer_factory()(*identifier.config());
-  throw_invalid_argument(fmt::format("{} is no activation", dump_json(*identifier.config())));
+  throw_invalid_argument(fmt::format("{} is not an activation", dump_json(*identifier.config())));
 }
 
 Json serialize(const ActivationPtr& activation) { return activation ? activation->serialize() : Json("linear"); }

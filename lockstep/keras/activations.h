@@ -11,7 +11,7 @@
 
 namespace lockstep::activations {
 
-// What a layer applies to its output: a function of this page, a function of the user's, or a layer.
+// The activation of a layer: a function of this header, a custom function, or a layer.
 class Activation {
  public:
   // A function of this page, or of the same name of ops, is what its name stands for; another one is written as a

@@ -37,7 +37,7 @@ struct NoOptions {};
 template <typename V>
 void fields(V&, NoOptions&) {}
 
-// Which names find a class, besides its own and its aliases.
+// The names that find a class, in addition to its own and its aliases.
 enum class ClassNames { kExact, kSnakeCase, kLowerCase };
 
 class ClassTable {
@@ -60,7 +60,7 @@ class ClassTable {
   const std::string& module() const { return module_; }
 
  protected:
-  // Throws InvalidArgument when `value` is no object.
+  // Throws InvalidArgument when `value` is not an object.
   ObjectConfig parse(const Json& value) const;
 
  private:
@@ -69,7 +69,7 @@ class ClassTable {
   std::map<std::string, std::shared_ptr<ClassRow>, std::less<>> classes_, by_name_;
 };
 
-// A function of the user's as an object of a family, whose objects are called alike. C++ functions have no names.
+// A custom function as an object of a family whose objects are called in the same way. C++ functions have no names.
 template <typename Base, typename Function = typename Base::KerasFunction>
 class FunctionObject;
 template <typename Base, typename R, typename... Args>

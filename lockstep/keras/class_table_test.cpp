@@ -32,7 +32,7 @@ Json value_of(const std::string& type) {
   return "relu";
 }
 
-// What a class says to a config; empty when it takes it.
+// The error of a class for a config; empty if the config is accepted.
 std::string error_of(const ClassRow& row, const Json& config) {
   try {
     row.make(config);

@@ -43,7 +43,7 @@ struct FieldDescription {
   bool required = false;
 };
 
-// What reads and writes a type: name() of the expected value, read() which returns false for a value of another type,
+// Reads and writes a type: name() of the expected value, read() which returns false for a value of another type,
 // write(), and kTakesNull: whether read() gets null values, which otherwise leave the default.
 template <typename T>
 struct FieldType;
@@ -209,7 +209,7 @@ using FieldTypeOf = FieldType<std::remove_cvref_t<T>>;
 // has no null.
 class FieldReader {
  public:
-  // Throws InvalidArgument when `config` is no JSON object (null counts as an empty one).
+  // Throws InvalidArgument when `config` is not a JSON object (null counts as an empty one).
   FieldReader(std::string class_name, const Json& config);
 
   template <typename T>

@@ -12,7 +12,7 @@ namespace lockstep::keras {
 [[noreturn]] void throw_empty_handle(std::type_index type);
 
 // A shared pointer whose object is used like a value: copies of a handle are the same object. The handles that derive
-// from it have the object's functions, called with a dot; everything else of the object is reached by ->. A handle that
+// from it have the object's functions, called with a dot; the object's other members are reached by ->. A handle that
 // was default-constructed or moved from is empty: using its object throws FailedPrecondition.
 template <typename T>
 class Handle : public std::shared_ptr<T> {

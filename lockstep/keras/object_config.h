@@ -16,7 +16,7 @@ namespace lockstep::keras {
 // {"module": …, "class_name": …, "config": …, "registered_name": null}, as Keras 3 writes its own classes.
 Json object_config(std::string_view module, std::string_view class_name, Json config);
 
-// What identifies an object in a file: the form above, Keras 2's {"class_name", "config"}, or a function
+// Identifies an object in a file: the form above, Keras 2's {"class_name", "config"}, or a function
 // {"class_name": "function", "config": name}.
 struct ObjectConfig {
   std::string module;      // empty in the Keras 2 form
@@ -24,7 +24,7 @@ struct ObjectConfig {
   Json config;
   std::string registered_name;  // "Package>Name" of a registered class
 };
-// Empty when `value` is no object of this kind.
+// Empty when `value` is not an object of this kind.
 std::optional<ObjectConfig> parse_object_config(const Json& value);
 
 namespace detail {

@@ -6,7 +6,7 @@
 // Layers, models, losses, metrics, optimizers, learning-rate schedules, initializers, regularizers and constraints are
 // registered alike. Their objects are written under "MyPackage>Linear", the name under which Keras finds the class of
 // the same name that is decorated with @keras.saving.register_keras_serializable("MyPackage"), and read again from
-// .keras, .h5 and checkpoints. An object is made anew from what its get_config() wrote, by the first of these that the
+// .keras, .h5 and checkpoints. An object is rebuilt from the result of its get_config(), by the first of these that the
 // class has:
 //
 //   static T from_config(const Json& config)     (or a pointer to T)

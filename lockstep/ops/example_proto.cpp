@@ -12,7 +12,7 @@ namespace lockstep::ops {
 namespace {
 
 [[noreturn]] void throw_malformed() {
-  throw_invalid_argument("invalid serialized example: found bytes that are no message");
+  throw_invalid_argument("invalid serialized example: found bytes that are not a message");
 }
 
 // The fields of one message.

@@ -9,7 +9,7 @@ namespace {
 // Input i as a list. Throws InvalidArgument for another value, and for items of another dtype than the call declares.
 const Tensor& list_in(const Call& call, int i) {
   const Tensor& list = call.input(i);
-  if (!list.impl()->list) throw_invalid_argument(fmt::format("input {} is no list of tensors", i));
+  if (!list.impl()->list) throw_invalid_argument(fmt::format("input {} is not a list of tensors", i));
   const DType* declared = call.find_attr<DType>("element_dtype");
   if (declared && *declared != list.list_element_dtype()) {
     throw_invalid_argument(fmt::format("the list holds {}, the call expects {}", dtype_name(list.list_element_dtype()),
@@ -32,7 +32,7 @@ Shape shape_input(const Call& call, int i) {
   }
   const Ints dims = ints_of(x);
   for (const std::int64_t dim : dims) {
-    if (dim < kUnknownDim) throw_invalid_argument(fmt::format("{} is no extent of an element shape", dim));
+    if (dim < kUnknownDim) throw_invalid_argument(fmt::format("{} is not an extent of an element shape", dim));
   }
   return Shape(dims);
 }

@@ -173,7 +173,7 @@ TensorStack& stack_in(const Call& call) {
   const Tensor& handle = call.input(0);
   auto* found =
       handle.dtype() == DType::kResource ? dynamic_cast<TensorStack*>(handle.resource_value().get()) : nullptr;
-  if (!found) throw_invalid_argument("input 0 is no stack");
+  if (!found) throw_invalid_argument("input 0 is not a stack");
   return *found;
 }
 
@@ -191,7 +191,7 @@ TensorArray& array_in(const Call& call) {
   const Tensor& handle = call.input(0);
   auto* found =
       handle.dtype() == DType::kResource ? dynamic_cast<TensorArray*>(handle.resource_value().get()) : nullptr;
-  if (!found) throw_invalid_argument("input 0 is no TensorArray");
+  if (!found) throw_invalid_argument("input 0 is not a TensorArray");
   const DType* declared = call.find_attr<DType>("dtype");
   if (declared && *declared != found->dtype()) {
     throw_invalid_argument(fmt::format("the TensorArray holds {}, the call expects {}", dtype_name(found->dtype()),

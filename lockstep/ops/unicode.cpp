@@ -136,7 +136,7 @@ ErrorRule error_rule(const Call& call) {
   rule.how = call.attr<std::string>("errors");
   const std::int64_t replacement = call.attr<std::int64_t>("replacement_char");
   if (!is_scalar_value(replacement))
-    throw_invalid_argument(fmt::format("replacement_char {} is no Unicode character", replacement));
+    throw_invalid_argument(fmt::format("replacement_char {} is not a Unicode character", replacement));
   rule.replacement = static_cast<std::int32_t>(replacement);
   if (const bool* control = call.find_attr<bool>("replace_control_characters")) rule.control = *control;
   return rule;
@@ -151,7 +151,7 @@ void each_character(std::string_view text, const Encoding& encoding, const Error
     if (c != kMalformed && !(rule.control && c <= 0x1F)) {
       use(c, begin);
     } else if (rule.how == "strict") {
-      throw_invalid_argument("the input has bytes that are no text of its encoding");
+      throw_invalid_argument("the input has bytes that are not text of its encoding");
     } else if (rule.how == "replace") {
       use(rule.replacement, begin);
     }
@@ -193,7 +193,7 @@ Tensors unicode_encode(const Call& call) {
       if (is_scalar_value(c)) {
         append_character(out[row], static_cast<std::int32_t>(c), encoding);
       } else if (rule.how == "strict") {
-        throw_invalid_argument(fmt::format("{} is no Unicode character", c));
+        throw_invalid_argument(fmt::format("{} is not a Unicode character", c));
       } else if (rule.how == "replace") {
         append_character(out[row], rule.replacement, encoding);
       }
@@ -245,7 +245,7 @@ std::string to_base64(const std::string& bytes, bool pad) {
 
 std::string from_base64(std::string_view text) {
   for (int i = 0; i < 2 && text.ends_with('=') && (text.size() % 4 == 0 || i > 0); ++i) text.remove_suffix(1);
-  if (text.size() % 4 == 1) throw_invalid_argument("the text is cut off: its length is no length of base64");
+  if (text.size() % 4 == 1) throw_invalid_argument("the text is cut off: its length is not a length of base64");
   std::string out;
   std::uint32_t group = 0;
   int bits = 0;
@@ -285,7 +285,7 @@ Tensors decode_raw(const Call& call, bool padded) {
     length = static_cast<std::size_t>(given);
   }
   if (length % size != 0)
-    throw_invalid_argument(fmt::format("{} bytes are no multiple of the {} of {}", length, size, dtype_name(dtype)));
+    throw_invalid_argument(fmt::format("{} bytes are not a multiple of the {} of {}", length, size, dtype_name(dtype)));
   element_count({static_cast<std::int64_t>(texts.size()), static_cast<std::int64_t>(length)}, 1);
   std::string all;
   for (const std::string& text : texts) {

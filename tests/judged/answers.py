@@ -1,4 +1,4 @@
-"""What real Keras answered, stored in answers/, so that a run need not compute all of it again.
+"""Stored answers of real Keras (answers/), so that a run need not recompute all of them.
 
 fit(), predict() and evaluate() give what the methods of a Keras model give, and leave the model as those do. An answer is
 stored under the digest of all that it follows from: the versions of the judges, the model's config, its variables and those

@@ -91,7 +91,7 @@ def pytest_runtestloop(session):
 
 
 def pytest_collection_finish(session):
-    """What Keras and TensorFlow made when they were imported is no garbage: looking through it takes 0.2 s a case."""
+    """Excludes the objects of Keras's and TensorFlow's import from garbage collection, which takes 0.2 s a case."""
     gc.collect()
     gc.freeze()
 

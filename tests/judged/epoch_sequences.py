@@ -1,6 +1,6 @@
 """Which batches Keras trains and validates on, epoch by epoch: the golden file of epoch_iterator_test.cpp.
 
-python epoch_sequences.py writes the file anew; test_epochs.py compares it with the installed Keras.
+python epoch_sequences.py regenerates the file; test_epochs.py compares it with the installed Keras.
 """
 import itertools
 import json

@@ -10,7 +10,7 @@ import tempfile
 
 
 def environment():
-    """What commands inherit, without the name of the running test, which pytest keeps there."""
+    """The environment of commands, without the name of the running test, which pytest stores there."""
     return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
 

@@ -1,7 +1,7 @@
 """The public classes of Keras by family, as keras_names.json stores them:
 {family: {class: {"also": other public names, "arguments": names of the constructor's arguments}}}.
 
-`python keras_names.py` writes the file anew from the installed Keras.
+`python keras_names.py` regenerates the file from the installed Keras.
 """
 
 import inspect
@@ -10,7 +10,7 @@ import pathlib
 
 FILE = pathlib.Path(__file__).with_name("keras_names.json")
 BASES = {"Layer", "Wrapper", "InputSpec", "Optimizer", "OptimizerMap", "LearningRateSchedule", "Loss", "Metric", "Initializer", "Regularizer",
-         "Constraint", "Callback", "CallbackList"}  # classes to derive from, or that are no objects of the family
+         "Constraint", "Callback", "CallbackList"}  # classes to derive from, or that are not objects of the family
 
 
 def modules():

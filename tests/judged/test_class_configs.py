@@ -27,7 +27,7 @@ FAMILIES = ["layers", "optimizers", "schedules", "losses", "metrics", "initializ
 
 
 def answers(objects, tmp_path):
-    """What lockstep makes of [(family, class, config)]."""
+    """lockstep's objects for [(family, class, config)]."""
     path = tmp_path / "objects.json"
     path.write_text(json.dumps([dict(family=f, class_name=c, config=config) for f, c, config in objects]))
     done = subprocess.run([PROBE, path], capture_output=True, text=True, timeout=120)

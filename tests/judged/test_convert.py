@@ -42,7 +42,7 @@ def test_to_keras_files(trained, name, tmp_path):
     model, x, y = trained
     tool.ok("convert", tmp_path / "m.keras", tmp_path / name)
     if name.endswith(".h5"):
-        # Keras reads the optimizer's state of an .h5, but cannot go on training with it.
+        # Keras reads the optimizer's state of an .h5, but cannot continue training with it.
         model.save(tmp_path / "theirs.h5")
         return compare(keras.models.load_model(tmp_path / name), keras.models.load_model(tmp_path / "theirs.h5"), 0)
     goes_on(keras.models.load_model(tmp_path / name), model, x, y)

@@ -145,7 +145,7 @@ def numbers(text):
 
 
 def compare(model, path, folder):
-    """What the program computes with the file, and after an epoch of training, against Keras's."""
+    """Outputs of the program for the file, before and after an epoch of training, against Keras's."""
     ours = program(folder, path)
     tool.assert_close(numbers(ours["predictions"]), model.predict(X, verbose=0), 1e-5, "predictions")
     expected = model.evaluate(X, Y, batch_size=16, verbose=0, return_dict=True)
@@ -171,7 +171,7 @@ def test_keras_finds_the_classes_of_an_h5_file(tmp_path):
     model = keras.models.load_model(path)
     assert type(model.layers[1]) is Scale and not model.layers[1].trainable
     assert type(model.optimizer) is SignDescent
-    # Keras 3.15 cannot go on training a model from an .h5 file some of whose layers are not trainable.
+    # Keras 3.15 cannot continue training a model from an .h5 file some of whose layers are not trainable.
     tool.assert_close(numbers(program(tmp_path, path)["predictions"]), model.predict(X, verbose=0), 1e-5, "predictions")
 
 

@@ -81,7 +81,7 @@ def test_names_of_the_migration_tables_exist():
     assert not names - declared
 
 
-# What the pages' pieces of code use without declaring it.
+# Declarations that the code in the pages uses.
 PREAMBLE = """
 auto optimizer = lockstep::optimizers::Adam();
 lockstep::distribute::Strategy& strategy = *new lockstep::distribute::Strategy();

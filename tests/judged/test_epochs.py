@@ -16,7 +16,7 @@ def test_every_case_is_recorded():
     assert [{key: row[key] for key in epoch_sequences.KEYS} for row in recorded()] == CASES
 
 
-# One case in eleven of each kind, which takes seconds; epoch_sequences.py records all of them anew.
+# One case in eleven of each kind, which takes seconds; epoch_sequences.py records all of them.
 @pytest.mark.parametrize("number", range(0, len(CASES), 11))
 def test_the_recorded_sequences_are_those_of_keras(number):
     pytest.importorskip("tensorflow")

@@ -1,4 +1,4 @@
-"""Tensor bundles, npy, npz and safetensors beside the software that defines them."""
+"""Tensor bundles, npy, npz and safetensors against the software that defines them."""
 
 import pathlib
 import subprocess

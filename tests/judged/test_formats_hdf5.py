@@ -1,4 +1,4 @@
-"""h5py and Keras beside our HDF5 reader and writer, through build/bin/h5_probe."""
+"""Our HDF5 reader and writer against h5py and Keras, through build/bin/h5_probe."""
 import os
 import subprocess
 
@@ -96,7 +96,7 @@ def test_keras_reads_our_copy(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["m.keras", "m.h5"])
 def test_keras_loads_our_models(tmp_path, name):
-    """Config, weights and optimizer state through our archives; training goes on as if nothing had happened."""
+    """Config, weights and optimizer state through our archives; training continues exactly."""
     keras = pytest.importorskip("keras")
     model = model_of(keras)
     source, target = tmp_path / name, tmp_path / ("ours_" + name)

@@ -1,4 +1,4 @@
-"""The programs of examples/guides beside their Python twins: the same numbers, and models that each reads from the other."""
+"""The programs of examples/guides against their Python twins: the same numbers, and models that each reads from the other."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ def python():
 
 
 def ours(*args):
-    """What the program of C++ prints."""
+    """The output of the C++ program."""
     environment = {k: v for k, v in os.environ.items() if k != "TF_CONFIG"}
     done = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, cwd=FOLDER, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""Several workers on this machine: one job, one result, one voice; and what a TF_CONFIG may not say."""
+"""Several workers on this machine: one job, one result, one output; and invalid TF_CONFIGs."""
 
 import contextlib
 import json

@@ -15,7 +15,7 @@ from test_train import compare
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras does not run on several workers")
 
-# What process 0 of two on one machine found in its environment; "{rank}", "{port}" and "{host}" differ from run to run.
+# The environment of process 0 of two on one machine; "{rank}", "{port}" and "{host}" differ from run to run.
 RECORDED = {
     "Open MPI 4.1.4": {
         "OMPI_APP_CTX_NUM_PROCS": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "{rank}", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",

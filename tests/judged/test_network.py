@@ -54,7 +54,7 @@ def assert_ended(net, results, victims):
 
 
 def assert_good(folder):
-    """A checkpoint that TensorFlow reads, and nothing beside whole ones."""
+    """A checkpoint that TensorFlow reads, and complete checkpoints only."""
     latest = tf.train.latest_checkpoint(str(folder))
     assert latest
     reader = tf.train.load_checkpoint(latest)
@@ -288,7 +288,7 @@ def test_the_chief_alone_has_the_checkpoints_and_all_go_on(net, victim, tmp_path
 
 @pytest.mark.parametrize("net", [2], indirect=True)
 def test_a_folder_that_the_chief_does_not_see_is_no_checkpoint(net, tmp_path, request):
-    """The machines have changed places: what worker 1 has is not taken, and that is told."""
+    """The machines have changed places: worker 1's state is rejected, and the error reports it."""
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 29)
     command = private_training(net, tmp_path)
     assert [code for code, _, _ in network.finish(net.job(*command))] == [0, 0]

@@ -1,4 +1,4 @@
-"""Saving together, and training that is killed and goes on: real TensorFlow restores the one, the other ends bit-equal."""
+"""Joint saves, and training that is killed and resumed: real TensorFlow restores the one, the other ends bit-equal."""
 
 import contextlib
 import json

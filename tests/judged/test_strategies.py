@@ -59,7 +59,7 @@ def test_uneven_batches(rows, batch, tmp_path, request):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", ["dice", "tversky", "circle"])
 def test_losses_over_the_batch(loss, weighted, tmp_path, request):
-    """Losses that are no sum over rows, in replicas and workers; uneven shares, one without rows."""
+    """Losses that are not sums over rows, in replicas and workers; uneven shares, one without rows."""
     rng = tool.generator(request.node.name)
     model = table.dense_model("sigmoid")
     if loss == "circle":

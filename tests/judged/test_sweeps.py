@@ -120,7 +120,7 @@ def export(swept, tmp_path):
 
 
 def gradients(swept, loaded, x, tmp_path):
-    """What a SavedModel of ours gives and changes when it is called with training true and false."""
+    """Outputs and state changes of a SavedModel of ours, called with training true and false."""
     fresh = keras.models.load_model(tmp_path / "m.keras")
 
     def taken(model, variables, training):

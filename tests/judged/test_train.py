@@ -158,14 +158,14 @@ RESUMED = ["sgd", "sgd-momentum", "adam", "adamw-amsgrad", "rmsprop-centered", "
 @pytest.mark.parametrize("extension", [".keras", ".h5"])
 @pytest.mark.parametrize("optimizer", RESUMED)
 def test_keras_goes_on(optimizer, extension, tmp_path, request):
-    """lockstep trains and saves; Keras loads it compiled, optimizer state and all, and goes on as if it had trained itself."""
+    """lockstep trains and saves; Keras loads it compiled, with the optimizer's state, and continues as if it had trained the model."""
     model, x, y = prepare(tmp_path, "functional", "mse", table.OPTIMIZERS[optimizer](), tool.generator(request.node.name),
                           objects=extension == ".h5")
     fit_ours(tmp_path, "start.keras", x, y, save="ours" + extension)
     answers.fit(model, x, y, epochs=2, batch_size=8)
     ours = keras.models.load_model(tmp_path / ("ours" + extension))
     assert ours.compiled and ours.optimizer is not None
-    if extension == ".h5":  # Keras reads the state, but its optimizer then knows none of the variables and cannot go on
+    if extension == ".h5":  # Keras reads the state, but its optimizer then knows none of the variables and cannot continue
         model.save(tmp_path / "theirs.h5")
         return compare(ours, keras.models.load_model(tmp_path / "theirs.h5"))
     a = ours.fit(x, y, epochs=2, batch_size=8, shuffle=False, verbose=0)
@@ -177,7 +177,7 @@ def test_keras_goes_on(optimizer, extension, tmp_path, request):
 @pytest.mark.parametrize("extension", [".keras", ".h5"])
 @pytest.mark.parametrize("optimizer", RESUMED)
 def test_lockstep_goes_on(optimizer, extension, tmp_path, request):
-    """Keras trains and saves; lockstep goes on with the optimizer's state."""
+    """Keras trains and saves; lockstep continues with the optimizer's state."""
     model, x, y = prepare(tmp_path, "functional", "mse", table.OPTIMIZERS[optimizer](), tool.generator(request.node.name),
                           objects=extension == ".h5")
     answers.fit(model, x, y, epochs=2, batch_size=8)

@@ -307,7 +307,7 @@ def same_end(tmp, a, b):
 
 
 def test_an_evaluator_follows_the_checkpoints(tmp_path, request):
-    """Beside the job, as tf-keras's SidecarEvaluator; Keras judges what it says of the last checkpoint."""
+    """An evaluator outside the job, as tf-keras's SidecarEvaluator; Keras judges its result for the last checkpoint."""
     import tensorflow as tf
 
     model = start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 29)

@@ -1,4 +1,4 @@
-"""What training is judged on: optimizers with arguments, losses with data that fits them, and models."""
+"""The cases of training tests: optimizers with arguments, losses with data that fits them, and models."""
 
 import keras
 import numpy as np

@@ -20,7 +20,7 @@ class Twins:
                                         env={k: v for k, v in os.environ.items() if k != "TF_CONFIG"})
 
     def run(self, script, folder, theirs, environment={}):
-        """What the script prints on standard output."""
+        """The script's standard output."""
         out, err = folder / "stdout", folder / "stderr"
         request = {"script": str(script), "folder": str(folder), "theirs": str(theirs), "out": str(out), "err": str(err),
                    "environment": environment}

@@ -28,7 +28,7 @@ class Model;
 class ProgressBar;
 class Trainer;
 
-// What fit() is about to do.
+// The arguments of the fit() that begins.
 struct CallbackParams {
   int verbose = 0;
   int epochs = 1;
@@ -133,7 +133,7 @@ class CallbackArg {
   CallbackPtr ptr_;
 };
 
-// What fit() returns: Keras's History. `history` keeps the order in which names first came; history["loss"] gives the
+// The result of fit(): Keras's History. `history` keeps the order in which names first came; history["loss"] gives the
 // values of one name.
 class History : public Callback {
  public:

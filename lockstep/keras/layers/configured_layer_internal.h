@@ -77,7 +77,7 @@ Layer::Options read_layer_options(FieldReader& reader);
 // A built-in layer class: `Derived` has `static constexpr const char* kClass`, `Options` with name,
 // trainable and dtype, and static fields(); with a `kRegularizesParts` its activity regularizer is for its sublayers.
 // It gets its config, its registry row and its resolved options. `Base` is Layer or a class derived from it that is
-// made of the same arguments.
+// built from the same arguments.
 template <typename Derived, typename OptionsT, typename Base = Layer>
 class ConfiguredLayer : public Base {
  public:

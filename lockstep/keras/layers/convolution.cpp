@@ -78,7 +78,7 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
     const std::int64_t in = channels_of(shapes.leaf(), kRank, o.data_format, this->who());
     if (in % o.groups != 0) {
       throw_invalid_argument(
-          fmt::format("{}: {} input channels are no multiple of groups {}", this->who(), in, o.groups));
+          fmt::format("{}: {} input channels are not a multiple of groups {}", this->who(), in, o.groups));
     }
     require_place(shapes.leaf(), o.data_format, o.kernel_size.values, o.dilation_rate.values, o.padding, this->who());
     this->channels_ = in;

@@ -1,5 +1,5 @@
 // keras.layers: convolutions. Windows take one number for all axes or one for each; data_format is
-// "channels_last" by default. Kernels lie as TensorFlow keeps them whatever the data format.
+// "channels_last" by default. Kernels have TensorFlow's layout for every data format.
 #pragma once
 
 #include "lockstep/keras/layers/core.h"

@@ -1,4 +1,4 @@
-// What the convolution layers have in common.
+// The common parts of the convolution layers.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace lockstep::keras {
 
-// What all convolutions check at construction.
+// Checks of all convolutions at construction.
 template <typename Options>
 void check_convolution(Options& o, int rank, const std::string& who, bool may_be_causal) {
   normalize_window(o.kernel_size, rank, 1, who + ": kernel_size");

@@ -54,7 +54,7 @@ DTypePolicy DTypePolicy::from_config(const Json& config, const std::string& who)
           fmt::format("{}dtype policy {}{} is not supported; save the model before it is quantized", who, kind, mode));
     }
   }
-  throw_invalid_argument(fmt::format("{}{} is no dtype policy", who, dump_json(config)));
+  throw_invalid_argument(fmt::format("{}{} is not a dtype policy", who, dump_json(config)));
 }
 
 Json DTypePolicy::serialize() const {

@@ -1,4 +1,4 @@
-// What a layer computes in and what its variables are kept in (keras.DTypePolicy).
+// The dtypes of a layer's computations and of its variables (keras.DTypePolicy).
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 
 namespace lockstep::keras {
 
-// What an activation layer applies to each element, as ops::try_unary names it.
+// The elementwise function of an activation layer, by its name in ops::try_unary.
 struct ElementwiseActivation {
   std::string name;
   double alpha = 0;
@@ -17,7 +17,7 @@ struct ElementwiseActivation {
 // Nothing for other layers, and where the layer does more than that.
 std::optional<ElementwiseActivation> elementwise_activation(const Layer& layer);
 
-// What a batch normalization over the last axis does when it is not training. Nothing for other layers.
+// The scale and offset of a batch normalization over the last axis when it is not training. Nothing for other layers.
 std::optional<ops::FixedNorm> fixed_norm(const Layer& layer);
 
 // A layer whose last operation may be a convolution of channels-last images, bias included, that can have a norm folded

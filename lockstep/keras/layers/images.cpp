@@ -19,7 +19,7 @@ struct Size {
   std::int64_t height = 0, width = 0;
 };
 
-// Where a part lies in a channels-last batch of images.
+// The position of a part in a channels-last batch of images.
 struct Box {
   std::int64_t top = 0, left = 0;
   Size size;
@@ -44,8 +44,8 @@ Box aspect_crop(Size given, Size target) {
 Tensor aspect_pad(const Tensor& x, Size given, Size target, double value) {
   const std::int64_t height = std::max(given.height, scaled_side(given.width, target.height, target.width));
   const std::int64_t width = std::max(given.width, scaled_side(given.height, target.width, target.height));
-  const std::int64_t above = (height - given.height) / 2, beside = (width - given.width) / 2;
-  return ops::pad(x, {{0, 0}, {above, above}, {beside, beside}, {0, 0}}, value);
+  const std::int64_t top = (height - given.height) / 2, left = (width - given.width) / 2;
+  return ops::pad(x, {{0, 0}, {top, top}, {left, left}, {0, 0}}, value);
 }
 
 // As tf.image.resize: kernels of several pixels, widened by antialiasing where the image gets smaller.

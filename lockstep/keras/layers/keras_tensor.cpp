@@ -222,7 +222,7 @@ Structure to_structure(const Argument& argument) {
 
 void Operation::set_name(std::string name) {
   if (name.empty() || name.find('/') != std::string::npos) {
-    throw_invalid_argument(fmt::format("'{}' is no name for a layer: it must not be empty or hold a '/'", name));
+    throw_invalid_argument(fmt::format("invalid layer name '{}': it must not be empty or contain a '/'", name));
   }
   name_ = std::move(name);
 }

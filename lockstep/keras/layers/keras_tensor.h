@@ -58,11 +58,11 @@ struct Node {
   Operation* operation = nullptr;
   CallArguments arguments;
   Nested<TensorInfo> outputs;
-  Tensors masks;  // of the flattened outputs; undefined where there is none
+  Tensors masks;  // of the flattened outputs; undefined for outputs without a mask
   int index = 0;  // among the operation's nodes
 };
 
-// What produces tensors in a functional graph: a layer, or an operation on tensors such as `x + y`.
+// The producer of tensors in a functional graph: a layer, or an operation on tensors such as `x + y`.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
   virtual ~Operation() = default;
@@ -75,7 +75,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // What Keras writes as registered_name: null for built-in classes.
   virtual Json registered_name() const { return nullptr; }
   virtual Json get_config() const = 0;
-  // Runs the operation as the functional graph's node tells; `training` of the enclosing call.
+  // Runs the operation with the arguments of the functional graph's node; `training` of the enclosing call.
   virtual Structure run(const CallArguments& arguments, std::optional<bool> training) = 0;
 
   const std::vector<std::shared_ptr<Node>>& inbound_nodes() const { return inbound_nodes_; }

@@ -75,7 +75,7 @@ Json shapes_to_json(const Nested<Shape>& shapes) {
 
 Shape shape_from_json(const Json& json, std::string_view what) {
   if (json.is_object() && json.contains("items")) return shape_from_json(json["items"], what);
-  if (!json.is_array()) throw_invalid_argument(fmt::format("{}: {} is no shape", what, dump_json(json)));
+  if (!json.is_array()) throw_invalid_argument(fmt::format("{}: {} is not a shape", what, dump_json(json)));
   if (json.size() > 64) throw_invalid_argument(fmt::format("{}: a shape of rank {} (at most 64)", what, json.size()));
   Shape shape;
   for (const Json& dim : json) {

@@ -32,11 +32,12 @@ using LayerPtr = LayerHandle;
 // A layer, or a list or dict of layers, kept in one attribute.
 using LayerTree = Nested<LayerPtr>;
 
-// The arguments of a call besides its inputs.
+// The arguments of a call other than its inputs.
 struct CallContext {
   bool training = false;
-  // Of the inputs, in their structure, with undefined leaves where there is none. A call whose only tensors are the
-  // inputs gets the masks attached to them (in classes with uses_mask()); any other call gets the mask it was given.
+  // Of the inputs, in their structure, with undefined leaves for inputs without a mask. A call whose only tensors are
+  // the inputs gets the masks attached to them (in classes with uses_mask()); any other call gets the mask it was
+  // given.
   Structure mask;
   // All arguments bound to their names: args holds those of argument_names(), kwargs the others.
   const CallArguments* arguments = nullptr;
@@ -47,7 +48,7 @@ struct CallContext {
   Json value(std::string_view keyword) const;
 };
 
-// What the shape of an input must be; absent entries are free.
+// The required shape of an input; absent entries are not checked.
 struct InputSpec {
   std::optional<int> ndim, min_ndim, max_ndim;
   std::vector<std::pair<int, std::int64_t>> axes = {};  // extents of axes
@@ -74,7 +75,7 @@ struct Weight {
   bool autocast = true;
 };
 
-// What every layer's constructor takes.
+// Arguments of every layer's constructor.
 struct LayerOptions {
   std::string name = {};  // default: the snake-case class name, numbered per process
   bool trainable = true;
@@ -105,7 +106,7 @@ class Layer : public Operation {
   virtual void build_from_config(const Json& config);
 
   // ---- to override ----
-  // What each input must look like; checked before every call. Empty: anything.
+  // The specification of each input; checked before every call. Empty: any input.
   virtual std::vector<InputSpec> input_spec() const { return {}; }
   // Makes the variables. `shapes` has the structure of the inputs.
   virtual void build(const Nested<Shape>& shapes);
@@ -215,7 +216,7 @@ class Layer : public Operation {
   // The mask of the outputs for inputs with this mask, as compute_mask() of Keras's layers: embedding.compute_mask(x).
   Structure compute_mask(const Structure& inputs, const Structure& mask = {});
 
-  // What track() does, for several layers in one attribute.
+  // As track(), for several layers in one attribute.
   void track_tree(const std::string& attribute, LayerTree layers);
 
   const regularizers::RegularizerPtr& activity_regularizer() const { return activity_regularizer_; }

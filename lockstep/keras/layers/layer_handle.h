@@ -84,7 +84,7 @@ class LayerHandle : public Handle<Layer> {
   std::vector<Tensor> losses() const;
   Json get_config() const;
   Nested<Shape> compute_output_shape(const Nested<Shape>& shapes) const;
-  // The mask of the outputs for these inputs, of a mask of theirs: an undefined tensor where there is none.
+  // The mask of the outputs for these inputs and their mask: an undefined tensor if there is no mask.
   Structure compute_mask(const Structure& inputs, const Structure& mask = {}) const;
   // Drops the states that a stateful recurrent layer carries from batch to batch.
   void reset_states() const;

@@ -395,7 +395,7 @@ class GroupNormalizationLayer : public ConfiguredLayer<GroupNormalizationLayer, 
         shape[checked_axis(options_.axis, shape, fmt::format("GroupNormalization '{}'", name()))];
     if (options_.groups == -1) options_.groups = channels;
     if (channels % options_.groups != 0) {
-      throw_invalid_argument(fmt::format("GroupNormalization '{}': {} channels are no multiple of {} groups", name(),
+      throw_invalid_argument(fmt::format("GroupNormalization '{}': {} channels are not a multiple of {} groups", name(),
                                          channels, options_.groups));
     }
     if (options_.scale) {

@@ -233,7 +233,7 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
     for (const LayerHandle& handle : options_.cells) {
       auto cell = std::dynamic_pointer_cast<RnnCell>(handle.ptr());
       if (!cell)
-        throw_invalid_argument(fmt::format("StackedRNNCells '{}': '{}' is no RNN cell", name(), handle->name()));
+        throw_invalid_argument(fmt::format("StackedRNNCells '{}': '{}' is not an RNN cell", name(), handle->name()));
       cells_.push_back(cell);
       tree.push_back(LayerPtr(cell));
     }

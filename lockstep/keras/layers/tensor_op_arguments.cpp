@@ -32,7 +32,7 @@ namespace {
 // Keras's dtype of a number beside tensors: a float makes integers float32.
 Tensor number_tensor(const Json& value, DType beside) {
   if (value.is_boolean()) return Tensor::scalar(value.get<bool>());
-  if (!value.is_number()) bad(fmt::format("{} is no operand", dump_json(value)));
+  if (!value.is_number()) bad(fmt::format("{} is not an operand", dump_json(value)));
   DType dtype = beside;
   if (beside == DType::kInvalid || (value.is_number_float() && !is_floating(beside))) {
     dtype = value.is_number_float() ? DType::kFloat32 : DType::kInt32;
@@ -176,7 +176,7 @@ DType dtype_of(const Json& name) {
   if (name.is_string()) {
     if (const auto dtype = parse_dtype(name.get<std::string>())) return *dtype;
   }
-  bad(fmt::format("{} is no dtype", dump_json(name)));
+  bad(fmt::format("{} is not a dtype", dump_json(name)));
 }
 
 DType dtype_or(const Json& config, DType otherwise) {

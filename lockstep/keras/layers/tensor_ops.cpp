@@ -11,7 +11,7 @@
 namespace lockstep::keras {
 
 TensorOp::TensorOp(const TensorOpClass& row, Json config) : row_(row), config_(std::move(config)) {
-  if (!config_.is_object()) throw_invalid_argument(fmt::format("{}: config is no object", row.name));
+  if (!config_.is_object()) throw_invalid_argument(fmt::format("{}: config is not an object", row.name));
   const auto given = config_.find("name");
   set_name(given != config_.end() && given->is_string() ? given->get<std::string>() : auto_name(row.name));
 }
@@ -68,7 +68,7 @@ bool is_ops_module(std::string_view module) {
 
 OperationPtr deserialize_tensor_op(const Json& object) {
   const auto parsed = parse_object_config(object);
-  if (!parsed) throw_invalid_argument(fmt::format("{} is no operation", dump_json(object)));
+  if (!parsed) throw_invalid_argument(fmt::format("{} is not an operation", dump_json(object)));
   const TensorOpClass* row = find_tensor_op(parsed->class_name);
   if (!row) {
     throw_not_found(fmt::format("unknown operation '{}' of module {}{}", parsed->class_name, parsed->module,

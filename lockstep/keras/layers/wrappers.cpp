@@ -38,8 +38,8 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
                       *merge_mode));
     }
     if (!loop_options(*layer)) {
-      throw_invalid_argument(fmt::format("Bidirectional '{}': '{}' ({}) is no recurrent layer", name(), layer->name(),
-                                         layer->class_name()));
+      throw_invalid_argument(fmt::format("Bidirectional '{}': '{}' ({}) is not a recurrent layer", name(),
+                                         layer->name(), layer->class_name()));
     }
     // Both are made anew from the layer's config, so that they carry nothing of it.
     Json config = serialize_operation(*layer);

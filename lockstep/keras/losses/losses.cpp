@@ -58,7 +58,7 @@ void own_fields(auto& v, TverskyOptions& o) {
   v("axis", o.axis);
 }
 
-// What a loss writes besides name and reduction.
+// The fields of a loss other than name and reduction.
 template <typename Options>
 Json own_config(Options options) {
   Json config = Json::object();
@@ -78,8 +78,8 @@ RowRule over_axes(const std::optional<std::vector<std::int64_t>>& axes) {
 }
 RowRule over_axis(std::int64_t axis) { return over_axes(std::vector<std::int64_t>{axis}); }
 
-// A loss is a function of (y_true, y_pred), the rows that it goes over, and what its config says besides name and
-// reduction.
+// A loss is a function of (y_true, y_pred), the rows that it goes over, and the fields of its config other than name
+// and reduction.
 class FunctionLoss : public Loss {
  public:
   FunctionLoss(std::string class_name, std::string name, const std::string& reduction, LossFunction function,

@@ -80,7 +80,7 @@ float weight_at(const Samples& samples, const ConfusionOptions& options, std::si
   return weight;
 }
 
-// Which thresholds lie below a prediction: 0 … result - 1.
+// The thresholds below a prediction: 0 … result - 1.
 std::size_t bucket_of(float p, std::size_t thresholds) {
   const float position = std::ceil(p * static_cast<float>(thresholds - 1)) - 1.0f;
   const float last = static_cast<float>(thresholds - 1);

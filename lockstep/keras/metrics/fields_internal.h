@@ -1,4 +1,4 @@
-// The arguments of each metric besides name and dtype, in the order of Keras's config.
+// The arguments of each metric other than name and dtype, in the order of Keras's config.
 #pragma once
 
 #include "lockstep/keras/fields_internal.h"

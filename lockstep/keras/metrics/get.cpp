@@ -38,7 +38,7 @@ MetricPtr wrapper_of(WrapperConfig c) {
   return from_function_name(function, std::move(c.options));
 }
 
-// A metric by a name that is no class's: any loss can be watched as a metric, which is its values' mean.
+// A metric by a name that is not the name of a class: any loss can be watched as a metric, which is its values' mean.
 MetricPtr of_loss_function(const std::string& name) {
   return losses::find_function(name) ? from_function_name(name, {.name = name}) : nullptr;
 }

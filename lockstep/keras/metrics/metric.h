@@ -21,7 +21,7 @@ class MetricPtr;
 //   accuracy.update_state(y_true, y_pred);
 //   std::cout << accuracy.result();
 //
-// State lies in float32 variables that each replica adds to on its own and that are summed over replicas
+// The state is float32 variables, which each replica updates separately and that are summed over replicas
 // when read across them (synchronization kOnRead, aggregation kSum).
 class Metric {
  public:
@@ -42,7 +42,7 @@ class Metric {
   // of y_pred counts as a weight. Never part of a tape. Throws InvalidArgument for shapes that do not fit.
   virtual void update_state(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {},
                             const Tensor& mask = {}) = 0;
-  // Over all replicas' state when called across replicas. A float32 scalar unless the class says else.
+  // Over all replicas' state when called across replicas. A float32 scalar unless the class documents otherwise.
   virtual Tensor result() const = 0;
   virtual void reset_state();
   // update_state, then result.

@@ -110,7 +110,7 @@ class FBetaMetric : public Metric {
   FBetaOptions options_;
 };
 
-// The family over a confusion matrix of class numbers; `extra` is what its config says.
+// The family over a confusion matrix of class numbers; `extra` is the rest of its config.
 class IoUMetric : public Metric {
  public:
   IoUMetric(const char* class_name, std::int64_t classes, std::vector<std::int64_t> targets, IoUOptions o, Json extra,

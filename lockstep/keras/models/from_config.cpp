@@ -123,7 +123,7 @@ bool has_config_of_operation(const Json& entry) {
 }
 
 void Rebuild::create(const Json& entry) {
-  if (!entry.is_object() || !entry.contains("class_name")) fail(fmt::format("{} is no layer", text_of(entry)));
+  if (!entry.is_object() || !entry.contains("class_name")) fail(fmt::format("{} is not a layer", text_of(entry)));
   std::string name;
   if (const auto it = entry.find("name"); it != entry.end() && it->is_string()) {
     name = it->get<std::string>();
@@ -193,7 +193,7 @@ Argument Rebuild::argument(const Json& json, std::string& missing) {
       const std::string kind = json["class_name"].get<std::string>();
       if (kind == "__keras_tensor__") {
         const auto history = parse_origin(json["config"].value("keras_history", Json()));
-        if (!history) fail(fmt::format("{} does not say where the tensor comes from", text_of(json)));
+        if (!history) fail(fmt::format("{} does not name the tensor's source", text_of(json)));
         return ArgValue(tensor(*history, missing));
       }
       if (kind == "__tensor__" || kind == "__numpy__") return ArgValue(constant_from(json["config"]));
@@ -400,7 +400,7 @@ std::string class_of(const Json& entry) {
 }  // namespace
 
 std::shared_ptr<FunctionalImpl> functional_from_config(const Json& config) {
-  if (!config.is_object()) throw_invalid_argument("the config of a functional model is no object");
+  if (!config.is_object()) throw_invalid_argument("the config of a functional model is not an object");
   return Rebuild(config).run();
 }
 

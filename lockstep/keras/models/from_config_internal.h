@@ -9,7 +9,7 @@ namespace lockstep::keras {
 std::shared_ptr<FunctionalImpl> functional_from_config(const Json& config);
 std::shared_ptr<SequentialImpl> sequential_from_config(const Json& config);
 
-// What model.to_json() and config.json hold: the object, compiled or not.
+// The content of model.to_json() and config.json: the object, compiled or not.
 Json model_to_json(const ModelImpl& model);
 // The model of such an object, not compiled: its compile_config is the trainer's to read.
 ModelPtr model_from_json(const Json& object);

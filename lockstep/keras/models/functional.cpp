@@ -404,8 +404,8 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
     return value;
   };
   std::optional<bool> training;
-  if (const Argument* said = context.arguments->find("training");
-      said && said->is_leaf() && said->leaf().value.is_boolean()) {
+  if (const Argument* given = context.arguments->find("training");
+      given && given->is_leaf() && given->leaf().value.is_boolean()) {
     training = context.training;
   }
   const FollowerSearch search(nodes_, uses_);

@@ -248,7 +248,7 @@ LayerTree Model::track(const std::string& attribute, LayerTree layers) {
 SequentialItem::SequentialItem(const Tensor& input) {
   const KerasTensor* symbol = as_keras_tensor(input);
   if (symbol) layer_ = std::dynamic_pointer_cast<Layer>(symbol->operation());
-  if (!layer_) throw_invalid_argument("a Sequential is made of layers; the tensor given is not of layers::Input");
+  if (!layer_) throw_invalid_argument("invalid layer of a Sequential: the tensor is not an output of layers::Input");
 }
 
 namespace {

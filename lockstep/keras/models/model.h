@@ -45,7 +45,7 @@ struct SummaryOptions {
 //   };
 //   CustomModel model(x, y);
 //
-// Copies share layers, weights and training state. What a derived class overrides is taken from the copy that was used
+// Copies share layers, weights and training state. Overrides of a derived class are taken from the copy that was used
 // last. An object of the derived class must exist while the model is used.
 class Model {
  public:
@@ -168,7 +168,7 @@ class Model {
   mutable ModelPtr impl_;
 };
 
-// What a Sequential is made of.
+// The layers of a Sequential.
 class SequentialItem {
  public:
   SequentialItem(LayerHandle layer) : layer_(std::move(layer)) {}

@@ -25,7 +25,7 @@ class ModelImpl;
 class Trainer;
 using ModelPtr = std::shared_ptr<ModelImpl>;
 
-// A layer made of layers that can be trained and saved.
+// A layer that contains layers and can be trained and saved.
 class ModelImpl : public Layer {
  public:
   ModelImpl(std::string class_name, Layer::Options options);
@@ -50,7 +50,7 @@ class ModelImpl : public Layer {
   virtual bool is_sequential() const { return false; }
   virtual bool is_subclassed() const { return false; }
 
-  // What compile(), fit() and the like use, made when first asked for.
+  // The state of compile() and fit(), created at first use.
   Trainer& trainer() const;
   // The variables of a compiled model's built optimizer; empty without one.
   std::vector<VariablePtr> optimizer_variables() const;
@@ -79,7 +79,7 @@ class ModelImpl : public Layer {
 class FunctionalImpl : public ModelImpl {
  public:
   // Throws InvalidArgument when an output cannot be traced to the inputs, for duplicate names, and for
-  // inputs that are no KerasTensors.
+  // inputs that are not KerasTensors.
   FunctionalImpl(Structure inputs, Structure outputs, Layer::Options options = {});
   ~FunctionalImpl() override;
 

@@ -10,7 +10,7 @@
 namespace lockstep::keras {
 namespace {
 
-// The shape of the tensors a layer takes, when it says so by itself: an input layer, or a model with one input.
+// The input shape of a layer, if it is known from the layer alone: an input layer, or a model with one input.
 std::optional<Shape> own_input_shape(const Layer& layer) {
   if (const auto* input = dynamic_cast<const InputLayer*>(&layer)) return input->batch_shape();
   if (const auto* model = dynamic_cast<const ModelImpl*>(&layer); model && !model->is_subclassed() && model->built()) {

@@ -46,7 +46,7 @@ struct FusedOptimizer::SlotMemory {
 struct FusedOptimizer::Shards {
   struct Slot {
     SlotMemory::Place place;
-    formats::TensorData before;  // its value, unless that lies in the place already
+    formats::TensorData before;  // its value, unless that is in place already
   };
   struct Shard {
     ops::FusedUpdate update;

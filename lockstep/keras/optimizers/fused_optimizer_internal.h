@@ -10,7 +10,7 @@ namespace lockstep::optimizers {
 
 class FusedOptimizer : public Optimizer {
  public:
-  // The slots of what is shared lie once for all workers, in memory that they share, after the first such step.
+  // After the first such step, the slots of shared variables are stored once for all workers, in shared memory.
   std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const collectives::GradientSum& sum,
                                    const Tensors& gradients, const Variables& variables) override;
 

@@ -18,7 +18,8 @@ class MuonOptimizer : public PerVariableOptimizer {
       try {
         excluded_.emplace_back(pattern);
       } catch (const std::regex_error&) {
-        throw_invalid_argument(fmt::format("Muon: exclude_layers holds '{}', which is no regular expression", pattern));
+        throw_invalid_argument(
+            fmt::format("Muon: exclude_layers holds '{}', which is not a regular expression", pattern));
       }
     }
   }

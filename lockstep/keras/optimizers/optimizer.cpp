@@ -334,7 +334,7 @@ void Optimizer::exclude_from_weight_decay(const Variables& variables, const std:
       not_decayed_names_.emplace_back(
           [pattern = std::regex(name)](const std::string& text) { return std::regex_search(text, pattern); });
     } catch (const std::regex_error&) {
-      throw_invalid_argument(fmt::format("{}: '{}' is no regular expression", name_, name));
+      throw_invalid_argument(fmt::format("{}: '{}' is not a regular expression", name_, name));
     }
   }
 }

@@ -88,7 +88,7 @@ CommonOptions common_options(const Options& o) {
           o.name};
 }
 
-// What apply_gradients() takes: each gradient beside its variable.
+// The argument of apply_gradients(): pairs of a gradient and its variable.
 using GradientsAndVariables = std::vector<std::pair<Tensor, VariablePtr>>;
 
 class OptimizerPtr;
@@ -141,7 +141,7 @@ class Optimizer {
   virtual float learning_rate() const;
   // Throws FailedPrecondition when the rate is a schedule or a function.
   virtual void set_learning_rate(double value);
-  // What a LossScaleOptimizer wraps; null for others.
+  // The inner optimizer of a LossScaleOptimizer; null for others.
   virtual OptimizerPtr inner_optimizer() const;
   virtual bool has_fixed_learning_rate() const { return learning_rate_variable_ != nullptr; }
 
@@ -152,17 +152,18 @@ class Optimizer {
 
   // Keras 3.15's config, keys in its order.
   virtual Json get_config() const;
-  // What parameter servers need to know of it; it must be built. Throws Unimplemented for variables with constraints.
+  // The description for parameter servers; the optimizer must be built. Throws Unimplemented for variables with
+  // constraints.
   const distribute::RemoteOptimizer& remote() const;
 
  protected:
   Optimizer(std::string_view class_name, CommonOptions options);
 
-  // What an update rule sees of one step; entries of the three lists belong together.
+  // The input of an update rule in one step; the three lists are parallel.
   struct Step {
     std::vector<std::size_t> indices;  // of the variables in trainable_variables()
     Tensors gradients;                 // defined, clipped
-    std::vector<float> decays;         // weight_decay · rate, 0 where there is none
+    std::vector<float> decays;         // weight_decay · rate, 0 without weight decay
     std::int64_t t = 1;                // updates made, this one included
     float learning_rate = 0;
   };

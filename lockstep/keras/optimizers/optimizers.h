@@ -101,7 +101,7 @@ struct AdafactorOptions {
   std::optional<double> weight_decay = std::nullopt;
   LOCKSTEP_OPTIMIZER_OPTIONS;
 };
-// Matrices that are no embeddings: momentum made orthogonal by Newton-Schulz; the rest: AdamW.
+// Matrices except embeddings: momentum orthogonalized by Newton-Schulz; other variables: AdamW.
 struct MuonOptions {
   LearningRate learning_rate = 0.001;
   double adam_beta_1 = 0.9;
@@ -143,7 +143,7 @@ OptimizerPtr Muon(MuonOptions options = {});
 // Multiplies losses by a scale that grows after good steps and halves when a gradient is not finite, in
 // which case the step is left out.
 OptimizerPtr LossScaleOptimizer(OptimizerPtr inner_optimizer, LossScaleOptions options = {});
-// What a LossScaleOptimizer wraps; any other optimizer itself. compile configs hold the inner one.
+// The inner optimizer of a LossScaleOptimizer; any other optimizer itself. compile configs hold the inner one.
 OptimizerPtr inner_optimizer(const OptimizerPtr& optimizer);
 
 // The learning rate alone, first.

@@ -45,7 +45,7 @@ struct Model {
     optimizer->build(variables);
   }
 
-  // What one worker would be given: the sums of the ranks' gradients, added in their order.
+  // The gradients of a single worker: the sums of the ranks' gradients, added in their order.
   Tensors gradients(int step, int rank) const {
     Tensors out;
     for (std::size_t i = 0; i < kSizes.size(); ++i) {

@@ -81,7 +81,7 @@ struct CosineDecayRestartsOptions {
 SchedulePtr CosineDecayRestarts(double initial_learning_rate, double first_decay_steps,
                                 CosineDecayRestartsOptions options = {});
 
-// values[i] where i boundaries lie below t. Throws InvalidArgument unless there is one value more than boundaries.
+// values[i] where i boundaries are below t. Throws InvalidArgument unless there is one value more than boundaries.
 SchedulePtr PiecewiseConstantDecay(std::vector<double> boundaries, std::vector<double> values,
                                    std::string name = "PiecewiseConstant");
 

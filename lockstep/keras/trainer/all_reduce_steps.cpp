@@ -155,7 +155,7 @@ void AllReduceSteps::throw_no_loss() {
   throw_invalid_argument("training requires a loss: compile the model with a loss, or add one in a layer (add_loss)");
 }
 
-// `sum`, of several workers, is told of gradients as they come where one replica makes them.
+// With one replica per worker, `sum` receives gradients as they are computed.
 Tensors AllReduceSteps::train_replicas(const Batch& batch, std::vector<StepOutput>& outputs,
                                        collectives::GradientSum* sum) {
   const auto variables = session_.model.trainable_weights();
@@ -206,7 +206,7 @@ void AllReduceSteps::test_replicas(const Batch& batch, std::vector<StepOutput>& 
       [&](std::size_t count) { outputs.resize(count); });
 }
 
-// What the replicas, and then the workers, have found out together.
+// The combined results of the replicas, and then of the workers.
 AllReduceSteps::StepOutput AllReduceSteps::join(const Batch& batch, const std::vector<StepOutput>& outputs,
                                                 Tensors& gradients, collectives::GradientSum* sum,
                                                 const Updates& updates) {

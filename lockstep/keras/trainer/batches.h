@@ -27,7 +27,7 @@ Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end);
 enum class Shuffle {
   kNone,
   kSamples,  // one permutation of all samples an epoch
-  kBatch,    // each batch is permuted in itself
+  kBatch,    // rows are permuted within each batch
 };
 
 // Where a loop takes its batches from.

@@ -37,7 +37,7 @@ class ArgTree {
   bool empty() const { return is_leaf() ? leaf_.empty() : items_.empty(); }
   const Arg& leaf() const { return leaf_; }
   const std::vector<ArgTree>& items() const { return items_; }
-  const std::vector<std::string>& names() const { return names_; }  // of a dict, beside items()
+  const std::vector<std::string>& names() const { return names_; }  // of a dict, parallel to items()
   // The same tree, where a list of pairs whose first parts are names of outputs is the dict that such pairs are in
   // braces:
   // {{"label", "mse"}, {"score", "mae"}}.

@@ -244,7 +244,7 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
 
 Results Compiled::results() const {
   Results results{{"loss", loss_tracker_.result()}};
-  // Outputs may share a name (a layer called twice): the last of them is the one that is told, as in Keras's logs.
+  // Outputs may share a name (a layer called twice): the last of them is reported, as in Keras's logs.
   const auto tell = [&results](const std::string& name, LogValue value) {
     const auto known =
         std::find_if(results.begin(), results.end(), [&](const auto& item) { return item.first == name; });

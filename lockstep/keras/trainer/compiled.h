@@ -20,7 +20,7 @@ struct LossPart {
   bool of_whole_batch = false;  // not of a replica's rows: each replica has all of it
 };
 
-// What losses that mix rows need in one of several replicas.
+// Input of losses that mix rows in one of several replicas.
 struct WholeBatch {
   const Structure& y;
   const Structure& sample_weight;
@@ -46,7 +46,7 @@ class Compiled {
   // Takes one batch into the metrics. `loss` is the batch's total, `output_losses` each output's own.
   void update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
               const std::vector<double>& output_losses, std::int64_t rows);
-  // What a replica takes in of its rows, in place of update(): the metrics, and each output's own loss.
+  // Updates a replica with its rows, in place of update(): the metrics, and each output's own loss.
   void update_in_replica(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
                          const std::vector<double>& output_losses);
   // loss, <output>_loss when several have one, then metrics, in Keras's order of results.
@@ -58,7 +58,7 @@ class Compiled {
   void restore_state(const Json& state);
   // The same for metrics that have seen a batch: they have the state at once.
   void set_state(const Json& state);
-  // Whether the metrics still are to take up a restored state, and the batch with which they do.
+  // Whether the metrics have yet to load a restored state, and the batch with which they do.
   bool has_restored_metrics() const { return !saved_.is_null() && !saved_.at("metrics").empty(); }
   void take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
 

@@ -32,10 +32,10 @@ Batch weighted(Batch batch, const std::map<std::int64_t, double>& class_weight) 
   return batch;
 }
 
-// Whether a saved state lies within a pass over the data, of which some batches have been taken.
+// Whether a saved state is within a pass over the data, of which some batches have been used.
 bool within_pass(const Json& state) { return state.at("taken").get<std::int64_t>() > 0 && !state.value("over", false); }
 
-// Whether the state of workers that each read data of their own tells which: files, divided by their number.
+// Whether the state of workers that read separate data describes which: files, divided by their number.
 bool files_are_known(const Json& state) { return state.value("policy", "") == kFilePolicy; }
 
 [[noreturn]] void refuse_other_workers(const Json& state, int workers) {
@@ -287,7 +287,7 @@ class GatheredBatches : public BatchSource {
 std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, collectives::Communicator* workers,
                                              std::map<std::int64_t, double> class_weight) {
   if (workers) {
-    // What nobody chose is DATA: then a batch needs no sending.
+    // The default policy is DATA: then a batch need not be sent.
     data::Options options = dataset.options();
     data::AutoShardPolicy& policy = options.experimental_distribute.auto_shard_policy;
     if (policy == data::AutoShardPolicy::kAuto) policy = data::AutoShardPolicy::kData;

@@ -29,7 +29,7 @@ Dataset with_policy(const Dataset& dataset, AutoShardPolicy policy) {
   return dataset.with_options(options);
 }
 
-// What two passes over each worker's batches give: x, and y = 10 x.
+// The result of two passes over each worker's batches: x, and y = 10 x.
 std::vector<Steps> seen(int workers, const std::function<Dataset(int)>& make) {
   std::vector<Steps> out(static_cast<std::size_t>(workers));
   collectives::run_ranks(workers, [&](collectives::Communicator& group) {

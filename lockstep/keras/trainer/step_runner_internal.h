@@ -14,7 +14,7 @@ namespace lockstep::keras {
 
 class EpochIterator;
 
-// How a strategy runs steps. The loops know nothing else of replicas and workers.
+// Runs steps for a strategy. Training loops depend on replicas and workers only through this class.
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
@@ -48,8 +48,8 @@ using MakeStepRunner = std::function<std::unique_ptr<StepRunner>(TrainingSession
 // For strategies whose step_runner() has this name. Throws AlreadyExists for a name that is taken; "all_reduce" and
 // "parameter_server" are.
 void register_step_runner(const std::string& name, MakeStepRunner make);
-// What the session's strategy names, "all_reduce" without a strategy. Throws NotFound for a name that nobody has
-// registered.
+// The runner named by the session's strategy, "all_reduce" without a strategy. Throws NotFound for a name that has not
+// been registered.
 std::unique_ptr<StepRunner> make_step_runner(TrainingSession& session);
 
 }  // namespace lockstep::keras

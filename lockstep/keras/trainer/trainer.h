@@ -72,7 +72,7 @@ class Trainer {
   std::vector<metrics::MetricPtr> default_metrics() const;
   std::vector<std::string> metrics_names() const;
   void reset_metrics();
-  // What the last step left, in Keras's order.
+  // The results of the last step, in Keras's order.
   Results metric_results() const;
   // See Model::get_metrics_result.
   Results get_metrics_result() const;

@@ -1,4 +1,4 @@
-// What a fit needs, beside the model's weights and its optimizer, to go on in another process.
+// The state that a fit needs to resume in another process, in addition to weights and optimizer.
 #pragma once
 
 #include <cstdint>

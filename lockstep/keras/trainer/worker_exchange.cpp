@@ -1,4 +1,4 @@
-// What workers tell each other in a step: one reduction carries gradients, predictions and losses.
+// The exchange of workers in a step: one reduction of gradients, predictions and losses.
 #include <algorithm>
 #include <cmath>
 
