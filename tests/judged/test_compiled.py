@@ -107,3 +107,8 @@ def test_network(number, tmp_path):
                 ours = tool.predict(tmp_path / artifact, x, tmp_path, *options, env=settings)
                 np.testing.assert_allclose(ours[0][1], want, rtol=1e-5, atol=1e-5 * np.abs(want).max(),
                                            err_msg=f"{artifact}, {rows} rows, {settings}")
+    # No part of these networks is left to the plain operations.
+    for artifact in ("m", "m.keras"):
+        done = tool.run("predict", tmp_path / artifact, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz",
+                        env={"LOCKSTEP_LOG_LEVEL": "debug"})
+        assert "runs as a program" in done.err and " by operation" not in done.err and "layer by layer" not in done.err, done.err
