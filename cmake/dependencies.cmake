@@ -7,6 +7,8 @@ find_package(Protobuf REQUIRED)
 find_package(GTest REQUIRED)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
+pkg_check_modules(jpeg REQUIRED IMPORTED_TARGET libjpeg)
+pkg_check_modules(png REQUIRED IMPORTED_TARGET libpng)
 find_package(ZLIB REQUIRED)
 
 # LibTorch: one given by the environment or by -DCMAKE_PREFIX_PATH, else the one of tools/setup.sh.

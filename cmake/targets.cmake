@@ -21,7 +21,7 @@ target_include_directories(lockstep_formats PUBLIC $<BUILD_INTERFACE:${LOCKSTEP_
 target_link_libraries(lockstep_formats PRIVATE fmt::fmt PkgConfig::isal ZLIB::ZLIB protobuf::libprotobuf Threads::Threads)
 add_library(lockstep SHARED ${CMAKE_BINARY_DIR}/empty.cpp)
 set_target_properties(lockstep PROPERTIES SOVERSION 0)
-target_link_libraries(lockstep PUBLIC lockstep_formats PRIVATE lockstep_torch protobuf::libprotobuf PkgConfig::re2
+target_link_libraries(lockstep PUBLIC lockstep_formats PRIVATE lockstep_torch protobuf::libprotobuf PkgConfig::re2 PkgConfig::jpeg PkgConfig::png
                       Threads::Threads)
 # Users link lockstep, not LibTorch: it is found next to lockstep by this path.
 set_target_properties(lockstep PROPERTIES BUILD_RPATH "$ORIGIN;${torch_lib}"

@@ -8,6 +8,7 @@ namespace lockstep::ops {
 void register_backprop(Table& table);          // gradients as operations
 void register_ctc(Table& table);               // connectionist temporal classification
 void register_fake_quant(Table& table);        // simulated quantization
+void register_image_codecs(Table& table);      // images in files
 void register_image_patches(Table& table);     // colors, windows as rows, dilation
 void register_linalg(Table& table);            // decompositions, solutions, Fourier transforms
 void register_parse_example(Table& table);     // serialized examples

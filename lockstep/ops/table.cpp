@@ -86,6 +86,7 @@ Table::Table() {
   register_backprop(*this);
   register_ctc(*this);
   register_fake_quant(*this);
+  register_image_codecs(*this);
   register_image_patches(*this);
   register_linalg(*this);
   register_parse_example(*this);

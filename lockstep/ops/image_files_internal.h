@@ -1,0 +1,39 @@
+// Images in files: JPEG through libjpeg-turbo, PNG through libpng, BMP. Internal to lockstep.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::ops {
+
+enum class ImageKind { kUnknown, kJpeg, kPng, kGif, kBmp };
+ImageKind image_kind(std::string_view bytes);
+
+// Rows from the top, pixels from the left, channels together.
+struct DecodedImage {
+  std::int64_t height = 0, width = 0, channels = 0;
+  bool wide = false;  // 16 bits for each number, else 8
+  std::vector<std::uint8_t> bytes;
+  std::vector<std::uint16_t> words;
+};
+
+struct JpegOptions {
+  int channels = 0;  // 1, 3, or 0: those of the file, at most 3
+  int ratio = 1;     // 1, 2, 4, 8: that part of the size
+  bool fancy_upscaling = true;
+  bool recover_truncated = false;
+  bool fast = true;  // INTEGER_FAST, TensorFlow's default, less exact than INTEGER_ACCURATE
+};
+
+// Throw InvalidArgument for bytes that are not an image of the kind, ResourceExhausted for one that is too large for
+// the thread's MemoryLimit.
+DecodedImage decode_jpeg(std::string_view bytes, const JpegOptions& options);
+// Size and channels from the header alone; `bytes` and `words` are empty.
+DecodedImage jpeg_header(std::string_view bytes);
+// `channels` 1 to 4, or 0: those of the file. `wide`: 16 bits, whatever the file has.
+DecodedImage decode_png(std::string_view bytes, int channels, bool wide);
+DecodedImage decode_bmp(std::string_view bytes, int channels);
+
+}  // namespace lockstep::ops
