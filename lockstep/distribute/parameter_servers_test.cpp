@@ -279,7 +279,7 @@ TEST(ParameterServers, MalformedMessagesAreErrors) {
 
 // The processes of a cluster as threads; `program` runs on the chief and on the workers.
 void run_cluster(int workers, int servers, const std::function<void(ParameterServerStrategy&)>& program,
-                 const std::function<void(const std::string& chief, const std::string& cluster)>& beside = {}) {
+                 const std::function<void(const std::string& chief, const std::string& cluster)>& run_meanwhile = {}) {
   const Ports ports(1 + workers + servers);
   std::map<std::string, ClusterSpec::Tasks> jobs;
   jobs["chief"][0] = ports.address(0);
@@ -297,7 +297,7 @@ void run_cluster(int workers, int servers, const std::function<void(ParameterSer
   };
   for (int i = 0; i < servers; ++i) run("ps", i);
   run("chief", 0);
-  if (beside) beside(ports.address(0), dump_json(spec.as_dict()));
+  if (run_meanwhile) run_meanwhile(ports.address(0), dump_json(spec.as_dict()));
   for (int i = 0; i < workers; ++i) run("worker", i);
   for (std::thread& thread : threads) thread.join();
 }

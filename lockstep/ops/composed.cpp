@@ -44,10 +44,14 @@ Tensor linspace(double start, double stop, std::int64_t num) {
   return linspace(constant(start, DType::kFloat32), constant(stop, DType::kFloat32), num);
 }
 
-Tensor floor_div(const Tensor& a, Number b) { return floor_div(a, beside(a, b)); }
-Tensor floor_mod(const Tensor& a, Number b) { return floor_mod(a, beside(a, b)); }
-Tensor where(const Tensor& condition, const Tensor& yes, Number no) { return where(condition, yes, beside(yes, no)); }
-Tensor where(const Tensor& condition, Number yes, const Tensor& no) { return where(condition, beside(no, yes), no); }
+Tensor floor_div(const Tensor& a, Number b) { return floor_div(a, number_like(a, b)); }
+Tensor floor_mod(const Tensor& a, Number b) { return floor_mod(a, number_like(a, b)); }
+Tensor where(const Tensor& condition, const Tensor& yes, Number no) {
+  return where(condition, yes, number_like(yes, no));
+}
+Tensor where(const Tensor& condition, Number yes, const Tensor& no) {
+  return where(condition, number_like(no, yes), no);
+}
 
 Tensor reduce_variance(const Tensor& x, const Axes& axes, bool keepdims) {
   return reduce_mean(square(x - reduce_mean(x, axes, true)), axes, keepdims);

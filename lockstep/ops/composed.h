@@ -1,4 +1,4 @@
-// Functions of TensorFlow that are made of other operations, and the forms of operations that take numbers. Names,
+// Functions of TensorFlow that are composed of other operations, and the forms of operations that take numbers. Names,
 // order of arguments and defaults are TensorFlow's; errors are those of the operations.
 #pragma once
 

@@ -11,12 +11,12 @@ namespace lockstep::ops {
 
 using Values = std::vector<at::Tensor>;  // undefined: absent
 
-// One call of a composite: what it was given beside tensors.
+// One call of a composite: its arguments other than tensors.
 class Composite {
  public:
   virtual ~Composite() = default;
 
-  // Outputs, and what backward() needs beside inputs and outputs (only with `keep`).
+  // Outputs, and the values that backward() needs in addition to inputs and outputs (only with `keep`).
   struct Made {
     Values outputs, kept;
   };

@@ -3,7 +3,7 @@
 // Each function runs or records the TensorFlow operation of the same meaning (see call.h), so what is
 // written with them trains eagerly, builds functional models and traces into graphs. Shapes are
 // TensorFlow's (NHWC, HWIO). Binary operations broadcast as NumPy does and need equal dtypes, except that
-// a number beside a Tensor takes the Tensor's dtype. Axes may be negative.
+// a number combined with a Tensor takes the Tensor's dtype. Axes may be negative.
 //
 // Errors are those of ops::call: InvalidArgument for shapes and dtypes that do not fit.
 #pragma once

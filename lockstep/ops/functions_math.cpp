@@ -33,7 +33,7 @@ Tensor reduce(std::string_view name, const Tensor& x, const Axes& axes, bool kee
 
 }  // namespace
 
-Tensor beside(const Tensor& other, Number number) {
+Tensor number_like(const Tensor& other, Number number) {
   if (!other.defined()) throw_invalid_argument("arithmetic on an undefined tensor");
   const DType dtype = other.dtype();
   if (!is_integer(dtype)) return Tensor::scalar(number.value(), dtype);
@@ -113,7 +113,7 @@ LOCKSTEP_UNARY(operator-, "Neg")
   Tensor function(const Tensor& a, const Tensor& b) { return call1(op, {a, b}); }
 #define LOCKSTEP_BINARY_NUMBER(function, op) \
   LOCKSTEP_BINARY(function, op)              \
-  Tensor function(const Tensor& a, double b) { return call1(op, {a, beside(a, b)}); }
+  Tensor function(const Tensor& a, double b) { return call1(op, {a, number_like(a, b)}); }
 LOCKSTEP_BINARY(add, "AddV2")
 LOCKSTEP_BINARY(sub, "Sub")
 LOCKSTEP_BINARY(mul, "Mul")
@@ -153,19 +153,19 @@ Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
-Tensor operator+(const Tensor& a, Number b) { return add(a, beside(a, b)); }
-Tensor operator-(const Tensor& a, Number b) { return sub(a, beside(a, b)); }
-Tensor operator*(const Tensor& a, Number b) { return mul(a, beside(a, b)); }
+Tensor operator+(const Tensor& a, Number b) { return add(a, number_like(a, b)); }
+Tensor operator-(const Tensor& a, Number b) { return sub(a, number_like(a, b)); }
+Tensor operator*(const Tensor& a, Number b) { return mul(a, number_like(a, b)); }
 Tensor operator/(const Tensor& a, Number b) {
   const Tensor dividend = divisible(a);
-  return div(dividend, beside(dividend, b));
+  return div(dividend, number_like(dividend, b));
 }
-Tensor operator+(Number a, const Tensor& b) { return add(beside(b, a), b); }
-Tensor operator-(Number a, const Tensor& b) { return sub(beside(b, a), b); }
-Tensor operator*(Number a, const Tensor& b) { return mul(beside(b, a), b); }
+Tensor operator+(Number a, const Tensor& b) { return add(number_like(b, a), b); }
+Tensor operator-(Number a, const Tensor& b) { return sub(number_like(b, a), b); }
+Tensor operator*(Number a, const Tensor& b) { return mul(number_like(b, a), b); }
 Tensor operator/(Number a, const Tensor& b) {
   const Tensor divisor = divisible(b);
-  return div(beside(divisor, a), divisor);
+  return div(number_like(divisor, a), divisor);
 }
 Tensor& operator+=(Tensor& a, const Tensor& b) { return a = a + b; }
 Tensor& operator-=(Tensor& a, const Tensor& b) { return a = a - b; }
@@ -180,7 +180,7 @@ Tensor clip_by_value(const Tensor& x, const Tensor& low, const Tensor& high) {
   return call1("ClipByValue", {x, low, high});
 }
 Tensor clip_by_value(const Tensor& x, double low, double high) {
-  return clip_by_value(x, beside(x, low), beside(x, high));
+  return clip_by_value(x, number_like(x, low), number_like(x, high));
 }
 
 Tensor clip_by_norm(const Tensor& x, double clip_norm, const Axes& axes) {

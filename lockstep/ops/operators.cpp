@@ -8,7 +8,7 @@ namespace lockstep {
 
 #define LOCKSTEP_COMPARISON(symbol, op)                                                       \
   Tensor operator symbol(const Tensor& a, const Tensor& b) { return ops::call1(op, {a, b}); } \
-  Tensor operator symbol(const Tensor& a, Number b) { return ops::call1(op, {a, ops::beside(a, b)}); }
+  Tensor operator symbol(const Tensor& a, Number b) { return ops::call1(op, {a, ops::number_like(a, b)}); }
 LOCKSTEP_COMPARISON(<, "Less")
 LOCKSTEP_COMPARISON(<=, "LessEqual")
 LOCKSTEP_COMPARISON(>, "Greater")

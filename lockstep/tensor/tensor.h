@@ -28,7 +28,7 @@ class Tensor;
 
 using Tensors = std::vector<Tensor>;
 
-// A number beside a tensor, as in `x * 2` and `x + 0.5`: it takes the tensor's dtype.
+// A number combined with a tensor, as in `x * 2` and `x + 0.5`: it takes the tensor's dtype.
 class Number {
  public:
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
@@ -158,7 +158,7 @@ class Tensor {
   DType list_element_dtype() const;
   const std::shared_ptr<const Symbol>& symbol_value() const;
 
-  // What Keras notes beside a tensor; undefined where there is none. Operations do not pass them on.
+  // Attributes that Keras attaches to a tensor; undefined if there are none. Operations do not pass them on.
   Tensor mask() const;    // which elements count, a bool tensor
   Tensor logits() const;  // what a softmax or sigmoid activation made this tensor of
   void set_mask(const Tensor& mask) const;

@@ -1,4 +1,4 @@
-# Installs the build folder BUILD, builds the project beside this file against it, and runs what came out.
+# Installs the build folder BUILD, builds the project in this folder against it, and runs its program.
 set(prefix ${BUILD}/consumer/prefix)
 set(work ${BUILD}/consumer/build)
 file(REMOVE_RECURSE ${BUILD}/consumer)

@@ -248,7 +248,7 @@ def test_diff(model, tmp_path):
     assert tool.run("diff", tmp_path / "m.keras", tmp_path / "m.h5").code == 0
     result = tool.run("diff", tmp_path / "m.h5", tmp_path / "n.keras")
     assert result.code == 1 and "0.25" in result.out and "layers/dense/vars/0" in result.out and "only in" not in result.out
-    # So is a model beside a SavedModel of Keras's, and beside a checkpoint.
+    # So is a model in the folder of a SavedModel of Keras's, and of a checkpoint.
     model.export(tmp_path / "n", verbose=False)
     assert tool.run("diff", tmp_path / "n.keras", tmp_path / "n").code == 0
     result = tool.run("diff", tmp_path / "n", tmp_path / "m.keras")

@@ -317,15 +317,15 @@ def test_an_evaluator_follows_the_checkpoints(tmp_path, request):
                         env=env)
     assert "evaluator" in line and "lockstep evaluate" in line and not (tmp_path / "x.keras").exists()
     command = [tool.BIN, "evaluate", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--batch-size", "8", "--json", "--strategy", "multi_worker"]
-    beside = subprocess.Popen([str(a) for a in [*command, "--checkpoint-dir", tmp_path / "run"]], env={**os.environ, **env}, stdout=subprocess.PIPE, text=True)
+    evaluator = subprocess.Popen([str(a) for a in [*command, "--checkpoint-dir", tmp_path / "run"]], env={**os.environ, **env}, stdout=subprocess.PIPE, text=True)
     checkpointed(tmp_path, "run").ok()
     latest = tf.train.latest_checkpoint(str(tmp_path / "run"))
-    for line in beside.stdout:
+    for line in evaluator.stdout:
         told = json.loads(line)
         if told["checkpoint"] == latest:
             break
-    beside.send_signal(signal.SIGTERM)
-    assert beside.wait(timeout=20) == -signal.SIGTERM
+    evaluator.send_signal(signal.SIGTERM)
+    assert evaluator.wait(timeout=20) == -signal.SIGTERM
     tf.train.Checkpoint(model=model).restore(latest).expect_partial()
     data = np.load(tmp_path / "d.npz")
     expected = model.evaluate(data["x"], data["y"], sample_weight=data["sample_weight"], batch_size=8, verbose=0, return_dict=True)

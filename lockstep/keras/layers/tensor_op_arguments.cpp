@@ -29,15 +29,15 @@ double number_argument(const CallArguments& call, std::size_t index, std::string
 
 namespace {
 
-// Keras's dtype of a number beside tensors: a float makes integers float32.
-Tensor number_tensor(const Json& value, DType beside) {
+// Keras's dtype of a number that is combined with a tensor of dtype `other`: a float makes integers float32.
+Tensor number_tensor(const Json& value, DType other) {
   if (value.is_boolean()) return Tensor::scalar(value.get<bool>());
   if (!value.is_number()) bad(fmt::format("{} is not an operand", dump_json(value)));
-  DType dtype = beside;
-  if (beside == DType::kInvalid || (value.is_number_float() && !is_floating(beside))) {
+  DType dtype = other;
+  if (other == DType::kInvalid || (value.is_number_float() && !is_floating(other))) {
     dtype = value.is_number_float() ? DType::kFloat32 : DType::kInt32;
   }
-  if (beside == DType::kBool && !value.is_number_float()) dtype = DType::kInt32;
+  if (other == DType::kBool && !value.is_number_float()) dtype = DType::kInt32;
   return Tensor::scalar(value.get<double>(), dtype);
 }
 
@@ -52,15 +52,15 @@ int rank_of_dtype(DType dtype) {
 }
 
 // A tensor, a number, or nested lists of them.
-Tensor tensor_of(const Argument& given, DType beside) {
+Tensor tensor_of(const Argument& given, DType other) {
   if (given.is_leaf()) {
     const ArgValue& value = given.leaf();
-    return value.is_tensor() ? value.tensor : number_tensor(value.value, beside);
+    return value.is_tensor() ? value.tensor : number_tensor(value.value, other);
   }
   Tensors items;
   bool any_float = false;
   for (const Argument& item : given.items()) {
-    items.push_back(tensor_of(item, beside));
+    items.push_back(tensor_of(item, other));
     any_float = any_float || is_floating(items.back().dtype());
   }
   if (items.empty()) bad("an operand is an empty list");
@@ -70,7 +70,7 @@ Tensor tensor_of(const Argument& given, DType beside) {
   return ops::stack(items, 0);
 }
 
-DType dtype_beside(const Argument& given) {
+DType dtype_of_tensor(const Argument& given) {
   return given.is_leaf() && given.leaf().is_tensor() ? given.leaf().tensor.dtype() : DType::kInvalid;
 }
 
@@ -79,8 +79,8 @@ DType dtype_beside(const Argument& given) {
 std::pair<Tensor, Tensor> operands(const CallArguments& call, std::string_view first, std::string_view second) {
   const Argument& a = argument(call, 0, first);
   const Argument& b = argument(call, 1, second);
-  const DType beside = dtype_beside(a) != DType::kInvalid ? dtype_beside(a) : dtype_beside(b);
-  Tensor x = tensor_of(a, beside), y = tensor_of(b, beside);
+  const DType other = dtype_of_tensor(a) != DType::kInvalid ? dtype_of_tensor(a) : dtype_of_tensor(b);
+  Tensor x = tensor_of(a, other), y = tensor_of(b, other);
   if (x.dtype() != y.dtype() && x.dtype() != DType::kString && y.dtype() != DType::kString) {
     const DType common = rank_of_dtype(x.dtype()) >= rank_of_dtype(y.dtype()) ? x.dtype() : y.dtype();
     x = ops::cast(x, common);

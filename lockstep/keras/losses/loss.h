@@ -71,7 +71,7 @@ class Loss {
   // Without a name: the class's in snake case.
   explicit Loss(std::string name = {}, std::string_view reduction = "sum_over_batch_size")
       : name_(std::move(name)), reduction_(parse_reduction(reduction)) {}
-  // Which of the values count, beside the mask of y_pred (ignore_class); undefined: all.
+  // The values that count, in addition to the mask of y_pred (ignore_class); undefined: all.
   virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const;
 
  private:

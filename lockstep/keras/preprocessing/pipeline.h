@@ -12,7 +12,7 @@ struct PipelineOptions {
   std::vector<LayerHandle> layers = {};
   std::string name = {};
 };
-// Layers one after the other, as one layer. Where the call does not say, they run as in training.
+// Layers one after the other, as one layer. Without a `training` argument they run as in training.
 LayerHandle Pipeline(std::vector<LayerHandle> layers, PipelineOptions options = {});
 
 }  // namespace lockstep::layers
