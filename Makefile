@@ -19,7 +19,7 @@ ANSWERED = $(shell grep -l '^import answers' tests/judged/test_*.py)
 
 # lockstep and TensorFlow in turns; writes the table of docs/performance.md.
 bench:
-	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-bench LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_BENCH=ON tools/build.sh
+	LOCKSTEP_EXTRA_PACKAGES=libgloo-dev tools/setup.sh && LOCKSTEP_BUILD_DIR=build-bench LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_BENCH=ON tools/build.sh
 	python3 -m venv build-bench/peers && build-bench/peers/bin/pip install --quiet --no-deps -r bench/requirements.txt
 	"$$(tools/judges_venv.sh)/bin/python" bench/compare.py --build build-bench --peers build-bench/peers/bin/python --write
 	"$$(tools/judges_venv.sh)/bin/python" bench/workers.py --build build-bench --write

@@ -13,7 +13,7 @@ pins=${LOCKSTEP_PINS:-$(dirname "$0")/libtorch.pins}
 
 packages="build-essential cmake ninja-build ccache pkg-config python3 python3-venv python3-pip
   zlib1g-dev libprotobuf-dev protobuf-compiler libcli11-dev libfmt-dev
-  libisal-dev libjpeg62-turbo-dev libpng-dev libre2-dev libgtest-dev libgmock-dev libbenchmark-dev libgloo-dev dataset-fashion-mnist iproute2 ${LOCKSTEP_EXTRA_PACKAGES:-}"
+  libisal-dev libjpeg62-turbo-dev libpng-dev libre2-dev libgtest-dev libgmock-dev dataset-fashion-mnist iproute2 ${LOCKSTEP_EXTRA_PACKAGES:-}"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep
 # The name changes with the pins, so that an older clone's LibTorch is never taken for this one.
