@@ -42,13 +42,11 @@ fuzz-execution:
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 LOCKSTEP_FUZZ_SEED=$(FUZZ_SEED) \
 	  LOCKSTEP_FUZZ_COUNT=1000000000 LOCKSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS) build-asan/tests/fuzz_tests
 
-# The C++ tests under a sanitizer, each in a build folder of its own. Leaks are looked for where LibTorch, which keeps its
-# singletons, is not linked.
+# The C++ tests under a sanitizer, each sanitizer in a separate build folder.
 asan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-asan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=address,undefined tools/build.sh
-	ctest --test-dir build-asan --output-on-failure -R '^(base|io|formats)_tests$$'
+	ctest --test-dir build-asan --output-on-failure
 	ASAN_OPTIONS=max_allocation_size_mb=1024 build-asan/bin/fuzz_readers $(FUZZ_SECONDS) fuzz/corpus build-asan/found
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 ctest --test-dir build-asan --output-on-failure -E '^(base|io|formats)_tests$$'
 
 tsan:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-tsan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=thread tools/build.sh
