@@ -43,6 +43,15 @@ ROWS = [
     (IMAGE, lambda: L.UpSampling2D(2, interpolation="bilinear")),
     (IMAGE, lambda: L.Resizing(5, 6)),
     (IMAGE, lambda: L.Rescaling(0.5, 1.0)),
+    (SEQUENCE, lambda: L.LocallyConnected1D(4, 3, activation="relu")),
+    (SEQUENCE, lambda: L.LocallyConnected1D(4, 3, 2, use_bias=False)),
+    (SEQUENCE, lambda: L.LocallyConnected1D(4, 2, data_format="channels_first")),
+    (SEQUENCE, lambda: L.LocallyConnected1D(4, 3, 2, "same", implementation=2)),
+    (SEQUENCE, lambda: L.LocallyConnected1D(4, 3, padding="same", implementation=3)),
+    (IMAGE, lambda: L.LocallyConnected2D(4, (3, 2), (2, 1))),
+    (IMAGE, lambda: L.LocallyConnected2D(2, 2, data_format="channels_first")),
+    (IMAGE, lambda: L.LocallyConnected2D(2, (3, 2), padding="same", implementation=2)),
+    (IMAGE, lambda: L.LocallyConnected2D(2, (3, 2), 2, implementation=3)),
 ]
 
 

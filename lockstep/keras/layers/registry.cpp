@@ -45,6 +45,7 @@ const ClassTable& layer_classes() {
     register_embedding_layers(*layers);
     register_activation_layers(*layers);
     register_convolution_layers(*layers);
+    register_locally_connected_layers(*layers);
     register_pooling_layers(*layers);
     register_normalization_layers(*layers);
     register_spectral_normalization(*layers);
