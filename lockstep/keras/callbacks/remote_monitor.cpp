@@ -14,6 +14,7 @@
 #include "lockstep/base/log_internal.h"
 #include "lockstep/collectives/tcp_internal.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::callbacks {
