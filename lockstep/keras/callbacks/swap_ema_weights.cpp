@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
-#include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/optimizers/optimizer.h"
 #include "lockstep/keras/trainer/trainer.h"

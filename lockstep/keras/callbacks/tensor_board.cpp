@@ -21,7 +21,6 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/io/checksum_internal.h"
 #include "lockstep/io/file_system.h"
-#include "lockstep/keras/callbacks/monitors.h"
 #include "lockstep/keras/models/from_config_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/optimizers/optimizer.h"
