@@ -88,14 +88,24 @@ class Raiser {
     return all;
   }
 
-  const Node& input_of(int id, std::size_t i) const { return graph_.node(graph_.node(id).inputs.at(i).node); }
-  void require(bool condition) const {
+  static void require(bool condition) {
     if (!condition) throw OtherForm();
   }
+  static int place_of(const std::map<int, int>& places, int id) {
+    const auto found = places.find(id);
+    require(found != places.end());
+    return found->second;
+  }
+  const Output& input(int id, std::size_t i) const {
+    const std::vector<Output>& inputs = graph_.node(id).inputs;
+    require(i < inputs.size());
+    return inputs[i];
+  }
+  const Node& input_of(int id, std::size_t i) const { return graph_.node(input(id, i).node); }
 
   Frame& frame_of_exit(int id) {
     require(graph_.node(id).inputs.size() == 1 && input_of(id, 0).op == "Switch");
-    const int choice = graph_.node(id).inputs[0].node;
+    const int choice = input(id, 0).node;
     require(graph_.node(choice).inputs.size() == 2 && input_of(choice, 0).op == "Merge");
     const Node& merge = input_of(choice, 0);
     require(merge.inputs.size() == 2);
@@ -122,9 +132,9 @@ class Raiser {
         frame.variables.push_back(variable_of(id, frame));
     }
     require(frame.test >= 0);
-    collect(frame, {graph_.node(frame.test).inputs.at(0)}, true, frame.of_test);
+    collect(frame, {input(frame.test, 0)}, true, frame.of_test);
     std::vector<Output> results;
-    for (const Variable& variable : frame.variables) results.push_back(graph_.node(variable.next).inputs.at(0));
+    for (const Variable& variable : frame.variables) results.push_back(input(variable.next, 0));
     for (const Variable& variable : frame.variables) {
       for (const int control : graph_.node(variable.next).control_inputs) results.push_back({control, -1});
     }
@@ -147,16 +157,16 @@ class Raiser {
     require(graph_.node(found.next).op == "NextIteration" && graph_.node(found.next).inputs.size() == 1);
     for (const int user : users_[static_cast<std::size_t>(found.merge)]) {
       if (graph_.node(user).op != "Switch" || input_of(user, 1).op != "LoopCond") continue;
-      require(found.choice < 0 && graph_.node(user).inputs[0] == Output{found.merge, 0});
+      require(found.choice < 0 && input(user, 0) == Output{found.merge, 0});
       found.choice = user;
     }
     require(found.choice >= 0);
-    const int test = graph_.node(found.choice).inputs[1].node;
+    const int test = input(found.choice, 1).node;
     require(frame.test < 0 || frame.test == test);
     frame.test = test;
     for (const int user : users_[static_cast<std::size_t>(found.choice)]) {
       if (graph_.node(user).op != "Exit") continue;
-      require(found.exit < 0 && graph_.node(user).inputs[0].output == 0);
+      require(found.exit < 0 && input(user, 0).output == 0);
       found.exit = user;
     }
     return found;
@@ -230,14 +240,14 @@ class Raiser {
     const auto moved = [&](const Output& source) {
       const int argument = argument_of(frame, source, test);
       return argument >= 0 ? arguments[static_cast<std::size_t>(argument)]
-                           : Output{places.at(source.node), source.output};
+                           : Output{place_of(places, source.node), source.output};
     };
     for (const int id : nodes) {
       Node node = graph_.node(id);
       for (Output& input : node.inputs) input = moved(input);
       std::vector<int> controls;
       for (const int control : node.control_inputs) {
-        if (places.contains(control)) controls.push_back(places.at(control));
+        if (places.contains(control)) controls.push_back(place_of(places, control));
       }
       node.control_inputs = std::move(controls);
       node.name = function->body.unique_name(node.name);
@@ -245,13 +255,13 @@ class Raiser {
     }
     std::vector<Output> results;
     if (test) {
-      results.push_back(moved(graph_.node(frame.test).inputs[0]));
+      results.push_back(moved(input(frame.test, 0)));
       function->results.push_back({"test", DType::kBool, {}});
     } else {
       for (const Variable& variable : frame.variables) {
-        results.push_back(moved(graph_.node(variable.next).inputs[0]));
+        results.push_back(moved(input(variable.next, 0)));
         for (const int control : graph_.node(variable.next).control_inputs) {
-          if (places.contains(control)) function->effects.push_back(places.at(control));
+          if (places.contains(control)) function->effects.push_back(place_of(places, control));
         }
       }
       results.insert(results.end(), arguments.begin() + static_cast<std::ptrdiff_t>(frame.variables.size()),
@@ -288,7 +298,7 @@ class Raiser {
     }
     const auto moved = [&](const Output& source) {
       if (const auto exit = exits.find(source.node); exit != exits.end()) return exit->second;
-      return Output{places.at(source.node), source.output};
+      return Output{place_of(places, source.node), source.output};
     };
     const auto connect = [&](Node& node) {
       for (Output& input : node.inputs) input = moved(input);
@@ -321,7 +331,7 @@ class Raiser {
       add_function(frame, false, body, out);
       out.graph.add(std::move(node));
     }
-    for (const Output& feed : feeds) out.feeds.push_back({places.at(feed.node), feed.output});
+    for (const Output& feed : feeds) out.feeds.push_back({place_of(places, feed.node), feed.output});
     for (const Output& fetch : fetches) out.fetches.push_back(moved(fetch));
     for (const int target : targets) out.targets.push_back(moved({target, 0}).node);
     return out;
