@@ -63,6 +63,8 @@ Tensors max_pool_v2(const Call& call) {
 
 Tensors max_pool_gradient(const Call& call) {
   const char* const name = call.name() == "MaxPool3DGrad" ? "MaxPool3D" : "MaxPool";
+  if (call.input(0).dtype() != call.input(2).dtype())  // TensorFlow has no kernel for them either
+    throw_unimplemented("orig_input and grad have different types");
   Attrs attrs = shared_attrs(call, name);
   if (call.num_inputs() > 3) set_window(call, 3, attrs);
   return {gradient_through(name, {call.input(0)}, 0, call.input(2), attrs)};

@@ -265,6 +265,32 @@ TEST(Contract, EveryExceptionOfAKernelIsAnError) {
   }
 }
 
+TEST(Contract, NGramsOfAnyWidthAreBounded) {
+  const Tensor tokens = Tensor::strings({"a", "b"}, {2});
+  const Tensor splits = Tensor::from_vector(std::vector<std::int64_t>{0, 2});
+  const auto ngrams = [&](std::int64_t width, std::int64_t pad) {
+    return call("StringNGrams", std::vector<Tensor>{tokens, splits},
+                {{"separator", std::string(" ")},
+                 {"ngram_widths", std::vector<std::int64_t>{width}},
+                 {"left_pad", std::string("l")},
+                 {"right_pad", std::string("r")},
+                 {"pad_width", pad},
+                 {"preserve_short_sequences", false}});
+  };
+  const MemoryLimit limit(1 << 20);
+  EXPECT_EQ(ngrams(std::numeric_limits<std::int64_t>::max(), 0)[0].num_elements(), 0);
+  for (const std::int64_t width : {std::int64_t{1} << 16, std::int64_t{1} << 40, std::int64_t{1} << 62})
+    EXPECT_THROW(ngrams(width, -1), errors::ResourceExhaustedError) << width;
+}
+
+TEST(Contract, PoolsHaveNoGradientOfAnotherType) {
+  const Tensor x = Tensor::zeros({1, 3, 2, 4, 2}, DType::kBFloat16), dy = Tensor::zeros(x.shape(), DType::kFloat16);
+  const std::vector<std::int64_t> ones(5, 1);
+  EXPECT_THROW(call("MaxPool3DGrad", std::vector<Tensor>{x, x, dy},
+                    {{"ksize", ones}, {"strides", ones}, {"padding", std::string("SAME")}}),
+               errors::UnimplementedError);
+}
+
 TEST(Contract, MemoryLimitCountsTensors) {
   {
     const MemoryLimit limit(1000);

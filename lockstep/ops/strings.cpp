@@ -366,6 +366,8 @@ Tensors hash_bucket_strong(const Call& call) {
 
 // How the n-grams of one row are made.
 struct NGrams {
+  static constexpr std::int64_t kMostPads = std::int64_t{1} << 31;
+
   const std::string& separator;
   const std::string& left;
   const std::string& right;
@@ -373,7 +375,11 @@ struct NGrams {
   // All of one width of the tokens in [begin, end), with `padding` pads on either side.
   void append(const Strings& tokens, std::int64_t begin, std::int64_t end, std::int64_t width, std::int64_t padding,
               Strings& out) const {
+    if (padding > kMostPads) throw_resource_exhausted(fmt::format("{} pads on either side are too many", padding));
     const std::int64_t count = std::max<std::int64_t>(0, end - begin + 2 * padding - width + 1);
+    if (count == 0) return;
+    const auto bytes_of_token = static_cast<std::int64_t>(separator.size() + 1);
+    MemoryLimit::check(count, static_cast<std::int64_t>(sizeof(std::string)) + width * bytes_of_token);
     for (std::int64_t i = 0; i < count; ++i) {
       std::string text;
       for (std::int64_t at = i - padding; at < i - padding + width; ++at) {
