@@ -124,7 +124,10 @@ bool register_worker(JobStore& store, const JobOptions& options, StartupDeadline
       throw_deadline_exceeded(
           fmt::format("{} did not start the job within {:.0f} s", options.names[0], seconds(options.startup_timeout)));
     }
-    deadline.pause([&] { return store.has(kWaiting) ? store.get(kWaiting) : std::string(); });
+    deadline.pause([&] {
+      const std::string missing = store.has(kWaiting) ? store.get(kWaiting) : std::string();
+      return missing == name ? options.names[0] : missing;  // rank 0 has not seen this registration yet
+    });
   }
   const std::string go = store.get(kGo);
   if (go.empty()) return true;

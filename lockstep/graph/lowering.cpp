@@ -342,7 +342,13 @@ Lowered Lowering::custom(const Step& step, std::span<const Lowered> inputs, cons
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].defined()) arguments[i] = view_of(memory[next++], types[i].first, types[i].second);
     }
-    const Tensors results = ops::run_kernel(*op, arguments, attrs);
+    Tensors results;
+    try {
+      results = ops::run_kernel(*op, arguments, attrs);
+    } catch (const Error& error) {
+      if (error.code() == Code::kResourceExhausted || error.code() == Code::kDeadlineExceeded) throw;
+      throw inference::InvalidInput{};  // the plain operations report it, with the node
+    }
     if (results.size() != 1 || results[0].dtype() != dtype || results[0].shape().dims() != dims)
       throw inference::InvalidInput{};
     const formats::TensorData data = results[0].to_data();

@@ -133,7 +133,8 @@ def test_a_launcher_that_is_stopped_lets_its_workers_save(how, tmp_path, request
     job.send_signal(how)
     out, err = job.communicate(timeout=60)
     assert job.returncode == 42, err
-    assert err == f"lockstep: stopped by {how.name}; all is saved in {tmp_path / 'ckpt'}, and the same command goes on from there\n"
+    lines = [line for line in err.splitlines() if " waits for " not in line]  # on a busy machine one starts late
+    assert lines == [f"lockstep: stopped by {how.name}; all is saved in {tmp_path / 'ckpt'}, and the same command goes on from there"]
     assert not (tmp_path / "again.keras").exists()
     out, err = start(tmp_path, *command).communicate(timeout=60)
     assert err == "" and "resumed after" in out, out + err

@@ -291,8 +291,8 @@ LayerHandle AugMix(AugMixOptions options = {});
 
 struct MixUpOptions {
   keras::Number alpha = 0.2;  // of the beta distribution of the weights
-  std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::int64_t> seed = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
