@@ -53,13 +53,13 @@ std::optional<std::vector<Tensor>> CompiledCall::run(
   const distribute::ReplicaContext* const replica = distribute::get_replica_context();
   if (!replica || replica->num_replicas_in_sync() > 1) return std::nullopt;
   const TracePtr trace = trace_of(model, inputs, layers);
-  if (!trace || !trace->executable) return std::nullopt;
+  if (!trace) return std::nullopt;
   Tensors feeds = inputs;
   feeds.insert(feeds.end(), trace->captures.begin(), trace->captures.end());
   const std::optional<Tensors> results = trace->executable->run_compiled(feeds);
   if (!results) {
     const std::lock_guard lock(mutex_);
-    trace->executable.reset();
+    traces_[key_of(inputs)] = nullptr;
     return std::nullopt;
   }
   std::vector<Tensor> outputs(results->begin(), results->begin() + static_cast<std::ptrdiff_t>(trace->mask_of.size()));
@@ -80,10 +80,10 @@ CompiledCall::TracePtr CompiledCall::trace_of(
       log(LogLevel::kDebug, fmt::format("model '{}' runs layer by layer: not all layers can be traced", model.name()));
   }
   if (!*fits_) return nullptr;
-  TracePtr& trace = traces_[key_of(inputs)];
-  if (trace) return trace;
-  trace = std::make_shared<Trace>();
-  if (traces_.size() > kMostTraces) return trace;
+  const std::string key = key_of(inputs);
+  if (const auto known = traces_.find(key); known != traces_.end()) return known->second;
+  if (traces_.size() >= kMostTraces) return nullptr;
+  const auto trace = std::make_shared<Trace>();
   std::vector<graph::TensorSpec> specs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Shape shape = inputs[i].shape();
@@ -113,10 +113,10 @@ CompiledCall::TracePtr CompiledCall::trace_of(
         graph::Executable::prepare(traced.function, std::make_shared<graph::FunctionLibrary>(traced.library),
                                    std::make_shared<graph::Resources>());
   } catch (const Error& error) {
-    trace->executable.reset();  // the layers report it
     log(LogLevel::kDebug, fmt::format("model '{}' runs layer by layer: {}", model.name(), error.message()));
+    return traces_[key] = nullptr;  // the layers report the error
   }
-  return trace;
+  return traces_[key] = trace;
 }
 
 }  // namespace lockstep::keras

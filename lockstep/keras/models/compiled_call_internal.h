@@ -31,11 +31,11 @@ class CompiledCall {
 
  private:
   struct Trace {
-    std::shared_ptr<graph::Executable> executable;  // null: the model cannot run as a program
+    std::shared_ptr<graph::Executable> executable;
     Tensors captures;
     std::vector<int> mask_of, logits_of;  // the number of a result's mask and logits among the results; -1: none
   };
-  using TracePtr = std::shared_ptr<Trace>;
+  using TracePtr = std::shared_ptr<const Trace>;  // null: the layers have to be called
   TracePtr trace_of(const Layer& model, const std::vector<Tensor>& inputs,
                     const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& layers);
 
