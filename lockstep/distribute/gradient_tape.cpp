@@ -98,16 +98,15 @@ Tensor GradientTape::leaf_of(distribute::VariableImpl& variable, const Tensor& v
   Tensor leaf;
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
     const auto known = tape->leaves_.find(&variable);
-    if (known != tape->leaves_.end() && same(known->second.leaves.back().first, current))
-      leaf = known->second.leaves.back().second;
+    if (known != tape->leaves_.end() && same(known->second.back().first, current)) leaf = known->second.back().second;
   }
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
     if (!tape->options_.watch_accessed_variables) continue;
     if (!is_floating(value.dtype()) && !is_complex(value.dtype())) continue;
     if (!leaf.defined()) leaf = ops::make_leaf(value);
-    Watched& watched = tape->leaves_[&variable];
-    if (!watched.variable) tape->watched_.push_back(watched.variable = variable.shared_from_this());
-    if (watched.leaves.empty() || !same(watched.leaves.back().second, leaf)) watched.leaves.emplace_back(current, leaf);
+    auto& leaves = tape->leaves_[&variable];
+    if (leaves.empty()) tape->watched_.push_back(variable.shared_from_this());
+    if (leaves.empty() || !same(leaves.back().second, leaf)) leaves.emplace_back(current, leaf);
   }
   return leaf;
 }
@@ -173,7 +172,7 @@ Tensors GradientTape::leaves_of(const Variables& sources, std::vector<std::size_
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto known = leaves_.find(sources[i].get());
     if (known != leaves_.end()) {
-      for (const auto& [value, leaf] : known->second.leaves) {
+      for (const auto& [value, leaf] : known->second) {
         leaves.push_back(leaf);
         places.push_back(i);
       }
@@ -249,21 +248,33 @@ Tensor GradientTape::jacobian(const Tensor& target, const distribute::Variable& 
   return sum;
 }
 
+// The gradients of `count` weighted sums of the target's elements; none for a leaf without a connection.
+Tensors GradientTape::gradients_of_picks(std::string_view function, const Tensor& target, const Tensor& leaf,
+                                         std::int64_t count, const std::function<Tensor(std::int64_t)>& pick) {
+  if (used_ && !options_.persistent) {
+    throw_failed_precondition(
+        fmt::format("GradientTape.{}: gradient() was called before; make the tape persistent to do so", function));
+  }
+  struct Restore {
+    bool& option;
+    bool value;
+    ~Restore() { option = value; }
+  } const restore{options_.persistent, std::exchange(options_.persistent, true)};
+  Tensors gradients;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Tensor gradient = compute({target}, {leaf}, pick(i))[0];
+    if (!gradient.defined()) return {};
+    gradients.push_back(std::move(gradient));
+  }
+  return gradients;
+}
+
 // One row of the derivative for each element of the target.
 Tensor GradientTape::jacobian_of(const Tensor& target, const Tensor& leaf) {
-  if (used_ && !options_.persistent) {
-    throw_failed_precondition("GradientTape.jacobian: gradient() was called before; make the tape persistent to do so");
-  }
   const std::int64_t count = target.num_elements();
-  const bool persistent = std::exchange(options_.persistent, true);
-  Tensors rows;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Tensor pick = ops::reshape(ops::one_hot(Tensor::scalar(i), count, target.dtype()), target.shape().dims());
-    Tensor row = compute({target}, {leaf}, pick)[0];
-    if (!row.defined()) break;
-    rows.push_back(std::move(row));
-  }
-  options_.persistent = persistent;
+  const Tensors rows = gradients_of_picks("jacobian", target, leaf, count, [&](std::int64_t i) {
+    return ops::reshape(ops::one_hot(Tensor::scalar(i), count, target.dtype()), target.shape().dims());
+  });
   if (rows.empty()) return {};
   std::vector<std::int64_t> dims = target.shape().dims();
   for (const std::int64_t dim : leaf.shape().dims()) dims.push_back(dim);
@@ -279,21 +290,11 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source) 
                     "the same number of rows",
                     rows.to_string(), sources.to_string()));
   }
-  if (used_ && !options_.persistent) {
-    throw_failed_precondition(
-        "GradientTape.batch_jacobian: gradient() was called before; make the tape persistent to do so");
-  }
   const std::int64_t count = rows[0] > 0 ? target.num_elements() / rows[0] : 0;
-  const bool persistent = std::exchange(options_.persistent, true);
-  Tensors columns;
-  for (std::int64_t i = 0; i < count; ++i) {
+  const Tensors columns = gradients_of_picks("batch_jacobian", target, source, count, [&](std::int64_t i) {
     const Tensor of_row = ops::one_hot(Tensor::scalar(i), count, target.dtype());
-    const Tensor pick = ops::reshape(ops::tile(ops::expand_dims(of_row, 0), {rows[0], 1}), rows.dims());
-    Tensor column = compute({target}, {source}, pick)[0];
-    if (!column.defined()) break;
-    columns.push_back(std::move(column));
-  }
-  options_.persistent = persistent;
+    return ops::reshape(ops::tile(ops::expand_dims(of_row, 0), {rows[0], 1}), rows.dims());
+  });
   if (columns.empty()) return {};
   std::vector<std::int64_t> dims = rows.dims();
   dims.insert(dims.end(), sources.dims().begin() + 1, sources.dims().end());

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// What a tape differentiates: a tensor, the leaves of a structure, or several tensors in braces.
+// The targets of a tape: a tensor, the leaves of a structure, or several tensors in braces.
 class Targets : public Tensors {
  public:
   Targets(const Tensor& target) : Tensors{target} {}
@@ -143,6 +143,8 @@ class GradientTape {
   Tensors leaves_of(const Variables& sources, std::vector<std::size_t>& places) const;
   bool others_may_differentiate() const;
   Tensor jacobian_of(const Tensor& target, const Tensor& leaf);
+  Tensors gradients_of_picks(std::string_view function, const Tensor& target, const Tensor& leaf, std::int64_t count,
+                             const std::function<Tensor(std::int64_t)>& pick);
 
   Options options_;
   bool recording_ = true;
@@ -150,12 +152,8 @@ class GradientTape {
   GradientTape* outer_ = nullptr;
   GradientTape* older_ = nullptr;  // the next of this thread's tapes that live
   bool previous_grad_mode_ = false;
-  // A variable, and the values that the tape has read: each with the leaf that represents it.
-  struct Watched {
-    distribute::Variable variable;
-    std::vector<std::pair<Tensor, Tensor>> leaves;
-  };
-  std::unordered_map<distribute::VariableImpl*, Watched> leaves_;
+  // Of each variable the values that the tape has read, each with the leaf that represents it.
+  std::unordered_map<distribute::VariableImpl*, std::vector<std::pair<Tensor, Tensor>>> leaves_;
   Variables watched_;  // the variables of leaves_, in order
 
   static Tensor filled(const Tensor& gradient, const Tensor& source, const GradientOptions& options);
