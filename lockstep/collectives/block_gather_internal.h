@@ -7,6 +7,13 @@
 
 namespace lockstep::collectives {
 
+// One of the blocks of `data`, of which `ends` are the ends.
+inline std::span<std::byte> block_at(std::span<std::byte> data, const std::vector<std::size_t>& ends, int number) {
+  const auto at = static_cast<std::size_t>(number);
+  const std::size_t begin = at == 0 ? 0 : ends[at - 1];
+  return data.subspan(begin, ends[at] - begin);
+}
+
 class BlockGather {
  public:
   virtual ~BlockGather() = default;

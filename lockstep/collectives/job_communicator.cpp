@@ -134,7 +134,7 @@ class MemorySum final : public Pending, public PendingSum {
   std::shared_ptr<SharedMemory> memory_;
   std::uint64_t sum_;
   std::function<void(Step)> go_;
-  Tensors updates_;  // the targets of what is made of sums
+  Tensors updates_;  // the targets of updates computed from sums
 };
 
 // What the ranks of one machine share, and the connections of its leader.
@@ -262,7 +262,7 @@ class JobCommunicator final : public Communicator,
     const auto each = [&](auto fn) {
       std::size_t at = 0;
       for (const int source : order) {
-        const std::span<std::byte> block = range_of(data, ends, source);
+        const std::span<std::byte> block = block_at(data, ends, source);
         fn(source, block, std::span(sorted).subspan(at, block.size()));
         at += block.size();
       }
@@ -463,15 +463,10 @@ class JobCommunicator final : public Communicator,
     return submit(std::move(pieces), tensor);
   }
 
-  static std::span<std::byte> range_of(std::span<std::byte> data, const std::vector<std::size_t>& ends, int block) {
-    const auto at = static_cast<std::size_t>(block);
-    const std::size_t begin = at == 0 ? 0 : ends[at - 1];
-    return data.subspan(begin, ends[at] - begin);
-  }
   // Block `block` of the data as what the local rank `source` has, for those that are to `receive` it.
   SharedMemory::Part block_of(std::span<std::byte> data, const std::vector<std::size_t>& ends, int block, int source,
                               bool receive) const {
-    const std::span<std::byte> range = range_of(data, ends, block);
+    const std::span<std::byte> range = block_at(data, ends, block);
     return {source == machines_.place ? range.data() : nullptr, receive ? range.data() : nullptr, range.size(), source};
   }
 

@@ -17,8 +17,10 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/block_gather_internal.h"
 #include "lockstep/collectives/element_sum_internal.h"
 #include "lockstep/collectives/tcp_internal.h"
+#include "lockstep/io/bytes_internal.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -150,7 +152,6 @@ PeerLinks::PeerLinks(JobStore& store, const std::string& name, int rank, int siz
     const int on = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
-  bytes_sent_ = 0;
 }
 
 PeerLinks::~PeerLinks() {
@@ -170,7 +171,6 @@ void PeerLinks::exchange(int to, std::span<const std::byte> out, int from, std::
   if (received) scratch_.resize(kScratch);
   const int target = out.empty() ? -1 : socket_of(to), source = in.empty() ? -1 : socket_of(from);
   std::size_t sent = 0, done = 0, held = 0;  // held: bytes in scratch_
-  bytes_sent_ += out.size();
   while (sent < out.size() || done < in.size()) {
     bool moved = false;
     if (sent < out.size()) {
@@ -217,7 +217,7 @@ void PeerLinks::sum(std::span<std::byte> data, DType dtype, const AbortCheck& ch
 // Reduce-scatter and all-gather in size - 1 steps each. Part p is summed in the order of the members from p on.
 void PeerLinks::ring_sum(std::span<std::byte> data, DType dtype, const AbortCheck& check_abort) {
   const auto members = static_cast<std::size_t>(size_);
-  const std::size_t each = (data.size() + members * kAlignment - 1) / (members * kAlignment) * kAlignment;
+  const std::size_t each = io::align_up(data.size(), members * kAlignment) / members;
   const auto part = [&](int number) {
     const std::size_t begin = std::min(data.size(), static_cast<std::size_t>((number + 2 * size_) % size_) * each);
     return data.subspan(begin, std::min(each, data.size() - begin));
@@ -265,11 +265,7 @@ void PeerLinks::doubling_sum(std::span<std::byte> data, DType dtype, const Abort
 }
 
 void PeerLinks::gather(std::span<std::byte> data, const std::vector<std::size_t>& ends, const AbortCheck& check_abort) {
-  const auto block = [&](int member) {
-    const auto at = static_cast<std::size_t>((member + 2 * size_) % size_);
-    const std::size_t begin = at == 0 ? 0 : ends[at - 1];
-    return data.subspan(begin, ends[at] - begin);
-  };
+  const auto block = [&](int member) { return block_at(data, ends, (member + 2 * size_) % size_); };
   for (int step = 0; step + 1 < size_; ++step)
     exchange(at_distance(1), block(rank_ - step), at_distance(-1), block(rank_ - step - 1), check_abort);
 }

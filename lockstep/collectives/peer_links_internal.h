@@ -1,10 +1,8 @@
 // TCP connections between the members of a group, and collectives over them.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,12 +33,6 @@ class PeerLinks {
   PeerLinks(const PeerLinks&) = delete;
   PeerLinks& operator=(const PeerLinks&) = delete;
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  std::size_t connections() const { return sockets_.size(); }
-  // Bytes of payload that this member has sent.
-  std::uint64_t bytes_sent() const { return bytes_sent_.load(std::memory_order_relaxed); }
-
   // Replaces `data` by the elementwise sum over the members: bit-identical on all of them, and in all runs with the
   // same number of members and bytes. Short sums use recursive doubling, long ones a ring.
   void sum(std::span<std::byte> data, DType dtype, const AbortCheck& check_abort);
@@ -63,7 +55,6 @@ class PeerLinks {
   int rank_, size_;
   std::map<int, int> sockets_;  // by member
   std::vector<std::byte> scratch_;
-  std::atomic<std::uint64_t> bytes_sent_{0};
 };
 
 // The members that a member is connected to, ascending.

@@ -205,8 +205,7 @@ at::Tensor gather_rows(Communicator& group, const at::Tensor& rows, const std::v
   for (const std::int64_t count : counts)
     ends.push_back((ends.empty() ? 0 : ends.back()) + static_cast<std::size_t>(count) * bytes_of_row);
   const std::span data(static_cast<std::byte*>(all.mutable_data_ptr()), all.nbytes());
-  const auto own = static_cast<std::size_t>(group.rank());
-  std::memcpy(data.data() + (own == 0 ? 0 : ends[own - 1]), rows.const_data_ptr(), rows.nbytes());
+  std::memcpy(block_at(data, ends, group.rank()).data(), rows.const_data_ptr(), rows.nbytes());
   gather_ranges(group, data, ends);
   return all;
 }
@@ -356,9 +355,8 @@ std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
 
 void gather_ranges(Communicator& group, std::span<std::byte> data, const std::vector<std::size_t>& ends) {
   if (auto* const in_place = dynamic_cast<BlockGather*>(&group)) return in_place->gather_in_place(data, ends);
-  const auto own = static_cast<std::size_t>(group.rank());
-  const std::size_t begin = own == 0 ? 0 : ends[own - 1];
-  const std::string sent(reinterpret_cast<const char*>(data.data()) + begin, ends[own] - begin);
+  const std::span<std::byte> own = block_at(data, ends, group.rank());
+  const std::string sent(reinterpret_cast<const char*>(own.data()), own.size());
   std::size_t at = 0;
   for (const std::string& text : group.all_gather(sent)) {
     std::memcpy(data.data() + at, text.data(), text.size());

@@ -131,10 +131,6 @@ class ChannelProduct : public Composite {
   };
 };
 
-bool is_large_float(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat && x.is_cpu() && x.numel() >= kOwnElements;
-}
-
 // Whether `factors` has one number for each image and channel of x.
 bool scales_channels(const at::Tensor& x, const at::Tensor& factors) {
   if (!is_large_float(x) || factors.scalar_type() != at::kFloat || !factors.is_cpu() || x.dim() < 3 ||

@@ -383,12 +383,12 @@ at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const a
 
 Gradients direct_backward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& y, const at::Tensor& dy,
                           const ConvWindow& w, const Pooled* pooled, Wanted wanted) {
+  const at::Tensor xs = x.contiguous(), weights = kernel.contiguous(), dys = dy.contiguous();
   if (!pooled) {
-    if (auto sparse = sparse_backward(window_geometry(kernel, w), x.contiguous(), kernel.contiguous(), y,
-                                      dy.contiguous(), wanted))
+    if (auto sparse = sparse_backward(window_geometry(kernel, w), xs, weights, y, dys, wanted))
       return *std::move(sparse);
   }
-  return BackwardPass(x, kernel, y, dy, w, pooled, wanted).run();
+  return BackwardPass(xs, weights, y, dys, w, pooled, wanted).run();
 }
 
 at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,

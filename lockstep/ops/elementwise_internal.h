@@ -13,6 +13,9 @@ namespace lockstep::ops {
 
 // Number of elements from which an autograd node with its own loop is faster.
 constexpr std::int64_t kOwnElements = 1 << 14;
+inline bool is_large_float(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat && x.is_cpu() && x.numel() >= kOwnElements;
+}
 
 // a + b of equal shapes.
 bool has_own_sum(const at::Tensor& a, const at::Tensor& b);
@@ -43,12 +46,12 @@ struct FollowingActivation {
   Unary kind = Unary::kLinear;
   double alpha = 0;
 };
-// FixedNorm's values; without a mean there is none.
+// The values of a FixedNorm that follows; undefined mean: no normalization follows.
 struct FollowingNorm {
   at::Tensor gamma, beta, mean, variance;
   double epsilon = 0;
 };
-// What the ScopedFollower of this thread announces and nobody has taken: to a normalization, and to a convolution.
+// The operation that the ScopedFollower of this thread announces: to a normalization, and to a convolution.
 // kLinear and no norm where there is nothing for them.
 FollowingActivation take_follower();
 struct ConvFollowers {

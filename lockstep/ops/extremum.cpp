@@ -110,8 +110,7 @@ std::vector<std::int64_t> reduced_shape(const at::Tensor& x, const std::vector<s
 
 std::optional<at::Tensor> try_extremum(const at::Tensor& x, std::vector<std::int64_t> axes, bool keep, bool highest) {
   std::sort(axes.begin(), axes.end());
-  if (x.scalar_type() != at::kFloat || !x.is_cpu() || x.numel() < kOwnElements || !AxisExtents::fits(x, axes))
-    return std::nullopt;
+  if (!is_large_float(x) || !AxisExtents::fits(x, axes)) return std::nullopt;
   return run(std::make_shared<Extremum>(std::move(axes), keep, highest), {x})[0];
 }
 

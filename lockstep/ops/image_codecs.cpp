@@ -47,25 +47,25 @@ at::Tensor tensor_of(const DecodedImage& image) {
   return out;
 }
 
+// An image of bytes in another dtype: all of the range of uint16, or 0 to 1.
+at::Tensor scaled_to(const at::Tensor& image, DType dtype) {
+  if (dtype == DType::kUInt16) return (image.to(at::kInt) * 256).to(at::kUInt16);
+  return dtype == DType::kFloat32 ? image.to(at::kFloat) * (1.0f / 255) : image;
+}
+
 Tensors decode(const Call& call) {
   const std::string& bytes = string_in(call, 0);
   const auto* wanted = call.find_attr<DType>("dtype");
   const DType dtype = wanted ? *wanted : DType::kUInt8;
   switch (image_kind(bytes)) {
-    case ImageKind::kJpeg: {
-      const at::Tensor image = tensor_of(decode_jpeg(bytes, jpeg_options(call)));
-      if (dtype == DType::kUInt16) return one((image.to(at::kInt) * 256).to(at::kUInt16));
-      return one(dtype == DType::kFloat32 ? image.to(at::kFloat) * (1.0f / 255) : image);
-    }
+    case ImageKind::kJpeg: return one(scaled_to(tensor_of(decode_jpeg(bytes, jpeg_options(call))), dtype));
     case ImageKind::kPng: {
       const at::Tensor image = tensor_of(decode_png(bytes, channels_of(call), dtype != DType::kUInt8));
       return one(dtype == DType::kFloat32 ? image.to(at::kFloat) * (1.0f / 65535) : image);
     }
     case ImageKind::kBmp: {
       if (call.name() != "DecodeBmp" && call.name() != "DecodeImage") break;
-      const at::Tensor image = tensor_of(decode_bmp(bytes, channels_of(call)));
-      if (dtype == DType::kUInt16) return one((image.to(at::kInt) * 256).to(at::kUInt16));
-      return one(dtype == DType::kFloat32 ? image.to(at::kFloat) * (1.0f / 255) : image);
+      return one(scaled_to(tensor_of(decode_bmp(bytes, channels_of(call))), dtype));
     }
     case ImageKind::kGif: throw_unimplemented("GIF images are not decoded; convert them to PNG");
     case ImageKind::kUnknown: break;

@@ -44,8 +44,7 @@ State updated(const Tensor& gradient, const FusedRule& rule, int threads) {
 TEST(FusedOptimizers, SquareEachSlice) {
   const Tensor values = pattern(kSlices, 1.0, 0.1);
   const at::Tensor indices = at::arange(kSlices, at::kLong).mul_(7).remainder_(kRows / 10).mul_(9);
-  Tensor gradient = wrap(at::zeros({kRows, kColumns}, at::kFloat).index_add_(0, indices, aten(values)));
-  set_slices(gradient, {wrap(indices), values});
+  const Tensor gradient = tensor_of_rows({wrap(indices), values}, {kRows, kColumns});
   const at::Tensor squares = at::zeros({kRows, kColumns}, at::kFloat).index_add_(0, indices, aten(values).square());
   ASSERT_GT((squares - aten(gradient).square()).abs().max().item<float>(), 0.1f);
 

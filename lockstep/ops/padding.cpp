@@ -85,7 +85,7 @@ class ZeroPadding : public Composite {
 
 std::optional<at::Tensor> try_zero_padding(const at::Tensor& x, const std::vector<std::int64_t>& amounts) {
   const std::size_t last = amounts.size() - 1;
-  if (x.scalar_type() != at::kFloat || !x.is_cpu() || x.dim() < 3 || x.numel() < kOwnElements) return std::nullopt;
+  if (!is_large_float(x) || x.dim() < 3) return std::nullopt;
   if (amounts[0] + amounts[1] + amounts[last - 1] + amounts[last] != 0) return std::nullopt;
   return run(std::make_shared<ZeroPadding>(amounts), {x})[0];
 }

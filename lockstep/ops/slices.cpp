@@ -13,10 +13,6 @@ const std::shared_ptr<const IndexedSlices>& slices_of(const Tensor& gradient) {
   return gradient.defined() ? gradient.impl()->slices : none;
 }
 
-void set_slices(const Tensor& gradient, IndexedSlices slices) {
-  gradient.impl()->slices = std::make_shared<IndexedSlices>(std::move(slices));
-}
-
 Tensor slicewise(const Tensor& gradient, const std::function<Tensor(const Tensor&)>& f) {
   const auto& slices = slices_of(gradient);
   if (!slices) return f(gradient);

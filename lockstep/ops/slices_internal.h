@@ -15,8 +15,6 @@ namespace lockstep::ops {
 
 // The slices of a gradient; null for other tensors.
 const std::shared_ptr<const IndexedSlices>& slices_of(const Tensor& gradient);
-// Gives a dense gradient the rows that add up to it.
-void set_slices(const Tensor& gradient, IndexedSlices slices);
 
 // f of each element of a gradient; where the gradient has slices, f of each slice, added up. f must give zero for zero.
 Tensor slicewise(const Tensor& gradient, const std::function<Tensor(const Tensor&)>& f);

@@ -58,18 +58,6 @@ void check_options(const std::string& who, const CommonOptions& options) {
   }
 }
 
-// While one lives, nothing is recorded for gradients.
-class GradientsOff {
- public:
-  GradientsOff() : before_(ops::grad_enabled()) { ops::set_grad_enabled(false); }
-  ~GradientsOff() { ops::set_grad_enabled(before_); }
-  GradientsOff(const GradientsOff&) = delete;
-  GradientsOff& operator=(const GradientsOff&) = delete;
-
- private:
-  bool before_;
-};
-
 // The square root of the sum of squares, in the gradients' dtype.
 Tensor norm_of(const Tensor& gradient) { return ops::sqrt(ops::reduce_sum(ops::gradient_square(gradient))); }
 
@@ -197,7 +185,7 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
     throw_invalid_argument(
         fmt::format("{}: {} gradients were given for {} variables", name_, gradients.size(), targets.size()));
   }
-  const GradientsOff off;
+  const ops::GradientsOff off;
   build(targets);
   std::vector<std::size_t> indices;
   Tensors defined;
@@ -253,14 +241,14 @@ Optimizer::Step Optimizer::begin_step(std::vector<std::size_t> indices, Tensors 
 }
 
 void Optimizer::end_step(const std::vector<std::size_t>& indices) {
-  const GradientsOff off;
+  const ops::GradientsOff off;
   if (options_.use_ema) update_averages(indices, updates_made());
   constrain(indices);
   iterations_->assign(Tensor::scalar<std::int64_t>(iterations() + 1));
 }
 
 void Optimizer::end_step(std::vector<std::size_t> made, std::vector<std::size_t> rest, Tensors sums) {
-  const GradientsOff off;
+  const ops::GradientsOff off;
   for (std::size_t k = 0; k < rest.size(); ++k) sums[k] = accepted(sums[k], *trainable_[rest[k]]);
   made.insert(made.end(), rest.begin(), rest.end());
   if (!rest.empty()) {
