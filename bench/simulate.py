@@ -73,7 +73,7 @@ def pieces_of(options, length):
 
 
 def step(options, ranks, seed):
-    """Seconds from the begin of the backward pass until the last worker has all sums: three stages as a pipeline."""
+    """Seconds from the beginning of the backward pass until the last worker has all sums: three stages as a pipeline."""
     machines = max(1, ranks // options.per_machine)
     local = min(ranks, options.per_machine)
     network = Network(options, seed)

@@ -17,7 +17,7 @@
 
 namespace lockstep::applications {
 
-// What all architectures have. Some have more, in structs of their own, in the order of Keras's signatures.
+// Options of all architectures. Some have more, in structs of their own, in the order of Keras's signatures.
 struct ApplicationOptions {
   bool include_top = true;                            // the layers that classify
   std::optional<std::string> weights = std::nullopt;  // a file of weights; nothing: random ones

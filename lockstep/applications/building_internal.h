@@ -1,4 +1,4 @@
-// What the builders of architectures share.
+// Shared by the builders of architectures.
 #pragma once
 
 #include <optional>

@@ -117,7 +117,7 @@ class Json {
   bool is_null() const { return type_ == Type::kNull; }
   bool is_boolean() const { return type_ == Type::kBoolean; }
   bool is_number_integer() const { return type_ == Type::kInteger || type_ == Type::kUnsigned; }
-  bool is_number_unsigned() const { return type_ == Type::kUnsigned; }  // an integer made of an unsigned one
+  bool is_number_unsigned() const { return type_ == Type::kUnsigned; }  // an integer built from an unsigned one
   bool is_number_float() const { return type_ == Type::kFloat; }
   bool is_number() const { return type_ >= Type::kInteger && type_ <= Type::kFloat; }
   bool is_string() const { return type_ == Type::kString; }

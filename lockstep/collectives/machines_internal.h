@@ -26,7 +26,7 @@ struct Machines {
   static Machines of(const std::vector<int>& machines, int rank);
 };
 
-// What this rank shares with the others of its machine; without them, all is empty.
+// The memory that this rank shares with the others of its machine; empty without others.
 struct SharedMachine {
   Machines machines;
   std::unique_ptr<SharedMemory> memory, aside;
@@ -35,7 +35,7 @@ struct SharedMachine {
 
 // Every rank calls it, with a name that is new in the job. Ranks whose memory the others cannot open count as machines
 // of their own. Rank 0 reads a few bytes of each rank; the others read a line with a number for each rank. `machine`:
-// the name of this rank's machine, or empty: found out.
+// the name of this rank's machine, or empty: detected.
 SharedMachine share_machine(JobStore& store, const std::string& name, int rank, int size, const std::string& machine);
 
 }  // namespace lockstep::collectives

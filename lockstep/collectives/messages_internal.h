@@ -27,7 +27,7 @@ std::map<std::string, std::string> unpack_facts(const std::string& text);
 
 // A tensor: a line of JSON, and its elements.
 std::string pack_tensor(const formats::TensorData& tensor);
-// Throws DataLoss for a malformed message, or whose shape does not fit its elements.
+// Throws DataLoss for a malformed message, or one whose shape does not fit its elements.
 formats::TensorData unpack_tensor(const std::string& text);
 
 }  // namespace lockstep::collectives

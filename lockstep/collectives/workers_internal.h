@@ -23,7 +23,7 @@ struct JobOptions {
   std::chrono::milliseconds startup_timeout{20000};
   std::chrono::milliseconds timeout{30000};  // of a collective, and of a worker's silence
   bool share_memory = true;                  // use shared memory among the ranks of a machine; false: always TCP
-  std::string machine;                       // the name of this rank's machine; empty: found out
+  std::string machine;                       // the name of this rank's machine; empty: detected
   // Gets the missing workers every few seconds, on a separate thread; never after join_job has returned or thrown.
   std::function<void(const std::string&)> report;
 };

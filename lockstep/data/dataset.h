@@ -382,7 +382,7 @@ class Dataset {
   std::shared_ptr<const DatasetNode> node_;
 };
 
-// What Dataset::window() gives: each element is a dataset, for (const Dataset& window : windows).
+// The result of Dataset::window(): each element is a dataset, for (const Dataset& window : windows).
 class Windows {
  public:
   explicit Windows(Dataset lists) : lists_(std::move(lists)) {}

@@ -74,8 +74,8 @@ class DistributedDataset {
   std::function<Steps()> make_;
 };
 
-// What Strategy::experimental_distribute_dataset does, by the policy of the dataset's options, which the chief resolves
-// for all:
+// The implementation of Strategy::experimental_distribute_dataset, by the policy of the dataset's options, which the
+// chief resolves for all:
 //   DATA  Every worker reads the whole dataset and takes its replicas' rows of each batch (split_rows over all
 //   replicas), so the
 //         workers together see what one would. No communication.
@@ -85,18 +85,18 @@ class DistributedDataset {
 // Shuffles without a seed take the chief's. A worker whose pipeline throws reports it to the others, whose next step
 // then throws Unavailable. Every worker must call this, and begin its passes, in the same order.
 DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputShare& share);
-// What Strategy::distribute_datasets_from_function does; steps end as under FILE.
+// The implementation of Strategy::distribute_datasets_from_function; steps end as under FILE.
 DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
                                             const InputShare& share, const InputOptions& options = {});
 
-// What `workers` workers see under FILE in their pass number `pass`, from 1 on, read by this process alone: the parts
-// of each step, one after the other in one element, until all are out of data.
+// The data that `workers` workers read under FILE in their pass number `pass`, from 1 on, read by this process alone:
+// the parts of each step, one after the other in one element, until all are out of data.
 std::function<std::optional<data::Element>()> file_sharded_pass(const data::Dataset& dataset, int workers,
                                                                 std::int64_t pass);
 
 // The chief's decision on a dataset, kData, kFile or kOff (see data::resolve_policy); every worker calls it. The
-// dataset has the chief's seeds afterwards, so that all shuffle alike. Throws on every worker the error that the chief
-// found wrong, and InvalidArgument on a worker that has built another pipeline than the chief.
+// dataset has the chief's seeds afterwards, so that all shuffle alike. Throws the error of the chief on every
+// worker, and InvalidArgument on a worker that has built another pipeline than the chief.
 data::AutoShardPolicy agree_on_policy(const data::Dataset& dataset, collectives::Communicator& group);
 
 }  // namespace lockstep::distribute

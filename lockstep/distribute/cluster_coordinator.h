@@ -67,7 +67,7 @@ class ClusterCoordinator {
   // Whether all closures are done. The chief's.
   bool done() const;
   Tensor fetch(const RemoteValue& value) const { return value.fetch(); }
-  // What `fn` returns, of which each worker has its own.
+  // The results of `fn`, one for each worker.
   template <typename Fn>
   auto create_per_worker_dataset(Fn fn) {
     return fn();

@@ -100,8 +100,7 @@ ClusterResolver read_open_mpi(const Environment& environment) {
   if (!host) {
     throw_invalid_argument(
         "Open MPI: MASTER_ADDR is not set, and the processes are on several machines; set it on all of them to the "
-        "host where rank 0 "
-        "runs: mpirun -x MASTER_ADDR=<host of rank 0>");
+        "host where rank 0 runs: mpirun -x MASTER_ADDR=<host of rank 0>");
   }
   const int port = variables.port().value_or(kDefaultPort);
   return ClusterResolver(workers_behind(with_port(*host, port), size), "worker", rank, "", "Open MPI");

@@ -152,7 +152,8 @@ class TorchrunClusterResolver : public ClusterResolver {
 };
 
 // From mpirun's OMPI_COMM_WORLD_RANK, …_SIZE, …_LOCAL_RANK and …_LOCAL_SIZE. Open MPI has no variable for the host of
-// rank 0: MASTER_ADDR must, unless all processes are on this machine (then 127.0.0.1). Default of MASTER_PORT: 8888.
+// rank 0: MASTER_ADDR must name it, unless all processes are on this machine (then 127.0.0.1). Default of MASTER_PORT:
+// 8888.
 class OpenMpiClusterResolver : public ClusterResolver {
  public:
   explicit OpenMpiClusterResolver(const Environment& environment = process_environment());

@@ -1,7 +1,7 @@
-// What a file could do if a program ran it, found without running or trusting any of it: code in the file, classes and
-// operations that code from elsewhere must provide, graph operations that reach beyond the model, and references to
-// other files. lockstep itself executes none of these: loading rejects Lambda functions, pickled data and unknown
-// classes and operations.
+// The actions that a file could take if a program ran it, found without running or trusting any of it: code in the
+// file, classes and operations that code from elsewhere must provide, graph operations that reach beyond the model, and
+// references to other files. lockstep itself executes none of these: loading rejects Lambda functions, pickled data and
+// unknown classes and operations.
 #pragma once
 
 #include <string>

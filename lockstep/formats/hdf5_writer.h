@@ -33,7 +33,8 @@ class Hdf5Writer {
   Hdf5Writer& operator=(const Hdf5Writer&) = delete;
 
   // Paths are "a/b/c" below the root, "" is the root; missing parents are created. All calls throw
-  // InvalidArgument for an empty, "." or ".." part or a NUL, and AlreadyExists where something of the other kind lies.
+  // InvalidArgument for an empty, "." or ".." part or a NUL, and AlreadyExists where an object of the other kind
+  // exists.
 
   // Fine when the group is there.
   void add_group(std::string_view path);

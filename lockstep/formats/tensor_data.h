@@ -33,7 +33,7 @@ struct TensorInfo {
   Shape shape;
 };
 
-// What every format reads as: a list of names, and one tensor at a time.
+// The reader interface of all formats: a list of names, and one tensor at a time.
 class TensorReader {
  public:
   virtual ~TensorReader() = default;
@@ -44,7 +44,7 @@ class TensorReader {
   virtual TensorData read(const std::string& name) const = 0;
 };
 
-// What every format writes through. Nothing is visible at the target before finish() returns;
+// The writer interface of all formats. Nothing is visible at the target before finish() returns;
 // a writer that is destroyed unfinished leaves no trace.
 class TensorWriter {
  public:

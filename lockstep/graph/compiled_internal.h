@@ -19,7 +19,7 @@ bool compiles_graphs();
 
 class CompiledPlan {
  public:
-  // Nothing where the plain operations have to run: there is no program for the plan with such inputs, a tape records,
+  // Empty where the plain operations have to run: the plan has no program for such inputs, a tape records,
   // the memory limit is too low, or variables change between all runs. A batch is divided among the threads where each
   // row of the results follows from that row of the inputs alone. Thread-safe.
   std::optional<Tensors> run(const Plan& plan, const Tensors& feeds, RunContext& context);
@@ -40,7 +40,7 @@ class CompiledPlan {
 
   std::mutex mutex_;
   std::map<std::string, MadePtr> made_;  // null: tried in vain
-  // Programs are made anew when variables have changed; where that happens at nearly every run, they do not pay.
+  // Programs are compiled again when variables have changed; where that happens at nearly every run, they do not pay.
   int runs_since_change_ = 0, changes_in_a_row_ = 0;
   inference::WeightStore weights_;
 };

@@ -23,7 +23,7 @@ class Resources {
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
 
-  // What VarHandleOp and VariableV2 (kind "variable"), HashTableV2 … (kind "table") find under
+  // The resource that VarHandleOp and VariableV2 (kind "variable"), HashTableV2 … (kind "table") find under
   // container/shared_name. put() replaces. Null when there is none.
   std::shared_ptr<Resource> find(const std::string& kind, const std::string& name) const;
   void put(const std::string& kind, const std::string& name, std::shared_ptr<Resource> resource);

@@ -14,7 +14,7 @@
 
 namespace lockstep::graph {
 
-// What is known of a tensor: a constant (a value or a resource), or the value of the program that will hold it.
+// The known facts about a tensor: a constant (a value or a resource), or the value of the program that will hold it.
 struct Lowered {
   Tensor constant;
   int value = -1;  // with neither, the tensor cannot be read
@@ -98,7 +98,7 @@ class Lowering {
   int depth_ = 0, steps_ = 0;
 };
 
-// What an operation becomes; `like` are its outputs without values.
+// The lowered form of an operation; `like` are its outputs without values.
 using LoweringRule = std::vector<Lowered> (*)(Lowering& lowering, const Step& step, std::span<const Lowered> inputs,
                                               std::span<const Lowered> like);
 // Null where programs have nothing for the operation.

@@ -16,7 +16,7 @@ struct RaisedGraph {
   std::vector<std::shared_ptr<const Function>> functions;  // tests and bodies of the loops
 };
 
-// What feeds, fetches and targets need of a graph, with a While node for each frame of Enter, Merge, Switch,
+// The part of a graph that feeds, fetches and targets need, with a While node for each frame of Enter, Merge, Switch,
 // NextIteration and Exit nodes that tf.while_loop makes; loops within loops too. Nothing where there are no frames, or
 // where one is not of that form: such a graph runs as it is.
 std::optional<RaisedGraph> raise_loops(const Graph& graph, const std::vector<Output>& feeds,

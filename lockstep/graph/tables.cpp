@@ -43,7 +43,7 @@ std::string number_cell(std::string_view text, DType dtype, std::string_view wha
   const auto parse = [&](auto value) {
     const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || rest != text.data() + text.size()) {
-      throw_invalid_argument(fmt::format("{}: '{}' is no {}", what, text, dtype_name(dtype)));
+      throw_invalid_argument(fmt::format("{}: '{}' is not of type {}", what, text, dtype_name(dtype)));
     }
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
   };

@@ -77,7 +77,7 @@ class Step {
   virtual void run(const Run& run) const = 0;
 
  protected:
-  // What follows, on elements begin … end of the result.
+  // The operations that follow, on elements begin … end of the result.
   void finish(const Run& run, std::int64_t begin, std::int64_t end) const;
   const float* input(const Run& run, int i) const {
     return run.memory[static_cast<std::size_t>(reads_[static_cast<std::size_t>(i)])];

@@ -21,7 +21,7 @@ class Activation {
   virtual ~Activation() = default;
   virtual std::string name() const = 0;
   virtual Tensor operator()(const Tensor& x) const = 0;
-  // What Keras writes in the layer's config: the name, or an object.
+  // The value in the layer's config: the name, or an object.
   virtual Json serialize() const = 0;
   // The layer behind it, when it is one (keras::Layer as void, to keep this page below layers).
   virtual std::shared_ptr<void> layer() const { return nullptr; }

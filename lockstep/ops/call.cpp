@@ -257,7 +257,7 @@ Tensors call(std::string_view name, std::span<const Tensor> inputs, Attrs attrs)
     if (input.is_symbolic()) return input.symbol_value()->recorder().record(op, inputs, attrs);
   }
   const bool reads_state = op.signature->stateful || (!inputs.empty() && inputs[0].dtype() == DType::kResource);
-  // A list made of constants is still made by the graph: no constant of a graph can hold it.
+  // The graph builds a list of constants too: a graph cannot contain a list as a constant.
   const bool makes_list = !op.signature->outputs.empty() && op.signature->outputs[0].dtype == DType::kVariant;
   if (t_recorder && (reads_state || makes_list)) return t_recorder->record(op, inputs, attrs);
   return run_kernel(op, inputs, attrs);

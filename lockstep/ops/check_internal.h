@@ -29,7 +29,7 @@ std::size_t list_length(const Signature& signature, const ArgDef& arg, const Att
 // The dtype of each input tensor in order, by checked attributes.
 std::vector<DType> input_types(const Signature& signature, const Attrs& attrs);
 
-// What a signature says of the shapes of one input argument.
+// The limits of a signature for the shapes of one input argument.
 struct InputLimit {
   int min_rank = 0, max_rank = kAnyRank;  // of each tensor
   int same_shape_as = -1;                 // the number of an earlier argument

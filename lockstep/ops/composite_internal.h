@@ -34,7 +34,7 @@ class Composite {
 // The outputs, recorded for gradients where autograd is on and an input needs it.
 Values run(std::shared_ptr<const Composite> composite, const Values& inputs);
 
-// While one lives, composites of this thread are made of their plain operations; for comparing both.
+// While one exists, composites of this thread run as their plain operations, to compare both.
 class ScopedPlain {
  public:
   ScopedPlain();

@@ -121,7 +121,7 @@ struct ConvPoolNode : torch::autograd::Function<ConvPoolNode> {
   }
 };
 
-// What the last convolution on this thread was made of, held weakly.
+// The tensors of the last convolution on this thread, as weak references.
 struct LastConv {
   c10::weak_intrusive_ptr<c10::TensorImpl> output{c10::intrusive_ptr<c10::TensorImpl>()},
       x{c10::intrusive_ptr<c10::TensorImpl>()}, kernel{c10::intrusive_ptr<c10::TensorImpl>()},

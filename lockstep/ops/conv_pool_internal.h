@@ -1,4 +1,4 @@
-// What pool.cpp and conv.cpp share: a max-pool joined to the convolution it follows.
+// Shared by pool.cpp and conv.cpp: a max-pool fused with the convolution before it.
 #pragma once
 
 #include <optional>

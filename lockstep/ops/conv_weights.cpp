@@ -68,7 +68,7 @@ class Kept {
     return true;
   }
 
-  // A kernel is kept when it comes for the second time: many are made anew for each call.
+  // A kernel is kept when it comes for the second time: many are new in each call.
   bool seen_before(const at::Tensor& kernel) {
     const auto found = seen_.find(kernel.unsafeGetTensorImpl());
     if (found != seen_.end() && !found->second.expired()) return true;

@@ -1,4 +1,4 @@
-// What conv.cpp and conv_fused.cpp share. Includes LibTorch: for sources of lockstep/ops only.
+// Shared by conv.cpp and conv_fused.cpp. Includes LibTorch: for sources of lockstep/ops only.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// A function of one tensor, made of a function that returns its result and the function that turns the gradient of the
-// result into that of the argument:
+// A function of one tensor, built from a function that returns its result and the function that turns the gradient of
+// the result into that of the argument:
 //
 //   const auto clip_gradients = custom_gradient([](const Tensor& x) {
 //     return std::pair(x, [](const Tensor& dy) { return ops::clip_by_norm(dy, 0.5); });

@@ -107,7 +107,7 @@ Tensor indices_of(const Selection& kept) {
 
 Tensors suppression(const Call& call) { return {indices_of(selected(call))}; }
 
-// V4 and V5 may pad what they give to max_output_size, and tell how many boxes there are.
+// V4 and V5 may pad their results to max_output_size, and return the number of boxes.
 Tensors padded_suppression(const Call& call) {
   Selection kept = selected(call);
   const auto count = static_cast<std::int32_t>(kept.indices.size());

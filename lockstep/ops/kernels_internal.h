@@ -1,4 +1,4 @@
-// What the kernels of the op table share. Includes LibTorch: for sources of lockstep/ops only.
+// Shared by the kernels of the op table. Includes LibTorch: for sources of lockstep/ops only.
 #pragma once
 
 #include <limits>

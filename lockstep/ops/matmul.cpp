@@ -270,7 +270,7 @@ std::optional<Tensor> try_einsum_bias(std::string_view text, const Tensor& x, co
   if (!x.is_value() || !kernel.is_value() || (bias.defined() && !bias.is_value())) return std::nullopt;
   const Equation equation = parse_equation(std::string(text), 2);
   const std::string &left = equation.inputs[0], &right = equation.inputs[1], &out = equation.output;
-  // Labels that both operands have, at the end of one and at the begin of the other, once each.
+  // Labels that both operands have, at the end of one and at the beginning of the other, once each.
   const std::size_t inner = left.size() + right.size() < out.size() ? 0 : (left.size() + right.size() - out.size()) / 2;
   if (inner == 0 || inner > left.size() || inner > right.size() || (left + right).find('.') != std::string::npos)
     return std::nullopt;

@@ -100,7 +100,6 @@ TEST(Conv2D, FusedEqualsPlain) {
   compare_fused(5, 6, "VALID", 1);
 }
 
-// Products with their own gradients, and gradients of those, against float64.
 // LibTorch's loops for float64, of any window, against the own ones for float32.
 TEST(Conv2D, GradientsOfFloat64) {
   std::mt19937 engine(5);
@@ -132,6 +131,7 @@ TEST(Conv2D, GradientsOfFloat64) {
   }
 }
 
+// Products with their own gradients, and gradients of those, against float64.
 TEST(MatMul, GradientsOfGradients) {
   for (int transposed = 0; transposed < 8; ++transposed) {
     const bool ta = transposed & 1, tb = transposed & 2, stack = transposed & 4;

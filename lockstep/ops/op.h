@@ -16,7 +16,7 @@ namespace lockstep::ops {
 
 class Attrs;
 
-// A function of a graph's library, given as an attribute (the body of a While, say).
+// A function of a graph's library, given as an attribute, such as the body of a While.
 struct FunctionName {
   std::string name;
   std::shared_ptr<const Attrs> attrs;  // may be null
@@ -70,7 +70,7 @@ struct Signature {
   const AttrDef* find_attr(std::string_view name) const;
 };
 
-// What a shape rule and a kernel see of a call.
+// The view of a call that shape rules and kernels get.
 class Call {
  public:
   Call(const Signature& signature, std::span<const Tensor> inputs, const Attrs& attrs)
@@ -107,7 +107,7 @@ class Call {
 };
 
 // Output shapes from input shapes and attributes (Tensor::shape() of each input may hold unknowns;
-// constant_value() and constant_value_as_shape() of symbol.h tell what is known of values).
+// constant_value() and constant_value_as_shape() of symbol.h return the known values).
 using ShapeRule = std::function<std::vector<Shape>(const Call&)>;
 // Computes eagerly on values. Differentiable through LibTorch's autograd where TensorFlow's op is.
 using Kernel = std::function<Tensors(const Call&)>;

@@ -48,7 +48,7 @@ Pair<double> box_muller(std::uint32_t x0, std::uint32_t x1, std::uint32_t x2, st
 }
 
 // Calls emit(position, values of one group) for each group of `kGroup` elements that the span touches,
-// and copies what lies inside.
+// and copies the part inside the span.
 template <int kGroup, typename T, typename MakeGroup>
 void fill_groups(std::int64_t offset, std::span<T> out, const MakeGroup& make) {
   const std::int64_t end = offset + static_cast<std::int64_t>(out.size());

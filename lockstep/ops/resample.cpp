@@ -15,7 +15,7 @@ float resize_scale(std::int64_t from, std::int64_t to, bool align_corners) {
 
 std::int64_t bound(std::int64_t index, std::int64_t size) { return std::clamp<std::int64_t>(index, 0, size - 1); }
 
-// Row i of the result: how much of each source pixel the i-th pixel is made of.
+// Row i of the result: the weight of each source pixel in the i-th pixel.
 using Weights = at::Tensor;
 
 // Two arms of the cubic kernel: at x in [0, 1] and at x + 1. TensorFlow looks them up at multiples of 1/1024.

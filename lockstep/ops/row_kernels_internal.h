@@ -8,14 +8,14 @@
 namespace lockstep::ops {
 
 enum class RecurrentCell { kLstm, kGru, kGruResetBefore, kSimple };
-// Activations whose derivative their value tells.
+// Activations whose derivative is a function of their value.
 enum class Squash { kLinear, kTanh, kSigmoid, kRelu, kHardSigmoid };
 
 constexpr int recurrent_gates(RecurrentCell cell) {
   return cell == RecurrentCell::kLstm ? 4 : cell == RecurrentCell::kSimple ? 1 : 3;
 }
 
-// What both ways through a recurrent layer share. Tensors are row-major; [batch, steps, …] in the order of the input.
+// Shared by both directions of a recurrent layer. Tensors are row-major; [batch, steps, …] in the order of the input.
 struct RecurrentPass {
   RecurrentCell cell = RecurrentCell::kLstm;
   Squash activation = Squash::kTanh, recurrent_activation = Squash::kSigmoid;

@@ -23,7 +23,7 @@ ShapeRule shape_of_input(int i);  // the rule that all outputs have the shape in
 std::optional<std::int64_t> known_int(const Call& call, int i);
 std::optional<std::vector<std::int64_t>> known_ints(const Call& call, int i);
 
-// What both shapes agree on; throws InvalidArgument for incompatible ones.
+// The common part of both shapes; throws InvalidArgument for incompatible ones.
 Shape merge_shapes(const Shape& a, const Shape& b);
 // The sum and product of dimensions, unknown when one is.
 std::int64_t add_dims(std::int64_t a, std::int64_t b);

@@ -245,7 +245,7 @@ std::string to_base64(const std::string& bytes, bool pad) {
 
 std::string from_base64(std::string_view text) {
   for (int i = 0; i < 2 && text.ends_with('=') && (text.size() % 4 == 0 || i > 0); ++i) text.remove_suffix(1);
-  if (text.size() % 4 == 1) throw_invalid_argument("the text is cut off: its length is not a length of base64");
+  if (text.size() % 4 == 1) throw_invalid_argument("base64 text cannot have this length");
   std::string out;
   std::uint32_t group = 0;
   int bits = 0;
@@ -360,7 +360,8 @@ Tensor parse_column(const Strings& fields, const std::vector<bool>& absent, cons
     if (absent[i]) {
       value = standard.to_vector<T>()[0];
     } else if (!parse_number(fields[i], value)) {
-      throw_invalid_argument(fmt::format("'{}' in record {} is no {}", fields[i], i, dtype_name(standard.dtype())));
+      throw_invalid_argument(
+          fmt::format("'{}' in record {} is not of type {}", fields[i], i, dtype_name(standard.dtype())));
     }
     out.push_back(value);
   }

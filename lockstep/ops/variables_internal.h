@@ -1,4 +1,4 @@
-// What the operations on resource variables share. For sources of lockstep/ops only.
+// Shared by the operations on resource variables. For sources of lockstep/ops only.
 #pragma once
 
 #include "lockstep/ops/op.h"

@@ -174,7 +174,7 @@ class Interrupted : public ::testing::Test {
     std::cout << kills_ << " interrupted saves\n";
   }
 
-  void start_anew() const {
+  void clear_folder() const {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -206,12 +206,12 @@ class Interrupted : public ::testing::Test {
       io::FaultyFileSystem none(io::posix_file_system(), Fault::kFail, 0);
       save(none, value);
     };
-    start_anew();
+    clear_folder();
     for (const int value : {1, 2, 3}) undisturbed(value);
     const auto expected = shapes();
     for (int at = 1;; ++at) {
       ASSERT_LT(at, kMostCalls);
-      start_anew();
+      clear_folder();
       undisturbed(1);
       const auto before = shapes();
       bool failed = false;
@@ -322,12 +322,12 @@ class InterruptedFits : public Interrupted {
   // history has the epochs since the restart only, as Keras's BackupAndRestore leaves it.
   void interrupt_fit(const Saver& saver, bool history_is_whole = true) {
     const Fit whole = train({}, folder_);
-    start_anew();
+    clear_folder();
     EXPECT_EQ(train(saver, folder_), whole);
     const auto expected = shapes();
     for (int at = 1;; ++at) {
       ASSERT_LT(at, kMostCalls);
-      start_anew();
+      clear_folder();
       io::FaultyFileSystem faulty(io::posix_file_system(), Fault::kDie, at);
       try {
         const io::ScopedFileSystem scoped(faulty);

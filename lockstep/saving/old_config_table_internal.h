@@ -1,4 +1,4 @@
-// What Keras 1 and 2 called differently, as rows.
+// Names of Keras 1 and 2 that differ from today's, as rows.
 #pragma once
 
 #include <span>

@@ -156,7 +156,7 @@ std::vector<Tensor> take(Iterator& from, Iterator end, std::size_t count) {
   return out;
 }
 
-// Weights of Keras 1 of a layer that this many of ours are made of, if each gate has its own.
+// The number of Keras 1 weights that correspond to `ours` weights, where each gate may have its own.
 std::size_t saved_count(const Layer& layer, std::size_t ours, bool separate_gates) {
   const std::vector<LayerPtr> parts = parts_of(layer);
   if (!parts.empty()) {

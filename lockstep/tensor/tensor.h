@@ -75,7 +75,7 @@ struct Range {
   std::int64_t step = 1;
 };
 
-// A cheap handle; copies share the same memory. What it holds is one of
+// A cheap handle; copies share the same memory. Its content is one of
 //   - a dense value (a LibTorch tensor; data layout is TensorFlow's, e.g. NHWC),
 //   - byte strings (dtype kString),
 //   - a resource handle (dtype kResource: a variable, a table),
@@ -124,7 +124,7 @@ class Tensor {
   }
   std::int64_t num_elements() const;  // of a value
 
-  // The elements in row-major order in host memory; copies when the value lies elsewhere or is strided.
+  // The elements in row-major order in host memory; copies when the value is in other memory or strided.
   // T must be the C++ type of the dtype (bool for kBool, std::uint16_t for the 16-bit floats).
   template <typename T>
   std::vector<T> to_vector() const;

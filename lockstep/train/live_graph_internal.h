@@ -35,8 +35,8 @@ Contents contents_of(const LiveGraph& live, Contents more = {});
 // Writes a checkpoint as one transaction.
 void write_contents(const Contents& contents, const std::string& prefix);
 
-// Names that begin so belong to the job, not to objects; TensorFlow does not look at them. Strings are lists of what
-// each worker said.
+// Names that begin so belong to the job, not to objects; TensorFlow does not look at them. Strings are lists with
+// one entry for each worker.
 inline constexpr std::string_view kWorkerStateMark = "/.LOCKSTEP_STATE/";
 // The user's metadata, JSON.
 inline constexpr std::string_view kMetadataKey = "/.LOCKSTEP_STATE/metadata";

@@ -27,7 +27,7 @@ std::unique_ptr<formats::BundleShard> write_shard(const SavePlan& plan, std::siz
                                                   const std::vector<formats::TensorData>& pieces,
                                                   const std::string& prefix, io::FileSystem& files);
 
-// A data file that waits to be published, and its entries of the index.
+// A data file that waits to be published, and its entries in the index.
 struct WrittenShard {
   std::string temporary;  // its path
   formats::BundleEntries entries;

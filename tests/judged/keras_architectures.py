@@ -1,7 +1,7 @@
 """The architectures of keras.applications, as keras_architectures.json stores them: for each name the number of layers and of
 parameters, and a checksum over a line for each layer (class, name, shapes of its weights).
 
-`python keras_architectures.py` writes the file anew from the installed Keras.
+`python keras_architectures.py` regenerates the file with the installed Keras.
 """
 
 import json

@@ -1,5 +1,5 @@
 """Training from the same weights: lockstep's `fit` against Keras's, for each optimizer, loss, model and argument; then Keras
-loads what lockstep saved, compiled, and goes on; and the reverse."""
+loads the compiled model that lockstep saved, and continues; and the reverse."""
 
 import pathlib
 

@@ -72,7 +72,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   virtual std::string class_name() const = 0;
   // Keras's module of the class, e.g. "keras.layers"; null in JSON for user classes.
   virtual Json module() const = 0;
-  // What Keras writes as registered_name: null for built-in classes.
+  // Keras's registered_name: null for built-in classes.
   virtual Json registered_name() const { return nullptr; }
   virtual Json get_config() const = 0;
   // Runs the operation with the arguments of the functional graph's node; `training` of the enclosing call.

@@ -84,7 +84,7 @@ Outcome run_loop(RnnCell& cell, const Tensor& projected, const Tensor& mask, con
   return outcome;
 }
 
-// Only shapes: one step tells them all.
+// Only shapes: one step determines all of them.
 Outcome run_for_shapes(RnnCell& cell, const Tensor& projected, const Tensors& states, const Unroll& how,
                        const CellMasks& drop) {
   RnnCell::Result one = cell.step(at_time(projected, 0), states, drop);

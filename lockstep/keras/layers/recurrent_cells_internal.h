@@ -32,7 +32,7 @@ struct Outcome {
 // project(x) of (batch, features) or (batch, time, features), then step(projected, states) of one step.
 class RnnCell : public Layer {
  public:
-  // Sizes of the states; the first is also the output's unless output_size() says otherwise.
+  // Sizes of the states; the first is also the output's unless output_size() is overridden.
   virtual Ints state_sizes() const = 0;
   virtual std::int64_t output_size() const { return state_sizes()[0]; }
   // Draws the masks of one call of the layer, for inputs like x (batch, features). As in Keras they are drawn in
@@ -44,8 +44,8 @@ class RnnCell : public Layer {
     Tensors states;
   };
   virtual Result step(const Tensor& projected, const Tensors& states, const CellMasks& masks) = 0;
-  // All steps of x (batch, time, features) at once; nothing where there is no kernel for that. mask: bool (batch, time)
-  // or undefined.
+  // All steps of x (batch, time, features) at once; empty if no kernel exists for the arguments. mask: bool (batch,
+  // time) or undefined.
   virtual std::optional<Outcome> try_run(const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
                                          const CellMasks& masks) {
     (void)x, (void)mask, (void)states, (void)how, (void)masks;
@@ -122,7 +122,7 @@ void cell_fields(V& v, layers::RNNOptions& o) {
 // the same objects into its config.
 void take_objects(const RnnCell& cell, layers::RNNOptions& options);
 
-// What all recurrent layers are told of the loop over time.
+// Options of the loop over time that all recurrent layers have.
 struct LoopOptions {
   bool return_sequences = false;
   bool return_state = false;

@@ -272,7 +272,7 @@ class ActivityRegularizationLayer : public ConfiguredLayer<ActivityRegularizatio
       : ConfiguredLayer(options, Layer::Options{.activity_regularizer = regularizers::L1L2(options.l1, options.l2)}) {
     set_built_in_constructor();
   }
-  // The regularizer is not a keyword of this class: l1 and l2 tell it.
+  // The regularizer is not a keyword of this class: l1 and l2 define it.
   Json get_config() const override {
     Json config = ConfiguredLayer::get_config();
     config.erase("activity_regularizer");

@@ -1,4 +1,4 @@
-// keras.ops.numpy: operations that are made of others
+// keras.ops.numpy: operations that are compositions of others
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// What layers with windows over spatial axes share.
+// Shared by layers with windows over spatial axes.
 #pragma once
 
 #include <string>

@@ -41,7 +41,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
       throw_invalid_argument(fmt::format("Bidirectional '{}': '{}' ({}) is not a recurrent layer", name(),
                                          layer->name(), layer->class_name()));
     }
-    // Both are made anew from the layer's config, so that they carry nothing of it.
+    // Both are built from the layer's config, so that they carry nothing of it.
     Json config = serialize_operation(*layer);
     config.erase("build_config");
     const std::string base = layer->name();

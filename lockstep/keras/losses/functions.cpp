@@ -228,7 +228,7 @@ Tensor tversky(const Tensor& y_true, const Tensor& y_pred, double alpha, double 
   const Tensor hits = ops::reduce_sum(y * y_pred, axis);
   const Tensor false_positives = ops::reduce_sum((1.0 - y) * y_pred, axis);
   const Tensor false_negatives = ops::reduce_sum(y * (1.0 - y_pred), axis);
-  // Keras's alpha weighs what the prediction misses, its beta what it makes up, whatever its documentation says.
+  // Keras's alpha weighs false negatives and its beta false positives, contrary to its documentation.
   return 1.0 - hits / (hits + false_negatives * alpha + false_positives * beta + kEpsilon);
 }
 

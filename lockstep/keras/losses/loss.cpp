@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kCountEpsilon = 1e-7;
 
-// Keras computes losses in floatx; what a softmax or sigmoid was made of goes along.
+// Keras computes losses in floatx; the logits of a softmax or sigmoid are converted too.
 Tensor to_float32(const Tensor& y_pred) {
   if (y_pred.dtype() == DType::kFloat32) return y_pred;
   Tensor wide = ops::cast(y_pred, DType::kFloat32);

@@ -59,7 +59,7 @@ class Loss {
   // weighted_sum / denominator, 0 where the denominator is 0.
   static Tensor finish(const Reduced& parts);
 
-  // Whether a value comes of several rows of the batch, so that replicas need all of them; `rank` is y_pred's.
+  // Whether a value depends on several rows of the batch, so that replicas need all of them; `rank` is y_pred's.
   virtual bool mixes_rows(int) const { return false; }
   // Whether each row of the batch is known to give as many values as any other. Not known for custom losses.
   virtual bool keeps_rows(int) const { return false; }

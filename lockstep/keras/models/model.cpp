@@ -236,10 +236,11 @@ LayerHandle Model::track(const std::string& attribute, LayerHandle layer) {
 
 LayerTree Model::track(const std::string& attribute, LayerTree layers) {
   if (!impl()->is_subclassed()) {
-    throw_failed_precondition(fmt::format(
-        "track: model '{}' is made of its inputs and outputs, which name all of its layers; attribute '{}' would be "
-        "neither trained nor saved",
-        name(), attribute));
+    throw_failed_precondition(
+        fmt::format("track: model '{}' is defined by its inputs and outputs, which determine all of its layers; "
+                    "attribute '{}' would be "
+                    "neither trained nor saved",
+                    name(), attribute));
   }
   impl()->track_tree(attribute, layers);
   return layers;

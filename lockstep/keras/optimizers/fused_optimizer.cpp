@@ -25,7 +25,7 @@ struct FusedOptimizer::SlotMemory {
     Tensor value;
   };
   collectives::CommunicatorPtr workers;
-  std::shared_ptr<std::byte> memory;  // null: there is none to be had
+  std::shared_ptr<std::byte> memory;  // null: not available
   std::unordered_map<const distribute::VariableImpl*, Place> places;
 
   SlotMemory(collectives::CommunicatorPtr group, const Variables& slots) : workers(std::move(group)) {

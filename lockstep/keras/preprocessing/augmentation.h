@@ -11,9 +11,9 @@
 namespace lockstep::layers {
 
 // All of them take images (batch, height, width, channels), or one image without the batch, or the same with
-// "channels_first", and give the compute dtype. They change images in training and where the call does not say;
-// in inference images pass unchanged, but for AutoContrast, which always works. The random numbers are Keras's on
-// TensorFlow: the same seed gives the same images. Values are in value_range, and stay there.
+// "channels_first", and give the compute dtype. They change images in training and in calls without a training
+// argument; in inference images pass unchanged, but for AutoContrast, which always works. The random numbers are
+// Keras's on TensorFlow: the same seed gives the same images. Values are in value_range, and stay there.
 //
 // A factor is a number f or a list of two numbers, between which one is drawn for each image; f stands for -f to f, or
 // 0 to f where the class takes no negative ones.
@@ -111,7 +111,7 @@ struct RandomContrastOptions {
 };
 LayerHandle RandomContrast(Json factor, RandomContrastOptions options = {});
 
-// What is added, as a part of the range: -1 to 1.
+// The added value, as a part of the range: -1 to 1.
 using RandomBrightnessOptions = RandomContrastOptions;
 LayerHandle RandomBrightness(Json factor, RandomBrightnessOptions options = {});
 

@@ -1,4 +1,4 @@
-// What the layers of augmentation.h share.
+// Shared by the layers of augmentation.h.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ namespace lockstep::keras {
 struct FactorRange {
   double lower = 0, upper = 0;
 };
-// What a factor stands for. Throws InvalidArgument, naming `who`, beyond [least, most].
+// The meaning of a factor. Throws InvalidArgument, naming `who`, beyond [least, most].
 FactorRange read_factor(const Json& factor, double least, double most, const std::string& who);
 // As read_factor(), and puts the two numbers in the place of the factor, as Keras's configs have them.
 FactorRange resolve_factor(Json& factor, double least, double most, const std::string& who);

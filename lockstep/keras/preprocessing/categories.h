@@ -11,7 +11,7 @@
 
 namespace lockstep::layers {
 
-// What these layers and the lookup layers give for categories of shape (batch, n), with d of them:
+// The results of these layers and the lookup layers for categories of shape (batch, n), with d of them:
 //   "int"        the categories, (batch, n)
 //   "one_hot"    (batch, n, d); (batch, d) when n is 1
 //   "multi_hot"  (batch, d): 1 for each category that occurs

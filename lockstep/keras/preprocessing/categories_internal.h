@@ -1,4 +1,4 @@
-// What layers that give categories share.
+// Shared by layers that return categories.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What saving and TextVectorization need of layers with a vocabulary.
+// The access of saving and TextVectorization to layers with a vocabulary.
 #pragma once
 
 #include <string>

@@ -245,7 +245,7 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
 Results Compiled::results() const {
   Results results{{"loss", loss_tracker_.result()}};
   // Outputs may share a name (a layer called twice): the last of them is reported, as in Keras's logs.
-  const auto tell = [&results](const std::string& name, LogValue value) {
+  const auto report = [&results](const std::string& name, LogValue value) {
     const auto known =
         std::find_if(results.begin(), results.end(), [&](const auto& item) { return item.first == name; });
     if (known != results.end()) {
@@ -257,7 +257,7 @@ Results Compiled::results() const {
   if (losses_.size() > 1) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < losses_.size(); ++i) {
-      tell(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
+      report(output_names_[losses_[i].output] + "_loss", output_trackers_[i].result());
     }
   }
   const std::size_t first_metric = results.size();

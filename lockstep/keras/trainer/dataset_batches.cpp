@@ -40,17 +40,16 @@ bool files_are_known(const Json& state) { return state.value("policy", "") == kF
 
 [[noreturn]] void refuse_other_workers(const Json& state, int workers) {
   const std::int64_t then = state.value("workers", std::int64_t{1});
-  throw_failed_precondition(
-      fmt::format("the checkpoint lies within an epoch in which {} worker{} read data of their own (auto-sharding "
-                  "OFF), and which examples are "
-                  "left is not known for {} worker{}: go on with {} worker{}, at least to the end of the epoch; from "
-                  "checkpoints at the end of an epoch, "
-                  "or with auto_shard_policy DATA or FILE, any number of workers can go on",
-                  then, then == 1 ? "" : "s", workers, workers == 1 ? "" : "s", then, then == 1 ? "" : "s"));
+  throw_failed_precondition(fmt::format(
+      "the checkpoint was saved within an epoch in which {} worker{} read data of their own (auto-sharding "
+      "OFF); the remaining examples are not known for {} worker{}: resume with {} worker{}, at least to the "
+      "end of the epoch; any number of workers can resume from checkpoints at the end of an epoch, or with "
+      "auto_shard_policy DATA or FILE",
+      then, then == 1 ? "" : "s", workers, workers == 1 ? "" : "s", then, then == 1 ? "" : "s"));
 }
 
-// The rest of a pass that was begun by another number of workers under FILE. Every worker reads all that is left, so
-// the batches are those which the others would have had, and none is sent.
+// The rest of a pass that another number of workers began under FILE. Every worker reads all remaining examples: the
+// batches are those that the other number of workers would have had, and none is sent.
 class RestOfPass {
  public:
   // `dataset` is as it was before the first pass.

@@ -108,8 +108,8 @@ TEST(DatasetBatches, GoOnFromASavedState) {
   }
 }
 
-// Workers that read data of their own: another number of them goes on between epochs, and is refused within one.
-TEST(DatasetBatches, AnotherNumberOfWorkersGoesOnBetweenEpochs) {
+// Workers that read data of their own: another number of them resumes between epochs, and is rejected within one.
+TEST(DatasetBatches, AnotherNumberOfWorkersResumesBetweenEpochs) {
   const auto make = [](collectives::Communicator* group) {
     const int size = group ? group->size() : 1, rank = group ? group->rank() : 0;
     return dataset_batches(with_policy(Dataset::range(21).shard(size, rank).batch(2), AutoShardPolicy::kOff), group);
@@ -167,7 +167,7 @@ TEST(DatasetBatches, AnotherNumberOfWorkersGoesOnBetweenEpochs) {
   }
 }
 
-// Workers that read files of their own go on within an epoch in any number: with the batches that were left.
+// Workers that read files of their own resume within an epoch in any number, with the remaining batches.
 class FileBatches : public ::testing::Test {
  protected:
   void SetUp() override {

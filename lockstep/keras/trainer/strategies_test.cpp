@@ -1,6 +1,6 @@
 // Training under strategies on numbers small enough to check by hand: Dense(1) with kernel 0.5 and bias 0 on
-// x = 1 … 5, y = 2, 3, 5, 4, 6. Expected values: TensorFlow 2.21 on one replica; on several it gives others where a
-// comment says so.
+// x = 1 … 5, y = 2, 3, 5, 4, 6. Expected values: TensorFlow 2.21 on one replica; values on several
+// replicas that differ have a comment.
 #include <functional>
 #include <mutex>
 
