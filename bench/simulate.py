@@ -21,7 +21,7 @@ BEGIN, END = "<!-- simulate.py begins -->", "<!-- simulate.py ends -->"
 # As in the sources: job_communicator.cpp, tensors_internal.h, peer_links.cpp, health_internal.h, health.cpp, rendezvous.cpp.
 PIECE, PIECE_PER_MACHINE, BUCKET = 4 << 20, 256 << 10, 4 << 20
 LATENCY, SECONDS_PER_BYTE, SECONDS_PER_ADDED_BYTE = 100e-6, 1e-9, 0.25e-9
-INTERVAL, SILENT_BEATS, POLL, POLL_PER_RANK = 0.5, 4, 0.05, 200e-6
+INTERVAL, SILENT_BEATS, LEADER_BEATS, POLL, POLL_PER_RANK = 0.5, 4, 2, 0.05, 200e-6
 
 MEMORY = 4e9  # bytes of a sum within a machine, or of its distribution, per second
 DISK = 1e9    # bytes per second that a machine writes
@@ -139,35 +139,44 @@ def start(options, ranks, seed):
 
 
 def detection(options, ranks, seed):
-    """Seconds from the death of a worker until all others know its name, and the share of time for which the store is busy."""
+    """Seconds from the death of a machine's leader until all others know its name, and the share of time for which the store is busy.
+
+    Only leaders use the store; the other ranks read in their machine's memory, in rounds of their own. Those of the dead leader
+    use the store themselves after LEADER_BEATS.
+    """
     random = np.random.default_rng(seed)
     store = Store(options)
-    phases = random.uniform(0, INTERVAL, ranks)  # of the ranks' rounds
-    victim, death = int(random.integers(1, ranks)), 5 + random.uniform(0, INTERVAL)
-    events = [(float(p), i) for i, p in enumerate(phases)]
+    machines, local = max(1, ranks // options.per_machine), min(ranks, options.per_machine)
+    victim, death = int(random.integers(1, machines)), 5 + random.uniform(0, INTERVAL)
+    # A round begins at a time; who: the leader of machine 0, 1, ..., or -1 for a rank that the victim led.
+    events = [(float(p), who) for who, p in enumerate(random.uniform(0, INTERVAL, machines))]
+    events += [(death + LEADER_BEATS * INTERVAL + float(p), -1) for p in random.uniform(0, INTERVAL, local - 1)]
     heapq.heapify(events)
-    last_beat, reported, fault, knowing, latest, busy = 0.0, None, None, 0, 0.0, 0
-    while events and knowing < ranks - 1:
-        at, rank = heapq.heappop(events)
-        if rank == victim:
+    last_beat, reported, fault, waiting, latest, busy = 0.0, None, None, len(events) - 1, 0.0, 0
+    while events and waiting > 0:
+        at, who = heapq.heappop(events)
+        if who == victim:
             if at >= death:
                 continue
             last_beat = at
-        store.request(at)
-        answer = store.request(at, 1000 if rank else 30 * ranks)
+        store.request(at, 100 + 30 * local if who >= 0 else 100)
+        answer = store.request(at, 1000 if who else 100 * machines + 30 * ranks)
         busy += 2
-        if rank == 0:
+        if who == 0:
             answer = store.request(answer, 1000)
+            busy += 1
             if at - last_beat > 2 * INTERVAL:
                 reported = answer
-        # Neighbours of the victim see the broken connection at once and ask who is silent.
+        # Leaders whose connection to the victim broke ask who is silent.
+        knows = fault is not None and at >= fault
         if fault is None and reported is not None and answer >= reported and answer - last_beat > SILENT_BEATS * INTERVAL:
-            fault = store.request(answer)
-            knowing, latest = knowing + 1, answer
-        elif fault is not None and at >= fault:
-            knowing, latest = knowing + 1, answer
+            fault, knows = store.request(answer), True
+        if knows:
+            waiting -= 1
+            followers = random.uniform(0, INTERVAL, local - 1) if who >= 0 else np.zeros(0)
+            latest = max(latest, answer + float(followers.max(initial=0.0)))
             continue
-        heapq.heappush(events, (max(at + INTERVAL, answer), rank))
+        heapq.heappush(events, (max(at + INTERVAL, answer), who))
     return latest - death, busy * store.service / latest
 
 

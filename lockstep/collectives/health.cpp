@@ -11,6 +11,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/collectives/heartbeat_board_internal.h"
+
 namespace lockstep::collectives {
 namespace {
 
@@ -19,17 +21,23 @@ using std::chrono::milliseconds;
 
 constexpr const char* kFaultKey = "fault";
 constexpr const char* kReportKey = "health";
+constexpr const char* kDirectKey =
+    "direct";                            // set when a rank sends its heartbeats itself because its leader is silent
 constexpr std::size_t kMostListed = 32;  // of the ranks in a report
 constexpr const char* kLeft = "left";
 constexpr milliseconds kSeeOff{3000};
 constexpr int kSilentBeats = 4;  // so many missed beats identify the worker that broke a connection
+constexpr int kLeaderBeats = 2;  // after so many missed beats of the leader, the ranks of its machine use the store
 
 std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
 
-std::uint64_t leading_number(const std::string& text, std::size_t begin) {
-  std::uint64_t number = 0;
-  if (begin < text.size()) std::from_chars(text.data() + begin, text.data() + text.size(), number);
-  return number;
+// Heartbeats as "NUMBER COLLECTIVE", or "left"; with those of the other ranks of a machine, "
+// RANK:NUMBER:COLLECTIVE:LEFT" for each follows.
+std::string beat_text(const HeartbeatBoard::Beat& beat) {
+  return beat.left ? kLeft : fmt::format("{} {}", beat.number, beat.collective);
+}
+std::string entry_text(int rank, const HeartbeatBoard::Beat& beat) {
+  return fmt::format(" {}:{}:{}:{}", rank, beat.number, beat.collective, beat.left ? 1 : 0);
 }
 
 }  // namespace
@@ -38,7 +46,6 @@ std::uint64_t leading_number(const std::string& text, std::size_t begin) {
 struct HealthMonitor::Shared {
   Options options;
   std::unique_ptr<JobStore> store;
-  std::vector<std::string> keys;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -54,7 +61,7 @@ struct HealthMonitor::Shared {
   std::string report;        // the last one of rank 0
   int hurried = 0;           // rounds that are to follow at once
   struct Peer {
-    std::string beat;
+    std::uint64_t beat = 0;  // at rank 0: the number of the last one
     Clock::time_point heard;
     std::uint64_t collective = 0;
     bool left = false;
@@ -62,16 +69,24 @@ struct HealthMonitor::Shared {
   };
   std::vector<Peer> peers;
   Clock::time_point last_round = Clock::now();
+  // After use_machines().
+  std::optional<Machines> machines;
+  std::vector<std::size_t> leader_of;   // the rank of each rank's leader
+  std::optional<HeartbeatBoard> board;  // none for a rank that is alone on its machine
+  bool direct = false;                  // at rank 0: all ranks are read, as some leader was silent
+  std::uint64_t leader_beat = 0;        // of this rank's leader on the board
+  Clock::time_point leader_heard;
 
-  explicit Shared(Options given) : options(std::move(given)), peers(options.names.size()) {
-    for (std::size_t i = 0; i < peers.size() && options.rank == 0; ++i) keys.push_back(beat_key(static_cast<int>(i)));
-    if (options.rank != 0) keys.push_back(kReportKey);
-    keys.push_back(kFaultKey);
-  }
+  explicit Shared(Options given) : options(std::move(given)), peers(options.names.size()) {}
   void run();
   void round(std::uint64_t number);
+  std::vector<std::size_t> ranks_in_store() const;
+  bool leader_is_silent();
+  void end_round(const std::string& published);
   void see_off();
-  void note_beats(const std::vector<std::string>& beats);
+  milliseconds silence_of(std::size_t rank) const;
+  void note_beats(const std::vector<std::size_t>& ranks, const std::vector<std::string>& beats);
+  void note_beat(std::size_t rank, const HeartbeatBoard::Beat& beat);
   std::string make_report(std::uint64_t number) const;
   void note_report(const std::string& text);
   void check_silence();
@@ -104,7 +119,7 @@ std::optional<Fault> HealthMonitor::Shared::most_silent(milliseconds limit) cons
   if (unanswered > limit) return options.rank == 0 ? std::nullopt : std::optional(lost(0, unanswered));
   std::optional<Fault> found;
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    const milliseconds silent = peers[i].silent();
+    const milliseconds silent = silence_of(i);
     if (static_cast<int>(i) == options.rank || peers[i].left || silent <= limit) continue;
     limit = silent;
     found = lost(i, silent);
@@ -117,15 +132,51 @@ void HealthMonitor::Shared::set_fault(Fault found) {
   changed.notify_all();
 }
 
-// At rank 0, with the mutex held, as the three below.
-void HealthMonitor::Shared::note_beats(const std::vector<std::string>& beats) {
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    Peer& peer = peers[i];
-    if (beats[i] == peer.beat) continue;
-    peer.beat = beats[i];
-    peer.heard = Clock::now();
-    peer.left = peer.beat == kLeft;
-    if (!peer.left) peer.collective = leading_number(peer.beat, peer.beat.find(' ') + 1);
+// At rank 0: how long a rank has been silent, without the time for which only the leader of its machine was. When the
+// leader is lost, the other ranks of its machine need a few intervals until they send heartbeats themselves.
+milliseconds HealthMonitor::Shared::silence_of(std::size_t rank) const {
+  const milliseconds silent = peers[rank].silent();
+  if (options.rank != 0 || leader_of.empty() || leader_of[rank] == rank) return silent;
+  const milliseconds of_leader = peers[leader_of[rank]].silent();
+  if (of_leader - silent > options.interval / 2) return silent;  // it sends its heartbeats itself
+  return std::max(silent - of_leader, milliseconds(0)) +
+         std::max(of_leader - (kLeaderBeats + 1) * options.interval, milliseconds(0));
+}
+
+// The ranks whose heartbeats rank 0 reads in the store.
+std::vector<std::size_t> HealthMonitor::Shared::ranks_in_store() const {
+  std::vector<std::size_t> ranks;
+  for (std::size_t i = 0; i < peers.size(); ++i)
+    if (direct || leader_of.empty() || leader_of[i] == i) ranks.push_back(i);
+  return ranks;
+}
+
+// At rank 0, with the mutex held, as all below.
+void HealthMonitor::Shared::note_beat(std::size_t rank, const HeartbeatBoard::Beat& beat) {
+  Peer& peer = peers[rank];
+  peer.left = peer.left || beat.left;
+  if (beat.number <= peer.beat) return;
+  peer.beat = beat.number;
+  peer.heard = Clock::now();
+  peer.collective = beat.collective;
+}
+
+void HealthMonitor::Shared::note_beats(const std::vector<std::size_t>& ranks, const std::vector<std::string>& beats) {
+  for (std::size_t k = 0; k < ranks.size(); ++k) {
+    std::istringstream words(beats[k]);
+    HeartbeatBoard::Beat beat;
+    beat.left = !(words >> beat.number >> beat.collective);
+    note_beat(ranks[k], beat);
+    for (std::string word; words >> word;) {
+      std::size_t rank = 0;
+      int left = 0;
+      if (std::sscanf(word.c_str(), "%zu:%" SCNu64 ":%" SCNu64 ":%d", &rank, &beat.number, &beat.collective, &left) !=
+              4 ||
+          rank >= peers.size())
+        continue;
+      beat.left = left != 0;
+      note_beat(rank, beat);
+    }
   }
 }
 
@@ -137,8 +188,9 @@ std::string HealthMonitor::Shared::make_report(std::uint64_t number) const {
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto rank_of = [&](std::size_t i) {
     const Peer& peer = peers[i];
-    const bool silent = !peer.left && peer.silent() > 2 * options.interval;
-    return std::tuple(!peer.left, !silent, silent ? -peer.silent().count() : 0, peer.collective);
+    const milliseconds silence = silence_of(i);
+    const bool silent = !peer.left && silence > 2 * options.interval;
+    return std::tuple(!peer.left, !silent, silent ? -silence.count() : 0, peer.collective);
   };
   const std::size_t listed = std::min(kMostListed, peers.size());
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(listed), order.end(),
@@ -149,7 +201,7 @@ std::string HealthMonitor::Shared::make_report(std::uint64_t number) const {
   std::string text = fmt::format("{} {}", number, common);
   for (std::size_t k = 0; k < listed; ++k) {
     const Peer& peer = peers[order[k]];
-    text += fmt::format(" {}:{}:{}:{}", order[k], peer.silent().count(), peer.collective, peer.left ? 1 : 0);
+    text += fmt::format(" {}:{}:{}:{}", order[k], silence_of(order[k]).count(), peer.collective, peer.left ? 1 : 0);
   }
   return text;
 }
@@ -184,36 +236,67 @@ void HealthMonitor::Shared::note_report(const std::string& text) {
 
 void HealthMonitor::Shared::check_silence() {
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    const milliseconds silent = peers[i].silent();
+    const milliseconds silent = silence_of(i);
     if (static_cast<int>(i) != options.rank && !peers[i].left && silent > options.timeout) set_fault(lost(i, silent));
   }
 }
 
+// Of the leader of this rank's machine, for a rank that does not lead.
+bool HealthMonitor::Shared::leader_is_silent() {
+  const HeartbeatBoard::Beat leader = board->get(0);
+  if (std::exchange(leader_beat, leader.number) != leader.number) leader_heard = Clock::now();
+  return leader.left || Clock::now() - leader_heard > kLeaderBeats * options.interval;
+}
+
+void HealthMonitor::Shared::end_round(const std::string& published) {
+  check_silence();
+  if (!published.empty()) set_fault(parse_fault(published));
+  changed.notify_all();
+}
+
 void HealthMonitor::Shared::round(std::uint64_t number) {
-  std::optional<Fault> own;
-  {
-    const std::lock_guard lock(mutex);
-    if (fault && !fault_published) own = fault;
+  std::unique_lock lock(mutex);
+  const HeartbeatBoard::Beat beat{number, collective.load(), false};
+  if (board) board->set(machines->place, beat);
+  const std::optional<Fault> own = fault_published ? std::nullopt : fault;
+  const bool follows = board && !machines->leads(), replaces_leader = follows && leader_is_silent();
+  if (follows && !replaces_leader && !own && hurried == 0) {
+    const HeartbeatBoard::Post post = board->read();
+    note_report(post.report);
+    return end_round(post.fault);
   }
+  std::string text = beat_text(beat);
+  std::optional<HeartbeatBoard> led = follows ? std::nullopt : board;
+  for (std::size_t place = 1; led && place < machines->local().size(); ++place)
+    text += entry_text(machines->local()[place], led->get(static_cast<int>(place)));
+  const bool first = options.rank == 0;
+  const std::vector<std::size_t> ranks = first ? ranks_in_store() : std::vector<std::size_t>();
+  lock.unlock();
+
+  std::vector<std::string> keys;
+  for (const std::size_t rank : ranks) keys.push_back(beat_key(static_cast<int>(rank)));
+  keys.emplace_back(first ? kDirectKey : kReportKey);
+  keys.emplace_back(kFaultKey);
   if (own) store->set_once(kFaultKey, fault_text(*own));
-  store->set(beat_key(options.rank), fmt::format("{} {}", number, collective.load()));
+  if (replaces_leader) store->set(kDirectKey, "1");
+  store->set(beat_key(options.rank), text);
   const std::vector<std::string> values = store->get_all(keys);
-  std::string made;
-  {
-    const std::lock_guard lock(mutex);
-    if (own) fault_published = true;
-    if (options.rank == 0) {
-      note_beats(values);
-      made = make_report(number);
-      last_round = Clock::now();
-    } else {
-      note_report(values[0]);
-    }
-    check_silence();
-    if (!values.back().empty()) set_fault(parse_fault(values.back()));
-    changed.notify_all();
+
+  lock.lock();
+  if (own) fault_published = true;
+  std::string reported = values[ranks.size()];
+  if (first) {
+    note_beats(ranks, values);
+    direct = !reported.empty();
+    reported = make_report(number);
+    last_round = Clock::now();
+  } else {
+    note_report(reported);
   }
-  if (options.rank == 0) store->set(kReportKey, made);
+  end_round(values.back());
+  lock.unlock();
+  if (first) store->set(kReportKey, reported);
+  if (led) led->post(reported, values.back());
 }
 
 void HealthMonitor::Shared::run() {
@@ -237,6 +320,7 @@ void HealthMonitor::Shared::run() {
   }
   lock.unlock();
   try {
+    if (board) board->set(machines->place, {number, collective.load(), true});
     store->set(beat_key(options.rank), kLeft);
     if (options.rank == 0) see_off();
   } catch (const std::exception&) {  // the job has ended in another way
@@ -248,6 +332,9 @@ void HealthMonitor::Shared::run() {
 
 // Until all other ranks have left or are lost.
 void HealthMonitor::Shared::see_off() {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < peers.size(); ++i) keys.push_back(beat_key(static_cast<int>(i)));
+  keys.emplace_back(kFaultKey);
   for (const Clock::time_point end = Clock::now() + kSeeOff; Clock::now() < end;) {
     const std::vector<std::string> values = store->get_all(keys);
     if (!values.back().empty()) return;
@@ -282,6 +369,7 @@ void HealthMonitor::announce(JobStore& store, int rank) {
   if (rank == 0) {
     store.set(kFaultKey, "");
     store.set(kReportKey, "0 0");
+    store.set(kDirectKey, "");
   }
   store.set(beat_key(rank), "0 0");
 }
@@ -295,6 +383,17 @@ void HealthMonitor::start() {
   shared_->last_round = Clock::now();
   shared_->started = true;
   std::thread([shared = shared_] { shared->run(); }).detach();
+}
+
+void HealthMonitor::use_machines(const Machines& machines, std::shared_ptr<std::byte> board) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->machines = machines;
+  shared_->leader_of.resize(shared_->peers.size());
+  for (const std::vector<int>& local : machines.ranks)
+    for (const int rank : local)
+      shared_->leader_of[static_cast<std::size_t>(rank)] = static_cast<std::size_t>(local[0]);
+  if (board) shared_->board.emplace(std::move(board));
+  shared_->leader_heard = Clock::now();
 }
 
 std::uint64_t HealthMonitor::next_collective() { return ++shared_->collective; }
@@ -320,7 +419,7 @@ Fault HealthMonitor::diagnose(const std::string& reason) {
     if (const auto known = fault()) return *known;
     std::unique_lock lock(shared_->mutex);
     for (std::size_t i = 0; i < shared_->peers.size(); ++i) {
-      const milliseconds silent = shared_->peers[i].silent();
+      const milliseconds silent = shared_->silence_of(i);
       if (static_cast<int>(i) == shared_->options.rank) continue;
       if (shared_->peers[i].left) {
         shared_->set_fault(shared_->left_early(i));

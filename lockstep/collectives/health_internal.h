@@ -13,13 +13,16 @@
 
 #include "lockstep/collectives/fault_internal.h"
 #include "lockstep/collectives/job_store_internal.h"
+#include "lockstep/collectives/machines_internal.h"
 
 namespace lockstep::collectives {
 
 // Sends the heartbeats of this worker, watches those of the others, and publishes the first fault that any rank
-// detects. Rank 0 reads all heartbeats and writes one short report, which the others read: a rank transfers the same
-// few bytes in a job of any size, and the store in rank 0 handles as many requests as there are ranks. Its thread never
-// keeps the program from exiting.
+// detects. Rank 0 reads all heartbeats and writes one short report, which the others read. On several machines, the
+// ranks of a machine exchange both in shared memory with the leader of their machine, and only leaders use the store in
+// rank 0: it handles two requests of each machine in an interval, whatever the number of ranks. When a leader is silent
+// for two intervals, the ranks of its machine use the store themselves. The monitor's thread never keeps the program
+// from exiting.
 class HealthMonitor {
  public:
   struct Options {
@@ -41,6 +44,9 @@ class HealthMonitor {
   // Starts watching; every rank must have announced itself.
   void start();
 
+  // From now on leaders send the heartbeats of their machines. Every rank calls it once, with the same machines.
+  // `board`: the memory of the HeartbeatBoard of this rank's machine; null for a rank that is alone on its machine.
+  void use_machines(const Machines& machines, std::shared_ptr<std::byte> board);
   // Called when this worker enters its next collective.
   std::uint64_t next_collective();
   // The first known fault.

@@ -28,9 +28,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{100};   // how often a waiting worker looks whether the others are well
-constexpr std::size_t kFirst = 256;  // bytes of each rank that an all_gather carries in its first round
-constexpr double kPartOfFree = 0.5;  // of the machine's memory, that others need too
+constexpr milliseconds kLook{100};          // how often a waiting worker looks whether the others are well
+constexpr const char* kMainGroup = "main";  // the name of a job's first group
+constexpr std::size_t kFirst = 256;         // bytes of each rank that an all_gather carries in its first round
+constexpr double kPartOfFree = 0.5;         // of the machine's memory, that others need too
 // Bytes of a piece on its way through the pipeline: long enough that the parts of a ring of machines are not dominated
 // by the latency of a message, and short enough that the stages overlap. A function of the number of machines only, as
 // the order of addition depends on it.
@@ -163,6 +164,10 @@ class JobCommunicator final : public Communicator,
       watches_.push_back(std::make_unique<ProcessWatch>(process));
     links_ = std::move(made.links);
     if (machines_.count() > 1) {
+      if (name_ == kMainGroup) {
+        job_->health->use_machines(
+            machines_, memory_ ? std::shared_ptr<std::byte>(memory_, memory_->board()) : std::shared_ptr<std::byte>());
+      }
       const bool several = machines_.local().size() > 1;
       pipeline_ = std::make_unique<Pipeline>(std::array<bool, Pipeline::kStages>{several, machines_.leads(), several});
     }
@@ -568,7 +573,7 @@ CommunicatorPtr join_job(JobOptions options) {
       HealthMonitor::Options{job->options.rank, job->options.names, job->options.timeout});
   job->health->start();
   const bool share_memory = job->options.share_memory;
-  return std::make_shared<JobCommunicator>(std::move(job), "main", share_memory);
+  return std::make_shared<JobCommunicator>(std::move(job), kMainGroup, share_memory);
 }
 
 }  // namespace lockstep::collectives

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/element_sum_internal.h"
+#include "lockstep/collectives/heartbeat_board_internal.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -44,12 +45,14 @@ struct alignas(kLine) SharedMemory::Counters {
   std::atomic<std::uint64_t> published{0}, reduced{0}, consumed{0};
 };
 
-// At the start of the memory; the slots of the ranks follow.
+// At the start of the memory; the heartbeat board and the slots of the ranks follow.
 struct SharedMemory::Header {
   Counters of[kMaxRanks];
   alignas(kLine) std::atomic<std::uint32_t> bell{0};  // changes after every progress; futex of the sleepers
   std::atomic<std::uint32_t> sleepers{0};
 };
+
+const std::size_t SharedMemory::kSlotsBegin = sizeof(Header) + HeartbeatBoard::bytes();
 
 std::unique_ptr<SharedMemory> SharedMemory::make(int size) {
   if (size < 2 || size > kMaxRanks) return nullptr;
@@ -66,18 +69,19 @@ std::unique_ptr<SharedMemory> SharedMemory::open(const std::string& name, int ra
 }
 
 std::size_t SharedMemory::bytes_for(int size) {
-  return sizeof(Header) + static_cast<std::size_t>(size) * kSlots * block_size(size);
+  return kSlotsBegin + static_cast<std::size_t>(size) * kSlots * block_size(size);
 }
 
 SharedMemory::SharedMemory(std::unique_ptr<SharedMapping> mapping, int rank, int size)
     : mapping_(std::move(mapping)), rank_(rank), size_(size) {}
 
+std::byte* SharedMemory::board() const { return mapping_->data() + sizeof(Header); }
 SharedMemory::Header& SharedMemory::header() const { return *reinterpret_cast<Header*>(mapping_->data()); }
 SharedMemory::Counters& SharedMemory::counters(int rank) const { return header().of[rank]; }
 
 std::byte* SharedMemory::slot(int rank, std::uint64_t block) const {
   const std::size_t number = static_cast<std::size_t>(rank) * kSlots + block % kSlots;
-  return mapping_->data() + sizeof(Header) + number * block_size(size_);
+  return mapping_->data() + kSlotsBegin + number * block_size(size_);
 }
 
 bool SharedMemory::can_sum(DType dtype) { return element_sum(dtype) != nullptr; }

@@ -37,6 +37,9 @@ class SharedMemory {
   // Removes the name, after all ranks have opened it.
   void unname() { mapping_->unname(); }
 
+  // The memory of the machine's HeartbeatBoard.
+  std::byte* board() const;
+
   static bool can_sum(DType dtype);
 
   static constexpr int kAllRanks = -1;
@@ -84,6 +87,7 @@ class SharedMemory {
   };
 
   SharedMemory(std::unique_ptr<SharedMapping> mapping, int rank, int size);
+  static const std::size_t kSlotsBegin;  // the offset of the first slot
   static std::size_t bytes_for(int size);
   Header& header() const;
   Counters& counters(int rank) const;
