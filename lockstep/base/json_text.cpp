@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
 
 namespace lockstep {
 namespace {
@@ -262,23 +263,6 @@ class Parser {
     const unsigned low = parse_hex4();
     if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-  }
-
-  static void append_utf8(std::string& text, unsigned code) {
-    const auto put = [&](unsigned byte) { text.push_back(static_cast<char>(byte)); };
-    if (code < 0x80) return put(code);
-    if (code < 0x800) {
-      put(0xC0 | (code >> 6));
-    } else {
-      if (code < 0x10000) {
-        put(0xE0 | (code >> 12));
-      } else {
-        put(0xF0 | (code >> 18));
-        put(0x80 | ((code >> 12) & 0x3F));
-      }
-      put(0x80 | ((code >> 6) & 0x3F));
-    }
-    put(0x80 | (code & 0x3F));
   }
 
   std::string_view text_;

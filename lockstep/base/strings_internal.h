@@ -2,11 +2,19 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace lockstep {
+
+// Appends the UTF-8 bytes of a code point up to 0x1fffff.
+void append_utf8(std::string& text, std::uint32_t code);
+
+// `text` as one line that a terminal shows as it is: newlines are spaces; other control characters, separators of lines
+// and bytes that are not UTF-8 are written as \xNN.
+std::string printable(std::string_view text);
 
 // Damerau-Levenshtein distance (insertions, deletions, substitutions, swaps of neighbours), upper and lower case
 // counting as equal.

@@ -351,22 +351,6 @@ class Parser {
     append_utf8(out, code);
   }
 
-  static void append_utf8(std::string& out, std::uint32_t code) {
-    const auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
-    if (code < 0x80) return byte(code);
-    if (code < 0x800) {
-      byte(0xc0 | (code >> 6));
-    } else if (code < 0x10000) {
-      byte(0xe0 | (code >> 12));
-      byte(0x80 | ((code >> 6) & 0x3f));
-    } else {
-      byte(0xf0 | (code >> 18));
-      byte(0x80 | ((code >> 12) & 0x3f));
-      byte(0x80 | ((code >> 6) & 0x3f));
-    }
-    byte(0x80 | (code & 0x3f));
-  }
-
   // `|` and `>`: all lines that are indented more than `parent`.
   Json literal(int parent) {
     const bool folded = peek() == '>';

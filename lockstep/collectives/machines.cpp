@@ -17,7 +17,6 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kMostRanks = 64;  // of a machine, as SharedMemory permits
 constexpr const char* kAlone = "alone";
 
 std::string link_target(const char* path) {
@@ -53,14 +52,14 @@ std::vector<int> numbers_of(const std::string& text, int size) {
   return numbers;
 }
 
-// A number for each rank; equal for equal identities, of which not more than kMostRanks.
+// A number for each rank; equal for equal identities, of which not more than SharedMemory::kMaxRanks.
 std::vector<int> machines_of(const std::vector<std::string>& identities) {
-  std::map<std::string, std::pair<int, std::size_t>> known;  // machine, ranks on it
+  std::map<std::string, std::pair<int, int>> known;  // machine, ranks on it
   std::vector<int> machines;
   int count = 0;
   for (const std::string& identity : identities) {
-    auto& [machine, ranks] = known.try_emplace(identity, 0, kMostRanks).first->second;
-    if (ranks == kMostRanks) {
+    auto& [machine, ranks] = known.try_emplace(identity, 0, SharedMemory::kMaxRanks).first->second;
+    if (ranks == SharedMemory::kMaxRanks) {
       machine = count++;
       ranks = 0;
     }

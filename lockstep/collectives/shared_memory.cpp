@@ -18,11 +18,10 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr std::size_t kBlock = 512 << 10;  // bytes of a slot, if memory permits
-constexpr std::size_t kSlots = 8;          // of each rank
-constexpr std::size_t kMost = 28 << 20;    // bytes of all slots
-constexpr std::size_t kLine = 64;          // bytes of a cache line
-constexpr int kMaxRanks = 64;
+constexpr std::size_t kBlock = 512 << 10;            // bytes of a slot, if memory permits
+constexpr std::size_t kSlots = 8;                    // of each rank
+constexpr std::size_t kMost = 28 << 20;              // bytes of all slots
+constexpr std::size_t kLine = 64;                    // bytes of a cache line
 constexpr int kSpins = 2000;                         // some 40 microseconds;
 constexpr std::chrono::microseconds kYielding{300};  // then the processor is yielded for this time,
 constexpr long kNap = 5'000'000;                     // and then the thread sleeps: nanoseconds

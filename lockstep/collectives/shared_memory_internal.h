@@ -28,6 +28,7 @@ class SharedMemory {
   // Called every few milliseconds while a rank waits; throws to abort the wait.
   using AbortCheck = std::function<void()>;
 
+  static constexpr int kMaxRanks = 64;
   // Called by rank 0. Null if the system has no memory for it.
   static std::unique_ptr<SharedMemory> make(int size);
   // Called by the other ranks, with its name. Null if it is not visible here, as on another machine.

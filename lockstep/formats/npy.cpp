@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/bytes_internal.h"
 
@@ -193,17 +194,6 @@ Header parse_header(std::span<const std::byte> bytes, const std::string& what) {
                               header.shape.to_string(), header.item_size, bytes.size() - header.data_offset));
   }
   return header;
-}
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  if (code < 0x80) {
-    out.push_back(static_cast<char>(code));
-    return;
-  }
-  const int tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  static constexpr unsigned kLead[] = {0, 0xC0, 0xE0, 0xF0};
-  out.push_back(static_cast<char>(kLead[tail] | (code >> (6 * tail))));
-  for (int i = tail - 1; i >= 0; --i) out.push_back(static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F)));
 }
 
 std::string decode_text(std::span<const std::byte> item, const Header& header, const std::string& what) {
