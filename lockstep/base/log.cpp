@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/strings_internal.h"
+
 namespace lockstep {
 namespace {
 
@@ -18,7 +20,7 @@ constexpr const char* kLevelVariable = "LOCKSTEP_LOG_LEVEL";
 
 // One write per line, so that lines of several threads and processes do not mix.
 void write_to_stderr(LogLevel level, std::string_view message) {
-  const std::string line = fmt::format("lockstep: {}: {}\n", log_level_name(level), message);
+  const std::string line = fmt::format("lockstep: {}: {}\n", log_level_name(level), printable(message));
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -5,6 +5,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/cli/commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/cli/report_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -20,11 +21,11 @@ Json report_json(const formats::AuditReport& report, const std::string& path) {
 }
 
 void print_report(const formats::AuditReport& report, const std::string& path) {
-  for (const std::string& version : report.versions) fmt::print("requires       {}\n", version);
+  for (const std::string& version : report.versions) print_line("requires       {}", version);
   for (const formats::AuditFinding& finding : report.findings) {
-    fmt::print("{:<14} {}: {}\n", formats::risk_name(finding.risk), finding.where, finding.detail);
+    print_line("{:<14} {}: {}", formats::risk_name(finding.risk), finding.where, finding.detail);
   }
-  fmt::print("{}: {} ({})\n", path,
+  print_line("{}: {} ({})", path,
              report.findings.empty() ? "nothing found" : fmt::format("{} findings", report.findings.size()),
              report.kind);
 }

@@ -2,6 +2,7 @@
 
 #include "lockstep/cli/artifact_internal.h"
 #include "lockstep/cli/commands_internal.h"
+#include "lockstep/cli/report_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -71,47 +72,47 @@ Json as_json(const Artifact& artifact) {
 }
 
 void print_signatures(const formats::SavedModelInfo& model) {
-  fmt::print("tags       {}\n", fmt::join(model.tags, ", "));
+  print_line("tags       {}", fmt::join(model.tags, ", "));
   for (const auto& signature : model.signatures) {
-    fmt::print("signature  {}\n", signature.name);
+    print_line("signature  {}", signature.name);
     for (const auto& t : signature.inputs)
-      fmt::print("  in   {}  {} {}\n", t.key, dtype_name(t.dtype), t.shape.to_string());
+      print_line("  in   {}  {} {}", t.key, dtype_name(t.dtype), t.shape.to_string());
     for (const auto& t : signature.outputs)
-      fmt::print("  out  {}  {} {}\n", t.key, dtype_name(t.dtype), t.shape.to_string());
+      print_line("  out  {}  {} {}", t.key, dtype_name(t.dtype), t.shape.to_string());
   }
 }
 
 void print_table(const Artifact& artifact) {
-  fmt::print("kind       {}\n", formats::kind_name(artifact.kind));
-  if (!artifact.version.empty()) fmt::print("written by {}\n", artifact.version);
+  print_line("kind       {}", formats::kind_name(artifact.kind));
+  if (!artifact.version.empty()) print_line("written by {}", artifact.version);
   if (artifact.config.is_object() && artifact.config.contains("class_name") &&
       artifact.config["class_name"].is_string()) {
-    fmt::print("model      {}{}\n", artifact.config["class_name"].get<std::string>(),
+    print_line("model      {}{}", artifact.config["class_name"].get<std::string>(),
                artifact.training.is_null() ? "" : ", compiled");
   }
   if (artifact.saved_model) print_signatures(*artifact.saved_model);
   if (artifact.graph) {
     for (const auto& t : artifact.graph->placeholders)
-      fmt::print("input      {}  {} {}\n", t.name, dtype_name(t.dtype), t.shape.to_string());
-    for (const auto& name : artifact.graph->outputs) fmt::print("output     {}\n", name);
+      print_line("input      {}  {} {}", t.name, dtype_name(t.dtype), t.shape.to_string());
+    for (const auto& name : artifact.graph->outputs) print_line("output     {}", name);
   }
   if (const auto* requirements = requirements_of(artifact)) {
     std::string ops;
     for (const auto& [op, count] : requirements->ops) ops += fmt::format("{}{} {}", ops.empty() ? "" : ", ", op, count);
-    fmt::print("ops        {}\n", ops);
-    if (!requirements->devices.empty()) fmt::print("devices    {}\n", fmt::join(requirements->devices, ", "));
-    fmt::print("graph      producer {}, min_consumer {}\n", requirements->producer, requirements->min_consumer);
+    print_line("ops        {}", ops);
+    if (!requirements->devices.empty()) print_line("devices    {}", fmt::join(requirements->devices, ", "));
+    print_line("graph      producer {}, min_consumer {}", requirements->producer, requirements->min_consumer);
   }
-  for (const std::string& asset : artifact.assets) fmt::print("asset      {}\n", asset);
+  for (const std::string& asset : artifact.assets) print_line("asset      {}", asset);
   std::uint64_t bytes = 0;
   std::size_t width = 0;
   for (const auto& info : artifact.tensors->list()) {
     bytes += size_of(info);
     width = std::max(width, info.name.size());
   }
-  fmt::print("tensors    {} ({} bytes)\n", artifact.tensors->list().size(), bytes);
+  print_line("tensors    {} ({} bytes)", artifact.tensors->list().size(), bytes);
   for (const auto& info : artifact.tensors->list()) {
-    fmt::print("  {:<{}}  {:<8} {}\n", info.name, width, dtype_name(info.dtype), info.shape.to_string());
+    print_line("  {:<{}}  {:<8} {}", info.name, width, dtype_name(info.dtype), info.shape.to_string());
   }
 }
 

@@ -7,6 +7,7 @@
 #include "lockstep/cli/artifact_internal.h"
 #include "lockstep/cli/commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/cli/report_internal.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/saved_model_fingerprint_internal.h"
 #include "lockstep/io/zip.h"
@@ -87,7 +88,7 @@ int verify(const Arguments& arguments) {
   try {
     verify_all(arguments.text("PATH"));
   } catch (const Error& e) {
-    fmt::print(stderr, "lockstep: {}\n", e.message());
+    report(e.message());
     return kDamaged;
   }
   return 0;

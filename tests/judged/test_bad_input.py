@@ -128,6 +128,15 @@ def test_unknown_layer(model, tmp_path):
     assert "Dens" in line and "Dense" in line
 
 
+def test_names_of_files_are_printed_as_text(tmp_path):
+    """A name in a file cannot add a line to the output, nor commands for a terminal."""
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x\x1b[2J\u2028y.npy", b"not an array")
+    for command in ("verify", "inspect"):
+        line = tool.refused(command, tmp_path / "a.npz")
+        assert r"x\x1b[2J\xe2\x80\xa8y" in line and line.isprintable(), repr(line)
+
+
 def test_lambda_is_refused(tmp_path):
     model = keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda t: t + 1)])
     model.save(tmp_path / "lambda.keras")
