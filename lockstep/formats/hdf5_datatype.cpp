@@ -36,13 +36,24 @@ void parse_float(Fields& fields, std::uint32_t bits, Datatype& type) {
   const auto precision = fields.u16();
   const auto exponent_at = fields.u8();
   const auto exponent_bits = fields.u8();
-  fields.skip(1);
+  const auto mantissa_at = fields.u8();
   const auto mantissa_bits = fields.u8();
   const auto bias = fields.u32();
+  const auto sign_at = static_cast<int>(bits >> 8 & 0xff);
+  const auto normalization = bits >> 4 & 3;
   type.big_endian = (bits & 1) != 0;
   type.name = fmt::format("a {}-bit float", precision);
   check_precision(fields, offset, precision, type.size);
-  if (offset != 0 || precision != 8 * type.size || exponent_at != mantissa_bits || (bits & 0x40) != 0) return;
+  const auto contains_sign = [&](int at, int count) { return sign_at >= at && sign_at < at + count; };
+  if (sign_at >= precision || exponent_bits == 0 || exponent_at + exponent_bits > precision || mantissa_bits == 0 ||
+      mantissa_at + mantissa_bits > precision || contains_sign(exponent_at, exponent_bits) ||
+      contains_sign(mantissa_at, mantissa_bits) || normalization > 2 ||
+      (exponent_at < mantissa_at + mantissa_bits && mantissa_at < exponent_at + exponent_bits)) {
+    fields.damaged(fmt::format("a {}-bit float whose parts overlap or pass its end", precision));
+  }
+  if (offset != 0 || precision != 8 * type.size || mantissa_at != 0 || exponent_at != mantissa_bits ||
+      sign_at != exponent_at + exponent_bits || sign_at + 1 != precision || normalization != 2 || (bits & 0x40) != 0)
+    return;
   if (type.size == 2 && exponent_bits == 5 && bias == 15) type.dtype = DType::kFloat16;
   if (type.size == 2 && exponent_bits == 8 && bias == 127) type.dtype = DType::kBFloat16;
   if (type.size == 4 && exponent_bits == 8 && bias == 127) type.dtype = DType::kFloat32;
@@ -100,6 +111,7 @@ Datatype parse_datatype(const Image& image, std::span<const std::byte> block, in
     case 8: parse_enum(image, fields, bits, version, depth, type); break;
     case 9:
       type.name = "a variable-length type";
+      if (fields.left() > 0) parse_datatype(image, fields.take(fields.left()), depth + 1);
       if ((bits & 15) == 1 && type.size == 8 + static_cast<std::uint64_t>(image.address_size)) {
         type.kind = Datatype::Kind::kVariableString;
         type.dtype = DType::kString;
@@ -114,12 +126,15 @@ Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block) 
   Fields fields(image, block);
   const auto version = fields.u8();
   const auto rank = fields.u8();
-  fields.skip(1);
+  const bool has_maxima = (fields.u8() & 1) != 0;
   Dataspace space;
   if (version == 1) {
     fields.skip(5);
   } else if (version == 2) {
-    space.null = fields.u8() == 2;
+    const auto kind = fields.u8();
+    space.null = kind == 2;
+    if (kind > 2 || (kind != 1 && rank > 0))
+      image.damaged(fields.offset(), fmt::format("a dataspace of kind {} and {} dimensions", kind, rank));
   } else {
     image.damaged(fields.offset(), fmt::format("dataspace version {}", version));
   }
@@ -131,6 +146,12 @@ Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block) 
     if (dim != 0 && __builtin_mul_overflow(space.count, dim, &space.count)) {
       image.damaged(fields.offset(), "the number of elements passes 64 bits");
     }
+  }
+  for (int i = 0; has_maxima && i < rank; ++i) {
+    const auto dim = static_cast<std::uint64_t>(space.dims[static_cast<std::size_t>(i)]);
+    // An unlimited one has all bits.
+    if (const std::uint64_t maximum = fields.length(); maximum < dim)
+      image.damaged(fields.offset(), fmt::format("a dimension of {}, at most {} are possible", dim, maximum));
   }
   if (space.null || std::find(space.dims.begin(), space.dims.end(), 0) != space.dims.end()) space.count = 0;
   return space;
@@ -150,20 +171,29 @@ std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte>
     std::uint16_t name_size = version == 1 || filter.id >= 256 ? fields.u16() : std::uint16_t{0};
     fields.skip(2);
     const auto values = fields.u16();
-    if (version == 1) name_size = static_cast<std::uint16_t>((name_size + 7) / 8 * 8);
-    fields.skip(name_size);
+    if (version == 1 && name_size % 8 != 0)
+      image.damaged(fields.offset(), fmt::format("a filter name of {} bytes", name_size));
+    if (const std::string name = fields.text(name_size); name_size > 0 && name.find('\0') == std::string::npos)
+      image.damaged(fields.offset(), "a filter name without an end");
     for (int v = 0; v < values; ++v) filter.values.push_back(fields.u32());
     if (version == 1 && values % 2 == 1) fields.skip(4);
+    const bool one = filter.values.size() == 1;
+    if ((filter.id == 1 && !(one && filter.values[0] <= 9)) || (filter.id == 2 && !(one && filter.values[0] > 0)))
+      image.damaged(fields.offset(), fmt::format("filter {} with parameters that it does not have", filter.id));
     filters.push_back(std::move(filter));
   }
   return filters;
 }
 
+constexpr std::uint64_t kSmallestCollection = 4096;
+
 GlobalHeaps::Collection GlobalHeaps::parse(std::uint64_t address) const {
   Fields head(image_, image_.block(address, 8 + static_cast<std::uint64_t>(image_.length_size)));
   head.expect("GCOL");
-  head.skip(4);
+  if (head.u8() != 1) image_.damaged(address, "a global heap of an unknown version");
+  head.skip(3);
   const std::uint64_t size = head.length();
+  if (size < kSmallestCollection) image_.damaged(address, fmt::format("a global heap of {} bytes", size));
   Fields fields(image_, image_.block(address, size));
   fields.skip(std::min<std::uint64_t>(size, head.position()));
   Collection objects;
@@ -172,7 +202,11 @@ GlobalHeaps::Collection GlobalHeaps::parse(std::uint64_t address) const {
     const auto number = fields.u16();
     fields.skip(6);
     const std::uint64_t object_size = fields.length();
-    if (number == 0) break;
+    if (number == 0) {  // the free space, with its head
+      if (object_size > fields.left() + 8 + static_cast<std::size_t>(image_.length_size))
+        image_.damaged(address, fmt::format("free space of {} bytes in a global heap", object_size));
+      break;
+    }
     objects.emplace(number, fields.take(object_size));
     fields.skip(std::min<std::uint64_t>((8 - object_size % 8) % 8, fields.left()));
   }

@@ -56,12 +56,17 @@ std::string parse_chunked(const Image& image, Fields& fields, int version, Stora
 bool plain_fill(const Image& image, std::span<const std::byte> body) {
   Fields fields(image, body);
   const int version = fields.u8();
+  if (version < 1 || version > 3) image.damaged(fields.offset(), fmt::format("a fill value of version {}", version));
   std::uint64_t size = 0;
   if (version < 3) {
     fields.skip(2);
     if (fields.u8() != 0 && fields.left() >= 4) size = fields.u32();
-  } else if ((fields.u8() & 0x20) != 0) {
-    size = fields.u32();
+  } else {
+    constexpr int kUndefined = 0x10, kGiven = 0x20, kUnknown = 0xc0;
+    const int flags = fields.u8();
+    if ((flags & kUnknown) != 0 || (flags & (kUndefined | kGiven)) == (kUndefined | kGiven))
+      image.damaged(fields.offset(), fmt::format("a fill value with the flags {:#x}", flags));
+    if ((flags & kGiven) != 0) size = fields.u32();
   }
   if (size > 0x7fffffff) size = 0;
   auto value = fields.take(size);

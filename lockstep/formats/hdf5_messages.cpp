@@ -33,6 +33,16 @@ bool is_plausible(const Message& message) {
   }
 }
 
+// As the HDF5 library takes them: a flag must fit the others, and only some messages can be shared.
+bool are_possible(int flags, int type) {
+  constexpr int kShared = 0x02, kNotShared = 0x04, kFailToWrite = 0x08, kMark = 0x10, kWasUnknown = 0x20,
+                kShareable = 0x40;
+  const bool can_be_shared = type == 0x01 || (type >= 0x03 && type <= 0x05) || type == 0x0b || type == 0x0c;
+  return !((flags & kShared) != 0 && (flags & kNotShared) != 0) &&
+         !((flags & kWasUnknown) != 0 && ((flags & kFailToWrite) != 0 || (flags & kMark) == 0)) &&
+         ((flags & kShareable) == 0 || can_be_shared);
+}
+
 }  // namespace
 
 std::uint64_t find_signature(std::span<const std::byte> image) {
@@ -53,19 +63,27 @@ std::uint64_t MessageReader::read_superblock() {
   const std::uint64_t file_base = image_.base;
   std::uint64_t base = 0;
   if (version < 2) {
-    fields.skip(4);
+    const int free_space = fields.u8();
+    const int root_group = fields.u8();
+    fields.skip(1);
+    if (free_space != 0 || root_group != 0 || fields.u8() != 0)
+      image_.damaged(0, "a superblock with unknown versions of its parts");
     set_sizes(fields);
     fields.skip(1);
     image_.leaf_k = fields.u16();
     image_.internal_k = fields.u16();
+    if (image_.leaf_k == 0 || image_.internal_k == 0) image_.damaged(0, "group indexes whose nodes hold nothing");
     fields.skip(4);
     if (version == 1) fields.skip(4);
     base = fields.address();
-    fields.address();
+    const std::uint64_t free_space_at = fields.address();
     end = fields.address();
-    fields.address();
+    if (free_space_at != kUndefinedAddress || fields.address() != kUndefinedAddress)
+      image_.damaged(0, "a superblock with a block of free space or of a file driver");
     fields.length();
     root = fields.address();
+    if (const auto cache = fields.u32(); cache > 1)
+      image_.damaged(0, fmt::format("a root group of the unknown kind {}", cache));
   } else {
     set_sizes(fields);
     fields.skip(1);
@@ -127,10 +145,12 @@ std::vector<Message> MessageReader::read(std::uint64_t address, std::uint64_t* l
       const auto body = fields.u16();
       message.flags = fields.u8();
       fields.skip(3);
+      if (body % 8 != 0) image_.damaged(address, fmt::format("a header message of {} bytes", body));
       message.body = fields.take(body);
       add_message(message, blocks, messages);
       ++count;
     }
+    if (fields.left() != 0) image_.damaged(address, "an object header with a part of a message");
   }
   if (count != declared) {
     image_.damaged(address, fmt::format("an object header of {} messages, but it declares {}", count, declared));
@@ -185,6 +205,9 @@ std::vector<Message> MessageReader::read_version2(std::uint64_t address, std::ui
 void MessageReader::add_message(const Message& message, std::vector<std::span<const std::byte>>& blocks,
                                 std::vector<Message>& messages) {
   image_.charge_steps(1, 0);
+  if (!are_possible(message.flags, message.type)) {
+    image_.damaged(0, fmt::format("a header message of type {} with the flags {:#x}", message.type, message.flags));
+  }
   if (message.type == 0x10) {
     Fields fields(image_, message.body);
     const auto address = fields.address();

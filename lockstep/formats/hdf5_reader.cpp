@@ -205,7 +205,9 @@ class Hdf5File::Parser {
     if (version > 1 && (flags & 2) != 0) space_bytes = headers_.follow_shared(space_bytes, 0x01);
     Hdf5Attribute attribute;
     attribute.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-    attribute.name = attribute.name.substr(0, attribute.name.find('\0'));
+    if (attribute.name.find('\0') + 1 != name.size() || name.size() < 2)
+      image_.damaged(fields.offset(), fmt::format("an attribute name that does not fill its {} bytes", name.size()));
+    attribute.name.pop_back();
     const auto type = hdf5::parse_datatype(image_, type_bytes);
     const auto space = hdf5::parse_dataspace(image_, space_bytes);
     std::uint64_t size = 0;

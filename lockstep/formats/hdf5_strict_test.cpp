@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -172,6 +175,58 @@ TEST(StrictHdf5, APrecisionThatIsAbsurd) {
   ASSERT_NE(at, std::string::npos);
   put(image, at + 10, std::uint16_t{0x8020});
   expect_error(image, "a number of 32800 bits");
+}
+
+TEST(StrictHdf5, PartsOfFloats) {
+  auto image = strict_file();
+  const char type[] = "\x11\x20\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00\x17\x08\x00\x17";
+  const auto at = find(image, std::string_view(type, 16));
+  ASSERT_NE(at, std::string::npos);
+  const std::string whole = shapes_of(image);
+  // The sign inside the exponent; an exponent inside the mantissa; a mantissa without bits and one that passes the end.
+  for (const auto& [offset, value] : {std::pair<std::size_t, int>{2, 30}, {12, 22}, {15, 0}, {15, 33}, {1, 0x30}}) {
+    auto bad = image;
+    put(bad, at + offset, static_cast<std::uint8_t>(value));
+    expect_error(bad, "whose parts overlap or pass its end");
+  }
+  // Possible, but not numbers of IEEE 754: without the leading bit that is not stored, and with a smaller mantissa.
+  for (const auto& [offset, value] : {std::pair<std::size_t, int>{1, 0x00}, {15, 22}}) {
+    auto other = image;
+    put(other, at + offset, static_cast<std::uint8_t>(value));
+    EXPECT_NE(shapes_of(other).find("its elements are a 32-bit float"), std::string::npos) << shapes_of(other);
+  }
+}
+
+TEST(StrictHdf5, FieldsOfTheSuperblock) {
+  const auto image = strict_file();
+  const auto changed = [&](std::size_t at, auto value) {
+    auto bad = image;
+    put(bad, at, value);
+    return bad;
+  };
+  for (const std::size_t at : {9, 10, 12}) expect_error(changed(at, std::uint8_t{1}), "unknown versions");
+  expect_error(changed(16, std::uint16_t{0}), "nodes hold nothing");
+  EXPECT_NE(error_of(changed(16, std::uint16_t{0x4000})), "");  // a node of 2 * 0x4000 entries passes the end
+  expect_error(changed(32, std::uint64_t{0}), "a block of free space");
+  expect_error(changed(48, std::uint64_t{96}), "a file driver");
+  expect_error(changed(72, std::uint32_t{3}), "of the unknown kind 3");
+}
+
+TEST(StrictHdf5, NamesOfAttributesFillTheirPlace) {
+  auto image = strict_file();
+  const auto at = find(image, std::string_view("name\0", 5));
+  ASSERT_NE(at, std::string::npos);
+  put(image, at + 2, std::uint8_t{0});
+  expect_error(image, "an attribute name that does not fill its 5 bytes");
+}
+
+TEST(StrictHdf5, FlagsOfMessages) {
+  auto image = strict_file();
+  const auto root = *io::load_le<std::uint64_t>(image, 64);
+  put(image, root + 16 + 4, std::uint8_t{0x40});  // the symbol table message
+  expect_error(image, "with the flags 0x40");
+  put(image, root + 16 + 4, std::uint8_t{0x06});
+  expect_error(image, "with the flags 0x6");
 }
 
 TEST(StrictHdf5, SizesOfDatasets) {

@@ -81,6 +81,7 @@ class SymbolTable {
     const auto key = static_cast<std::uint64_t>(image_.length_size);
     const std::uint64_t size = count * (key + pointer) + key;
     Fields body(image_, image_.block(address + 8 + 2 * pointer, size));
+    image_.block(address, 8 + 2 * pointer + 2 * static_cast<std::uint64_t>(image_.internal_k) * (key + pointer) + key);
     check_count(address, count, 2 * image_.internal_k);
     std::vector<std::uint64_t> keys;
     std::vector<std::uint64_t> children;
@@ -89,6 +90,8 @@ class SymbolTable {
       children.push_back(body.address());
     }
     keys.push_back(body.length());
+    const std::string first_key = heap_.name(keys[0]);
+    const std::size_t before = symbols_.size();
     for (std::size_t i = 0; i < children.size(); ++i) {
       if (level == 0) {
         read_leaf(children[i]);
@@ -99,6 +102,9 @@ class SymbolTable {
       if (symbols_.empty() || heap_.name(keys[i + 1]) != symbols_.back().name) {
         image_.damaged(address, "a group index whose key is not the name of the last member below it");
       }
+    }
+    if (symbols_.size() > before && first_key >= symbols_[before].name) {
+      image_.damaged(address, "a group index whose first key is not before the names below it");
     }
     if (count < 2 * image_.internal_k) {
       const std::uint64_t end = address + 8 + 2 * pointer + size;
@@ -174,6 +180,7 @@ class SymbolTable {
     const auto count = head.u16();
     if (count == 0) image_.damaged(address, "a symbol table node without entries");
     const auto entry = 24 + static_cast<std::uint64_t>(image_.length_size + image_.address_size);
+    image_.block(address + 8, 2 * static_cast<std::uint64_t>(image_.leaf_k) * entry);
     Fields fields(image_, image_.block(address + 8, count * entry));
     check_end(address + 8 + count * entry, count, 2 * image_.leaf_k, entry);
     for (int i = 0; i < count; ++i) {

@@ -1,10 +1,14 @@
 """Our HDF5 reader and writer against h5py and Keras, through build/bin/h5_probe."""
 import os
+import random
 import subprocess
+import sys
 
 import h5py
 import numpy as np
 import pytest
+
+import lockstep_tool as tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROBE = os.environ.get("H5_PROBE", os.path.join(ROOT, "build", "bin", "h5_probe"))
@@ -133,6 +137,87 @@ def test_damaged_files_are_refused_or_read(tmp_path, libver):
     for at in rng.integers(0, len(whole), 200):
         bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1:])
         assert subprocess.run([PROBE, "list", bad], capture_output=True).returncode in (0, 1)
+
+
+# Reads all of the files that are named on its standard input, one by one: the library can crash on such.
+READ_ALL = """
+import sys, h5py
+def read(item):
+    dict(item.attrs)
+    if isinstance(item, h5py.Dataset): item[()]
+    else: [read(item[name]) for name in item]
+for path in sys.stdin.read().split():
+    print(path, end=" ", flush=True)
+    try:
+        with h5py.File(path) as file: read(file)
+        print("whole")
+    except UnicodeError: print("whole")
+    except Exception as error: print("rejected", str(error).replace(chr(10), " "))
+"""
+
+
+def rejected_by_the_library(paths):
+    """Those of the files that h5py does not read, with the reason."""
+    reasons, left = {}, [str(path) for path in paths]
+    while left:
+        try:
+            done = subprocess.run([sys.executable, "-c", READ_ALL], input="\n".join(left), capture_output=True, text=True, timeout=60).stdout
+        except subprocess.TimeoutExpired as expired:
+            done = (expired.stdout or b"").decode()
+        lines = [line.split(" ", 2) for line in done.splitlines()]
+        reasons.update({line[0]: line[2] for line in lines if line[1:2] == ["rejected"]})
+        left = left[max(len(lines), 1):]
+    return reasons
+
+
+def places_of_metadata(path):
+    """The bytes of the file that are not values."""
+    values = set()
+
+    def add(_, item):
+        if isinstance(item, h5py.Dataset) and item.chunks:
+            for i in range(item.id.get_num_chunks()):
+                chunk = item.id.get_chunk_info(i)
+                values.update(range(chunk.byte_offset, chunk.byte_offset + chunk.size))
+        elif isinstance(item, h5py.Dataset) and item.id.get_offset():
+            values.update(range(item.id.get_offset(), item.id.get_offset() + item.id.get_storage_size()))
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+    return sorted(set(range(os.path.getsize(path))) - values)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_what_the_library_rejects_is_rejected(tmp_path, libver):
+    """Changed fields of the structure: what h5py does not read is an error here too."""
+    source = tmp_path / "in.h5"
+    with h5py.File(source, "w", libver=libver) as file:
+        file["layers/dense/0"] = np.arange(6, dtype="f4").reshape(2, 3)
+        file["layers/dense"].attrs["name"] = "dense"
+        file.create_dataset("chunked", data=np.zeros((8, 8)), chunks=(4, 4), compression="gzip", shuffle=True)
+        file["text"], file["flags"] = "hello", np.array([True, False])
+        file.attrs["names"] = np.array([b"one", b"two"])
+    whole, rng, accepted = source.read_bytes(), random.Random(f"{tool.SEED}/{libver}"), []
+    places = places_of_metadata(source)
+    for number in range(12000 if tool.CONFORMANCE else 400):
+        at, data = rng.choice(places), bytearray(whole)
+        if rng.random() < 0.6:
+            data[at] ^= 1 << rng.randrange(8)
+        else:
+            width = rng.choice([1, 2, 4, 8])
+            value = rng.choice([0, 1, 2, 0x7f, 0xff, 0xffff, 0xffffffff, 2**63 - 1, 2**64 - 1])
+            data[at:at + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+            del data[len(whole):]
+        path = tmp_path / f"{number}.h5"
+        path.write_bytes(data)
+        done = subprocess.run([PROBE, "list", path], capture_output=True, text=True, errors="replace")
+        assert done.returncode in (0, 1), f"byte {at}: {done}"
+        if done.returncode == 0 and "\nrefused" not in done.stdout:
+            accepted.append(path)
+        else:
+            path.unlink()
+    assert len(accepted) > 50
+    assert not rejected_by_the_library(accepted)
 
 
 @pytest.mark.parametrize("libver", ["earliest", "latest", ("v108", "v110")])
