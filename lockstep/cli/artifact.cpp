@@ -77,7 +77,7 @@ void open_saved_model(Artifact& artifact) {
   artifact.saved_model = formats::read_saved_model_info(artifact.path);
   artifact.assets = artifact.saved_model->assets;
   if (!artifact.saved_model->tensorflow_version.empty()) {
-    artifact.version = "TensorFlow " + artifact.saved_model->tensorflow_version;
+    artifact.version = artifact.saved_model->writer;
   }
   if (artifact.saved_model->has_variables) {
     artifact.tensors = std::make_shared<formats::BundleReader>(io::join_path(artifact.path, "variables/variables"));

@@ -7,6 +7,7 @@
 #include "lockstep/cli/engine_loader_internal.h"
 #include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
+#include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/safetensors.h"
 #include "lockstep/formats/tensor_bundle.h"
@@ -56,6 +57,9 @@ void write_weights_h5(const Artifact& source, const std::vector<formats::TensorI
 int convert(const Arguments& arguments) {
   const std::string out = arguments.text("OUT");
   const Kind to = target_kind(out, arguments.maybe("--to"));
+  if (arguments.has("--min-tf") && to != Kind::kSavedModel) {
+    throw_usage(fmt::format("convert: --min-tf requires a SavedModel, and {} is a {} file", out, kind_name(to)));
+  }
   const std::string in = arguments.text("IN");
   const formats::Detected found = formats::detect(in);
   if (arguments.has("--weights") || !between_listings(found.kind, to)) return run_in_engine("convert", arguments);

@@ -48,10 +48,12 @@ Json as_json(const Artifact& artifact) {
     out["tensors"].push_back(tensor_json(info.name, info.dtype, info.shape));
   if (artifact.saved_model) {
     out["tags"] = artifact.saved_model->tags;
+    if (!artifact.saved_model->other_tags.empty()) out["other_tags"] = artifact.saved_model->other_tags;
     out["signatures"] = Json::object();
     for (const auto& signature : artifact.saved_model->signatures) {
       out["signatures"][signature.name] = {{"inputs", signature_json(signature.inputs)},
-                                           {"outputs", signature_json(signature.outputs)}};
+                                           {"outputs", signature_json(signature.outputs)},
+                                           {"method", signature.method}};
     }
   }
   if (artifact.graph) {
@@ -66,6 +68,8 @@ Json as_json(const Artifact& artifact) {
     out["devices"] = requirements->devices;
     out["producer"] = requirements->producer;
     out["min_consumer"] = requirements->min_consumer;
+    out["min_tensorflow"] = requirements->oldest.version.to_string();
+    out["min_tensorflow_because"] = requirements->oldest.because;
   }
   if (!artifact.assets.empty()) out["assets"] = artifact.assets;
   return out;
@@ -73,12 +77,15 @@ Json as_json(const Artifact& artifact) {
 
 void print_signatures(const formats::SavedModelInfo& model) {
   print_line("tags       {}", fmt::join(model.tags, ", "));
+  for (const auto& tags : model.other_tags) print_line("tags       {} (another graph)", fmt::join(tags, ", "));
   for (const auto& signature : model.signatures) {
-    print_line("signature  {}", signature.name);
-    for (const auto& t : signature.inputs)
-      print_line("  in   {}  {} {}", t.key, dtype_name(t.dtype), t.shape.to_string());
-    for (const auto& t : signature.outputs)
-      print_line("  out  {}  {} {}", t.key, dtype_name(t.dtype), t.shape.to_string());
+    print_line("signature  {}{}", signature.name, signature.method.empty() ? "" : "  " + signature.method);
+    const auto print = [](const char* way, const std::vector<formats::SignatureTensor>& tensors) {
+      for (const auto& t : tensors)
+        print_line("  {:<3}  {}  {} {}  {}", way, t.key, dtype_name(t.dtype), t.shape.to_string(), t.name);
+    };
+    print("in", signature.inputs);
+    print("out", signature.outputs);
   }
 }
 
@@ -102,6 +109,9 @@ void print_table(const Artifact& artifact) {
     print_line("ops        {}", ops);
     if (!requirements->devices.empty()) print_line("devices    {}", fmt::join(requirements->devices, ", "));
     print_line("graph      producer {}, min_consumer {}", requirements->producer, requirements->min_consumer);
+    const auto& oldest = requirements->oldest;
+    print_line("needs      TensorFlow {} or newer{}", oldest.version.to_string(),
+               oldest.because.empty() ? "" : fmt::format(" ({})", fmt::join(oldest.because, ", ")));
   }
   for (const std::string& asset : artifact.assets) print_line("asset      {}", asset);
   std::uint64_t bytes = 0;

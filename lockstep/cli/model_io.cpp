@@ -117,7 +117,12 @@ int convert_model(const Arguments& arguments) {
   const Kind kind = target_kind(out, arguments.maybe("--to"));
   const keras::Model model = load_trainable(in, true);
   apply_weights(model, arguments);
-  write_model(model, out, kind);
+  if (const auto version = arguments.maybe("--min-tf")) {
+    create_parent_directories(out);
+    saved_model::save(model, out, {.min_tensorflow = *version});
+  } else {
+    write_model(model, out, kind);
+  }
   fmt::print("{} -> {} ({}): {} weights\n", in, out, formats::kind_name(kind), model.weights().size());
   if (model.compiled() && kind == Kind::kSavedModel) {
     fmt::print("left behind, a SavedModel does not hold them: the optimizer's state and the compile arguments\n");

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
+#include "lockstep/formats/op_versions_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -147,6 +148,10 @@ void check_compression(const std::string& option, const std::string& text) {
 
 void check_strictness(const std::string& option, const std::string& text) {
   check_choice(option, text, {kStrictLevels.begin(), kStrictLevels.end()});
+}
+
+void check_tensorflow_version(const std::string& option, const std::string& text) {
+  interpret_option(option, [&] { formats::parse_tensorflow_version(text); });
 }
 
 void check_arrays_path(const std::string& option, const std::string& text) {

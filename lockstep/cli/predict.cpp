@@ -117,12 +117,20 @@ void set_run_limits(const Arguments& arguments) {
 }
 
 NamedTensors predict_saved_model(const Arguments& arguments, const std::string& path) {
-  const saved_model::LoadedModel model = saved_model::load(path);
+  const saved_model::LoadedModel model = saved_model::load(path, {.tags = arguments.list("--tags")});
   const saved_model::Signature& signature = model.signatures(arguments.text("--signature"));
-  std::vector<std::string> names;
-  for (const auto& spec : signature.inputs()) names.push_back(spec.name);
   const NamedTensors arrays = input_arrays(arguments, false);
+  std::vector<std::string> names;
   std::map<std::string, Tensor> inputs;
+  for (const auto& spec : signature.inputs()) {
+    const auto value = signature.defaults().find(spec.name);
+    const bool given = std::ranges::any_of(arrays, [&](const auto& array) { return array.first == spec.name; });
+    if (value == signature.defaults().end() || given) {
+      names.push_back(spec.name);
+    } else {
+      inputs.emplace(*value);
+    }
+  }
   if (!names.empty()) {
     if (arrays.empty()) {
       throw_usage(fmt::format("predict: --input X is missing; the signature {} of {} takes {}", signature.name(), path,
@@ -130,7 +138,8 @@ NamedTensors predict_saved_model(const Arguments& arguments, const std::string& 
     }
     const std::vector<Tensor> values = arrange(arrays, names, arguments.text("--input"));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      inputs[names[i]] = fitted(prepared(values[i], rescale_of(arguments)), signature.inputs()[i].dtype);
+      const auto spec = std::ranges::find(signature.inputs(), names[i], &graph::TensorSpec::name);
+      inputs[names[i]] = fitted(prepared(values[i], rescale_of(arguments)), spec->dtype);
     }
   }
   const auto outputs = run_signature(signature, inputs, arguments.integer("--batch-size"));

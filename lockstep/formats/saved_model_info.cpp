@@ -28,8 +28,25 @@ DType dtype_of(int value) {
 template <typename Map>
 std::vector<SignatureTensor> tensors_of(const Map& map) {
   std::vector<SignatureTensor> out;
-  for (const auto& [key, info] : map)
-    out.push_back({key, info.name(), dtype_of(info.dtype()), shape_of(info.tensor_shape())});
+  for (const auto& [key, info] : map) {
+    if (info.has_coo_sparse()) {
+      const Shape shape = shape_of(info.tensor_shape());
+      const std::int64_t rank = shape.known_rank() ? shape.rank() : kUnknownDim;
+      out.push_back({key + "_indices", info.coo_sparse().indices_tensor_name(), DType::kInt64, {kUnknownDim, rank}});
+      out.push_back(
+          {key + "_values", info.coo_sparse().values_tensor_name(), dtype_of(info.dtype()), Shape{kUnknownDim}});
+      out.push_back({key + "_dense_shape", info.coo_sparse().dense_shape_tensor_name(), DType::kInt64, Shape{rank}});
+    } else if (info.has_composite_tensor()) {
+      int number = 0;
+      for (const auto& part : info.composite_tensor().components()) {
+        out.push_back({number == 0 ? key : fmt::format("{}_{}", key, number), part.name(), dtype_of(part.dtype()),
+                       shape_of(part.tensor_shape())});
+        ++number;
+      }
+    } else {
+      out.push_back({key, info.name(), dtype_of(info.dtype()), shape_of(info.tensor_shape())});
+    }
+  }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
   return out;
 }
@@ -47,7 +64,7 @@ TensorInfo node_info(const tensorflow::NodeDef& node) {
   return info;
 }
 
-GraphRequirements requirements_of(const tensorflow::GraphDef& graph) {
+GraphRequirements requirements_of(const tensorflow::GraphDef& graph, bool without_defaults) {
   GraphRequirements out;
   out.producer = graph.versions().producer();
   out.min_consumer = graph.versions().min_consumer();
@@ -62,7 +79,17 @@ GraphRequirements requirements_of(const tensorflow::GraphDef& graph) {
     for (const auto& node : function.node_def()) add(node);
   }
   out.devices.assign(devices.begin(), devices.end());
+  out.oldest = oldest_tensorflow(graph, without_defaults);
   return out;
+}
+
+// The one for serving, or the first.
+int serving_graph(const tensorflow::SavedModel& model) {
+  for (int i = 0; i < model.meta_graphs_size(); ++i) {
+    const auto& tags = model.meta_graphs(i).meta_info_def().tags();
+    if (tags.size() == 1 && tags[0] == "serve") return i;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -73,19 +100,28 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   tensorflow::SavedModel model;
   parse_proto(model, file->bytes(), path);
   if (model.meta_graphs_size() == 0) throw_data_loss(path + " holds no meta graph: it is damaged, or no SavedModel");
-  const tensorflow::MetaGraphDef& graph = model.meta_graphs(0);
+  const int described = serving_graph(model);
+  const tensorflow::MetaGraphDef& graph = model.meta_graphs(described);
   SavedModelInfo info;
   info.tags.assign(graph.meta_info_def().tags().begin(), graph.meta_info_def().tags().end());
+  for (int i = 0; i < model.meta_graphs_size(); ++i) {
+    if (i == described) continue;
+    const auto& tags = model.meta_graphs(i).meta_info_def().tags();
+    info.other_tags.emplace_back(tags.begin(), tags.end());
+  }
   info.tensorflow_version = graph.meta_info_def().tensorflow_version();
+  const std::string& build = graph.meta_info_def().tensorflow_git_version();
+  info.writer = build.starts_with("lockstep ") ? build : fmt::format("TensorFlow {}", info.tensorflow_version);
   info.has_objects = graph.has_object_graph_def();
   for (const auto& [name, signature] : graph.signature_def()) {
     if (name.starts_with("__saved_model")) continue;  // TensorFlow's own, for initialisers
-    info.signatures.push_back({name, tensors_of(signature.inputs()), tensors_of(signature.outputs())});
+    info.signatures.push_back(
+        {name, signature.method_name(), tensors_of(signature.inputs()), tensors_of(signature.outputs())});
   }
   std::sort(info.signatures.begin(), info.signatures.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
-  info.requirements = requirements_of(graph.graph_def());
+  info.requirements = requirements_of(graph.graph_def(), graph.meta_info_def().stripped_default_attrs());
   info.has_variables = io::is_file(files, io::join_path(directory, "variables/variables.index"));
   return info;
 }
@@ -95,7 +131,7 @@ FrozenGraphInfo read_frozen_graph_info(const std::string& path, io::FileSystem& 
   tensorflow::GraphDef graph;
   parse_proto(graph, file->bytes(), path);
   FrozenGraphInfo info;
-  info.requirements = requirements_of(graph);
+  info.requirements = requirements_of(graph, false);
   std::set<std::string> used;
   for (const auto& node : graph.node()) {
     if (node.op() == "Const") info.constants.push_back(node_info(node));

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/formats/op_versions_internal.h"
 #include "lockstep/formats/tensor_data.h"
 #include "lockstep/io/file_system.h"
 
 namespace lockstep::formats {
 
 struct SignatureTensor {
-  std::string key;   // the name callers use
+  std::string key;   // the name callers use; of a composite input or output, of each of its tensors
   std::string name;  // the tensor in the graph: "serving_default_x:0"
   DType dtype = DType::kInvalid;
   Shape shape;  // unknown dimensions are kUnknownDim
@@ -20,6 +21,7 @@ struct SignatureTensor {
 
 struct SignatureInfo {
   std::string name;                     // "serving_default"
+  std::string method;                   // "tensorflow/serving/predict"
   std::vector<SignatureTensor> inputs;  // sorted by key
   std::vector<SignatureTensor> outputs;
 };
@@ -29,15 +31,19 @@ struct GraphRequirements {
   std::map<std::string, std::int64_t> ops;  // operations, without calls of the graph's own functions, with their counts
   std::vector<std::string> devices;         // that nodes are placed on, sorted; without those that are not set
   int producer = 0, min_consumer = 0;       // GraphDef versions
+  OldestTensorFlow oldest;                  // that knows these operations
 };
 
+// Of the MetaGraph for serving where there are several.
 struct SavedModelInfo {
   std::vector<std::string> tags;
-  std::string tensorflow_version;         // of the writer; empty if the file does not name it
-  std::vector<SignatureInfo> signatures;  // sorted by name, of the first meta graph
-  std::vector<std::string> assets;        // file names below assets/ that the graph asks for
-  bool has_objects = false;               // a TensorFlow 2 file with its object graph
-  bool has_variables = false;             // variables/variables.index is there
+  std::vector<std::vector<std::string>> other_tags;  // of MetaGraphs that are not described here
+  std::string tensorflow_version;                    // of the writer; empty if the file does not name it
+  std::string writer;                                // "lockstep 0.2.0", "TensorFlow 2.11.0"
+  std::vector<SignatureInfo> signatures;             // sorted by name
+  std::vector<std::string> assets;                   // file names below assets/ that the graph asks for
+  bool has_objects = false;                          // a TensorFlow 2 file with its object graph
+  bool has_variables = false;                        // variables/variables.index is there
   GraphRequirements requirements;
 };
 

@@ -44,6 +44,9 @@ bool only_reads(std::string_view op) {
                                                    "PrintV2",
                                                    "PartitionedCall",
                                                    "StatefulPartitionedCall",
+                                                   "TPUPartitionedCall",
+                                                   "TPUOrdinalSelector",
+                                                   "ReadFile",
                                                    "If",
                                                    "While",
                                                    "Case",
@@ -56,7 +59,7 @@ bool only_reads(std::string_view op) {
                                                    "Identity",
                                                    "IdentityN",
                                                    "CheckNumericsV2"};
-  return names.contains(op) || op.starts_with("TensorArray");
+  return names.contains(op) || op.starts_with("TensorArray") || op.starts_with("Nccl") || op.starts_with("Collective");
 }
 
 class Search {

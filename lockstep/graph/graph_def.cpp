@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/graph/attr_proto_internal.h"
+#include "lockstep/graph/collective_ops_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/check_internal.h"
@@ -156,6 +157,7 @@ std::shared_ptr<const Function> function_from_proto(const tensorflow::FunctionDe
   for (const auto& [name, node] : proto.control_ret()) function->effects.push_back(names.node(node));
   std::sort(function->effects.begin(), function->effects.end());
   function->body.check(what);
+  join_collectives(function->body);
   return function;
 }
 
@@ -207,6 +209,7 @@ Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what,
     }
   }
   graph.check(what);
+  join_collectives(graph);
   return graph;
 }
 

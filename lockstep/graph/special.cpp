@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/collective_ops_internal.h"
 #include "lockstep/graph/plan_internal.h"
 #include "lockstep/graph/tables_internal.h"
 #include "lockstep/graph/truth_internal.h"
@@ -109,6 +110,14 @@ Tensors unfed_placeholder(const Step& step, const Tensors&, RunContext&) {
 Tensors call_f(const Step& step, const Tensors& inputs, RunContext& context) {
   return call_function(step.attr<ops::FunctionName>("f").name, inputs, context);
 }
+
+// The last input is the number of the device, which there is one of here.
+Tensors call_on_device(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (inputs.empty()) throw_invalid_argument("a TPUPartitionedCall without the number of a device");
+  return call_function(step.attr<ops::FunctionName>("f").name, Tensors(inputs.begin(), inputs.end() - 1), context);
+}
+
+Tensors first_device(const Step&, const Tensors&, RunContext&) { return {Tensor::scalar(std::int32_t{0})}; }
 
 const std::vector<Shape>* output_shapes(const Step& step) {
   const ops::Attr* attr = step.attrs.find("output_shapes");
@@ -240,6 +249,8 @@ Special find_special(std::string_view op) {
       {"PlaceholderV2", unfed_placeholder},
       {"PartitionedCall", call_f},
       {"StatefulPartitionedCall", call_f},
+      {"TPUPartitionedCall", call_on_device},
+      {"TPUOrdinalSelector", first_device},
       {"If", run_if},
       {"StatelessIf", run_if},
       {"While", run_while},
@@ -251,8 +262,9 @@ Special find_special(std::string_view op) {
   };
   const auto found = table.find(op);
   if (found != table.end()) return found->second;
-  const Special reference = find_reference_operation(op);
-  return reference ? reference : find_table_operation(op);
+  if (const Special reference = find_reference_operation(op)) return reference;
+  if (const Special collective = find_collective_operation(op)) return collective;
+  return find_table_operation(op);
 }
 
 }  // namespace lockstep::graph

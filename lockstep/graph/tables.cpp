@@ -77,7 +77,7 @@ std::string asset_path(const std::string& path, const RunContext& context) {
   const std::string& folder = context.resources.asset_directory;
   const std::string name = io::base_name(path);
   if (folder.empty() || name == ".." || name == "." || io::join_path(folder, name) != path) {
-    throw_invalid_argument(fmt::format("a table wants to read '{}', which is not among the model's assets", path));
+    throw_invalid_argument(fmt::format("the graph reads the file '{}', which is not among the model's assets", path));
   }
   return path;
 }
@@ -121,6 +121,11 @@ Tensors remove(const Step&, const Tensors& inputs, RunContext&) {
 
 Tensors size(const Step&, const Tensors& inputs, RunContext&) { return {Tensor::scalar(table_of(inputs[0]).size())}; }
 Tensors export_all(const Step&, const Tensors& inputs, RunContext&) { return table_of(inputs[0]).export_all(); }
+
+Tensors read_asset(const Step&, const Tensors& inputs, RunContext& context) {
+  const std::string path = asset_path(inputs[0].string_values().at(0), context);
+  return {Tensor::strings({io::read_text(io::posix_file_system(), path, kMaxVocabulary)}, Shape{})};
+}
 
 Tensors read_file(const Step& step, const Tensors& inputs, RunContext& context) {
   TableResource& table = table_of(inputs[0]);
@@ -256,6 +261,7 @@ Special find_table_operation(std::string_view op) {
       {"LookupTableExport", export_all},
       {"InitializeTableFromTextFileV2", read_file},
       {"InitializeTableFromTextFile", read_file},
+      {"ReadFile", read_asset},
   };
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;

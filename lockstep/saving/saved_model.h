@@ -66,6 +66,10 @@ struct SaveOptions {
   std::map<std::string, std::string> function_aliases;
   std::string experimental_io_device;  // "/job:localhost" or a local device
   std::vector<std::string> extra_tags;
+  // "2.4": FailedPrecondition, naming the operations, where TensorFlow of this version could not run the graph.
+  // Versions before 1.4 count as 1.4, others as the nearest older one of 1.12, 1.15, 2.2, 2.4, 2.6, 2.8, 2.11, 2.14
+  // and 2.18.
+  std::string min_tensorflow;
   collectives::CommunicatorPtr workers = nullptr;  // all make this call, the chief writes; see saving::SaveModelOptions
 };
 
@@ -90,9 +94,13 @@ struct ModelState;
 class Signature {
  public:
   const std::string& name() const { return name_; }
-  // Names, dtypes and shapes, sorted by name; unknown dimensions are the batch's.
+  // Names, dtypes and shapes, sorted by name; unknown dimensions are the batch's. A sparse tensor x is three:
+  // x_indices, x_values and x_dense_shape. Other composite ones are x, x_1, …: a ragged one its values and its row
+  // splits.
   const std::vector<graph::TensorSpec>& inputs() const { return inputs_; }
   const std::vector<graph::TensorSpec>& outputs() const { return outputs_; }
+  // The values of inputs that a call may leave out.
+  const std::map<std::string, Tensor>& defaults() const { return defaults_; }
 
   std::vector<std::string> input_names() const {
     std::vector<std::string> names;
@@ -118,6 +126,7 @@ class Signature {
   std::map<std::string, Tensor> call_with_one(const Tensor& input) const;
   std::string name_;
   std::vector<graph::TensorSpec> inputs_, outputs_;
+  std::map<std::string, Tensor> defaults_;
   std::function<Tensors(const Tensors&)> run_;  // inputs and outputs in the order above
   std::function<bool()> changes_state_;
 };

@@ -169,13 +169,16 @@ class GraphLoader {
   }
 
   void add_signature(const std::string& key, const tensorflow::SignatureDef& def) {
-    std::vector<graph::TensorSpec> inputs = signature_specs(def.inputs());
-    std::vector<graph::TensorSpec> outputs = signature_specs(def.outputs());
+    std::vector<graph::TensorSpec> inputs, outputs;
     std::vector<graph::Output> feeds, fetches;
-    for (const graph::TensorSpec& input : inputs)
-      feeds.push_back(graph_->parse_output(def.inputs().at(input.name).name()));
-    for (const graph::TensorSpec& output : outputs)
-      fetches.push_back(graph_->parse_output(def.outputs().at(output.name).name()));
+    const auto add = [&](const auto& entries, auto* specs, auto* places) {
+      for (SignatureEntry& entry : signature_entries(entries)) {
+        places->push_back(graph_->parse_output(entry.tensor));
+        specs->push_back(std::move(entry.spec));
+      }
+    };
+    add(def.inputs(), &inputs, &feeds);
+    add(def.outputs(), &outputs, &fetches);
     feeds.insert(feeds.end(), asset_feeds_.begin(), asset_feeds_.end());
     // Prepared by the first call, so that a signature nobody calls may hold operations that lockstep lacks.
     struct Prepared {

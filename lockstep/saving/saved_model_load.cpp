@@ -213,15 +213,33 @@ std::string asset_path(const ModelState& state, int asset_index) {
   return io::join_path(io::join_path(state.path, "assets"), name);
 }
 
-std::vector<graph::TensorSpec> signature_specs(
+std::vector<SignatureEntry> signature_entries(
     const google::protobuf::Map<std::string, tensorflow::TensorInfo>& entries) {
-  std::vector<graph::TensorSpec> specs;
-  for (const auto& [name, info] : entries) {
-    if (info.encoding_case() != tensorflow::TensorInfo::kName) continue;
-    specs.push_back({graph::dtype_from_proto(info.dtype()), graph::shape_from_proto(info.tensor_shape()), name});
+  std::vector<SignatureEntry> out;
+  const auto add = [&](const std::string& name, int dtype, Shape shape, const std::string& tensor) {
+    out.push_back({{graph::dtype_from_proto(dtype), std::move(shape), name}, tensor});
+  };
+  for (const auto& [key, info] : entries) {
+    const Shape shape = graph::shape_from_proto(info.tensor_shape());
+    if (info.encoding_case() == tensorflow::TensorInfo::kCooSparse) {
+      const std::int64_t rank = shape.known_rank() ? shape.rank() : kUnknownDim;
+      const std::vector<std::string> names = component_names(key, true, 3);
+      add(names[0], tensorflow::DT_INT64, Shape{kUnknownDim, rank}, info.coo_sparse().indices_tensor_name());
+      add(names[1], info.dtype(), Shape{kUnknownDim}, info.coo_sparse().values_tensor_name());
+      add(names[2], tensorflow::DT_INT64, Shape{rank}, info.coo_sparse().dense_shape_tensor_name());
+    } else if (info.encoding_case() == tensorflow::TensorInfo::kCompositeTensor) {
+      const auto& parts = info.composite_tensor().components();
+      const std::vector<std::string> names = component_names(key, false, parts.size());
+      for (int i = 0; i < parts.size(); ++i) {
+        add(names[static_cast<std::size_t>(i)], parts[i].dtype(), graph::shape_from_proto(parts[i].tensor_shape()),
+            parts[i].name());
+      }
+    } else if (info.encoding_case() == tensorflow::TensorInfo::kName) {
+      add(key, info.dtype(), shape, info.name());
+    }
   }
-  std::sort(specs.begin(), specs.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  return specs;
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.spec.name < b.spec.name; });
+  return out;
 }
 
 Tensors ModelState::run(const BoundFunction& function, const Tensors& arguments) const {
@@ -239,6 +257,12 @@ void ModelState::add_signature(const std::string& name, std::vector<graph::Tenso
   signature.outputs_ = std::move(outputs);
   signature.run_ = std::move(run);
   signature.changes_state_ = std::move(changes_state);
+  if (const auto def = meta->signature_def().find(name); def != meta->signature_def().end()) {
+    for (const auto& [input, value] : def->second.defaults()) {
+      const std::string what = fmt::format("{}, default of the input '{}'", path, input);
+      signature.defaults_.emplace(input, graph::tensor_from_proto(value, what, proto));
+    }
+  }
   signature_names.push_back(name);
   signatures.push_back(std::move(signature));
 }
@@ -263,9 +287,12 @@ std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, 
   Tensors feeds;
   std::string differing;
   for (const graph::TensorSpec& input : inputs_) {
-    const auto found = given.find(input.name);
-    if (found == given.end())
-      throw_invalid_argument(fmt::format("signature '{}': input '{}' is missing", name_, input.name));
+    auto found = given.find(input.name);
+    if (found == given.end()) {
+      found = defaults_.find(input.name);
+      if (found == defaults_.end())
+        throw_invalid_argument(fmt::format("signature '{}': input '{}' is missing", name_, input.name));
+    }
     const Tensor& tensor = found->second;
     const bool same_dtype = tensor.dtype() == input.dtype;
     if (!same_dtype || !input.shape.compatible_with(tensor.shape())) {

@@ -318,11 +318,13 @@ class ObjectLoader {
       inputs[static_cast<std::size_t>(i)].name = bare.argument_keywords(i);
     }
     if (function.output_signature && function.output_signature->kind_case() == StructuredValue::kDictValue) {
-      std::set<std::string> keys;
-      for (const auto& [key, value] : function.output_signature->dict_value().fields()) keys.insert(key);
+      std::map<std::string, const StructuredValue*> sorted;
+      for (const auto& [key, value] : function.output_signature->dict_value().fields()) sorted.emplace(key, &value);
       std::size_t i = 0;
-      for (const std::string& key : keys) {
-        if (i < outputs.size()) outputs[i++].name = key;
+      for (const auto& [key, value] : sorted) {
+        for (const std::string& part : entry_names(key, *value)) {
+          if (i < outputs.size()) outputs[i++].name = part;
+        }
       }
     }
     if (inputs.size() + function.captures.size() != function.function->arguments.size() ||
@@ -346,16 +348,17 @@ class ObjectLoader {
               std::vector<graph::TensorSpec>* outputs) const {
     const auto def = state_.meta->signature_def().find(name);
     if (def == state_.meta->signature_def().end()) return;
-    const auto apply = [](const std::vector<graph::TensorSpec>& known, std::vector<graph::TensorSpec>* specs) {
+    const auto apply = [](const std::vector<SignatureEntry>& known, std::vector<graph::TensorSpec>* specs) {
       for (graph::TensorSpec& spec : *specs) {
-        for (const graph::TensorSpec& other : known) {
-          if (other.name == spec.name && other.dtype == spec.dtype && !spec.shape.known_rank())
-            spec.shape = other.shape;
+        for (const auto& [other, tensor] : known) {
+          if (other.name != spec.name) continue;
+          if (spec.dtype == DType::kInvalid) spec.dtype = other.dtype;
+          if (other.dtype == spec.dtype && !spec.shape.known_rank()) spec.shape = other.shape;
         }
       }
     };
-    apply(signature_specs(def->second.inputs()), inputs);
-    apply(signature_specs(def->second.outputs()), outputs);
+    apply(signature_entries(def->second.inputs()), inputs);
+    apply(signature_entries(def->second.outputs()), outputs);
   }
 
   // Values of mutable tables come from the checkpoint, those of constant ones from their initializers.

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/together.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/formats/op_versions_internal.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/formats/saved_model_fingerprint_internal.h"
@@ -35,7 +36,7 @@ tensorflow::SavedModel describe(const Export& exported) {
   info->add_tags("serve");
   for (const std::string& tag : exported.options().extra_tags) info->add_tags(tag);
   info->set_tensorflow_version(kTensorFlowVersion);
-  info->set_tensorflow_git_version("unknown");
+  info->set_tensorflow_git_version("lockstep " LOCKSTEP_VERSION);
   info->set_stripped_default_attrs(true);
   for (const auto& [name, alias] : exported.options().function_aliases) {
     (*info->mutable_function_aliases())[name] = alias;
@@ -43,6 +44,19 @@ tensorflow::SavedModel describe(const Export& exported) {
   write_outer_graph(exported, meta);
   exported.write_objects(meta->mutable_object_graph_def());
   return model;
+}
+
+void check_versions(const tensorflow::SavedModel& model, const std::string& wanted, const std::string& path) {
+  if (wanted.empty()) return;
+  const formats::TensorFlowVersion version = formats::parse_tensorflow_version(wanted);
+  const auto oldest = formats::oldest_tensorflow(model.meta_graphs(0).graph_def(), true);
+  std::string newer;
+  for (const auto& [name, since] : oldest.newer) {
+    if (since > version) newer += fmt::format("{}{} ({})", newer.empty() ? "" : ", ", name, since.to_string());
+  }
+  if (newer.empty()) return;
+  throw_failed_precondition(
+      fmt::format("{}: TensorFlow {} cannot run this model: it lacks {}; nothing was written", path, wanted, newer));
 }
 
 }  // namespace
@@ -57,6 +71,7 @@ void save(const Exportable& model, const std::string& path, const SaveOptions& o
   }
   const Export exported(model, options);
   const tensorflow::SavedModel description = describe(exported);
+  check_versions(description, options.min_tensorflow, path);
   const std::string bytes = formats::serialize_proto(description, "saved_model.pb");
   io::AtomicDirectory folder(path, {"saved_model.pb", "saved_model.pbtxt", "variables", "assets", "fingerprint.pb",
                                     "keras_metadata.pb", "debug"});

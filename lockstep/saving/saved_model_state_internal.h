@@ -54,8 +54,14 @@ struct ModelState {
 Tensor read_variable(const formats::BundleReader& bundle, const std::string& key);
 // "DIR/assets/NAME"; throws InvalidArgument for a name that leaves the folder.
 std::string asset_path(const ModelState& state, int asset_index);
-// Input and output specifications of a SignatureDef, sorted by name; sparse and composite entries are left out.
-std::vector<graph::TensorSpec> signature_specs(
+// One tensor of a SignatureDef: its specification and its name in the graph.
+struct SignatureEntry {
+  graph::TensorSpec spec;
+  std::string tensor;
+};
+// Inputs or outputs of a SignatureDef, sorted by name. A sparse one is three entries, another composite one as many as
+// it has components, under the names of component_names().
+std::vector<SignatureEntry> signature_entries(
     const google::protobuf::Map<std::string, tensorflow::TensorInfo>& entries);
 
 // A model with an object graph (TensorFlow 2).

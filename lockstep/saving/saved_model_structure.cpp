@@ -105,7 +105,27 @@ void for_each_child(const StructuredValue& value, const std::function<void(const
   }
 }
 
+// SparseTensor (3 tensors), RaggedTensor (values and row splits), …: taken as so many tensors of unknown shape.
+int components_of(const tensorflow::TypeSpecProto& type) {
+  if (type.num_flat_components() > 0) return std::min(type.num_flat_components(), 1 << 16);
+  return type.type_spec_class() == tensorflow::TypeSpecProto::SPARSE_TENSOR_SPEC ? 3 : 1;
+}
+
 }  // namespace
+
+std::vector<std::string> component_names(const std::string& key, bool sparse, int count) {
+  if (sparse) return {key + "_indices", key + "_values", key + "_dense_shape"};
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(i == 0 ? key : fmt::format("{}_{}", key, i));
+  return names;
+}
+
+std::vector<std::string> entry_names(const std::string& key, const StructuredValue& value) {
+  if (value.kind_case() != StructuredValue::kTypeSpecValue) return {key};
+  const auto& type = value.type_spec_value();
+  return component_names(key, type.type_spec_class() == tensorflow::TypeSpecProto::SPARSE_TENSOR_SPEC,
+                         components_of(type));
+}
 
 void collect_specs(const StructuredValue& value, std::vector<graph::TensorSpec>* specs) {
   if (value.kind_case() == StructuredValue::kTensorSpecValue) {
@@ -115,11 +135,8 @@ void collect_specs(const StructuredValue& value, std::vector<graph::TensorSpec>*
     specs->push_back(
         {graph::dtype_from_proto(bounded.dtype()), graph::shape_from_proto(bounded.shape()), bounded.name()});
   } else if (value.kind_case() == StructuredValue::kTypeSpecValue) {
-    // SparseTensor (3 tensors), RaggedTensor (values and row splits), …: taken as so many tensors of unknown shape.
-    const auto& type = value.type_spec_value();
-    int count = type.num_flat_components();
-    if (count == 0) count = type.type_spec_class() == tensorflow::TypeSpecProto::SPARSE_TENSOR_SPEC ? 3 : 1;
-    for (int i = 0; i < std::min(count, 1 << 16); ++i) specs->push_back({DType::kInvalid, Shape::unknown_rank(), ""});
+    const int count = components_of(value.type_spec_value());
+    for (int i = 0; i < count; ++i) specs->push_back({DType::kInvalid, Shape::unknown_rank(), ""});
   } else {
     for_each_child(value, [&](const StructuredValue& child) { collect_specs(child, specs); });
   }
@@ -133,8 +150,14 @@ Structure pack_results(const StructuredValue& value, const Tensors& flat, std::s
   };
   switch (value.kind_case()) {
     case StructuredValue::kTensorSpecValue:
-    case StructuredValue::kBoundedTensorSpecValue:
-    case StructuredValue::kTypeSpecValue: return Structure(take());
+    case StructuredValue::kBoundedTensorSpecValue: return Structure(take());
+    case StructuredValue::kTypeSpecValue: {
+      const int count = components_of(value.type_spec_value());
+      if (count == 1) return Structure(take());
+      Structure::List parts;
+      for (int i = 0; i < count; ++i) parts.push_back(Structure(take()));
+      return Structure::list(std::move(parts));
+    }
     case StructuredValue::kDictValue: {
       std::map<std::string, const StructuredValue*> sorted;
       for (const auto& [name, field] : value.dict_value().fields()) sorted.emplace(name, &field);

@@ -23,7 +23,12 @@ void write_function_spec(const std::vector<std::string>& parameters, bool takes_
 graph::TensorSpec read_spec(const tensorflow::TensorSpecProto& proto);
 // The tensor leaves in Python's order of flattening; None and constants have none.
 void collect_specs(const tensorflow::StructuredValue& value, std::vector<graph::TensorSpec>* specs);
-// Puts flat results into the structure; `next` counts those used.
+// What the tensors of a composite value are called: KEY_indices, KEY_values, KEY_dense_shape for a sparse one, KEY,
+// KEY_1, … for others, as TensorFlow names composite inputs of TensorFlow 1 and 2.
+std::vector<std::string> component_names(const std::string& key, bool sparse, int count);
+// The names of the tensors below one entry of a dict of outputs.
+std::vector<std::string> entry_names(const std::string& key, const tensorflow::StructuredValue& value);
+// Composite values become lists of their components. Puts flat results into the structure; `next` counts those used.
 Structure pack_results(const tensorflow::StructuredValue& value, const Tensors& flat, std::size_t* next);
 
 }  // namespace lockstep::saved_model

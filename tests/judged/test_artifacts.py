@@ -1,0 +1,215 @@
+"""What published SavedModels contain: collectives, TPU calls, composite and default arguments, several MetaGraphs, assets."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
+
+R = tf.raw_ops
+F32 = tf.float32
+X = np.random.default_rng(0).normal(size=(4, 3)).astype("f")
+SPEC = [tf.TensorSpec([None, 3], F32, name="x")]
+KEYS = dict(group_key=1, instance_key=1)
+
+
+def saved(function, path, specs=SPEC):
+    module = tf.Module()
+    module.run = tf.function(function, input_signature=specs)
+    tf.saved_model.save(module, str(path), signatures=module.run)
+    return module
+
+
+def reduce_old(x, size, final="Id"):
+    return R.CollectiveReduce(input=x, group_size=size, **KEYS, merge_op="Add", final_op=final, subdiv_offsets=[0])
+
+
+def reduce_new(x, size, merge="Add"):
+    return R.CollectiveReduceV2(input=x, group_size=size, **KEYS, ordering_token=[], merge_op=merge, final_op="Id")
+
+
+def nccl(x, devices, reduction="sum"):
+    return R.NcclAllReduce(input=x, reduction=reduction, num_devices=devices, shared_name="a")
+
+
+def alone(x):
+    return {"nccl": nccl(x, 1), "old": reduce_old(x, 1, "Div"), "new": reduce_new(x, 1), "reduce": R.NcclReduce(input=[x], reduction="sum"),
+            "gather": R.CollectiveGatherV2(input=x, group_size=1, **KEYS, ordering_token=[])}
+
+
+def test_collectives_of_one_device_give_their_input(tmp_path):
+    saved(alone, tmp_path / "m")
+    ours = dict(tool.predict(tmp_path / "m", {"x": X}, tmp_path))
+    assert sorted(ours) == ["gather", "nccl", "new", "old", "reduce"]
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, X, err_msg=name)
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_collectives_within_a_graph_are_joined(tmp_path, devices):
+    """TensorFlow's CPU has no such kernel for a graph on one device: the sums are what it documents."""
+    def towers(x):
+        scaled = [x * (i + 1) for i in range(devices)]
+        return {"nccl": tf.add_n([nccl(t, devices) * (i + 1) for i, t in enumerate(scaled)]),
+                "max": tf.add_n([reduce_new(t, devices, "Max") for t in scaled])}
+
+    saved(towers, tmp_path / "m")
+    ours = dict(tool.predict(tmp_path / "m", {"x": X}, tmp_path))
+    total = sum(range(devices + 1))
+    tool.assert_close(ours["nccl"], X * total * total)
+    tool.assert_close(ours["max"], np.maximum(X, X * devices) * devices)
+
+
+def test_collectives_of_other_devices_are_named(tmp_path):
+    saved(lambda x: {"y": nccl(x, 2)}, tmp_path / "m")
+    np.savez(tmp_path / "x.npz", x=X)
+    line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
+    assert "NcclAllReduce connects 2 devices" in line and "export the model for one replica" in line
+
+
+def test_calls_on_a_tpu(tmp_path):
+    inner = tf.function(lambda x: x * 3, input_signature=SPEC).get_concrete_function()
+    saved(lambda x: {"y": R.TPUPartitionedCall(args=[x], device_ordinal=R.TPUOrdinalSelector(), Tout=[F32], f=inner)[0]}, tmp_path / "m")
+    tool.assert_close(dict(tool.predict(tmp_path / "m", {"x": X}, tmp_path))["y"], X * 3)
+
+
+def test_devices_are_dropped(tmp_path):
+    def placed(x):
+        with tf.device("/job:worker/replica:0/task:3/device:GPU:1"):
+            y = x * 2
+        with tf.device("/device:TPU:0"):
+            return {"y": tf.cond(tf.reduce_sum(x) > 0, lambda: y + 1, lambda: y - 1)}
+
+    saved(placed, tmp_path / "m")
+    tool.assert_close(dict(tool.predict(tmp_path / "m", {"x": X}, tmp_path))["y"], X * 2 + np.sign(X.sum()))
+    assert any("TPU" in device for device in json.loads(tool.ok("inspect", tmp_path / "m", "--json"))["devices"])
+
+
+def test_composite_arguments_and_results(tmp_path):
+    saved(lambda r: {"a": r * 2, "b": tf.sparse.from_dense(r.to_tensor())}, tmp_path / "m", [tf.RaggedTensorSpec([None, None], F32)])
+    rows = tf.ragged.constant([[1.0, 2.0], [], [3.0]])
+    signature = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"]
+    names = sorted(signature.structured_input_signature[1])
+    theirs = signature(**dict(zip(names, (rows.values, rows.row_splits))))
+    ours = dict(tool.predict(tmp_path / "m", dict(zip(names, (rows.values.numpy(), rows.row_splits.numpy()))), tmp_path))
+    expected = {"a": theirs["a"].values, "a_1": theirs["a"].row_splits, "b_indices": theirs["b"].indices, "b_values": theirs["b"].values,
+                "b_dense_shape": theirs["b"].dense_shape}
+    assert sorted(ours) == sorted(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(ours[name], value.numpy(), err_msg=name)
+
+
+def test_sparse_placeholders_of_tensorflow_1(tmp_path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        sparse = v1.sparse_placeholder(F32, [None, 3], name="sp")
+        v1.saved_model.simple_save(session, str(tmp_path / "m"), {"sp": sparse}, {"y": tf.sparse.reduce_sum(sparse, 1), "z": sparse * 2.0})
+    feeds = {"sp_indices": np.array([[0, 1], [2, 2]]), "sp_values": np.array([5, 7], "f"), "sp_dense_shape": np.array([3, 3])}
+    theirs = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"](**{k: tf.constant(v) for k, v in feeds.items()})
+    ours = dict(tool.predict(tmp_path / "m", feeds, tmp_path))
+    np.testing.assert_array_equal(ours["y"], theirs["y"].numpy())
+    np.testing.assert_array_equal(ours["z_values"], theirs["z"].values.numpy())
+    np.testing.assert_array_equal(ours["z_indices"], theirs["z"].indices.numpy())
+
+
+def test_arguments_with_defaults(tmp_path):
+    module = tf.Module()
+
+    @tf.function(input_signature=[*SPEC, tf.TensorSpec([], F32, name="scale")])
+    def scaled(x, scale=tf.constant(3.0)):
+        return {"y": x * scale}
+
+    module.run = scaled
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=scaled)
+    tool.assert_close(dict(tool.predict(tmp_path / "m", {"x": X}, tmp_path))["y"], scaled(X)["y"].numpy())
+    given = {"x": X, "scale": np.float32(-2)}
+    tool.assert_close(dict(tool.predict(tmp_path / "m", given, tmp_path))["y"], X * -2)
+
+
+def graphs_of_several_tags(path, vocabulary):
+    v1 = tf.compat.v1
+    builder = v1.saved_model.Builder(str(path))
+
+    def build(factor):
+        x, words = v1.placeholder(F32, [None, 3], "x"), v1.placeholder(tf.string, [None], "words")
+        part = v1.get_variable("part", [6, 2], initializer=v1.initializers.random_normal(seed=1), use_resource=False,
+                               partitioner=v1.fixed_size_partitioner(3))
+        whole = v1.get_variable("whole", [6, 2], initializer=v1.initializers.random_normal(seed=2), use_resource=True,
+                                partitioner=v1.fixed_size_partitioner(2))
+        local = v1.get_local_variable("local", initializer=5.0)
+        y = (tf.reduce_sum(tf.nn.embedding_lookup(part, [0, 1, 5, 3])) + tf.reduce_sum(tf.convert_to_tensor(whole)) + local + x) * factor
+        table = tf.lookup.StaticVocabularyTable(tf.lookup.TextFileInitializer(
+            vocabulary, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER), 2)
+        signatures = {"serving_default": v1.saved_model.predict_signature_def({"x": x}, {"y": y}),
+                      "ids": v1.saved_model.predict_signature_def({"words": words}, {"ids": table.lookup(words)})}
+        return signatures, v1.group(v1.tables_initializer(), v1.local_variables_initializer())
+
+    for tags, factor in ((["train"], 10.0), (["serve"], 1.0), (["serve", "gpu"], 2.0)):
+        with tf.Graph().as_default(), v1.Session() as session:
+            signatures, init = build(factor)
+            session.run(v1.global_variables_initializer())
+            assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
+            if factor == 10.0:
+                builder.add_meta_graph_and_variables(session, tags, signatures, main_op=init, assets_collection=assets)
+            else:
+                builder.add_meta_graph(tags, signatures, main_op=init, assets_collection=assets)
+    builder.save()
+
+
+def test_tags_choose_the_graph(tmp_path):
+    """Partitioned variables, by reference and as resources; a local variable and a table made by the init op; an asset."""
+    vocabulary = tmp_path / "words.txt"
+    vocabulary.write_text("a\nb\nc\n")
+    graphs_of_several_tags(tmp_path / "m", str(vocabulary))
+    vocabulary.unlink()
+    v1, words = tf.compat.v1, np.array([b"c", b"?", b"a"])
+    for tags in (["serve"], ["train"], ["serve", "gpu"]):
+        for key, feeds in (("serving_default", {"x": X}), ("ids", {"words": words})):
+            with tf.Graph().as_default(), v1.Session() as session:
+                signature = v1.saved_model.load(session, tags, str(tmp_path / "m")).signature_def[key]
+                theirs = session.run({k: v.name for k, v in signature.outputs.items()},
+                                     {signature.inputs[k].name: v for k, v in feeds.items()})
+            given = [] if tags == ["serve"] else ["--tags", ",".join(tags)]
+            ours = dict(tool.predict(tmp_path / "m", feeds, tmp_path, "--signature", key, *given))
+            for name, value in theirs.items():
+                tool.assert_close(ours[name], value, what=f"{tags} {name}")
+    report = json.loads(tool.ok("inspect", tmp_path / "m", "--json"))
+    assert report["tags"] == ["serve"] and report["other_tags"] == [["train"], ["serve", "gpu"]]
+    np.savez(tmp_path / "x.npz", x=X)
+    line = tool.refused("predict", tmp_path / "m", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--tags", "tpu")
+    assert "{tpu}" in line and "{train}, {serve}" in line
+
+
+def test_files_that_are_assets_are_read(tmp_path):
+    note = tmp_path / "note.txt"
+    note.write_text("7")
+    module = tf.Module()
+    module.note = tf.saved_model.Asset(str(note))
+    module.run = tf.function(lambda x: {"y": tf.strings.to_number(tf.io.read_file(module.note)) * x}, input_signature=SPEC)
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.run)
+    note.unlink()
+    tool.assert_close(dict(tool.predict(tmp_path / "m", {"x": X}, tmp_path))["y"], X * 7)
+    (tmp_path / "secret").write_text("1")
+    saved(lambda x: {"y": x + tf.strings.to_number(tf.io.read_file(str(tmp_path / "secret")))}, tmp_path / "n")
+    np.savez(tmp_path / "x.npz", x=X)
+    line = tool.refused("predict", tmp_path / "n", "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz")
+    assert "not among the model's assets" in line
+
+
+def test_the_oldest_tensorflow_is_named(tmp_path):
+    keras.Sequential([keras.Input((6, 6, 1)), keras.layers.Conv2D(2, 3), keras.layers.Flatten(), keras.layers.Dense(2)]).save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm", "--min-tf", "1.15")
+    report = json.loads(tool.ok("inspect", tmp_path / "sm", "--json"))
+    assert report["version"].startswith("lockstep ") and report["min_tensorflow"] == "1.12"
+    line = tool.refused("convert", tmp_path / "m.keras", tmp_path / "no", "--min-tf", "1.4", code=1)
+    assert "TensorFlow 1.4" in line and "StatefulPartitionedCall (1.12)" in line and not (tmp_path / "no").exists()
+    tool.refused("convert", tmp_path / "m.keras", tmp_path / "n.h5", "--min-tf", "2.4", code=2)
+    tool.refused("convert", tmp_path / "m.keras", tmp_path / "no", "--min-tf", "new", code=2)
+    saved(lambda x: {"y": tf.random.stateless_uniform([2], [1, 2]) + x[0, 0]}, tmp_path / "theirs")
+    report = json.loads(tool.ok("inspect", tmp_path / "theirs", "--json"))
+    assert report["min_tensorflow"] == "2.11" and report["version"] == f"TensorFlow {tf.__version__}", report["min_tensorflow_because"]
