@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/thread_group_internal.h"
+#include "lockstep/collectives/threaded_job_internal.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/layers/layers.h"
@@ -309,6 +310,39 @@ TEST(Strategies, OfDifferentSizesTrainInTurns) {
     for (const Model& model : models) model.train_on_batch(x(first, first + size), y(first, first + size));
   }
   for (const Model& model : models) EXPECT_NEAR(model.get_weights()[0].item<float>(), 0.95957, 1e-5);
+}
+
+// 256 workers on four machines start, and train as one worker does.
+TEST(Strategies, FitOn256Workers) {
+  constexpr int kWorkers = 256;
+  std::vector<float> inputs, labels;
+  for (int i = 0; i < 2 * kWorkers; ++i) {
+    inputs.push_back(static_cast<float>(i % 7) - 3);
+    labels.push_back(2 * inputs.back() + static_cast<float>(i % 3));
+  }
+  const auto train = [&](Strategy& strategy) {
+    const Model model = [&] {
+      const auto scope = strategy.scope();
+      return linear();
+    }();
+    model.compile({.optimizer = optimizers::SGD(0.05), .loss = "mse"});
+    model.fit(rows(inputs, 0, 2 * kWorkers), rows(labels, 0, 2 * kWorkers),
+              {.batch_size = kWorkers, .epochs = 1, .verbose = 0, .shuffle = false});
+    return model.get_weights();
+  };
+  MirroredStrategy one(devices(1));
+  const std::vector<Tensor> expected = train(one);
+  const auto addresses = collectives::threaded_job::free_addresses(kWorkers);
+  const auto messages = collectives::threaded_job::run(kWorkers, [&](int rank) {
+    collectives::JobOptions job = collectives::threaded_job::job(rank, addresses);
+    job.machine = "machine " + std::to_string(rank / 64);
+    MultiWorkerMirroredStrategy strategy(collectives::join_job(job));
+    const std::vector<Tensor> weights = train(strategy);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(weights[i].to_vector<float>()[0], expected[i].to_vector<float>()[0], 1e-5) << rank;
+    strategy.workers()->barrier();
+  });
+  EXPECT_THAT(messages, ::testing::Each(""));
 }
 
 // Counts the steps that a strategy's own runner is asked for.
