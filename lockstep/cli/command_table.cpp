@@ -76,12 +76,13 @@ Command predict_command() {
        {"--outputs", "A,B", "tensors of a frozen graph"},
        kRescale,
        {"--max-memory", "BYTES",
-        "of the tensors that one run of a graph makes, such as 512M or 8G (1.5G and 64 times the size of inputs and "
-        "files without it)",
+        "of the tensors that one run of a graph or a Keras model makes, such as 512M or 8G (1.5G and 64 times the "
+        "size of inputs and files without it; 512 times that of a Keras model's inputs)",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "that one run of a graph may take (5, and 1 for each 100 kB of inputs and files without it)", "", false,
-        check_seconds},
+        "that one run may take (5, and 1 for each 100 kB of inputs and files without it; 8 for each of a Keras "
+        "model's inputs)",
+        "", false, check_seconds},
        {"--max-iterations", "N", "that the loops of one run of a graph may make", "1000000", false, check_integer<1>},
        {"--max-depth", "N", "of functions of a graph that call functions", "64", false, check_integer<1, 1000>}},
       {"lockstep predict model.keras --input x.npy --output y.npy",

@@ -31,6 +31,18 @@ Tensor prepared(const Tensor& value, std::optional<double> rescale) {
   return rescale ? ops::cast(value, DType::kFloat32) * *rescale : value;
 }
 
+// What the limits of a Keras model's run grow with. Layers make more of an input than graphs do: the image of one
+// channel becomes images of hundreds.
+std::int64_t held_bytes(const keras::Model& model, const std::vector<Tensor>& inputs) {
+  constexpr std::int64_t kInputFactor = 8;
+  std::int64_t bytes = static_cast<std::int64_t>(sizeof(float)) * model.count_params();
+  for (const Tensor& input : inputs) {
+    bytes += kInputFactor * input.num_elements() *
+             static_cast<std::int64_t>(std::max(dtype_size(input.dtype()), std::size_t{1}));
+  }
+  return bytes;
+}
+
 NamedTensors predict_keras(const Arguments& arguments, const std::string& path) {
   if (arguments.has("--outputs"))
     throw_usage(fmt::format("predict: --outputs requires a graph; {} is a Keras model", path));
@@ -45,6 +57,7 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   }
   std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
+  const graph::RunBudget budget(graph::run_limits(), held_bytes(model, leaves));
   const keras::Structure result =
       model.predict(input_structure(model, leaves),
                     {.batch_size = arguments.integer("--batch-size"), .verbose = verbosity(arguments)});
