@@ -1,0 +1,352 @@
+"""Models and graphs that were changed at random, and crafted ones that ask for too much: each gives the numbers of Keras or
+TensorFlow, or one clear error, within ten seconds and 3 GB."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import lockstep_tool as tool
+import original
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own manners")
+
+L = keras.layers
+CASES = 1500 if tool.CONFORMANCE else 8  # of each test
+GRAPHS = sorted((tool.ROOT / "fuzz" / "corpus" / "graphs").glob("*.pb"))
+
+
+def dense():
+    return keras.Sequential([keras.Input((4,)), L.Dense(5, activation="relu"), L.BatchNormalization(), L.Dropout(0.2), L.Dense(2, activation="softmax")])
+
+
+def conv():
+    x = keras.Input((8, 8, 3))
+    sum_ = L.Add()([L.Conv2D(4, 3, padding="same", activation="relu")(x), L.SeparableConv2D(4, 3, padding="same")(x)])
+    y = L.GlobalAveragePooling2D()(L.Conv2DTranspose(2, 3, strides=2, padding="same")(L.MaxPooling2D()(sum_)))
+    return keras.Model(x, [L.Dense(3)(y), L.Reshape((1, 2))(y)])
+
+
+def recurrent():
+    x = keras.Input((5, 3))
+    a = L.LSTM(4, return_sequences=True)(x)
+    b = L.LayerNormalization()(L.MultiHeadAttention(2, 2)(a, a))
+    return keras.Model(x, L.Concatenate()([L.Bidirectional(L.GRU(3))(a), L.Flatten()(b)]))
+
+
+def embedding():
+    x = keras.Input((6,), dtype="int32")
+    return keras.Model(x, keras.ops.mean(L.TimeDistributed(L.Dense(3))(L.Embedding(10, 4, mask_zero=True)(x)), axis=1) * 2.0 + 1.0)
+
+
+MODELS = {"dense": dense, "conv": conv, "recurrent": recurrent, "embedding": embedding}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """For each model NAME.keras, NAME.npz with inputs, and the SavedModel NAME."""
+    path, rng = tmp_path_factory.mktemp("hostile"), tool.generator("hostile")
+    for name, make in MODELS.items():
+        model = make()
+        tool.randomise(model, rng)
+        model.save(path / f"{name}.keras")
+        model.export(path / name, verbose=False)
+        shape = (2, *model.inputs[0].shape[1:])
+        np.savez(path / f"{name}.npz", x=rng.integers(0, 10, shape).astype("int32") if name == "embedding" else rng.normal(size=shape).astype("float32"))
+    for graph in GRAPHS:
+        np.savez(path / f"{graph.stem}.npz", x=rng.normal(size=(1, 6, 6, 3) if graph.stem == "image" else (2, 4)).astype("float32"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def judge():
+    process = original.Original()
+    yield process
+    process.close()
+
+
+def predict(model, inputs, tmp_path, *options):
+    """The tool's arrays, or None after an error, which must be one clear line."""
+    target = tmp_path / "y.npz"
+    target.unlink(missing_ok=True)
+    result = tool.run("predict", model, *(["--input", inputs] if inputs else []), "--output", target, *options, timeout=60)
+    if result.code == 0:
+        return [value for _, value in tool.load_outputs(target)]
+    lines = [line for line in result.err.splitlines() if not line.startswith("lockstep: warning: ")]
+    assert result.code == 1 and len(lines) == 1 and len(lines[0]) > 15 and lines[0].isprintable(), str(result)
+    for word in ("std::", "bad_alloc", "vector::", "c10::", "INTERNAL ASSERT", "internal error"):
+        assert word not in lines[0], str(result)
+    return None
+
+
+def assert_same(ours, theirs, what):
+    """Where both gave numbers, they are the same."""
+    for a, b in zip(ours, theirs, strict=True):
+        if b.dtype.kind in "SUO":
+            continue
+        assert a.shape == b.shape and a.dtype == b.dtype, f"{what}: {a.dtype} {a.shape}, expected {b.dtype} {b.shape}"
+        assert np.allclose(a.astype(complex), b.astype(complex), rtol=1e-3, atol=1e-4, equal_nan=True), f"{what}: {a}, expected {b}"
+
+
+# A change of a config is one of a value of JSON.
+EXTREME = [0, 1, -1, 2**31, 2**63 - 1, 2**63, 10**30, 0.5, -1.5, 1e308, float("nan"), "", "x", None, True, [], {}, [[]], "\x00", [0, 0], [-1, -1], 10**8]
+WORDS = ["relu", "softmax", "same", "valid", "linear", "tanh", "channels_first", "float64", "float16", "int32", "sum", "mul", "concat", None, ""]
+
+
+def paths(value, at=()):
+    yield at
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from paths(part, (*at, key))
+
+
+def changed_config(rng, config):
+    config = json.loads(json.dumps(config))
+    for _ in range(rng.choice([1, 1, 2])):
+        at = rng.choice(list(paths(config))[1:])
+        parent = config
+        for key in at[:-1]:
+            parent = parent[key]
+        value = parent[at[-1]]
+        if rng.random() < 0.1:
+            del parent[at[-1]]
+        elif rng.random() < 0.3:
+            parent[at[-1]] = rng.choice(EXTREME)
+        elif isinstance(value, bool):
+            parent[at[-1]] = not value
+        elif isinstance(value, int):
+            parent[at[-1]] = rng.choice([0, 1, 2, -1, value + 1, value - 1, 2 * value, float(value), None, str(value), [value]])
+        elif isinstance(value, float):
+            parent[at[-1]] = rng.choice([0.0, 1.0, -1.0, 2 * value, 0.5, None])
+        elif isinstance(value, str):
+            parent[at[-1]] = rng.choice([*WORDS, value.upper(), value + "x"])
+        elif isinstance(value, list):
+            parent[at[-1]] = rng.choice([value + value[-1:], value[:-1], value[::-1], [], None, value[0] if value else 1])
+        else:
+            parent[at[-1]] = rng.choice([1, 2, "relu", True, [1], 0.5, "float64", {}, None])
+    return config
+
+
+def with_config(source, target, config):
+    """A .keras file like `source` with the text `config`."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, config if name == "config.json" else old.read(name))
+    return target
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_changed_configs(name, folder, judge, tmp_path):
+    source, inputs = folder / f"{name}.keras", folder / f"{name}.npz"
+    config = json.loads(zipfile.ZipFile(source).read("config.json"))
+    for number in range(CASES):
+        text = json.dumps(changed_config(random.Random(f"{tool.SEED}/{name}/{number}"), config))
+        path = with_config(source, tmp_path / "m.keras", text)
+        ours = predict(path, inputs, tmp_path)
+        theirs = ours and judge.run("keras", path, inputs, tmp_path)
+        if theirs:
+            assert_same(ours, theirs, f"{name} {number}: {text}")
+
+
+# A change of a graph is one of its nodes: an attribute, an input, the operation, a constant.
+INTEGERS = [0, 1, -1, 2, 3, 2**31, 2**31 - 1, -2**31, 2**62, 2**63 - 1, -2**63, 100000, 10**9, 10**12]
+TYPES = [0, 1, 2, 3, 4, 7, 8, 9, 10, 14, 17, 19, 20, 21, 22, 23, 101, 103, 999]
+
+
+def change_tensor(rng, tensor):
+    dims = tensor.tensor_shape.dim
+    kind = rng.randrange(4)
+    if kind == 0 and dims:
+        rng.choice(dims).size = rng.choice(INTEGERS)
+    elif kind == 1:
+        dims.add(size=rng.choice(INTEGERS))
+    elif kind == 2:
+        tensor.dtype = rng.choice(TYPES)
+    elif tensor.tensor_content:
+        data = bytearray(tensor.tensor_content)
+        data[:8] = struct.pack("<q", rng.choice(INTEGERS))[: len(data)]
+        tensor.tensor_content = bytes(data)
+    elif tensor.int_val:
+        tensor.int_val[0] = rng.choice([-1, 0, 1, 2**31 - 1, -2**31, 5, 100000])
+    elif tensor.float_val:
+        tensor.float_val[0] = rng.choice([0, float("nan"), 1e30, -1])
+
+
+def change_attribute(rng, node, functions):
+    name = rng.choice(sorted(node.attr))
+    value = node.attr[name]
+    kind = value.WhichOneof("value")
+    if rng.random() < 0.08:
+        del node.attr[name]
+    elif kind == "i":
+        value.i = rng.choice(INTEGERS)
+    elif kind == "f":
+        value.f = rng.choice([0, -1, 1e30, float("nan"), float("inf")])
+    elif kind == "b":
+        value.b = not value.b
+    elif kind == "type":
+        value.type = rng.choice(TYPES)
+    elif kind == "s":
+        value.s = rng.choice([b"", b"x", b"SAME", b"VALID", b"EXPLICIT", b"NCHW", b"\xff\xfe", 100 * value.s])
+    elif kind == "shape" and value.shape.dim:
+        rng.choice(value.shape.dim).size = rng.choice(INTEGERS)
+    elif kind == "list" and value.list.type:
+        value.list.type.append(rng.choice(TYPES)) if rng.random() < 0.5 else value.list.type.pop()
+    elif kind == "list":
+        value.list.i.append(rng.choice(INTEGERS))
+    elif kind == "tensor":
+        change_tensor(rng, value.tensor)
+    elif kind == "func":
+        value.func.name = rng.choice(functions or ["none"])
+
+
+def change_graph(rng, graph):
+    functions = [function.signature.name for function in graph.library.function]
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        nodes = rng.choice(graph.library.function).node_def if functions and rng.random() < 0.6 else graph.node
+        if not nodes:
+            continue
+        node, kind = rng.choice(nodes), rng.random()
+        if kind < 0.5 and node.attr:
+            change_attribute(rng, node, functions)
+        elif kind < 0.65 and node.input:
+            node.input[rng.randrange(len(node.input))] = rng.choice(nodes).name + rng.choice(["", ":0", ":1", ":output:0"])
+        elif kind < 0.7 and node.input:
+            del node.input[rng.randrange(len(node.input))]
+        elif kind < 0.75:
+            node.input.append(rng.choice(["", "^"]) + rng.choice(nodes).name)
+        elif kind < 0.87:
+            node.op = rng.choice(nodes).op
+        elif kind < 0.92:
+            nodes.add().CopyFrom(rng.choice(nodes))
+        elif kind < 0.96:
+            del nodes[rng.randrange(len(nodes))]
+        else:
+            constants = [other for other in nodes if other.op == "Const" and other.attr]
+            if constants:
+                change_attribute(rng, rng.choice(constants), functions)
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda path: path.stem)
+def test_changed_graphs(graph, folder, judge, tmp_path):
+    inputs, path = folder / f"{graph.stem}.npz", tmp_path / "g.pb"
+    for number in range(CASES):
+        changed = tf.compat.v1.GraphDef.FromString(graph.read_bytes())
+        change_graph(random.Random(f"{tool.SEED}/{graph.stem}/{number}"), changed)
+        path.write_bytes(changed.SerializeToString())
+        ours = predict(path, inputs, tmp_path, "--outputs", "Identity")
+        theirs = ours and judge.run("graph", path, inputs, tmp_path)
+        if theirs:
+            assert_same(ours, theirs, f"{graph.stem} {number}: {changed}")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_changed_saved_models(name, folder, tmp_path):
+    model, whole = tmp_path / "model", (folder / name / "saved_model.pb").read_bytes()
+    (model / "variables").mkdir(parents=True)
+    for part in (folder / name / "variables").iterdir():
+        os.link(part, model / "variables" / part.name)
+    for number in range(CASES):
+        saved = saved_model_pb2.SavedModel.FromString(whole)
+        rng = random.Random(f"{tool.SEED}/saved/{name}/{number}")
+        objects = saved.meta_graphs[0].object_graph_def.nodes
+        if rng.random() < 0.85:
+            change_graph(rng, saved.meta_graphs[0].graph_def)
+        elif (node := rng.choice(objects)).children:
+            rng.choice(node.children).node_id = rng.choice([0, -1, 2**31 - 1, len(objects), rng.randrange(len(objects))])
+        else:
+            node.CopyFrom(rng.choice(objects))
+        (model / "saved_model.pb").write_bytes(saved.SerializeToString())
+        predict(model, folder / f"{name}.npz", tmp_path)
+
+
+def assert_bounded(args, cpu_seconds=10, memory=3 << 30):
+    """The command ends with one clear line, and uses no more than this."""
+    with subprocess.Popen([tool.BIN, *map(str, args)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        errors = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 1 and len(errors.splitlines()) == 1, f"exit {process.returncode}: {errors[-500:]}"
+    assert used.ru_utime + used.ru_stime < cpu_seconds * os.cpu_count() and used.ru_maxrss << 10 < memory, (used, errors)
+    return errors
+
+
+def doubled(x, times):
+    for _ in range(times):
+        x = tf.concat([x, x], 0)
+    return tf.identity(x, name="y")
+
+
+def endless(body, start, shape):
+    return tf.identity(tf.while_loop(lambda x: tf.size(x) >= 0, body, [start], shape_invariants=[shape])[0], name="y")
+
+
+BOMBS = {
+    "fill": lambda: tf.identity(tf.fill([100000, 100000], 1.0), name="y"),
+    "doubled": lambda: doubled(tf.ones([1]), 40),
+    "endless loop": lambda: endless(lambda x: x * 1, tf.constant(0), tf.TensorShape([])),
+    "growing loop": lambda: endless(lambda x: tf.concat([x, x], 0), tf.ones([1]), tf.TensorShape([None])),
+    "tile": lambda: tf.identity(tf.tile(tf.ones([1000, 1000]), [1000, 1000]), name="y"),
+    "range": lambda: tf.identity(tf.range(0, 10**12, 1, dtype=tf.int64), name="y"),
+    "one_hot": lambda: tf.one_hot(tf.zeros([1000], tf.int32), 10**9, name="y"),
+    "broadcast": lambda: tf.add(tf.ones([100000, 1]), tf.ones([1, 100000]), name="y"),
+    "resize": lambda: tf.raw_ops.ResizeBilinear(images=tf.ones([1, 2, 2, 3]), size=[100000, 100000], name="y"),
+    "conv": lambda: tf.nn.conv2d(tf.ones([1, 2000, 2000, 32]), tf.ones([63, 63, 32, 32]), 1, "SAME", name="y"),
+    "svd": lambda: tf.raw_ops.Svd(input=tf.ones([3000, 3000]), name="y")[0],
+    "lrn": lambda: tf.raw_ops.LRN(input=tf.ones([1, 100, 100, 5000]), depth_radius=10**9, name="y"),
+    "list": lambda: tf.raw_ops.TensorListReserve(element_shape=[1], num_elements=2**31 - 1, element_dtype=tf.float32, name="y"),
+    "inflate": lambda: tf.io.decode_compressed([b"\x78\x9c" + b"\0" * 10], compression_type="ZLIB", name="y"),
+    "bmp": lambda: tf.raw_ops.DecodeBmp(contents=b"BM" + struct.pack("<IIIIiiHHIIiiII", 100, 0, 54, 40, 2**31 - 1, 2**31 - 1, 1, 24, *[0] * 6) + bytes(60), name="y"),
+}
+
+
+@pytest.mark.parametrize("name", tool.pick(BOMBS, 4, key="bombs"))
+def test_graphs_that_ask_for_too_much(name, tmp_path):
+    with tf.Graph().as_default() as graph:
+        BOMBS[name]()
+    (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    assert_bounded(["predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz"])
+
+
+# The layers after an input of 4 numbers.
+GREEDY = {
+    "repeat": [("RepeatVector", {"n": 10**8})],
+    "grow": [("RepeatVector", {"n": 1000}), ("UpSampling1D", {"size": 1000}), ("UpSampling1D", {"size": 100})],
+    "tokens": [("CategoryEncoding", {"num_tokens": 3 * 10**8})],
+    "units": [("Dense", {"units": 10**9})],
+    "vocabulary": [("Embedding", {"input_dim": 10**9, "output_dim": 10**4})],
+    "kernel": [("RepeatVector", {"n": 100}), ("Conv1D", {"filters": 10**9, "kernel_size": 50})],
+}
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_models_that_ask_for_too_much(name, folder, tmp_path):
+    model = keras.Sequential([keras.Input((4,))])
+    model.add(L.Flatten())
+    model.save(tmp_path / "whole.keras")
+    config = json.loads(zipfile.ZipFile(tmp_path / "whole.keras").read("config.json"))
+    layers = config["config"]["layers"]
+    layers[1:] = [{"module": "keras.layers", "class_name": kind, "config": {"name": f"l{i}", **values}, "registered_name": None}
+                  for i, (kind, values) in enumerate(GREEDY[name])]
+    config.pop("build_config", None)
+    path = with_config(tmp_path / "whole.keras", tmp_path / "m.keras", json.dumps(config))
+    np.save(tmp_path / "x.npy", np.ones((3, 4), "float32"))
+    assert_bounded(["predict", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz"])
+
+
+def test_the_limit_of_a_model_can_be_raised(tmp_path):
+    """The message of a model that needs more names the option, and the option lets it run."""
+    keras.Sequential([keras.Input((4,)), L.RepeatVector(1000)]).save(tmp_path / "m.keras")
+    np.save(tmp_path / "x.npy", np.ones((3, 4), "float32"))
+    command = ["predict", tmp_path / "m.keras", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"]
+    assert "--max-memory" in tool.refused(*command, "--max-memory", "10K")
+    assert not (tmp_path / "y.npy").exists()
+    tool.ok(*command, "--max-memory", "1M")
+    assert np.load(tmp_path / "y.npy").shape == (3, 1000, 4)
