@@ -49,7 +49,7 @@ EPOCHS = 4  # the first one warms up
 
 # Models whose predictions are timed, with batches of 1 and 32, as .keras and as SavedModel.
 INFERENCE = ["MobileNetV2_160", "ResNet50_160", "EfficientNetB0_160", "DenseNet121_160", "ConvNeXtTiny_160", "unet", "transformer",
-             "lstm"]
+             "lstm", "gru", "bilstm", "masked_gru", "convlstm"]
 CALLS = 20
 
 

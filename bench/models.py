@@ -47,6 +47,16 @@ def bilstm():
     return text(L.Bidirectional(L.LSTM(64, return_sequences=True)), L.Bidirectional(L.LSTM(32)))
 
 
+def masked_gru():
+    return classes([keras.Input((80,), dtype="int32"), L.Embedding(20000, 64, mask_zero=True), L.GRU(64, return_sequences=True), L.GRU(64),
+                    L.Dense(10)], 20000)
+
+
+def convlstm():
+    return classes([keras.Input((8, 32, 32, 3)), L.ConvLSTM2D(16, 3, padding="same", return_sequences=True), L.ConvLSTM2D(16, 3),
+                    L.GlobalAveragePooling2D(), L.Dense(10)])
+
+
 def conv1d():
     return text(L.Dropout(0.2, seed=1), L.Conv1D(250, 3, activation="relu"), L.GlobalMaxPooling1D(), L.Dense(250, activation="relu"),
                 steps=400)
@@ -137,7 +147,7 @@ def dcgan():  # the generator
                              L.LeakyReLU(), L.Conv2DTranspose(1, 5, strides=2, padding="same", activation="tanh")]), "mse", 0
 
 
-MODELS = {f.__name__: f for f in (tutorial, cifar, mlp, big, lstm, gru, bilstm, conv1d, transformer, mobilenet, resnet50,
+MODELS = {f.__name__: f for f in (tutorial, cifar, mlp, big, lstm, gru, bilstm, masked_gru, convlstm, conv1d, transformer, mobilenet, resnet50,
                                   efficientnet, densenet, convnext, resnet, unet, autoencoder, dcgan)}
 # For inference: larger images than for training.
 MODELS |= {f"{name}_160": lambda name=name: application(name, 160)

@@ -199,7 +199,7 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
         if (rows > 0) return nullptr;
         continue;
       }
-      if (output.value < 0) return nullptr;
+      if (output.value < 0 || output.row_axis != 0) return nullptr;
       // Inputs and results that are asked for twice are copied.
       const bool taken = std::ranges::find(inputs, output.value) != inputs.end() ||
                          std::ranges::find(outputs, output.value) != outputs.end();

@@ -29,6 +29,26 @@ class Extent : public Symbol {
   ops::Recorder& recorder() const override { throw_internal("a shape rule calls an operation"); }
 };
 
+// The tensor of `dtype` and `dims` at an address, which it does not own.
+Tensor view_of(const float* address, DType dtype, const Dims& dims) {
+  formats::TensorData data;
+  data.dtype = dtype, data.shape = Shape(dims);
+  data.bytes = {reinterpret_cast<const std::byte*>(address),
+                static_cast<std::size_t>(inference::product_of(dims)) * dtype_size(dtype)};
+  return Tensor::from_data(data);
+}
+
+bool does_nothing(std::string_view op) { return op == "NoOp" || op == "ControlTrigger" || op == "DisableCopyOnRead"; }
+bool names_variable(std::string_view op) { return op == "VarHandleOp" || op == "VariableV2" || op == "Variable"; }
+
+// Those that know rows of a batch along another axis than the first.
+bool takes_any_row_axis(std::string_view op) {
+  static const std::set<std::string_view> names = {"Transpose", "ReverseV2", "StridedSlice", "Shape", "Size", "Rank"};
+  return names.contains(op);
+}
+
+}  // namespace
+
 bool has_bytes(DType dtype) { return dtype != DType::kString && dtype != DType::kResource && dtype != DType::kVariant; }
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
@@ -49,24 +69,11 @@ std::int64_t floats_of(DType dtype, const Dims& dims) {
   return (inference::product_of(dims) * static_cast<std::int64_t>(dtype_size(dtype)) + 3) / 4;
 }
 
-// The tensor of `dtype` and `dims` at an address, which it does not own.
-Tensor view_of(const float* address, DType dtype, const Dims& dims) {
-  formats::TensorData data;
-  data.dtype = dtype, data.shape = Shape(dims);
-  data.bytes = {reinterpret_cast<const std::byte*>(address),
-                static_cast<std::size_t>(inference::product_of(dims)) * dtype_size(dtype)};
-  return Tensor::from_data(data);
-}
-
 bool passes_on(std::string_view op) {
   static const std::set<std::string_view> names = {"Identity", "StopGradient", "PreventGradient",
                                                    "Snapshot", "IdentityN",    "PlaceholderWithDefault"};
   return names.contains(op);
 }
-bool does_nothing(std::string_view op) { return op == "NoOp" || op == "ControlTrigger" || op == "DisableCopyOnRead"; }
-bool names_variable(std::string_view op) { return op == "VarHandleOp" || op == "VariableV2" || op == "Variable"; }
-
-}  // namespace
 
 // ---- the plan ------------------------------------------------------------------------------------------
 
@@ -90,6 +97,10 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
       } catch (const NotCompiled&) {
         log(LogLevel::kDebug, fmt::format("{} runs operation by operation because of {} '{}'", plan.what_,
                                           step.node->op, step.node->name));
+        throw;
+      } catch (const NotByRows&) {
+        log(LogLevel::kDebug,
+            fmt::format("{} runs for whole batches because of {} '{}'", plan.what_, step.node->op, step.node->name));
         throw;
       }
     }();
@@ -118,11 +129,12 @@ std::vector<Lowered> Lowering::call(const std::string& function, std::vector<Low
 
 std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::vector<Lowered> inputs) {
   const std::string& op = step.node->op;
-  for (const Lowered& input : inputs) require(input.is_constant() || input.value >= 0);
+  for (const Lowered& input : inputs) require(input.is_constant() || input.value >= 0 || input.list);
   if (!step.op && !step.special) return call(op, std::move(inputs));
   if (op == "PartitionedCall" || op == "StatefulPartitionedCall")
     return call(step.attr<ops::FunctionName>("f").name, std::move(inputs));
-  if ((op == "If" || op == "StatelessIf") && inputs[0].is_constant() && !inputs[0].other.defined()) {
+  if ((op == "If" || op == "StatelessIf") && inputs[0].is_constant() && !inputs[0].other.defined() &&
+      !inputs[0].series) {
     const bool taken = is_true(inputs[0].constant);
     inputs.erase(inputs.begin());
     return call(step.attr<ops::FunctionName>(taken ? "then_branch" : "else_branch").name, std::move(inputs));
@@ -135,7 +147,10 @@ std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::ve
     const DType* const type = std::get_if<DType>(step.attrs.find("T"));
     return {type && *type == DType::kResource ? inputs[0] : read(inputs[0])};
   }
+  if (op == "While" || op == "StatelessWhile") return lower_loop(step, std::move(inputs));
+  if (auto outputs = lower_list(step, inputs)) return *outputs;
   require(step.op && step.op->kernel && !step.special);
+  const std::vector<Lowered> given = inputs;  // shape rules read the shape of a variable
   if (op == "ResourceGather") inputs[0] = read(inputs[0]);
   require(!step.op->signature->stateful || op == "ResourceGather");
   if (step.takes_references) {
@@ -149,9 +164,20 @@ std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::ve
   }
   if (op != "ResourceGather" && std::ranges::all_of(inputs, [](const Lowered& k) { return k.is_constant(); }))
     return fold(step, inputs);
+  for (Lowered& input : inputs) {
+    if (input.series) input = at_iteration(input);
+    require_by_rows(input.row_axis == 0 || takes_any_row_axis(op));
+  }
+  if (op == "ZerosLike") {
+    Lowered zeros = known_constant(Tensor::zeros(Shape(inputs[0].dims), inputs[0].dtype));
+    if (by_rows() && inputs[0].other_dims != inputs[0].dims)
+      zeros.other = Tensor::zeros(Shape(inputs[0].other_dims), inputs[0].dtype),
+      zeros.other_dims = inputs[0].other_dims;
+    return {zeros};
+  }
   if (op == "Shape" || op == "Size" || op == "Rank") return {shape_constant(step, inputs[0])};
   const LoweringRule rule = find_lowering_rule(op);
-  const std::vector<Lowered> like = infer(step, inputs);
+  const std::vector<Lowered> like = infer(step, op == "ResourceGather" ? given : inputs);
   if (rule) return rule(*this, step, inputs, like);
   require(like.size() == 1);
   return {custom(step, inputs, like[0], false)};
@@ -188,6 +214,11 @@ std::vector<Lowered> Lowering::fold(const Step& step, std::span<const Lowered> i
   Tensors results = ops::run_kernel(*step.op, values, step.attrs);
   std::vector<Lowered> outputs;
   for (Tensor& result : results) outputs.push_back(known_constant(std::move(result)));
+  if (std::ranges::any_of(inputs, [](const Lowered& input) { return input.series != nullptr; })) {
+    require_by_rows(!differs);
+    add_series(step, inputs, outputs);
+    return outputs;
+  }
   if (!differs) return outputs;
   const Tensors other_results = ops::run_kernel(*step.op, others, step.attrs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -293,6 +324,14 @@ int Lowering::number(const Lowered& known) {
   return program_.add_constant(floats(known));
 }
 
+Lowered Lowering::place(const Lowered& like) {
+  Lowered known = like;
+  known.constant = known.other = Tensor();
+  known.series = nullptr;
+  known.value = program_.add_value(0);
+  return known;
+}
+
 bool Lowering::keeps_rows(const Lowered& operand, const Lowered& like) const {
   if (operand.dims.size() < like.dims.size()) return operand.is_constant() && !operand.other.defined();
   if (operand.dims.empty()) return false;
@@ -362,6 +401,12 @@ const Lowering::Padding* Lowering::padding_of(const Lowered& known) const {
   const auto found = paddings_.find(known.value);
   if (known.is_constant() || found == paddings_.end() || found->second.dims != known.dims) return nullptr;
   return &found->second;
+}
+
+const Lowered& Lowering::before_repeating(const Lowered& known) const {
+  const auto found = repeated_.find(known.value);
+  const bool same = !known.is_constant() && found != repeated_.end() && found->second.dims.size() == known.dims.size();
+  return same ? found->second : known;
 }
 
 LoweringRule find_lowering_rule(std::string_view op) {

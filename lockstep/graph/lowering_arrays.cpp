@@ -52,7 +52,9 @@ bool is_rowwise(const Lowering& lowering, Inputs inputs, const Lowered& like) {
   return std::ranges::all_of(inputs, [&](const Lowered& input) { return lowering.keeps_rows(input, like); });
 }
 
-LoweredTensors elementwise(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+LoweredTensors elementwise(Lowering& lowering, const Step& step, Inputs given, Inputs like) {
+  LoweredTensors inputs;
+  for (const Lowered& input : given) inputs.push_back(lowering.as_one_row(input));
   const std::optional<Function> function = function_of(step.node->op);
   const ops::Attr* const format = step.attrs.find("data_format");
   const bool channels_first = format && std::get<std::string>(*format) != "NHWC" && like[0].dims.size() > 2;
@@ -143,12 +145,23 @@ LoweredTensors transpose(Lowering& lowering, const Step& step, Inputs inputs, In
     stays &= axis > last;
     last = axis;
   }
-  lowering.require_by_rows(order.at(0) == 0);
-  if (stays) return {reshaped(lowering, inputs[0], like[0])};
-  if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, like[0], true)};
+  Lowered moved = like[0];
+  if (lowering.by_rows()) {
+    const auto rows = std::ranges::find(order, static_cast<std::int64_t>(inputs[0].row_axis));
+    lowering.require_by_rows(rows != order.end());
+    moved.row_axis = static_cast<int>(rows - order.begin()), moved.rowwise = true;
+    for (std::size_t i = 0; i < order.size(); ++i)
+      moved.other_dims[i] = inputs[0].other_dims[static_cast<std::size_t>(order[i])];
+  }
+  if (stays) {
+    Lowered out = reshaped(lowering, inputs[0], moved);
+    out.row_axis = moved.row_axis;
+    return {out};
+  }
+  if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, moved, true)};
   inference::Move move{inputs[0].value, like[0].dims, {}, strides_of(like[0].dims)};
   for (const std::int64_t axis : order) move.from.push_back(strides[static_cast<std::size_t>(axis)]);
-  Lowered out = lowering.result(like[0]);
+  Lowered out = lowering.result(moved);
   lowering.program().add(inference::copies(out.value, out.dims, {move}, true));
   return {out};
 }
@@ -224,20 +237,188 @@ LoweredTensors split(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   return outputs;
 }
 
-// Steps of 1 through all rows leave them as they are.
-LoweredTensors strided_slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+// The parts' sizes may differ.
+LoweredTensors split_v(Lowering& lowering, const Step&, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  std::int64_t axis = lowering.integers(inputs[2]).at(0);
+  axis += axis < 0 ? static_cast<std::int64_t>(x.dims.size()) : 0;
+  lowering.require_by_rows(axis > 0);
+  lowering.require(x.dtype == DType::kFloat32 && !x.is_constant());
+  const auto at = static_cast<std::size_t>(axis);
+  LoweredTensors outputs;
+  std::int64_t begin = 0;
+  const Dims sizes = lowering.integers(inputs[1]);
+  std::int64_t named = 0;
+  for (const std::int64_t size : sizes) named += std::max<std::int64_t>(0, size);
+  lowering.require(sizes.size() == like.size());
+  for (const std::int64_t size : sizes) {
+    Lowered part = x;
+    part.dims[at] = size < 0 ? x.dims[at] - named : size;  // -1: the rest
+    lowering.require(part.dims[at] >= 0 && begin + part.dims[at] <= x.dims[at]);
+    if (part.dims[at] == 0) {
+      part.value = -1;  // cannot be read
+      outputs.push_back(part);
+      continue;
+    }
+    if (lowering.by_rows()) part.other_dims[at] = part.dims[at];
+    Lowered out = lowering.result(part);
+    lowering.program().add(
+        inference::copies(out.value, out.dims, {part_move(x.value, part.dims, x.dims, at, begin, false)}, true));
+    begin += part.dims[at];
+    outputs.push_back(out);
+  }
+  return outputs;
+}
+
+// Tensors of one shape along a new axis.
+LoweredTensors pack(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const auto rank = static_cast<std::int64_t>(like[0].dims.size());
+  std::int64_t axis = step.attr<std::int64_t>("axis");
+  axis += axis < 0 ? rank : 0;
+  Lowered whole = like[0];
   if (lowering.by_rows()) {
+    for (const Lowered& part : inputs) {
+      lowering.require_by_rows(!part.is_constant() && part.other_dims == inputs[0].other_dims);
+    }
+    whole.rowwise = true, whole.row_axis = axis == 0 ? 1 : 0;
+    whole.other_dims = inputs[0].other_dims;
+    whole.other_dims.insert(whole.other_dims.begin() + axis, static_cast<std::int64_t>(inputs.size()));
+  }
+  if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, whole, true)};
+  std::vector<inference::Move> moves;
+  for (const Lowered& part : inputs) {
+    Dims dims = part.dims;
+    dims.insert(dims.begin() + axis, 1);
+    moves.push_back(part_move(lowering.number(part), dims, like[0].dims, static_cast<std::size_t>(axis),
+                              static_cast<std::int64_t>(moves.size()), true));
+  }
+  Lowered out = lowering.result(whole);
+  lowering.program().add(inference::copies(out.value, out.dims, std::move(moves), true));
+  return {out};
+}
+
+// Where a condition has one number for `inner` elements, which lie next to each other.
+LoweredTensors select(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered &test = lowering.before_repeating(inputs[0]), &out_like = like[0];
+  const auto whole = [&](const Lowered& x) { return !x.is_constant() && x.dims == out_like.dims; };
+  Dims leading = test.dims;
+  while (!leading.empty() && leading.back() == 1) leading.pop_back();
+  const bool prefix = test.dims.size() == out_like.dims.size() && leading.size() <= out_like.dims.size() &&
+                      std::equal(leading.begin(), leading.end(), out_like.dims.begin());
+  if (like[0].dtype != DType::kFloat32 || test.is_constant() || !prefix || !whole(inputs[1]) || !whole(inputs[2]))
+    return elementwise(lowering, step, inputs, like);
+  lowering.require_by_rows(is_rowwise(lowering, inputs, out_like));
+  Lowered out = lowering.result(out_like);
+  lowering.program().add(inference::select(test.value, inputs[1].value, inputs[2].value, out.value, out.dims,
+                                           inference::product_of(leading)));
+  return {out};
+}
+
+LoweredTensors reverse(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  Dims axes = lowering.integers(inputs[1]);
+  const Dims strides = strides_of(x.dims);
+  inference::Move move{x.value, x.dims, strides, strides};
+  for (std::int64_t axis : axes) {
+    axis += axis < 0 ? static_cast<std::int64_t>(x.dims.size()) : 0;
+    lowering.require_by_rows(axis != x.row_axis);
+    const auto at = static_cast<std::size_t>(axis);
+    move.from_offset += (x.dims[at] - 1) * strides[at];
+    move.from[at] = -strides[at];
+  }
+  Lowered moved = like[0];
+  moved.rowwise = x.rowwise, moved.row_axis = x.row_axis, moved.other_dims = x.other_dims;
+  if (x.dtype != DType::kFloat32) return {lowering.custom(step, inputs, moved, true)};
+  Lowered out = lowering.result(moved);
+  lowering.program().add(inference::copies(out.value, out.dims, {std::move(move)}, true));
+  return {out};
+}
+
+LoweredTensors tile(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered& x = inputs[0];
+  if (lowering.by_rows()) lowering.require_by_rows(!x.is_constant() && lowering.integers(inputs[1]).at(0) == 1);
+  const Lowered out = lowering.custom(step, inputs, like[0], true);
+  bool repeats = !x.is_constant();  // single elements only
+  for (std::size_t i = 0; i < x.dims.size(); ++i) repeats &= x.dims[i] == 1 || x.dims[i] == out.dims[i];
+  if (repeats) lowering.note_repeated(out, x);
+  return {out};
+}
+
+// Elements of `x` at regular places: `move` says where they are.
+Lowered part_of(Lowering& lowering, const Step& step, Inputs inputs, const Lowered& like, inference::Move move) {
+  if (inputs[0].is_constant() || dtype_size(like.dtype) != sizeof(float))
+    return lowering.custom(step, inputs, like, true);
+  move.value = inputs[0].value;
+  move.extents = like.dims, move.to = strides_of(like.dims);
+  Lowered out = lowering.result(like);
+  lowering.program().add(inference::copies(out.value, out.dims, {std::move(move)}, true));
+  return out;
+}
+
+// Where the elements of a strided slice are.
+inference::Move places_of(Lowering& lowering, const Step& step, Inputs inputs) {
+  const Dims &dims = inputs[0].dims, strides = strides_of(dims), begin = lowering.integers(inputs[1]),
+             steps = lowering.integers(inputs[3]);
+  const auto bit = [&](const char* name, std::size_t i) { return (step.attr<std::int64_t>(name) >> i & 1) != 0; };
+  std::size_t named = 0;
+  for (std::size_t i = 0; i < begin.size(); ++i) named += !bit("ellipsis_mask", i) && !bit("new_axis_mask", i);
+  lowering.require(named <= dims.size() && steps.size() == begin.size());
+  inference::Move move{};
+  std::size_t axis = 0;
+  const auto take_whole_axes = [&](std::size_t count) {
+    for (; count > 0; --count) move.from.push_back(strides[axis++]);
+  };
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    if (bit("ellipsis_mask", i)) {
+      take_whole_axes(dims.size() - named);
+    } else if (bit("new_axis_mask", i)) {
+      move.from.push_back(0);
+    } else {
+      const std::int64_t dim = dims[axis], low = steps[i] > 0 ? 0 : -1, high = steps[i] > 0 ? dim : dim - 1;
+      std::int64_t first = begin[i] < 0 ? begin[i] + dim : begin[i];
+      const bool shrinks = bit("shrink_axis_mask", i);
+      if (bit("begin_mask", i) && !shrinks) first = steps[i] > 0 ? 0 : dim - 1;
+      move.from_offset += std::clamp(first, low, high) * strides[axis];
+      if (!shrinks) move.from.push_back(steps[i] * strides[axis]);
+      ++axis;
+    }
+  }
+  take_whole_axes(dims.size() - axis);
+  return move;
+}
+
+// Steps of 1 through all rows leave them as they are. A part of the first axis alone leaves rows of the second.
+LoweredTensors strided_slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  Lowered part = like[0];
+  if (lowering.by_rows() && inputs[0].row_axis == 1) {
+    lowering.require_by_rows(lowering.integers(inputs[1]).size() == 1 &&
+                             step.attr<std::int64_t>("ellipsis_mask") == 0 &&
+                             step.attr<std::int64_t>("new_axis_mask") == 0);
+    part.row_axis = (step.attr<std::int64_t>("shrink_axis_mask") & 1) != 0 ? 0 : 1;
+    if (part.row_axis == 1) {
+      part.rowwise = true, part.other_dims = inputs[0].other_dims;
+      part.other_dims[0] = part.dims[0];
+    }
+  } else if (lowering.by_rows()) {
     const Dims begin = lowering.integers(inputs[1]), strides = lowering.integers(inputs[3]);
     const auto bit = [&](const char* name) { return (step.attr<std::int64_t>(name) & 1) != 0; };
     const bool all = bit("ellipsis_mask") || ((bit("begin_mask") || begin.at(0) == 0) && strides.at(0) == 1);
-    lowering.require_by_rows(!inputs[0].is_constant() && all && !bit("shrink_axis_mask") && !bit("new_axis_mask"));
+    lowering.require_by_rows(inputs[0].row_axis == 0 && !inputs[0].is_constant() && all && !bit("shrink_axis_mask") &&
+                             !bit("new_axis_mask"));
   }
-  return {lowering.custom(step, inputs, like[0], true)};
+  if (inputs[0].is_constant()) return {lowering.custom(step, inputs, part, true)};
+  inference::Move move = places_of(lowering, step, inputs);
+  lowering.require(move.from.size() == part.dims.size());
+  return {part_of(lowering, step, inputs, part, std::move(move))};
 }
 
 LoweredTensors slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
-  if (lowering.by_rows()) lowering.require_by_rows(!inputs[0].is_constant() && lowering.integers(inputs[1]).at(0) == 0);
-  return {lowering.custom(step, inputs, like[0], true)};
+  const Dims begin = lowering.integers(inputs[1]);
+  if (lowering.by_rows()) lowering.require_by_rows(!inputs[0].is_constant() && begin.at(0) == 0);
+  inference::Move move{};
+  move.from = strides_of(inputs[0].dims);
+  for (std::size_t i = 0; i < begin.size(); ++i) move.from_offset += begin[i] * move.from[i];
+  return {part_of(lowering, step, inputs, like[0], std::move(move))};
 }
 
 LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
@@ -263,33 +444,25 @@ LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Input
 LoweringRule find_array_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = [] {
     std::unordered_map<std::string_view, LoweringRule> rules = {
-        {"AddN", add_n},
-        {"Cast", cast},
-        {"Mean", reduce},
-        {"Sum", reduce},
-        {"Max", reduce},
-        {"Min", reduce},
-        {"Reshape", reshape},
-        {"ExpandDims", reshape},
-        {"Squeeze", reshape},
-        {"Transpose", transpose},
-        {"Pad", pad},
-        {"PadV2", pad},
-        {"ConcatV2", concat},
-        {"Concat", concat},
-        {"Split", split},
-        {"Unpack", split},
-        {"StridedSlice", strided_slice},
-        {"Slice", slice},
-        {"GatherV2", gather},
-        {"Gather", gather},
-        {"ResourceGather", gather},
+        {"AddN", add_n},        {"Cast", cast},
+        {"Mean", reduce},       {"Sum", reduce},
+        {"Max", reduce},        {"Min", reduce},
+        {"Reshape", reshape},   {"ExpandDims", reshape},
+        {"Squeeze", reshape},   {"Transpose", transpose},
+        {"Pad", pad},           {"PadV2", pad},
+        {"ConcatV2", concat},   {"Concat", concat},
+        {"Split", split},       {"Pack", pack},
+        {"SelectV2", select},   {"SplitV", split_v},
+        {"ReverseV2", reverse}, {"Tile", tile},
+        {"Unpack", split},      {"StridedSlice", strided_slice},
+        {"Slice", slice},       {"GatherV2", gather},
+        {"Gather", gather},     {"ResourceGather", gather},
     };
     for (const char* name :
-         {"Less",      "LessEqual",   "Greater",  "GreaterEqual", "Equal",    "NotEqual", "LogicalAnd",
-          "LogicalOr", "LogicalNot",  "SelectV2", "FloorMod",     "FloorDiv", "Pow",      "Log",
-          "Log1p",     "Expm1",       "Sin",      "Cos",          "Floor",    "Ceil",     "Round",
-          "Sign",      "ClipByValue", "DivNoNan", "BitwiseAnd",   "IsNan"})
+         {"Less",        "LessEqual",  "Greater",    "GreaterEqual", "Equal", "NotEqual", "LogicalAnd",
+          "LogicalOr",   "LogicalNot", "FloorMod",   "FloorDiv",     "Pow",   "Log",      "Log1p",
+          "Expm1",       "Sin",        "Cos",        "Floor",        "Ceil",  "Round",    "Sign",
+          "ClipByValue", "DivNoNan",   "BitwiseAnd", "IsNan"})
       rules.emplace(name, elementwise);
     for (const char* name : {"Conv2DBackpropInput", "ResizeNearestNeighbor", "ResizeBilinear", "DepthToSpace",
                              "SpaceToDepth", "MirrorPad", "LRN", "Conv3D", "MaxPool3D", "AvgPool3D", "LogSoftmax"})

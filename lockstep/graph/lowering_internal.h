@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,16 @@
 #include "lockstep/inference/program_internal.h"
 
 namespace lockstep::graph {
+
+// A TensorList: `count` tensors of one dtype and shape, one after the other in a value of the program.
+struct LoweredList {
+  DType dtype = DType::kInvalid;
+  inference::Dims dims, other_dims;  // of an element; unknown before the first is written
+  std::int64_t count = 0;
+  int value = -1;     // -1: nothing is written, or
+  int variable = -1;  // in the body of a loop: the loop variable that it is
+  int writes = 0;     // of this iteration, to that variable
+};
 
 // The known facts about a tensor: a constant (a value or a resource), or the value of the program that will hold it.
 struct Lowered {
@@ -24,7 +35,11 @@ struct Lowered {
   // constant is the same, `other` is undefined.
   Tensor other;
   inference::Dims other_dims;
-  bool rowwise = true;  // one row more in the batch gives one more of this
+  bool rowwise = true;  // one row more in the batch gives one more of this, along
+  int row_axis = 0;
+  // In the body of a loop, a constant that is not the same in all iterations; `constant` is the first.
+  std::shared_ptr<const Tensors> series;
+  std::shared_ptr<const LoweredList> list;
 
   bool is_constant() const { return constant.defined(); }
 };
@@ -38,6 +53,8 @@ struct VariableRead {
   std::shared_ptr<VariableResource> variable;
   Tensor value;
 };
+
+struct LoopFrame;  // of the loop whose body is lowered
 
 class Lowering {
  public:
@@ -65,6 +82,12 @@ class Lowering {
   inference::Dims integers(const Lowered& known) const;
   // The value's number; constants become values too.
   int number(const Lowered& known);
+  // The same of any dtype, where each row of a batch finds the same in the constant.
+  int start(const Lowered& known);
+  // For elementwise operations, a constant whose rows of a batch are all alike as one row; others as they are.
+  Lowered as_one_row(const Lowered& known) const;
+  // A value that no step gives, for `like`.
+  Lowered place(const Lowered& like);
   // Whether an elementwise operation on the operand takes each row of a batch to that row of `like`.
   bool keeps_rows(const Lowered& operand, const Lowered& like) const;
   // `operands` as the elements of `like` see them: float32, and each row of a batch sees its own only.
@@ -81,8 +104,19 @@ class Lowering {
   };
   void note_padding(const Lowered& padded, Padding padding) { paddings_[padded.value] = std::move(padding); }
   const Padding* padding_of(const Lowered& known) const;
+  // A tensor that repeats the elements of axes of one, and the tensor before it, for what broadcasts itself.
+  void note_repeated(const Lowered& repeated, const Lowered& from) { repeated_[repeated.value] = from; }
+  const Lowered& before_repeating(const Lowered& known) const;
 
  private:
+  // lowering_loops.cpp
+  std::vector<Lowered> lower_loop(const Step& step, std::vector<Lowered> inputs);
+  std::optional<std::vector<Lowered>> lower_list(const Step& step, std::span<const Lowered> inputs);
+  Lowered get_item(const LoweredList& list, const Lowered& index);
+  Lowered set_item(const Lowered& handle, const Lowered& index, const Lowered& item);
+  Lowered at_iteration(const Lowered& series);
+  void add_series(const Step& step, std::span<const Lowered> inputs, std::vector<Lowered>& outputs) const;
+
   std::vector<Lowered> lower_step(const Plan& plan, const Step& step, std::vector<Lowered> inputs);
   std::vector<Lowered> call(const std::string& function, std::vector<Lowered> inputs);
   std::vector<Lowered> fold(const Step& step, std::span<const Lowered> inputs);
@@ -95,7 +129,10 @@ class Lowering {
   std::int64_t rows_;
   std::vector<VariableRead> variables_;
   std::map<int, Padding> paddings_;
+  std::map<int, Lowered> repeated_;
+  LoopFrame* frame_ = nullptr;
   int depth_ = 0, steps_ = 0;
+  std::int64_t iterations_ = 0;  // of all loops
 };
 
 // The lowered form of an operation; `like` are its outputs without values.
@@ -105,5 +142,12 @@ using LoweringRule = std::vector<Lowered> (*)(Lowering& lowering, const Step& st
 LoweringRule find_lowering_rule(std::string_view op);
 LoweringRule find_matrix_rule(std::string_view op);  // convolutions, products, pools
 LoweringRule find_array_rule(std::string_view op);   // elementwise operations, reductions, shapes
+
+// Operations whose result is their first input.
+bool passes_on(std::string_view op);
+bool has_bytes(DType dtype);
+std::int64_t floats_of(DType dtype, const inference::Dims& dims);
+Lowered known_constant(Tensor value);
+bool same_bytes(const Tensor& a, const Tensor& b);
 
 }  // namespace lockstep::graph

@@ -105,6 +105,7 @@ class Plan {
 
   friend class Dataflow;
   friend class Lowering;
+  friend class LoopConstants;
   friend class CompiledPlan;
   const std::unique_ptr<CompiledPlan> compiled_;
   std::string what_;

@@ -33,6 +33,8 @@ class WeightedStep : public Step {
     return true;
   }
 
+  bool pays_threads() const override { return images_ * g_.out_h * g_.out_w * weights_.size >= kFewestMultiplications; }
+
  protected:
   void scale_weights(float* to) const {
     const std::size_t channels = scale_.size(), count = static_cast<std::size_t>(weights_.size);

@@ -7,9 +7,7 @@
 namespace lockstep::inference {
 namespace {
 
-constexpr std::int64_t kAlignment = 16;       // floats
 constexpr std::int64_t kMostKept = 64 << 20;  // floats of memory that the next run uses again
-std::int64_t aligned(std::int64_t floats) { return (floats + kAlignment - 1) / kAlignment * kAlignment; }
 
 // x · scale + shift, with one number, or one for each element of the last axis.
 struct Affine {
@@ -71,7 +69,10 @@ void Program::finish(std::vector<int> inputs, std::vector<int> outputs, WeightSt
   inputs_ = std::move(inputs), outputs_ = std::move(outputs);
   drop_unread();
   join_elementwise();
-  for (const StepPtr& step : steps_) step->prepare(weights);
+  for (const StepPtr& step : steps_) {
+    step->prepare(weights);
+    alone_.push_back(step->pays_threads() ? 0 : 1);
+  }
   plan_memory();
 }
 
@@ -204,26 +205,48 @@ Floats Program::take_arena() const {
   return arena;
 }
 
-void Program::run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone,
-                  const std::function<void()>& before_step) const {
-  Floats arena = take_arena();
+Run Program::begin(float* arena, bool alone, const std::function<void()>& before_step) const {
   Run run;
-  run.alone = alone;
+  run.arena = arena, run.alone = alone, run.before_step = &before_step;
   run.memory.resize(sizes_.size());
   for (std::size_t v = 0; v < sizes_.size(); ++v) {
-    if (offsets_[v] >= 0) run.memory[v] = arena.begin + offsets_[v];
+    if (offsets_[v] >= 0) run.memory[v] = arena + offsets_[v];
   }
   // Steps do not write to inputs and constants.
   for (const auto& [value, constant] : constants_)
     run.memory[static_cast<std::size_t>(value)] = const_cast<float*>(constant.data);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    run.memory[static_cast<std::size_t>(inputs_[i])] = const_cast<float*>(static_cast<const float*>(inputs[i]));
-  for (std::size_t i = 0; i < outputs.size(); ++i) run.memory[static_cast<std::size_t>(outputs_[i])] = outputs[i];
+  return run;
+}
+
+void Program::set_input(Run& run, std::size_t i, const void* memory) const {
+  run.memory[static_cast<std::size_t>(inputs_[i])] = const_cast<float*>(static_cast<const float*>(memory));
+}
+void Program::set_output(Run& run, std::size_t i, float* memory) const {
+  run.memory[static_cast<std::size_t>(outputs_[i])] = memory;
+}
+
+void Program::run_steps(Run& run) const {
+  const bool alone = run.alone;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    before_step();
-    run.workspace = arena.begin + workspaces_[i];
+    (*run.before_step)();
+    run.workspace = run.arena + workspaces_[i];
+    run.alone = alone || alone_[i];
     steps_[i]->run(run);
   }
+  run.alone = alone;
+}
+
+bool Program::pays_threads() const {
+  return std::ranges::any_of(alone_, [](char alone) { return !alone; });
+}
+
+void Program::run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone,
+                  const std::function<void()>& before_step) const {
+  Floats arena = take_arena();
+  Run run = begin(arena.begin, alone, before_step);
+  for (std::size_t i = 0; i < inputs.size(); ++i) set_input(run, i, inputs[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i) set_output(run, i, outputs[i]);
+  run_steps(run);
   if (arena_size_ > kMostKept) return;
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(arena));

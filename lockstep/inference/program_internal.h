@@ -31,6 +31,15 @@ class Program {
   void run(const std::vector<const void*>& inputs, const std::vector<float*>& outputs, bool alone,
            const std::function<void()>& before_step) const;
 
+  // The same in parts, for those who run it many times: a run in memory of arena_size() floats, the places of its
+  // inputs and outputs, and its steps.
+  Run begin(float* arena, bool alone, const std::function<void()>& before_step) const;
+  void set_input(Run& run, std::size_t i, const void* memory) const;
+  void set_output(Run& run, std::size_t i, float* memory) const;
+  void run_steps(Run& run) const;
+  // Whether a step is worth several threads.
+  bool pays_threads() const;
+
  private:
   void drop_unread();
   void join_elementwise();
@@ -46,6 +55,7 @@ class Program {
   std::vector<int> inputs_, outputs_;
   std::vector<std::int64_t> offsets_;     // by value; -1: not in the arena
   std::vector<std::int64_t> workspaces_;  // by step
+  std::vector<char> alone_;               // by step: not worth several threads
   std::int64_t arena_size_ = 0;
   mutable std::mutex mutex_;
   mutable std::vector<Floats> free_;

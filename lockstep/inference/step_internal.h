@@ -16,8 +16,10 @@ namespace lockstep::inference {
 // One run of a program.
 struct Run {
   Memory memory;
+  float* arena = nullptr;
   float* workspace = nullptr;  // of the step that runs
-  bool alone = false;          // on this thread only, while other threads compute other rows of the batch
+  bool alone = false;          // on this thread only: others compute other rows of the batch, or there is little to do
+  const std::function<void()>* before_step = nullptr;  // throws to end the run
 };
 
 // Memory of so many floats, aligned for all loops; on huge pages where it is large.
@@ -26,6 +28,8 @@ struct Floats {
   float* begin = nullptr;
 };
 Floats allocate(std::int64_t count);
+// `floats` rounded up so that what follows is aligned too.
+constexpr std::int64_t aligned(std::int64_t floats) { return (floats + 15) / 16 * 16; }
 
 // Calls work(begin, end) for 0 … count: on this thread where the run is alone, else on those of parallel_for().
 void for_parts(const Run& run, std::int64_t count, std::int64_t grain,
@@ -55,6 +59,10 @@ class WeightStore {
   std::map<Key, Entry> entries_;
 };
 
+// Floats written, and multiplications, for which a step uses several threads.
+inline constexpr std::int64_t kFewestThreaded = 32768;
+inline constexpr std::int64_t kFewestMultiplications = std::int64_t{1} << 19;
+
 class Step {
  public:
   Step(std::vector<int> reads, int result, Dims dims)
@@ -73,6 +81,7 @@ class Step {
   void rename(int result) { result_ = result; }
   virtual void prepare(WeightStore&) { following_.prepare(); }
   virtual std::int64_t workspace() const { return 0; }  // floats
+  virtual bool pays_threads() const { return product_of(dims_) >= kFewestThreaded; }
   // Throws InvalidInput where values are not in range.
   virtual void run(const Run& run) const = 0;
 
@@ -138,8 +147,38 @@ StepPtr copies(int result, Dims dims, std::vector<Move> moves, bool fills, float
 // Rows of a table [rows, columns] by integers of 4 or 8 bytes.
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table);
 
+// a where the bool is true, else b: `tests` bools, each for as many elements that lie next to each other.
+StepPtr select(int test, int a, int b, int result, Dims dims, std::int64_t tests);
+
 // Anything else: `work` reads the memory of `reads` and writes that of the result.
 using Work = std::function<void(const std::vector<const float*>&, float*)>;
 StepPtr custom(std::vector<int> reads, int result, Dims dims, Work work);
+
+// A program that runs several times. In each iteration its inputs are values of the program around it, or states: those
+// that the iteration before gave.
+struct LoopInput {
+  int value = -1;                     // of the program around it; of a state: its first value
+  std::vector<std::int64_t> offsets;  // in bytes, by iteration; empty: none
+  int output = -1;                    // of the body: what the state is next; -1: no state
+  std::int64_t bytes = 0;             // of a state
+  std::int64_t result_offset = -1;    // of the last state in the result, in floats; -1: nobody reads it
+};
+// An output of the body that becomes a part of the result.
+struct LoopWrite {
+  int output = -1;
+  std::int64_t bytes = 0;
+  std::vector<std::int64_t> offsets;  // in the result, in bytes, by iteration
+};
+class Program;
+struct Loop {
+  std::shared_ptr<Program> body;  // not finished
+  std::vector<int> body_inputs, body_outputs;
+  std::int64_t iterations = 0;
+  std::vector<LoopInput> inputs;    // by input of the body
+  std::vector<std::int64_t> sizes;  // floats of the body's outputs
+  std::vector<LoopWrite> writes;
+};
+// The result is `floats` long; what is not written is 0.
+StepPtr loop(int result, std::int64_t floats, Loop loop);
 
 }  // namespace lockstep::inference

@@ -19,6 +19,7 @@ class PoolStep : public Step {
  public:
   PoolStep(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images, bool maximum)
       : Step({x}, result, std::move(dims)), g_(g), images_(images), maximum_(maximum) {}
+  bool pays_threads() const override { return images_ * g_.height * g_.width * g_.channels >= kFewestThreaded; }
   void run(const Run& run) const override {
     const std::int64_t in = g_.height * g_.width * g_.channels, row = g_.out_w * g_.channels;
     for_parts(run, images_ * g_.out_h, grain_of(row), [&](std::int64_t begin, std::int64_t end) {
@@ -54,6 +55,7 @@ class ReduceStep : public Step {
  public:
   ReduceStep(int x, int result, Dims dims, Reduction kind, std::int64_t outer, std::int64_t count, std::int64_t inner)
       : Step({x}, result, std::move(dims)), kind_(kind), outer_(outer), count_(count), inner_(inner) {}
+  bool pays_threads() const override { return outer_ * count_ * inner_ >= kFewestThreaded; }
   void run(const Run& run) const override {
     for_parts(run, outer_, grain_of(count_ * inner_), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
@@ -86,6 +88,7 @@ class ProductStep : public Step {
  public:
   ProductStep(int a, int b, int result, Dims dims, const ops::Product& shape, std::vector<ProductOffsets> offsets)
       : Step({a, b}, result, std::move(dims)), shape_(shape), offsets_(std::move(offsets)) {}
+  bool pays_threads() const override { return product_of(dims_) * shape_.depth >= kFewestMultiplications; }
   void run(const Run& run) const override {
     for_parts(run, static_cast<std::int64_t>(offsets_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -186,6 +189,29 @@ class GatherStep : public Step {
   bool wide_;
   std::int64_t count_, rows_, columns_;
   Constant table_;
+};
+
+class SelectStep : public Step {
+ public:
+  SelectStep(int test, int a, int b, int result, Dims dims, std::int64_t tests)
+      : Step({test, a, b}, result, std::move(dims)), tests_(tests), inner_(product_of(dims_) / tests) {}
+  void run(const Run& run) const override {
+    const auto* const test = reinterpret_cast<const std::uint8_t*>(input(run, 0));
+    const float *const a = input(run, 1), *const b = input(run, 2);
+    float* const to = output(run);
+    for_parts(run, tests_, grain_of(inner_), [&](std::int64_t begin, std::int64_t end) {
+      if (inner_ == 1) {
+        for (std::int64_t i = begin; i < end; ++i) to[i] = test[i] != 0 ? a[i] : b[i];
+      } else {
+        for (std::int64_t i = begin; i < end; ++i)
+          std::copy_n((test[i] != 0 ? a : b) + i * inner_, inner_, to + i * inner_);
+      }
+      finish(run, begin * inner_, end * inner_);
+    });
+  }
+
+ private:
+  std::int64_t tests_, inner_;
 };
 
 class CustomStep : public Step {
@@ -307,6 +333,9 @@ StepPtr copies(int result, Dims dims, std::vector<Move> moves, bool fills, float
 }
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table) {
   return std::make_unique<GatherStep>(indices, wide, result, std::move(dims), rows, columns, std::move(table));
+}
+StepPtr select(int test, int a, int b, int result, Dims dims, std::int64_t tests) {
+  return std::make_unique<SelectStep>(test, a, b, result, std::move(dims), tests);
 }
 StepPtr custom(std::vector<int> reads, int result, Dims dims, Work work) {
   return std::make_unique<CustomStep>(std::move(reads), result, std::move(dims), std::move(work));
