@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/ops/attributes_internal.h"
 #include "lockstep/ops/table_internal.h"
 
 namespace lockstep::graph {
@@ -24,14 +25,8 @@ struct Frame {
   int raised = -1;  // the While node in the new graph
 };
 
-template <typename T>
-const T* attribute(const Node& node, std::string_view name) {
-  const ops::Attr* attr = node.attrs.find(name);
-  return attr ? std::get_if<T>(attr) : nullptr;
-}
-
 DType type_of(const Node& node) {
-  const auto* type = attribute<DType>(node, "T");
+  const auto* type = ops::find_attribute<DType>(node.attrs, "T");
   return type ? *type : DType::kInvalid;
 }
 
@@ -111,7 +106,7 @@ class Raiser {
     require(merge.inputs.size() == 2);
     const int enter = graph_.node(merge.inputs[0].node).op == "Enter" ? merge.inputs[0].node : merge.inputs[1].node;
     require(graph_.node(enter).op == "Enter");
-    const auto* name = attribute<std::string>(graph_.node(enter), "frame_name");
+    const auto* name = ops::find_attribute<std::string>(graph_.node(enter).attrs, "frame_name");
     require(name != nullptr);
     const auto [found, fresh] = frames_.try_emplace(*name);
     if (fresh) fill(found->second, *name);
@@ -120,10 +115,10 @@ class Raiser {
 
   void fill(Frame& frame, const std::string& name) {
     for (int id = 0; id < graph_.size(); ++id) {
-      const auto* frame_name = attribute<std::string>(graph_.node(id), "frame_name");
+      const auto* frame_name = ops::find_attribute<std::string>(graph_.node(id).attrs, "frame_name");
       if (!frame_name || *frame_name != name) continue;
       const std::string& op = graph_.node(id).op;
-      const auto* constant = attribute<bool>(graph_.node(id), "is_constant");
+      const auto* constant = ops::find_attribute<bool>(graph_.node(id).attrs, "is_constant");
       const bool is_constant = constant && *constant;
       require((op == "Enter" || (op == "RefEnter" && is_constant)) && graph_.node(id).inputs.size() == 1);
       if (is_constant)

@@ -1,4 +1,4 @@
-// Kernels of small programs that rearrange, reduce and multiply.
+// Kernels of small programs that rearrange elements.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,36 +8,20 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lockstep/ops/small_program_internal.h"
+#include "lockstep/ops/attributes_internal.h"
+#include "lockstep/ops/small_values_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
-using Dims = std::array<std::int64_t, kSmallRank>;
-
-bool is_index(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 bool is_dense(DType dtype) {
-  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBool || is_index(dtype);
-}
-
-std::int64_t number_at(const SmallValue& x, std::int64_t i) {
-  return x.dtype == DType::kInt32 ? x.as<std::int32_t>()[i] : x.as<std::int64_t>()[i];
-}
-// The numbers of an index tensor with at most kSmallRank of them.
-bool read_numbers(const SmallValue& x, Dims& numbers) {
-  if (!x.data || x.rank > 1 || x.count > kSmallRank) return false;
-  for (std::int64_t i = 0; i < x.count; ++i) numbers[static_cast<std::size_t>(i)] = number_at(x, i);
-  return true;
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBool || is_index_type(dtype);
 }
 void write_number(void* data, DType dtype, std::int64_t i, std::int64_t value) {
   if (dtype == DType::kInt32)
     static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(value);
   else
     static_cast<std::int64_t*>(data)[i] = value;
-}
-bool whole_axis(std::int64_t& axis, int rank) {
-  if (axis < 0) axis += rank;
-  return axis >= 0 && axis < rank;
 }
 std::int64_t product(const SmallValue& x, int begin, int end) {
   std::int64_t total = 1;
@@ -46,13 +30,13 @@ std::int64_t product(const SmallValue& x, int begin, int end) {
 }
 
 // The elements of `x` in the order that `dims` and the steps between elements of `x` give.
-bool gather(const SmallValue& x, std::int64_t first, const Dims& steps, SmallValue& out, SmallFrame& frame) {
+bool gather(const SmallValue& x, std::int64_t first, const SmallDims& steps, SmallValue& out, SmallFrame& frame) {
   out.dtype = x.dtype;
   auto* to = static_cast<std::byte*>(frame.allocate(out));
   if (!to) return false;
   const std::size_t size = dtype_size(x.dtype);
   const auto* from = static_cast<const std::byte*>(x.data);
-  Dims at{};
+  SmallDims at{};
   std::int64_t place = first;
   for (std::int64_t i = 0; i < out.count; ++i) {
     std::memcpy(to + static_cast<std::size_t>(i) * size, from + static_cast<std::size_t>(place) * size, size);
@@ -67,8 +51,8 @@ bool gather(const SmallValue& x, std::int64_t first, const Dims& steps, SmallVal
   return true;
 }
 
-Dims steps_of(const SmallValue& x) {
-  Dims steps{};
+SmallDims steps_of(const SmallValue& x) {
+  SmallDims steps{};
   std::int64_t step = 1;
   for (int i = x.rank - 1; i >= 0; --i) {
     steps[static_cast<std::size_t>(i)] = step;
@@ -114,8 +98,8 @@ bool with_shape(const SmallValue& x, std::span<const std::int64_t> dims, SmallVa
 
 bool run_reshape(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &x = instruction.in(frame, 0), &shape = instruction.in(frame, 1);
-  Dims dims{};
-  if (!read_numbers(shape, dims) || shape.rank != 1) return false;
+  SmallDims dims{};
+  if (!read_small_numbers(shape, dims) || shape.rank != 1) return false;
   std::int64_t known = 1, unknown = -1;
   for (std::int64_t i = 0; i < shape.count; ++i) {
     const std::int64_t dim = dims[static_cast<std::size_t>(i)];
@@ -135,9 +119,9 @@ bool run_reshape(const SmallInstruction& instruction, SmallFrame& frame) {
 bool run_expand_dims(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &x = instruction.in(frame, 0), &where = instruction.in(frame, 1);
   if (!where.data || where.count != 1 || x.rank == kSmallRank) return false;
-  std::int64_t axis = number_at(where, 0);
-  if (!whole_axis(axis, x.rank + 1)) return false;
-  Dims dims{};
+  std::int64_t axis = small_number_at(where, 0);
+  if (!take_whole_axis(axis, x.rank + 1)) return false;
+  SmallDims dims{};
   for (int i = 0, from = 0; i <= x.rank; ++i) {
     dims[static_cast<std::size_t>(i)] = i == axis ? 1 : x.dims[static_cast<std::size_t>(from++)];
   }
@@ -148,10 +132,10 @@ bool run_squeeze(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue& x = instruction.in(frame, 0);
   std::array<bool, kSmallRank> dropped{};
   for (std::int64_t axis : instruction.numbers) {
-    if (!whole_axis(axis, x.rank) || x.dims[static_cast<std::size_t>(axis)] != 1) return false;
+    if (!take_whole_axis(axis, x.rank) || x.dims[static_cast<std::size_t>(axis)] != 1) return false;
     dropped[static_cast<std::size_t>(axis)] = true;
   }
-  Dims dims{};
+  SmallDims dims{};
   std::size_t rank = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(x.rank); ++i) {
     if (instruction.numbers.empty() ? x.dims[i] != 1 : !dropped[i]) dims[rank++] = x.dims[i];
@@ -162,18 +146,18 @@ bool run_squeeze(const SmallInstruction& instruction, SmallFrame& frame) {
 bool run_fill(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &shape = instruction.in(frame, 0), &value = instruction.in(frame, 1);
   SmallValue& out = frame.result(instruction.output);
-  Dims dims{};
-  if (!value.data || value.rank != 0 || shape.rank != 1 || !read_numbers(shape, dims)) return false;
+  SmallDims dims{};
+  if (!value.data || value.rank != 0 || shape.rank != 1 || !read_small_numbers(shape, dims)) return false;
   out.rank = static_cast<int>(shape.count);
   out.dims = dims;
-  return gather(value, 0, Dims{}, out, frame);
+  return gather(value, 0, SmallDims{}, out, frame);
 }
 
 bool run_range(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &begin = instruction.in(frame, 0), &end = instruction.in(frame, 1), &by = instruction.in(frame, 2);
   SmallValue& out = frame.result(instruction.output);
   if (!begin.data || !end.data || !by.data || begin.rank + end.rank + by.rank != 0) return false;
-  const std::int64_t from = number_at(begin, 0), to = number_at(end, 0), step = number_at(by, 0);
+  const std::int64_t from = small_number_at(begin, 0), to = small_number_at(end, 0), step = small_number_at(by, 0);
   constexpr std::int64_t kFar = std::int64_t{1} << 40;  // nothing overflows below
   if (step == 0 || std::max({std::abs(from), std::abs(to), std::abs(step)}) > kFar) return false;
   out.dtype = begin.dtype;
@@ -189,13 +173,13 @@ bool run_range(const SmallInstruction& instruction, SmallFrame& frame) {
 bool run_transpose(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &x = instruction.in(frame, 0), &order = instruction.in(frame, 1);
   SmallValue& out = frame.result(instruction.output);
-  Dims axes{}, steps{};
-  if (!x.data || !read_numbers(order, axes) || order.count != x.rank) return false;
-  const Dims of_x = steps_of(x);
+  SmallDims axes{}, steps{};
+  if (!x.data || !read_small_numbers(order, axes) || order.count != x.rank) return false;
+  const SmallDims of_x = steps_of(x);
   unsigned seen = 0;
   out.rank = x.rank;
   for (std::size_t i = 0; i < static_cast<std::size_t>(x.rank); ++i) {
-    if (!whole_axis(axes[i], x.rank)) return false;
+    if (!take_whole_axis(axes[i], x.rank)) return false;
     seen |= 1U << axes[i];
     out.dims[i] = x.dims[static_cast<std::size_t>(axes[i])];
     steps[i] = of_x[static_cast<std::size_t>(axes[i])];
@@ -208,10 +192,12 @@ bool run_strided_slice(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &x = instruction.in(frame, 0), &begins = instruction.in(frame, 1);
   const SmallValue &ends = instruction.in(frame, 2), &by = instruction.in(frame, 3);
   SmallValue& out = frame.result(instruction.output);
-  Dims begin{}, end{}, stride{}, steps{};
-  if (!x.data || !read_numbers(begins, begin) || !read_numbers(ends, end) || !read_numbers(by, stride)) return false;
+  SmallDims begin{}, end{}, stride{}, steps{};
+  if (!x.data || !read_small_numbers(begins, begin) || !read_small_numbers(ends, end) ||
+      !read_small_numbers(by, stride))
+    return false;
   if (begins.count > x.rank || ends.count != begins.count || by.count != begins.count) return false;
-  const Dims of_x = steps_of(x);
+  const SmallDims of_x = steps_of(x);
   std::int64_t first = 0;
   out.rank = 0;
   for (int axis = 0; axis < x.rank; ++axis) {
@@ -245,10 +231,10 @@ bool run_strided_slice(const SmallInstruction& instruction, SmallFrame& frame) {
 bool run_slice(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &x = instruction.in(frame, 0), &begins = instruction.in(frame, 1), &sizes = instruction.in(frame, 2);
   SmallValue& out = frame.result(instruction.output);
-  Dims begin{}, size{};
-  if (!x.data || !read_numbers(begins, begin) || !read_numbers(sizes, size)) return false;
+  SmallDims begin{}, size{};
+  if (!x.data || !read_small_numbers(begins, begin) || !read_small_numbers(sizes, size)) return false;
   if (begins.count != x.rank || sizes.count != x.rank) return false;
-  const Dims steps = steps_of(x);
+  const SmallDims steps = steps_of(x);
   std::int64_t first = 0;
   out.rank = x.rank;
   for (std::size_t i = 0; i < static_cast<std::size_t>(x.rank); ++i) {
@@ -284,8 +270,8 @@ bool run_concat(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue &first = instruction.in(frame, 0), &where = instruction.in(frame, parts);
   SmallValue& out = frame.result(instruction.output);
   if (!where.data || where.count != 1) return false;
-  std::int64_t axis = number_at(where, 0);
-  if (!whole_axis(axis, first.rank)) return false;
+  std::int64_t axis = small_number_at(where, 0);
+  if (!take_whole_axis(axis, first.rank)) return false;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < parts; ++i) {
     const SmallValue& part = instruction.in(frame, i);
@@ -306,7 +292,7 @@ bool run_pack(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue& first = instruction.in(frame, 0);
   SmallValue& out = frame.result(instruction.output);
   std::int64_t axis = instruction.numbers[0];
-  if (first.rank == kSmallRank || !whole_axis(axis, first.rank + 1)) return false;
+  if (first.rank == kSmallRank || !take_whole_axis(axis, first.rank + 1)) return false;
   for (std::size_t i = 0; i < instruction.operands.size(); ++i) {
     const SmallValue& part = instruction.in(frame, i);
     if (!part.data || !std::ranges::equal(part.shape(), first.shape())) return false;
@@ -322,14 +308,14 @@ bool run_pack(const SmallInstruction& instruction, SmallFrame& frame) {
 
 // Equal parts along an axis, which Unpack drops.
 bool cut(const SmallInstruction& instruction, SmallFrame& frame, const SmallValue& x, std::int64_t axis, bool drop) {
-  if (!x.data || !whole_axis(axis, x.rank) || instruction.num_outputs < 1) return false;
+  if (!x.data || !take_whole_axis(axis, x.rank) || instruction.num_outputs < 1) return false;
   const auto n = static_cast<std::size_t>(axis);
   if (drop ? x.dims[n] != instruction.num_outputs : x.dims[n] % instruction.num_outputs != 0) return false;
   const std::int64_t extent = x.dims[n] / instruction.num_outputs;
-  const Dims of_x = steps_of(x);
+  const SmallDims of_x = steps_of(x);
   for (int i = 0; i < instruction.num_outputs; ++i) {
     SmallValue& out = frame.result(instruction.output + i);
-    Dims steps{};
+    SmallDims steps{};
     out.rank = 0;
     for (std::size_t from = 0; from < static_cast<std::size_t>(x.rank); ++from) {
       if (drop && from == n) continue;
@@ -347,7 +333,7 @@ bool run_unpack(const SmallInstruction& instruction, SmallFrame& frame) {
 bool run_split(const SmallInstruction& instruction, SmallFrame& frame) {
   const SmallValue& where = instruction.in(frame, 0);
   return where.data && where.count == 1 &&
-         cut(instruction, frame, instruction.in(frame, 1), number_at(where, 0), false);
+         cut(instruction, frame, instruction.in(frame, 1), small_number_at(where, 0), false);
 }
 
 bool run_gather(const SmallInstruction& instruction, SmallFrame& frame) {
@@ -357,9 +343,10 @@ bool run_gather(const SmallInstruction& instruction, SmallFrame& frame) {
   if (instruction.operands.size() > 2) {
     const SmallValue& where = instruction.in(frame, 2);
     if (!where.data || where.count != 1) return false;
-    axis = number_at(where, 0);
+    axis = small_number_at(where, 0);
   }
-  if (!x.data || !indices.data || !whole_axis(axis, x.rank) || x.rank - 1 + indices.rank > kSmallRank) return false;
+  if (!x.data || !indices.data || !take_whole_axis(axis, x.rank) || x.rank - 1 + indices.rank > kSmallRank)
+    return false;
   const int at = static_cast<int>(axis);
   const std::int64_t extent = x.dims[static_cast<std::size_t>(axis)];
   const std::int64_t outer = product(x, 0, at), inner = product(x, at + 1, x.rank);
@@ -374,7 +361,7 @@ bool run_gather(const SmallInstruction& instruction, SmallFrame& frame) {
   const std::size_t bytes = static_cast<std::size_t>(inner) * dtype_size(x.dtype);
   for (std::int64_t row = 0; row < outer; ++row) {
     for (std::int64_t i = 0; i < indices.count; ++i) {
-      const std::int64_t index = number_at(indices, i);
+      const std::int64_t index = small_number_at(indices, i);
       if (index < 0 || index >= extent) return false;
       std::memcpy(to, static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(row * extent + index) * bytes,
                   bytes);
@@ -384,131 +371,7 @@ bool run_gather(const SmallInstruction& instruction, SmallFrame& frame) {
   return true;
 }
 
-// ---- reductions and products -----------------------------------------------------------------------------------
-enum class Reduction { kSum, kMean, kProd, kMax, kMin, kAll, kAny };
-
-template <typename T, Reduction how>
-bool run_reduction(const SmallInstruction& instruction, SmallFrame& frame) {
-  const SmallValue &x = instruction.in(frame, 0), &axes = instruction.in(frame, 1);
-  SmallValue& out = frame.result(instruction.output);
-  Dims list{};
-  if (!x.data || !read_numbers(axes, list)) return false;
-  std::array<bool, kSmallRank> reduced{};
-  for (std::size_t i = 0; i < static_cast<std::size_t>(axes.count); ++i) {
-    if (!whole_axis(list[i], x.rank) || reduced[static_cast<std::size_t>(list[i])]) return false;
-    reduced[static_cast<std::size_t>(list[i])] = true;
-  }
-  Dims steps{};  // of the result, by the axes of x
-  out.dtype = x.dtype;
-  out.rank = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(x.rank); ++i) {
-    if (reduced[i] && instruction.numbers[0] == 0) continue;
-    out.dims[static_cast<std::size_t>(out.rank++)] = reduced[i] ? 1 : x.dims[i];
-  }
-  std::int64_t step = 1;
-  for (int i = x.rank - 1; i >= 0; --i) {
-    const auto n = static_cast<std::size_t>(i);
-    steps[n] = reduced[n] ? 0 : step;
-    if (!reduced[n]) step *= x.dims[n];
-  }
-  auto* to = static_cast<T*>(frame.allocate(out));
-  if (!to || x.count == 0) return false;
-  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
-  std::array<Sum, kSmallElements> sums;
-  constexpr bool kExtreme = how == Reduction::kMax || how == Reduction::kMin;
-  std::array<bool, kExtreme ? kSmallElements : 1> seen{};
-  if (!kExtreme) {
-    std::fill_n(sums.begin(), out.count, static_cast<Sum>(how == Reduction::kProd || how == Reduction::kAll ? 1 : 0));
-  }
-  Dims at{};
-  std::int64_t place = 0;
-  for (std::int64_t i = 0; i < x.count; ++i) {
-    const T value = x.as<T>()[i];
-    Sum& sum = sums[static_cast<std::size_t>(place)];
-    if constexpr (kExtreme) {
-      bool& begun = seen[static_cast<std::size_t>(place)];
-      if (value != value) return false;  // NaN
-      if (!begun || (how == Reduction::kMax ? value > sum : value < sum)) sum = value;
-      begun = true;
-    } else if constexpr (how == Reduction::kProd) {
-      sum *= value;
-    } else if constexpr (how == Reduction::kAll) {
-      sum = sum && value;
-    } else if constexpr (how == Reduction::kAny) {
-      sum = sum || value;
-    } else {
-      sum += value;
-    }
-    for (int axis = x.rank - 1; axis >= 0; --axis) {
-      const auto n = static_cast<std::size_t>(axis);
-      place += steps[n];
-      if (++at[n] < x.dims[n]) break;
-      place -= steps[n] * x.dims[n];
-      at[n] = 0;
-    }
-  }
-  const double share = how == Reduction::kMean ? static_cast<double>(x.count / out.count) : 1;
-  for (std::int64_t i = 0; i < out.count; ++i) {
-    if constexpr (how == Reduction::kMean)
-      to[i] = static_cast<T>(sums[static_cast<std::size_t>(i)] / share);
-    else
-      to[i] = static_cast<T>(sums[static_cast<std::size_t>(i)]);
-  }
-  return true;
-}
-
-// numbers: transpose_a, transpose_b.
-template <typename T>
-bool run_matmul(const SmallInstruction& instruction, SmallFrame& frame) {
-  const SmallValue &a = instruction.in(frame, 0), &b = instruction.in(frame, 1);
-  SmallValue& out = frame.result(instruction.output);
-  if (!a.data || !b.data || a.rank != 2 || b.rank != 2) return false;
-  const bool ta = instruction.numbers[0] != 0, tb = instruction.numbers[1] != 0;
-  const std::int64_t rows = a.dims[ta], inner = a.dims[!ta], columns = b.dims[!tb];
-  if (b.dims[tb] != inner || rows * columns * inner > 8 * kSmallElements) return false;
-  out.dtype = a.dtype;
-  out.rank = 2;
-  out.dims[0] = rows;
-  out.dims[1] = columns;
-  auto* to = static_cast<T*>(frame.allocate(out));
-  if (!to) return false;
-  const T *x = a.as<T>(), *y = b.as<T>();
-  std::fill_n(to, out.count, T(0));
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t k = 0; k < inner; ++k) {
-      const T factor = ta ? x[k * rows + i] : x[i * inner + k];
-      T* row = to + i * columns;
-      if (tb) {
-        for (std::int64_t j = 0; j < columns; ++j) row[j] += factor * y[j * inner + k];
-      } else {
-        for (std::int64_t j = 0; j < columns; ++j) row[j] += factor * y[k * columns + j];
-      }
-    }
-  }
-  return true;
-}
-
-template <typename T>
-bool run_bias_add(const SmallInstruction& instruction, SmallFrame& frame) {
-  const SmallValue &x = instruction.in(frame, 0), &bias = instruction.in(frame, 1);
-  SmallValue& out = frame.result(instruction.output);
-  if (!x.data || !bias.data || x.rank < 2 || bias.rank != 1) return false;
-  if (bias.count == 0 || x.dims[static_cast<std::size_t>(x.rank - 1)] != bias.count) return false;
-  out.dtype = x.dtype;
-  out.rank = x.rank;
-  out.dims = x.dims;
-  auto* to = static_cast<T*>(frame.allocate(out));
-  for (std::int64_t i = 0; i < x.count; ++i) to[i] = x.as<T>()[i] + bias.as<T>()[i % bias.count];
-  return true;
-}
-
 // ---- builders --------------------------------------------------------------------------------------------------
-template <typename T>
-const T* attribute(const Attrs& attrs, std::string_view name) {
-  const Attr* attr = attrs.find(name);
-  return attr ? std::get_if<T>(attr) : nullptr;
-}
-
 using Kept = bool (*)(const Attrs& attrs, SmallInstruction& instruction);
 bool keep_nothing(const Attrs&, SmallInstruction&) { return true; }
 
@@ -516,7 +379,7 @@ bool keep_nothing(const Attrs&, SmallInstruction&) { return true; }
 template <SmallKernel kernel, std::size_t first_index, Kept keep = keep_nothing>
 bool build(const Attrs& attrs, std::span<const DType> types, SmallInstruction& instruction) {
   for (std::size_t i = 0; i < types.size(); ++i) {
-    if (!(i >= first_index ? is_index(types[i]) : is_dense(types[i]))) return false;
+    if (!(i >= first_index ? is_index_type(types[i]) : is_dense(types[i]))) return false;
   }
   instruction.kernel = kernel;
   return !types.empty() && keep(attrs, instruction);
@@ -525,7 +388,7 @@ bool build(const Attrs& attrs, std::span<const DType> types, SmallInstruction& i
 // The types of a concatenation: its axis is the last input.
 bool build_concat(const Attrs&, std::span<const DType> types, SmallInstruction& instruction) {
   instruction.kernel = run_concat;
-  return types.size() > 1 && is_dense(types[0]) && is_index(types.back());
+  return types.size() > 1 && is_dense(types[0]) && is_index_type(types.back());
 }
 bool build_split(const Attrs&, std::span<const DType> types, SmallInstruction& instruction) {
   instruction.kernel = run_split;
@@ -533,11 +396,11 @@ bool build_split(const Attrs&, std::span<const DType> types, SmallInstruction& i
 }
 bool build_fill(const Attrs&, std::span<const DType> types, SmallInstruction& instruction) {
   instruction.kernel = run_fill;
-  return is_index(types[0]) && is_dense(types[1]);
+  return is_index_type(types[0]) && is_dense(types[1]);
 }
 
 bool keep_out_type(const Attrs& attrs, SmallInstruction& instruction) {
-  const auto* type = attribute<DType>(attrs, "out_type");
+  const auto* type = find_attribute<DType>(attrs, "out_type");
   instruction.dtype = type ? *type : DType::kInt32;
   instruction.numbers = {0};
   return true;
@@ -548,61 +411,25 @@ bool keep_rank(const Attrs&, SmallInstruction& instruction) {
   return true;
 }
 bool keep_squeezed(const Attrs& attrs, SmallInstruction& instruction) {
-  if (const auto* axes = attribute<std::vector<std::int64_t>>(attrs, "squeeze_dims")) instruction.numbers = *axes;
+  if (const auto* axes = find_attribute<std::vector<std::int64_t>>(attrs, "squeeze_dims")) instruction.numbers = *axes;
   return true;
 }
 bool keep_axis(const Attrs& attrs, SmallInstruction& instruction) {
-  const auto* axis = attribute<std::int64_t>(attrs, "axis");
+  const auto* axis = find_attribute<std::int64_t>(attrs, "axis");
   instruction.numbers = {axis ? *axis : 0};
   return true;
 }
 bool keep_masks(const Attrs& attrs, SmallInstruction& instruction) {
   const auto mask = [&](std::string_view name) {
-    const auto* bits = attribute<std::int64_t>(attrs, name);
+    const auto* bits = find_attribute<std::int64_t>(attrs, name);
     return bits ? *bits : 0;
   };
   instruction.numbers = {mask("begin_mask"), mask("end_mask"), mask("shrink_axis_mask")};
   return mask("ellipsis_mask") == 0 && mask("new_axis_mask") == 0;
 }
 bool without_batch_dims(const Attrs& attrs, SmallInstruction&) {
-  const auto* batch = attribute<std::int64_t>(attrs, "batch_dims");
+  const auto* batch = find_attribute<std::int64_t>(attrs, "batch_dims");
   return !batch || *batch == 0;
-}
-
-template <Reduction how>
-bool build_reduction(const Attrs& attrs, std::span<const DType> types, SmallInstruction& instruction) {
-  if (!is_index(types[1])) return false;
-  const auto* keep = attribute<bool>(attrs, "keep_dims");
-  instruction.numbers = {keep && *keep ? 1 : 0};
-  if constexpr (how == Reduction::kAll || how == Reduction::kAny) {
-    if (types[0] == DType::kBool) instruction.kernel = run_reduction<bool, how>;
-  } else {
-    if (types[0] == DType::kFloat32) instruction.kernel = run_reduction<float, how>;
-    if (types[0] == DType::kFloat64) instruction.kernel = run_reduction<double, how>;
-    if constexpr (how == Reduction::kMax || how == Reduction::kMin) {
-      if (types[0] == DType::kInt32) instruction.kernel = run_reduction<std::int32_t, how>;
-      if (types[0] == DType::kInt64) instruction.kernel = run_reduction<std::int64_t, how>;
-    }
-  }
-  return instruction.kernel != nullptr;
-}
-
-bool build_matmul(const Attrs& attrs, std::span<const DType> types, SmallInstruction& instruction) {
-  for (const char* name : {"transpose_a", "transpose_b"}) {
-    const auto* flag = attribute<bool>(attrs, name);
-    instruction.numbers.push_back(flag && *flag ? 1 : 0);
-  }
-  if (types[0] == DType::kFloat32) instruction.kernel = run_matmul<float>;
-  if (types[0] == DType::kFloat64) instruction.kernel = run_matmul<double>;
-  return instruction.kernel != nullptr;
-}
-
-bool build_bias_add(const Attrs& attrs, std::span<const DType> types, SmallInstruction& instruction) {
-  const auto* format = attribute<std::string>(attrs, "data_format");
-  if (format && *format != "NHWC") return false;
-  if (types[0] == DType::kFloat32) instruction.kernel = run_bias_add<float>;
-  if (types[0] == DType::kFloat64) instruction.kernel = run_bias_add<double>;
-  return instruction.kernel != nullptr;
 }
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
@@ -628,15 +455,6 @@ SmallBuilder find_small_array(std::string_view op) {
       {"Split", build_split},
       {"GatherV2", build<run_gather, 1, without_batch_dims>},
       {"Gather", build<run_gather, 1>},
-      {"Sum", build_reduction<Reduction::kSum>},
-      {"Mean", build_reduction<Reduction::kMean>},
-      {"Prod", build_reduction<Reduction::kProd>},
-      {"Max", build_reduction<Reduction::kMax>},
-      {"Min", build_reduction<Reduction::kMin>},
-      {"All", build_reduction<Reduction::kAll>},
-      {"Any", build_reduction<Reduction::kAny>},
-      {"MatMul", build_matmul},
-      {"BiasAdd", build_bias_add},
   };
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;

@@ -40,8 +40,10 @@ bool has_declared_types(const SmallInstruction& instruction, const SmallFrame& f
 }
 
 SmallBuilder find_builder(std::string_view op) {
-  const SmallBuilder found = find_small_elementwise(op);
-  return found ? found : find_small_array(op);
+  for (const auto find : {find_small_elementwise, find_small_array, find_small_reduction}) {
+    if (const SmallBuilder found = find(op)) return found;
+  }
+  return nullptr;
 }
 
 }  // namespace

@@ -113,5 +113,6 @@ using SmallBuilder = bool (*)(const Attrs& attrs, std::span<const DType> input_t
 // Null for an operation without small kernels.
 SmallBuilder find_small_elementwise(std::string_view op);
 SmallBuilder find_small_array(std::string_view op);
+SmallBuilder find_small_reduction(std::string_view op);
 
 }  // namespace lockstep::ops
