@@ -184,7 +184,6 @@ Tensor matrix_band_part(const Tensor& x, std::int64_t lower, std::int64_t upper)
 
 Tensor argsort(const Tensor& x, int axis, bool descending) {
   axis = whole_axis(x, axis, "argsort");
-  if (x.dim(axis) == kUnknownDim) throw_invalid_argument("argsort: the extent of the axis must be known");
   Ints permutation(static_cast<std::size_t>(x.rank()));
   std::iota(permutation.begin(), permutation.end(), 0);
   std::swap(permutation[static_cast<std::size_t>(axis)], permutation.back());
@@ -193,7 +192,8 @@ Tensor argsort(const Tensor& x, int axis, bool descending) {
   // Ascending: TopK of the negated values keeps the order of equal ones. Negating an integer's minimum
   // overflows, so -1 - x takes its place there.
   if (!descending) y = is_integer(x.dtype()) ? sub(constant(-1, x.dtype()), y) : neg(y);
-  const Tensor indices = top_k(y, x.dim(axis)).indices;
+  const Tensor indices = x.dim(axis) == kUnknownDim ? call("TopKV2", {y, dim_of(x, axis)}, {{"sorted", true}})[1]
+                                                    : top_k(y, x.dim(axis)).indices;
   return last ? indices : transpose(indices, permutation);
 }
 

@@ -158,6 +158,50 @@ Tensors lu(const Call& call) {
           wrap(int64_tensor(order, pivots.sizes().vec()).to(to_scalar_type(call.attr<DType>("output_idx_type"))))};
 }
 
+// ---- shapes of decompositions: [..., m, n] ------------------------------------------------------------------------
+// The axes of the batch, and others behind them.
+Shape behind_batch(const Shape& x, std::initializer_list<std::int64_t> last) {
+  if (!x.known_rank() || x.rank() < 2) return Shape::unknown_rank();
+  Shape out;
+  for (int i = 0; i + 2 < x.rank(); ++i) out.push_back(x[i]);
+  for (const std::int64_t extent : last) out.push_back(extent);
+  return out;
+}
+std::pair<std::int64_t, std::int64_t> sides_of(const Shape& x) {
+  if (!x.known_rank() || x.rank() < 2) return {kUnknownDim, kUnknownDim};
+  return {x[-2], x[-1]};
+}
+std::int64_t lesser(std::int64_t m, std::int64_t n) {
+  return m == kUnknownDim || n == kUnknownDim ? kUnknownDim : std::min(m, n);
+}
+Shapes qr_shapes(const Call& call) {
+  const Shape x = call.input(0).shape();
+  const auto [m, n] = sides_of(x);
+  const std::int64_t inner = call.attr<bool>("full_matrices") ? m : lesser(m, n);
+  return {behind_batch(x, {m, inner}), behind_batch(x, {inner, n})};
+}
+Shapes svd_shapes(const Call& call) {
+  const Shape x = call.input(0).shape();
+  const auto [m, n] = sides_of(x);
+  const std::int64_t k = lesser(m, n);
+  if (!call.attr<bool>("compute_uv")) return {behind_batch(x, {k}), Shape{0}, Shape{0}};
+  const bool full = call.attr<bool>("full_matrices");
+  return {behind_batch(x, {k}), behind_batch(x, {m, full ? m : k}), behind_batch(x, {n, full ? n : k})};
+}
+Shapes eigen_shapes(const Call& call) {
+  const Shape x = call.input(0).shape();
+  const std::int64_t n = sides_of(x).second;
+  return {behind_batch(x, {n}), call.attr<bool>("compute_v") ? behind_batch(x, {n, n}) : Shape{0}};
+}
+Shapes lu_shapes(const Call& call) {
+  const Shape x = call.input(0).shape();
+  return {x, behind_batch(x, {sides_of(x).second})};
+}
+Shapes determinant_shapes(const Call& call) {
+  const Shape one = behind_batch(call.input(0).shape(), {});
+  return {one, one};
+}
+
 // Rows of `diagonals`: above (the last is unused), main, below (the first is unused).
 Tensors tridiagonal_solve(const Call& call) {
   const at::Tensor &bands = in(call, 0), &b = in(call, 1);
@@ -333,11 +377,11 @@ void register_transforms(Table& table) {
 void register_linalg(Table& table) {
   for (auto name : {"Cholesky", "BatchCholesky"}) table.add(name, same_shape, cholesky);
   for (auto name : {"CholeskyGrad", "BatchCholeskyGrad"}) table.add(name, same_shape, cholesky_grad);
-  table.add("Qr", nullptr, qr);
-  for (auto name : {"Svd", "BatchSvd"}) table.add(name, nullptr, svd);
-  for (auto name : {"SelfAdjointEig", "BatchSelfAdjointEig", "SelfAdjointEigV2", "BatchSelfAdjointEigV2"})
-    table.add(name, nullptr, self_adjoint_eig);
-  table.add("Eig", nullptr, eig);
+  table.add("Qr", qr_shapes, qr);
+  for (auto name : {"Svd", "BatchSvd"}) table.add(name, svd_shapes, svd);
+  for (auto name : {"SelfAdjointEig", "BatchSelfAdjointEig"}) table.add(name, nullptr, self_adjoint_eig);
+  for (auto name : {"SelfAdjointEigV2", "BatchSelfAdjointEigV2"}) table.add(name, eigen_shapes, self_adjoint_eig);
+  table.add("Eig", eigen_shapes, eig);
   for (auto name : {"MatrixInverse", "BatchMatrixInverse"}) table.add(name, same_shape, inverse);
   for (auto name : {"MatrixSolve", "BatchMatrixSolve"}) table.add(name, nullptr, solve);
   for (auto name : {"MatrixTriangularSolve", "BatchMatrixTriangularSolve"}) table.add(name, nullptr, triangular_solve);
@@ -346,10 +390,10 @@ void register_linalg(Table& table) {
     table.add(name, nullptr,
               [](const Call& call) { return Tensors{settled(call, at::linalg_det(square_matrix(call, 0)))}; });
   }
-  table.add("LogMatrixDeterminant", nullptr, log_determinant);
+  table.add("LogMatrixDeterminant", determinant_shapes, log_determinant);
   table.add("MatrixExponential", same_shape,
             [](const Call& call) { return Tensors{settled(call, at::linalg_matrix_exp(square_matrix(call, 0)))}; });
-  table.add("Lu", nullptr, lu);
+  table.add("Lu", lu_shapes, lu);
   table.add("TridiagonalSolve", nullptr, tridiagonal_solve);
   table.add(
       "TridiagonalMatMul", [](const Call& call) { return Shapes{call.input(3).shape()}; }, tridiagonal_matmul);

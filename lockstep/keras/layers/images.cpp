@@ -6,35 +6,26 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/images_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
-namespace {
-
-using namespace layers;
-
-struct Size {
-  std::int64_t height = 0, width = 0;
-};
-
-// The position of a part in a channels-last batch of images.
-struct Box {
-  std::int64_t top = 0, left = 0;
-  Size size;
-};
 
 Tensor cut(const Tensor& x, const Box& box) {
   return ops::slice(x, {0, box.top, box.left, 0}, {-1, box.size.height, box.size.width, -1});
 }
+
+namespace {
 
 // A side of the largest part with the target's aspect ratio, rounded as Keras rounds.
 std::int64_t scaled_side(std::int64_t other, std::int64_t target, std::int64_t other_target) {
   return static_cast<std::int64_t>(static_cast<float>(other * target) / static_cast<float>(other_target));
 }
 
-// The largest centred part with the aspect ratio of `target`.
+}  // namespace
+
 Box aspect_crop(Size given, Size target) {
   const Size part = {std::clamp<std::int64_t>(scaled_side(given.width, target.height, target.width), 1, given.height),
                      std::clamp<std::int64_t>(scaled_side(given.height, target.width, target.height), 1, given.width)};
@@ -48,6 +39,8 @@ Tensor aspect_pad(const Tensor& x, Size given, Size target, double value) {
   return ops::pad(x, {{0, 0}, {top, top}, {left, left}, {0, 0}}, value);
 }
 
+namespace {
+
 // As tf.image.resize: kernels of several pixels, widened by antialiasing where the image gets smaller.
 Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel, bool antialias) {
   const Tensor size = Tensor::from_vector(
@@ -58,7 +51,9 @@ Tensor resize_by_kernel(const Tensor& x, Size target, const std::string& kernel,
                     {{"kernel_type", kernel}, {"antialias", antialias}});
 }
 
-Tensor resize(const Tensor& x, Size target, const std::string& interpolation, bool antialias = false) {
+}  // namespace
+
+Tensor resize_images(const Tensor& x, Size target, const std::string& interpolation, bool antialias) {
   if (interpolation.starts_with("lanczos")) return resize_by_kernel(x, target, interpolation, antialias);
   if (antialias && interpolation == "bilinear") return resize_by_kernel(x, target, "triangle", true);
   if (antialias && interpolation == "bicubic") return resize_by_kernel(x, target, "keyscubic", true);
@@ -69,6 +64,10 @@ Tensor resize(const Tensor& x, Size target, const std::string& interpolation, bo
   if (interpolation == "area") return ops::call1("ResizeArea", {x, size});
   return ops::call1("ResizeBicubic", {x, size}, {{"half_pixel_centers", true}});
 }
+
+namespace {
+
+using namespace layers;
 
 // Layers on a batch of images, or on one.
 template <typename Derived, typename Options>
@@ -128,7 +127,7 @@ class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
     if (given.height >= wanted.height && given.width >= wanted.width) {
       return cut(x, {(given.height - wanted.height) / 2, (given.width - wanted.width) / 2, wanted});
     }
-    return resize(cut(x, aspect_crop(given, wanted)), wanted, "bilinear");
+    return resize_images(cut(x, aspect_crop(given, wanted)), wanted, "bilinear");
   }
 };
 
@@ -161,7 +160,7 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
     Tensor x = given;
     if (options_.crop_to_aspect_ratio) x = cut(x, aspect_crop(size_of(x), target()));
     if (options_.pad_to_aspect_ratio) x = aspect_pad(x, size_of(x), target(), options_.fill_value);
-    const Tensor y = resize(x, target(), options_.interpolation, options_.antialias);
+    const Tensor y = resize_images(x, target(), options_.interpolation, options_.antialias);
     if (y.dtype() == given.dtype()) return y;
     return ops::cast(is_integer(given.dtype()) ? ops::round(y) : y, given.dtype());
   }

@@ -8,6 +8,33 @@
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
+
+// The axis becomes the height of an image of width 1, what follows it the channels.
+Tensor adaptive_pool(const Tensor& x, int axis, std::int64_t count, bool max) {
+  const std::int64_t n = x.dim(axis);
+  ops::Ints shape(x.shape().dims().begin(), x.shape().dims().end());
+  std::int64_t channels = 1;
+  for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < shape.size(); ++i) channels *= shape[i];
+  const Tensor image = ops::reshape(x, ops::Ints{-1, n, 1, channels});
+  const auto pooled = [max](const Tensor& part, std::int64_t size) {
+    const ops::PoolOptions how{.size = {size, 1}, .strides = {size, 1}};
+    return max ? ops::max_pool(part, how) : ops::avg_pool(part, how);
+  };
+  Tensor y;
+  if (n % count == 0) {
+    y = pooled(image, n / count);
+  } else {
+    Tensors entries;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
+      entries.push_back(pooled(ops::slice_axis(image, 1, begin, end), end - begin));
+    }
+    y = ops::concat(entries, 1);
+  }
+  shape[static_cast<std::size_t>(axis)] = count;
+  return ops::reshape(y, shape);
+}
+
 namespace {
 
 using namespace layers;
@@ -102,8 +129,7 @@ class GlobalPoolingLayer : public ConfiguredLayer<Derived, GlobalPoolingOptions>
   }
 };
 
-// Entry i of `count` along an axis of n pools the entries from floor(i·n/count) to before ceil((i+1)·n/count), one axis
-// after the other, as Keras does.
+// One axis after the other, as Keras does.
 template <typename Derived, Pool kPool, int kRank>
 class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOptions> {
  public:
@@ -132,35 +158,8 @@ class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOpti
       }
     }
     for (int axis = 1; axis <= kRank; ++axis)
-      y = pool(y, axis, o.output_size.values[static_cast<std::size_t>(axis - 1)]);
+      y = adaptive_pool(y, axis, o.output_size.values[static_cast<std::size_t>(axis - 1)], kPool == Pool::kMax);
     return first ? to_channels_first(y) : y;
-  }
-
- private:
-  // The axis becomes the height of an image of width 1, what follows it the channels.
-  static Tensor pool(const Tensor& x, int axis, std::int64_t count) {
-    const std::int64_t n = x.dim(axis);
-    ops::Ints shape(x.shape().dims().begin(), x.shape().dims().end());
-    std::int64_t channels = 1;
-    for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < shape.size(); ++i) channels *= shape[i];
-    const Tensor image = ops::reshape(x, ops::Ints{-1, n, 1, channels});
-    const auto pooled = [](const Tensor& part, std::int64_t size) {
-      const ops::PoolOptions how{.size = {size, 1}, .strides = {size, 1}};
-      return kPool == Pool::kMax ? ops::max_pool(part, how) : ops::avg_pool(part, how);
-    };
-    Tensor y;
-    if (n % count == 0) {
-      y = pooled(image, n / count);
-    } else {
-      Tensors entries;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
-        entries.push_back(pooled(ops::slice_axis(image, 1, begin, end), end - begin));
-      }
-      y = ops::concat(entries, 1);
-    }
-    shape[static_cast<std::size_t>(axis)] = count;
-    return ops::reshape(y, shape);
   }
 };
 

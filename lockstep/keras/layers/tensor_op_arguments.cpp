@@ -19,9 +19,14 @@ const Argument& argument(const CallArguments& call, std::size_t index, std::stri
   return *found;
 }
 
-double number_argument(const CallArguments& call, std::size_t index, std::string_view keyword, double otherwise) {
+bool is_given(const CallArguments& call, std::size_t index, std::string_view keyword) {
   const Argument* found = find_argument(call, index, keyword);
-  if (!found || (found->is_leaf() && !found->leaf().is_tensor() && found->leaf().value.is_null())) return otherwise;
+  return found && !(found->is_leaf() && !found->leaf().is_tensor() && found->leaf().value.is_null());
+}
+
+double number_argument(const CallArguments& call, std::size_t index, std::string_view keyword, double otherwise) {
+  if (!is_given(call, index, keyword)) return otherwise;
+  const Argument* found = find_argument(call, index, keyword);
   if (!found->is_leaf() || found->leaf().is_tensor() || !found->leaf().value.is_number())
     bad(fmt::format("argument '{}' must be a number", keyword));
   return found->leaf().value.get<double>();
@@ -119,6 +124,17 @@ std::int64_t extent(const Tensor& x, int axis, std::string_view op) {
   return size;
 }
 
+Structure split_at(const Tensor& x, const ops::Ints& places, int axis) {
+  Structure::List out;
+  std::int64_t begin = 0;
+  for (const std::int64_t end : places) {
+    out.emplace_back(ops::slice_axis(x, axis, begin, end));
+    begin = end;
+  }
+  out.emplace_back(ops::slice_axis(x, axis, begin, std::nullopt));
+  return Structure::list(std::move(out));
+}
+
 ops::Ints int_list(const Json& value, std::string_view what) {
   ops::Ints out;
   const Json list = value.is_array() ? value : Json::array({value});
@@ -168,7 +184,7 @@ Run reduction(Reduce fn, bool to_bool, bool to_float) {
     Tensor x = tensor_operand(call);
     if (to_bool && x.dtype() != DType::kBool) x = ops::cast(x, DType::kBool);
     if (to_float && !is_floating(x.dtype())) x = ops::cast(x, DType::kFloat32);
-    return Structure(fn(x, axes_of(config), get(config, "keepdims", false).get<bool>()));
+    return Structure(fn(x, axes_of(config), keepdims_of(config)));
   };
 }
 

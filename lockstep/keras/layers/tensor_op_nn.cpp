@@ -1,4 +1,4 @@
-// keras.ops.nn
+// keras.ops.nn: activations, losses and normalizations
 #include <cmath>
 #include <numbers>
 
@@ -25,81 +25,9 @@ double epsilon_of(const Json& config) {
   return given.is_null() ? kEpsilon : given.get<double>();
 }
 
-bool given_tensor(const CallArguments& call, std::size_t index, std::string_view keyword) {
-  const Argument* found = find_argument(call, index, keyword);
-  return found && !(found->is_leaf() && !found->leaf().is_tensor() && found->leaf().value.is_null());
-}
-
 Tensor log_of_probabilities(const Tensor& output, int axis) {
   const Tensor p = output / ops::reduce_sum(output, ops::Ints{axis}, true);
   return ops::log(ops::clip_by_value(p, kEpsilon, 1 - kEpsilon));
-}
-
-// A number for each of `rank` axes.
-ops::Ints per_axis(const Json& value, int rank, std::string_view what) {
-  ops::Ints out = int_list(value, what);
-  if (out.size() == 1) out.resize(static_cast<std::size_t>(rank), out[0]);
-  if (static_cast<int>(out.size()) != rank)
-    bad(fmt::format("{} is {}, expected {} integers", what, dump_json(value), rank));
-  return out;
-}
-
-std::string_view padding_of(const Json& config) {
-  const Json padding = get(config, "padding", "valid");
-  if (padding == "valid") return "VALID";
-  if (padding == "same") return "SAME";
-  bad(fmt::format("padding is {}, expected \"valid\" or \"same\"", dump_json(padding)));
-}
-
-// Images of 1 or 2 spatial axes, as 2, with the channels last.
-struct Spatial {
-  Tensor x;
-  int rank = 2;
-  Tensor back(const Tensor& y) const { return rank == 1 ? ops::squeeze(y, {1}) : y; }
-  // A row of height 1 comes first.
-  ops::Ints sizes(ops::Ints given) const {
-    if (rank == 1) given.insert(given.begin(), 1);
-    return given;
-  }
-};
-
-Spatial spatial(const CallArguments& call, const Json& config) {
-  const Tensor x = floating_operand(call, 0, "inputs");
-  const Json format = get(config, "data_format");
-  if (!format.is_null() && format != "channels_last")
-    bad("data_format channels_first is not supported in keras.ops.nn");
-  if (x.rank() != 3 && x.rank() != 4) bad(fmt::format("an operand has {} axes, expected 3 or 4", x.rank()));
-  return {x.rank() == 3 ? ops::expand_dims(x, 1) : x, x.rank() - 2};
-}
-
-Tensor pooled(const CallArguments& call, const Json& config, bool max) {
-  const Spatial images = spatial(call, config);
-  const Json size = get(config, "pool_size"), strides = get(config, "strides");
-  const ops::PoolOptions options = {
-      .size = images.sizes(per_axis(size, images.rank, "pool_size")),
-      .strides = images.sizes(per_axis(strides.is_null() ? size : strides, images.rank, "strides")),
-      .padding = padding_of(config)};
-  return images.back(max ? ops::max_pool(images.x, options) : ops::avg_pool(images.x, options));
-}
-
-Tensor convolved(const CallArguments& call, const Json& config,
-                 Tensor (*run)(const Tensor& x, const Tensors& kernels, const ops::ConvOptions& options)) {
-  const Spatial images = spatial(call, config);
-  Tensors kernels;
-  for (const char* keyword : {"kernel", "pointwise_kernel"}) {
-    if (!given_tensor(call, kernels.size() + 1,
-                      kernels.empty() && call.find("depthwise_kernel") ? "depthwise_kernel" : keyword))
-      break;
-    const Tensor kernel = floating_operand(
-        call, kernels.size() + 1, kernels.empty() && call.find("depthwise_kernel") ? "depthwise_kernel" : keyword);
-    kernels.push_back(images.rank == 1 ? ops::expand_dims(kernel, 0) : kernel);
-  }
-  if (kernels.empty()) bad("a convolution without kernel");
-  const ops::ConvOptions options = {
-      .strides = images.sizes(per_axis(get(config, "strides", 1), images.rank, "strides")),
-      .padding = padding_of(config),
-      .dilations = images.sizes(per_axis(get(config, "dilation_rate", 1), images.rank, "dilation_rate"))};
-  return images.back(run(images.x, kernels, options));
 }
 
 }  // namespace
@@ -132,18 +60,14 @@ void add_nn(Rows& rows) {
     return Structure(activations::gelu(tensor_operand(call), get(config, "approximate", true).get<bool>()));
   });
   row("Softmax", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        activations::softmax(tensor_operand(call), static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
+    return Structure(activations::softmax(tensor_operand(call), axis_or(config, -1)));
   });
   row("LogSoftmax", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        ops::log_softmax(tensor_operand(call), static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
+    return Structure(ops::log_softmax(tensor_operand(call), axis_or(config, -1)));
   });
   row("OneHot", [](const CallArguments& call, const Json& config) {
-    const Json dtype = get(config, "dtype");
     return Structure(ops::one_hot(tensor_operand(call), get(config, "num_classes").get<std::int64_t>(),
-                                  dtype.is_null() ? DType::kFloat32 : dtype_of(dtype),
-                                  static_cast<int>(get(config, "axis", -1).get<std::int64_t>())));
+                                  dtype_or(config, DType::kFloat32), axis_or(config, -1)));
   });
   for (const auto& [class_name, fn] : {std::pair<const char*, Unary>{"SparsePlus", activations::sparse_plus},
                                        {"SparseSigmoid", activations::sparse_sigmoid}}) {
@@ -166,24 +90,6 @@ void add_nn(Rows& rows) {
   });
   row("Sparsemax", [](const CallArguments& call, const Json& config) {
     return Structure(activations::sparsemax(floating_operand(call), axis_or(config, -1)));
-  });
-  row("MaxPool", [](const CallArguments& call, const Json& config) { return Structure(pooled(call, config, true)); });
-  row("AveragePool",
-      [](const CallArguments& call, const Json& config) { return Structure(pooled(call, config, false)); });
-  row("Conv", [](const CallArguments& call, const Json& config) {
-    return Structure(convolved(call, config, [](const Tensor& x, const Tensors& kernels, const ops::ConvOptions& o) {
-      return ops::conv2d(x, kernels[0], o);
-    }));
-  });
-  row("DepthwiseConv", [](const CallArguments& call, const Json& config) {
-    return Structure(convolved(call, config, [](const Tensor& x, const Tensors& kernels, const ops::ConvOptions& o) {
-      return ops::depthwise_conv2d(x, kernels[0], o);
-    }));
-  });
-  row("SeparableConv", [](const CallArguments& call, const Json& config) {
-    return Structure(convolved(call, config, [](const Tensor& x, const Tensors& kernels, const ops::ConvOptions& o) {
-      return ops::conv2d(ops::depthwise_conv2d(x, kernels[0], o), kernels[1]);
-    }));
   });
   row("BinaryCrossentropy", [](const CallArguments& call, const Json& config) {
     const Tensor target = floating_operand(call, 0, "target"), output = floating_operand(call, 1, "output");
@@ -226,8 +132,8 @@ void add_nn(Rows& rows) {
   row("Normalize", [](const CallArguments& call, const Json& config) {
     const Tensor x = floating_operand(call);
     const ops::Axes axes = int_list(get(config, "axis", -1), "axis");
-    const Json order = get(config, "order", 2), given = get(config, "epsilon");
-    const double epsilon = given.is_null() ? kEpsilon : given.get<double>();
+    const Json order = get(config, "order", 2);
+    const double epsilon = epsilon_of(config);
     if (order == 2) {
       const Tensor sum = ops::reduce_sum(ops::square(x), axes, true);
       return Structure(x * ops::minimum(ops::rsqrt(sum), 1.0 / epsilon));
@@ -239,7 +145,7 @@ void add_nn(Rows& rows) {
     const Tensor x = floating_operand(call);
     const ops::Axes axes = int_list(get(config, "axis", -1), "axis");
     const Tensor y = x * ops::rsqrt(ops::reduce_mean(ops::square(x), axes, true) + epsilon_of(config));
-    return Structure(given_tensor(call, 1, "scale") ? y * tensor_operand(call, 1, "scale") : y);
+    return Structure(is_given(call, 1, "scale") ? y * tensor_operand(call, 1, "scale") : y);
   });
   row("LayerNorm", [](const CallArguments& call, const Json& config) {
     const Tensor x = floating_operand(call);
@@ -247,8 +153,21 @@ void add_nn(Rows& rows) {
     if (get(config, "rms_scaling", false) == true) bad("LayerNorm with rms_scaling is not supported; use RMSNorm");
     const Tensor centred = x - ops::reduce_mean(x, axes, true);
     Tensor y = centred * ops::rsqrt(ops::reduce_mean(ops::square(centred), axes, true) + epsilon_of(config));
-    if (given_tensor(call, 1, "gamma")) y = y * tensor_operand(call, 1, "gamma");
-    return Structure(given_tensor(call, 2, "beta") ? y + tensor_operand(call, 2, "beta") : y);
+    if (is_given(call, 1, "gamma")) y = y * tensor_operand(call, 1, "gamma");
+    return Structure(is_given(call, 2, "beta") ? y + tensor_operand(call, 2, "beta") : y);
+  });
+  row("BatchNorm", [](const CallArguments& call, const Json& config) {
+    const Tensor x = floating_operand(call);
+    ops::Ints shape(static_cast<std::size_t>(x.rank()), 1);
+    shape[static_cast<std::size_t>(positive_axis(x, get(config, "axis", -1).get<std::int64_t>()))] = -1;
+    const auto number = [&](std::size_t index, const char* keyword) {
+      return ops::cast(ops::reshape(tensor_operand(call, index, keyword), shape), x.dtype());
+    };
+    const Json epsilon = get(config, "epsilon", 1e-3);
+    Tensor factor = ops::rsqrt(number(2, "variance") + epsilon.get<double>());
+    if (is_given(call, 4, "scale")) factor = factor * number(4, "scale");
+    const Tensor shift = -number(1, "mean") * factor;
+    return Structure(x * factor + (is_given(call, 3, "offset") ? shift + number(3, "offset") : shift));
   });
   row("PSNR", [](const CallArguments& call, const Json& config) {
     const auto [a, b] = operands(call, "x1", "x2");
@@ -256,14 +175,6 @@ void add_nn(Rows& rows) {
     const Tensor error = ops::reduce_mean(ops::square(to_floating(a) - to_floating(b)));
     return Structure(20.0 * std::log10(most) - ops::log(error) * (10.0 / std::numbers::ln10));
   });
-  for (const char* name : {"DepthToSpace", "SpaceToDepth"}) {
-    row(name, [name](const CallArguments& call, const Json& config) {
-      if (get(config, "data_format", "channels_last") != "channels_last")
-        bad(fmt::format("{} with data_format channels_first is not supported", name));
-      return Structure(
-          ops::call1(name, {tensor_operand(call)}, {{"block_size", get(config, "block_size").get<std::int64_t>()}}));
-    });
-  }
 }
 
 }  // namespace lockstep::keras::tensor_ops

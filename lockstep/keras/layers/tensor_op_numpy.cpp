@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,8 +12,6 @@
 
 namespace lockstep::keras::tensor_ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor truncated(const Tensor& x) {
   if (!is_floating(x.dtype())) return x;
@@ -46,12 +45,31 @@ Tensor rounded(const Tensor& x, int decimals) {
 
 Tensor flat(const Tensor& x) { return ops::reshape(x, ops::Ints{-1}); }
 
-// numpy.dot
-Tensor dot(const Tensor& a, const Tensor& b) {
-  if (a.rank() == 0 || b.rank() == 0) return a * b;
-  if (b.rank() == 1) return ops::reduce_sum(a * b, ops::Ints{-1}, false);
-  if (b.rank() == 2) return ops::tensordot_last(a, b);
-  bad("Dot with a second operand of more than 2 axes is not supported");
+// Products of vectors of two or three numbers.
+Tensor cross(const Tensor& x, const Tensor& y, const Json& config) {
+  const auto axis = [&](const char* key) {
+    const Json all = get(config, "axis"), own = get(config, key, -1);
+    return (all.is_null() ? own : all).get<std::int64_t>();
+  };
+  const auto moved = [](const Tensor& t, std::int64_t from, std::int64_t to) {
+    ops::Ints order;
+    const int source = positive_axis(t, from), target = positive_axis(t, to);
+    for (int i = 0; i < t.rank(); ++i) {
+      if (i != source) order.push_back(i);
+    }
+    order.insert(order.begin() + target, source);
+    return ops::transpose(t, order);
+  };
+  const auto of_three = [](const Tensor& t) {
+    if (extent(t, t.rank() - 1, "Cross") == 3) return t;
+    if (t.dim(-1) != 2) bad(fmt::format("Cross of vectors with {} numbers, expected 2 or 3", t.dim(-1)));
+    return ops::concat({t, ops::zeros_like(ops::slice_axis(t, t.rank() - 1, 0, 1))}, -1);
+  };
+  const Tensor a = moved(x, axis("axisa"), -1), b = moved(y, axis("axisb"), -1);
+  const bool flat = a.dim(-1) == 2 && b.dim(-1) == 2;
+  const Tensor wide_a = of_three(a), wide_b = of_three(b), zero = ops::zeros_like(wide_a * wide_b);
+  const Tensor z = ops::call1("Cross", {wide_a + zero, wide_b + zero});
+  return flat ? ops::squeeze(ops::slice_axis(z, z.rank() - 1, 2, 3), {-1}) : moved(z, -1, axis("axisc"));
 }
 
 Tensor triangle(const Tensor& x, std::int64_t k, bool lower) {
@@ -62,15 +80,14 @@ Tensor triangle(const Tensor& x, std::int64_t k, bool lower) {
 Tensor diagonal(const Tensor& x, const Json& config) {
   const int first = positive_axis(x, get(config, "axis1", 0).get<std::int64_t>());
   const int second = positive_axis(x, get(config, "axis2", 1).get<std::int64_t>());
-  if (get(config, "offset", 0) != 0 || first == second)
-    bad("Diagonal and Trace are supported with offset 0 and two different axes");
+  if (first == second) bad("Diagonal and Trace require two different axes");
   ops::Ints order;
   for (int i = 0; i < x.rank(); ++i) {
     if (i != first && i != second) order.push_back(i);
   }
   order.push_back(first);
   order.push_back(second);
-  return ops::call1("MatrixDiagPart", {ops::transpose(x, order)});
+  return diagonal_part(ops::transpose(x, order), get(config, "offset", 0).get<std::int64_t>());
 }
 
 Tensor differences(const Tensor& x, const Json& config) {
@@ -79,47 +96,6 @@ Tensor differences(const Tensor& x, const Json& config) {
   for (std::int64_t i = 0; i < get(config, "n", 1).get<std::int64_t>(); ++i)
     y = ops::slice_axis(y, axis, 1, std::nullopt) - ops::slice_axis(y, axis, 0, -1);
   return y;
-}
-
-// The values at the fraction `q` of the sorted ones.
-Tensor quantile(const Tensor& x, double q, const Json& config, const std::string& method) {
-  const bool all = get(config, "axis").is_null();
-  const ops::Ints axes = all ? ops::Ints{} : int_list(get(config, "axis"), "axis");
-  if (axes.size() > 1) bad("Quantile and Median along several axes are not supported");
-  const Tensor values = ops::sort(all ? flat(x) : x, all ? 0 : positive_axis(x, axes[0]));
-  const int axis = all ? 0 : positive_axis(x, axes[0]);
-  const double place = q * static_cast<double>(extent(values, axis, "Quantile") - 1);
-  const auto at = [&](double index) {
-    return ops::gather(values, Tensor::scalar(static_cast<std::int32_t>(index)), axis);
-  };
-  const double below = std::floor(place), above = std::ceil(place);
-  Tensor y;
-  if (method == "linear") {
-    y = at(below) + (at(above) - at(below)) * (place - below);
-  } else if (method == "midpoint") {
-    y = (at(below) + at(above)) * 0.5;
-  } else if (method == "lower" || method == "higher") {
-    y = at(method == "lower" ? below : above);
-  } else if (method == "nearest") {
-    y = at(std::nearbyint(place));
-  } else {
-    bad(fmt::format("unknown method '{}' of Quantile", method));
-  }
-  if (!keepdims_of(config)) return y;
-  return all ? ops::reshape(y, ops::Ints(static_cast<std::size_t>(x.rank()), 1)) : ops::expand_dims(y, axis);
-}
-
-Run quantiles(double scale) {
-  return [scale](const CallArguments& call, const Json& config) {
-    const Tensor x = floating_operand(call);
-    const std::string method = get(config, "method", "linear").get<std::string>();
-    const Argument& q = argument(call, 1, "q");
-    if (q.is_leaf()) return Structure(quantile(x, number_argument(call, 1, "q", 0) * scale, config, method));
-    Tensors all;
-    for (const Argument& each : q.items())
-      all.push_back(quantile(x, each.leaf().value.get<double>() * scale, config, method));
-    return Structure(ops::stack(all, 0));
-  };
 }
 
 Run joined(int axis, int least_rank) {
@@ -135,21 +111,13 @@ Run joined(int axis, int least_rank) {
 
 // Parts of nearly one size, or those between the places that are given.
 Structure split_array(const Tensor& x, const Json& parts, int axis) {
-  ops::Ints places = parts.is_array() ? int_list(parts, "indices_or_sections") : ops::Ints{};
-  if (!parts.is_array()) {
-    const std::int64_t count = parts.get<std::int64_t>(), size = extent(x, axis, "ArraySplit");
-    if (count < 1 || count > 65536) bad(fmt::format("ArraySplit into {} parts", count));
-    std::int64_t place = 0;
-    for (std::int64_t i = 0; i + 1 < count; ++i) places.push_back(place += size / count + (i < size % count ? 1 : 0));
-  }
-  Structure::List out;
-  std::int64_t begin = 0;
-  for (std::int64_t end : places) {
-    out.emplace_back(ops::slice_axis(x, axis, begin, end));
-    begin = end;
-  }
-  out.emplace_back(ops::slice_axis(x, axis, begin, std::nullopt));
-  return Structure::list(std::move(out));
+  if (parts.is_array()) return split_at(x, int_list(parts, "indices_or_sections"), axis);
+  const std::int64_t count = parts.get<std::int64_t>(), size = extent(x, axis, "ArraySplit");
+  if (count < 1 || count > 65536) bad(fmt::format("ArraySplit into {} parts", count));
+  ops::Ints places;
+  std::int64_t place = 0;
+  for (std::int64_t i = 0; i + 1 < count; ++i) places.push_back(place += size / count + (i < size % count ? 1 : 0));
+  return split_at(x, places, axis);
 }
 
 Tensor along(const Tensor& x, const Tensor& indices, int axis) {
@@ -181,14 +149,20 @@ using NanReduce = Tensor (*)(const Tensor&, const ops::Axes&, bool);
 template <int kInstead, NanReduce kReduce>
 Tensor nan_reduced(const Tensor& x, const ops::Axes& axes, bool keepdims) {
   const double instead = kInstead == 2 ? -kInfinity : kInstead == 3 ? kInfinity : kInstead;
-  return kReduce(without_nan(x, instead), axes, keepdims);
+  const Tensor y = kReduce(without_nan(x, instead), axes, keepdims);
+  if (kInstead < 2 || !is_floating(x.dtype())) return y;
+  return ops::where(ops::reduce_all(ops::is_nan(x), axes, keepdims), ops::zeros_like(y) * kInfinity, y);
 }
 Tensor nan_mean(const Tensor& x, const ops::Axes& axes, bool keepdims) {
   const Tensor count = ops::reduce_sum(ops::cast(ops::logical_not(ops::is_nan(x)), x.dtype()), axes, keepdims);
   return ops::reduce_sum(without_nan(x, 0), axes, keepdims) / count;
 }
 Tensor nan_variance(const Tensor& x, const ops::Axes& axes, bool keepdims) {
-  return nan_mean(ops::square(x - nan_mean(x, axes, true)), axes, keepdims);
+  const Tensor counted = ops::logical_not(ops::is_nan(x));
+  const Tensor count = ops::reduce_sum(ops::cast(counted, x.dtype()), axes, keepdims);
+  // Without NaN before the square, whose gradient would spread them.
+  const Tensor difference = ops::where(counted, x - nan_mean(x, axes, true), ops::zeros_like(x));
+  return ops::reduce_sum(ops::square(difference), axes, keepdims) / count;
 }
 Tensor nan_deviation(const Tensor& x, const ops::Axes& axes, bool keepdims) {
   return ops::sqrt(nan_variance(x, axes, keepdims));
@@ -205,29 +179,30 @@ void add_elementwise(const std::function<void(const char*, Run)>& row) {
     return Structure(rounded(tensor_operand(call), get(config, "decimals", 0).get<int>()));
   });
   row("I0", floating([](const Tensor& x) { return ops::call1("BesselI0", {x}); }));
-  row("Real", unary(ops::identity));
-  row("Conjugate", unary(ops::identity));
-  row("Imag", unary(ops::zeros_like));
-  row("Isreal", unary([](const Tensor& x) { return logical(ops::ones_like(x)); }));
   row("Isneginf", floating([](const Tensor& x) { return ops::equal(x, -kInfinity); }));
   row("Isposinf", floating([](const Tensor& x) { return ops::equal(x, kInfinity); }));
   row("BitwiseInvert", unary([](const Tensor& x) { return ops::call1("Invert", {x}); }));
   row("BitwiseNot", unary([](const Tensor& x) { return ops::call1("Invert", {x}); }));
   row("NanToNum", [](const CallArguments& call, const Json& config) {
-    const Tensor x = tensor_operand(call);
-    if (!is_floating(x.dtype())) return Structure(x);
-    const bool half = x.dtype() == DType::kFloat16;
-    const double most = half                           ? 65504.0
-                        : x.dtype() == DType::kFloat64 ? std::numeric_limits<double>::max()
-                                                       : std::numeric_limits<float>::max();
-    const auto or_else = [&](const char* key, double otherwise) {
-      const Json given = get(config, key);
-      return given.is_null() ? otherwise : given.get<double>();
+    const auto given = [&](const char* key) -> std::optional<double> {
+      const Json value = get(config, key);
+      return value.is_null() ? std::nullopt : std::optional(value.get<double>());
     };
-    Tensor y = without_nan(x, or_else("nan", 0.0));
-    y = ops::where(ops::equal(x, kInfinity), ops::zeros_like(x) + or_else("posinf", most), y);
-    return Structure(ops::where(ops::equal(x, -kInfinity), ops::zeros_like(x) + or_else("neginf", -most), y));
+    return Structure(
+        finite_numbers(tensor_operand(call), given("nan").value_or(0.0), given("posinf"), given("neginf")));
   });
+}
+
+Tensor close(const CallArguments& call, const Json& config) {
+  const auto [x, y] = operands(call, "x1", "x2");
+  const Tensor a = to_floating(x), b = to_floating(y);
+  const double rtol = number_argument(call, 2, "rtol", get(config, "rtol", 1e-5).get<double>());
+  const double atol = number_argument(call, 3, "atol", get(config, "atol", 1e-8).get<double>());
+  const Tensor near = ops::logical_and(ops::less_equal(ops::abs(a - b), ops::abs(b) * rtol + atol),
+                                       ops::logical_and(ops::is_finite(a), ops::is_finite(b)));
+  const Tensor out = ops::logical_or(near, ops::logical_and(ops::is_inf(a), ops::equal(a, b)));
+  if (get(config, "equal_nan", false) == false) return out;
+  return ops::logical_or(out, ops::logical_and(ops::is_nan(a), ops::is_nan(b)));
 }
 
 void add_binary(const std::function<void(const char*, Run)>& row) {
@@ -256,29 +231,16 @@ void add_binary(const std::function<void(const char*, Run)>& row) {
       return Structure(ops::call1(op, {x, y}));
     });
   }
-  row("Isclose", [](const CallArguments& call, const Json& config) {
-    const auto [x, y] = operands(call, "x1", "x2");
-    const Tensor a = to_floating(x), b = to_floating(y);
-    const double rtol = number_argument(call, 2, "rtol", 1e-5), atol = number_argument(call, 3, "atol", 1e-8);
-    const Tensor close = ops::logical_and(ops::less_equal(ops::abs(a - b), ops::abs(b) * rtol + atol),
-                                          ops::logical_and(ops::is_finite(a), ops::is_finite(b)));
-    Tensor out = ops::logical_or(close, ops::logical_and(ops::is_inf(a), ops::equal(a, b)));
-    if (get(config, "equal_nan", false) == true)
-      out = ops::logical_or(out, ops::logical_and(ops::is_nan(a), ops::is_nan(b)));
-    return Structure(out);
-  });
-  row("Dot", binary(dot));
+  row("Isclose", [](const CallArguments& call, const Json& config) { return Structure(close(call, config)); });
+  row("AllClose",
+      [](const CallArguments& call, const Json& config) { return Structure(ops::reduce_all(close(call, config))); });
   row("Vdot", binary([](const Tensor& a, const Tensor& b) { return ops::reduce_sum(flat(a) * flat(b)); }));
   row("Outer", binary([](const Tensor& a, const Tensor& b) {
         return ops::expand_dims(flat(a), 1) * ops::expand_dims(flat(b), 0);
       }));
   row("Cross", [](const CallArguments& call, const Json& config) {
-    for (const char* key : {"axisa", "axisb", "axisc", "axis"}) {
-      if (const Json axis = get(config, key); !axis.is_null() && axis != -1)
-        bad("Cross is supported along the last axis");
-    }
     const auto [x, y] = operands(call, "x1", "x2");
-    return Structure(ops::call1("Cross", {x, y}));
+    return Structure(cross(x, y, config));
   });
 }
 
@@ -296,16 +258,9 @@ void add_reductions(const std::function<void(const char*, Run)>& row) {
   row("Nanmean", reduction(nan_mean, false, true));
   row("Nanvar", reduction(nan_variance, false, true));
   row("Nanstd", reduction(nan_deviation, false, true));
-  row("Quantile", quantiles(1.0));
-  row("Percentile", quantiles(0.01));
-  row("Median", [](const CallArguments& call, const Json& config) {
-    return Structure(quantile(floating_operand(call), 0.5, config, "linear"));
-  });
   row("Average", [](const CallArguments& call, const Json& config) {
     const Tensor x = floating_operand(call);
-    const Argument* given = find_argument(call, 1, "weights");
-    if (!given || (given->is_leaf() && !given->leaf().is_tensor() && given->leaf().value.is_null()))
-      return Structure(ops::reduce_mean(x, axes_of(config), false));
+    if (!is_given(call, 1, "weights")) return Structure(ops::reduce_mean(x, axes_of(config), false));
     Tensor weights = floating_operand(call, 1, "weights");
     const Json axis = get(config, "axis");
     if (weights.rank() == 1 && x.rank() > 1 && axis.is_number_integer()) {
@@ -323,10 +278,6 @@ void add_reductions(const std::function<void(const char*, Run)>& row) {
 }
 
 void add_shapes(const std::function<void(const char*, Run)>& row) {
-  row("EmptyLike", [](const CallArguments& call, const Json& config) {
-    const Tensor x = tensor_operand(call);
-    return Structure(ops::cast(ops::zeros_like(x), dtype_or(config, x.dtype())));
-  });
   row("Hstack", joined(1, 1));
   row("Vstack", joined(0, 2));
   row("Dstack", joined(2, 3));
@@ -377,6 +328,22 @@ void add_shapes(const std::function<void(const char*, Run)>& row) {
 }
 
 }  // namespace
+
+Tensor diagonal_part(const Tensor& x, std::int64_t k) {
+  if (k == 0) return ops::call1("MatrixDiagPart", {x});
+  return ops::call1("MatrixDiagPartV3",
+                    {x, Tensor::scalar(static_cast<std::int32_t>(k)), Tensor::scalar(0.0, x.dtype())});
+}
+
+Tensor finite_numbers(const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
+  if (!is_floating(x.dtype())) return x;
+  const double most = x.dtype() == DType::kFloat16   ? 65504.0
+                      : x.dtype() == DType::kFloat64 ? std::numeric_limits<double>::max()
+                                                     : std::numeric_limits<float>::max();
+  Tensor y = without_nan(x, nan);
+  y = ops::where(ops::equal(x, kInfinity), ops::zeros_like(x) + posinf.value_or(most), y);
+  return ops::where(ops::equal(x, -kInfinity), ops::zeros_like(x) + neginf.value_or(-most), y);
+}
 
 void add_more_numpy(Rows& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };

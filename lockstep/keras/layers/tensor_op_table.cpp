@@ -61,23 +61,15 @@ Structure where_op(const CallArguments& call, const Json&) {
   return ops::where(condition, x, y);
 }
 
-Structure unstack_split(const CallArguments& call, const Json& config) {
+Structure split_op(const CallArguments& call, const Json& config) {
   const Tensor x = tensor_operand(call);
-  const int axis = static_cast<int>(get(config, "axis", 0).get<std::int64_t>());
+  const int axis = axis_or(config, 0);
   const Json parts = get(config, "indices_or_sections");
+  if (!parts.is_number_integer()) return split_at(x, int_list(parts, "indices_or_sections"), axis);
+  const std::int64_t count = parts.get<std::int64_t>();
+  if (count < 1 || count > 65536) bad(fmt::format("Split into {} parts", count));
   Structure::List out;
-  if (parts.is_number_integer()) {
-    const std::int64_t count = parts.get<std::int64_t>();
-    if (count < 1 || count > 65536) bad(fmt::format("Split into {} parts", count));
-    for (Tensor& piece : ops::split(x, static_cast<int>(count), axis)) out.emplace_back(std::move(piece));
-  } else {
-    std::int64_t begin = 0;
-    for (std::int64_t end : int_list(parts, "indices_or_sections")) {
-      out.emplace_back(ops::slice_axis(x, axis, begin, end));
-      begin = end;
-    }
-    out.emplace_back(ops::slice_axis(x, axis, begin, std::nullopt));
-  }
+  for (Tensor& piece : ops::split(x, static_cast<int>(count), axis)) out.emplace_back(std::move(piece));
   return Structure::list(std::move(out));
 }
 
@@ -118,10 +110,12 @@ Structure pad_op(const CallArguments& call, const Json& config) {
 // Rows of numpy that make, move and pick elements.
 void add_shapes_of_numpy(Rows& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
-  row("ZerosLike", [](const CallArguments& call, const Json& config) {
-    const Tensor x = tensor_operand(call);
-    return Structure(ops::cast(ops::zeros_like(x), dtype_or(config, x.dtype())));
-  });
+  for (const char* name : {"ZerosLike", "EmptyLike"}) {
+    row(name, [](const CallArguments& call, const Json& config) {
+      const Tensor x = tensor_operand(call);
+      return Structure(ops::cast(ops::zeros_like(x), dtype_or(config, x.dtype())));
+    });
+  }
   row("OnesLike", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
     return Structure(ops::cast(ops::ones_like(x), dtype_or(config, x.dtype())));
@@ -146,13 +140,13 @@ void add_shapes_of_numpy(Rows& rows) {
   row("Argmax", [](const CallArguments& call, const Json& config) {
     Tensor best = along_axis(tensor_operand(call), config,
                              [](const Tensor& x, int axis) { return ops::argmax(x, axis, DType::kInt32); });
-    if (get(config, "keepdims", false) == true) best = ops::expand_dims(best, axis_or(config, -1));
+    if (keepdims_of(config)) best = ops::expand_dims(best, axis_or(config, -1));
     return Structure(best);
   });
   row("Argmin", [](const CallArguments& call, const Json& config) {
     Tensor best = along_axis(tensor_operand(call), config,
                              [](const Tensor& x, int axis) { return ops::argmin(x, axis, DType::kInt32); });
-    if (get(config, "keepdims", false) == true) best = ops::expand_dims(best, axis_or(config, -1));
+    if (keepdims_of(config)) best = ops::expand_dims(best, axis_or(config, -1));
     return Structure(best);
   });
   row("Sort", [](const CallArguments& call, const Json& config) {
@@ -188,8 +182,14 @@ void add_shapes_of_numpy(Rows& rows) {
   row("Roll", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
     const Json axis = get(config, "axis");
-    if (axis.is_null()) bad("Roll without an axis is not supported");
-    return Structure(ops::roll(x, int_list(get(config, "shift"), "shift"), int_list(axis, "axis")));
+    ops::Ints shift = int_list(get(config, "shift"), "shift");
+    if (axis.is_null()) {
+      const Tensor rolled = ops::roll(ops::reshape(x, ops::Ints{-1}), shift, {0});
+      return Structure(ops::reshape(rolled, ops::shape_of(x)));
+    }
+    const ops::Ints axes = int_list(axis, "axis");
+    if (shift.size() == 1) shift.resize(axes.size(), shift[0]);
+    return Structure(ops::roll(x, shift, axes));
   });
   row("Swapaxes", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
@@ -263,8 +263,6 @@ void add_numpy(Rows& rows) {
   row("LogicalOr", binary([](const Tensor& a, const Tensor& b) { return ops::logical_or(logical(a), logical(b)); }));
   row("LogicalNot", unary([](const Tensor& x) { return ops::logical_not(logical(x)); }));
   row("Negative", unary(ops::neg));
-  row("Absolute", unary(ops::abs));
-  row("Abs", unary(ops::abs));
   row("Sign", unary(ops::sign));
   row("Square", unary(ops::square));
   row("Sqrt", floating(ops::sqrt));
@@ -311,7 +309,7 @@ void add_numpy(Rows& rows) {
   row("GetItem", get_item);
   add_shapes_of_numpy(rows);
   row("Where", where_op);
-  row("Split", unstack_split);
+  row("Split", split_op);
   row("Clip", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
     return Structure(ops::clip_by_value(x, get(config, "x_min").get<double>(), get(config, "x_max").get<double>()));
@@ -335,17 +333,15 @@ void add_numpy(Rows& rows) {
     return Structure(ops::squeeze(tensor_operand(call), axis.is_null() ? ops::Ints{} : int_list(axis, "axis")));
   });
   row("Concatenate", [](const CallArguments& call, const Json& config) {
-    return Structure(ops::concat(tensor_list(argument(call, 0, "xs")),
-                                 static_cast<int>(get(config, "axis", 0).get<std::int64_t>())));
+    return Structure(ops::concat(tensor_list(argument(call, 0, "xs")), axis_or(config, 0)));
   });
   row("Stack", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        ops::stack(tensor_list(argument(call, 0, "x")), static_cast<int>(get(config, "axis", 0).get<std::int64_t>())));
+    return Structure(ops::stack(tensor_list(argument(call, 0, "x")), axis_or(config, 0)));
   });
   row("Repeat", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
     const std::int64_t repeats = get(config, "repeats").get<std::int64_t>();
-    const int axis = static_cast<int>(get(config, "axis", 0).get<std::int64_t>());
+    const int axis = axis_or(config, 0);
     if (repeats < 1 || repeats > 1 << 20) bad(fmt::format("Repeat {} times", repeats));
     const int at = axis < 0 ? axis + x.rank() : axis;
     ops::Ints multiples(static_cast<std::size_t>(x.rank()) + 1, 1);
@@ -377,6 +373,12 @@ const tensor_ops::Rows& table() {
     tensor_ops::add_more_numpy(*made);
     tensor_ops::add_nn(*made);
     tensor_ops::add_math_and_core(*made);
+    tensor_ops::add_quantiles(*made);
+    tensor_ops::add_arrays(*made);
+    tensor_ops::add_indexing(*made);
+    tensor_ops::add_fourier(*made);
+    tensor_ops::add_linalg(*made);
+    tensor_ops::add_windows(*made);
     tensor_ops::add_images(*made);
     return made;
   }();

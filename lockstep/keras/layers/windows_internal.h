@@ -25,6 +25,10 @@ void require_place(const Shape& input, const std::string& data_format, const Int
 Tensor to_channels_last(const Tensor& x);
 Tensor to_channels_first(const Tensor& x);
 
+// x (batch, …) with `count` entries along an axis of n: entry i pools those from floor(i·n/count) to before
+// ceil((i+1)·n/count). The extents but that of the batch must be known.
+Tensor adaptive_pool(const Tensor& x, int axis, std::int64_t count, bool max);
+
 // [batch of x, sizes…] as a shape vector; sizes are known numbers or int32 scalars.
 Tensor shape_with_batch_of(const Tensor& x, const Tensors& sizes);
 

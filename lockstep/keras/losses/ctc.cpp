@@ -27,14 +27,29 @@ Tensor ctc(const Tensor& y_true, const Tensor& y_pred) {
                     "and (batch, steps, classes)",
                     y_true.shape().to_string(), y_pred.shape().to_string()));
   const Tensor labels = ops::cast(y_true, DType::kInt32);
-  const Tensor lengths = ops::reduce_sum(ops::cast(ops::not_equal(labels, 0.0), DType::kInt32), ops::Ints{1}, true);
+  const Tensor lengths = ops::reduce_sum(ops::cast(ops::not_equal(labels, 0.0), DType::kInt32), ops::Ints{1});
+  const Tensor steps = ops::fill(ops::reshape(ops::dim_of(y_pred, 0), {1}), ops::dim_of(y_pred, 1));
+  return ctc_of_lengths(labels, y_pred, lengths, steps, 0);
+}
+
+Tensor ctc_of_lengths(const Tensor& labels, const Tensor& y_pred, const Tensor& label_lengths, const Tensor& steps,
+                      std::int64_t blank) {
+  const std::int64_t classes = y_pred.dim(2), place = blank < 0 ? blank + classes : blank;
+  if (place < 0 || (classes != kUnknownDim && place >= classes))
+    throw_invalid_argument(fmt::format("CTC: the class without a label is {} of {}", blank, classes));
   const Tensor places =
       ops::range(Tensor::scalar(std::int32_t{0}), ops::dim_of(labels, 1), Tensor::scalar(std::int32_t{1}));
-  const Tensor indices = ops::where(ops::less(ops::expand_dims(places, 0), lengths));
+  const Tensor indices = ops::where(ops::less(ops::expand_dims(places, 0), ops::expand_dims(label_lengths, 1)));
   // TensorFlow's operation has the blank as its last class.
-  const Tensor values = ops::gather_nd(labels, indices) - Tensor::scalar(std::int32_t{1});
-  const Tensor logits = ops::concat({ops::slice_axis(y_pred, 2, 1, std::nullopt), ops::slice_axis(y_pred, 2, 0, 1)}, 2);
-  const Tensor steps = ops::fill(ops::reshape(ops::dim_of(y_pred, 0), {1}), ops::dim_of(y_pred, 1));
+  const Tensor given = ops::gather_nd(labels, indices), one = Tensor::scalar(std::int32_t{1});
+  // The blank itself is no label: -1, which the operation reports.
+  const Tensor below = ops::less(given, static_cast<double>(place));
+  const Tensor blanks = ops::equal(given, static_cast<double>(place));
+  const Tensor values = ops::where(below, given, ops::where(blanks, -ops::ones_like(given), given - one));
+  const Tensor logits =
+      ops::concat({ops::slice_axis(y_pred, 2, 0, place), ops::slice_axis(y_pred, 2, place + 1, std::nullopt),
+                   ops::slice_axis(y_pred, 2, place, place + 1)},
+                  2);
   const Tensors results =
       ops::call("CTCLoss", {ops::cast(ops::transpose(logits, {1, 0, 2}), DType::kFloat32), indices, values, steps},
                 {{"preprocess_collapse_repeated", false},

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/keras/layers/sampling_internal.h"
 #include "lockstep/keras/preprocessing/augmentation_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 
@@ -60,7 +61,8 @@ class RandomElasticTransformLayer
       return ops::reshape(ops::range(n, DType::kFloat32), shape);
     };
     const Tensor rows = places(height, {1, -1, 1}) + moved, columns = places(width, {1, 1, -1}) + moved;
-    const Tensor seen = clip_to(sampled(x, rows, columns), options_.value_range);
+    const Sampling how = {options_.interpolation == "bilinear", options_.fill_mode, options_.fill_value};
+    const Tensor seen = clip_to(sample_images(x, rows, columns, how), options_.value_range);
     return choose_images(drawn[0], seen, clip_to(x, options_.value_range));
   }
 
@@ -81,48 +83,6 @@ class RandomElasticTransformLayer
     return ops::squeeze(ops::depthwise_conv2d(ops::expand_dims(noise, -1), window, {.padding = "SAME"}), {-1});
   }
 
-  // The pixels at places between pixels, (batch, height, width) each.
-  Tensor sampled(const Tensor& x, const Tensor& rows, const Tensor& columns) const {
-    Tensor sum;
-    for (const Node& row : nodes(rows, x.dim(1))) {
-      for (const Node& column : nodes(columns, x.dim(2))) {
-        const Tensor index = row.index * Tensor::scalar(static_cast<std::int32_t>(x.dim(2))) + column.index;
-        const Tensor pixels = ops::gather(ops::reshape(x, {-1, x.dim(1) * x.dim(2), x.dim(3)}), index, 1, 1);
-        const auto each = [](const Tensor& t) { return ops::expand_dims(t, -1); };
-        Tensor value = pixels;
-        if (options_.fill_mode == "constant") {
-          const Tensor inside = each(ops::logical_and(row.inside, column.inside));
-          value = ops::where(inside, pixels, ops::zeros_like(pixels) + options_.fill_value);
-        }
-        value = ops::cast(each(row.weight * column.weight), x.dtype()) * value;
-        sum = sum.defined() ? sum + value : value;
-      }
-    }
-    return sum;
-  }
-  struct Node {
-    Tensor index, inside, weight;
-  };
-  // The pixels along one axis that a place is between.
-  std::vector<Node> nodes(const Tensor& place, std::int64_t extent) const {
-    if (options_.interpolation == "nearest")
-      return {node(ops::cast(ops::round(place), DType::kInt32), extent, ops::ones_like(place))};
-    const Tensor lower = ops::floor(place), upper_weight = place - lower;
-    const Tensor index = ops::cast(lower, DType::kInt32);
-    return {node(index, extent, 1.0 - upper_weight),
-            node(index + Tensor::scalar(std::int32_t{1}), extent, upper_weight)};
-  }
-  Node node(const Tensor& index, std::int64_t extent, const Tensor& weight) const {
-    const auto number = [](std::int64_t n) { return Tensor::scalar(static_cast<std::int32_t>(n)); };
-    const Tensor size = number(extent);
-    if (options_.fill_mode == "wrap") return {ops::floor_mod(index, size), {}, weight};
-    if (options_.fill_mode == "reflect") {
-      const Tensor place = ops::floor_mod(ops::abs(index), number(2 * extent));
-      return {ops::where(ops::less(place, size), place, number(2 * extent - 1) - place), {}, weight};
-    }
-    const Tensor inside = ops::logical_and(ops::greater_equal(index, number(0)), ops::less(index, size));
-    return {ops::clip_by_value(index, number(0), number(extent - 1)), inside, weight};
-  }
   FactorRange range_, scale_;
 };
 

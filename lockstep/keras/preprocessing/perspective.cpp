@@ -1,6 +1,7 @@
 // The layer of augmentation.h that sees images from other places.
 #include <algorithm>
 
+#include "lockstep/keras/layers/sampling_internal.h"
 #include "lockstep/keras/preprocessing/augmentation_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 
@@ -8,23 +9,6 @@ namespace lockstep::keras {
 namespace {
 
 using namespace layers;
-
-// The eight numbers of the projective transforms (batch, 8) that map `end` to `start`: four points (x, y) of each
-// image, (batch, 4, 2).
-Tensor homography(const Tensor& start, const Tensor& end) {
-  Tensors rows, targets;
-  for (const Tensor& point : ops::unstack(ops::stack({start, end}, 2), 1)) {  // (batch, 2, 2): start and end
-    const Tensors both = ops::unstack(point, 1);
-    const Tensors from = ops::unstack(both[0], 1), to = ops::unstack(both[1], 1);
-    const Tensor zero = ops::zeros_like(to[0]), one = ops::ones_like(to[0]);
-    rows.push_back(ops::stack({to[0], to[1], one, zero, zero, zero, -from[0] * to[0], -from[0] * to[1]}, -1));
-    rows.push_back(ops::stack({zero, zero, zero, to[0], to[1], one, -from[1] * to[0], -from[1] * to[1]}, -1));
-    targets.push_back(from[0]);
-    targets.push_back(from[1]);
-  }
-  const Tensor solved = ops::call1("MatrixSolve", {ops::stack(rows, 1), ops::expand_dims(ops::stack(targets, -1), -1)});
-  return ops::reshape(solved, {-1, 8});
-}
 
 class RandomPerspectiveLayer : public AugmentationLayer<RandomPerspectiveLayer, RandomPerspectiveOptions> {
  public:

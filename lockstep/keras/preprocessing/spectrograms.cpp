@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/initializers/stft_internal.h"
+#include "lockstep/keras/layers/frames_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/ops/call.h"
@@ -82,11 +83,7 @@ class StftSpectrogramLayer : public ConfiguredLayer<StftSpectrogramLayer, STFTSp
     if (channels == kUnknownDim)
       throw_invalid_argument(fmt::format("STFTSpectrogram '{}': the number of channels must be known, found shape {}",
                                          name(), given.shape().to_string()));
-    const Tensor one = Tensor::scalar(std::int32_t{1});
-    const Tensor flat =
-        signals.dim(2) != kUnknownDim
-            ? ops::reshape(signals, {-1, 1, signals.dim(2), 1})
-            : ops::reshape(signals, ops::stack({Tensor::scalar(std::int32_t{-1}), one, ops::dim_of(signals, 2), one}));
+    const Tensor flat = regrouped(signals, 1, signals.dim(2), 1);
     Tensor real, imag;
     if (real_kernel_) real = transform(flat, real_kernel_, channels);
     if (imag_kernel_) imag = transform(flat, imag_kernel_, channels);
@@ -170,6 +167,13 @@ class MelSpectrogramLayer : public ConfiguredLayer<MelSpectrogramLayer, MelSpect
                                          who, o.window.get<std::string>()));
   }
 
+  void build(const Nested<Shape>&) override {
+    mel_weights_ = mel_weights();
+    if (!options_.window.is_null())
+      window_ = padded_window(options_.window, *options_.sequence_length, options_.fft_length,
+                              fmt::format("MelSpectrogram '{}'", name()));
+  }
+
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& given = inputs.leaf();
     const DType dtype = compute_dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
@@ -184,7 +188,7 @@ class MelSpectrogramLayer : public ConfiguredLayer<MelSpectrogramLayer, MelSpect
           "invalid input of MelSpectrogram '{}': found {} samples, expected more than half of fft_length, which is {}",
           name(), x.dim(1), options_.fft_length));
     const Tensor power = ops::pow(magnitudes(ops::mirror_pad(x, {{0, 0}, {half, half}}, "REFLECT")), options_.mag_exp);
-    Tensor y = ops::tensordot_last(power, ops::cast(mel_weights(), dtype));
+    Tensor y = ops::tensordot_last(power, ops::cast(mel_weights_, dtype));
     if (options_.power_to_db) y = decibels(y);
     y = ops::cast(ops::transpose(y, {0, 2, 1}), compute_dtype());
     return single ? ops::squeeze(y, {0}) : y;
@@ -193,23 +197,9 @@ class MelSpectrogramLayer : public ConfiguredLayer<MelSpectrogramLayer, MelSpect
  private:
   // (batch, time) to (batch, frames, frequencies).
   Tensor magnitudes(const Tensor& x) const {
-    const std::int64_t fft = options_.fft_length, stride = options_.sequence_stride;
-    const Tensor number = Tensor::scalar(static_cast<std::int32_t>(stride));
-    const Tensor starts =
-        x.dim(1) != kUnknownDim
-            ? ops::range((x.dim(1) - fft) / stride + 1) * number
-            : ops::range(Tensor::scalar(std::int32_t{0}),
-                         ops::dim_of(x, 1) - Tensor::scalar(static_cast<std::int32_t>(fft - 1)), number);
-    const Tensor places = ops::expand_dims(starts, 1) + ops::expand_dims(ops::range(fft), 0);
-    Tensor frames = ops::gather(x, places, 1);
-    if (!options_.window.is_null()) {
-      const std::int64_t length = *options_.sequence_length;
-      std::vector<double> window(static_cast<std::size_t>(fft));
-      const std::vector<double> middle =
-          initializers::window_values(options_.window, length, true, fmt::format("MelSpectrogram '{}'", name()));
-      std::copy(middle.begin(), middle.end(), window.begin() + (fft - length) / 2);
-      frames = frames * ops::cast(Tensor::from_vector(window), x.dtype());
-    }
+    const std::int64_t fft = options_.fft_length;
+    Tensor frames = frames_of(x, fft, options_.sequence_stride);
+    if (!window_.empty()) frames = frames * ops::cast(Tensor::from_vector(window_), x.dtype());
     const DType complex = x.dtype() == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64;
     const Tensor spectrum = ops::call1("RFFT", {frames, ops::constant_ints({fft})}, {{"Tcomplex", complex}});
     return ops::call1("ComplexAbs", {spectrum}, {{"Tout", x.dtype()}});
@@ -246,6 +236,9 @@ class MelSpectrogramLayer : public ConfiguredLayer<MelSpectrogramLayer, MelSpect
     const Tensor y = ten_log(ops::maximum(power, least)) - 10.0 * std::log10(reference);
     return ops::maximum(y, ops::reduce_max(y) - options_.top_db.value);
   }
+
+  Tensor mel_weights_;          // (frequencies, bins)
+  std::vector<double> window_;  // of fft_length entries; none without a window
 };
 
 }  // namespace
