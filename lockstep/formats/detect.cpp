@@ -31,6 +31,22 @@ Detected detect_folder(const std::string& path, io::FileSystem& files) {
     throw_not_found(fmt::format(
         "{}: the checkpoint that its state file names is not there; give a prefix such as {}/ckpt-1", path, path));
   }
+  std::vector<std::string> versions;
+  for (const std::string& name : files.list(path)) {
+    const std::string inside = io::join_path(path, name);
+    if (io::is_file(files, io::join_path(inside, "saved_model.pb"))) versions.push_back(inside);
+  }
+  std::sort(versions.begin(), versions.end());
+  if (!versions.empty()) {
+    throw_invalid_argument(fmt::format("{}: the folder has no model itself, but SavedModels in it: give {}", path,
+                                       fmt::join(versions, " or ")));
+  }
+  if (files.stat(io::join_path(path, "variables")) || has("fingerprint.pb")) {
+    throw_invalid_argument(
+        fmt::format("{}: a SavedModel without its saved_model.pb: the folder was copied or exported in part; copy it "
+                    "again",
+                    path));
+  }
   throw_invalid_argument(fmt::format(
       "{}: a folder of no known kind (no saved_model.pb, config.json or checkpoint in it); {}", path, kKnown));
 }

@@ -200,6 +200,12 @@ std::span<const std::byte> BundleReader::stored_bytes(const Entry& entry, std::s
   {
     const std::lock_guard lock(shards_->mutex);
     auto& slot = shards_->open[entry.shard];
+    if (!slot && !files_.stat(path)) {
+      throw_not_found(fmt::format(
+          "{}: this data file, number {} of {}, is missing, and with it tensor {}: the checkpoint was copied "
+          "or saved in part; copy all files that begin with {} again, or use another checkpoint",
+          path, entry.shard + 1, num_shards_, entry.info.name, prefix_));
+    }
     if (!slot) slot = files_.map(path);
     file = slot;
   }

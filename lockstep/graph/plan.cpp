@@ -36,6 +36,13 @@ bool has_resource_inputs(const ops::Signature& signature) {
 void check_once(Step& step, const std::string& what) {
   const ops::Signature& signature = *step.op->signature;
   try {
+    for (const auto& [name, value] : step.attrs.items()) {
+      if (signature.find_attr(name)) continue;
+      throw_unimplemented(
+          fmt::format("{} has the attribute '{}', which it does not have in TensorFlow 2.21: the file is of a newer "
+                      "version; export it with an older one, or without this option",
+                      signature.name, name));
+    }
     ops::check_attrs(signature, step.attrs);
     step.input_types = ops::input_types(signature, step.attrs);
     if (step.node->inputs.size() != step.input_types.size()) {
@@ -127,7 +134,7 @@ void Plan::select(const std::vector<Output>& fetches, const std::vector<int>& ta
 
 void Plan::build_steps() {
   steps_.resize(graph_.nodes().size());
-  std::set<std::string> missing;
+  std::set<std::string> missing, unknown;
   for (int id = 0; id < graph_.size(); ++id) {
     if (!needed_[static_cast<std::size_t>(id)] || fed_[static_cast<std::size_t>(id)]) continue;
     const Node& node = graph_.node(id);
@@ -142,7 +149,15 @@ void Plan::build_steps() {
     }
     const bool runs = step.special || (step.op && step.op->kernel) || library_.find(node.op) || node.op == "Const" ||
                       is_dataflow(node.op);
-    if (!runs) missing.insert(node.op);
+    if (!runs) (step.op ? missing : unknown).insert(node.op);
+  }
+  if (!unknown.empty()) {
+    throw_unimplemented(fmt::format(
+        "{}: unknown operation{} {}: of a TensorFlow newer than 2.21, of a library of custom operations, or "
+        "a function that the file lacks{}; export the model without {}",
+        what_, unknown.size() == 1 ? "" : "s", fmt::join(unknown, ", "),
+        missing.empty() ? "" : fmt::format("; not implemented: {}", fmt::join(missing, ", ")),
+        unknown.size() == 1 ? "it" : "them"));
   }
   if (missing.empty()) return;
   throw_unimplemented(fmt::format("{}: {} not implemented: {}", what_,

@@ -1,5 +1,5 @@
-// Operations of TensorFlow 1 that change a variable through a reference: each runs the row of the op table that changes
-// a resource variable in the same way.
+// Operations of TensorFlow 1 on references and on handles that are strings: each runs the row of the op table that does
+// the same to a resource.
 #include <string>
 #include <unordered_map>
 
@@ -33,8 +33,31 @@ Tensors through_resource(const Step& step, const Tensors& inputs, RunContext&) {
   return outputs.empty() ? Tensors{inputs[0]} : outputs;
 }
 
+// The version with a resource of an operation on arrays or stacks.
+Tensors through_handle(const Step& step, const Tensors& inputs, RunContext&) {
+  std::string name = step.op->signature->name;
+  const bool stack = name.starts_with("Stack");
+  if (name.ends_with("V2")) name.resize(name.size() - 2);
+  const ops::Op& op = ops::Table::instance().at(name + (stack ? "V2" : "V3"));
+  ops::Attrs attrs;
+  for (const ops::AttrDef& attr : op.signature->attrs) {
+    if (const ops::Attr* given = step.attrs.find(attr.name)) attrs.set(attr.name, *given);
+  }
+  Tensors values = inputs;
+  if (name == "Stack") values = {Tensor::scalar(std::int32_t{-1})};
+  if (name == "TensorArrayGrad" && values.size() == 1) values.push_back(Tensor::scalar(0.0F));
+  Tensors outputs = ops::call(op.signature->name, values, std::move(attrs));
+  outputs.resize(static_cast<std::size_t>(step.num_outputs));  // these versions return no flow with the handle
+  return outputs;
+}
+
 std::unordered_map<std::string, Special> references() {
   std::unordered_map<std::string, Special> table;
+  for (const char* what : {"", "Grad", "Write", "Read", "Gather", "Scatter", "Concat", "Split", "Size", "Close"}) {
+    table.emplace(fmt::format("TensorArray{}", what), through_handle);
+    table.emplace(fmt::format("TensorArray{}V2", what), through_handle);
+  }
+  for (const char* what : {"", "Push", "Pop", "Close"}) table.emplace(fmt::format("Stack{}", what), through_handle);
   for (const char* how : {"Update", "Add", "Sub", "Mul", "Div", "Max", "Min"}) {
     table.emplace(fmt::format("Scatter{}", how), through_resource);
   }

@@ -5,10 +5,14 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/graph/collective_ops_internal.h"
+#include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/graph/plan_internal.h"
+#include "lockstep/graph/queues_internal.h"
 #include "lockstep/graph/tables_internal.h"
 #include "lockstep/graph/truth_internal.h"
+#include "lockstep/io/file_system.h"
 #include "lockstep/ops/call.h"
 
 namespace lockstep::graph {
@@ -223,6 +227,26 @@ Tensors restore(const Step& step, const Tensors& inputs, RunContext& context) {
   return values;
 }
 
+Tensors parse_tensor(const Step& step, const Tensors& inputs, RunContext&) {
+  const std::vector<std::string>& bytes = inputs[0].string_values();
+  if (bytes.size() != 1) throw_invalid_argument("a serialized tensor must be a single string");
+  tensorflow::TensorProto proto;
+  formats::parse_proto(proto, io::as_bytes(bytes[0]), "a serialized tensor");
+  Tensor value = tensor_from_proto(proto, "a serialized tensor");
+  const DType wanted = step.attr<DType>("out_type");
+  if (value.dtype() != wanted) {
+    throw_invalid_argument(
+        fmt::format("the serialized tensor is {}, expected {}", dtype_name(value.dtype()), dtype_name(wanted)));
+  }
+  return {std::move(value)};
+}
+
+Tensors serialize_tensor(const Step&, const Tensors& inputs, RunContext&) {
+  tensorflow::TensorProto proto;
+  tensor_to_proto(inputs[0], &proto);
+  return {Tensor::strings({formats::serialize_proto(proto, "a tensor")}, Shape{})};
+}
+
 Tensors print(const Step&, const Tensors& inputs, RunContext&) { return {inputs[0]}; }
 
 }  // namespace
@@ -259,11 +283,14 @@ Special find_special(std::string_view op) {
       {"StatelessCase", run_case},
       {"Assert", check_assertion},
       {"RestoreV2", restore},
+      {"ParseTensor", parse_tensor},
+      {"SerializeTensor", serialize_tensor},
   };
   const auto found = table.find(op);
   if (found != table.end()) return found->second;
   if (const Special reference = find_reference_operation(op)) return reference;
   if (const Special collective = find_collective_operation(op)) return collective;
+  if (const Special queue = find_queue_operation(op)) return queue;
   return find_table_operation(op);
 }
 

@@ -1,5 +1,6 @@
 #include "lockstep/ops/call.h"
 
+#include <algorithm>
 #include <new>
 #include <stdexcept>
 
@@ -11,6 +12,7 @@
 #include "lockstep/ops/library_threads_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/table_internal.h"
+#include "lockstep/tensor/quantized_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::ops {
@@ -240,11 +242,30 @@ std::vector<OutputType> infer_outputs(const Op& op, std::span<const Tensor> inpu
   return outputs;
 }
 
+namespace {
+
+// Kernels that move values about see a quantized tensor as one of integers: their outputs get its type again.
+void name_quantized(const Signature& signature, const Attrs& attrs, Tensors& outputs) {
+  for (std::size_t i = 0; i < std::min(outputs.size(), signature.outputs.size()); ++i) {
+    const ArgDef& arg = signature.outputs[i];
+    if (!arg.number_attr.empty() || !arg.type_list_attr.empty()) return;
+    const Attr* attr = arg.type_attr.empty() ? nullptr : attrs.find(arg.type_attr);
+    const auto* dtype = attr ? std::get_if<DType>(attr) : nullptr;
+    if (!dtype || !is_quantized(*dtype) || !outputs[i].defined() || outputs[i].dtype() == *dtype) continue;
+    const at::Tensor& value = aten(outputs[i]);
+    if (value.scalar_type() == to_scalar_type(*dtype)) outputs[i] = wrap_as(value, *dtype);
+  }
+}
+
+}  // namespace
+
 Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   const LibraryThreads threads(largest_size(inputs));
   return as_errors(*op.signature, inputs, [&] {
     check_shapes(*op.signature, inputs, attrs);
     Tensors outputs = op.kernel(Call(*op.signature, inputs, attrs));
+    if (!inputs.empty() && inputs[0].defined() && is_quantized(inputs[0].dtype()))
+      name_quantized(*op.signature, attrs, outputs);
     if (MemoryLimit::active()) check_strings(outputs);
     return outputs;
   });

@@ -1,4 +1,4 @@
-// Images in files: JPEG through libjpeg-turbo, PNG through libpng, BMP. Internal to lockstep.
+// Images in files: JPEG through libjpeg-turbo, PNG through libpng, BMP, GIF. Internal to lockstep.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ ImageKind image_kind(std::string_view bytes);
 // Rows from the top, pixels from the left, channels together.
 struct DecodedImage {
   std::int64_t height = 0, width = 0, channels = 0;
-  bool wide = false;  // 16 bits for each number, else 8
+  std::int64_t frames = 0;  // of a GIF image, behind each other
+  bool wide = false;        // 16 bits for each number, else 8
   std::vector<std::uint8_t> bytes;
   std::vector<std::uint16_t> words;
 };
@@ -35,5 +36,25 @@ DecodedImage jpeg_header(std::string_view bytes);
 // `channels` 1 to 4, or 0: those of the file. `wide`: 16 bits, whatever the file has.
 DecodedImage decode_png(std::string_view bytes, int channels, bool wide);
 DecodedImage decode_bmp(std::string_view bytes, int channels);
+// In colors. Each frame is drawn over the one before; without `all_frames` only the first is read.
+DecodedImage decode_gif(std::string_view bytes, bool all_frames);
+
+// Numbers in memory, rows from the top, channels together.
+struct ImageView {
+  const void* data = nullptr;
+  std::int64_t height = 0, width = 0, channels = 0;
+  bool wide = false;  // 16 bits for each number, else 8
+};
+
+struct JpegWriteOptions {
+  int quality = 95;
+  bool progressive = false, optimize_size = false, chroma_downsampling = true;
+  bool density_in_inches = true;
+  int x_density = 300, y_density = 300;
+  std::string xmp_metadata;
+};
+
+std::string encode_jpeg(const ImageView& image, const JpegWriteOptions& options);  // 1 or 3 channels
+std::string encode_png(const ImageView& image, int compression);                   // -1: zlib's default
 
 }  // namespace lockstep::ops

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/variants_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -108,6 +109,7 @@ Tensors get_item(const Call& call) {
 
 Tensors stacked(const Tensor& list, const Tensors& items, const Shape& given, DType dtype) {
   const Shape shape = merged_element_shape(list, given);
+  if (dtype == DType::kVariant) return {variants(items)};
   std::vector<at::Tensor> values;
   std::vector<std::string> strings;
   Ints out = {static_cast<std::int64_t>(items.size())};
@@ -148,6 +150,7 @@ Tensors gather(const Call& call) {
 // The rows of a tensor, each a view.
 Tensors rows_of(const Tensor& x) {
   if (x.rank() < 1) throw_invalid_argument("a scalar has no rows");
+  if (x.dtype() == DType::kVariant) return variants_in(x);
   Tensors rows;
   Shape row(Ints(x.shape().dims().begin() + 1, x.shape().dims().end()));
   if (x.dtype() == DType::kString) {

@@ -112,6 +112,91 @@ Tensors gru_block_cell(const Call& call) {
   return {wrap(r.contiguous()), wrap(u.contiguous()), wrap(c), wrap(u * before + (1 - u) * c)};
 }
 
+// ---- gradients, from what the forward operations returned ----------------------------------------------------------
+struct LstmGradient {
+  at::Tensor cs_before, gates, wci, wcf, wco;  // gates in the order of the kernel; those of peepholes may be undefined
+};
+
+LstmGradient step_gradient(const LstmBlock& block, const LstmStep& s, const at::Tensor& cs_before,
+                           const at::Tensor& cs_grad, const at::Tensor& h_grad) {
+  LstmGradient out;
+  const at::Tensor to_o = s.o * (1 - s.o) * h_grad * s.co;
+  at::Tensor to_cs = (1 - s.co * s.co) * h_grad * s.o + cs_grad;
+  if (block.peephole) to_cs = to_cs + to_o * block.wco;
+  const at::Tensor to_ci = (1 - s.ci * s.ci) * to_cs * s.i, to_f = s.f * (1 - s.f) * to_cs * cs_before,
+                   to_i = s.i * (1 - s.i) * to_cs * s.ci;
+  out.gates = block.forget_second ? at::cat({to_i, to_f, to_ci, to_o}, 1) : at::cat({to_i, to_ci, to_f, to_o}, 1);
+  out.cs_before = to_cs * s.f;
+  if (!block.peephole) return out;
+  out.cs_before = out.cs_before + to_i * block.wci + to_f * block.wcf;
+  out.wci = (to_i * cs_before).sum(0), out.wcf = (to_f * cs_before).sum(0), out.wco = (to_o * s.cs).sum(0);
+  return out;
+}
+
+LstmBlock gradient_block(const Call& call, int first) {
+  LstmBlock block;
+  block.w = in(call, first), block.b = in(call, first + 4);
+  block.wci = in(call, first + 1), block.wcf = in(call, first + 2), block.wco = in(call, first + 3);
+  block.peephole = call.attr<bool>("use_peephole");
+  block.units = in(call, first - 2).size(1);
+  return block;
+}
+
+at::Tensor or_zeros(const at::Tensor& x, const at::Tensor& like) { return x.defined() ? x : at::zeros_like(like); }
+
+Tensors lstm_cell_gradient(const Call& call) {
+  const LstmBlock block = gradient_block(call, 3);
+  const LstmStep s{in(call, 8), in(call, 9), in(call, 10), in(call, 11), in(call, 12), in(call, 13), {}};
+  const LstmGradient g = step_gradient(block, s, in(call, 1), in(call, 14), in(call, 15));
+  return {wrap(g.cs_before), wrap(g.gates), wrap(or_zeros(g.wci, block.wci)), wrap(or_zeros(g.wcf, block.wcf)),
+          wrap(or_zeros(g.wco, block.wco))};
+}
+
+Tensors block_lstm_gradient(const Call& call) {
+  const at::Tensor& x = in(call, 1);
+  const std::int64_t time = x.size(0), inputs = x.size(2), last = int_in(call, 0);
+  if (last < 0 || last > time)
+    throw_invalid_argument(fmt::format("invalid seq_len_max: found {}, expected 0 to {}", last, time));
+  LstmBlock block = gradient_block(call, 4);
+  block.forget_second = call.name() == "BlockLSTMGradV2";
+  for (int k = 9; k <= 17; ++k) {
+    if (in(call, k).dim() != 3 || in(call, k).size(0) < last)
+      throw_invalid_argument("what the forward pass returned has another length than x");
+  }
+  at::Tensor x_grad = at::zeros_like(x), w_grad = at::zeros_like(block.w), b_grad = at::zeros_like(block.b);
+  at::Tensor wci = at::zeros_like(block.wci), wcf = at::zeros_like(block.wcf), wco = at::zeros_like(block.wco);
+  at::Tensor cs_grad = at::zeros_like(in(call, 2)), h_grad = at::zeros_like(in(call, 3));
+  for (std::int64_t t = last - 1; t >= 0; --t) {
+    const auto at_step = [&](int input) { return in(call, input).select(0, t); };
+    const LstmStep s{at_step(9), at_step(10), at_step(11), at_step(12), at_step(13), at_step(14), {}};
+    const at::Tensor cs_before = t == 0 ? in(call, 2) : in(call, 10).select(0, t - 1);
+    const at::Tensor h_before = t == 0 ? in(call, 3) : in(call, 15).select(0, t - 1);
+    const LstmGradient g = step_gradient(block, s, cs_before, at_step(16) + cs_grad, at_step(17) + h_grad);
+    const at::Tensor both = at::mm(g.gates, block.w.t());
+    x_grad.select(0, t).copy_(both.slice(1, 0, inputs));
+    h_grad = both.slice(1, inputs);
+    cs_grad = g.cs_before;
+    w_grad = w_grad + at::mm(at::cat({x.select(0, t), h_before}, 1).t(), g.gates);
+    b_grad = b_grad + g.gates.sum(0);
+    if (block.peephole) wci = wci + g.wci, wcf = wcf + g.wcf, wco = wco + g.wco;
+  }
+  return {wrap(x_grad), wrap(cs_grad), wrap(h_grad.contiguous()), wrap(w_grad), wrap(wci), wrap(wcf),
+          wrap(wco),    wrap(b_grad)};
+}
+
+Tensors gru_cell_gradient(const Call& call) {
+  const at::Tensor &before = in(call, 1), &r = in(call, 6), &u = in(call, 7), &c = in(call, 8), &dh = in(call, 9);
+  const std::int64_t inputs = in(call, 0).size(1);
+  const at::Tensor to_c = dh * (1 - u) * (1 - c * c), to_u = dh * (before - c) * u * (1 - u);
+  const at::Tensor inner = at::mm(to_c, in(call, 3).t());
+  const at::Tensor to_reset = inner.slice(1, inputs);
+  const at::Tensor to_r = to_reset * before * r * (1 - r);
+  const at::Tensor gates = at::cat({to_r, to_u}, 1);
+  const at::Tensor outer = at::mm(gates, in(call, 2).t());
+  return {wrap(outer.slice(1, 0, inputs) + inner.slice(1, 0, inputs)),
+          wrap(outer.slice(1, inputs) + to_reset * r + dh * u), wrap(to_c), wrap(gates)};
+}
+
 Shapes like_state(const Call& call, int state, std::size_t outputs) {
   return Shapes(outputs, call.input(state).shape());
 }
@@ -134,6 +219,10 @@ void register_recurrent_blocks(Table& table) {
   }
   table.add(
       "GRUBlockCell", [](const Call& call) { return like_state(call, 1, 4); }, gru_block_cell);
+  table.add("LSTMBlockCellGrad", nullptr, lstm_cell_gradient);
+  table.add("BlockLSTMGrad", nullptr, block_lstm_gradient);
+  table.add("BlockLSTMGradV2", nullptr, block_lstm_gradient);
+  table.add("GRUBlockCellGrad", nullptr, gru_cell_gradient);
 }
 
 }  // namespace lockstep::ops

@@ -1,6 +1,8 @@
 // Special functions, and what makes and takes apart complex numbers.
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <functional>
 
 #include "lockstep/ops/autograd_internal.h"
@@ -135,6 +137,128 @@ void register_complex(Table& table) {
   part("Angle", [](const at::Tensor& x) { return at::angle(x); });
 }
 
+// ---- integrals without a function of LibTorch, in double precision ------------------------------------------------
+// exp(-x^2) times the integral of exp(t^2) from 0 to x, as a sum of Gaussians (G. B. Rybicki, 1989): the error of this
+// step is below that of double.
+double dawson(double x) {
+  if (!std::isfinite(x)) return std::isnan(x) ? x : 0;
+  if (std::abs(x) > 1e4) return 0.5 / x;
+  constexpr double kStep = 0.2;
+  const double middle = 2 * std::round(0.5 * x / kStep);  // the nearest even multiple
+  const double rest = x - middle * kStep;
+  double sum = 0;
+  for (int k = -61; k <= 61; k += 2) {
+    const double gap = rest - k * kStep;
+    sum += std::exp(-gap * gap) / (middle + k);
+  }
+  return sum / std::sqrt(M_PI);
+}
+
+double exponential_integral(double x) {
+  if (std::isnan(x) || x < 0) return NAN;  // TensorFlow's function ends at 0
+  if (x == 0) return -INFINITY;
+  if (x > 700 + 20) return INFINITY;
+  if (x > 40) {  // asymptotic
+    double sum = 1, term = 1;
+    for (int k = 1; k < 60; ++k) {
+      const double next = term * k / x;
+      if (next >= term || next < 1e-18) break;
+      sum += term = next;
+    }
+    return std::exp(x) / x * sum;
+  }
+  double sum = 0, term = 1;
+  for (int k = 1; k < 500; ++k) {
+    term *= x / k;
+    sum += term / k;
+    if (term / k < 1e-18 * std::abs(sum)) break;
+  }
+  return 0.57721566490153286061 + std::log(x) + sum;
+}
+
+// The integral of log(t) / (1 - t) from 1 to x, which is the dilogarithm of 1 - x.
+double dilogarithm(double z) {  // of z in [-1, 0.5]
+  double sum = 0, power = 1;
+  for (int k = 1; k < 2000; ++k) {
+    power *= z;
+    const double term = power / k / k;
+    sum += term;
+    if (std::abs(term) < 1e-18 * std::abs(sum)) break;
+  }
+  return sum;
+}
+double spence(double x) {
+  if (std::isnan(x) || x < 0) return NAN;
+  if (x == 0) return M_PI * M_PI / 6;
+  const double z = 1 - x;
+  if (z > 0.5) return M_PI * M_PI / 6 - std::log(z) * std::log(x) - dilogarithm(x);
+  if (z >= -0.5) return dilogarithm(z);
+  const double log_x = std::log(x);  // z / (z - 1) lies in [0, 1)
+  const double other = z / (z - 1);
+  const double inner = other > 0.5 ? M_PI * M_PI / 6 - std::log(other) * std::log1p(-other) - dilogarithm(1 - other)
+                                   : dilogarithm(other);
+  return -inner - 0.5 * log_x * log_x;
+}
+
+// C(x) + i S(x) with the argument pi t^2 / 2: a series near 0, else a continued fraction of erfc (Lentz's method).
+std::complex<double> fresnel(double x) {
+  const double size = std::abs(x);
+  std::complex<double> value;
+  if (std::isnan(x)) return {x, x};
+  if (size < 1.6) {
+    const double square = 0.5 * M_PI * size * size;
+    double cosine = 0, sine = 0, term = size;
+    for (int k = 0; k < 200; ++k) {
+      (k % 2 == 0 ? cosine : sine) += (k % 4 < 2 ? 1 : -1) * term / (2 * k + 1);
+      term *= square / (k + 1);
+      if (term < 1e-20) break;
+    }
+    value = {cosine, sine};
+  } else if (size > 1e7) {
+    value = {0.5, 0.5};
+  } else {
+    const double square = M_PI * size * size;
+    std::complex<double> b(1, -square), c(1e300, 0), d = 1.0 / b, h = d;
+    for (int k = 2; k < 1000; ++k) {
+      const double n = 2.0 * k - 3, a = -n * (n + 1);
+      b += 4.0;
+      d = 1.0 / (a * d + b);
+      c = b + a / c;
+      const std::complex<double> step = c * d;
+      h *= step;
+      if (std::abs(step - 1.0) < 1e-16) break;
+    }
+    h *= std::complex<double>(size, -size);
+    value = std::complex<double>(0.5, 0.5) *
+            (1.0 - std::complex<double>(std::cos(0.5 * square), std::sin(0.5 * square)) * h);
+  }
+  return x < 0 ? -value : value;
+}
+
+template <typename F>
+Elementwise in_double(F f) {
+  return [f](const at::Tensor& x) {
+    const at::Tensor wide = x.to(at::kDouble).contiguous();
+    at::Tensor y = at::empty(wide.sizes(), wide.options());
+    std::transform(wide.const_data_ptr<double>(), wide.const_data_ptr<double>() + wide.numel(),
+                   y.mutable_data_ptr<double>(), f);
+    return y.to(x.scalar_type());
+  };
+}
+
+void register_integrals(Table& table) {
+  const Elementwise dawsn = in_double(dawson);
+  add_special(table, "Dawsn", dawsn, [dawsn](const at::Tensor& x) { return 1 - 2 * x * dawsn(x); });
+  add_special(table, "Expint", in_double(exponential_integral), [](const at::Tensor& x) { return at::exp(x) / x; });
+  add_special(table, "Spence", in_double(spence), [](const at::Tensor& x) {
+    return at::where(x == 1, at::full({}, -1.0, x.options()), at::log(x) / (1 - x));
+  });
+  add_special(table, "FresnelCos", in_double([](double x) { return fresnel(x).real(); }),
+              [](const at::Tensor& x) { return at::cos(x * x * (M_PI / 2)); });
+  add_special(table, "FresnelSin", in_double([](double x) { return fresnel(x).imag(); }),
+              [](const at::Tensor& x) { return at::sin(x * x * (M_PI / 2)); });
+}
+
 void register_bessel(Table& table) {
   const auto i0 = [](const at::Tensor& x) { return at::special_i0(x); };
   const auto i0e = [](const at::Tensor& x) { return at::special_i0e(x); };
@@ -167,6 +291,7 @@ void register_bessel(Table& table) {
 
 void register_special_math(Table& table) {
   register_bessel(table);
+  register_integrals(table);
   register_complex(table);
   table.add("Igamma", broadcast_rule, [](const Call& call) { return incomplete_gamma(call, false); });
   table.add("Igammac", broadcast_rule, [](const Call& call) { return incomplete_gamma(call, true); });

@@ -11,6 +11,7 @@
 #include "lockstep/graph/effects_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/graph/tables_internal.h"
+#include "lockstep/io/file_system.h"
 #include "lockstep/saving/saved_model_state_internal.h"
 #include "lockstep/saving/saved_model_structure_internal.h"
 
@@ -71,6 +72,12 @@ class ObjectLoader {
     checkpoint_nodes_.assign(values_.size(), -1);
     if (options_.experimental_skip_checkpoint) return;
     const std::string prefix = io::join_path(io::join_path(state_.path, "variables"), "variables");
+    if (!io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) {
+      throw_not_found(
+          fmt::format("{}: variables/variables.index is missing: the folder was copied or exported in part; copy it "
+                      "again, with its folders variables and assets",
+                      state_.path));
+    }
     bundle_ = std::make_unique<formats::BundleReader>(prefix);
     const std::string key(formats::kObjectGraphKey);
     if (!bundle_->contains(key)) throw_data_loss(fmt::format("{}: the checkpoint has no object graph", prefix));
@@ -369,8 +376,8 @@ class ObjectLoader {
       if (attribute && bundle_->contains(attribute->key + "-keys")) {
         auto* table = dynamic_cast<graph::TableResource*>(values_[static_cast<std::size_t>(id)].resource_value().get());
         if (table) {
-          table->insert(Tensor::from_data(bundle_->read(attribute->key + "-keys")),
-                        Tensor::from_data(bundle_->read(attribute->key + "-values")), false);
+          table->restore(Tensor::from_data(bundle_->read(attribute->key + "-keys")),
+                         Tensor::from_data(bundle_->read(attribute->key + "-values")));
         }
       }
       const int initializer = child(id, "_initialize");

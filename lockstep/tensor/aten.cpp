@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/tensor/indexed_slices_internal.h"
+#include "lockstep/tensor/quantized_internal.h"
 
 namespace lockstep {
 namespace {
@@ -46,6 +47,14 @@ struct RowsOnly : IndexedSlices {
 at::ScalarType to_scalar_type(DType dtype) {
   for (const auto& [ours, theirs] : kTypes) {
     if (ours == dtype) return theirs;
+  }
+  switch (dtype) {
+    case DType::kQInt8: return at::kChar;
+    case DType::kQUInt8: return at::kByte;
+    case DType::kQInt16: return at::kShort;
+    case DType::kQUInt16: return at::kUInt16;
+    case DType::kQInt32: return at::kInt;
+    default: break;
   }
   throw_unimplemented(fmt::format("dtype {} has no dense values in memory", dtype_name(dtype)));
 }
@@ -91,6 +100,16 @@ bool has_rows_only(const Tensor& tensor) {
 Tensor wrap(at::Tensor value) {
   auto impl = std::make_shared<TensorImpl>();
   impl->dtype = from_scalar_type(value.scalar_type());
+  impl->shape = Shape(value.sizes().vec());
+  impl->value = std::move(value);
+  return Tensor(std::move(impl));
+}
+
+Tensor wrap_as(at::Tensor value, DType dtype) {
+  if (to_scalar_type(dtype) != value.scalar_type())
+    throw_internal(fmt::format("{} of memory as {}", c10::toString(value.scalar_type()), dtype_name(dtype)));
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = dtype;
   impl->shape = Shape(value.sizes().vec());
   impl->value = std::move(value);
   return Tensor(std::move(impl));

@@ -18,6 +18,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/tensor/aten_internal.h"
+#include "lockstep/tensor/quantized_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep {
@@ -215,10 +216,12 @@ Tensor Tensor::from_data(const formats::TensorData& data) {
   if (data.dtype == DType::kString) return strings(data.strings, data.shape);
   const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
   check_shape(data.shape);
-  if (data.bytes.empty()) return wrap(at::empty(data.shape.dims(), options));
+  if (data.bytes.empty()) return wrap_as(at::empty(data.shape.dims(), options), data.dtype);
   // LibTorch takes a mutable pointer; values are never written through it.
-  return wrap(at::from_blob(
-      const_cast<std::byte*>(data.bytes.data()), data.shape.dims(), [owner = data.owner](void*) {}, options));
+  return wrap_as(
+      at::from_blob(
+          const_cast<std::byte*>(data.bytes.data()), data.shape.dims(), [owner = data.owner](void*) {}, options),
+      data.dtype);
 }
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype) { return wrap(untouched_zeros(shape, to_scalar_type(dtype))); }

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import lockstep_tool as tool
 import op_table
+import op_table_files
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
@@ -103,7 +104,7 @@ def strings():
     return out
 
 
-GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}, **op_table.GROUPS}
+GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}, **op_table.GROUPS, **op_table_files.GROUPS}
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -1,0 +1,13 @@
+// Queues of TensorFlow 1. Internal to lockstep/graph.
+#pragma once
+
+#include <string_view>
+
+#include "lockstep/graph/plan_internal.h"
+
+namespace lockstep::graph {
+
+// Null for other operations. Thread-safe.
+Special find_queue_operation(std::string_view op);
+
+}  // namespace lockstep::graph
