@@ -96,7 +96,10 @@ class LoopConstants {
       for (const std::size_t k : varying()) series_[k].push_back(now[k]);
       const Tensors next = compute(body_, body_steps, now, varying());
       std::size_t at = 0;
-      for (const std::size_t k : varying()) now[k] = next[at++];
+      for (const std::size_t k : varying()) {
+        now[k] = next[at++];
+        if (now[k].num_elements() > kMostVarying) return false;
+      }
     }
     last_ = std::move(now);
     return true;
