@@ -22,8 +22,20 @@ bool is_plain_value(const Tensor& tensor) {
          !tensor.mask().defined();
 }
 
+// One operation computes all steps of such a layer or cell, faster than the loop that a trace has.
+bool is_one_operation(const Layer& layer) {
+  const std::string& name = layer.class_name();
+  if (name == "LSTM" || name == "GRU" || name == "SimpleRNN") return true;
+  const auto is_cell = [](const LayerPtr& part) {
+    const std::string& cell = part->class_name();
+    return cell == "LSTMCell" || cell == "GRUCell" || cell == "SimpleRNNCell";
+  };
+  return name == "RNN" && std::ranges::any_of(layer.sublayers(), is_cell);
+}
+
 // What a call of a layer does depends on its config, its variables and its inputs alone.
 bool can_be_traced(const Layer& layer) {
+  if (is_one_operation(layer)) return false;
   if (layer.module().is_null() && layer.class_name() != "Functional" && layer.class_name() != "Sequential")
     return false;
   if (layer.activity_regularizer()) return false;
