@@ -16,6 +16,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/yaml.h"
 #include "lockstep/formats/audit.h"
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/hdf5_reader.h"
@@ -193,6 +194,12 @@ void json(Bytes bytes) {
   if (dump_json(parse_json(text, "what was written")) != text) std::abort();
 }
 
+// The configs of Keras 1 and 2. What was read is JSON.
+void yaml(Bytes bytes) {
+  const std::string text = dump_json(parse_yaml(io::as_text(bytes), "input"));
+  if (dump_json(parse_json(text, "what was written")) != text) std::abort();
+}
+
 void idx(Bytes bytes) {
   MemoryFiles files({{"input", bytes}});
   touch(formats::read_idx("input", files));
@@ -218,6 +225,7 @@ struct Named {
     {"records", records},
     {"audit", audit},
     {"json", json},
+    {"yaml", yaml},
 };
 
 }  // namespace

@@ -73,6 +73,36 @@ for reader in ("hdf5", "keras_archive", "keras_h5", "npy", "npz", "saved_model",
         place("audit", f"{reader}-{path.name}").write_bytes(path.read_bytes())
 place("json", "config").write_text(model.to_json())
 place("json", "numbers").write_text('[NaN, -Infinity, 1e-07, 12345678901234567890, true, null, "\\ud83d\\ude00"]')
+# As Keras 2 writes configs, and the rest of what the reader knows.
+place("yaml", "model").write_text(r'''backend: tensorflow
+class_name: Sequential
+config:
+- class_name: Dense
+  config: &id001
+    activation: relu
+    bias_initializer:
+      class_name: Zeros
+      config: {}
+    batch_input_shape: !!python/tuple [null, 4]
+    kernel_constraint: null
+    name: "dense_1\t\x41\u00e9"
+    rate: 1.0e-07
+    trainable: true
+    units: 5
+- {class_name: Dropout, config: {name: 'it''s', rate: .5, seed: -3}}
+- class_name: Other
+  config: *id001
+text: |
+  two
+  lines
+folded: >-
+  one
+  line
+keras_version: 2.1.6
+''')
+place("yaml", "numbers").write_text(r'''--- [1, -2, +3, 1_000, 0.5, .5, 1.e+3, .inf, -.INF, .NaN, ~, yes, off, 1e5, "", '']
+...
+''')
 
 cluster = {"cluster": {"chief": ["h0:1"], "worker": {"0": "h1:2", "3": "[::1]:2222"}, "ps": ["h2:3"]},
            "task": {"type": "worker", "index": 0}, "rpc_layer": "grpc"}
