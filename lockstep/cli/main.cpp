@@ -10,6 +10,7 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -116,7 +117,22 @@ int run(std::vector<std::string> given) {
 
 namespace {
 
+// An exception that nothing can catch, as of the initializers of LibTorch while it is loaded: an error like others.
+// There may be no memory for its text.
+[[noreturn]] void end_after_exception() noexcept {
+  const char* text = "lockstep: internal error: an exception that was not caught\n";
+  try {
+    if (const std::exception_ptr exception = std::current_exception()) std::rethrow_exception(exception);
+  } catch (const std::bad_alloc&) {
+    text = "lockstep: out of memory\n";
+  } catch (...) {
+  }
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text, std::strlen(text));
+  std::_Exit(lockstep::cli::kFailure);
+}
+
 int guarded_run(int argc, char** argv) {
+  std::set_terminate(end_after_exception);
   // A file that may grow no further, or a reader that went away, is an error like others.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
@@ -137,6 +153,9 @@ int guarded_run(int argc, char** argv) {
     return lockstep::cli::failure_status(e.code());
   } catch (const std::bad_alloc&) {
     lockstep::cli::report("out of memory");
+  } catch (const std::system_error& e) {
+    // Of the standard library's, which name no cause: of the library's own errors, only threads throw them.
+    lockstep::cli::report(fmt::format("no thread can be started, or the system refuses it: {}", e.what()));
   } catch (const std::exception& e) {
     lockstep::cli::report(fmt::format("internal error: {}", e.what()));
   }
