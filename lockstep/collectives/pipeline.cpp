@@ -3,12 +3,18 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/threads_internal.h"
 
 namespace lockstep::collectives {
 
 Pipeline::Pipeline(const std::array<bool, kStages>& stages) : present_(stages) {
-  for (std::size_t i = 0; i < kStages; ++i) {
-    if (present_[i]) stages_[i].thread = std::thread([this, i] { run(i); });
+  try {
+    for (std::size_t i = 0; i < kStages; ++i) {
+      if (present_[i]) stages_[i].thread = start_thread([this, i] { run(i); });
+    }
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 

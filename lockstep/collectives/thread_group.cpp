@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/threads_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 
 namespace lockstep::collectives {
@@ -282,7 +283,13 @@ void run_ranks(int size, const std::function<void(Communicator&)>& fn, std::chro
     }
   };
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) threads.emplace_back(work, rank, member(group, rank));
+  try {
+    for (int rank = 0; rank < size; ++rank) threads.push_back(start_thread(work, rank, member(group, rank)));
+  } catch (const Error& error) {
+    member(group, static_cast<int>(threads.size()))->fail(error.message());
+    for (auto& thread : threads) thread.join();
+    throw;
+  }
   for (auto& thread : threads) thread.join();
   for (const bool causes : {true, false}) {
     for (std::size_t rank = 0; rank < errors.size(); ++rank) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "lockstep/base/threads_internal.h"
 #include "lockstep/data/node_internal.h"
 
 namespace lockstep::data {
@@ -85,7 +86,7 @@ class PrefetchIterator : public NodeIterator {
   void start() {
     if (thread_.joinable()) return;
     nodes_->set(this, save_nodes(*node_));
-    thread_ = std::thread([this] { run(); });
+    thread_ = start_thread([this] { run(); });
   }
 
   void run() {

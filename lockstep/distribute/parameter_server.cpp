@@ -16,6 +16,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
+#include "lockstep/base/threads_internal.h"
 #include "lockstep/collectives/message_channel_internal.h"
 #include "lockstep/collectives/tcp_internal.h"
 #include "lockstep/ops/autograd_internal.h"
@@ -426,10 +427,15 @@ void ParameterServer::join() {
     State::Connection& connection = state.connections.emplace_back();
     connection.channel = std::make_unique<MessageChannel>(socket, "a peer");
     if (state.connections.size() > kMostConnections) connection.channel->close();
-    connection.thread = std::thread([&state, &connection] {
-      state.serve(*connection.channel);
-      connection.over = true;
-    });
+    try {
+      connection.thread = start_thread([&state, &connection] {
+        state.serve(*connection.channel);
+        connection.over = true;
+      });
+    } catch (const Error& error) {  // the peer is disconnected
+      log_warning("{}: a connection is closed: {}", state.name, error.message());
+      state.connections.pop_back();
+    }
   }
 }
 

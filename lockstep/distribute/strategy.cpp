@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/threads_internal.h"
 #include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/distribute/replica_group_internal.h"
 #include "lockstep/ops/autograd_internal.h"
@@ -57,11 +58,17 @@ struct Strategy::Pool {
   using Job = std::function<void(int)>;
 
   explicit Pool(int threads) : seats(static_cast<std::size_t>(threads)) {
-    for (int i = 0; i < threads; ++i) {
-      workers.emplace_back([this, i] { work(i + 1, seats[static_cast<std::size_t>(i)]); });
+    try {
+      for (int i = 0; i < threads; ++i) {
+        workers.push_back(start_thread([this, i] { work(i + 1, seats[static_cast<std::size_t>(i)]); }));
+      }
+    } catch (...) {
+      stop();
+      throw;
     }
   }
-  ~Pool() {
+  ~Pool() { stop(); }
+  void stop() {
     stopping = true;
     for (Seat& seat : seats) seat.call();
     for (std::thread& worker : workers) worker.join();

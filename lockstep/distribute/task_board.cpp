@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/threads_internal.h"
 
 namespace lockstep::distribute {
 namespace {
@@ -35,7 +36,7 @@ TaskBoard::TaskBoard(TaskOptions options, int port)
       connected_(options_.workers.size()),
       seen_(options_.workers.size()),
       started_(Clock::now()) {
-  acceptor_ = std::thread([this] { accept(); });
+  acceptor_ = start_thread([this] { accept(); });
 }
 
 TaskBoard::~TaskBoard() {
@@ -73,10 +74,14 @@ void TaskBoard::accept() {
     }
     Connection& connection = connections_.emplace_back();
     connection.channel = std::make_unique<MessageChannel>(socket, "a peer");
-    connection.thread = std::thread([this, &connection, id] {
-      serve(connection, id);
-      connection.over = true;
-    });
+    try {
+      connection.thread = start_thread([this, &connection, id] {
+        serve(connection, id);
+        connection.over = true;
+      });
+    } catch (const Error&) {  // the peer is disconnected
+      connections_.pop_back();
+    }
   }
 }
 
@@ -289,7 +294,7 @@ TaskClient::TaskClient(TaskOptions options, int worker, const std::string& chief
   const Message welcome = channel_->receive(options_.timeout);
   collectives::throw_error_of(welcome);
   seed_ = std::strtoull(welcome.text("seed").c_str(), nullptr, 10);
-  heartbeat_ = std::thread([this] {
+  heartbeat_ = start_thread([this] {
     std::unique_lock lock(mutex_);
     while (!stopping_.wait_for(lock, kHeartbeat, [this] { return stop_; })) {
       try {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace lockstep::ops {
@@ -53,8 +54,12 @@ class Pool {
   }
 
  private:
+  // With fewer helpers than that where the system starts no more threads.
   void grow(int helpers) {
-    for (; helpers_ < helpers; ++helpers_) std::thread([this] { help(); }).detach();
+    try {
+      for (; helpers_ < helpers; ++helpers_) std::thread([this] { help(); }).detach();
+    } catch (const std::system_error&) {
+    }
   }
 
   void help() {

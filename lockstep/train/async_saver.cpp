@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
+#include "lockstep/base/threads_internal.h"
 #include "lockstep/io/bytes_internal.h"
 
 namespace lockstep::train {
@@ -96,9 +97,13 @@ void CopyBuffers::copy(std::vector<formats::TensorData*> tensors) {
     }
   };
   if (size >= kTwoThreads && std::thread::hardware_concurrency() > 1) {
-    std::thread other([&] { copy_range(size / 2, size); });
-    copy_range(0, size / 2);
-    other.join();
+    std::thread other;
+    try {
+      other = start_thread([&] { copy_range(size / 2, size); });
+    } catch (const Error&) {  // one thread copies all
+    }
+    copy_range(0, other.joinable() ? size / 2 : size);
+    if (other.joinable()) other.join();
   } else {
     copy_range(0, size);
   }
@@ -134,7 +139,7 @@ void AsyncSaver::make_room(std::uint64_t bytes, std::uint64_t budget) {
 
 void AsyncSaver::submit(std::uint64_t bytes, std::function<void()> job) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = start_thread([this] { run(); });
   // At least one byte, so that a job without data counts as running.
   const std::uint64_t held = std::max<std::uint64_t>(bytes, 1);
   held_ += held;

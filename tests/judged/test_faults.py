@@ -1,9 +1,10 @@
-"""Each system call of a save and a load fails in turn, once and for good: no signal, one clear line, and the files are what
-they were before or what they were to become. Prints the number of faults injected."""
+"""Each system call of a save and a load, each allocation and each start of a thread fails in turn, once and for good: no signal,
+one clear line, and the files are what they were before or what they were to become. Prints the number of faults injected."""
 
 import errno
 import os
 import pathlib
+import random
 import shutil
 
 import keras
@@ -14,7 +15,7 @@ import lockstep_tool as tool
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="about the tool's own manners")
 
-INJECTOR = pathlib.Path(os.environ.get("LOCKSTEP_BUILD", tool.ROOT / "build")) / "tests" / "fault_injector.so"
+INJECTORS = pathlib.Path(os.environ.get("LOCKSTEP_BUILD", tool.ROOT / "build")) / "tests"
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EINTR)
 # Which calls of a command fail in a quick run; all of them in the full one.
 QUICK = 12
@@ -36,7 +37,7 @@ class Faults:
         """The result, and the calls that were made."""
         self.log.write_text("")
         result = tool.run(*args, own_process=True, env={
-            "LD_PRELOAD": str(INJECTOR), "LOCKSTEP_FAULT_UNDER": str(self.work), "LOCKSTEP_FAULT_LOG": str(self.log),
+            "LD_PRELOAD": str(INJECTORS / "fault_injector.so"), "LOCKSTEP_FAULT_UNDER": str(self.work), "LOCKSTEP_FAULT_LOG": str(self.log),
             "LOCKSTEP_FAULT_AT": str(at), "LOCKSTEP_FAULT_ERRNO": str(error), "LOCKSTEP_FAULT_PERMANENT": str(int(permanent))})
         return result, self.log.read_text().splitlines()
 
@@ -130,3 +131,41 @@ def test_training_with_checkpoints(models, tmp_path):
         assert tool.run("diff", tmp_path / "whole.keras", faults.work / "out.keras").code == 0, where
 
     faults.try_all(command, check)
+
+
+MEMORY_AND_THREADS = {
+    "verify": ["a.h5"], "inspect": ["a.keras"], "convert": ["a.keras", "out.h5"], "predict": ["a.keras", "--input", "x.npy", "--output", "out.npz"],
+    "fit": ["a.keras", "--data", "d.npz", "--epochs", 1, "--strategy", "mirrored:2", "--save", "out.keras"],
+}
+
+
+@pytest.mark.parametrize("command", MEMORY_AND_THREADS)
+def test_memory_and_threads(command, models, tmp_path):
+    """An output is whole or was never there."""
+    for name in ("a.keras", "a.h5", "d.npz"):
+        shutil.copy(models / name, tmp_path / name)
+    np.save(tmp_path / "x.npy", np.ones((3, 3), "float32"))
+    args = [tmp_path / arg if "." in str(arg) else arg for arg in MEMORY_AND_THREADS[command]]
+    log, rng = tmp_path / "log", random.Random(f"{tool.SEED}/{command}")
+
+    def run(thread=0, allocation=0, permanent=False):
+        return tool.run(command, *args, own_process=True, env={
+            "LD_PRELOAD": str(INJECTORS / "resource_injector.so"), "LOCKSTEP_FAULT_LOG": str(log), "LOCKSTEP_FAULT_THREAD": str(thread),
+            "LOCKSTEP_FAULT_ALLOCATION": str(allocation), "LOCKSTEP_FAULT_PERMANENT": str(int(permanent))})
+
+    assert run().code == 0
+    threads, allocations = map(int, log.read_text().split())
+    whole = {path.name: path.stat().st_size for path in tmp_path.glob("out.*")}
+    cases = [{"thread": number, "permanent": permanent} for number in range(1, threads + 1) for permanent in (False, True)]
+    # The last ones are of the command itself, those before of loading LibTorch.
+    for _ in range(200 if tool.CONFORMANCE else 6):
+        cases.append({"allocation": allocations - rng.randrange(min(allocations, rng.choice([100, 1000, allocations]))), "permanent": rng.random() < 0.5})
+    for case in cases:
+        for name in whole:
+            (tmp_path / name).unlink(missing_ok=True)
+        result = run(**case)
+        lines = [line for line in result.err.splitlines() if line.strip() and "warning" not in line]
+        assert result.code == 0 or (len(lines) == 1 and len(lines[0]) > 15 and "internal error" not in lines[0]), f"{case}: {result}"
+        now = {path.name: path.stat().st_size for path in tmp_path.glob("out.*")}
+        assert now == whole or (result.code != 0 and not now), f"{case}: {now}, {result}"
+    print(f"\n{command} memory-and-threads: {threads + allocations} calls, {len(cases)} faults injected")
