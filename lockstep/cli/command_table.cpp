@@ -80,7 +80,7 @@ Command predict_command() {
         "size of inputs and files without it; 512 times that of a Keras model's inputs)",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "that one run may take (5, and 1 for each 100 kB of inputs and files without it; 8 for each of a Keras "
+        "that one run may take (5, and 1 for each megabyte of inputs and files without it; 8 for each of a Keras "
         "model's inputs)",
         "", false, check_seconds},
        {"--max-iterations", "N", "that the loops of one run of a graph may make", "1000000", false, check_integer<1>},

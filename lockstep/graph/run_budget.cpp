@@ -15,7 +15,7 @@ namespace lockstep::graph {
 namespace {
 
 constexpr std::int64_t kMemory = std::int64_t{3} << 29, kMemoryOfByte = 64;
-constexpr double kSeconds = 5, kSecondsOfByte = 1e-5;
+constexpr double kSeconds = 5, kSecondsOfByte = 1e-6;
 constexpr int kMaxDepth = 1000;  // the stack of a thread holds some thousand
 
 std::int64_t memory_of(const RunLimits& limits, std::int64_t held) {
