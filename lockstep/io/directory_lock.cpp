@@ -55,9 +55,9 @@ DirectoryLock lock_directory(const std::string& path) {
   const std::lock_guard guard(mutex);
   std::weak_ptr<Held>& ours = (*locks)[{info.st_dev, info.st_ino}];
   if (auto held = ours.lock()) return {held, {}};
-  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  for (int attempts = 1000; ::flock(fd, LOCK_EX | LOCK_NB) != 0; --attempts) {
     if (errno == EWOULDBLOCK) return {nullptr, holder_of(info)};
-    if (errno != EINTR) break;  // a file system without locks
+    if (errno != EINTR || attempts == 0) break;  // a file system without locks
   }
   ours = opened;
   return {opened, {}};

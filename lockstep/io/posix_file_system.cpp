@@ -78,10 +78,19 @@ class Descriptor {
   int fd_;
 };
 
+// Whether a call that a signal interrupted is to be made again; a file system that interrupts each call has failed.
+class Interruptions {
+ public:
+  bool again() { return errno == EINTR && left_-- > 0; }
+
+ private:
+  int left_ = 1000;
+};
+
 int open_retrying(const std::string& path, int flags, mode_t mode = 0) {
-  for (;;) {
+  for (Interruptions interruptions;;) {
     const int fd = ::open(c_path(path), flags | O_CLOEXEC, mode);
-    if (fd >= 0 || errno != EINTR) return fd;
+    if (fd >= 0 || !interruptions.again()) return fd;
   }
 }
 
@@ -94,10 +103,10 @@ class PosixWritableFile final : public WritableFile {
   PosixWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    while (!bytes.empty()) {
+    for (Interruptions interruptions; !bytes.empty();) {
       const std::size_t part = std::min<std::size_t>(bytes.size(), std::size_t{1} << 30);
       const ssize_t written = ::pwrite(fd_.get(), bytes.data(), part, static_cast<off_t>(offset));
-      if (written < 0 && errno == EINTR) continue;
+      if (written < 0 && interruptions.again()) continue;
       if (written <= 0) {
         throw_errno(written < 0 ? errno : ENOSPC, fmt::format("write {} bytes at offset {}", part, offset), path_);
       }
@@ -118,8 +127,8 @@ class PosixWritableFile final : public WritableFile {
   }
 
   void sync() override {
-    while (::fsync(fd_.get()) != 0) {
-      if (errno != EINTR) throw_errno(errno, "sync", path_);
+    for (Interruptions interruptions; ::fsync(fd_.get()) != 0;) {
+      if (!interruptions.again()) throw_errno(errno, "sync", path_);
     }
   }
 
@@ -233,9 +242,9 @@ class PosixFileSystem final : public FileSystem {
   void sync_path(const std::string& path) override {
     Descriptor fd(open_retrying(path, O_RDONLY | O_NONBLOCK));
     if (!fd) throw_errno(errno, "open", path);
-    while (::fsync(fd.get()) != 0) {
+    for (Interruptions interruptions; ::fsync(fd.get()) != 0;) {
       if (errno == EINVAL) return;  // a file system without folders to sync
-      if (errno != EINTR) throw_errno(errno, "sync", path);
+      if (!interruptions.again()) throw_errno(errno, "sync", path);
     }
   }
 
