@@ -163,6 +163,9 @@ function(lockstep_protos folder)
   target_include_directories(${target} PRIVATE ${root})
   target_link_libraries(${target} PRIVATE protobuf::libprotobuf)
   target_compile_options(${target} PRIVATE -w -O1)
+  if(LOCKSTEP_SANITIZE AND NOT LOCKSTEP_FUZZ)
+    target_compile_options(${target} PRIVATE -fno-sanitize=all)  # generated code, half of the units of base to formats
+  endif()
   # Whoever includes the generated headers waits for them.
   add_custom_target(${target}_headers DEPENDS ${headers})
   add_dependencies(lockstep_pch_plain ${target}_headers)

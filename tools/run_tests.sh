@@ -2,7 +2,7 @@
 # Runs the tests of a finished build in two lanes, one for each of two cores. The C++ tests run in the second lane; the
 # judged tests run in both, and each lane takes the next group of cases that the other has not taken (tests/judged/conftest.py).
 # Reports go to build/test-results. Arguments go to pytest. LOCKSTEP_SANITIZED names a second build folder, with sanitizers, whose
-# tests of the folders that read files are run too.
+# tests of the folders that read files and run graphs are run too.
 set -eu
 cd "$(dirname "$0")/.."
 # One seed for both lanes: which of Keras's stored answers are computed again (tests/judged/answers.py).
@@ -25,7 +25,7 @@ second() {
   ok=0
   ctest --test-dir build --output-on-failure --no-tests=error --output-junit "$results/ctest.xml" || ok=1
   if [ -n "${LOCKSTEP_SANITIZED:-}" ]; then
-    ctest --test-dir "$LOCKSTEP_SANITIZED" --output-on-failure --no-tests=error -R '^(base|io|formats)_tests$' \
+    ctest --test-dir "$LOCKSTEP_SANITIZED" --output-on-failure --no-tests=error -R '^(base|io|formats|ops|graph)_tests$' \
       --output-junit "$results/sanitized.xml" || ok=1
   fi
   judged 2 "$@" || ok=1
