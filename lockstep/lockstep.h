@@ -32,6 +32,7 @@
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/nn.h"
+#include "lockstep/keras/optimizers/multi_optimizer.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/schedule_free.h"
 #include "lockstep/keras/optimizers/server.h"

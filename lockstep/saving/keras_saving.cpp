@@ -96,7 +96,12 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
                   Assignment& assignment) {
   std::vector<std::string> failures;
   for (const SavedObject& object : saved_objects(model)) {
-    const auto stored = weights.variables(object.path);
+    auto stored = weights.variables(object.path);
+    if (object.is_optimizer && stored.size() != object.variables.size()) {
+      // Keras writes a LossScaleOptimizer that compile() has added, but only the inner optimizer's config.
+      const auto inner = weights.variables(object.path + "/inner_optimizer");
+      if (inner.size() == object.variables.size()) stored = inner;
+    }
     if (object.vocabulary) {
       load_idf_weights(*object.vocabulary, weights, stored);
       continue;

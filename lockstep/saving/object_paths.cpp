@@ -94,6 +94,11 @@ class Walk {
     if (const optimizers::OptimizerPtr inner = optimizer.inner_optimizer()) {
       objects_.push_back({join(path, "inner_optimizer"), inner->name(), inner->variables(), true});
     }
+    std::map<std::string, int> used;
+    for (const optimizers::OptimizerPtr& each : optimizer.optimizers()) {
+      const std::string name = numbered(used, keras::to_snake_case(each->class_name()));
+      objects_.push_back({join(join(path, "optimizers"), name), each->name(), each->variables(), true});
+    }
   }
 
   static std::string numbered(std::map<std::string, int>& used, const std::string& name) {

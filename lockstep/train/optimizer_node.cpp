@@ -58,6 +58,7 @@ class OptimizerNode final : public TrackedNode {
   explicit OptimizerNode(optimizers::OptimizerPtr optimizer) : optimizer_(std::move(optimizer)) {
     inner_ = optimizers::inner_optimizer(optimizer_);
     if (inner_ == optimizer_) inner_ = nullptr;
+    several_ = optimizer_->optimizers();
   }
   Identity identity() const override { return {optimizer_.get(), {}}; }
 
@@ -72,6 +73,7 @@ class OptimizerNode final : public TrackedNode {
     for (const auto& variable : optimizer_->variables()) {
       if (variable->path().ends_with(kProduct)) all.emplace_back("_u_product", variable);
     }
+    if (!several_.empty()) all.emplace_back("_inner_optimizers", several());
     if (!inner_) return all;
     all.emplace_back("inner_optimizer", inner_);
     for (const auto& variable : own) {
@@ -125,13 +127,22 @@ class OptimizerNode final : public TrackedNode {
   }
   // What Keras lists in optimizer._variables.
   Variables own_variables() const {
-    const Variables inner = inner_ ? inner_->variables() : Variables{};
+    Variables inner = inner_ ? inner_->variables() : Variables{};
+    for (const optimizers::OptimizerPtr& each : several_) {
+      const Variables own = each->variables();
+      inner.insert(inner.end(), own.begin(), own.end());
+    }
     Variables own;
     for (const auto& variable : optimizer_->variables()) {
       if (variable->path().ends_with(kProduct)) continue;
       if (std::find(inner.begin(), inner.end(), variable) == inner.end()) own.push_back(variable);
     }
     return own;
+  }
+  Tracked several() const {
+    Children each;
+    for (std::size_t i = 0; i < several_.size(); ++i) each.emplace_back(std::to_string(i), several_[i]);
+    return Tracked(container_node({optimizer_.get(), "_inner_optimizers"}, std::move(each)));
   }
   VariablePtr optimizer_iterations(const Variables& own) const { return own.at(0); }
   static VariablePtr learning_rate(const Variables& own) {
@@ -170,6 +181,7 @@ class OptimizerNode final : public TrackedNode {
 
   optimizers::OptimizerPtr optimizer_;
   optimizers::OptimizerPtr inner_;
+  std::vector<optimizers::OptimizerPtr> several_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <concepts>
 
 #include "lockstep/keras/fields_internal.h"
+#include "lockstep/keras/optimizers/multi_optimizer.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/schedule_free.h"
 
@@ -147,6 +148,18 @@ void fields(V& v, LossScaleConfig& c) {
   v.dropped("dynamic", true);  // Keras 2
 }
 
+// The constructor's arguments of a MultiOptimizer in one struct.
+struct MultiOptimizerConfig {
+  OptimizerMap optimizer_map;
+  MultiOptimizerOptions options;
+};
+template <typename V>
+void fields(V& v, MultiOptimizerConfig& c) {
+  v("optimizer_map", c.optimizer_map, keras::Field::kRequired);
+  v("loss_scale_factor", c.options.loss_scale_factor);
+  v("name", keras::NullAs{c.options.name, ""});
+}
+
 // All arguments.
 template <typename V, typename Options>
 requires requires(V& v, Options& o) { own_fields(v, o); }
@@ -173,6 +186,14 @@ struct FieldType<optimizers::Decay> {
   static constexpr bool kTakesNull = false;
   static std::string name() { return "number"; }
   static bool read(const Json& found, const optimizers::Decay& v);
+};
+
+template <>
+struct FieldType<optimizers::OptimizerMap> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "OptimizerMap"; }
+  static bool read(const Json& found, optimizers::OptimizerMap& v);
+  static Json write(const optimizers::OptimizerMap& v);
 };
 
 template <>

@@ -67,6 +67,9 @@ const keras::ClassFamily<Optimizer>& classes() {
     t->add<LossScaleConfig>("LossScaleOptimizer", {}, [](LossScaleConfig c) {
       return LossScaleOptimizer(std::move(c.inner_optimizer), std::move(c.options));
     });
+    t->add<MultiOptimizerConfig>("MultiOptimizer", {}, [](MultiOptimizerConfig c) {
+      return MultiOptimizer(std::move(c.optimizer_map), std::move(c.options));
+    });
     add<MuonOptions>(*t, "Muon", Muon);
     add<BetaOptions>(*t, "Nadam", Nadam);
     add<RMSpropOptions>(*t, "RMSprop", RMSprop);

@@ -15,6 +15,7 @@ class LossScaler final : public Optimizer {
     if (dynamic_cast<LossScaler*>(inner_.get())) {
       throw_invalid_argument("LossScaleOptimizer: the inner optimizer is a LossScaleOptimizer already");
     }
+    inner_->set_loss_scale_factor(std::nullopt);  // gradients would be scaled twice
     step_counter_ = add_variable(Shape{}, DType::kInt64, name() + "/step_counter", 0);
     dynamic_scale_ = add_variable(Shape{}, DType::kFloat32, name() + "/dynamic_scale", options_.initial_scale);
   }
@@ -29,9 +30,8 @@ class LossScaler final : public Optimizer {
   void apply_aggregated(Tensors gradients, const Variables& variables) override {
     const float scale = dynamic_scale_->numpy().item<float>();
     bool finite = true;
-    for (Tensor& gradient : gradients) {
+    for (const Tensor& gradient : gradients) {
       if (!gradient.defined()) continue;
-      gradient = ops::slicewise(gradient, [&](const Tensor& g) { return g / static_cast<double>(scale); });
       finite = finite && ops::reduce_all(ops::is_finite(gradient)).item<bool>();
     }
     if (!built_) build(variables);
@@ -39,6 +39,10 @@ class LossScaler final : public Optimizer {
     if (!finite) {
       set_state(0, scale * 0.5f);
       return;
+    }
+    for (Tensor& gradient : gradients) {
+      if (gradient.defined())
+        gradient = ops::slicewise(gradient, [&](const Tensor& g) { return g / static_cast<double>(scale); });
     }
     inner_->apply_aggregated(std::move(gradients), variables);
     if (good_steps >= options_.dynamic_growth_steps) {
@@ -49,7 +53,7 @@ class LossScaler final : public Optimizer {
   }
 
   Tensor scale_loss(const Tensor& loss) const override {
-    return inner_->scale_loss(loss * static_cast<double>(dynamic_scale_->numpy().item<float>()));
+    return loss * static_cast<double>(dynamic_scale_->numpy().item<float>());
   }
   OptimizerPtr inner_optimizer() const override { return inner_; }
   void finalize_variable_values(const Variables& variables) override { inner_->finalize_variable_values(variables); }

@@ -168,6 +168,7 @@ void Optimizer::apply(const Tensors& gradients, const Variables& variables) {
 }
 
 OptimizerPtr Optimizer::inner_optimizer() const { return nullptr; }
+std::vector<OptimizerPtr> Optimizer::optimizers() const { return {}; }
 
 void Optimizer::apply_gradients(const GradientsAndVariables& pairs) {
   Tensors gradients;
@@ -361,7 +362,7 @@ void Optimizer::finalize_variable_values(const Variables& variables) {
 Json Optimizer::base_config() const {
   CommonOptions written = options_;
   written.name = name_;
-  if (learning_rate_variable_) written.learning_rate = static_cast<double>(learning_rate());
+  if (learning_rate_variable_) written.learning_rate = static_cast<double>(Optimizer::learning_rate());
   Json config = Json::object();
   keras::FieldWriter writer(config);
   common_fields(writer, written);

@@ -143,6 +143,10 @@ class Optimizer {
   virtual void set_learning_rate(double value);
   // The inner optimizer of a LossScaleOptimizer; null for others.
   virtual OptimizerPtr inner_optimizer() const;
+  // Those of a MultiOptimizer; none for others.
+  virtual std::vector<OptimizerPtr> optimizers() const;
+  // What losses are multiplied and gradients divided by; none: 1.
+  void set_loss_scale_factor(std::optional<double> factor) { options_.loss_scale_factor = factor; }
   virtual bool has_fixed_learning_rate() const { return learning_rate_variable_ != nullptr; }
 
   // iteration, learning_rate (unless scheduled), averages, accumulators, slots: what files hold as
