@@ -9,7 +9,7 @@ namespace lockstep::cli {
 namespace {
 
 const OptionRow kModel{"MODEL", "", "a .keras or .h5 file, a SavedModel folder, or a frozen GraphDef .pb"};
-const OptionRow kLayersModel{"MODEL", "", "a .keras or .h5 file"};
+const OptionRow kLayersModel{"MODEL", "", "a .keras or .h5 file, or a SavedModel of Keras 2"};
 const OptionRow kStrategy{"--strategy", "SPEC",
                           "where and on how many replicas: default, one_device:cpu, mirrored:N, multi_worker "
                           "(the workers described by TF_CONFIG, torchrun, mpirun or srun), or parameter_server (fit: "
@@ -186,6 +186,10 @@ Command convert_command() {
           {{"IN", "", "any model or file of weights"},
            {"OUT", "", "the path to write; an existing one is replaced, missing folders are created"},
            {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"},
+           {"--dialect", "NAME",
+            "of an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; without it that of the "
+            "file which the model comes from",
+            "", false, check_dialect},
            kWeights,
            kStrict,
            {"--min-tf", "VERSION",
@@ -193,7 +197,8 @@ Command convert_command() {
             "operations that it lacks",
             "", false, check_tensorflow_version}},
           {"lockstep convert model.keras served/1", "lockstep convert model.keras best.keras --weights run/ckpt-3",
-           "lockstep convert model.h5 model.keras", "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
+           "lockstep convert model.h5 model.keras", "lockstep convert model.keras old.h5 --dialect keras2",
+           "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
           "",
           convert};
 }

@@ -60,6 +60,8 @@ int convert(const Arguments& arguments) {
   if (arguments.has("--min-tf") && to != Kind::kSavedModel) {
     throw_usage(fmt::format("convert: --min-tf requires a SavedModel, and {} is a {} file", out, kind_name(to)));
   }
+  if (arguments.has("--dialect") && to != Kind::kKerasH5)
+    throw_usage(fmt::format("--dialect requires an .h5 file of a model, found {}: {}", formats::kind_name(to), out));
   const std::string in = arguments.text("IN");
   const formats::Detected found = formats::detect(in);
   if (arguments.has("--weights") || !between_listings(found.kind, to)) return run_in_engine("convert", arguments);

@@ -8,6 +8,7 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/keras/models/model.h"
+#include "lockstep/saving/keras_saving.h"
 
 namespace lockstep::cli {
 
@@ -34,7 +35,8 @@ keras::Model load_trainable(const std::string& path, bool compile);
 void apply_weights(const keras::Model& model, const Arguments& arguments);
 // Recompiles the model if --optimizer, --loss or --metrics is given; the other arguments remain the model's.
 void apply_compile_overrides(const keras::Model& model, const Arguments& arguments);
-// Writes a model as a kind, the optimizer's state too where the kind holds it.
-void write_model(const keras::Model& model, const std::string& path, formats::Kind kind);
+// Writes a model as a kind, the optimizer's state too where the kind holds it. `dialect` is for .h5 files.
+void write_model(const keras::Model& model, const std::string& path, formats::Kind kind,
+                 saving::H5Dialect dialect = saving::H5Dialect::kOriginal);
 
 }  // namespace lockstep::cli

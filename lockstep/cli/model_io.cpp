@@ -25,6 +25,12 @@ constexpr std::array<std::string_view, 4> kMetricsOfOutputs = {"accuracy", "acc"
 
 bool is_config(const std::string& text) { return text.starts_with('{') || text.starts_with('['); }
 
+saving::H5Dialect dialect_of(const Arguments& arguments) {
+  const auto name = arguments.maybe("--dialect");
+  if (!name) return saving::H5Dialect::kOriginal;
+  return *name == "keras2" ? saving::H5Dialect::kKeras2 : saving::H5Dialect::kKeras3;
+}
+
 // A name stays a name, JSON becomes a config.
 Json name_or_config(const std::string& text, const char* option) {
   return is_config(text) ? parse_json(text, option) : Json(text);
@@ -37,12 +43,8 @@ keras::Model load_trainable(const std::string& path, bool compile) {
   switch (found.kind) {
     case Kind::kKeras:
     case Kind::kKerasConfig:
-    case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile});
     case Kind::kSavedModel:
-      throw_unimplemented(
-          fmt::format("{} is a SavedModel: a graph to run, with no Keras layers to train, convert or list; use the "
-                      ".keras or .h5 file it was made from (predict runs it)",
-                      path));
+    case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile});
     case Kind::kFrozenGraph:
       throw_unimplemented(fmt::format("{} is a frozen graph: its weights are constants; predict runs it", path));
     default:
@@ -99,11 +101,11 @@ void apply_compile_overrides(const keras::Model& model, const Arguments& argumen
   });
 }
 
-void write_model(const keras::Model& model, const std::string& path, formats::Kind kind) {
+void write_model(const keras::Model& model, const std::string& path, formats::Kind kind, saving::H5Dialect dialect) {
   create_parent_directories(path);
   switch (kind) {
     case Kind::kKeras:
-    case Kind::kKerasH5: saving::save_model(model, path); break;
+    case Kind::kKerasH5: saving::save_model(model, path, {.h5_dialect = dialect}); break;
     case Kind::kWeightsH5: saving::save_weights(*model.impl(), path); break;
     case Kind::kTfCheckpoint: train::write_model_checkpoint(model, path); break;
     case Kind::kSavedModel: saved_model::save(model, path); break;
@@ -121,7 +123,7 @@ int convert_model(const Arguments& arguments) {
     create_parent_directories(out);
     saved_model::save(model, out, {.min_tensorflow = *version});
   } else {
-    write_model(model, out, kind);
+    write_model(model, out, kind, dialect_of(arguments));
   }
   fmt::print("{} -> {} ({}): {} weights\n", in, out, formats::kind_name(kind), model.weights().size());
   if (model.compiled() && kind == Kind::kSavedModel) {

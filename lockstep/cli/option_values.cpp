@@ -146,6 +146,10 @@ void check_compression(const std::string& option, const std::string& text) {
   check_choice(option, text, {"none", "float16", "bfloat16"});
 }
 
+void check_dialect(const std::string& name, const std::string& value) {
+  check_choice(name, value, {"keras2", "keras3"});
+}
+
 void check_strictness(const std::string& option, const std::string& text) {
   check_choice(option, text, {kStrictLevels.begin(), kStrictLevels.end()});
 }

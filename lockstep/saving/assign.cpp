@@ -45,4 +45,8 @@ void Assignment::commit() {
 
 formats::TensorData variable_data(const distribute::VariablePtr& variable) { return variable->numpy().to_data(); }
 
+formats::WeightEntry weight_entry(std::string path, const distribute::VariablePtr& variable) {
+  return {std::move(path), variable->dtype(), variable->shape(), [variable] { return variable_data(variable); }};
+}
+
 }  // namespace lockstep::saving

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
+#include "lockstep/formats/keras_weights.h"
 #include "lockstep/formats/tensor_data.h"
 
 namespace lockstep::saving {
@@ -31,5 +32,7 @@ class Assignment {
 
 // The variable's value across replicas for a file; read on demand.
 formats::TensorData variable_data(const distribute::VariablePtr& variable);
+// The same under a path of the file.
+formats::WeightEntry weight_entry(std::string path, const distribute::VariablePtr& variable);
 
 }  // namespace lockstep::saving

@@ -17,9 +17,11 @@
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
+#include "lockstep/saving/keras2_saved_model_internal.h"
 #include "lockstep/saving/legacy_saving_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
 #include "lockstep/saving/old_configs_internal.h"
+#include "lockstep/saving/old_weights_internal.h"
 #include "lockstep/train/model_io_internal.h"
 
 namespace lockstep::saving {
@@ -180,6 +182,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   plan_weights(*model, archive.weights(), path, false, assignment);
   load_assets(*model, archive, path);
   assignment.commit();
+  model->set_keras_version(weights_origin(version_of(archive), "").major);
   return keras::Model(model);
 }
 
@@ -191,6 +194,7 @@ keras::Model load_architecture(const std::string& path, bool compile) {
       keras::deserialize_layer(upgraded_config(config, formats::version_of_keras_config(config))));
   if (!model) throw_invalid_argument(fmt::format("{}: holds a layer, not a model", path));
   if (compile && config.contains("compile_config")) model->trainer().compile_from_config(config["compile_config"]);
+  model->set_keras_version(weights_origin(formats::version_of_keras_config(config), "").major);
   return keras::Model(model);
 }
 
@@ -206,7 +210,7 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
   check_target(path, options.overwrite);
   if (path.ends_with(".h5") || path.ends_with(".hdf5")) {
     require_built(model, path);
-    save_legacy_model(model, path, options.include_optimizer);
+    save_legacy_model(model, path, options.include_optimizer, options.h5_dialect);
     return;
   }
   if (!path.ends_with(".keras")) {
@@ -230,8 +234,7 @@ keras::Model load_model(const std::string& path, const LoadModelOptions& options
     case formats::Kind::kWeightsH5:
       throw_invalid_argument(
           fmt::format("'{}' holds weights without a model; build the model and use load_weights", path));
-    case formats::Kind::kSavedModel:
-      throw_invalid_argument(fmt::format("'{}' is a SavedModel; use saved_model::load", path));
+    case formats::Kind::kSavedModel: return load_keras2_saved_model(path, options.compile);
     default:
       throw_invalid_argument(fmt::format("'{}' is a {} file, which holds no Keras model; expected .keras or .h5", path,
                                          formats::kind_name(found.kind)));

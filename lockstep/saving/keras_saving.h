@@ -8,9 +8,18 @@
 
 namespace lockstep::saving {
 
+// Whose .h5 file is written. Keras 2 (tf-keras) does not read the files of Keras 3; Keras 3 reads those of Keras 2
+// without nested models and without operations of TensorFlow.
+enum class H5Dialect {
+  kOriginal,  // Keras 2 for a model that was read from a file of Keras 1 or 2, else Keras 3
+  kKeras2,
+  kKeras3,
+};
+
 struct SaveModelOptions {
-  bool overwrite = true;          // false: AlreadyExists if the target exists
-  bool include_optimizer = true;  // for .h5; .keras always has the state of a built optimizer
+  bool overwrite = true;                        // false: AlreadyExists if the target exists
+  bool include_optimizer = true;                // for .h5; .keras always has the state of a built optimizer
+  H5Dialect h5_dialect = H5Dialect::kOriginal;  // for .h5
   // The workers of the job, which all make this call: the chief writes, and every worker gets its error. Null: this
   // process writes, without communication.
   collectives::CommunicatorPtr workers = nullptr;
@@ -19,7 +28,8 @@ struct SaveModelOptions {
 // Writes a whole model as one transaction; the format follows the suffix: ".keras", or ".h5" / ".hdf5". The bytes
 // depend on the model's state only, not on strategy, replicas or time.
 // Throws InvalidArgument for another suffix, FailedPrecondition for a model that cannot be written: a subclassed one
-// without get_config(), or one without variables yet.
+// without get_config(), or one without variables yet; Unimplemented for layers and arguments that Keras 2 lacks, where
+// its dialect is written.
 void save_model(keras::ModelImpl& model, const std::string& path, const SaveModelOptions& options = {});
 inline void save_model(const keras::Model& model, const std::string& path, const SaveModelOptions& options = {}) {
   save_model(*model.impl(), path, options);
@@ -29,9 +39,10 @@ struct LoadModelOptions {
   bool compile = true;  // restore compile arguments and the optimizer's state
 };
 
-// Reads a .keras file (or its unzipped folder) or a whole-model .h5. Variables belong to the current strategy.
-// Throws NotFound; DataLoss for damaged files; InvalidArgument for invalid configs and for weights that do
-// not fit, naming the layer; Unimplemented for Lambda layers and others that would execute code.
+// Reads a .keras file (or its unzipped folder), a whole-model .h5, an architecture in JSON or YAML, or a SavedModel
+// with the Keras metadata of Keras 2. Variables belong to the current strategy. Throws NotFound; DataLoss for damaged
+// files; InvalidArgument for invalid configs and for weights that do not fit, naming the layer; Unimplemented for
+// Lambda layers and others that would execute code.
 keras::Model load_model(const std::string& path, const LoadModelOptions& options = {});
 
 // Weights and, when compiled and built, the optimizer's state, to a ".weights.h5".

@@ -13,6 +13,8 @@
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
+#include "lockstep/saving/keras2_config_internal.h"
+#include "lockstep/saving/keras2_optimizer_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
 #include "lockstep/saving/old_configs_internal.h"
 #include "lockstep/saving/old_weights_internal.h"
@@ -53,12 +55,7 @@ std::vector<VariablePtr> legacy_weights(const keras::Layer& layer) {
   return weights;
 }
 
-formats::WeightEntry entry(const std::string& name, const VariablePtr& variable) {
-  return {name, variable->dtype(), variable->shape(), [variable] { return variable_data(variable); }};
-}
-
-Json training_config(Trainer& trainer) {
-  const Json compile = trainer.get_compile_config();
+Json training_config(const Json& compile) {
   if (compile.empty()) return nullptr;
   Json config = Json::object();
   for (const char* key :
@@ -164,65 +161,67 @@ void plan_layers(ModelImpl& model, const formats::LegacyH5& file, const std::str
     plan_layer(*pairing.ours[i], *pairing.theirs[i], file, path, options.skip_mismatch, assignment);
 }
 
-// The state of an optimizer by what its writer called it. Keras 3: all variables in our order. tf_keras: iteration,
-// then slots. Keras 2's legacy optimizers: iter, then slot by slot over all variables.
+// The state of an optimizer: Keras 3 saves all variables in our order.
 void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& file, const std::string& path,
                     Assignment& assignment) {
   const auto& saved = file.optimizer_weights();
   if (saved.empty()) return;
-  const std::vector<VariablePtr> ours = optimizer.variables();
-  std::vector<VariablePtr> targets;
-  const std::string_view second = saved.size() > 1 ? formats::LegacyH5::optimizer_weight_name(saved[1]) : "";
-  const std::string_view first = formats::LegacyH5::optimizer_weight_name(saved[0]);
-  if (second.ends_with("learning_rate") || saved.size() == ours.size()) {
-    targets = ours;
-  } else {
-    targets = {ours[0]};
-    const std::size_t own = optimizer.has_fixed_learning_rate() ? 2 : 1;
-    std::vector<VariablePtr> slots(ours.begin() + static_cast<std::ptrdiff_t>(std::min(own, ours.size())), ours.end());
-    const std::size_t n = optimizer.trainable_variables().size();
-    if (first.find("/iter") != std::string_view::npos && first.find("iteration") == std::string_view::npos && n > 0 &&
-        slots.size() % n == 0) {
-      // all m, then all v: ours are interleaved
-      const std::size_t kinds = slots.size() / n;
-      for (std::size_t kind = 0; kind < kinds; ++kind) {
-        for (std::size_t i = 0; i < n; ++i) targets.push_back(slots[i * kinds + kind]);
-      }
-    } else {
-      targets.insert(targets.end(), slots.begin(), slots.end());
-    }
+  std::vector<VariablePtr> targets = optimizer.variables();
+  if (weights_origin(file.keras_version(), file.backend()).major < 3) {
+    std::vector<std::string_view> names;
+    for (const auto& each : saved) names.push_back(formats::LegacyH5::optimizer_weight_name(each));
+    targets = keras2_targets(optimizer, names);
   }
   if (targets.size() != saved.size()) {
-    log_warning("{}: the optimizer has {} variables, but the file holds {}; its state is not loaded", path,
-                targets.size(), saved.size());
+    log_warning("{}: the {} variables of optimizer '{}' do not fit the {} of the file; its state is not loaded", path,
+                optimizer.variables().size(), optimizer.name(), saved.size());
     return;
   }
   for (std::size_t i = 0; i < saved.size(); ++i) {
-    if (!(targets[i]->shape() == saved[i].shape)) {
+    if (targets[i] && !(targets[i]->shape() == saved[i].shape)) {
       log_warning("{}: the optimizer's '{}' has shape {}, but the file holds {}; its state is not loaded", path,
                   targets[i]->name(), targets[i]->shape().to_string(), saved[i].shape.to_string());
       return;
     }
   }
-  for (std::size_t i = 0; i < saved.size(); ++i) assignment.add(targets[i], file, saved[i], path + ": optimizer");
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    if (targets[i]) assignment.add(targets[i], file, saved[i], path + ": optimizer");
+  }
 }
 
-// Losses, metrics and optimizers of the user's are not in the file; the model is whole without them.
-void compile_if_known(Trainer& trainer, const Json& config, const std::string& path) {
+// Keras 2's last release before it became tf-keras. Its files are read by all that came after.
+constexpr const char* kKeras2Version = "2.15.0";
+
+// "dense/kernel:0": without the model, which Keras 2 did not name.
+std::string keras2_name(const ModelImpl& model, const VariablePtr& variable) {
+  const std::string& path = variable->path();
+  const std::string prefix = model.name() + "/";
+  return (path.starts_with(prefix) ? path.substr(prefix.size()) : path) + ":0";
+}
+
+// Compile arguments and the optimizer's state; a model without them is whole, so what Keras 2 lacks is left out.
+void add_keras2_training(formats::LegacyH5Plan& plan, Trainer& trainer, const std::string& path) {
+  const Json compile = trainer.get_compile_config();
+  if (compile.empty()) return;
   try {
-    trainer.compile_from_config(config);
+    Json config = Json::object();
+    for (const char* key : {"loss", "metrics", "weighted_metrics", "loss_weights"}) {
+      config[key] = keras2_object(compile.value(key, Json()));
+    }
+    Keras2Optimizer optimizer = keras2_optimizer(*trainer.optimizer(), compile.at("optimizer").at("config"));
+    config["optimizer_config"] = keras2_object(optimizer.config);
+    plan.training_config = std::move(config);
+    plan.optimizer_weights = std::move(optimizer.weights);
   } catch (const Error& error) {
-    if (error.code() != Code::kInvalidArgument && error.code() != Code::kNotFound &&
-        error.code() != Code::kUnimplemented)
-      throw;
-    log_warning("{}: the model is not compiled, since its training_config cannot be restored: {}", path,
-                error.message());
+    if (error.code() != Code::kUnimplemented) throw;
+    log_warning("{}: written without compile arguments and optimizer: {}", path, error.message());
   }
 }
 
 }  // namespace
 
-void save_legacy_model(ModelImpl& model, const std::string& path, bool include_optimizer) {
+void save_legacy_model(ModelImpl& model, const std::string& path, bool include_optimizer, H5Dialect dialect) {
+  const bool keras2 = dialect == H5Dialect::kKeras2 || (dialect == H5Dialect::kOriginal && model.keras_version() < 3);
   for (const SavedObject& object : saved_objects(model)) {
     if (object.vocabulary && !object.vocabulary->vocabulary_in_config())
       throw_unimplemented(
@@ -231,17 +230,22 @@ void save_legacy_model(ModelImpl& model, const std::string& path, bool include_o
   }
   formats::LegacyH5Plan plan;
   Trainer& trainer = model.trainer();
-  plan.model_config = legacy_object(keras::serialize_operation(model));
-  if (include_optimizer) plan.training_config = training_config(trainer);
+  plan.model_config = keras2 ? keras2_model_config(model) : legacy_object(keras::serialize_operation(model));
+  if (keras2) {
+    plan.keras_version = kKeras2Version;
+    if (include_optimizer) add_keras2_training(plan, trainer, path);
+  } else if (include_optimizer) {
+    plan.training_config = training_config(trainer.get_compile_config());
+  }
   for (const LayerPtr& layer : model.layers()) {
     formats::LegacyLayerPlan saved{layer->name(), {}};
     for (const VariablePtr& variable : legacy_weights(*layer))
-      saved.weights.push_back(entry(variable->path(), variable));
+      saved.weights.push_back(weight_entry(keras2 ? keras2_name(model, variable) : variable->path(), variable));
     plan.layers.push_back(std::move(saved));
   }
-  if (include_optimizer && trainer.compiled()) {
+  if (!keras2 && include_optimizer && trainer.compiled()) {
     for (const VariablePtr& variable : trainer.optimizer()->variables()) {
-      plan.optimizer_weights.push_back(entry(variable->path(), variable));
+      plan.optimizer_weights.push_back(weight_entry(variable->path(), variable));
     }
   }
   formats::write_legacy_h5(path, plan);
@@ -273,7 +277,20 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
     }
   }
   assignment.commit();
+  model->set_keras_version(weights_origin(file.keras_version(), file.backend()).major);
   return keras::Model(model);
+}
+
+void compile_if_known(Trainer& trainer, const Json& config, const std::string& path) {
+  try {
+    trainer.compile_from_config(config);
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidArgument && error.code() != Code::kNotFound &&
+        error.code() != Code::kUnimplemented)
+      throw;
+    log_warning("{}: the model is not compiled, since its training_config cannot be restored: {}", path,
+                error.message());
+  }
 }
 
 bool is_legacy_weights(const std::string& path) {

@@ -1,11 +1,11 @@
 #include "lockstep/saving/old_configs_internal.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "lockstep/saving/old_config_table_internal.h"
+#include "lockstep/saving/old_json_internal.h"
 #include "lockstep/saving/old_operations_internal.h"
 
 namespace lockstep::saving {
@@ -23,24 +23,6 @@ bool is_hard_sigmoid(const Json& value) {
   if (value.is_string()) return value.get<std::string>() == "hard_sigmoid";
   return value.is_object() && value.contains("class_name") && value.at("class_name") == Json("function") &&
          value.contains("config") && value.at("config") == Json("hard_sigmoid");
-}
-
-// Of text with spaces between them.
-std::vector<std::string> words(std::string_view text) {
-  std::vector<std::string> out(1);
-  for (char c : text) {
-    if (c == ' ') {
-      out.emplace_back();
-    } else {
-      out.back() += c;
-    }
-  }
-  return out;
-}
-
-bool contains_word(std::string_view text, std::string_view word) {
-  const std::vector<std::string> all = words(text);
-  return std::find(all.begin(), all.end(), word) != all.end();
 }
 
 void collect_data_formats(const Json& json, int depth, std::set<std::string>& formats) {
@@ -84,6 +66,7 @@ class Upgrade {
       if (each.until >= facts_.major && each.old_name == old_name) row = &each;
     }
     if (row) out["class_name"] = std::string(row->name);
+    if (out.contains("inbound_nodes")) out.erase("build_config");  // the calls build the layer
     if (out["config"].is_object()) {
       out["config"] = arguments(out["class_name"].text(), out["config"]);
       if (row && !row->added.empty()) {

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <iterator>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/saving/old_json_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -189,19 +189,9 @@ constexpr OldFunction kFunctions[] = {
     {"__operators__.getitem", kNumpy, "GetItem", "tensor slice_spec", ""},
 };
 
-std::vector<std::string> words(std::string_view text) {
-  std::istringstream stream{std::string(text)};
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
 bool is_function(const Json& entry) {
   const Json name = entry.is_object() ? entry.value("class_name", Json()) : Json();
   return name == Json("TFOpLambda") || name == Json("SlicingOpLambda");
-}
-
-std::string text_of(const Json& object, const char* key) {
-  const Json value = object.is_object() ? object.value(key, Json()) : Json();
-  return value.is_string() ? value.get<std::string>() : "";
 }
 
 bool is_reference(const Json& json) {

@@ -1,10 +1,9 @@
 // Optimizers as Keras 3.15 on TensorFlow shows them to a checkpoint; files of Keras 2 are read too.
 #include <algorithm>
-#include <array>
-#include <unordered_map>
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/train/optimizer_slots_internal.h"
 #include "lockstep/train/tracked_node_internal.h"
 
 namespace lockstep::train {
@@ -13,45 +12,7 @@ namespace {
 using distribute::VariablePtr;
 using Variables = std::vector<VariablePtr>;
 
-struct SlotList {
-  std::string_view class_name;  // "" for every optimizer
-  std::string_view suffix;      // of the variable's path
-  std::string_view attribute;   // Keras's list of these slots
-  std::string_view keras2;      // the slot's name in Keras 2's first optimizers
-};
-// In the order of Keras's attributes. Longer suffixes come before those they end with.
-constexpr std::array kSlotLists = {
-    SlotList{"", "average", "_model_variables_moving_average", "average"},
-    SlotList{"", "gradient_accumulator", "_accumulated_gradients", ""},
-    SlotList{"SGD", "momentum", "momentums", "momentum"},
-    SlotList{"RMSprop", "velocity", "_velocities", "rms"},
-    SlotList{"RMSprop", "momentum", "_momentums", "momentum"},
-    SlotList{"RMSprop", "average_gradient", "_average_gradients", "mg"},
-    SlotList{"Adagrad", "accumulator", "_accumulators", "accumulator"},
-    SlotList{"Adadelta", "accumulated_grad", "_accumulated_grads", "accum_grad"},
-    SlotList{"Adadelta", "accumulated_delta_var", "_accumulated_delta_vars", "accum_var"},
-    SlotList{"Adamax", "momentum", "_m", "m"},
-    SlotList{"Adamax", "norm", "_u", "v"},
-    SlotList{"Ftrl", "accumulator", "_accumulators", "accumulator"},
-    SlotList{"Ftrl", "linear", "_linears", "linear"},
-    SlotList{"Lion", "momentum", "_momentums", "m"},
-    SlotList{"Adafactor", "r", "_r", ""},
-    SlotList{"Adafactor", "c", "_c", ""},
-    SlotList{"Adafactor", "velocity", "_v", ""},
-    SlotList{"Muon", "momentum", "momentums", ""},
-    SlotList{"Muon", "velocity", "velocities", ""},
-    SlotList{"", "momentum", "_momentums", "m"},
-    SlotList{"", "velocity_hat", "_velocity_hats", "vhat"},
-    SlotList{"", "velocity", "_velocities", "v"},
-};
 constexpr std::string_view kProduct = "/u_product";
-
-// Slots of one kind, and the variables they belong to.
-struct Slots {
-  const SlotList* list = nullptr;
-  Variables slots;
-  Variables originals;
-};
 
 class OptimizerNode final : public TrackedNode {
  public:
@@ -69,7 +30,8 @@ class OptimizerNode final : public TrackedNode {
     all.emplace_back("_trainable_variables", list("_trainable_variables", optimizer_->trainable_variables()));
     all.emplace_back("_iterations", optimizer_iterations(own));
     if (auto rate = learning_rate(own)) all.emplace_back("_learning_rate", rate);
-    for (const Slots& kind : slots()) all.emplace_back(kind.list->attribute, list(kind.list->attribute, kind.slots));
+    for (const OptimizerSlots& of_kind : slots_of(*optimizer_))
+      all.emplace_back(of_kind.kind->attribute, list(of_kind.kind->attribute, of_kind.slots));
     for (const auto& variable : optimizer_->variables()) {
       if (variable->path().ends_with(kProduct)) all.emplace_back("_u_product", variable);
     }
@@ -109,10 +71,10 @@ class OptimizerNode final : public TrackedNode {
   void build(const Variables& variables) const override { optimizer_->build(variables); }
 
   VariablePtr slot(std::string_view name, const VariablePtr& of) const override {
-    for (const Slots& kind : slots()) {
-      if (kind.list->keras2 != name) continue;
-      for (std::size_t i = 0; i < kind.slots.size(); ++i) {
-        if (kind.originals[i] == of) return kind.slots[i];
+    for (const OptimizerSlots& of_kind : slots_of(*optimizer_)) {
+      if (of_kind.kind->keras2_first != name) continue;
+      for (std::size_t i = 0; i < of_kind.slots.size(); ++i) {
+        if (of_kind.originals[i] == of) return of_kind.slots[i];
       }
     }
     return nullptr;
@@ -148,35 +110,6 @@ class OptimizerNode final : public TrackedNode {
   static VariablePtr learning_rate(const Variables& own) {
     return own.size() > 1 && own[1]->path().ends_with("/learning_rate") && own[1]->shape().rank() == 0 ? own[1]
                                                                                                        : nullptr;
-  }
-
-  std::vector<Slots> slots() const {
-    std::vector<Slots> all;
-    std::unordered_map<std::string, VariablePtr> by_path;
-    for (const auto& variable : optimizer_->trainable_variables()) {
-      std::string path = variable->path();
-      std::replace(path.begin(), path.end(), '/', '_');
-      by_path.emplace(optimizer_->name() + "/" + path, variable);
-    }
-    for (const SlotList& row : kSlotLists) {
-      if (!row.class_name.empty() && row.class_name != optimizer_->class_name()) continue;
-      Slots kind{&row, {}, {}};
-      for (const auto& variable : optimizer_->variables()) {
-        const std::string& path = variable->path();
-        if (path.size() <= row.suffix.size() || !path.ends_with(row.suffix)) continue;
-        const auto original = by_path.find(path.substr(0, path.size() - row.suffix.size() - 1));
-        if (original == by_path.end() || taken(all, variable)) continue;
-        kind.slots.push_back(variable);
-        kind.originals.push_back(original->second);
-      }
-      if (!kind.slots.empty()) all.push_back(std::move(kind));
-    }
-    return all;
-  }
-  static bool taken(const std::vector<Slots>& all, const VariablePtr& variable) {
-    return std::any_of(all.begin(), all.end(), [&](const Slots& kind) {
-      return std::find(kind.slots.begin(), kind.slots.end(), variable) != kind.slots.end();
-    });
   }
 
   optimizers::OptimizerPtr optimizer_;

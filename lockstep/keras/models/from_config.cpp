@@ -1,6 +1,7 @@
 #include "lockstep/keras/models/from_config_internal.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -152,6 +153,7 @@ void Rebuild::create(const Json& entry) {
   if (!nodes->is_array()) fail(fmt::format("layer '{}': inbound_nodes is {}", name, text_of(*nodes)));
   for (const Json& node : *nodes) {
     if (node.empty()) continue;
+    legacy_ = legacy_ || node.is_array();  // tf-keras names modules too
     queue_[operation.get()].push_back({operation.get(), &node});
   }
 }
@@ -222,18 +224,20 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
     if (is_model(history.name) && history.node > 0) --history.node;
     return tensor(history, missing);
   };
+  const std::function<Argument(const Json&)> keyword = [&](const Json& value) -> Argument {
+    if (const auto origin = parse_origin(value); origin && operations_.contains(origin->name))
+      return ArgValue(resolve(*origin));
+    if (!value.is_array()) return argument(value, missing);
+    Argument::List items;
+    for (const Json& item : value) items.push_back(keyword(item));
+    return Argument::list(std::move(items));
+  };
   for (const Json& entry : entries) {
     const auto history = parse_origin(entry);
     if (!history) fail(fmt::format("layer '{}' is called on {}", operation.name(), text_of(entry)));
     inputs.push_back(ArgValue(resolve(*history)));
     if (entry.size() < 4 || !entry[3].is_object()) continue;
-    for (const auto& [key, value] : entry[3].items()) {
-      if (const auto keyword = parse_origin(value); keyword && operations_.contains(keyword->name)) {
-        arguments.set(key, ArgValue(resolve(*keyword)));
-      } else {
-        arguments.set(key, argument(value, missing));
-      }
-    }
+    for (const auto& [key, value] : entry[3].items()) arguments.set(key, keyword(value));
   }
   if (inputs.size() == 1) {
     arguments.args.push_back(std::move(inputs[0]));

@@ -59,6 +59,10 @@ class ModelImpl : public Layer {
   // Of several copies it is the one that was used last. Null where the model is held by plain Models only.
   Model* object() const;
 
+  // The major version of Keras whose file the model was read from; 3 for a model that was not read.
+  int keras_version() const { return keras_version_; }
+  void set_keras_version(int major) { keras_version_ = major; }
+
   // In whose scope the model was made (Keras's distribute_strategy); null for none, and when it lives no more.
   distribute::Strategy* strategy() const { return made_under_.lock().get(); }
 
@@ -70,6 +74,7 @@ class ModelImpl : public Layer {
 
   mutable std::shared_ptr<Trainer> trainer_;  // complete in the trainer's sources only
   std::weak_ptr<distribute::Strategy> made_under_;
+  int keras_version_ = 3;
   mutable Mutex objects_mutex_;
   std::vector<Model*> objects_;             // that share this model, the one used last at the end
   std::atomic<Model*> last_used_{nullptr};  // objects_.back()

@@ -1,0 +1,190 @@
+#include "lockstep/saving/keras2_optimizer_internal.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/saving/assign_internal.h"
+#include "lockstep/train/optimizer_slots_internal.h"
+
+namespace lockstep::saving {
+namespace {
+
+using distribute::VariablePtr;
+using optimizers::Optimizer;
+using train::OptimizerSlots;
+using train::SlotKind;
+
+// The first optimizers that computed what those of today compute. RMSprop added epsilon to the square root and Nadam
+// had another momentum schedule, so these are written as the later ones.
+constexpr std::string_view kSameRule[] = {"SGD", "Adam", "Adagrad", "Adadelta", "Adamax", "Ftrl"};
+constexpr std::string_view kNotInKeras2[] = {"Lamb", "Muon", "ScheduleFreeAdamW", "LossScaleOptimizer",
+                                             "MultiOptimizer"};
+// Whose slots stand variable by variable also in the form of the first optimizers.
+constexpr std::string_view kInterleaved = "Ftrl";
+
+bool contains(const auto& list, std::string_view name) {
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
+}
+
+std::string_view without_number(std::string_view name) {
+  return name.ends_with(":0") ? name.substr(0, name.size() - 2) : name;
+}
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('/') + 1); }
+
+std::string_view second_part(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return {};
+  name.remove_prefix(slash + 1);
+  return name.substr(0, name.find('/'));
+}
+
+// Adafactor has row and column statistics of matrices only; ours has placeholders for the others.
+bool saved_by_keras2(const OptimizerSlots& slots, std::size_t i) {
+  const bool part = slots.kind->class_name == "Adafactor" && slots.kind->keras2 != "v";
+  return !part || slots.originals[i]->shape().rank() >= 2;
+}
+
+std::vector<VariablePtr> saved_slots(const OptimizerSlots& slots) {
+  std::vector<VariablePtr> saved;
+  for (std::size_t i = 0; i < slots.slots.size(); ++i) {
+    if (saved_by_keras2(slots, i)) saved.push_back(slots.slots[i]);
+  }
+  return saved;
+}
+
+enum class Form { kStandalone, kFirst, kLater };
+
+Form form_of(const std::vector<std::string_view>& names) {
+  if (names.empty()) return Form::kStandalone;
+  const std::string_view first = without_number(names[0]);
+  if (last_part(first) == "iter") return Form::kFirst;
+  return first == "iteration" || first.ends_with("/iteration") ? Form::kLater : Form::kStandalone;
+}
+
+// Keras before TensorFlow 2 named slots "training/Adam/Variable_3:0": kind by kind, after the number of iterations,
+// which some optimizers lack. `ends` are the kinds in that order.
+std::vector<VariablePtr> standalone_targets(const Optimizer& optimizer, const std::vector<std::string_view>& names) {
+  std::vector<OptimizerSlots> kinds = train::slots_of(optimizer);
+  std::stable_sort(kinds.begin(), kinds.end(), [](const OptimizerSlots& a, const OptimizerSlots& b) {
+    return (a.kind->keras2_first == "vhat") < (b.kind->keras2_first == "vhat");
+  });
+  std::vector<VariablePtr> targets;
+  if (!names.empty() && last_part(without_number(names[0])).starts_with("iterations"))
+    targets.push_back(optimizer.iterations_variable());
+  for (const OptimizerSlots& slots : kinds) targets.insert(targets.end(), slots.slots.begin(), slots.slots.end());
+  // Adam without amsgrad has placeholders after its slots, SGD without momentum has zeros.
+  const std::size_t n = optimizer.trainable_variables().size();
+  const bool more = optimizer.class_name() == "Adam" || optimizer.class_name() == "SGD";
+  if (more && names.size() == targets.size() + n) targets.resize(names.size());
+  return targets.size() == names.size() ? targets : std::vector<VariablePtr>{};
+}
+
+std::string slot_name(Form form, const std::string& optimizer, std::string_view kind, const VariablePtr& of) {
+  return form == Form::kFirst ? fmt::format("{}/{}/{}:0", optimizer, of->path(), kind)
+                              : fmt::format("{}/{}/{}:0", optimizer, kind, of->path());
+}
+
+void add_slots(Keras2Optimizer& out, const Optimizer& optimizer, Form form, const std::string& name) {
+  const std::vector<OptimizerSlots> kinds = train::slots_of(optimizer);
+  const bool by_kind = form == Form::kFirst && optimizer.class_name() != kInterleaved;
+  const auto add = [&](const VariablePtr& variable) {
+    for (const OptimizerSlots& slots : kinds) {
+      for (std::size_t i = 0; i < slots.slots.size(); ++i) {
+        if (slots.slots[i] != variable || !saved_by_keras2(slots, i)) continue;
+        const std::string_view kind = form == Form::kFirst ? slots.kind->keras2_first : slots.kind->keras2;
+        out.weights.push_back(weight_entry(slot_name(form, name, kind, slots.originals[i]), variable));
+      }
+    }
+  };
+  if (by_kind) {
+    for (const bool hats : {false, true}) {
+      for (const OptimizerSlots& slots : kinds) {
+        if ((slots.kind->keras2_first == "vhat") != hats) continue;
+        for (const VariablePtr& variable : slots.slots) add(variable);
+      }
+    }
+    return;
+  }
+  for (const VariablePtr& variable : optimizer.variables()) add(variable);
+  if (form == Form::kLater && optimizer.class_name() == "SGD" && kinds.empty()) {
+    for (const VariablePtr& of : optimizer.trainable_variables()) {
+      out.weights.push_back({slot_name(form, name, "m", of), of->dtype(), of->shape(),
+                             [of] { return ops::zeros(of->shape(), of->dtype()).to_data(); }});
+    }
+  }
+}
+
+bool is_null(const Json& config, const char* key) { return config.value(key, Json()).is_null(); }
+
+}  // namespace
+
+std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::vector<std::string_view>& names) {
+  const Form form = form_of(names);
+  if (form == Form::kStandalone) return standalone_targets(optimizer, names);
+  const std::vector<VariablePtr> ours = optimizer.variables();
+  std::vector<VariablePtr> targets(names.size());
+  std::map<std::string_view, std::vector<std::size_t>> places;  // of each kind of slot
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string_view name = without_number(names[i]);
+    if (i == 0) {
+      targets[i] = optimizer.iterations_variable();
+    } else if (last_part(name) == "learning_rate") {
+      if (optimizer.has_fixed_learning_rate()) targets[i] = ours.at(1);
+    } else if (last_part(name) == "momentum_cache") {
+      for (const VariablePtr& variable : ours) {
+        if (variable->path().ends_with("/u_product")) targets[i] = variable;
+      }
+    } else {
+      places[form == Form::kFirst ? last_part(name) : second_part(name)].push_back(i);
+    }
+  }
+  for (const OptimizerSlots& slots : train::slots_of(optimizer)) {
+    const std::string_view kind = form == Form::kFirst ? slots.kind->keras2_first : slots.kind->keras2;
+    const std::vector<VariablePtr> saved = saved_slots(slots);
+    const auto found = places.find(kind);
+    if (found == places.end() ? !saved.empty() : found->second.size() != saved.size()) return {};
+    for (std::size_t i = 0; i < saved.size(); ++i) targets[found->second[i]] = saved[i];
+    if (found != places.end()) places.erase(found);
+  }
+  const bool zeros = optimizer.class_name() == "SGD" && places.size() == 1;
+  return places.empty() || zeros ? targets : std::vector<VariablePtr>{};
+}
+
+Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config) {
+  const std::string class_name = optimizer.class_name();
+  if (contains(kNotInKeras2, class_name)) throw_unimplemented(fmt::format("Keras 2 has no optimizer {}", class_name));
+  for (const char* key : {"loss_scale_factor", "gradient_accumulation_steps"}) {
+    if (!is_null(config, key)) throw_unimplemented(fmt::format("optimizers of Keras 2 have no {}", key));
+  }
+  const bool first = contains(kSameRule, class_name) && is_null(config, "weight_decay") &&
+                     config.value("use_ema", Json(false)) == Json(false);
+  const Form form = first ? Form::kFirst : Form::kLater;
+  Json arguments = Json::object();
+  for (const auto& [key, value] : config.items()) {
+    if (key == "loss_scale_factor" || key == "gradient_accumulation_steps") continue;
+    const bool later = key == "weight_decay" || key.starts_with("ema_") || key == "use_ema";
+    const bool clipping = key.starts_with("clip") || key == "global_clipnorm";
+    if (first && (later || (clipping && value.is_null()))) continue;
+    arguments[key] = value;
+  }
+  if (!first) {
+    arguments["jit_compile"] = false;
+    arguments["is_legacy_optimizer"] = false;
+  } else {
+    arguments["decay"] = 0.0;
+  }
+  Keras2Optimizer out;
+  out.config = {{"class_name", first ? class_name : "Custom>" + class_name}, {"config", std::move(arguments)}};
+  if (!optimizer.built()) return out;
+  out.weights.push_back(
+      weight_entry(first ? fmt::format("{}/iter:0", class_name) : "iteration:0", optimizer.iterations_variable()));
+  add_slots(out, optimizer, form, class_name);
+  return out;
+}
+
+}  // namespace lockstep::saving

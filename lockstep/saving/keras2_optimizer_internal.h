@@ -1,0 +1,28 @@
+// The state of an optimizer in an .h5 file of Keras 2, which had several forms:
+//   - before TensorFlow 2: the iterations, where there are any, then slots kind by kind under names without meaning;
+//   - until 2.10 (tf-keras's optimizers.legacy): "Adam/iter:0", then slots kind by kind, "Adam/dense/kernel/m:0";
+//   - since 2.11: "iteration:0", then slots in the order of Keras 3, "Adam/m/dense/kernel:0"; no learning rate.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "lockstep/formats/keras_weights.h"
+#include "lockstep/keras/optimizers/optimizers.h"
+
+namespace lockstep::saving {
+
+// For each of the weights that Keras 2 wrote, in the file's order, our variable, or null for slots that this optimizer
+// does not have (SGD without momentum saved zeros). Empty where they do not fit.
+std::vector<distribute::VariablePtr> keras2_targets(const optimizers::Optimizer& optimizer,
+                                                    const std::vector<std::string_view>& names);
+
+struct Keras2Optimizer {
+  Json config;  // {"class_name", "config"} of training_config; objects in it are still those of Keras 3
+  std::vector<formats::WeightEntry> weights;
+};
+// In the form that most versions of Keras read: that of 2.10 where it had this rule with these arguments. `config` are
+// the optimizer's arguments. Throws Unimplemented for what Keras 2 lacks.
+Keras2Optimizer keras2_optimizer(const optimizers::Optimizer& optimizer, const Json& config);
+
+}  // namespace lockstep::saving

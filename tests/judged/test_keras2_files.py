@@ -1,0 +1,324 @@
+"""Files of Keras 2 (.h5) in both directions: what tf-keras saved is converted and opened by tf-keras again, and models of
+Keras 3 are written for it (--dialect keras2)."""
+
+import json
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tf_keras
+
+import layer_table
+import lockstep_tool as tool
+
+L = tf_keras.layers
+VECTOR, SEQUENCE, IMAGE = (5,), (6, 3), (8, 7, 3)
+
+
+def dense():
+    return tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "relu", kernel_regularizer="l2"), L.Dropout(0.3),
+                                L.Dense(3, "softmax", kernel_constraint=tf_keras.constraints.MaxNorm(2.0))])
+
+
+def input_in_the_first_layer():
+    return tf_keras.Sequential([L.Dense(6, "swish", input_shape=VECTOR), L.LeakyReLU(0.1), L.Dense(3)])
+
+
+def image():
+    return tf_keras.Sequential([
+        L.InputLayer(IMAGE), L.Conv2D(4, 3, padding="same", use_bias=False), L.BatchNormalization(axis=[-1], epsilon=1e-5), L.ReLU(6.0),
+        L.DepthwiseConv2D(3), L.SeparableConv2D(4, 3), L.MaxPooling2D(), L.GlobalAveragePooling2D(), L.Dense(3)])
+
+
+def recurrent():
+    return tf_keras.Sequential([
+        L.InputLayer(SEQUENCE), L.LSTM(4, return_sequences=True, recurrent_activation="hard_sigmoid"),
+        L.GRU(4, return_sequences=True, reset_after=False), L.GRU(3, return_sequences=True), L.SimpleRNN(2)])
+
+
+def bidirectional():
+    x = tf_keras.Input(SEQUENCE)
+    y = L.Bidirectional(L.LSTM(3, return_sequences=True, recurrent_activation="hard_sigmoid"), merge_mode="sum")(x)
+    y = L.TimeDistributed(L.Dense(4, "tanh"))(y)
+    y = L.RNN([L.LSTMCell(3), L.GRUCell(2)])(y)
+    return tf_keras.Model(x, y)
+
+
+def states():
+    x, z = tf_keras.Input(SEQUENCE), tf_keras.Input(SEQUENCE)
+    y, h, c = L.LSTM(4, return_state=True, return_sequences=True)(L.Masking(0.0)(x))
+    return tf_keras.Model([x, z], [L.LSTM(4)(z, initial_state=[h, c]), L.GRU(4)(y, initial_state=h)])
+
+
+def shared():
+    a, b = tf_keras.Input(VECTOR), tf_keras.Input(VECTOR)
+    layer = L.Dense(4, "tanh")
+    y = L.Concatenate()([layer(a), layer(b), L.Subtract()([layer(a), layer(layer_input(b))])])
+    return tf_keras.Model([a, b], [L.Dense(2, name="first")(y), L.Dense(1, name="second")(y)])
+
+
+def layer_input(x):
+    return L.Activation("relu")(x)
+
+
+def nested():
+    inner = tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(4), L.BatchNormalization(), L.Dense(3)], name="inner")
+    x = tf_keras.Input(VECTOR)
+    graph = tf_keras.Model(x, L.Add()([L.Dense(3)(x), inner(x)]), name="graph")
+    a, b = tf_keras.Input(VECTOR), tf_keras.Input(VECTOR)
+    other = tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(2), L.BatchNormalization()], name="other")
+    return tf_keras.Model([a, b], [L.Dense(2)(L.Multiply()([graph(a), graph(b)])), other(b), graph(b)])
+
+
+def frozen():
+    model = nested()
+    model.get_layer("graph").trainable = False
+    return model
+
+
+def without_input():
+    """A nested Sequential that got its input when it was called: tf-keras counts its calls from 0."""
+    inner = tf_keras.Sequential([L.Dense(4, "tanh"), L.Dense(3)], name="inner")
+    x = tf_keras.Input(VECTOR)
+    return tf_keras.Model(x, [inner(x), L.Dense(2)(inner(L.ReLU()(x)))])
+
+
+def attention():
+    q, v = tf_keras.Input((4, 6)), tf_keras.Input((3, 6))
+    y = L.MultiHeadAttention(2, 3)(q, v, attention_mask=None)
+    y = L.LayerNormalization(epsilon=1e-6)(L.Add()([q, y]))
+    return tf_keras.Model([q, v], [L.Attention()([y, v]), L.AdditiveAttention()([y, v])])
+
+
+def embedding():
+    return tf_keras.Sequential([L.InputLayer((7,)), L.Embedding(9, 4, mask_zero=True), L.GRU(3),
+                                L.Dense(2)])
+
+
+def others():
+    x = tf_keras.Input(IMAGE)
+    parts = [L.LocallyConnected2D(2, 3)(x), L.Conv2DTranspose(2, 3, 2)(x), L.PReLU(shared_axes=[1, 2])(x), L.ThresholdedReLU(0.4)(x),
+             L.UpSampling2D()(x), L.ZeroPadding2D()(x), L.Cropping2D()(x), L.GroupNormalization(3)(x), L.Rescaling(0.5)(x),
+             L.Resizing(4, 5)(x), L.EinsumDense("abcd,de->abce", (None, None, 4))(x), L.Permute((2, 1, 3))(x)]
+    return tf_keras.Model(x, parts)
+
+
+def inputs_by_name():
+    a, b = tf_keras.Input(VECTOR, name="a"), tf_keras.Input(VECTOR, name="b")
+    return tf_keras.Model({"a": a, "b": b}, {"sum": L.Add()([a, b]), "dense": L.Dense(2)(b)})
+
+
+def mixed():
+    return tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(4, "relu", dtype="mixed_float16"), L.Dense(2, dtype="float32")])
+
+
+MODELS = [dense, input_in_the_first_layer, image, recurrent, bidirectional, states, shared, nested, frozen, without_input, attention,
+          embedding, others, inputs_by_name, mixed]
+# Keras 3 refuses nested models, old layers, the slope of hard_sigmoid, policies and Keras 2's arguments of attention.
+NOT_IN_KERAS_3 = {nested, frozen, without_input, others, states, recurrent, bidirectional, attention, mixed}
+
+
+def randomised(model, rng):
+    values = [np.abs(rng.normal(0, 0.7, v.shape)) + 0.3 if "variance" in w.name else rng.normal(0, 0.7, v.shape)
+              for w, v in zip(model.weights, model.get_weights())]
+    model.set_weights(values)
+    return model
+
+
+def data_of(model, rng, rows=4):
+    def draw(x):
+        whole = any(layer.__class__.__name__ == "Embedding" for layer in model.layers)
+        value = rng.integers(0, 9, (rows, *x.shape[1:])) if whole else rng.normal(0, 1.2, (rows, *x.shape[1:]))
+        return value.astype("float32")
+    return {x.name.split(":")[0]: draw(x) for x in model.inputs}
+
+
+def arrays(outputs):
+    return list(outputs.values()) if isinstance(outputs, dict) else list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def predicted(model, data, by_name):
+    """Outputs in the order of tf-keras's flattening."""
+    given = data if by_name else list(data.values())
+    outputs = model.predict(given if by_name or len(given) > 1 else given[0], verbose=0)
+    return [outputs[k] for k in sorted(outputs)] if isinstance(outputs, dict) else arrays(outputs)
+
+
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_models_of_keras_2_stay_models_of_keras_2(make, tmp_path):
+    rng = tool.generator("keras2", make.__name__)
+    model = randomised(make(), rng)
+    data = data_of(model, rng)
+    by_name = isinstance(model.input, dict)
+    expected = predicted(model, data, by_name)
+    model.save(tmp_path / "m.h5")
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.h5")
+    again = tf_keras.models.load_model(tmp_path / "out.h5")
+    assert again.name == model.name and [layer.name for layer in again.layers] == [layer.name for layer in model.layers]
+    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    rtol = 2e-3 if make is mixed else 1e-6
+    for ours, theirs in zip(predicted(again, data, by_name), expected, strict=True):
+        tool.assert_close(ours, theirs, rtol)
+    if tool.CONTROL:
+        return
+    # And the file means the same here.
+    x = data if by_name else list(data.values())
+    rtol = max(rtol, 1e-5)
+    for (_, ours), (_, theirs) in zip(tool.predict(tmp_path / "out.h5", x, tmp_path), tool.predict(tmp_path / "m.h5", x, tmp_path),
+                                      strict=True):
+        tool.assert_close(ours, theirs, 0)
+    if make not in NOT_IN_KERAS_3:
+        three = keras.models.load_model(tmp_path / "out.h5", compile=False)
+        for ours, theirs in zip(predicted(three, data, by_name), expected, strict=True):
+            tool.assert_close(ours, theirs, rtol)
+
+
+OPTIMIZERS = [("SGD", {}), ("SGD", {"momentum": 0.9, "nesterov": True}), ("Adam", {"clipnorm": 0.5}), ("Adam", {"amsgrad": True}),
+              ("Adam", {"learning_rate": "schedule"}), ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
+              ("Adagrad", {}), ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {}), ("AdamW", {}), ("Lion", {}), ("Adafactor", {}),
+              ("SGD", {"weight_decay": 0.01}), ("Adam", {"use_ema": True})]
+FIRST = [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("Adam", {"amsgrad": True, "decay": 0.01}), ("Adagrad", {}),
+         ("Adadelta", {}), ("Adamax", {}), ("Ftrl", {})]
+
+
+@pytest.mark.parametrize("legacy", [False, True], ids=["optimizers", "legacy"])
+@pytest.mark.parametrize("number", range(max(len(OPTIMIZERS), len(FIRST))))
+def test_training_continues(legacy, number, tmp_path):
+    """tf-keras trains, saves; lockstep converts; tf-keras and lockstep train on as the first model does."""
+    rows = FIRST if legacy else OPTIMIZERS
+    if number >= len(rows):
+        return
+    name, kwargs = rows[number]
+    rng = tool.generator("keras2", "training", name, number, legacy)
+    kwargs = dict({"learning_rate": 0.02}, **kwargs)
+    if kwargs["learning_rate"] == "schedule":
+        kwargs["learning_rate"] = tf_keras.optimizers.schedules.ExponentialDecay(0.05, 4, 0.7)
+    model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.BatchNormalization(), L.Dense(3)]), rng)
+    model.compile(getattr(tf_keras.optimizers.legacy if legacy else tf_keras.optimizers, name)(**kwargs), "mse", metrics=["mae"])
+    x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    model.fit(x, y, epochs=2, **options)
+    model.save(tmp_path / "m.h5")
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.h5")
+    again = tf_keras.models.load_model(tmp_path / "out.h5")
+    model.fit(x, y, epochs=2, **options)
+    if not tool.CONTROL:
+        tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+        tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
+                "--save", tmp_path / "fit.h5")
+        trained = tf_keras.models.load_model(tmp_path / "fit.h5", compile=False)
+        for ours, theirs in zip(trained.get_weights(), model.get_weights(), strict=True):
+            tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
+    again.fit(x, y, epochs=2, **options)
+    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
+
+
+def test_state_of_keras_before_tensorflow_2(tmp_path):
+    """Keras 2.2.4 named slots without their kind."""
+    rng = tool.generator("keras2", "standalone")
+    model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.Dense(3)]), rng)
+    model.compile(tf_keras.optimizers.legacy.Adam(0.01), "mse")
+    x, y = rng.normal(0, 1, (24, *VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    model.fit(x, y, epochs=2, **options)
+    model.save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5", "a") as file:
+        file.attrs["keras_version"] = b"2.2.4"
+        group = file["optimizer_weights"]
+        values = [group[n][()] for n in group.attrs["weight_names"]]
+        del file["optimizer_weights"]
+        group = file.create_group("optimizer_weights")
+        names = ["Adam/iterations:0", *[f"training/Adam/Variable_{i}:0" for i in range(3 * 4)]]
+        for name, value in zip(names, [*values, *[np.zeros(1, "float32")] * 4], strict=True):
+            group.create_dataset(name, data=value)
+        group.attrs["weight_names"] = [name.encode() for name in names]
+        config = json.loads(file.attrs["training_config"])
+        config["optimizer_config"] = {"class_name": "Adam", "config": {
+            "lr": 0.01, "beta_1": 0.9, "beta_2": 0.999, "decay": 0.0, "epsilon": 1e-07, "amsgrad": False}}
+        file.attrs["training_config"] = json.dumps(config).encode()
+    if tool.CONTROL:
+        return
+    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
+            "--save", tmp_path / "fit.h5")
+    model.fit(x, y, epochs=2, **options)
+    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "fit.h5").get_weights(), model.get_weights(), strict=True):
+        tool.assert_close(ours, theirs, 2e-5, atol=1e-6)
+
+
+# What Keras 2 has no class, activation or argument for.
+LACKING = {"ReversibleEmbedding", "MelSpectrogram", "RMSNormalization", "GroupQueryAttention", "STFTSpectrogram"}
+
+
+def rows_for_keras_2():
+    for number, (name, kwargs, shapes, options) in enumerate(layer_table.TABLE + layer_table.MORE):
+        activations = {kwargs.get("activation"), kwargs.get("recurrent_activation")} - {None}
+        known = all(a != "hard_sigmoid" and a in keras2_activations() for a in activations)
+        broken = name == "LayerNormalization" and isinstance(kwargs.get("axis"), list)  # in tf-keras itself
+        on_gpus = kwargs.get("data_format") == "channels_first" and name.startswith(("Conv", "MaxPool", "AveragePool"))  # of Keras alone
+        if hasattr(L, name) and name not in LACKING and known and not broken and not on_gpus and all(isinstance(s, tuple) for s in shapes):
+            yield pytest.param(name, kwargs, shapes, options, id=f"{number}-{name}")
+
+
+def keras2_activations():
+    return {"elu", "exponential", "gelu", "leaky_relu", "linear", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid", "silu",
+            "softmax", "softplus", "softsign", "swish", "tanh"}
+
+
+@pytest.mark.parametrize(("name", "kwargs", "shapes", "options"), tool.pick(rows_for_keras_2(), 60, "keras2"))
+def test_layers_of_keras_3_for_keras_2(name, kwargs, shapes, options, tmp_path):
+    rng = tool.generator("keras2", name, str(kwargs))
+    whole = "ints" in options
+    inputs = [keras.Input(shape, dtype="int32" if whole else None) for shape in shapes]
+    layer = getattr(keras.layers, name)(**kwargs)
+    call = options.get("call", {})
+    several = name == "MultiHeadAttention"
+    y = layer(*inputs, **call) if several else layer(inputs if len(inputs) > 1 else inputs[0], **call)
+    model = keras.Model(inputs, y)
+    tool.randomise(model, rng)
+    x = [(rng.integers(0, options["ints"], (3, *shape)) if whole else rng.normal(0, 1, (3, *shape)))
+         .astype("int32" if whole else "float32") for shape in shapes]
+    model.save(tmp_path / "m.keras")
+    if tool.CONTROL:
+        return
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", "keras2")
+    two = tf_keras.models.load_model(tmp_path / "out.h5", compile=False)
+    for ours, theirs in zip(arrays(two.predict(x, verbose=0)), arrays(model.predict(x, verbose=0)), strict=True):
+        tool.assert_close(ours, theirs, options.get("rtol", 1e-5), name, atol=1e-6)
+
+
+REFUSED = [
+    (lambda: keras.layers.RMSNormalization(), "RMSNormalization"),
+    (lambda: keras.layers.Activation("celu", name="act"), "layer 'act': Keras 2 has no activation 'celu'"),
+    (lambda: keras.layers.Activation("hard_sigmoid", name="act"), "slope"),
+    (lambda: keras.layers.Resizing(3, 3, pad_to_aspect_ratio=True, name="r"), "Resizing 'r': Keras 2 has no argument"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_what_keras_2_lacks_is_named(number, tmp_path):
+    make, text = REFUSED[number]
+    keras.Sequential([keras.Input(IMAGE), make()]).save(tmp_path / "m.keras")
+    if tool.CONTROL:
+        return
+    line = tool.refused("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", "keras2", code=1)
+    assert text in line
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_the_dialect_of_a_file_can_be_chosen(tmp_path):
+    rng = tool.generator("keras2", "dialect")
+    model = randomised(dense(), rng)
+    model.save(tmp_path / "m.h5")
+    x = rng.normal(0, 1, (4, *VECTOR)).astype("float32")
+    if tool.CONTROL:
+        return
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "three.h5", "--dialect", "keras3")
+    with h5py.File(tmp_path / "three.h5") as file:
+        assert str(file.attrs["keras_version"]).startswith("3")
+    tool.assert_close(keras.models.load_model(tmp_path / "three.h5").predict(x, verbose=0), model.predict(x, verbose=0), 1e-5)
+    assert "keras2" in tool.refused("convert", tmp_path / "m.h5", tmp_path / "o.h5", "--dialect", "keras1", code=2)
+    assert ".h5" in tool.refused("convert", tmp_path / "m.h5", tmp_path / "o.keras", "--dialect", "keras2", code=2)

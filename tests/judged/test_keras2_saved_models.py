@@ -1,0 +1,136 @@
+"""SavedModels of Keras 2 (tf-keras) as Keras models that train on, from the Keras metadata in them."""
+
+import os
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import tf_keras
+from tf_keras.protobuf import saved_metadata_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+
+import lockstep_tool as tool
+import test_keras2_files as files
+
+L = tf_keras.layers
+
+
+@pytest.mark.parametrize("make", files.MODELS, ids=lambda make: make.__name__)
+def test_models(make, tmp_path):
+    """The weights of a SavedModel, by way of a .keras file and of an .h5 that tf-keras opens."""
+    rng = tool.generator("keras2", "saved", make.__name__)
+    model = files.randomised(make(), rng)
+    model.save(tmp_path / "served", save_format="tf")
+    data = files.data_of(model, rng)
+    named = isinstance(model.input, dict)
+    expected = files.predicted(model, data, named)
+    if tool.CONTROL:
+        return
+    tool.ok("convert", tmp_path / "served", tmp_path / "out.keras")
+    tool.ok("convert", tmp_path / "served", tmp_path / "out.h5")
+    again = tf_keras.models.load_model(tmp_path / "out.h5")
+    for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(files.predicted(again, data, named), expected, strict=True):
+        tool.assert_close(ours, theirs, 2e-3 if make is files.mixed else 1e-6)
+    x = data if named else list(data.values())
+    a, b = (tool.predict(tmp_path / name, x, tmp_path) for name in ("out.keras", "out.h5"))
+    for (_, ours), (_, theirs) in zip(a, b, strict=True):
+        tool.assert_close(ours, theirs, 0)
+    if make not in files.NOT_IN_KERAS_3 - {files.nested, files.frozen, files.without_input, files.attention}:
+        three = keras.models.load_model(tmp_path / "out.keras")
+        for ours, theirs in zip(files.predicted(three, data, named), expected, strict=True):
+            tool.assert_close(ours, theirs, 1e-5)
+
+
+@pytest.mark.parametrize(("legacy", "name", "kwargs"), [
+    (False, "Adam", {}), (False, "SGD", {"momentum": 0.9}), (False, "SGD", {}), (False, "RMSprop", {"momentum": 0.5}),
+    (False, "AdamW", {}), (True, "Adam", {}), (True, "SGD", {"momentum": 0.9}), (True, "SGD", {}), (True, "Ftrl", {})])
+def test_training_continues(legacy, name, kwargs, tmp_path):
+    rng = tool.generator("keras2", "saved", name, legacy, str(kwargs))
+    x, y = rng.normal(0, 1, (24, *files.VECTOR)).astype("float32"), rng.normal(0, 1, (24, 3)).astype("float32")
+    a = tf_keras.Input(files.VECTOR)
+    inner = tf_keras.Sequential([L.InputLayer((6,)), L.Dense(4, "tanh"), L.BatchNormalization()])
+    model = files.randomised(tf_keras.Model(a, L.Dense(3)(inner(L.Dense(6, "tanh")(a)))), rng)
+    optimizers = tf_keras.optimizers.legacy if legacy else tf_keras.optimizers
+    model.compile(getattr(optimizers, name)(learning_rate=0.02, **kwargs), "mse", metrics=["mae"])
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    model.fit(x, y, epochs=2, **options)
+    model.save(tmp_path / "served", save_format="tf")
+    if tool.CONTROL:
+        return
+    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+    tool.ok("convert", tmp_path / "served", tmp_path / "out.h5")
+    tool.ok("fit", tmp_path / "served", "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 8, "--no-shuffle",
+            "--save", tmp_path / "fit.h5")
+    again = tf_keras.models.load_model(tmp_path / "out.h5")
+    model.fit(x, y, epochs=2, **options)
+    again.fit(x, y, epochs=2, **options)
+    trained = tf_keras.models.load_model(tmp_path / "fit.h5", compile=False)
+    for found in (again, trained):
+        for ours, theirs in zip(found.get_weights(), model.get_weights(), strict=True):
+            tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
+    assert "Dense" in tool.ok("summary", tmp_path / "served")
+
+
+def test_metadata_in_the_object_graph(tmp_path):
+    """Until TensorFlow 2.4 the metadata were in saved_model.pb."""
+    rng = tool.generator("keras2", "saved", "old")
+    model = files.randomised(files.recurrent(), rng)
+    model.save(tmp_path / "served", save_format="tf")
+    metadata = saved_metadata_pb2.SavedMetadata()
+    metadata.ParseFromString((tmp_path / "served" / "keras_metadata.pb").read_bytes())
+    proto = saved_model_pb2.SavedModel()
+    proto.ParseFromString((tmp_path / "served" / "saved_model.pb").read_bytes())
+    nodes = proto.meta_graphs[0].object_graph_def.nodes
+    for node in metadata.nodes:
+        nodes[node.node_id].user_object.metadata = node.metadata
+        nodes[node.node_id].user_object.identifier = node.identifier
+    (tmp_path / "served" / "saved_model.pb").write_bytes(proto.SerializeToString())
+    os.remove(tmp_path / "served" / "keras_metadata.pb")
+    if tool.CONTROL:
+        return
+    tool.ok("convert", tmp_path / "served", tmp_path / "out.h5")
+    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "out.h5").get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+class Subclassed(tf_keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = L.Dense(2)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def test_what_cannot_be_opened_says_what_to_do(tmp_path):
+    model = Subclassed()
+    model(np.zeros((1, 3), "float32"))
+    model.save(tmp_path / "subclassed", save_format="tf")
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).export(tmp_path / "exported", verbose=False)
+    if tool.CONTROL:
+        return
+    for name, text in ("subclassed", "subclassed model"), ("exported", "no Keras metadata"):
+        for command in (["summary", tmp_path / name], ["convert", tmp_path / name, tmp_path / "out.keras"]):
+            line = tool.refused(*command, code=1)
+            assert text in line and "predict" in line and "KerasLayer" in line
+
+
+def test_damaged_metadata(tmp_path):
+    model = files.dense()
+    model.save(tmp_path / "served", save_format="tf")
+    if tool.CONTROL:
+        return
+    data = (tmp_path / "served" / "keras_metadata.pb").read_bytes()
+    rng = tool.generator("keras2", "damaged")
+    for number in range(12):
+        shutil.rmtree(tmp_path / "hurt", ignore_errors=True)
+        shutil.copytree(tmp_path / "served", tmp_path / "hurt")
+        hurt = bytearray(data[: rng.integers(1, len(data))] if number % 2 else data)
+        for at in rng.integers(0, len(hurt), 4):
+            hurt[at] ^= int(rng.integers(1, 256))
+        (tmp_path / "hurt" / "keras_metadata.pb").write_bytes(hurt)
+        result = tool.run("convert", tmp_path / "hurt", tmp_path / "out.keras")
+        assert result.code in (0, 1), str(result)
