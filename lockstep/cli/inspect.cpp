@@ -33,14 +33,21 @@ const formats::GraphRequirements* requirements_of(const Artifact& artifact) {
   return artifact.graph ? &artifact.graph->requirements : nullptr;
 }
 
+// Of the model, also that of a SavedModel of Keras 2.
+const Json& config_of(const Artifact& artifact) {
+  return artifact.saved_model ? artifact.saved_model->keras_model : artifact.config;
+}
+bool is_compiled(const Artifact& artifact) {
+  return !(artifact.saved_model ? artifact.saved_model->keras_training : artifact.training).is_null();
+}
+
 Json as_json(const Artifact& artifact) {
   Json out = {{"kind", std::string(formats::kind_name(artifact.kind))}, {"path", artifact.path}};
   out["version"] = artifact.version.empty() ? Json(nullptr) : Json(artifact.version);
-  if (artifact.config.is_object()) {
-    out["model"] = {{"class_name", artifact.config.value("class_name", Json(nullptr))},
-                    {"compiled", !artifact.training.is_null()}};
-    if (artifact.config.contains("config") && artifact.config["config"].is_object()) {
-      out["model"]["name"] = artifact.config["config"].value("name", Json(nullptr));
+  if (const Json& config = config_of(artifact); config.is_object()) {
+    out["model"] = {{"class_name", config.value("class_name", Json(nullptr))}, {"compiled", is_compiled(artifact)}};
+    if (config.contains("config") && config["config"].is_object()) {
+      out["model"]["name"] = config["config"].value("name", Json(nullptr));
     }
   }
   out["tensors"] = Json::array();
@@ -92,10 +99,9 @@ void print_signatures(const formats::SavedModelInfo& model) {
 void print_table(const Artifact& artifact) {
   print_line("kind       {}", formats::kind_name(artifact.kind));
   if (!artifact.version.empty()) print_line("written by {}", artifact.version);
-  if (artifact.config.is_object() && artifact.config.contains("class_name") &&
-      artifact.config["class_name"].is_string()) {
-    print_line("model      {}{}", artifact.config["class_name"].get<std::string>(),
-               artifact.training.is_null() ? "" : ", compiled");
+  if (const Json& config = config_of(artifact);
+      config.is_object() && config.contains("class_name") && config["class_name"].is_string()) {
+    print_line("model      {}{}", config["class_name"].get<std::string>(), is_compiled(artifact) ? ", compiled" : "");
   }
   if (artifact.saved_model) print_signatures(*artifact.saved_model);
   if (artifact.graph) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/keras_metadata_internal.h"
 #include "lockstep/formats/proto/graph.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
@@ -94,6 +95,24 @@ int serving_graph(const tensorflow::SavedModel& model) {
 
 }  // namespace
 
+namespace {
+
+// The graph runs without it, so damaged metadata are for those who need them to report.
+void add_keras_model(SavedModelInfo& info, const std::string& directory, const tensorflow::SavedModel& model,
+                     io::FileSystem& files) {
+  try {
+    const auto metadata = read_keras_metadata(directory, &model, files);
+    if (!metadata) return;
+    info.keras_model = {{"class_name", metadata->json.value("class_name", Json())},
+                        {"config", metadata->json.value("config", Json())}};
+    info.keras_training = metadata->json.value("training_config", Json());
+  } catch (const Error& error) {
+    if (error.code() != Code::kDataLoss) throw;
+  }
+}
+
+}  // namespace
+
 SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSystem& files) {
   const std::string path = io::join_path(directory, "saved_model.pb");
   const auto file = files.map(path);
@@ -123,6 +142,7 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
   info.requirements = requirements_of(graph.graph_def(), graph.meta_info_def().stripped_default_attrs());
   info.has_variables = io::is_file(files, io::join_path(directory, "variables/variables.index"));
+  add_keras_model(info, directory, model, files);
   return info;
 }
 

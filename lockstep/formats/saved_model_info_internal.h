@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/json.h"
 #include "lockstep/formats/op_versions_internal.h"
 #include "lockstep/formats/tensor_data.h"
 #include "lockstep/io/file_system.h"
@@ -44,6 +45,8 @@ struct SavedModelInfo {
   std::vector<std::string> assets;                   // file names below assets/ that the graph asks for
   bool has_objects = false;                          // a TensorFlow 2 file with its object graph
   bool has_variables = false;                        // variables/variables.index is there
+  Json keras_model;     // {"class_name", "config"} that Keras 2 noted; null without, and if damaged
+  Json keras_training;  // its training_config
   GraphRequirements requirements;
 };
 

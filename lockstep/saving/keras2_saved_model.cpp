@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,11 +9,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
-#include "lockstep/formats/proto/saved_metadata.pb.h"
-#include "lockstep/formats/proto/saved_model.pb.h"
-#include "lockstep/formats/proto_io_internal.h"
+#include "lockstep/formats/keras_metadata_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
-#include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -42,32 +38,6 @@ constexpr std::string_view kNetwork = "_tf_keras_network", kSequential = "_tf_ke
       "{}: {}, so the SavedModel cannot be opened as a Keras model; `lockstep predict` runs its signatures, "
       "and saved_model::KerasLayer(path, {{.trainable = true}}) trains it as a layer of a new model",
       path, why));
-}
-
-struct RootMetadata {
-  std::string identifier;
-  Json json;
-};
-
-// Of the object that was saved. Empty without Keras metadata.
-std::optional<RootMetadata> root_metadata(const std::string& path) {
-  io::FileSystem& files = io::posix_file_system();
-  const std::string file = io::join_path(path, "keras_metadata.pb");
-  if (io::is_file(files, file)) {
-    third_party::py::tf_keras::protobuf::SavedMetadata metadata;
-    formats::parse_proto(metadata, files.map(file)->bytes(), file);
-    for (const auto& node : metadata.nodes()) {
-      if (node.node_id() == 0) return RootMetadata{node.identifier(), parse_json(node.metadata(), file)};
-    }
-    return std::nullopt;
-  }
-  const std::string graph = io::join_path(path, "saved_model.pb");
-  tensorflow::SavedModel proto;
-  formats::parse_proto(proto, files.map(graph)->bytes(), graph);
-  if (proto.meta_graphs_size() == 0 || proto.meta_graphs(0).object_graph_def().nodes_size() == 0) return std::nullopt;
-  const auto& root = proto.meta_graphs(0).object_graph_def().nodes(0);
-  if (!root.has_user_object() || root.user_object().metadata().empty()) return std::nullopt;
-  return RootMetadata{root.user_object().identifier(), parse_json(root.user_object().metadata(), graph)};
 }
 
 // Assigns the values of saved objects to a model.
@@ -225,7 +195,7 @@ void add_optimizer(const optimizers::Optimizer& optimizer, const std::string& pa
 }  // namespace
 
 keras::Model load_keras2_saved_model(const std::string& path, bool compile) {
-  const auto metadata = root_metadata(path);
+  const auto metadata = formats::read_keras_metadata(path, nullptr);
   if (!metadata) throw_no_layers(path, "it contains no Keras metadata (it was exported, or written by other programs)");
   if (metadata->identifier == kModel)
     throw_no_layers(path, "its Keras metadata is of a subclassed model, whose layers only its Python code connects");

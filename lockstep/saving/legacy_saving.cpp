@@ -11,6 +11,7 @@
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/saving/keras2_config_internal.h"
@@ -282,15 +283,29 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
 }
 
 void compile_if_known(Trainer& trainer, const Json& config, const std::string& path) {
-  try {
-    trainer.compile_from_config(config);
-  } catch (const Error& error) {
-    if (error.code() != Code::kInvalidArgument && error.code() != Code::kNotFound &&
-        error.code() != Code::kUnimplemented)
-      throw;
-    log_warning("{}: the model is not compiled, since its training_config cannot be restored: {}", path,
-                error.message());
+  const auto attempt = [&](const char* result, const auto& function) {
+    try {
+      function();
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != Code::kInvalidArgument && error.code() != Code::kNotFound &&
+          error.code() != Code::kUnimplemented)
+        throw;
+      log_warning("{}: the model is {}: {}", path, result, error.message());
+      return false;
+    }
+  };
+  Json known = config;
+  for (const char* key : {"metrics", "weighted_metrics"}) {
+    // Functions are looked up by name when the tree is written.
+    const bool resolved = attempt("compiled without metrics, since they cannot be restored", [&] {
+      keras::MetricTree::from_config(config.value(key, Json()), key).to_config([](const metrics::MetricArg& metric) {
+        return metrics::serialize(metrics::get(metric));
+      });
+    });
+    if (!resolved) known[key] = nullptr;
   }
+  attempt("not compiled, since its training_config cannot be restored", [&] { trainer.compile_from_config(known); });
 }
 
 bool is_legacy_weights(const std::string& path) {

@@ -72,6 +72,7 @@ def test_training_continues(legacy, name, kwargs, tmp_path):
         for ours, theirs in zip(found.get_weights(), model.get_weights(), strict=True):
             tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
     assert "Dense" in tool.ok("summary", tmp_path / "served")
+    assert "Functional, compiled" in tool.ok("inspect", tmp_path / "served")
 
 
 def test_metadata_in_the_object_graph(tmp_path):
@@ -94,6 +95,27 @@ def test_metadata_in_the_object_graph(tmp_path):
     tool.ok("convert", tmp_path / "served", tmp_path / "out.h5")
     for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "out.h5").get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def psnr(a, b):
+    return tf_keras.backend.mean(a - b)
+
+
+def test_metrics_of_the_users(tmp_path):
+    """They are Python functions: the model is compiled without them."""
+    model = files.dense()
+    model.compile("adam", "mse", metrics=[psnr])
+    model.fit(np.zeros((4, *files.VECTOR), "float32"), np.zeros((4, 3), "float32"), verbose=0)
+    model.save(tmp_path / "served", save_format="tf")
+    model.save(tmp_path / "m.h5")
+    if tool.CONTROL:
+        return
+    for name in "served", "m.h5":
+        tool.ok("convert", tmp_path / name, tmp_path / "out.h5")
+        again = tf_keras.models.load_model(tmp_path / "out.h5")
+        np.testing.assert_array_equal(again.optimizer.get_weights()[0], 1)
+        for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 class Subclassed(tf_keras.Model):

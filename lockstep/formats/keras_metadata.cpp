@@ -1,0 +1,43 @@
+#include "lockstep/formats/keras_metadata_internal.h"
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/proto/saved_metadata.pb.h"
+#include "lockstep/formats/proto/saved_model.pb.h"
+#include "lockstep/formats/proto_io_internal.h"
+
+namespace lockstep::formats {
+namespace {
+
+KerasMetadata parsed(const std::string& identifier, const std::string& text, const std::string& path) {
+  KerasMetadata out{identifier, parse_json(text, path)};
+  if (!out.json.is_object())
+    throw_data_loss(fmt::format("{}: the Keras metadata are {}, expected a JSON object", path, out.json.type_name()));
+  return out;
+}
+
+}  // namespace
+
+std::optional<KerasMetadata> read_keras_metadata(const std::string& directory, const tensorflow::SavedModel* model,
+                                                 io::FileSystem& files) {
+  const std::string file = io::join_path(directory, "keras_metadata.pb");
+  if (io::is_file(files, file)) {
+    third_party::py::tf_keras::protobuf::SavedMetadata metadata;
+    parse_proto(metadata, files.map(file)->bytes(), file);
+    for (const auto& node : metadata.nodes()) {
+      if (node.node_id() == 0) return parsed(node.identifier(), node.metadata(), file);
+    }
+    return std::nullopt;
+  }
+  const std::string graph = io::join_path(directory, "saved_model.pb");
+  tensorflow::SavedModel own;
+  if (!model) parse_proto(own, files.map(graph)->bytes(), graph);
+  const tensorflow::SavedModel& proto = model ? *model : own;
+  if (proto.meta_graphs_size() == 0 || proto.meta_graphs(0).object_graph_def().nodes_size() == 0) return std::nullopt;
+  const auto& root = proto.meta_graphs(0).object_graph_def().nodes(0);
+  if (!root.has_user_object() || root.user_object().metadata().empty()) return std::nullopt;
+  return parsed(root.user_object().identifier(), root.user_object().metadata(), graph);
+}
+
+}  // namespace lockstep::formats
