@@ -32,6 +32,7 @@
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/nn.h"
+#include "lockstep/keras/operations/operations.h"
 #include "lockstep/keras/optimizers/multi_optimizer.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/schedule_free.h"
@@ -64,6 +65,7 @@ namespace initializers = lockstep::initializers;
 namespace layers = lockstep::layers;
 namespace losses = lockstep::losses;
 namespace metrics = lockstep::metrics;
+namespace ops = lockstep::keras_ops;
 namespace optimizers = lockstep::optimizers;
 namespace random = lockstep::random;
 namespace regularizers = lockstep::regularizers;
@@ -72,6 +74,7 @@ namespace models {
 using keras::clone_model;
 using keras::load_model;
 using keras::Model;
+using keras::model_from_json;
 using keras::Sequential;
 }  // namespace models
 }  // namespace lockstep::keras

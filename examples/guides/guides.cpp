@@ -1,4 +1,5 @@
 // guides NAME FOLDER: runs one guide, which prints its numbers and saves its model into the folder as model.keras.
+// guides --read-dataset FOLDER: prints the elements of the dataset and the cache that dataset_transformations saves.
 // guides --difference A.keras B.keras: loads two models and prints the largest difference between their weights.
 #include <algorithm>
 #include <map>
@@ -30,12 +31,25 @@ double difference(const ls::keras::Model& a, const ls::keras::Model& b) {
   return largest;
 }
 
+void read_dataset(const std::string& folder) {
+  for (const auto& [features, label] : ls::data::Dataset::load(folder + "/saved")) {
+    for (const auto& [name, value] : features.entries())
+      std::printf("%s %s\n", name.c_str(), value.leaf().to_string().c_str());
+    report("label", label);
+  }
+  for (const ls::Tensor& n : ls::data::Dataset::range(0).cache(folder + "/cache")) report("cache", n);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   const std::string name = argc > 1 ? argv[1] : "";
   if (argc == 4 && name == "--difference") {
     report("difference", difference(ls::keras::load_model(argv[2]), ls::keras::load_model(argv[3])));
+    return 0;
+  }
+  if (argc == 3 && name == "--read-dataset") {
+    read_dataset(argv[2]);
     return 0;
   }
   const auto guide = kGuides.find(name);

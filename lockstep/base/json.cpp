@@ -207,9 +207,9 @@ const Json* Json::lookup(std::string_view key) const {
   return found == value_.members->end() ? nullptr : &found->value();
 }
 
-Json& Json::at(std::string_view key) { return const_cast<Json&>(std::as_const(*this).at(key)); }
+Json& Json::at(std::string_view key) & { return const_cast<Json&>(std::as_const(*this).at(key)); }
 
-const Json& Json::at(std::string_view key) const {
+const Json& Json::at(std::string_view key) const& {
   if (const Json* found = lookup(key)) return *found;
   throw JsonError(fmt::format("invalid object in JSON: found {}, expected the key '{}'", list_keys(items()), key));
 }
@@ -231,9 +231,11 @@ std::size_t Json::erase(std::string_view key) {
   return 1;
 }
 
-std::vector<JsonMember>& Json::items() { return const_cast<std::vector<JsonMember>&>(std::as_const(*this).items()); }
+std::vector<JsonMember>& Json::items() & { return const_cast<std::vector<JsonMember>&>(std::as_const(*this).items()); }
 
-const std::vector<JsonMember>& Json::items() const {
+std::vector<JsonMember> Json::items() && { return std::move(items()); }
+
+const std::vector<JsonMember>& Json::items() const& {
   static const std::vector<JsonMember> kNone;
   if (is_null()) return kNone;
   if (!is_object()) throw_mismatch("an object");

@@ -166,24 +166,35 @@ class Json {
   const Json& front() const { return element(0); }
   const Json& back() const { return element(size() - 1); }
 
-  // An array's items. push_back makes an array of null.
+  // An array's items; of a temporary, here and below, values. push_back makes an array of null.
   template <class T>
-  requires std::is_integral_v<T> Json& operator[](T index) { return item(static_cast<std::size_t>(index)); }
-  template <class T>
-  requires std::is_integral_v<T>
-  const Json& operator[](T index) const { return item(static_cast<std::size_t>(index)); }
+  requires std::is_integral_v<T> Json& operator[](T index) & { return item(static_cast<std::size_t>(index)); }
   template <class T>
   requires std::is_integral_v<T>
-  const Json& at(T index) const { return item(static_cast<std::size_t>(index)); }
+  const Json& operator[](T index) const& { return item(static_cast<std::size_t>(index)); }
+  template <class T>
+  requires std::is_integral_v<T> Json operator[](T index) && {
+    return std::move(item(static_cast<std::size_t>(index)));
+  }
+  template <class T>
+  requires std::is_integral_v<T>
+  const Json& at(T index) const& { return item(static_cast<std::size_t>(index)); }
+  template <class T>
+  requires std::is_integral_v<T> Json at(T index) && {
+    return std::move(item(static_cast<std::size_t>(index)));
+  }
   void push_back(Json value);
 
   // An object's members. operator[] of a value that is not const adds the key, and makes an object of null.
-  Json& operator[](const char* key) { return member(key); }
-  Json& operator[](std::string_view key) { return member(key); }
-  const Json& operator[](const char* key) const { return at(key); }
-  const Json& operator[](std::string_view key) const { return at(key); }
-  Json& at(std::string_view key);
-  const Json& at(std::string_view key) const;
+  Json& operator[](const char* key) & { return member(key); }
+  Json& operator[](std::string_view key) & { return member(key); }
+  const Json& operator[](const char* key) const& { return at(key); }
+  const Json& operator[](std::string_view key) const& { return at(key); }
+  Json operator[](const char* key) && { return std::move(member(key)); }
+  Json operator[](std::string_view key) && { return std::move(member(key)); }
+  Json& at(std::string_view key) &;
+  const Json& at(std::string_view key) const&;
+  Json at(std::string_view key) && { return std::move(at(key)); }
   bool contains(std::string_view key) const;
   std::size_t count(std::string_view key) const { return contains(key) ? 1 : 0; }
   iterator find(std::string_view key);
@@ -198,8 +209,9 @@ class Json {
   }
   std::string value(std::string_view key, const char* otherwise) const { return value(key, std::string(otherwise)); }
   // for (const auto& [key, value] : json.items()). Null has none.
-  std::vector<JsonMember>& items();
-  const std::vector<JsonMember>& items() const;
+  std::vector<JsonMember>& items() &;
+  const std::vector<JsonMember>& items() const&;
+  std::vector<JsonMember> items() &&;
 
   // Compact JSON in UTF-8: {"a":[1,2.0]}. Throws if a string is not UTF-8. See dump_json for Python's spelling.
   std::string dump() const;

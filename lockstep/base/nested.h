@@ -73,17 +73,29 @@ class Nested {
   bool is_list() const { return std::holds_alternative<List>(value_); }
   bool is_dict() const { return std::holds_alternative<Dict>(value_); }
 
-  // Throw InvalidArgument when the structure is of another kind.
-  const T& leaf() const { return held<T>("one value"); }
-  const List& items() const { return held<List>("a list"); }
-  const Dict& entries() const { return held<Dict>("a dict"); }
-  T& leaf() { return const_cast<T&>(std::as_const(*this).leaf()); }
-  List& items() { return const_cast<List&>(std::as_const(*this).items()); }
-  Dict& entries() { return const_cast<Dict&>(std::as_const(*this).entries()); }
-  operator const T&() const { return leaf(); }
+  // Throw InvalidArgument when the structure is of another kind. Of a temporary, here and below, they return values, so
+  // that `const Tensor& y = layer(x)` and `for (auto& part : layer(x).items())` refer to living objects.
+  const T& leaf() const& { return held<T>("one value"); }
+  const List& items() const& { return held<List>("a list"); }
+  const Dict& entries() const& { return held<Dict>("a dict"); }
+  T& leaf() & { return const_cast<T&>(std::as_const(*this).leaf()); }
+  List& items() & { return const_cast<List&>(std::as_const(*this).items()); }
+  Dict& entries() & { return const_cast<Dict&>(std::as_const(*this).entries()); }
+  T leaf() && { return std::move(leaf()); }
+  List items() && { return std::move(items()); }
+  Dict entries() && { return std::move(entries()); }
+  operator T() const { return leaf(); }
+  // float(y), int(y), …: of a tensor of one element.
+  template <typename U>
+  requires(std::is_arithmetic_v<U>&& std::is_class_v<T>&& std::is_constructible_v<U, const T&>) explicit operator U()
+      const {
+    return static_cast<U>(leaf());
+  }
 
   // Of a leaf that is a tensor, as layers return it: layer(x).shape(). Throw InvalidArgument for others.
-  decltype(auto) shape() const requires requires(const T& t) { t.shape(); }
+  const Shape& shape() const& requires requires(const T& t) { t.shape(); }
+  { return leaf().shape(); }
+  auto shape() && requires requires(const T& t) { t.shape(); }
   { return leaf().shape(); }
   auto dtype() const requires requires(const T& t) { t.dtype(); }
   { return leaf().dtype(); }
@@ -98,18 +110,21 @@ class Nested {
   typename List::const_iterator begin() const { return items().begin(); }
   typename List::const_iterator end() const { return items().end(); }
   // An element of a list, or the entry of a dict.
-  const Nested& operator[](std::size_t index) const {
+  const Nested& operator[](std::size_t index) const& {
     if (index >= items().size())
       throw_out_of_range("a list of " + std::to_string(items().size()) + " has no item " + std::to_string(index));
     return items()[index];
   }
-  const Nested& operator[](std::string_view key) const { return at(key); }
-  const Nested& at(std::string_view key) const {
+  const Nested& operator[](std::string_view key) const& { return at(key); }
+  Nested operator[](std::size_t index) && { return std::as_const(*this)[index]; }
+  Nested operator[](std::string_view key) && { return at(key); }
+  Nested at(std::string_view key) && { return std::as_const(*this).at(key); }
+  const Nested& at(std::string_view key) const& {
     const Nested* found = find(key);
     if (!found) throw_not_found("the dict has no key '" + std::string(key) + "'");
     return *found;
   }
-  const Nested* find(std::string_view key) const {
+  const Nested* find(std::string_view key) const& {
     for (const auto& [name, value] : entries()) {
       if (name == key) return &value;
     }

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -27,7 +28,8 @@ class Shape {
   bool known_rank() const { return known_rank_; }
   bool fully_known() const;
   int rank() const { return static_cast<int>(dims_.size()); }  // 0 when the rank is unknown
-  const std::vector<std::int64_t>& dims() const { return dims_; }
+  const std::vector<std::int64_t>& dims() const& { return dims_; }
+  std::vector<std::int64_t> dims() && { return std::move(dims_); }
   // The dimension of an axis; negative axes count from the end. Throws InvalidArgument when the shape has no such axis.
   std::int64_t operator[](int axis) const { return dims_[position(axis)]; }
   std::int64_t& operator[](int axis) { return dims_[position(axis)]; }

@@ -23,7 +23,7 @@ void check_positive(const char* what, std::int64_t value) {
 // ---- DatasetIterator -----------------------------------------------------------------------------------
 
 DatasetIterator::DatasetIterator(std::shared_ptr<const DatasetNode> node)
-    : node_(std::move(node)), iterator_(node_->make_iterator()) {}
+    : node_(Dataset(std::move(node)).node()), iterator_(node_->make_iterator()) {}
 DatasetIterator::~DatasetIterator() = default;
 DatasetIterator::DatasetIterator(DatasetIterator&&) noexcept = default;
 DatasetIterator& DatasetIterator::operator=(DatasetIterator&& other) noexcept {
@@ -33,26 +33,39 @@ DatasetIterator& DatasetIterator::operator=(DatasetIterator&& other) noexcept {
 }
 
 std::optional<Element> DatasetIterator::next() {
+  require();
   Item item;
   if (!iterator_->next(item)) return std::nullopt;
   return item.element();
 }
 
-std::int64_t DatasetIterator::skip(std::int64_t n) { return iterator_->advance(n); }
+std::int64_t DatasetIterator::skip(std::int64_t n) {
+  require();
+  return iterator_->advance(n);
+}
 
-Json DatasetIterator::save_state() const { return {{"iterator", iterator_->save()}, {"nodes", save_nodes(*node_)}}; }
+Json DatasetIterator::save_state() const {
+  require();
+  return {{"iterator", iterator_->save()}, {"nodes", save_nodes(*node_)}};
+}
+
+void DatasetIterator::require() const {
+  if (!iterator_) throw_failed_precondition("the dataset's iterator was moved from");
+}
 
 void DatasetIterator::restore_state(const Json& state) {
+  require();
   iterator_->restore(state_at(state, "iterator"));
   restore_nodes(*node_, state_at(state, "nodes"));  // last: iterators that were made took seeds
 }
 
-const Element& DatasetInputIterator::operator*() const {
+const LoopElement& DatasetInputIterator::operator*() const& {
   if (!current_) throw_out_of_range("the dataset has no more elements");
   return *current_;
 }
 
 DatasetInputIterator& DatasetInputIterator::operator++() {
+  if (!iterator_) throw_out_of_range("the dataset has no more elements");
   current_ = iterator_->next();
   return *this;
 }
@@ -60,6 +73,9 @@ DatasetInputIterator& DatasetInputIterator::operator++() {
 // ---- Dataset -------------------------------------------------------------------------------------------
 
 Dataset::Dataset() : node_(empty_node()) {}
+Dataset::Dataset(std::shared_ptr<const DatasetNode> node) : node_(std::move(node)) {
+  if (!node_) throw_invalid_argument("a dataset requires a description");
+}
 
 Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
   if (datasets.empty()) throw_invalid_argument("zip requires at least one dataset");
@@ -74,6 +90,43 @@ Dataset Dataset::choose_from_datasets(const std::vector<Dataset>& datasets, cons
   std::vector<NodePtr> nodes{choices.node_};
   for (const Dataset& dataset : datasets) nodes.push_back(dataset.node_);
   return Dataset(choose_node(std::move(nodes), stop_on_empty_dataset));
+}
+
+Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& datasets, const SampleOptions& options) {
+  return Dataset(sample_node(datasets, options));
+}
+Dataset Dataset::random(const RandomOptions& options) { return Dataset(random_node(options)); }
+Dataset Dataset::counter(std::int64_t start, std::int64_t step) {
+  if (step == 0) return from_tensors(Tensor::scalar(start)).repeat();
+  const auto last = step > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+  return range(start, last, step);
+}
+Element Dataset::scalar_of(Number number) {
+  return number.is_integer() ? Tensor({number.integer()}, DType::kInt32)[0]
+                             : Tensor::scalar(number.value(), DType::kFloat32);
+}
+
+Element Dataset::get_single_element() const {
+  DatasetIterator iterator = make_iterator();
+  std::optional<Element> element = iterator.next();
+  if (!element) throw_invalid_argument("get_single_element: the dataset is empty");
+  if (iterator.next()) throw_invalid_argument("get_single_element: the dataset has more than one element");
+  return *std::move(element);
+}
+
+Dataset Dataset::unique() const { return Dataset(unique_node(node_)); }
+Dataset Dataset::ignore_errors() const { return Dataset(ignore_errors_node(node_)); }
+Dataset Dataset::scan_elements(const Element& initial_state, ScanFunction fn) const {
+  return Dataset(scan_node(node_, initial_state, std::move(fn)));
+}
+
+Dataset Dataset::group_elements(KeyFunction key, GroupFunction reduce, const GroupByWindowOptions& options) const {
+  if (options.window_size.has_value() == static_cast<bool>(options.window_size_func))
+    throw_invalid_argument("group_by_window requires either window_size or window_size_func");
+  if (options.window_size) check_positive("group_by_window: window_size", *options.window_size);
+  const auto size =
+      options.window_size_func ? options.window_size_func : [n = *options.window_size](std::int64_t) { return n; };
+  return Dataset(group_by_window_node(node_, std::move(key), std::move(reduce), size));
 }
 
 Dataset Dataset::map_elements(MapFunction fn) const { return Dataset(map_node(node_, std::move(fn))); }
@@ -119,7 +172,9 @@ Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
   return Dataset(shard_node(node_, num_shards, index));
 }
 
-Dataset Dataset::cache() const { return Dataset(cache_node(node_)); }
+Dataset Dataset::cache(const std::string& filename) const {
+  return Dataset(filename.empty() ? cache_node(node_) : file_cache_node(node_, filename));
+}
 
 Dataset Dataset::prefetch(std::int64_t buffer_size) const {
   if (buffer_size < -1)

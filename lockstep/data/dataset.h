@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,8 +74,27 @@ class DatasetIterator {
   void restore_state(const Json& state);
 
  private:
+  void require() const;
   std::shared_ptr<const DatasetNode> node_;
   std::unique_ptr<NodeIterator> iterator_;
+};
+
+class LoopElement;
+
+}  // namespace lockstep::data
+
+// It is copied as the element that it is.
+template <>
+inline constexpr bool lockstep::internal::kIsNested<lockstep::data::LoopElement> = true;
+
+namespace lockstep::data {
+
+// An element in a loop: also for (const Tensor& x : dataset), which refers to the element's tensor. `volatile` makes
+// the conversion worse than that to a value where both are possible.
+class LoopElement : public Element {
+ public:
+  LoopElement(Element element) : Element(std::move(element)) {}
+  operator const Tensor&() const volatile& { return const_cast<const LoopElement&>(*this).leaf(); }
 };
 
 // For `for (const Element& element : dataset)`.
@@ -83,15 +103,16 @@ class DatasetInputIterator {
   using iterator_category = std::input_iterator_tag;
   using value_type = Element;
   using difference_type = std::ptrdiff_t;
-  using pointer = const Element*;
-  using reference = const Element&;
+  using pointer = const LoopElement*;
+  using reference = const LoopElement&;
 
   DatasetInputIterator() = default;  // the end
   explicit DatasetInputIterator(std::shared_ptr<DatasetIterator> iterator) : iterator_(std::move(iterator)) { ++*this; }
 
   // Throws OutOfRange at the end, as for the first element of an empty dataset.
-  const Element& operator*() const;
-  const Element* operator->() const { return &**this; }
+  const LoopElement& operator*() const&;
+  Element operator*() && { return *std::as_const(*this); }  // const auto& [x, y] = *dataset.begin();
+  const LoopElement* operator->() const { return &**this; }
   DatasetInputIterator& operator++();
   void operator++(int) { ++*this; }
   friend bool operator==(const DatasetInputIterator& a, const DatasetInputIterator& b) {
@@ -100,7 +121,7 @@ class DatasetInputIterator {
 
  private:
   std::shared_ptr<DatasetIterator> iterator_;
-  std::optional<Element> current_;
+  std::optional<LoopElement> current_;
 };
 
 // tf.data.experimental.AutoShardPolicy: how the workers of a job divide a dataset that all of them have.
@@ -123,6 +144,10 @@ struct Options {
 using MapFunction = std::function<Element(const Element&)>;
 using FilterFunction = std::function<bool(const Element&)>;
 using FlatMapFunction = std::function<Dataset(const Element&)>;
+// State and element to next state and output.
+using ScanFunction = std::function<std::pair<Element, Element>(const Element&, const Element&)>;
+using KeyFunction = std::function<std::int64_t(const Element&)>;
+using GroupFunction = std::function<Dataset(std::int64_t, const Dataset&)>;
 
 namespace internal {
 
@@ -165,7 +190,7 @@ std::function<Result(const Element&)> element_function(Fn fn) {
     static_assert(
         std::is_invocable_r_v<Result, Fn&, const Element&>,
         "the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while, a "
-        "Dataset for flat_map and interleave");
+        "Dataset for flat_map and interleave, an integer for group_by_window and bucket_by_sequence_length");
     return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e); };
   } else if constexpr (kTakesParts<Fn, Tensor, 2>) {
     return function_of_parts<Result>(std::move(fn), std::make_index_sequence<2>());
@@ -212,11 +237,38 @@ struct WindowOptions {
   bool drop_remainder = false;
 };
 
+struct RandomOptions {
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool rerandomize_each_iteration = false;
+};
+struct SampleOptions {
+  std::vector<double> weights = {};  // one for each dataset; empty: equal ones
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool stop_on_empty_dataset = false;
+  bool rerandomize_each_iteration = false;
+};
+struct GroupByWindowOptions {
+  std::optional<std::int64_t> window_size = std::nullopt;
+  std::function<std::int64_t(std::int64_t key)> window_size_func = {};  // one of both is required
+};
+struct BucketOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // default: those of element_spec()
+  double padding_values = 0;
+  bool pad_to_bucket_boundary = false;
+  bool no_padding = false;
+  bool drop_remainder = false;
+};
+
 class Dataset {
  public:
   // Empty: no elements.
   Dataset();
-  explicit Dataset(std::shared_ptr<const DatasetNode> node) : node_(std::move(node)) {}
+  // Throws InvalidArgument for a null node.
+  explicit Dataset(std::shared_ptr<const DatasetNode> node);
+  // Moving copies, so that no dataset is ever without a description.
+  Dataset(const Dataset&) = default;
+  Dataset& operator=(const Dataset&) = default;
 
   // ---- sources -----------------------------------------------------------------------------------------
   static Dataset from_tensors(const Element& element);
@@ -237,6 +289,14 @@ class Dataset {
   // passes over it when stop_on_empty_dataset is false.
   static Dataset choose_from_datasets(const std::vector<Dataset>& datasets, const Dataset& choices,
                                       bool stop_on_empty_dataset = true);
+  // Elements of datasets chosen at random, in TensorFlow's order for the same seeds.
+  static Dataset sample_from_datasets(const std::vector<Dataset>& datasets, const SampleOptions& options = {});
+  // Infinitely many int64 scalars, uniform in [0, 2^32).
+  static Dataset random(const RandomOptions& options = {});
+  // start, start + step, … without end.
+  static Dataset counter(std::int64_t start = 0, std::int64_t step = 1);
+  // The elements that save() wrote; TensorFlow's too, if they were written in one shard. Throws NotFound, DataLoss.
+  static Dataset load(const std::string& path);
 
   // ---- transformations ---------------------------------------------------------------------------------
   // fn takes the element (or a tuple's two to four parts) and returns an element. It is called in order, by one thread:
@@ -282,12 +342,73 @@ class Dataset {
   Dataset take(std::int64_t count) const;         // negative: all
   Dataset skip(std::int64_t count) const;         // negative: all
   Dataset shard(std::int64_t num_shards, std::int64_t index) const;
-  // Keeps the elements of the first complete pass in memory.
-  Dataset cache() const;
+  // Keeps the elements of the first complete pass in memory, or in the files NAME.index and NAME.data-… as TensorFlow
+  // does. Where these files are there already, the elements are read from them.
+  Dataset cache(const std::string& filename = {}) const;
+  // Writes all elements into a folder, for load() and TensorFlow's. Throws InvalidArgument for infinite datasets.
+  void save(const std::string& path) const;
   // Up to buffer_size elements are made ahead on a thread; -1 (AUTOTUNE): 2.
   Dataset prefetch(std::int64_t buffer_size = -1) const;
   Dataset concatenate(const Dataset& other) const;  // element_spec must match
   Dataset enumerate(std::int64_t start = 0) const;  // (int64 scalar, element)
+  // Each element once, where it first comes: tensors of int32, int64 or texts.
+  Dataset unique() const;
+  // The rows of batches in batches of another size.
+  Dataset rebatch(std::int64_t batch_size, bool drop_remainder = false) const {
+    return unbatch().batch(batch_size, drop_remainder);
+  }
+  // Without the elements for which a function throws an Error.
+  Dataset ignore_errors() const;
+  // The only element. Throws InvalidArgument when there is none or more than one.
+  Element get_single_element() const;
+  // fn(state, element) returns the next state and the output: std::pair{state + x, state + x}.
+  template <typename Fn>
+  Dataset scan(const Element& initial_state, Fn fn) const {
+    static_assert(std::is_invocable_v<Fn&, const Element&, const Element&>,
+                  "Dataset.scan(initial_state, fn): fn must take the state and an element, (const Tensor& state, const "
+                  "Tensor& x), and return the new state and the output as a pair");
+    return scan_elements(initial_state, [fn = std::move(fn)](const Element& state, const Element& element) mutable {
+      auto out = fn(state, element);
+      if constexpr (std::is_convertible_v<decltype(out), Element>) {
+        auto parts = Element(out).template parts<2>();
+        return std::pair<Element, Element>(std::move(parts[0]), std::move(parts[1]));
+      } else {
+        return std::pair<Element, Element>(Element(std::get<0>(out)), Element(std::get<1>(out)));
+      }
+    });
+  }
+  template <typename Fn>
+  Dataset scan(Number initial_state, Fn fn) const {
+    return scan(scalar_of(initial_state), std::move(fn));
+  }
+  // Groups elements of equal key, an int64 that key_func gives of an element, until there are window_size of them, and
+  // gives the elements of reduce_func(key, dataset of the group). What is left at the end follows by increasing keys.
+  template <typename Key, typename Reduce>
+  Dataset group_by_window(Key key_func, Reduce reduce_func, const GroupByWindowOptions& options) const {
+    static_assert(std::is_invocable_r_v<Dataset, Reduce&, const Tensor&, const Dataset&> ||
+                      std::is_invocable_r_v<Dataset, Reduce&, std::int64_t, const Dataset&>,
+                  "Dataset.group_by_window(key_func, reduce_func, options): reduce_func must take the key and the "
+                  "group, (std::int64_t key, const Dataset& group), and return a dataset");
+    return group_elements(
+        key_function(std::move(key_func)),
+        [reduce = std::move(reduce_func)](std::int64_t key, const Dataset& group) mutable -> Dataset {
+          if constexpr (std::is_invocable_r_v<Dataset, Reduce&, std::int64_t, const Dataset&>) {
+            return reduce(key, group);
+          } else {
+            return reduce(Tensor::scalar(key), group);
+          }
+        },
+        options);
+  }
+  // Batches of elements of similar length: of lengths below bucket_boundaries[0], below bucket_boundaries[1], … and of
+  // the rest, bucket_batch_sizes[i] elements each, padded to the longest of the batch.
+  template <typename Length>
+  Dataset bucket_by_sequence_length(Length element_length_func, const std::vector<std::int64_t>& bucket_boundaries,
+                                    const std::vector<std::int64_t>& bucket_batch_sizes,
+                                    const BucketOptions& options = {}) const {
+    return bucket_elements(key_function(std::move(element_length_func)), bucket_boundaries, bucket_batch_sizes,
+                           options);
+  }
   template <typename Fn>
   Dataset flat_map(Fn fn) const {
     return interleave_elements(internal::element_function<Dataset>(std::move(fn)), 1, 1);
@@ -319,9 +440,7 @@ class Dataset {
   // A number counts as a scalar, int32 of a whole one, else float32.
   template <typename Fn>
   Element reduce(Number initial_state, Fn fn) const {
-    const Element state = initial_state.is_integer() ? Tensor({initial_state.integer()}, DType::kInt32)[0]
-                                                     : Tensor::scalar(initial_state.value(), DType::kFloat32);
-    return reduce(state, std::move(fn));
+    return reduce(scalar_of(initial_state), std::move(fn));
   }
   // States the number of elements; iterating throws FailedPrecondition when it is another.
   Dataset assert_cardinality(std::int64_t count) const;
@@ -374,6 +493,22 @@ class Dataset {
     Truth(const Tensor& truth) : value(truth.item<bool>()) {}
     bool value;
   };
+  // An integer, or an integer scalar tensor.
+  struct Whole {
+    template <std::integral I>
+    Whole(I number) : value(static_cast<std::int64_t>(number)) {}
+    Whole(const Tensor& number) : value(number.item<std::int64_t>()) {}
+    std::int64_t value;
+  };
+  template <typename Fn>
+  static KeyFunction key_function(Fn fn) {
+    return [call = internal::element_function<Whole>(std::move(fn))](const Element& e) { return call(e).value; };
+  }
+  static Element scalar_of(Number number);
+  Dataset scan_elements(const Element& initial_state, ScanFunction fn) const;
+  Dataset group_elements(KeyFunction key, GroupFunction reduce, const GroupByWindowOptions& options) const;
+  Dataset bucket_elements(KeyFunction length, const std::vector<std::int64_t>& boundaries,
+                          const std::vector<std::int64_t>& batch_sizes, const BucketOptions& options) const;
   Dataset map_elements(MapFunction fn) const;
   Dataset filter_elements(FilterFunction fn) const;
   Dataset take_elements_while(FilterFunction fn) const;
@@ -465,3 +600,10 @@ class DatasetParts {
 };
 
 }  // namespace lockstep::data
+
+template <>
+struct std::tuple_size<lockstep::data::LoopElement> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, lockstep::data::LoopElement> {
+  using type = lockstep::data::Element;
+};

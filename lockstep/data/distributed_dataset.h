@@ -53,8 +53,14 @@ class DistributedDataset {
    public:
     Iterator() = default;
     explicit Iterator(Steps steps) : steps_(std::move(steps)) { ++*this; }
-    const PerReplica<data::Element>& operator*() const { return *current_; }
+    // Throws OutOfRange at the end.
+    const PerReplica<data::Element>& operator*() const& {
+      if (!current_) throw_out_of_range("the distributed dataset has no more elements");
+      return *current_;
+    }
+    PerReplica<data::Element> operator*() && { return *std::as_const(*this); }
     Iterator& operator++() {
+      if (!steps_) throw_out_of_range("the distributed dataset has no more elements");
       current_ = steps_();
       return *this;
     }

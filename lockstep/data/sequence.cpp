@@ -1,4 +1,6 @@
 // repeat, take, skip, shard, concatenate, enumerate, zip, choose_from_datasets, assert_cardinality.
+#include <set>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -392,8 +394,10 @@ class ChooseIterator : public NodeIterator {
         throw_invalid_argument(
             fmt::format("choose_from_datasets: invalid choice: found {}, expected 0 to {}", index, inputs_.size() - 1));
       }
-      if (inputs_[static_cast<std::size_t>(index)]->next(out)) return true;
-      ended_ = stop_on_empty_;
+      const auto at = static_cast<std::size_t>(index);
+      if (inputs_[at]->next(out)) return true;
+      exhausted_.insert(at);
+      ended_ = stop_on_empty_ || exhausted_.size() == inputs_.size();
     }
     return false;
   }
@@ -404,11 +408,13 @@ class ChooseIterator : public NodeIterator {
     ended_ = state_at(state, "ended") == Json(true);
     choices_->restore(state_at(state, "choices"));
     restore_all(inputs_, state_at(state, "inputs"));
+    exhausted_.clear();
   }
 
  private:
   IteratorPtr choices_;
   std::vector<IteratorPtr> inputs_;
+  std::set<std::size_t> exhausted_;  // of inputs_
   bool stop_on_empty_;
   bool ended_ = false;
 };

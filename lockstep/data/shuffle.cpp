@@ -1,58 +1,15 @@
 // Dataset.shuffle, order for order as tf.data's: a ring of slots, one random word for each element out.
 #include <algorithm>
-#include <mutex>
 
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/node_internal.h"
+#include "lockstep/data/seed_source_internal.h"
 #include "lockstep/ops/philox_internal.h"
 
 namespace lockstep::data {
 namespace {
-
-using Seeds = std::pair<std::int64_t, std::int64_t>;
-
-// Gives each iterator two words of Philox(seeds) as its own seeds.
-class SeedSource {
- public:
-  SeedSource(Seeds seeds, bool reshuffle) : seeds_(seeds), reshuffle_(reshuffle), words_(stream(seeds)) {}
-
-  Seeds next() {
-    const std::lock_guard lock(mutex_);
-    ++taken_;
-    if (!reshuffle_) return seeds_;
-    const std::int64_t a = words_.next();
-    return {a, words_.next()};
-  }
-  bool reshuffles() const { return reshuffle_; }
-  Json save() const {
-    const std::lock_guard lock(mutex_);
-    return {{"seeds", {seeds_.first, seeds_.second}}, {"iterators", taken_}};
-  }
-  void restore(const Json& state) {
-    const Seeds seeds = state_pair(state, "seeds");
-    const std::int64_t taken = state_int(state, "iterators");
-    if (taken < 0)
-      throw_invalid_argument(fmt::format("invalid state of a dataset's shuffle: found {} iterators", taken));
-    const std::lock_guard lock(mutex_);
-    seeds_ = seeds;
-    taken_ = taken;
-    const auto words = static_cast<std::uint64_t>(taken) * 2;
-    words_ = ops::PhiloxStream(ops::philox_from_seeds(seeds.first, seeds.second).skipped(words / 4));
-    for (std::uint64_t i = 0; i < words % 4; ++i) words_.next();
-  }
-
- private:
-  static ops::PhiloxStream stream(Seeds seeds) {
-    return ops::PhiloxStream(ops::philox_from_seeds(seeds.first, seeds.second));
-  }
-  mutable std::mutex mutex_;
-  Seeds seeds_;
-  bool reshuffle_;
-  ops::PhiloxStream words_;
-  std::int64_t taken_ = 0;
-};
 
 // The ring: fill to the brim, take one at random, move the oldest into its place.
 template <typename T>

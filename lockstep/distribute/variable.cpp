@@ -90,25 +90,21 @@ Shape Variable::shape() const { return impl().shape(); }
 bool Variable::trainable() const { return impl().trainable(); }
 Tensor Variable::read() const { return impl().read(); }
 Tensor Variable::numpy() const { return impl().numpy(); }
-const Variable& Variable::assign(const Tensor& value) const {
+Variable Variable::assign(const Tensor& value) const {
   impl().assign(value);
   return *this;
 }
-const Variable& Variable::assign_add(const Tensor& delta) const {
+Variable Variable::assign_add(const Tensor& delta) const {
   impl().assign_add(delta);
   return *this;
 }
-const Variable& Variable::assign_sub(const Tensor& delta) const {
+Variable Variable::assign_sub(const Tensor& delta) const {
   impl().assign_sub(delta);
   return *this;
 }
-const Variable& Variable::assign(Number value) const { return assign(Tensor::full(shape(), value.value(), dtype())); }
-const Variable& Variable::assign_add(Number delta) const {
-  return assign_add(Tensor::full(shape(), delta.value(), dtype()));
-}
-const Variable& Variable::assign_sub(Number delta) const {
-  return assign_sub(Tensor::full(shape(), delta.value(), dtype()));
-}
+Variable Variable::assign(Number value) const { return assign(Tensor::full(shape(), value.value(), dtype())); }
+Variable Variable::assign_add(Number delta) const { return assign_add(Tensor::full(shape(), delta.value(), dtype())); }
+Variable Variable::assign_sub(Number delta) const { return assign_sub(Tensor::full(shape(), delta.value(), dtype())); }
 
 // As tf.Variable's text.
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {

@@ -96,16 +96,16 @@ class Variable : public std::shared_ptr<VariableImpl> {
     return read().template item<T>();
   }
   // Return the variable.
-  const Variable& assign(const Tensor& value) const;
-  const Variable& assign_add(const Tensor& delta) const;
-  const Variable& assign_sub(const Tensor& delta) const;
+  Variable assign(const Tensor& value) const;
+  Variable assign_add(const Tensor& delta) const;
+  Variable assign_sub(const Tensor& delta) const;
   // The number everywhere, in the variable's dtype; numbers in braces have it too.
-  const Variable& assign(Number value) const;
-  const Variable& assign_add(Number delta) const;
-  const Variable& assign_sub(Number delta) const;
-  const Variable& assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
-  const Variable& assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
-  const Variable& assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
+  Variable assign(Number value) const;
+  Variable assign_add(Number delta) const;
+  Variable assign_sub(Number delta) const;
+  Variable assign(std::initializer_list<Values> value) const { return assign(Tensor(value, dtype())); }
+  Variable assign_add(std::initializer_list<Values> delta) const { return assign_add(Tensor(delta, dtype())); }
+  Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
 
   Tensor operator[](std::int64_t index) const { return read()[index]; }
   Tensor operator[](const Range& range) const { return read()[range]; }

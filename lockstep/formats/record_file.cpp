@@ -74,4 +74,17 @@ void RecordReader::check(std::size_t at, std::size_t size, const char* hint) con
   }
 }
 
+std::string tfrecord(std::string_view bytes) {
+  const std::uint64_t size = bytes.size();
+  std::string out(reinterpret_cast<const char*>(&size), sizeof size);
+  const auto checksum = [&](std::string_view part) {
+    const std::uint32_t crc = io::crc32c(io::as_bytes(part)), masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+    out.append(reinterpret_cast<const char*>(&masked), sizeof masked);
+  };
+  checksum(std::string(out));
+  out += bytes;
+  checksum(bytes);
+  return out;
+}
+
 }  // namespace lockstep::formats

@@ -14,6 +14,9 @@ namespace lockstep::formats {
 enum class RecordFormat { kTextLine, kTFRecord };
 enum class RecordCompression { kNone, kGzip, kZlib };
 
+// A record as a TFRecord file has it: length and bytes, each with its checksum.
+std::string tfrecord(std::string_view bytes);
+
 // A compressed file is decompressed as a whole by the constructor, which throws DataLoss for a damaged one and
 // ResourceExhausted for a decompression bomb.
 class RecordReader {

@@ -100,7 +100,8 @@ std::unique_ptr<T> own(std::unique_ptr<T> value) {
 
 template <typename T>
 std::unique_ptr<T> make_from_config(const Json& config) {
-  if constexpr (requires { T::from_config(config); }) {
+  // A from_config that a class inherits makes another class.
+  if constexpr (requires { own<T>(T::from_config(config)); }) {
     return own<T>(T::from_config(config));
   } else if constexpr (std::is_constructible_v<T, ConfigOnly>) {
     return std::make_unique<T>(ConfigOnly{config});

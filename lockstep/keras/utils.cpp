@@ -69,6 +69,13 @@ Tensor pad_sequences(const std::vector<std::vector<std::int32_t>>& sequences, co
   return padded(sequences, options);
 }
 
+Tensor pad_sequences(std::initializer_list<std::initializer_list<int>> sequences, const PadOptions& options) {
+  return padded(std::vector<std::vector<std::int32_t>>(sequences.begin(), sequences.end()), options);
+}
+Tensor pad_sequences(std::initializer_list<std::initializer_list<double>> sequences, const PadOptions& options) {
+  return padded(std::vector<std::vector<double>>(sequences.begin(), sequences.end()), options);
+}
+
 Tensor normalize(const Tensor& x, int axis, double order) {
   const Tensor numbers = is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat64);
   static_cast<void>(numbers.dim(axis));

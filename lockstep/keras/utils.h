@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +31,9 @@ struct PadOptions {
 Tensor pad_sequences(const std::vector<std::vector<double>>& sequences, const PadOptions& options = {});
 Tensor pad_sequences(const std::vector<std::vector<std::int64_t>>& sequences, const PadOptions& options = {});
 Tensor pad_sequences(const std::vector<std::vector<std::int32_t>>& sequences, const PadOptions& options = {});
+// Written as lists: pad_sequences({{1, 2, 3}, {4}}).
+Tensor pad_sequences(std::initializer_list<std::initializer_list<int>> sequences, const PadOptions& options = {});
+Tensor pad_sequences(std::initializer_list<std::initializer_list<double>> sequences, const PadOptions& options = {});
 
 // x over its norm along an axis, where that is not 0: order 1, 2 or infinity. Integers become float64.
 Tensor normalize(const Tensor& x, int axis = -1, double order = 2);
@@ -47,5 +52,21 @@ struct TimeseriesOptions {
 // also when shuffled. Throws InvalidArgument for numbers that do not fit the data.
 data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& targets, std::int64_t sequence_length,
                                             const TimeseriesOptions& options = {});
+
+struct TextDatasetOptions {
+  std::string_view labels = "inferred";  // from the names of the folders; "": none
+  std::string_view label_mode = "int";   // int32; "binary": float32 (batch, 1); "categorical": one-hot rows; "": none
+  std::vector<std::string> class_names = {};  // the folders in this order; default: all, sorted
+  std::optional<std::int64_t> batch_size = 32;
+  std::optional<std::int64_t> max_length = std::nullopt;  // bytes; longer texts are cut
+  bool shuffle = true;
+  std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from NumPy's global generator
+  std::optional<double> validation_split = std::nullopt;
+  std::optional<std::string> subset = std::nullopt;  // with validation_split: "training" or "validation"
+  bool follow_links = false;
+};
+// The files *.txt of a folder that has a folder for each class: elements (texts, labels), or texts without labels. In
+// Keras's order for the same seed. Throws InvalidArgument when there is no such file, and for options that do not fit.
+data::Dataset text_dataset_from_directory(const std::string& directory, const TextDatasetOptions& options = {});
 
 }  // namespace lockstep::utils

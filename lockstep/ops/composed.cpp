@@ -143,6 +143,18 @@ Tensor length(const Tensor& x) { return ops::call1("StringLength", {x}); }
 Tensor join(const Tensors& parts, std::string_view separator) {
   return ops::call1("StringJoin", std::span<const Tensor>(parts), {{"separator", std::string(separator)}});
 }
+std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
+  if (x.rank() > 1)
+    throw_invalid_argument(
+        fmt::format("strings::split: found shape {}, expected one axis at most", x.shape().to_string()));
+  const Tensor texts = x.rank() == 0 ? ops::expand_dims(x, 0) : x;
+  const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});
+  const std::vector<std::int64_t> places = parts[0].to_vector<std::int64_t>();
+  const std::vector<std::string>& words = parts[1].string_values();
+  std::vector<std::vector<std::string>> rows(static_cast<std::size_t>(texts.dim(0)));
+  for (std::size_t i = 0; i < words.size(); ++i) rows[static_cast<std::size_t>(places[2 * i])].push_back(words[i]);
+  return rows;
+}
 Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global) {
   return ops::call1("RegexReplace", {x, text(pattern), text(rewrite)}, {{"replace_global", replace_global}});
 }

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/ops/functions.h"
 
@@ -76,6 +78,9 @@ Tensor length(const Tensor& x);  // in bytes, int32
 Tensor join(const Tensors& parts, std::string_view separator = "");
 Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true);
 Tensor regex_full_match(const Tensor& x, std::string_view pattern);
+// The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.
+std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator = "",
+                                            std::int64_t maxsplit = -1);
 Tensor to_number(const Tensor& x, DType out_type = DType::kFloat32);
 Tensor as_string(const Tensor& x);
 }  // namespace lockstep::strings

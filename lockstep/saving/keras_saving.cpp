@@ -137,12 +137,6 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
   log_warning("{}", text);
 }
 
-Json model_config(ModelImpl& model) {
-  Json config = keras::serialize_operation(model);
-  config["compile_config"] = model.trainer().get_compile_config();
-  return config;
-}
-
 // Of a file, or of all files below a folder.
 std::int64_t file_bytes(const std::string& path) {
   io::FileSystem& files = io::posix_file_system();
@@ -186,9 +180,8 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   return keras::Model(model);
 }
 
-// A model with new weights.
-keras::Model load_architecture(const std::string& path, bool compile) {
-  const Json config = formats::read_keras_config(path);
+// A model with new weights. `path` names the config in errors.
+keras::Model model_of(const Json& config, const std::string& path, bool compile) {
   const keras::LoadScope limit(std::int64_t{1} << 34);
   const auto model = std::dynamic_pointer_cast<ModelImpl>(
       keras::deserialize_layer(upgraded_config(config, formats::version_of_keras_config(config))));
@@ -198,7 +191,21 @@ keras::Model load_architecture(const std::string& path, bool compile) {
   return keras::Model(model);
 }
 
+keras::Model load_architecture(const std::string& path, bool compile) {
+  return model_of(formats::read_keras_config(path), path, compile);
+}
+
 }  // namespace
+
+Json model_config(ModelImpl& model) {
+  Json config = keras::serialize_operation(model);
+  config["compile_config"] = model.trainer().get_compile_config();
+  return config;
+}
+
+keras::Model model_from_json(const std::string& json, const LoadModelOptions& options) {
+  return model_of(parse_json(json, "model_from_json"), "model_from_json", options.compile);
+}
 
 void save_model(ModelImpl& model, const std::string& path, const SaveModelOptions& options) {
   if (options.workers) {

@@ -45,6 +45,11 @@ struct LoadModelOptions {
 // Lambda layers and others that would execute code.
 keras::Model load_model(const std::string& path, const LoadModelOptions& options = {});
 
+// The content of config.json.
+Json model_config(keras::ModelImpl& model);
+// The architecture with new weights, from the result of Model::to_json() or of Keras's. Throws as load_model does.
+keras::Model model_from_json(const std::string& json, const LoadModelOptions& options = {});
+
 // Weights and, when compiled and built, the optimizer's state, to a ".weights.h5".
 void save_weights(keras::ModelImpl& model, const std::string& path, bool overwrite = true);
 
@@ -60,5 +65,6 @@ void load_weights(keras::ModelImpl& model, const std::string& path, const LoadWe
 
 namespace lockstep::keras {
 using saving::load_model;
+using saving::model_from_json;
 using LoadModelOptions = saving::LoadModelOptions;
 }  // namespace lockstep::keras

@@ -11,6 +11,7 @@
 namespace lockstep::callbacks {
 
 struct ModelCheckpointOptions {
+  std::string filepath = {};  // see below
   std::string monitor = "val_loss";
   int verbose = 0;
   bool save_best_only = false;
@@ -25,6 +26,10 @@ struct ModelCheckpointOptions {
 // of the logs). Missing folders are created. Throws InvalidArgument for another suffix and for names in the
 // template that are not in the logs. Of several workers the chief writes.
 keras::CallbackPtr ModelCheckpoint(const std::string& filepath, ModelCheckpointOptions options = {});
+// With `filepath` among the options.
+inline keras::CallbackPtr ModelCheckpoint(const ModelCheckpointOptions& options) {
+  return ModelCheckpoint(options.filepath, options);
+}
 
 // Fills a template as Python's str.format does.
 std::string format_filepath(const std::string& filepath, int epoch, std::optional<std::int64_t> batch,

@@ -13,4 +13,6 @@ void Model::load_weights(const std::string& path, bool skip_mismatch) const {
   saving::load_weights(*impl(), path, {.skip_mismatch = skip_mismatch});
 }
 
+std::string Model::to_json() const { return dump_json(saving::model_config(*impl())); }
+
 }  // namespace lockstep::keras

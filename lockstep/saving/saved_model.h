@@ -136,13 +136,13 @@ class LoadedModel {
  public:
   explicit LoadedModel(std::shared_ptr<ModelState> state) : state_(std::move(state)) {}
 
-  const std::vector<std::string>& signature_names() const;
+  std::vector<std::string> signature_names() const;
   // Throws NotFound naming the nearest signature.
-  const Signature& signatures(const std::string& name) const;
+  Signature signatures(const std::string& name) const;
 
-  const std::vector<VariablePtr>& variables() const;
+  std::vector<VariablePtr> variables() const;
   // The root's list of that name where there is one, else all variables that are marked so.
-  const std::vector<VariablePtr>& trainable_variables() const;
+  std::vector<VariablePtr> trainable_variables() const;
 
   // Functions that are attributes of the root: "__call__", "serve", …
   std::vector<std::string> function_names() const;
@@ -158,7 +158,7 @@ class LoadedModel {
   // Scalars; empty where the model has none.
   Tensors regularization_losses() const;
 
-  const std::string& tensorflow_version() const;
+  std::string tensorflow_version() const;
 
  private:
   std::shared_ptr<ModelState> state_;

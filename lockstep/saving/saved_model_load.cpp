@@ -316,9 +316,9 @@ std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, 
   return named;
 }
 
-const std::vector<std::string>& LoadedModel::signature_names() const { return state_->signature_names; }
+std::vector<std::string> LoadedModel::signature_names() const { return state_->signature_names; }
 
-const Signature& LoadedModel::signatures(const std::string& name) const {
+Signature LoadedModel::signatures(const std::string& name) const {
   for (const Signature& signature : state_->signatures) {
     if (signature.name() == name) return signature;
   }
@@ -326,9 +326,9 @@ const Signature& LoadedModel::signatures(const std::string& name) const {
                               fmt::join(state_->signature_names, ", ")));
 }
 
-const std::vector<VariablePtr>& LoadedModel::variables() const { return state_->variables; }
-const std::vector<VariablePtr>& LoadedModel::trainable_variables() const { return state_->trainable_variables; }
-const std::string& LoadedModel::tensorflow_version() const { return state_->tensorflow_version; }
+std::vector<VariablePtr> LoadedModel::variables() const { return state_->variables; }
+std::vector<VariablePtr> LoadedModel::trainable_variables() const { return state_->trainable_variables; }
+std::string LoadedModel::tensorflow_version() const { return state_->tensorflow_version; }
 
 std::vector<std::string> LoadedModel::function_names() const {
   std::vector<std::string> names;

@@ -277,7 +277,7 @@ bool Tensor::is_value() const {
 }
 DType Tensor::dtype() const { return impl_ ? impl_->dtype : DType::kInvalid; }
 
-const Shape& Tensor::shape() const {
+const Shape& Tensor::shape() const& {
   static const Shape kUnknown = Shape::unknown_rank();
   return impl_ ? impl_->shape : kUnknown;
 }
@@ -317,13 +317,13 @@ formats::TensorData Tensor::to_data() const {
   return data;
 }
 
-const std::vector<std::string>& Tensor::string_values() const {
+const std::vector<std::string>& Tensor::string_values() const& {
   return checked(*this, is_value() && dtype() == DType::kString, "a string tensor").strings;
 }
 const std::shared_ptr<Resource>& Tensor::resource_value() const {
   return checked(*this, impl_ && impl_->resource, "a resource").resource;
 }
-const Tensors& Tensor::list_elements() const {
+const Tensors& Tensor::list_elements() const& {
   return checked(*this, impl_ && impl_->list, "a TensorList").list->elements;
 }
 const Shape& Tensor::list_element_shape() const {

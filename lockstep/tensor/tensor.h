@@ -114,7 +114,8 @@ class Tensor {
   bool is_symbolic() const;
   bool is_value() const;  // dense or strings
   DType dtype() const;
-  const Shape& shape() const;  // fully known unless symbolic
+  const Shape& shape() const&;  // fully known unless symbolic
+  Shape shape() && { return std::as_const(*this).shape(); }
   int rank() const { return shape().rank(); }
   int ndim() const { return rank(); }
   std::int64_t dim(int axis) const {  // throws OutOfRange
@@ -151,9 +152,11 @@ class Tensor {
 
   formats::TensorData to_data() const;  // shares memory when contiguous on the host
 
-  const std::vector<std::string>& string_values() const;  // of a string tensor
+  const std::vector<std::string>& string_values() const&;  // of a string tensor
+  std::vector<std::string> string_values() && { return std::as_const(*this).string_values(); }
   const std::shared_ptr<Resource>& resource_value() const;
-  const Tensors& list_elements() const;
+  const Tensors& list_elements() const&;
+  Tensors list_elements() && { return std::as_const(*this).list_elements(); }
   const Shape& list_element_shape() const;
   DType list_element_dtype() const;
   const std::shared_ptr<const Symbol>& symbol_value() const;

@@ -365,7 +365,7 @@ void LoadStatus::require() const {
   shared_->restoration->bind();
 }
 
-const LoadStatus& LoadStatus::assert_existing_objects_matched() const {
+LoadStatus LoadStatus::assert_existing_objects_matched() const {
   require();
   const std::string missing = shared_->restoration->unmatched_live_object();
   if (!missing.empty()) {
@@ -375,7 +375,7 @@ const LoadStatus& LoadStatus::assert_existing_objects_matched() const {
   return *this;
 }
 
-const LoadStatus& LoadStatus::assert_consumed() const {
+LoadStatus LoadStatus::assert_consumed() const {
   assert_existing_objects_matched();
   const std::string missing = shared_->restoration->unconsumed_saved_object();
   if (!missing.empty()) {
@@ -385,7 +385,7 @@ const LoadStatus& LoadStatus::assert_consumed() const {
   return *this;
 }
 
-const LoadStatus& LoadStatus::assert_nontrivial_match() const {
+LoadStatus LoadStatus::assert_nontrivial_match() const {
   require();
   if (shared_->restoration->only_root_matched()) {
     throw_failed_precondition(
@@ -394,7 +394,7 @@ const LoadStatus& LoadStatus::assert_nontrivial_match() const {
   return *this;
 }
 
-const LoadStatus& LoadStatus::expect_partial() const {
+LoadStatus LoadStatus::expect_partial() const {
   shared_->partial = true;
   return *this;
 }

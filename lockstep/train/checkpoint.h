@@ -50,18 +50,18 @@ struct CheckpointOptions {
 class LoadStatus {
  public:
   // Every variable below the root that exists now has got its value.
-  const LoadStatus& assert_existing_objects_matched() const;
+  LoadStatus assert_existing_objects_matched() const;
   // The same, and every value in the file has been taken.
-  const LoadStatus& assert_consumed() const;
+  LoadStatus assert_consumed() const;
   // Something other than the root was matched.
-  const LoadStatus& assert_nontrivial_match() const;
-  const LoadStatus& expect_partial() const;
+  LoadStatus assert_nontrivial_match() const;
+  LoadStatus expect_partial() const;
   // The values that were restored, are missing, or are unused. Throws FailedPrecondition when nothing was restored
   // because there was no path.
   RestoreReport report() const;
   // For programs that come from graph mode; do nothing.
-  const LoadStatus& initialize_or_restore() const { return *this; }
-  const LoadStatus& run_restore_ops() const { return *this; }
+  LoadStatus initialize_or_restore() const { return *this; }
+  LoadStatus run_restore_ops() const { return *this; }
   // The value of CheckpointOptions::training_state; empty if none was given.
   const std::optional<keras::TrainingState>& training_state() const;
 
@@ -93,6 +93,9 @@ class Checkpoint {
   // `root` is the checkpoint's root itself, the others are attached to it.
   explicit Checkpoint(const Tracked& root, Children objects = {});
   explicit Checkpoint(const keras::Model& root) : Checkpoint(Tracked(root)) {}
+  // Moving copies: no checkpoint is ever empty.
+  Checkpoint(const Checkpoint&) = default;
+  Checkpoint& operator=(const Checkpoint&) = default;
 
   // Writes PREFIX.index and PREFIX.data-00000-of-00001 as one transaction and returns the prefix.
   std::string write(const std::string& prefix, const CheckpointOptions& options = {}) const;

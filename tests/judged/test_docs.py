@@ -65,7 +65,7 @@ def test_environment_variables_are_documented():
     assert not documented - everything - {"TMPDIR"}, "these are read nowhere"
 
 
-@pytest.mark.parametrize("script", ["sequence_diagram.py", "tutorial.py"])
+@pytest.mark.parametrize("script", ["sequence_diagram.py", "tutorial.py", "keras_ops.py"])
 def test_generated_parts_are_current(script):
     subprocess.run([sys.executable, tool.ROOT / "tools" / script, "--check"], check=True)
 

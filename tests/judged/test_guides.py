@@ -53,3 +53,23 @@ def test_every_guide_has_a_twin_and_is_listed():
     assert GUIDES == sorted(path.stem for path in FOLDER.glob("*.cpp") if path.stem != "guides")
     listed = re.findall(r"^\| \[(\w+)\]\(../examples/guides/", (tool.ROOT / "docs" / "migration.md").read_text(), re.M)
     assert GUIDES == sorted(listed)
+
+
+def test_saved_datasets_and_caches_are_those_of_tensorflow(tmp_path):
+    """A dataset that each side has saved or cached in files is read by the other."""
+    import tensorflow as tf
+
+    a, b = tmp_path / "ours", tmp_path / "theirs"
+    a.mkdir(), b.mkdir()
+    ours("dataset_transformations", a)
+    loaded = list(tf.data.Dataset.load(str(a / "saved")).as_numpy_iterator())
+    assert [features["name"] for features, _ in loaded] == [b"a", b"bb", b"", b"d", b"e"]
+    assert [int(label) for _, label in loaded] == [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(loaded[4][0]["x"], np.sin(0.3 * np.array([8, 9])).astype("float32"))
+    none = tf.data.Dataset.range(0).map(lambda x: x)
+    assert list(none.cache(str(a / "cache")).as_numpy_iterator()) == [0, 2, 4, 6]
+
+    x, label = np.sin(0.3 * np.arange(10)).astype("float32").reshape(5, 2), np.array([1, 2, 3, 4, 5], "int32")
+    tf.data.Dataset.from_tensor_slices(({"x": x, "name": ["a", "bb", "", "d", "e"]}, label)).save(str(b / "saved"))
+    list(tf.data.Dataset.range(4).map(lambda x: x * 2).cache(str(b / "cache")))
+    assert ours("--read-dataset", a) == ours("--read-dataset", b)

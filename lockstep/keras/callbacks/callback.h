@@ -151,10 +151,13 @@ class History : public Callback {
     using vector::operator[];
     // The values of one name, each as a number. Throws NotFound, naming what there is.
     std::vector<double> operator[](std::string_view name) const;
+    using vector::at;
+    std::vector<double> at(std::string_view name) const { return (*this)[name]; }
   };
   Values history;
 
   std::vector<double> operator[](std::string_view name) const { return history[name]; }
+  std::vector<double> at(std::string_view name) const { return history[name]; }
 };
 
 // Draws the bars; fit() adds one by itself unless verbose is 0.

@@ -13,7 +13,7 @@ LogValue::LogValue(const Tensor& value) : is_vector_(value.rank() > 0) {
   numbers_ = numbers.to_vector<double>();
 }
 
-const LogValue& Results::at(std::string_view name) const {
+const LogValue& Results::at(std::string_view name) const& {
   std::string names;
   for (const auto& [key, value] : *this) {
     if (key == name) return value;
@@ -22,7 +22,7 @@ const LogValue& Results::at(std::string_view name) const {
   throw_not_found("results have no '" + std::string(name) + "'; they have: " + names);
 }
 
-const LogValue& Results::operator[](int index) const {
+const LogValue& Results::operator[](int index) const& {
   if (index < 0 || static_cast<std::size_t>(index) >= size())
     throw_out_of_range("results have " + std::to_string(size()) + " values, none with index " + std::to_string(index));
   return vector::operator[](static_cast<std::size_t>(index)).second;

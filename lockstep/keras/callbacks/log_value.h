@@ -37,10 +37,13 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
  public:
   using vector::at;
   using vector::vector;
-  const LogValue& at(std::string_view name) const;
-  const LogValue& operator[](std::string_view name) const { return at(name); }
+  const LogValue& at(std::string_view name) const&;
+  LogValue at(std::string_view name) && { return std::as_const(*this).at(name); }
+  const LogValue& operator[](std::string_view name) const& { return at(name); }
+  LogValue operator[](std::string_view name) && { return std::as_const(*this).at(name); }
   // By position, as in the list that Keras's evaluate returns; at(i) is the name and the value. Throws OutOfRange.
-  const LogValue& operator[](int index) const;
+  const LogValue& operator[](int index) const&;
+  LogValue operator[](int index) && { return std::as_const(*this)[index]; }
   // const auto [loss, accuracy] = model.evaluate(x, y): the values of two results. Throws InvalidArgument for another
   // number of results.
   template <std::size_t I>

@@ -14,6 +14,7 @@ namespace lockstep::callbacks {
 using keras::Callback;
 using keras::CallbackPtr;
 using keras::CallbackState;
+using keras::History;
 using keras::LambdaCallback;
 using keras::LambdaCallbackOptions;
 using keras::Logs;

@@ -19,7 +19,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/io/checksum_internal.h"
+#include "lockstep/formats/record_file_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/models/from_config_internal.h"
 #include "lockstep/keras/models/model_impl.h"
@@ -92,20 +92,8 @@ class EventFile {
   }
 
  private:
-  static std::uint32_t masked(std::string_view bytes) {
-    const std::uint32_t crc = io::crc32c(io::as_bytes(bytes));
-    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-  }
   void record(const Message& event) {
-    const std::uint64_t size = event.text().size();
-    std::string out(reinterpret_cast<const char*>(&size), sizeof size);
-    const auto checksum = [&](std::string_view bytes) {
-      const std::uint32_t sum = masked(bytes);
-      out.append(reinterpret_cast<const char*>(&sum), sizeof sum);
-    };
-    checksum(std::string(out));
-    out += event.text();
-    checksum(event.text());
+    const std::string out = formats::tfrecord(event.text());
     file_->write_at(end_, io::as_bytes(out));
     end_ += out.size();
   }

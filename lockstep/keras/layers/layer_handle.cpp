@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/layers/registry.h"
 
 namespace lockstep::keras {
 
@@ -13,7 +14,7 @@ Structure LayerHandle::operator()(const Structure& inputs, const CallOptions& op
 Structure LayerHandle::call_with(const std::vector<Structure>& arguments, const CallOptions& options) const {
   return object().call_with(arguments, options);
 }
-const std::string& LayerHandle::name() const { return object().name(); }
+std::string LayerHandle::name() const { return object().name(); }
 bool LayerHandle::trainable() const { return object().trainable(); }
 void LayerHandle::set_trainable(bool trainable) const { object().set_trainable(trainable); }
 bool LayerHandle::built() const { return object().built(); }
@@ -32,6 +33,12 @@ void LayerHandle::set_weights(const std::vector<Tensor>& values) const { object(
 std::int64_t LayerHandle::count_params() const { return object().count_params(); }
 std::vector<Tensor> LayerHandle::losses() const { return object().losses(); }
 Json LayerHandle::get_config() const { return object().get_config(); }
+LayerHandle LayerHandle::from_config(const Json& config) const {
+  Json made = serialize_operation(object());
+  made["config"] = config;
+  made.erase("build_config");
+  return deserialize_layer(made);
+}
 Nested<Shape> LayerHandle::compute_output_shape(const Nested<Shape>& shapes) const {
   return object().compute_output_shape(shapes);
 }

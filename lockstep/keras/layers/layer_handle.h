@@ -62,7 +62,7 @@ class LayerHandle : public Handle<Layer> {
     return call_with({first, Structure(second), Structure(third)}, options);
   }
 
-  const std::string& name() const;
+  std::string name() const;
   bool trainable() const;
   void set_trainable(bool trainable) const;
   bool built() const;
@@ -83,6 +83,8 @@ class LayerHandle : public Handle<Layer> {
   std::int64_t count_params() const;
   std::vector<Tensor> losses() const;
   Json get_config() const;
+  // A new layer of the same class: layer.__class__.from_config(config) in Python.
+  LayerHandle from_config(const Json& config) const;
   Nested<Shape> compute_output_shape(const Nested<Shape>& shapes) const;
   // The mask of the outputs for these inputs and their mask: an undefined tensor if there is no mask.
   Structure compute_mask(const Structure& inputs, const Structure& mask = {}) const;
@@ -93,6 +95,11 @@ class LayerHandle : public Handle<Layer> {
   // InvalidArgument for layers without state to learn.
   void adapt(const Structure& data) const;
   void adapt(const data::Dataset& batches) const;
+
+  // Of StringLookup, IntegerLookup and TextVectorization: see preprocessing/lookup.h. Throw InvalidArgument for others.
+  Tensor get_vocabulary(bool include_special_tokens = true) const;
+  void set_vocabulary(const Tensor& vocabulary, const std::vector<double>& idf_weights = {}) const;
+  std::int64_t vocabulary_size() const;
 
   const LayerHandle& ptr() const { return *this; }
 

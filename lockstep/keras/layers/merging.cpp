@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -51,7 +52,7 @@ class MergeLayer : public ConfiguredLayer<Derived, NamedOptions> {
     }
   }
   Structure call(const Structure& inputs, const CallContext&) override {
-    return Derived::merge(same_rank(inputs.flatten()));
+    return Derived::merge(in_common_dtype(same_rank(inputs.flatten())));
   }
 
   // Elements that count in any input; nothing unless every input has a mask.
@@ -178,7 +179,7 @@ class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOpt
     }
   }
   Structure call(const Structure& inputs, const CallContext&) override {
-    const std::vector<Tensor> all = inputs.flatten();
+    const std::vector<Tensor> all = in_common_dtype(inputs.flatten());
     return all.size() == 1 ? all[0] : ops::concat(all, static_cast<int>(options_.axis));
   }
   Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure&) override {

@@ -31,6 +31,10 @@ struct DotOptions {
 };
 // Products over one axis of each input, for each sample.
 LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options = {});
+// The same axis of both.
+inline LayerHandle Dot(std::int64_t axis, DotOptions options = {}) {
+  return Dot(std::vector<std::int64_t>{axis}, std::move(options));
+}
 
 // The same as functions: layers::add({a, b}) is layers::Add()({a, b}).
 Tensor add(const std::vector<Tensor>& inputs, NamedOptions options = {});
@@ -42,5 +46,8 @@ Tensor minimum(const std::vector<Tensor>& inputs, NamedOptions options = {});
 Tensor concatenate(const std::vector<Tensor>& inputs, std::int64_t axis = -1, ConcatenateOptions options = {});
 Tensor concatenate(const std::vector<Tensor>& inputs, ConcatenateOptions options);
 Tensor dot(const std::vector<Tensor>& inputs, std::vector<std::int64_t> axes, DotOptions options = {});
+inline Tensor dot(const std::vector<Tensor>& inputs, std::int64_t axis, DotOptions options = {}) {
+  return dot(inputs, std::vector<std::int64_t>{axis}, std::move(options));
+}
 
 }  // namespace lockstep::layers

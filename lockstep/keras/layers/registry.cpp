@@ -145,3 +145,8 @@ LayerPtr deserialize_layer(const Json& object) {
 }
 
 }  // namespace lockstep::keras
+
+namespace lockstep::layers {
+Json serialize(const keras::LayerHandle& layer) { return keras::serialize_operation(*layer); }
+keras::LayerHandle deserialize(const Json& object) { return keras::deserialize_layer(object); }
+}  // namespace lockstep::layers

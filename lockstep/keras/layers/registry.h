@@ -20,3 +20,9 @@ bool is_legacy_object(const Json& object);
 bool is_keras_module(std::string_view module);
 
 }  // namespace lockstep::keras
+
+// keras.layers.serialize and deserialize: the above.
+namespace lockstep::layers {
+Json serialize(const keras::LayerHandle& layer);
+keras::LayerHandle deserialize(const Json& object);
+}  // namespace lockstep::layers

@@ -209,3 +209,22 @@ int axis_or(const Json& config, int otherwise) {
 Tensor logical(const Tensor& x) { return ops::cast(x, DType::kBool); }
 
 }  // namespace lockstep::keras::tensor_ops
+
+namespace lockstep::keras {
+
+Tensors in_common_dtype(Tensors tensors) {
+  DType common = tensors.empty() ? DType::kInvalid : tensors[0].dtype();
+  for (const Tensor& x : tensors) {
+    if (x.dtype() == DType::kString) return tensors;
+    if (tensor_ops::rank_of_dtype(x.dtype()) > tensor_ops::rank_of_dtype(common)) common = x.dtype();
+  }
+  for (Tensor& x : tensors) {
+    if (x.dtype() == common) continue;
+    const Tensor mask = x.mask();
+    x = ops::cast(x, common);
+    if (mask.defined()) x.set_mask(mask);
+  }
+  return tensors;
+}
+
+}  // namespace lockstep::keras

@@ -56,6 +56,9 @@ class TableOp : public Operation {
   ops::Attrs attrs_;
 };
 
+// The tensors in the dtype to which keras.ops brings operands of different dtypes; with their masks.
+Tensors in_common_dtype(Tensors tensors);
+
 // An operation from a config's object. Throws NotFound for an unknown class.
 OperationPtr deserialize_tensor_op(const Json& object);
 // Whether `module` is one of keras.ops' modules.

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/models/from_config_internal.h"
 #include "lockstep/keras/models/summary_internal.h"
 
 namespace lockstep::keras {
@@ -166,7 +167,7 @@ Structure Model::operator()(const Structure& inputs, const CallOptions& options)
   return (*impl())(inputs, options);
 }
 
-const std::string& Model::name() const { return impl()->name(); }
+std::string Model::name() const { return impl()->name(); }
 bool Model::built() const { return impl()->built(); }
 
 void Model::build_for(const Nested<Shape>& shapes) const {
@@ -197,8 +198,8 @@ LayerPtr Model::get_layer(int index) const {
   return all[static_cast<std::size_t>(at)];
 }
 
-const Structure& Model::inputs() const { return impl()->inputs(); }
-const Structure& Model::outputs() const { return impl()->outputs(); }
+Structure Model::inputs() const { return impl()->inputs(); }
+Structure Model::outputs() const { return impl()->outputs(); }
 std::vector<VariablePtr> Model::weights() const { return impl()->weights(); }
 std::vector<VariablePtr> Model::trainable_weights() const { return impl()->trainable_weights(); }
 std::vector<VariablePtr> Model::variables() const { return impl()->variables(); }
@@ -267,6 +268,11 @@ Sequential::Sequential(const std::vector<SequentialItem>& layers, const std::str
 
 void Sequential::add(const SequentialItem& item) const { dynamic_cast<SequentialImpl&>(*impl()).add(item.layer()); }
 void Sequential::pop() const { dynamic_cast<SequentialImpl&>(*impl()).pop(); }
+
+Sequential::Sequential(std::shared_ptr<SequentialImpl> impl) : Model(std::move(impl)) {}
+
+Model Model::from_config(const Json& config) { return Model(functional_from_config(config)); }
+Sequential Sequential::from_config(const Json& config) { return Sequential(sequential_from_config(config)); }
 
 Model as_model(const LayerPtr& layer) {
   auto impl = std::dynamic_pointer_cast<ModelImpl>(layer);

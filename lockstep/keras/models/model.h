@@ -68,6 +68,12 @@ class Model {
   // models have.
   virtual Json get_config() const;
 
+  // A functional model from the result of get_config(). Throws as load_model does.
+  static Model from_config(const Json& config);
+  // The architecture, and the arguments of compile() where there are, as Keras writes them; keras::model_from_json()
+  // reads it.
+  std::string to_json() const;
+
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
   // Arguments of call() by position.
   template <PositionalArgument T>
@@ -75,7 +81,7 @@ class Model {
     return (*impl())(first, second, options);
   }
 
-  const std::string& name() const;
+  std::string name() const;
   bool built() const;
   // Makes the variables for inputs of this shape (the batch included, kUnknownDim for None).
   void build_for(const Nested<Shape>& shapes) const;
@@ -83,10 +89,10 @@ class Model {
   // Throw NotFound, naming the nearest layer, and OutOfRange.
   LayerPtr get_layer(const std::string& name) const;
   LayerPtr get_layer(int index) const;
-  const Structure& inputs() const;
-  const Structure& outputs() const;
-  const Structure& input() const { return inputs(); }
-  const Structure& output() const { return outputs(); }
+  Structure inputs() const;
+  Structure outputs() const;
+  Structure input() const { return inputs(); }
+  Structure output() const { return outputs(); }
   std::vector<VariablePtr> weights() const;
   std::vector<VariablePtr> trainable_weights() const;
   std::vector<VariablePtr> non_trainable_weights() const;
@@ -130,7 +136,7 @@ class Model {
                          const std::map<std::int64_t, double>& class_weight = {}) const;
   Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
   Structure predict_on_batch(const Structure& x) const;
-  const optimizers::OptimizerPtr& optimizer() const;
+  optimizers::OptimizerPtr optimizer() const;
   Trainer& trainer() const;
   // The steps of fit, evaluate and predict, which derived classes may override. As in Keras an override runs in each
   // replica of each worker, with the replica's rows of the batch: it calls the model under a GradientTape, applies
@@ -193,6 +199,10 @@ class Sequential : public Model {
 
   void add(const SequentialItem& item) const;
   void pop() const;
+  static Sequential from_config(const Json& config);
+
+ private:
+  explicit Sequential(std::shared_ptr<SequentialImpl> impl);
 };
 
 struct CloneOptions {

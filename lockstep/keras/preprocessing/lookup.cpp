@@ -258,3 +258,15 @@ std::int64_t vocabulary_size(const LayerHandle& layer) {
 }
 
 }  // namespace lockstep::layers
+
+namespace lockstep::keras {
+
+Tensor LayerHandle::get_vocabulary(bool include_special_tokens) const {
+  return layers::get_vocabulary(*this, include_special_tokens);
+}
+void LayerHandle::set_vocabulary(const Tensor& vocabulary, const std::vector<double>& idf_weights) const {
+  layers::set_vocabulary(*this, vocabulary, idf_weights);
+}
+std::int64_t LayerHandle::vocabulary_size() const { return layers::vocabulary_size(*this); }
+
+}  // namespace lockstep::keras

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "lockstep/keras/layers/core.h"
@@ -61,10 +64,33 @@ struct IntegerLookupOptions {
 };
 LayerHandle IntegerLookup(IntegerLookupOptions options = {});
 
+// How texts are changed, or split into tokens: the name of a rule, nothing, or a function, which files cannot contain.
+template <typename Result>
+class TextRule : public std::optional<std::string> {
+ public:
+  using Function = std::function<Result(const Tensor& texts)>;
+
+  TextRule(std::nullopt_t = std::nullopt) {}
+  TextRule(const char* rule) : optional(rule) {}
+  TextRule(std::string rule) : optional(std::move(rule)) {}
+  template <typename Fn>
+  requires(std::is_invocable_v<Fn&, const Tensor&>) TextRule(Fn function) : function_(std::move(function)) {
+    static_assert(std::is_invocable_r_v<Result, Fn&, const Tensor&>,
+                  "TextVectorization: a function as standardize returns a Tensor of strings, a function as split the "
+                  "tokens of each text, a std::vector<std::vector<std::string>> as strings::split does");
+  }
+  const Function& function() const { return function_; }
+
+ private:
+  Function function_;
+};
+
 struct TextVectorizationOptions {
   std::optional<std::int64_t> max_tokens = {};
-  std::optional<std::string> standardize = "lower_and_strip_punctuation";  // "lower", "strip_punctuation", nothing
-  std::optional<std::string> split = "whitespace";                         // "character", nothing
+  // Or "lower", "strip_punctuation", nothing, a function of string tensors.
+  TextRule<Tensor> standardize = "lower_and_strip_punctuation";
+  // Or "character", nothing, a function of a string tensor (batch).
+  TextRule<std::vector<std::vector<std::string>>> split = "whitespace";
   Json ngrams = nullptr;  // a list of widths, or a number n for 1 to n; words are joined by spaces
   std::string output_mode = "int";
   std::optional<std::int64_t> output_sequence_length = {};  // with "int": cut and filled with zeros to this length

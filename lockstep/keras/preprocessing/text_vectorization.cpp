@@ -6,6 +6,25 @@
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
 
 namespace lockstep::keras {
+
+// A function is written as Keras writes a lambda: its name does not find it again.
+template <typename Result>
+struct FieldType<layers::TextRule<Result>> {
+  static constexpr bool kTakesNull = true;
+  static std::string name() { return "string or null"; }
+  static bool read(const Json& found, layers::TextRule<Result>& v) {
+    if (!found.is_null() && !found.is_string()) return false;
+    v = found.is_null() ? layers::TextRule<Result>() : layers::TextRule<Result>(found.get<std::string>());
+    return true;
+  }
+  static Json write(const layers::TextRule<Result>& v) {
+    if (v.function())
+      return {
+          {"module", "builtins"}, {"class_name", "function"}, {"config", "<lambda>"}, {"registered_name", "function"}};
+    return v ? Json(*v) : Json(nullptr);
+  }
+};
+
 namespace {
 
 using namespace layers;
@@ -165,7 +184,8 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
  private:
   IndexLookup<std::string>& table() const { return string_lookup_of(*lookup_); }
   KeepsVocabulary& kept() const { return dynamic_cast<KeepsVocabulary&>(*lookup_); }
-  bool tokenizes() const { return options_.split || !widths_.empty(); }
+  bool splits() const { return options_.split || options_.split.function(); }
+  bool tokenizes() const { return splits() || !widths_.empty(); }
 
   void read_ngrams(const std::string& who) {
     const Json& given = options_.ngrams;
@@ -187,6 +207,15 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
   }
 
   Tensor standardized(Tensor x) const {
+    if (const auto& function = options_.standardize.function()) {
+      const Tensor changed = function(x);
+      if (!changed.defined() || changed.dtype() != DType::kString || changed.shape() != x.shape())
+        throw_invalid_argument(
+            fmt::format("invalid result of the function 'standardize' of TextVectorization '{}': "
+                        "found {}, expected strings of shape {}",
+                        name(), changed.to_string().substr(0, 80), x.shape().to_string()));
+      return changed;
+    }
     const std::string how = options_.standardize.value_or("");
     if (how.starts_with("lower")) x = ops::call1("StringLower", {x});
     if (how.ends_with("punctuation")) {
@@ -197,7 +226,7 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
     return x;
   }
   Tokens tokens_of(Tensor texts) const {
-    if (options_.split && texts.rank() > 1) {
+    if (splits() && texts.rank() > 1) {
       if (texts.rank() > 2 || texts.dim(1) != 1)
         throw_invalid_argument(
             fmt::format("invalid input of TextVectorization '{}': found shape {}, expected (batch) or "
@@ -206,7 +235,9 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
       texts = ops::squeeze(texts, {1});
     }
     Tokens tokens;
-    if (!options_.split) {
+    if (const auto& function = options_.split.function()) {
+      tokens = joined(function(texts), texts);
+    } else if (!options_.split) {
       tokens.all = texts.string_values();
       const std::int64_t rows = texts.rank() > 1 ? texts.dim(0) : 1;
       for (std::int64_t row = 1; row <= rows; ++row) tokens.ends.push_back(row * texts.num_elements() / rows);
@@ -232,6 +263,19 @@ class TextVectorizationLayer : public ConfiguredLayer<TextVectorizationLayer, Te
                    {"preserve_short_sequences", false}});
     splits = joined[1].to_vector<std::int64_t>();
     return {joined[0].string_values(), std::vector<std::int64_t>(splits.begin() + 1, splits.end())};
+  }
+  Tokens joined(const std::vector<std::vector<std::string>>& rows, const Tensor& texts) const {
+    if (static_cast<std::int64_t>(rows.size()) != texts.num_elements())
+      throw_invalid_argument(
+          fmt::format("invalid result of the function 'split' of TextVectorization '{}': found the "
+                      "tokens of {} texts, expected those of {}",
+                      name(), rows.size(), texts.num_elements()));
+    Tokens tokens;
+    for (const std::vector<std::string>& row : rows) {
+      tokens.all.insert(tokens.all.end(), row.begin(), row.end());
+      tokens.ends.push_back(static_cast<std::int64_t>(tokens.all.size()));
+    }
+    return tokens;
   }
   static Tensor padded(const std::vector<std::int64_t>& places, const std::vector<std::int64_t>& ends,
                        std::int64_t length, std::int64_t fill) {

@@ -45,7 +45,7 @@ Results Model::test_on_batch(const Structure& x, const Structure& y, const Struc
   return trainer().test_on_batch(x, y, sample_weight);
 }
 Structure Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
-const optimizers::OptimizerPtr& Model::optimizer() const { return trainer().optimizer(); }
+optimizers::OptimizerPtr Model::optimizer() const { return trainer().optimizer(); }
 
 Trainer& Callback::trainer() const {
   if (!trainer_) throw_failed_precondition("this callback is not part of a running fit, evaluate or predict");

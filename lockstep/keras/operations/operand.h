@@ -1,0 +1,77 @@
+// Arguments of the functions of keras.ops.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/dtype.h"
+#include "lockstep/base/json.h"
+#include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/nested.h"
+
+namespace lockstep::keras_ops {
+
+using keras::Structure;
+
+// What is computed with: a tensor, a symbolic tensor of a functional model, a variable, a number, a list of these.
+class Operand {
+ public:
+  Operand(std::nullptr_t) : value_(keras::ArgValue(Json(nullptr))) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> Operand(T number) : value_(keras::ArgValue(Json(number))) {}
+  template <typename T>
+  requires(std::convertible_to<const T&, Structure> && !std::is_arithmetic_v<T>) Operand(const T& value)
+      : Operand(Structure(value), 0) {}
+  Operand(std::initializer_list<Structure> items) : Operand(Structure(items), 0) {}
+  Operand(std::initializer_list<Values> values) : Operand(Structure(Tensor(values)), 0) {}
+
+  const keras::Argument& value() const { return value_; }
+
+ private:
+  Operand(const Structure& value, int) : value_(keras::to_argument(value)) {}
+  keras::Argument value_;
+};
+
+// How it is computed: a number, a text, a dtype, a shape, a list, or nullptr for Python's None.
+class OpArgument {
+ public:
+  OpArgument(std::nullptr_t) {}
+  OpArgument(std::nullopt_t) {}
+  OpArgument(bool value) : value_(value) {}
+  template <std::integral T>
+  OpArgument(T value) : value_(static_cast<std::int64_t>(value)) {}
+  OpArgument(double value) : value_(value) {}
+  OpArgument(const char* value) : value_(std::string(value)) {}
+  OpArgument(std::string value) : value_(std::move(value)) {}
+  OpArgument(DType value) : value_(std::string(dtype_name(value))) {}
+  OpArgument(const Shape& value) : value_(value.dims()) {}
+  OpArgument(const std::vector<std::int64_t>& value) : value_(value) {}
+  OpArgument(std::initializer_list<std::int64_t> value) : value_(std::vector<std::int64_t>(value)) {}
+  OpArgument(std::initializer_list<std::initializer_list<std::int64_t>> value);
+  OpArgument(Json value) : value_(std::move(value)) {}
+
+  const Json& value() const { return value_; }
+
+ private:
+  Json value_;
+};
+
+namespace internal {
+
+using Keywords = std::initializer_list<std::pair<const char*, OpArgument>>;
+// The operation of a class of keras.ops: computed, or added to the functional model whose tensors are among the
+// operands. Throws InvalidArgument for arguments that do not fit.
+Structure run_several(std::string_view class_name, std::initializer_list<Operand> operands, Keywords config,
+                      std::initializer_list<std::pair<const char*, Operand>> named = {});
+Tensor run(std::string_view class_name, std::initializer_list<Operand> operands, Keywords config,
+           std::initializer_list<std::pair<const char*, Operand>> named = {});
+
+}  // namespace internal
+
+}  // namespace lockstep::keras_ops

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Writes lockstep/keras/operations/functions_*.h: the functions of keras.ops, with Keras's signatures.
+
+keras_ops.py [--check]: run it with the judges' Python after a row was added to lockstep/keras/layers/tensor_op_*.cpp.
+A function is written when its class has a row. --check reports whether the functions of the files are as they would be written;
+functions that could be added are no error.
+"""
+import ast
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import keras  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "lockstep/keras/operations"
+# Functions that return several tensors.
+SEVERAL = {"array_split", "divmod", "frexp", "hsplit", "dsplit", "vsplit", "meshgrid", "modf", "moments", "split", "unstack",
+           "top_k", "qr", "svd", "eig", "eigh", "slogdet", "lu_factor", "lstsq", "stft", "fft", "fft2", "ifft2", "rfft",
+           "histogram", "nonzero", "unravel_index", "ctc_decode", "unique"}
+# Those whose arguments are functions or vary in number are written by hand in operations.h.
+BY_HAND = {"einsum", "meshgrid", "cond", "while_loop", "scan", "map", "fori_loop", "associative_scan", "switch", "jvp",
+           "vectorized_map", "arange", "array", "full", "size", "ndim", "custom_gradient"}
+KEYWORDS = {"and", "or", "not", "xor", "bitand", "bitor", "compl", "switch"}
+
+
+def rows():
+    """The classes of keras.ops that the library has."""
+    text = "".join(path.read_text() for path in (ROOT / "lockstep/keras/layers").glob("tensor_op_*.cpp"))
+    return set(re.findall(r'row\(\s*"(\w+)"', text)) | set(re.findall(r'\{"([A-Z]\w+)"', text))
+
+
+def call_of(function):
+    """The class that stands for the function, its constructor's arguments and those of its call."""
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "symbolic_call" \
+                and isinstance(node.func.value, ast.Call) and isinstance(node.func.value.func, ast.Name):
+            made = node.func.value
+            cls = getattr(inspect.getmodule(function), made.func.id, None)
+            if cls is None:
+                return None
+            names = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+            config = dict(zip(names, map(ast.unparse, made.args)))
+            config.update({k.arg: ast.unparse(k.value) for k in made.keywords})
+            return made.func.id, config, [ast.unparse(a) for a in node.args], {k.arg: ast.unparse(k.value) for k in node.keywords}
+    return None
+
+
+def default(value):
+    if value is None:
+        return "nullptr"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, (tuple, list)):
+        return "{" + ", ".join(map(default, value)) + "}"
+    return None
+
+
+def struct_name(key):
+    """AxisKeepdimsOptions; a default axis other than None is part of the name, as it differs between functions."""
+    parts = []
+    for name, value in key:
+        parts.append("".join(part.capitalize() for part in name.split("_")))
+        if name in ("axis", "k", "dtype", "fill_value") and value != "nullptr":
+            parts.append(value.replace("-", "Minus").strip('"').capitalize())
+    return "".join(parts) + "Options"
+
+
+def function_text(name, function, row, structs):
+    cls, config, positional, keywords = row
+    parameters = list(inspect.signature(function).parameters.values())
+    known = {p.name for p in parameters}
+    used = list(config.values()) + positional + list(keywords.values())
+    if any(p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
+        return None
+    if any(value not in known for value in used):
+        return None
+    tensors = [p for p in parameters if p.name in positional or p.name in keywords.values()]
+    options = [p for p in parameters if p.name in config.values()]
+    if any(p.name in KEYWORDS for p in parameters):
+        return None
+    if any(p.default is not p.empty and default(p.default) is None for p in parameters):
+        return None
+    several = "Structure" if name in SEVERAL else "Tensor"
+    arguments = ", ".join(p.name for p in parameters if p.name in positional)
+    named = ", ".join(f'{{"{k}", {v}}}' for k, v in keywords.items())
+    values = "{" + ", ".join(f'{{"{k}", {v}}}' for k, v in config.items()) + "}" if config else "{}"
+    call = f'internal::run{"_several" if several == "Structure" else ""}("{cls}", {{{arguments}}}, {values}'
+    call += f", {{{named}}})" if named else ")"
+
+    def declared(p):
+        kind = "const OpArgument&" if p in options else "const Operand&"
+        return f"{kind} {p.name}" + ("" if p.default is p.empty else f" = {default(p.default)}")
+
+    text = f"{several} {name}({', '.join(map(declared, parameters))}) {{\n  return {call};\n}}\n"
+    # By keyword: the arguments that have defaults as a struct, one struct for all functions with the same ones.
+    optional = [p for p in parameters if p.default is not p.empty]
+    if optional and all(p in options for p in optional):
+        key = tuple((p.name, default(p.default)) for p in optional)
+        struct = structs.setdefault(key, struct_name(key))
+        required = [p for p in parameters if p.default is p.empty]
+        # A template loses against the function below where braces fit both.
+        text = "template <int = 0>\n" + text
+        pass_on = ", ".join([p.name for p in required] + [f"o.{p.name}" for p in optional])
+        text += f"inline {several} {name}({', '.join([declared(p) for p in required] + [f'const {struct}& o'])}) {{\n" \
+                f"  return {name}({pass_on});\n}}\n"
+        return text
+    return "inline " + text
+
+
+def written():
+    """The functions that the files have."""
+    return {name for path in FOLDER.glob("functions_*.h") for name in re.findall(r"^(?:inline )?(?:Tensor|Structure) (\w+)\(", path.read_text(), re.M)}
+
+
+def files(only=None):
+    known, structs, modules, left_out = rows(), {}, {}, []
+    for name in sorted(dir(keras.ops)):
+        function = getattr(keras.ops, name)
+        if name.startswith("_") or not inspect.isfunction(function) or name in BY_HAND or name in KEYWORDS:
+            continue
+        row = call_of(function)
+        if row is None or row[0] not in known or (only is not None and name not in only):
+            continue
+        text = function_text(name, function, row, structs)
+        if text is None:
+            left_out.append(name)
+            continue
+        module = function.__module__.rsplit(".", 1)[-1]
+        modules.setdefault(module if module == "nn" else f"numpy_{'a_l' if name < 'm' else 'm_z'}" if module == "numpy" else "math",
+                           []).append(text)
+    out = {}
+    fields = []
+    assert len(set(structs.values())) == len(structs), sorted(structs.items(), key=lambda item: item[1])
+    for key, struct in sorted(structs.items(), key=lambda item: item[1]):
+        lines = "".join(f"  OpArgument {n} = {d};\n" for n, d in key)
+        fields.append(f"struct {struct} {{\n  FieldNamesOnly names_only = {{}};\n{lines}}};\n")
+    out["options"] = "// Keyword arguments of the functions of keras.ops. Generated by tools/keras_ops.py.\n#pragma once\n\n" \
+        '#include "lockstep/base/field_names_only.h"\n#include "lockstep/keras/operations/operand.h"\n\n' \
+        "namespace lockstep::keras_ops {\n\n" + "\n".join(fields) + "\n}  // namespace lockstep::keras_ops\n"
+    for module, texts in modules.items():
+        out["functions_" + module] = \
+            f"// Functions of keras.ops with Keras's signatures; see operations.h. Generated by tools/keras_ops.py.\n#pragma once\n\n" \
+            '#include "lockstep/keras/operations/options.h"\n\nnamespace lockstep::keras_ops {\n\n' + "".join(texts) + \
+            "\n}  // namespace lockstep::keras_ops\n"
+    return out, left_out
+
+
+def main():
+    check = "--check" in sys.argv
+    out, left_out = files(written() if check else None)
+    stale = []
+    for name, text in out.items():
+        path = FOLDER / f"{name}.h"
+        text = subprocess.run(["clang-format-14", f"--assume-filename={path}"], input=text, text=True, capture_output=True, check=True).stdout
+        if check:
+            stale += [] if path.exists() and path.read_text() == text else [path.name]
+        else:
+            path.write_text(text)
+    print("stale:" if check else "left out:", *(stale if check else left_out))
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
