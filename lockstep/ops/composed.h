@@ -2,6 +2,7 @@
 // order of arguments and defaults are TensorFlow's; errors are those of the operations.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,11 @@ Tensor convert_to_tensor(const Tensor& value, DType dtype = DType::kInvalid);
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DType dtype = DType::kFloat32);
 Tensor fill(const Shape& shape, Number value);               // int32 of a whole number, else float32
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
+// tf.range(10.0): 0, 1, … below the limit, float32.
+template <std::floating_point T>
+Tensor range(T limit) {
+  return range(Number(0), Number(limit));
+}
 Tensor linspace(double start, double stop, std::int64_t num);
 
 // ---- shapes --------------------------------------------------------------------------------------------

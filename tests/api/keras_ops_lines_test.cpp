@@ -84,6 +84,9 @@ TEST(Lines, ListsAndNumbersAsInPython) {
             (std::vector<std::int32_t>{1, 2, 3, 0, 0, 4}));
   EXPECT_EQ(ls::utils::pad_sequences({{0.5}, {1.5, 2.5}}, {.dtype = ls::float32}).shape(), (ls::Shape{2, 2}));
   EXPECT_EQ(float(ls::nn::compute_average_loss({1.0, 2.0}, 6)), 0.5F);
+  EXPECT_EQ(ls::ops::range(3.0).dtype(), ls::DType::kFloat32);
+  EXPECT_EQ(values(ls::ops::range(2.5)), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(ls::ops::range(3).dtype(), ls::DType::kInt32);
   const auto dot = layers::Dot(1)({Tensor{{1.0, 2.0}}, Tensor{{3.0, 4.0}}});
   EXPECT_EQ(float(dot), 11);
   EXPECT_EQ(ls::strings::split(Tensor{"a-b", "c"}, "-"), (std::vector<std::vector<std::string>>{{"a", "b"}, {"c"}}));
