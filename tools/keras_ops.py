@@ -27,13 +27,14 @@ SEVERAL = {"array_split", "divmod", "frexp", "hsplit", "dsplit", "vsplit", "mesh
 # Those whose arguments are functions or vary in number are written by hand in operations.h.
 BY_HAND = {"einsum", "meshgrid", "cond", "while_loop", "scan", "map", "fori_loop", "associative_scan", "switch", "jvp",
            "vectorized_map", "arange", "array", "full", "size", "ndim", "custom_gradient"}
-KEYWORDS = {"and", "or", "not", "xor", "bitand", "bitor", "compl", "switch"}
+KEYWORDS = {"and", "or", "not", "xor", "bitand", "bitor", "compl", "default", "switch"}
 
 
 def rows():
-    """The classes of keras.ops that the library has."""
+    """The classes of keras.ops that the library has: names in its tables which are not those of TensorFlow operations."""
     text = "".join(path.read_text() for path in (ROOT / "lockstep/keras/layers").glob("tensor_op_*.cpp"))
-    return set(re.findall(r'row\(\s*"(\w+)"', text)) | set(re.findall(r'\{"([A-Z]\w+)"', text))
+    text = re.sub(r'call1?\(\s*"\w+"', "", text)
+    return set(re.findall(r'"([A-Z]\w+)"', text)) | {f"Segment{kind}" for kind in ("Sum", "Max", "Min", "Prod")}
 
 
 def call_of(function):
@@ -67,12 +68,13 @@ def default(value):
 
 
 def struct_name(key):
-    """AxisKeepdimsOptions; a default axis other than None is part of the name, as it differs between functions."""
+    """AxisKeepdimsOptions; defaults other than None that differ between functions are part of the name."""
     parts = []
     for name, value in key:
         parts.append("".join(part.capitalize() for part in name.split("_")))
-        if name in ("axis", "k", "dtype", "fill_value") and value != "nullptr":
-            parts.append(value.replace("-", "Minus").strip('"').capitalize())
+        if name in ("axes", "axis", "data_format", "dtype", "fill_value", "k", "mode") and value != "nullptr":
+            words = re.findall(r"\w+", value.replace("-", "Minus").replace("_", " "))
+            parts += [word[0].upper() + word[1:] for word in words]
     return "".join(parts) + "Options"
 
 

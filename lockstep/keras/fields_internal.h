@@ -67,6 +67,8 @@ LOCKSTEP_FIELD_TYPE(Window, "integer or list of integers");
 LOCKSTEP_FIELD_TYPE(std::vector<double>, "number or list of numbers");
 LOCKSTEP_FIELD_TYPE(std::vector<std::string>, "list of strings");
 #undef LOCKSTEP_FIELD_TYPE
+template <>
+struct FieldType<Axes> : FieldType<Ints> {};
 
 template <>
 struct FieldType<Json> {

@@ -31,4 +31,12 @@ struct Window {
   Ints values;
 };
 
+// One axis, or several.
+struct Axes : Ints {
+  Axes(int axis) : Ints{axis} {}
+  Axes(std::int64_t axis) : Ints{axis} {}
+  Axes(std::initializer_list<std::int64_t> axes) : Ints(axes) {}
+  Axes(Ints axes) : Ints(std::move(axes)) {}
+};
+
 }  // namespace lockstep::keras

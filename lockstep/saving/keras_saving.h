@@ -11,7 +11,7 @@ namespace lockstep::saving {
 // Whose .h5 file is written. Keras 2 (tf-keras) does not read the files of Keras 3; Keras 3 reads those of Keras 2
 // without nested models and without operations of TensorFlow.
 enum class H5Dialect {
-  kOriginal,  // Keras 2 for a model that was read from a file of Keras 1 or 2, else Keras 3
+  kOriginal,  // Keras 2 for a model from a file of Keras 1 or 2 if Keras 2 has all of it, else Keras 3
   kKeras2,
   kKeras3,
 };
@@ -28,8 +28,8 @@ struct SaveModelOptions {
 // Writes a whole model as one transaction; the format follows the suffix: ".keras", or ".h5" / ".hdf5". The bytes
 // depend on the model's state only, not on strategy, replicas or time.
 // Throws InvalidArgument for another suffix, FailedPrecondition for a model that cannot be written: a subclassed one
-// without get_config(), or one without variables yet; Unimplemented for layers and arguments that Keras 2 lacks, where
-// its dialect is written.
+// without get_config(), or one without variables yet; Unimplemented for layers and arguments that Keras 2 lacks, with
+// H5Dialect::kKeras2.
 void save_model(keras::ModelImpl& model, const std::string& path, const SaveModelOptions& options = {});
 inline void save_model(const keras::Model& model, const std::string& path, const SaveModelOptions& options = {}) {
   save_model(*model.impl(), path, options);

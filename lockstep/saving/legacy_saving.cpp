@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -219,10 +220,22 @@ void add_keras2_training(formats::LegacyH5Plan& plan, Trainer& trainer, const st
   }
 }
 
+// The model's config for Keras 2; nothing where the dialect of Keras 3 is to be written.
+std::optional<Json> keras2_config_of(ModelImpl& model, const std::string& path, H5Dialect dialect) {
+  if (dialect == H5Dialect::kKeras3 || (dialect == H5Dialect::kOriginal && model.keras_version() >= 3))
+    return std::nullopt;
+  try {
+    return keras2_model_config(model);
+  } catch (const Error& error) {
+    if (dialect == H5Dialect::kKeras2 || error.code() != Code::kUnimplemented) throw;
+    log_warning("{}: written for Keras 3: {}", path, error.message());
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 void save_legacy_model(ModelImpl& model, const std::string& path, bool include_optimizer, H5Dialect dialect) {
-  const bool keras2 = dialect == H5Dialect::kKeras2 || (dialect == H5Dialect::kOriginal && model.keras_version() < 3);
   for (const SavedObject& object : saved_objects(model)) {
     if (object.vocabulary && !object.vocabulary->vocabulary_in_config())
       throw_unimplemented(
@@ -231,7 +244,9 @@ void save_legacy_model(ModelImpl& model, const std::string& path, bool include_o
   }
   formats::LegacyH5Plan plan;
   Trainer& trainer = model.trainer();
-  plan.model_config = keras2 ? keras2_model_config(model) : legacy_object(keras::serialize_operation(model));
+  std::optional<Json> keras2_config = keras2_config_of(model, path, dialect);
+  const bool keras2 = keras2_config.has_value();
+  plan.model_config = keras2 ? std::move(*keras2_config) : legacy_object(keras::serialize_operation(model));
   if (keras2) {
     plan.keras_version = kKeras2Version;
     if (include_optimizer) add_keras2_training(plan, trainer, path);

@@ -309,6 +309,22 @@ def test_what_keras_2_lacks_is_named(number, tmp_path):
     assert not (tmp_path / "out.h5").exists()
 
 
+def test_operations_without_a_form_in_keras_2_are_written_for_keras_3(tmp_path):
+    rng = tool.generator("keras2", "operations")
+    x = tf_keras.Input(VECTOR)
+    model = randomised(tf_keras.Model(x, L.Dense(3)(x * 2.0 + 1.0)), rng)
+    model.save(tmp_path / "m.h5")
+    data = rng.normal(0, 1, (4, *VECTOR)).astype("float32")
+    if tool.CONTROL:
+        return
+    result = tool.run("convert", tmp_path / "m.h5", tmp_path / "out.h5")
+    assert result.code == 0 and "written for Keras 3" in result.err, str(result)
+    again = keras.models.load_model(tmp_path / "out.h5")
+    tool.assert_close(again.predict(data, verbose=0), model.predict(data, verbose=0), 1e-5)
+    assert not (tmp_path / "two.h5").exists()
+    tool.refused("convert", tmp_path / "m.h5", tmp_path / "two.h5", "--dialect", "keras2", code=1)
+
+
 def test_the_dialect_of_a_file_can_be_chosen(tmp_path):
     rng = tool.generator("keras2", "dialect")
     model = randomised(dense(), rng)

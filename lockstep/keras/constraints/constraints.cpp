@@ -14,7 +14,7 @@ Tensor norms(const Tensor& w, const Axes& axis) {
 
 struct MaxNormOptions {
   double max_value = 2;
-  Axes axis = {0};
+  Axes axis = 0;
 };
 template <typename V>
 void fields(V& v, MaxNormOptions& o) {
@@ -28,7 +28,7 @@ struct MinMaxNormOptions {
   double min_value = 0.0;
   double max_value = 1.0;
   double rate = 1.0;
-  Axes axis = {0};
+  Axes axis = 0;
 };
 template <typename V>
 void fields(V& v, MinMaxNormOptions& o) {
@@ -40,7 +40,7 @@ void fields(V& v, MinMaxNormOptions& o) {
 }
 
 struct UnitNormOptions {
-  Axes axis = {0};
+  Axes axis = 0;
 };
 template <typename V>
 void fields(V& v, UnitNormOptions& o) {

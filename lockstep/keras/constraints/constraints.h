@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/keras/handle.h"
+#include "lockstep/keras/numbers.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -42,12 +43,12 @@ using ConstraintArg = keras::ObjectArg<Constraint>;
 ConstraintPtr get(const ConstraintArg& identifier);
 Json serialize(const ConstraintPtr& constraint);
 
-using Axes = std::vector<std::int64_t>;
+using keras::Axes;
 
-ConstraintPtr MaxNorm(double max_value = 2, Axes axis = {0});  // w · clip(‖w‖, 0, max) / (1e-7 + ‖w‖)
+ConstraintPtr MaxNorm(double max_value = 2, Axes axis = 0);  // w · clip(‖w‖, 0, max) / (1e-7 + ‖w‖)
 // w · (rate · clip(‖w‖, min, max) + (1 - rate) · ‖w‖) / (1e-7 + ‖w‖)
-ConstraintPtr MinMaxNorm(double min_value = 0.0, double max_value = 1.0, double rate = 1.0, Axes axis = {0});
-ConstraintPtr NonNeg();                   // max(w, 0)
-ConstraintPtr UnitNorm(Axes axis = {0});  // w / (1e-7 + ‖w‖)
+ConstraintPtr MinMaxNorm(double min_value = 0.0, double max_value = 1.0, double rate = 1.0, Axes axis = 0);
+ConstraintPtr NonNeg();                 // max(w, 0)
+ConstraintPtr UnitNorm(Axes axis = 0);  // w / (1e-7 + ‖w‖)
 
 }  // namespace lockstep::constraints

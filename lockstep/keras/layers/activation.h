@@ -52,7 +52,7 @@ struct ELUOptions {
 LayerHandle ELU(ELUOptions options = {});
 
 struct SoftmaxOptions {
-  std::vector<std::int64_t> axis = {-1};
+  keras::Axes axis = -1;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};

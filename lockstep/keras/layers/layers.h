@@ -2,7 +2,9 @@
 #pragma once
 
 #include "lockstep/keras/layers/activation.h"
+#include "lockstep/keras/layers/application_layers.h"
 #include "lockstep/keras/layers/attention.h"
+#include "lockstep/keras/layers/conv_lstm.h"
 #include "lockstep/keras/layers/convolution.h"
 #include "lockstep/keras/layers/core.h"
 #include "lockstep/keras/layers/images.h"

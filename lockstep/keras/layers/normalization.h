@@ -34,7 +34,7 @@ struct BatchNormalizationOptions {
 LayerHandle BatchNormalization(BatchNormalizationOptions options = {});
 
 struct LayerNormalizationOptions {
-  std::vector<std::int64_t> axis = {-1};
+  keras::Axes axis = -1;
   keras::Number epsilon = 0.001;
   bool center = true;
   bool scale = true;
@@ -70,7 +70,7 @@ struct GroupNormalizationOptions {
 LayerHandle GroupNormalization(GroupNormalizationOptions options = {});
 
 struct UnitNormalizationOptions {
-  std::vector<std::int64_t> axis = {-1};
+  keras::Axes axis = -1;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -78,7 +78,7 @@ struct UnitNormalizationOptions {
 LayerHandle UnitNormalization(UnitNormalizationOptions options = {});
 
 struct RMSNormalizationOptions {
-  std::vector<std::int64_t> axis = {-1};
+  keras::Axes axis = -1;
   keras::Number epsilon = 1e-6;
   std::string name = {};
   bool trainable = true;

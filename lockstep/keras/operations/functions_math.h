@@ -5,14 +5,186 @@
 
 namespace lockstep::keras_ops {
 
+inline Tensor cdist(const Operand& x, const Operand& y) { return internal::run("CDist", {x, y}, {}); }
+template <int = 0>
+Tensor cholesky(const Operand& x, const OpArgument& upper = false) {
+  return internal::run("Cholesky", {x}, {{"upper", upper}});
+}
+inline Tensor cholesky(const Operand& x, const UpperOptions& o) { return cholesky(x, o.upper); }
+template <int = 0>
+Tensor cholesky_inverse(const Operand& x, const OpArgument& upper = false) {
+  return internal::run("CholeskyInverse", {x}, {{"upper", upper}});
+}
+inline Tensor cholesky_inverse(const Operand& x, const UpperOptions& o) { return cholesky_inverse(x, o.upper); }
+inline Tensor det(const Operand& x) { return internal::run("Det", {x}, {}); }
+inline Structure eig(const Operand& x) { return internal::run_several("Eig", {x}, {}); }
+inline Structure eigh(const Operand& x) { return internal::run_several("Eigh", {x}, {}); }
 inline Tensor erf(const Operand& x) { return internal::run("Erf", {x}, {}); }
 inline Tensor erfc(const Operand& x) { return internal::run("Erfc", {x}, {}); }
+inline Tensor erfinv(const Operand& x) { return internal::run("Erfinv", {x}, {}); }
+inline Tensor extract_sequences(const Operand& x, const OpArgument& sequence_length,
+                                const OpArgument& sequence_stride) {
+  return internal::run("ExtractSequences", {x},
+                       {{"sequence_length", sequence_length}, {"sequence_stride", sequence_stride}});
+}
+inline Structure fft(const Operand& x) { return internal::run_several("FFT", {x}, {}); }
+inline Structure fft2(const Operand& x) { return internal::run_several("FFT2", {x}, {}); }
+inline Structure ifft2(const Operand& x) { return internal::run_several("IFFT2", {x}, {}); }
+inline Tensor in_top_k(const Operand& targets, const Operand& predictions, const OpArgument& k) {
+  return internal::run("InTopK", {targets, predictions}, {{"k", k}});
+}
+inline Tensor inv(const Operand& x) { return internal::run("Inv", {x}, {}); }
+template <int = 0>
+Tensor irfft(const Operand& x, const OpArgument& fft_length = nullptr) {
+  return internal::run("IRFFT", {x}, {{"fft_length", fft_length}});
+}
+inline Tensor irfft(const Operand& x, const FftLengthOptions& o) { return irfft(x, o.fft_length); }
+template <int = 0>
+Tensor istft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
+             const OpArgument& fft_length, const OpArgument& length = nullptr, const OpArgument& window = "hann",
+             const OpArgument& center = true) {
+  return internal::run("ISTFT", {x},
+                       {{"sequence_length", sequence_length},
+                        {"sequence_stride", sequence_stride},
+                        {"fft_length", fft_length},
+                        {"length", length},
+                        {"window", window},
+                        {"center", center}});
+}
+inline Tensor istft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
+                    const OpArgument& fft_length, const LengthWindowCenterOptions& o) {
+  return istft(x, sequence_length, sequence_stride, fft_length, o.length, o.window, o.center);
+}
+inline Tensor logdet(const Operand& x) { return internal::run("Logdet", {x}, {}); }
 template <int = 0>
 Tensor logsumexp(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Logsumexp", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor logsumexp(const Operand& x, const AxisKeepdimsOptions& o) { return logsumexp(x, o.axis, o.keepdims); }
+template <int = 0>
+Structure lstsq(const Operand& a, const Operand& b, const OpArgument& rcond = nullptr) {
+  return internal::run_several("Lstsq", {a, b}, {{"rcond", rcond}});
+}
+inline Structure lstsq(const Operand& a, const Operand& b, const RcondOptions& o) { return lstsq(a, b, o.rcond); }
+inline Structure lu_factor(const Operand& x) { return internal::run_several("LuFactor", {x}, {}); }
+template <int = 0>
+Tensor matrix_rank(const Operand& x, const OpArgument& tol = nullptr) {
+  return internal::run("MatrixRank", {x}, {{"tol", tol}});
+}
+inline Tensor matrix_rank(const Operand& x, const TolOptions& o) { return matrix_rank(x, o.tol); }
+template <int = 0>
+Tensor norm(const Operand& x, const OpArgument& ord = nullptr, const OpArgument& axis = nullptr,
+            const OpArgument& keepdims = false) {
+  return internal::run("Norm", {x}, {{"ord", ord}, {"axis", axis}, {"keepdims", keepdims}});
+}
+inline Tensor norm(const Operand& x, const OrdAxisKeepdimsOptions& o) { return norm(x, o.ord, o.axis, o.keepdims); }
+template <int = 0>
+Tensor pinv(const Operand& x, const OpArgument& rcond = nullptr) {
+  return internal::run("Pinv", {x}, {{"rcond", rcond}});
+}
+inline Tensor pinv(const Operand& x, const RcondOptions& o) { return pinv(x, o.rcond); }
+template <int = 0>
+Structure qr(const Operand& x, const OpArgument& mode = "reduced") {
+  return internal::run_several("Qr", {x}, {{"mode", mode}});
+}
+inline Structure qr(const Operand& x, const ModeReducedOptions& o) { return qr(x, o.mode); }
+template <int = 0>
+Structure rfft(const Operand& x, const OpArgument& fft_length = nullptr) {
+  return internal::run_several("RFFT", {x}, {{"fft_length", fft_length}});
+}
+inline Structure rfft(const Operand& x, const FftLengthOptions& o) { return rfft(x, o.fft_length); }
 inline Tensor rsqrt(const Operand& x) { return internal::run("Rsqrt", {x}, {}); }
+inline Tensor scatter(const Operand& indices, const Operand& values, const OpArgument& shape) {
+  return internal::run("Scatter", {indices, values}, {{"shape", shape}});
+}
+template <int = 0>
+Tensor scatter_update(const Operand& inputs, const Operand& indices, const Operand& updates,
+                      const OpArgument& reduction = nullptr) {
+  return internal::run("ScatterUpdate", {inputs, indices, updates}, {{"reduction", reduction}});
+}
+inline Tensor scatter_update(const Operand& inputs, const Operand& indices, const Operand& updates,
+                             const ReductionOptions& o) {
+  return scatter_update(inputs, indices, updates, o.reduction);
+}
+template <int = 0>
+Tensor segment_max(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
+                   const OpArgument& sorted = false) {
+  return internal::run("SegmentMax", {data, segment_ids}, {{"num_segments", num_segments}, {"sorted", sorted}});
+}
+inline Tensor segment_max(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
+  return segment_max(data, segment_ids, o.num_segments, o.sorted);
+}
+template <int = 0>
+Tensor segment_min(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
+                   const OpArgument& sorted = false) {
+  return internal::run("SegmentMin", {data, segment_ids}, {{"num_segments", num_segments}, {"sorted", sorted}});
+}
+inline Tensor segment_min(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
+  return segment_min(data, segment_ids, o.num_segments, o.sorted);
+}
+template <int = 0>
+Tensor segment_prod(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
+                    const OpArgument& sorted = false) {
+  return internal::run("SegmentProd", {data, segment_ids}, {{"num_segments", num_segments}, {"sorted", sorted}});
+}
+inline Tensor segment_prod(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
+  return segment_prod(data, segment_ids, o.num_segments, o.sorted);
+}
+template <int = 0>
+Tensor segment_sum(const Operand& data, const Operand& segment_ids, const OpArgument& num_segments = nullptr,
+                   const OpArgument& sorted = false) {
+  return internal::run("SegmentSum", {data, segment_ids}, {{"num_segments", num_segments}, {"sorted", sorted}});
+}
+inline Tensor segment_sum(const Operand& data, const Operand& segment_ids, const NumSegmentsSortedOptions& o) {
+  return segment_sum(data, segment_ids, o.num_segments, o.sorted);
+}
+inline Tensor slice(const Operand& inputs, const Operand& start_indices, const OpArgument& shape) {
+  return internal::run("Slice", {inputs, start_indices}, {{"shape", shape}});
+}
+inline Tensor slice_update(const Operand& inputs, const Operand& start_indices, const Operand& updates) {
+  return internal::run("SliceUpdate", {inputs, start_indices, updates}, {});
+}
+inline Tensor solve(const Operand& a, const Operand& b) { return internal::run("Solve", {a, b}, {}); }
+template <int = 0>
+Tensor solve_triangular(const Operand& a, const Operand& b, const OpArgument& lower = false) {
+  return internal::run("SolveTriangular", {a, b}, {{"lower", lower}});
+}
+inline Tensor solve_triangular(const Operand& a, const Operand& b, const LowerOptions& o) {
+  return solve_triangular(a, b, o.lower);
+}
+template <int = 0>
+Structure stft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
+               const OpArgument& fft_length, const OpArgument& window = "hann", const OpArgument& center = true) {
+  return internal::run_several("STFT", {x},
+                               {{"sequence_length", sequence_length},
+                                {"sequence_stride", sequence_stride},
+                                {"fft_length", fft_length},
+                                {"window", window},
+                                {"center", center}});
+}
+inline Structure stft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
+                      const OpArgument& fft_length, const WindowCenterOptions& o) {
+  return stft(x, sequence_length, sequence_stride, fft_length, o.window, o.center);
+}
 inline Tensor stop_gradient(const Operand& variable) { return internal::run("StopGradient", {variable}, {}); }
+template <int = 0>
+Structure svd(const Operand& x, const OpArgument& full_matrices = true, const OpArgument& compute_uv = true) {
+  return internal::run_several("SVD", {x}, {{"full_matrices", full_matrices}, {"compute_uv", compute_uv}});
+}
+inline Structure svd(const Operand& x, const FullMatricesComputeUvOptions& o) {
+  return svd(x, o.full_matrices, o.compute_uv);
+}
+template <int = 0>
+Structure top_k(const Operand& x, const OpArgument& k, const OpArgument& sorted = true) {
+  return internal::run_several("TopK", {x}, {{"k", k}, {"sorted", sorted}});
+}
+inline Structure top_k(const Operand& x, const OpArgument& k, const SortedOptions& o) { return top_k(x, k, o.sorted); }
+template <int = 0>
+Structure unstack(const Operand& x, const OpArgument& num = nullptr, const OpArgument& axis = 0) {
+  return internal::run_several("Unstack", {x}, {{"num", num}, {"axis", axis}});
+}
+inline Structure unstack(const Operand& x, const NumAxis0Options& o) { return unstack(x, o.num, o.axis); }
+inline Tensor view_as_complex(const Operand& x) { return internal::run("ViewAsComplex", {x}, {}); }
+inline Tensor view_as_real(const Operand& x) { return internal::run("ViewAsReal", {x}, {}); }
 
 }  // namespace lockstep::keras_ops

@@ -6,6 +6,22 @@
 namespace lockstep::keras_ops {
 
 template <int = 0>
+Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_size,
+                             const OpArgument& data_format = nullptr) {
+  return internal::run("AdaptiveAveragePool", {inputs}, {{"output_size", output_size}, {"data_format", data_format}});
+}
+inline Tensor adaptive_average_pool(const Operand& inputs, const OpArgument& output_size, const DataFormatOptions& o) {
+  return adaptive_average_pool(inputs, output_size, o.data_format);
+}
+template <int = 0>
+Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size,
+                         const OpArgument& data_format = nullptr) {
+  return internal::run("AdaptiveMaxPool", {inputs}, {{"output_size", output_size}, {"data_format", data_format}});
+}
+inline Tensor adaptive_max_pool(const Operand& inputs, const OpArgument& output_size, const DataFormatOptions& o) {
+  return adaptive_max_pool(inputs, output_size, o.data_format);
+}
+template <int = 0>
 Tensor average_pool(const Operand& inputs, const OpArgument& pool_size, const OpArgument& strides = nullptr,
                     const OpArgument& padding = "valid", const OpArgument& data_format = nullptr) {
   return internal::run(
@@ -15,6 +31,11 @@ Tensor average_pool(const Operand& inputs, const OpArgument& pool_size, const Op
 inline Tensor average_pool(const Operand& inputs, const OpArgument& pool_size,
                            const StridesPaddingDataFormatOptions& o) {
   return average_pool(inputs, pool_size, o.strides, o.padding, o.data_format);
+}
+inline Tensor batch_normalization(const Operand& x, const Operand& mean, const Operand& variance,
+                                  const OpArgument& axis, const Operand& offset = nullptr,
+                                  const Operand& scale = nullptr, const OpArgument& epsilon = 0.001) {
+  return internal::run("BatchNorm", {x, mean, variance, offset, scale}, {{"axis", axis}, {"epsilon", epsilon}});
 }
 template <int = 0>
 Tensor binary_crossentropy(const Operand& target, const Operand& output, const OpArgument& from_logits = false) {
@@ -49,10 +70,49 @@ inline Tensor conv(const Operand& inputs, const Operand& kernel, const StridesPa
   return conv(inputs, kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
 template <int = 0>
+Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const OpArgument& strides = 1,
+                      const OpArgument& padding = "valid", const OpArgument& output_padding = nullptr,
+                      const OpArgument& data_format = nullptr, const OpArgument& dilation_rate = 1) {
+  return internal::run("ConvTranspose", {inputs, kernel},
+                       {{"strides", strides},
+                        {"padding", padding},
+                        {"output_padding", output_padding},
+                        {"data_format", data_format},
+                        {"dilation_rate", dilation_rate}});
+}
+inline Tensor conv_transpose(const Operand& inputs, const Operand& kernel,
+                             const StridesPaddingOutputPaddingDataFormatDilationRateOptions& o) {
+  return conv_transpose(inputs, kernel, o.strides, o.padding, o.output_padding, o.data_format, o.dilation_rate);
+}
+template <int = 0>
+Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths, const OpArgument& strategy = "greedy",
+                     const OpArgument& beam_width = 100, const OpArgument& top_paths = 1,
+                     const OpArgument& merge_repeated = true, const OpArgument& mask_index = 0) {
+  return internal::run_several("CTCDecode", {inputs, sequence_lengths},
+                               {{"strategy", strategy},
+                                {"beam_width", beam_width},
+                                {"top_paths", top_paths},
+                                {"merge_repeated", merge_repeated},
+                                {"mask_index", mask_index}});
+}
+inline Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths,
+                            const StrategyBeamWidthTopPathsMergeRepeatedMaskIndexOptions& o) {
+  return ctc_decode(inputs, sequence_lengths, o.strategy, o.beam_width, o.top_paths, o.merge_repeated, o.mask_index);
+}
+template <int = 0>
+Tensor ctc_loss(const Operand& target, const Operand& output, const Operand& target_length,
+                const Operand& output_length, const OpArgument& mask_index = 0) {
+  return internal::run("CTCLoss", {target, output, target_length, output_length}, {{"mask_index", mask_index}});
+}
+inline Tensor ctc_loss(const Operand& target, const Operand& output, const Operand& target_length,
+                       const Operand& output_length, const MaskIndexOptions& o) {
+  return ctc_loss(target, output, target_length, output_length, o.mask_index);
+}
+template <int = 0>
 Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const OpArgument& data_format = "channels_last") {
   return internal::run("DepthToSpace", {x}, {{"block_size", block_size}, {"data_format", data_format}});
 }
-inline Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const DataFormatOptions& o) {
+inline Tensor depth_to_space(const Operand& x, const OpArgument& block_size, const DataFormatChannelsLastOptions& o) {
   return depth_to_space(x, block_size, o.data_format);
 }
 template <int = 0>
@@ -67,11 +127,35 @@ inline Tensor depthwise_conv(const Operand& inputs, const Operand& kernel,
                              const StridesPaddingDataFormatDilationRateOptions& o) {
   return depthwise_conv(inputs, kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
+inline Tensor dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
+                                    const Operand& bias = nullptr, const Operand& mask = nullptr,
+                                    const Operand& scale = nullptr, const OpArgument& is_causal = false,
+                                    const OpArgument& flash_attention = nullptr,
+                                    const OpArgument& attn_logits_soft_cap = nullptr) {
+  return internal::run(
+      "DotProductAttention", {query, key, value},
+      {{"is_causal", is_causal}, {"flash_attention", flash_attention}, {"attn_logits_soft_cap", attn_logits_soft_cap}},
+      {{"bias", bias}, {"mask", mask}, {"scale", scale}});
+}
 template <int = 0>
 Tensor elu(const Operand& x, const OpArgument& alpha = 1.0) {
   return internal::run("Elu", {x}, {{"alpha", alpha}});
 }
 inline Tensor elu(const Operand& x, const AlphaOptions& o) { return elu(x, o.alpha); }
+template <int = 0>
+Tensor fold(const Operand& x, const OpArgument& output_size, const OpArgument& kernel_size,
+            const OpArgument& dilation = 1, const OpArgument& padding = 0, const OpArgument& stride = 1) {
+  return internal::run("Fold", {x},
+                       {{"output_size", output_size},
+                        {"kernel_size", kernel_size},
+                        {"dilation", dilation},
+                        {"padding", padding},
+                        {"stride", stride}});
+}
+inline Tensor fold(const Operand& x, const OpArgument& output_size, const OpArgument& kernel_size,
+                   const DilationPaddingStrideOptions& o) {
+  return fold(x, output_size, kernel_size, o.dilation, o.padding, o.stride);
+}
 template <int = 0>
 Tensor gelu(const Operand& x, const OpArgument& approximate = true) {
   return internal::run("Gelu", {x}, {{"approximate", approximate}});
@@ -138,6 +222,7 @@ Tensor one_hot(const Operand& x, const OpArgument& num_classes, const OpArgument
 inline Tensor one_hot(const Operand& x, const OpArgument& num_classes, const AxisMinus1DtypeSparseOptions& o) {
   return one_hot(x, num_classes, o.axis, o.dtype, o.sparse);
 }
+inline Tensor polar(const Operand& abs_, const Operand& angle) { return internal::run("Polar", {abs_, angle}, {}); }
 inline Tensor psnr(const Operand& x1, const Operand& x2, const OpArgument& max_val) {
   return internal::run("PSNR", {x1, x2}, {{"max_val", max_val}});
 }
@@ -176,6 +261,13 @@ inline Tensor softmax(const Operand& x, const AxisMinus1Options& o) { return sof
 inline Tensor softplus(const Operand& x) { return internal::run("Softplus", {x}, {}); }
 inline Tensor softsign(const Operand& x) { return internal::run("Softsign", {x}, {}); }
 template <int = 0>
+Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const OpArgument& data_format = "channels_last") {
+  return internal::run("SpaceToDepth", {x}, {{"block_size", block_size}, {"data_format", data_format}});
+}
+inline Tensor space_to_depth(const Operand& x, const OpArgument& block_size, const DataFormatChannelsLastOptions& o) {
+  return space_to_depth(x, block_size, o.data_format);
+}
+template <int = 0>
 Tensor sparse_categorical_crossentropy(const Operand& target, const Operand& output,
                                        const OpArgument& from_logits = false, const OpArgument& axis = -1) {
   return internal::run("SparseCategoricalCrossentropy", {target, output},
@@ -201,6 +293,15 @@ inline Tensor swish(const Operand& x) { return internal::run("Silu", {x}, {}); }
 inline Tensor tanh_shrink(const Operand& x) { return internal::run("TanhShrink", {x}, {}); }
 inline Tensor threshold(const Operand& x, const OpArgument& threshold, const OpArgument& default_value) {
   return internal::run("Threshold", {x}, {{"threshold", threshold}, {"default_value", default_value}});
+}
+template <int = 0>
+Tensor unfold(const Operand& x, const OpArgument& kernel_size, const OpArgument& dilation = 1,
+              const OpArgument& padding = 0, const OpArgument& stride = 1) {
+  return internal::run(
+      "Unfold", {x}, {{"kernel_size", kernel_size}, {"dilation", dilation}, {"padding", padding}, {"stride", stride}});
+}
+inline Tensor unfold(const Operand& x, const OpArgument& kernel_size, const DilationPaddingStrideOptions& o) {
+  return unfold(x, kernel_size, o.dilation, o.padding, o.stride);
 }
 
 }  // namespace lockstep::keras_ops

@@ -13,6 +13,14 @@ Tensor all(const Operand& x, const OpArgument& axis = nullptr, const OpArgument&
 }
 inline Tensor all(const Operand& x, const AxisKeepdimsOptions& o) { return all(x, o.axis, o.keepdims); }
 template <int = 0>
+Tensor allclose(const Operand& x1, const Operand& x2, const OpArgument& rtol = 1e-05, const OpArgument& atol = 1e-08,
+                const OpArgument& equal_nan = false) {
+  return internal::run("AllClose", {x1, x2}, {{"rtol", rtol}, {"atol", atol}, {"equal_nan", equal_nan}});
+}
+inline Tensor allclose(const Operand& x1, const Operand& x2, const RtolAtolEqualNanOptions& o) {
+  return allclose(x1, x2, o.rtol, o.atol, o.equal_nan);
+}
+template <int = 0>
 Tensor amax(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Amax", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
@@ -22,6 +30,7 @@ Tensor amin(const Operand& x, const OpArgument& axis = nullptr, const OpArgument
   return internal::run("Amin", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor amin(const Operand& x, const AxisKeepdimsOptions& o) { return amin(x, o.axis, o.keepdims); }
+inline Tensor angle(const Operand& x) { return internal::run("Angle", {x}, {}); }
 template <int = 0>
 Tensor any(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Any", {x}, {{"axis", axis}, {"keepdims", keepdims}});
@@ -50,6 +59,13 @@ Tensor argmin(const Operand& x, const OpArgument& axis = nullptr, const OpArgume
 }
 inline Tensor argmin(const Operand& x, const AxisKeepdimsOptions& o) { return argmin(x, o.axis, o.keepdims); }
 template <int = 0>
+Tensor argpartition(const Operand& x, const OpArgument& kth, const OpArgument& axis = -1) {
+  return internal::run("Argpartition", {x}, {{"kth", kth}, {"axis", axis}});
+}
+inline Tensor argpartition(const Operand& x, const OpArgument& kth, const AxisMinus1Options& o) {
+  return argpartition(x, kth, o.axis);
+}
+template <int = 0>
 Tensor argsort(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Argsort", {x}, {{"axis", axis}});
 }
@@ -63,6 +79,14 @@ inline Structure array_split(const Operand& x, const OpArgument& indices_or_sect
 }
 inline Tensor average(const Operand& x, const OpArgument& axis = nullptr, const Operand& weights = nullptr) {
   return internal::run("Average", {x}, {{"axis", axis}}, {{"weights", weights}});
+}
+template <int = 0>
+Tensor bincount(const Operand& x, const OpArgument& weights = nullptr, const OpArgument& minlength = 0,
+                const OpArgument& sparse = false) {
+  return internal::run("Bincount", {x}, {{"weights", weights}, {"minlength", minlength}, {"sparse", sparse}});
+}
+inline Tensor bincount(const Operand& x, const WeightsMinlengthSparseOptions& o) {
+  return bincount(x, o.weights, o.minlength, o.sparse);
 }
 inline Tensor bitwise_and(const Operand& x, const Operand& y) { return internal::run("BitwiseAnd", {x, y}, {}); }
 inline Tensor bitwise_invert(const Operand& x) { return internal::run("BitwiseInvert", {x}, {}); }
@@ -90,6 +114,14 @@ Tensor concatenate(const Operand& xs, const OpArgument& axis = 0) {
 inline Tensor concatenate(const Operand& xs, const Axis0Options& o) { return concatenate(xs, o.axis); }
 inline Tensor conjugate(const Operand& x) { return internal::run("Conjugate", {x}, {}); }
 inline Tensor copy(const Operand& x) { return internal::run("Copy", {x}, {}); }
+inline Tensor corrcoef(const Operand& x) { return internal::run("Corrcoef", {x}, {}); }
+template <int = 0>
+Tensor correlate(const Operand& x1, const Operand& x2, const OpArgument& mode = "valid") {
+  return internal::run("Correlate", {x1, x2}, {{"mode", mode}});
+}
+inline Tensor correlate(const Operand& x1, const Operand& x2, const ModeValidOptions& o) {
+  return correlate(x1, x2, o.mode);
+}
 inline Tensor cos(const Operand& x) { return internal::run("Cos", {x}, {}); }
 inline Tensor cosh(const Operand& x) { return internal::run("Cosh", {x}, {}); }
 template <int = 0>
@@ -117,6 +149,16 @@ Tensor cumsum(const Operand& x, const OpArgument& axis = nullptr, const OpArgume
 inline Tensor cumsum(const Operand& x, const AxisDtypeOptions& o) { return cumsum(x, o.axis, o.dtype); }
 inline Tensor deg2rad(const Operand& x) { return internal::run("Deg2rad", {x}, {}); }
 template <int = 0>
+Tensor diag(const Operand& x, const OpArgument& k = 0) {
+  return internal::run("Diag", {x}, {{"k", k}});
+}
+inline Tensor diag(const Operand& x, const K0Options& o) { return diag(x, o.k); }
+template <int = 0>
+Tensor diagflat(const Operand& x, const OpArgument& k = 0) {
+  return internal::run("Diagflat", {x}, {{"k", k}});
+}
+inline Tensor diagflat(const Operand& x, const K0Options& o) { return diagflat(x, o.k); }
+template <int = 0>
 Tensor diagonal(const Operand& x, const OpArgument& offset = 0, const OpArgument& axis1 = 0,
                 const OpArgument& axis2 = 1) {
   return internal::run("Diagonal", {x}, {{"offset", offset}, {"axis1", axis1}, {"axis2", axis2}});
@@ -124,6 +166,7 @@ Tensor diagonal(const Operand& x, const OpArgument& offset = 0, const OpArgument
 inline Tensor diagonal(const Operand& x, const OffsetAxis1Axis2Options& o) {
   return diagonal(x, o.offset, o.axis1, o.axis2);
 }
+inline Tensor digitize(const Operand& x, const Operand& bins) { return internal::run("Digitize", {x, bins}, {}); }
 inline Tensor divide(const Operand& x1, const Operand& x2) { return internal::run("Divide", {x1, x2}, {}); }
 inline Tensor divide_no_nan(const Operand& x1, const Operand& x2) { return internal::run("DivideNoNan", {x1, x2}, {}); }
 inline Tensor dot(const Operand& x1, const Operand& x2) { return internal::run("Dot", {x1, x2}, {}); }
@@ -163,6 +206,7 @@ Tensor full_like(const Operand& x, const Operand& fill_value, const OpArgument& 
 inline Tensor full_like(const Operand& x, const Operand& fill_value, const DtypeOptions& o) {
   return full_like(x, fill_value, o.dtype);
 }
+inline Tensor gcd(const Operand& x1, const Operand& x2) { return internal::run("Gcd", {x1, x2}, {}); }
 inline Tensor get_item(const Operand& x, const Operand& key) { return internal::run("GetItem", {x, key}, {}); }
 inline Tensor greater(const Operand& x1, const Operand& x2) { return internal::run("Greater", {x1, x2}, {}); }
 inline Tensor greater_equal(const Operand& x1, const Operand& x2) {
@@ -176,16 +220,27 @@ inline Tensor hstack(const Operand& xs) { return internal::run("Hstack", {xs}, {
 inline Tensor hypot(const Operand& x1, const Operand& x2) { return internal::run("Hypot", {x1, x2}, {}); }
 inline Tensor i0(const Operand& x) { return internal::run("I0", {x}, {}); }
 inline Tensor imag(const Operand& x) { return internal::run("Imag", {x}, {}); }
+inline Tensor inner(const Operand& x1, const Operand& x2) { return internal::run("Inner", {x1, x2}, {}); }
 inline Tensor isclose(const Operand& x1, const Operand& x2, const Operand& rtol = 1e-05, const Operand& atol = 1e-08,
                       const OpArgument& equal_nan = false) {
   return internal::run("Isclose", {x1, x2, rtol, atol}, {{"equal_nan", equal_nan}});
 }
 inline Tensor isfinite(const Operand& x) { return internal::run("Isfinite", {x}, {}); }
+template <int = 0>
+Tensor isin(const Operand& x1, const Operand& x2, const OpArgument& assume_unique = false,
+            const OpArgument& invert = false) {
+  return internal::run("IsIn", {x1, x2}, {{"assume_unique", assume_unique}, {"invert", invert}});
+}
+inline Tensor isin(const Operand& x1, const Operand& x2, const AssumeUniqueInvertOptions& o) {
+  return isin(x1, x2, o.assume_unique, o.invert);
+}
 inline Tensor isinf(const Operand& x) { return internal::run("Isinf", {x}, {}); }
 inline Tensor isnan(const Operand& x) { return internal::run("Isnan", {x}, {}); }
 inline Tensor isneginf(const Operand& x) { return internal::run("Isneginf", {x}, {}); }
 inline Tensor isposinf(const Operand& x) { return internal::run("Isposinf", {x}, {}); }
 inline Tensor isreal(const Operand& x) { return internal::run("Isreal", {x}, {}); }
+inline Tensor kron(const Operand& x1, const Operand& x2) { return internal::run("Kron", {x1, x2}, {}); }
+inline Tensor lcm(const Operand& x1, const Operand& x2) { return internal::run("Lcm", {x1, x2}, {}); }
 inline Tensor ldexp(const Operand& x1, const Operand& x2) { return internal::run("Ldexp", {x1, x2}, {}); }
 inline Tensor left_shift(const Operand& x, const Operand& y) { return internal::run("LeftShift", {x, y}, {}); }
 inline Tensor less(const Operand& x1, const Operand& x2) { return internal::run("Less", {x1, x2}, {}); }

@@ -48,6 +48,26 @@ inline Tensor nan_to_num(const Operand& x, const NanPosinfNeginfOptions& o) {
   return nan_to_num(x, o.nan, o.posinf, o.neginf);
 }
 template <int = 0>
+Tensor nanargmax(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
+  return internal::run("Nanargmax", {x}, {{"axis", axis}, {"keepdims", keepdims}});
+}
+inline Tensor nanargmax(const Operand& x, const AxisKeepdimsOptions& o) { return nanargmax(x, o.axis, o.keepdims); }
+template <int = 0>
+Tensor nanargmin(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
+  return internal::run("Nanargmin", {x}, {{"axis", axis}, {"keepdims", keepdims}});
+}
+inline Tensor nanargmin(const Operand& x, const AxisKeepdimsOptions& o) { return nanargmin(x, o.axis, o.keepdims); }
+template <int = 0>
+Tensor nancumprod(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& dtype = nullptr) {
+  return internal::run("Nancumprod", {x}, {{"axis", axis}, {"dtype", dtype}});
+}
+inline Tensor nancumprod(const Operand& x, const AxisDtypeOptions& o) { return nancumprod(x, o.axis, o.dtype); }
+template <int = 0>
+Tensor nancumsum(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& dtype = nullptr) {
+  return internal::run("Nancumsum", {x}, {{"axis", axis}, {"dtype", dtype}});
+}
+inline Tensor nancumsum(const Operand& x, const AxisDtypeOptions& o) { return nancumsum(x, o.axis, o.dtype); }
+template <int = 0>
 Tensor nanmax(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Nanmax", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
@@ -58,15 +78,36 @@ Tensor nanmean(const Operand& x, const OpArgument& axis = nullptr, const OpArgum
 }
 inline Tensor nanmean(const Operand& x, const AxisKeepdimsOptions& o) { return nanmean(x, o.axis, o.keepdims); }
 template <int = 0>
+Tensor nanmedian(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
+  return internal::run("Nanmedian", {x}, {{"axis", axis}, {"keepdims", keepdims}});
+}
+inline Tensor nanmedian(const Operand& x, const AxisKeepdimsOptions& o) { return nanmedian(x, o.axis, o.keepdims); }
+template <int = 0>
 Tensor nanmin(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Nanmin", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor nanmin(const Operand& x, const AxisKeepdimsOptions& o) { return nanmin(x, o.axis, o.keepdims); }
 template <int = 0>
+Tensor nanpercentile(const Operand& x, const Operand& q, const OpArgument& axis = nullptr,
+                     const OpArgument& method = "linear", const OpArgument& keepdims = false) {
+  return internal::run("Nanpercentile", {x, q}, {{"axis", axis}, {"method", method}, {"keepdims", keepdims}});
+}
+inline Tensor nanpercentile(const Operand& x, const Operand& q, const AxisMethodKeepdimsOptions& o) {
+  return nanpercentile(x, q, o.axis, o.method, o.keepdims);
+}
+template <int = 0>
 Tensor nanprod(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Nanprod", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor nanprod(const Operand& x, const AxisKeepdimsOptions& o) { return nanprod(x, o.axis, o.keepdims); }
+template <int = 0>
+Tensor nanquantile(const Operand& x, const Operand& q, const OpArgument& axis = nullptr,
+                   const OpArgument& method = "linear", const OpArgument& keepdims = false) {
+  return internal::run("Nanquantile", {x, q}, {{"axis", axis}, {"method", method}, {"keepdims", keepdims}});
+}
+inline Tensor nanquantile(const Operand& x, const Operand& q, const AxisMethodKeepdimsOptions& o) {
+  return nanquantile(x, q, o.axis, o.method, o.keepdims);
+}
 template <int = 0>
 Tensor nanstd(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Nanstd", {x}, {{"axis", axis}, {"keepdims", keepdims}});
@@ -84,6 +125,7 @@ Tensor nanvar(const Operand& x, const OpArgument& axis = nullptr, const OpArgume
 inline Tensor nanvar(const Operand& x, const AxisKeepdimsOptions& o) { return nanvar(x, o.axis, o.keepdims); }
 inline Tensor negative(const Operand& x) { return internal::run("Negative", {x}, {}); }
 inline Tensor nextafter(const Operand& x1, const Operand& x2) { return internal::run("Nextafter", {x1, x2}, {}); }
+inline Structure nonzero(const Operand& x) { return internal::run_several("Nonzero", {x}, {}); }
 inline Tensor not_equal(const Operand& x1, const Operand& x2) { return internal::run("NotEqual", {x1, x2}, {}); }
 template <int = 0>
 Tensor ones_like(const Operand& x, const OpArgument& dtype = nullptr) {
@@ -143,16 +185,25 @@ template <int = 0>
 Tensor rot90(const Operand& array, const OpArgument& k = 1, const OpArgument& axes = {0, 1}) {
   return internal::run("Rot90", {array}, {{"k", k}, {"axes", axes}});
 }
-inline Tensor rot90(const Operand& array, const K1AxesOptions& o) { return rot90(array, o.k, o.axes); }
+inline Tensor rot90(const Operand& array, const K1Axes01Options& o) { return rot90(array, o.k, o.axes); }
 template <int = 0>
 Tensor round(const Operand& x, const OpArgument& decimals = 0) {
   return internal::run("Round", {x}, {{"decimals", decimals}});
 }
 inline Tensor round(const Operand& x, const DecimalsOptions& o) { return round(x, o.decimals); }
+template <int = 0>
+Tensor searchsorted(const Operand& sorted_sequence, const Operand& values, const OpArgument& side = "left") {
+  return internal::run("SearchSorted", {sorted_sequence, values}, {{"side", side}});
+}
+inline Tensor searchsorted(const Operand& sorted_sequence, const Operand& values, const SideOptions& o) {
+  return searchsorted(sorted_sequence, values, o.side);
+}
 inline Tensor sign(const Operand& x) { return internal::run("Sign", {x}, {}); }
+inline Tensor signbit(const Operand& x) { return internal::run("Signbit", {x}, {}); }
 inline Tensor sin(const Operand& x) { return internal::run("Sin", {x}, {}); }
 inline Tensor sinc(const Operand& x) { return internal::run("Sinc", {x}, {}); }
 inline Tensor sinh(const Operand& x) { return internal::run("Sinh", {x}, {}); }
+inline Structure slogdet(const Operand& x) { return internal::run_several("Slogdet", {x}, {}); }
 template <int = 0>
 Tensor sort(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Sort", {x}, {{"axis", axis}});
@@ -205,6 +256,13 @@ inline Tensor take_along_axis(const Operand& x, const Operand& indices, const Ax
 }
 inline Tensor tan(const Operand& x) { return internal::run("Tan", {x}, {}); }
 inline Tensor tanh(const Operand& x) { return internal::run("Tanh", {x}, {}); }
+template <int = 0>
+Tensor tensordot(const Operand& x1, const Operand& x2, const OpArgument& axes = 2) {
+  return internal::run("Tensordot", {x1, x2}, {{"axes", axes}});
+}
+inline Tensor tensordot(const Operand& x1, const Operand& x2, const Axes2Options& o) {
+  return tensordot(x1, x2, o.axes);
+}
 inline Tensor tile(const Operand& x, const OpArgument& repeats) {
   return internal::run("Tile", {x}, {{"repeats", repeats}});
 }
@@ -237,11 +295,41 @@ inline Tensor triu(const Operand& x, const K0Options& o) { return triu(x, o.k); 
 inline Tensor true_divide(const Operand& x1, const Operand& x2) { return internal::run("TrueDivide", {x1, x2}, {}); }
 inline Tensor trunc(const Operand& x) { return internal::run("Trunc", {x}, {}); }
 template <int = 0>
+Structure unique(const Operand& x, const OpArgument& sorted = true, const OpArgument& return_index = false,
+                 const OpArgument& return_inverse = false, const OpArgument& return_counts = false,
+                 const OpArgument& axis = nullptr, const OpArgument& size = nullptr,
+                 const OpArgument& fill_value = nullptr) {
+  return internal::run_several("Unique", {x},
+                               {{"sorted", sorted},
+                                {"return_index", return_index},
+                                {"return_inverse", return_inverse},
+                                {"return_counts", return_counts},
+                                {"axis", axis},
+                                {"size", size},
+                                {"fill_value", fill_value}});
+}
+inline Structure unique(const Operand& x, const SortedReturnIndexReturnInverseReturnCountsAxisSizeFillValueOptions& o) {
+  return unique(x, o.sorted, o.return_index, o.return_inverse, o.return_counts, o.axis, o.size, o.fill_value);
+}
+inline Structure unravel_index(const Operand& indices, const OpArgument& shape) {
+  return internal::run_several("UnravelIndex", {indices}, {{"shape", shape}});
+}
+template <int = 0>
+Tensor vander(const Operand& x, const OpArgument& N = nullptr, const OpArgument& increasing = false) {
+  return internal::run("Vander", {x}, {{"N", N}, {"increasing", increasing}});
+}
+inline Tensor vander(const Operand& x, const NIncreasingOptions& o) { return vander(x, o.N, o.increasing); }
+template <int = 0>
 Tensor var(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Var", {x}, {{"axis", axis}, {"keepdims", keepdims}});
 }
 inline Tensor var(const Operand& x, const AxisKeepdimsOptions& o) { return var(x, o.axis, o.keepdims); }
 inline Tensor vdot(const Operand& x1, const Operand& x2) { return internal::run("Vdot", {x1, x2}, {}); }
+template <int = 0>
+Tensor view(const Operand& x, const OpArgument& dtype = nullptr) {
+  return internal::run("View", {x}, {{"dtype", dtype}});
+}
+inline Tensor view(const Operand& x, const DtypeOptions& o) { return view(x, o.dtype); }
 inline Structure vsplit(const Operand& x, const OpArgument& indices_or_sections) {
   return internal::run_several("Vsplit", {x}, {{"indices_or_sections", indices_or_sections}});
 }

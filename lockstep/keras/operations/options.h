@@ -16,6 +16,17 @@ struct ApproximateOptions {
   OpArgument approximate = true;
 };
 
+struct AssumeUniqueInvertOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument assume_unique = false;
+  OpArgument invert = false;
+};
+
+struct Axes2Options {
+  FieldNamesOnly names_only = {};
+  OpArgument axes = 2;
+};
+
 struct AxesOptions {
   FieldNamesOnly names_only = {};
   OpArgument axes = nullptr;
@@ -96,9 +107,14 @@ struct BOptions {
   OpArgument b = 4;
 };
 
-struct DataFormatOptions {
+struct DataFormatChannelsLastOptions {
   FieldNamesOnly names_only = {};
   OpArgument data_format = "channels_last";
+};
+
+struct DataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument data_format = nullptr;
 };
 
 struct DecimalsOptions {
@@ -106,9 +122,21 @@ struct DecimalsOptions {
   OpArgument decimals = 0;
 };
 
+struct DilationPaddingStrideOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument dilation = 1;
+  OpArgument padding = 0;
+  OpArgument stride = 1;
+};
+
 struct DtypeOptions {
   FieldNamesOnly names_only = {};
   OpArgument dtype = nullptr;
+};
+
+struct FftLengthOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument fft_length = nullptr;
 };
 
 struct FromLogitsAxisMinus1Options {
@@ -122,12 +150,18 @@ struct FromLogitsOptions {
   OpArgument from_logits = false;
 };
 
+struct FullMatricesComputeUvOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument full_matrices = true;
+  OpArgument compute_uv = true;
+};
+
 struct K0Options {
   FieldNamesOnly names_only = {};
   OpArgument k = 0;
 };
 
-struct K1AxesOptions {
+struct K1Axes01Options {
   FieldNamesOnly names_only = {};
   OpArgument k = 1;
   OpArgument axes = {0, 1};
@@ -137,6 +171,39 @@ struct KeepdimsSynchronizedOptions {
   FieldNamesOnly names_only = {};
   OpArgument keepdims = false;
   OpArgument synchronized = false;
+};
+
+struct LengthWindowCenterOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument length = nullptr;
+  OpArgument window = "hann";
+  OpArgument center = true;
+};
+
+struct LowerOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument lower = false;
+};
+
+struct MaskIndexOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument mask_index = 0;
+};
+
+struct ModeReducedOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument mode = "reduced";
+};
+
+struct ModeValidOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument mode = "valid";
+};
+
+struct NIncreasingOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument N = nullptr;
+  OpArgument increasing = false;
 };
 
 struct NanPosinfNeginfOptions {
@@ -151,11 +218,77 @@ struct NegativeSlopeOptions {
   OpArgument negative_slope = 0.2;
 };
 
+struct NumAxis0Options {
+  FieldNamesOnly names_only = {};
+  OpArgument num = nullptr;
+  OpArgument axis = 0;
+};
+
+struct NumSegmentsSortedOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument num_segments = nullptr;
+  OpArgument sorted = false;
+};
+
 struct OffsetAxis1Axis2Options {
   FieldNamesOnly names_only = {};
   OpArgument offset = 0;
   OpArgument axis1 = 0;
   OpArgument axis2 = 1;
+};
+
+struct OrdAxisKeepdimsOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument ord = nullptr;
+  OpArgument axis = nullptr;
+  OpArgument keepdims = false;
+};
+
+struct RcondOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument rcond = nullptr;
+};
+
+struct ReductionOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument reduction = nullptr;
+};
+
+struct RtolAtolEqualNanOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument rtol = 1e-05;
+  OpArgument atol = 1e-08;
+  OpArgument equal_nan = false;
+};
+
+struct SideOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument side = "left";
+};
+
+struct SortedOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument sorted = true;
+};
+
+struct SortedReturnIndexReturnInverseReturnCountsAxisSizeFillValueOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument sorted = true;
+  OpArgument return_index = false;
+  OpArgument return_inverse = false;
+  OpArgument return_counts = false;
+  OpArgument axis = nullptr;
+  OpArgument size = nullptr;
+  OpArgument fill_value = nullptr;
+};
+
+struct StrategyBeamWidthTopPathsMergeRepeatedMaskIndexOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument strategy = "greedy";
+  OpArgument beam_width = 100;
+  OpArgument top_paths = 1;
+  OpArgument merge_repeated = true;
+  OpArgument mask_index = 0;
 };
 
 struct StridesPaddingDataFormatDilationRateOptions {
@@ -173,9 +306,41 @@ struct StridesPaddingDataFormatOptions {
   OpArgument data_format = nullptr;
 };
 
+struct StridesPaddingOutputPaddingDataFormatDilationRateOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument output_padding = nullptr;
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
+
 struct ThresholdOptions {
   FieldNamesOnly names_only = {};
   OpArgument threshold = 0.5;
+};
+
+struct TolOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument tol = nullptr;
+};
+
+struct UpperOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument upper = false;
+};
+
+struct WeightsMinlengthSparseOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument weights = nullptr;
+  OpArgument minlength = 0;
+  OpArgument sparse = false;
+};
+
+struct WindowCenterOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument window = "hann";
+  OpArgument center = true;
 };
 
 struct XDxAxisMinus1Options {
