@@ -28,7 +28,10 @@ Json value_of(const std::string& type) {
   if (type == "list of numbers" || type == "number or list of numbers") return {0.5, 0.25};
   if (type == "layer") return layer;
   if (type == "list of layers") return Json::array({layer});
-  if (type == "optimizer") return {{"class_name", "SGD"}, {"config", Json::object()}};
+  const Json optimizer = {{"class_name", "SGD"}, {"config", Json::object()}};
+  if (type == "optimizer") return optimizer;
+  if (type == "OptimizerMap")
+    return {{"config", {{"default_optimizer", optimizer}, {"optimizer_map", Json::object()}}}};
   return "relu";
 }
 
