@@ -20,25 +20,9 @@ namespace {
 
 constexpr int kDeepest = 512;
 
-// Length of the well-formed UTF-8 sequence of several bytes at `at` (no overlong forms, no surrogates), or 0.
 std::size_t utf8_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) -> unsigned {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
-  const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned first = byte(0);
-  if (first >= 0xC2 && first <= 0xDF) return tail(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    if (!tail(1) || !tail(2)) return 0;
-    if (first == 0xE0 && byte(1) < 0xA0) return 0;
-    return first == 0xED && byte(1) > 0x9F ? 0 : 3;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if (first == 0xF0 && byte(1) < 0x90) return 0;
-    return first == 0xF4 && byte(1) > 0x8F ? 0 : 4;
-  }
-  return 0;
+  std::uint32_t code = 0;
+  return decode_utf8(text.substr(at), code);
 }
 
 class Parser {

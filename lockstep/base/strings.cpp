@@ -10,8 +10,10 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Bytes of the character at the start of `text`, whose code point is stored in `code`; 0 if they are not UTF-8.
+}  // namespace
+
 std::size_t decode_utf8(std::string_view text, std::uint32_t& code) {
+  if (text.empty()) return 0;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t size = byte(0) < 0x80   ? 1
                            : byte(0) < 0xC2 ? 0
@@ -28,8 +30,6 @@ std::size_t decode_utf8(std::string_view text, std::uint32_t& code) {
   constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
   return code < kLeast[size] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : size;
 }
-
-}  // namespace
 
 void append_utf8(std::string& text, std::uint32_t code) {
   const auto put = [&](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };

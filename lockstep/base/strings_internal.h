@@ -9,6 +9,10 @@
 
 namespace lockstep {
 
+// Bytes of the character at the start of `text`, whose code point is stored in `code`; 0 if they are not well-formed
+// UTF-8 (no overlong forms, no surrogates), and for an empty text.
+std::size_t decode_utf8(std::string_view text, std::uint32_t& code);
+
 // Appends the UTF-8 bytes of a code point up to 0x1fffff.
 void append_utf8(std::string& text, std::uint32_t code);
 

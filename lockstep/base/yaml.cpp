@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
 
 namespace lockstep {
 namespace {
@@ -57,6 +58,12 @@ class Parser {
   Parser(std::string_view text, std::string_view what) : text_(text), what_(what) {}
 
   Json document() {
+    std::uint32_t code = 0;
+    for (std::size_t size = 0; at_ < text_.size(); at_ += size) {
+      size = decode_utf8(text_.substr(at_), code);
+      if (size == 0) fail("bytes that are not UTF-8");
+    }
+    at_ = 0;
     skip();
     if (text_.substr(at_, 3) == "---") at_ += 3;
     Json value = block(-1, 0);
@@ -344,7 +351,8 @@ class Parser {
     if (c != '_') {
       const std::string_view hex = text_.substr(std::min(at_, text_.size()), digits);
       if (digits == 0 || hex.size() != digits ||
-          std::from_chars(hex.data(), hex.data() + digits, code, 16).ptr != hex.data() + digits || code > 0x10ffff)
+          std::from_chars(hex.data(), hex.data() + digits, code, 16).ptr != hex.data() + digits || code > 0x10ffff ||
+          (code >= 0xd800 && code < 0xe000))
         fail("a bad escape in a quoted text");
       at_ += digits;
     }

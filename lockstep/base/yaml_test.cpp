@@ -31,7 +31,8 @@ TEST(Yaml, AnchorsAndTags) {
 }
 
 TEST(Yaml, MalformedText) {
-  for (const char* text : {"a: [1, 2", "a: 'x", "a: *nothing", "a: 1\n  b: 2", "{a: 1", "a: \"\\q\"", "[1 2"}) {
+  for (const char* text : {"a: [1, 2", "a: 'x", "a: *nothing", "a: 1\n  b: 2", "{a: 1", "a: \"\\q\"", "[1 2", "a: \xC0",
+                           "a: \"\\ud800\""}) {
     EXPECT_THROW(parse_yaml(text, "test"), errors::DataLossError) << text;
   }
   EXPECT_THROW(parse_yaml(std::string(1000, '['), "test"), errors::DataLossError);

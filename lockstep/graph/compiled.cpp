@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::graph {
@@ -60,6 +61,7 @@ struct NewTensor {
   std::byte* memory = nullptr;
 };
 NewTensor output_of(DType dtype, const Dims& dims) {
+  ops::MemoryLimit::check(inference::product_of(dims), static_cast<std::int64_t>(dtype_size(dtype)));
   std::span<std::byte> memory;
   const formats::TensorData data = formats::TensorData::allocate(dtype, Shape(dims), memory);
   return {Tensor::from_data(data), memory.data()};

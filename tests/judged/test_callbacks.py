@@ -135,7 +135,7 @@ class Monitor(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("options", [dict(), dict(path="/a b", field="logs & more"), dict(send_as_json=True, headers={"X-Key": "7"})])
 def test_remote_monitor(options, tmp_path, request):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Monitor)
+    server = http.server.HTTPServer(("127.0.0.1", 0), Monitor)  # answers in the order of the posts
     server.posts = []
     threading.Thread(target=server.serve_forever, daemon=True).start()
     root = f"http://127.0.0.1:{server.server_port}"

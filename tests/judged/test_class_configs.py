@@ -46,9 +46,12 @@ def made(cls, values):
 
 def objects_of_keras(family):
     import keras
+    optimizer_map = keras.optimizers.OptimizerMap(keras.optimizers.SGD())
+    optimizer_map["dense.*"] = keras.optimizers.Adam()
     values = {**VALUES, "layer": keras.layers.SimpleRNN(2), "cell": keras.layers.SimpleRNNCell(2),
               "cells": [keras.layers.SimpleRNNCell(2)],
-              "layers": [keras.layers.Rescaling(2.0), keras.layers.RandomFlip(seed=1)], "inner_optimizer": keras.optimizers.SGD()}
+              "layers": [keras.layers.Rescaling(2.0), keras.layers.RandomFlip(seed=1)], "inner_optimizer": keras.optimizers.SGD(),
+              "optimizer_map": optimizer_map}
     if family == "layers":
         values["num_tokens"] = 4
     ours = {row["name"] for row in json.loads(tool.ok(family, "--json"))}
