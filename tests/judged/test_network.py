@@ -231,7 +231,7 @@ def test_workers_keep_parts_of_the_optimizers_state(net, tmp_path):
     assert written[0] == written[1], "to the bit what workers do that keep all of it"
     fit(tmp_path, "default", "one.keras", 8, 4)
     fit(tmp_path, "default", "more.keras", 8, 4, "--checkpoint-dir", tmp_path / "run")
-    compare(keras.models.load_model(tmp_path / "more.keras"), keras.models.load_model(tmp_path / "one.keras"), 1e-4, "continued")
+    compare(keras.models.load_model(tmp_path / "more.keras"), keras.models.load_model(tmp_path / "one.keras"), 5e-4, "continued")
 
 
 # ---- folders of each machine's own ----
