@@ -8,7 +8,13 @@ void overfit_and_underfit(const std::string& folder) {
   const auto features = waves({160, 6}, 0.83), targets = ls::ops::reshape(labels(160, 2, 7), {160, 1});
   const auto dataset = ls::data::Dataset::from_tensor_slices({features, targets});
   const auto validate_ds = dataset.take(kValidation).cache().batch(kBatchSize);
-  const auto train_ds = dataset.skip(kValidation).take(kTrain).cache().shuffle(kTrain).repeat().batch(kBatchSize);
+  // One order for all epochs: tf.data reads ahead, so the number of orders that the first fit draws depends on time.
+  const auto train_ds = dataset.skip(kValidation)
+                            .take(kTrain)
+                            .cache()
+                            .shuffle(kTrain, {.reshuffle_each_iteration = false})
+                            .repeat()
+                            .batch(kBatchSize);
 
   const auto lr_schedule =
       ls::optimizers::schedules::InverseTimeDecay(0.01, kStepsPerEpoch * 10, 1, {.staircase = false});
