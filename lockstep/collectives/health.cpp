@@ -1,7 +1,6 @@
 #include "lockstep/collectives/health_internal.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <numeric>
@@ -21,8 +20,8 @@ using std::chrono::milliseconds;
 
 constexpr const char* kFaultKey = "fault";
 constexpr const char* kReportKey = "health";
-constexpr const char* kDirectKey =
-    "direct";                            // set when a rank sends its heartbeats itself because its leader is silent
+// Set when a rank sends its heartbeats itself because its leader is silent.
+constexpr const char* kDirectKey = "direct";
 constexpr std::size_t kMostListed = 32;  // of the ranks in a report
 constexpr const char* kLeft = "left";
 constexpr milliseconds kSeeOff{3000};
@@ -31,13 +30,33 @@ constexpr int kLeaderBeats = 2;  // after so many missed beats of the leader, th
 
 std::string beat_key(int rank) { return "beat/" + std::to_string(rank); }
 
-// Heartbeats as "NUMBER COLLECTIVE", or "left"; with those of the other ranks of a machine, "
-// RANK:NUMBER:COLLECTIVE:LEFT" for each follows.
-std::string beat_text(const HeartbeatBoard::Beat& beat) {
-  return beat.left ? kLeft : fmt::format("{} {}", beat.number, beat.collective);
+// Heartbeats are "NUMBER COLLECTIVE", or "left"; that of a leader has an entry for each other rank of its machine. The
+// report of rank 0 is "ROUND COMMON" with an entry for each rank that it lists.
+struct Entry {
+  std::size_t rank = 0;
+  std::int64_t number = 0;  // of the heartbeat; in reports milliseconds of silence
+  std::uint64_t collective = 0;
+  bool left = false;
+};
+
+std::string entry_text(const Entry& entry) {
+  return fmt::format(" {}:{}:{}:{}", entry.rank, entry.number, entry.collective, entry.left ? 1 : 0);
 }
-std::string entry_text(int rank, const HeartbeatBoard::Beat& beat) {
-  return fmt::format(" {}:{}:{}:{}", rank, beat.number, beat.collective, beat.left ? 1 : 0);
+
+// The rest of a text; malformed entries and those of other ranks than 0 … ranks - 1 are left out.
+std::vector<Entry> read_entries(std::istream& words, std::size_t ranks) {
+  std::vector<Entry> entries;
+  for (std::string word; words >> word;) {
+    Entry entry;
+    int left = 0;
+    if (std::sscanf(word.c_str(), "%zu:%" SCNd64 ":%" SCNu64 ":%d", &entry.rank, &entry.number, &entry.collective,
+                    &left) != 4 ||
+        entry.rank >= ranks)
+      continue;
+    entry.left = left != 0;
+    entries.push_back(entry);
+  }
+  return entries;
 }
 
 }  // namespace
@@ -167,22 +186,13 @@ void HealthMonitor::Shared::note_beats(const std::vector<std::size_t>& ranks, co
     HeartbeatBoard::Beat beat;
     beat.left = !(words >> beat.number >> beat.collective);
     note_beat(ranks[k], beat);
-    for (std::string word; words >> word;) {
-      std::size_t rank = 0;
-      int left = 0;
-      if (std::sscanf(word.c_str(), "%zu:%" SCNu64 ":%" SCNu64 ":%d", &rank, &beat.number, &beat.collective, &left) !=
-              4 ||
-          rank >= peers.size())
-        continue;
-      beat.left = left != 0;
-      note_beat(rank, beat);
-    }
+    for (const Entry& entry : read_entries(words, peers.size()))
+      note_beat(entry.rank, {static_cast<std::uint64_t>(entry.number), entry.collective, entry.left});
   }
 }
 
-// What the others need to know of all ranks, as "ROUND COMMON RANK:SILENCE:COLLECTIVE:LEFT …": in milliseconds how long
-// a rank has been silent, and the number of its last collective. The ranks that are not listed are well and have
-// reached collective COMMON. In a healthy job of any size this is short.
+// The report of rank 0: the silence of ranks and their last collectives. The ranks that are not listed are well and
+// have reached collective COMMON. In a healthy job of any size this is short.
 std::string HealthMonitor::Shared::make_report(std::uint64_t number) const {
   std::vector<std::size_t> order(peers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -201,7 +211,7 @@ std::string HealthMonitor::Shared::make_report(std::uint64_t number) const {
   std::string text = fmt::format("{} {}", number, common);
   for (std::size_t k = 0; k < listed; ++k) {
     const Peer& peer = peers[order[k]];
-    text += fmt::format(" {}:{}:{}:{}", order[k], silence_of(order[k]).count(), peer.collective, peer.left ? 1 : 0);
+    text += entry_text({order[k], silence_of(order[k]).count(), peer.collective, peer.left});
   }
   return text;
 }
@@ -218,17 +228,11 @@ void HealthMonitor::Shared::note_report(const std::string& text) {
     peer.heard = now;
     peer.collective = std::max(peer.collective, common);
   }
-  for (std::string word; words >> word;) {
-    std::size_t rank = 0;
-    std::int64_t silence = 0;
-    std::uint64_t collective = 0;
-    int left = 0;
-    if (std::sscanf(word.c_str(), "%zu:%" SCNd64 ":%" SCNu64 ":%d", &rank, &silence, &collective, &left) != 4 ||
-        rank >= peers.size())
-      continue;
-    peers[rank].heard = now - milliseconds(silence);
-    peers[rank].collective = collective;
-    peers[rank].left = left != 0;
+  for (const Entry& entry : read_entries(words, peers.size())) {
+    Peer& peer = peers[entry.rank];
+    peer.heard = now - milliseconds(entry.number);
+    peer.collective = entry.collective;
+    peer.left = entry.left;
   }
   peers[0].heard = now;
   last_round = now;
@@ -265,10 +269,13 @@ void HealthMonitor::Shared::round(std::uint64_t number) {
     note_report(post.report);
     return end_round(post.fault);
   }
-  std::string text = beat_text(beat);
+  std::string text = fmt::format("{} {}", beat.number, beat.collective);
   std::optional<HeartbeatBoard> led = follows ? std::nullopt : board;
-  for (std::size_t place = 1; led && place < machines->local().size(); ++place)
-    text += entry_text(machines->local()[place], led->get(static_cast<int>(place)));
+  for (std::size_t place = 1; led && place < machines->local().size(); ++place) {
+    const HeartbeatBoard::Beat theirs = led->get(static_cast<int>(place));
+    text += entry_text({static_cast<std::size_t>(machines->local()[place]), static_cast<std::int64_t>(theirs.number),
+                        theirs.collective, theirs.left});
+  }
   const bool first = options.rank == 0;
   const std::vector<std::size_t> ranks = first ? ranks_in_store() : std::vector<std::size_t>();
   lock.unlock();

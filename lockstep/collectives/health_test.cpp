@@ -69,7 +69,6 @@ class HealthOfMachines : public ::testing::Test {
   static constexpr int kRanks = 8, kEach = 4;
 
   void SetUp() override {
-    Machines machines;
     for (int rank = 0; rank < kRanks; ++rank) {
       lines_.push_back(std::make_shared<TestStore::Line>());
       TestStore store(keys_, lines_.back());
