@@ -94,7 +94,7 @@ void text_classification(const std::string& folder) {
       end_to_end_model.predict(ls::Tensor{{"great funny music"}, {"slow<br />and boring!"}}, {.verbose = 0});
   for (int i = 0; i < 2; ++i) report("prediction", probabilities.index({i, 0}));
 
-  // Characters, words of one's own, pairs of words, counts.
+  // Characters, a custom split, bigrams, counts.
   const layers::TextVectorizationOptions all_options[] = {
       {.split = "character"},
       {.split = [](const ls::Tensor& texts) { return ls::strings::split(texts, "-"); }},

@@ -85,7 +85,7 @@ for value in end_to_end_model.evaluate(raw_val_ds, verbose=0):
 for value in end_to_end_model.predict(tf.constant([["great funny music"], ["slow<br />and boring!"]]), verbose=0):
     report("prediction", value[0])
 
-# Characters, words of one's own, pairs of words, counts.
+# Characters, a custom split, bigrams, counts.
 for options in [dict(split="character"), dict(split=lambda x: tf.strings.split(x, "-")), dict(ngrams=2),
                 dict(output_mode="multi_hot"), dict(output_mode="count"), dict(output_mode="tf_idf")]:
     layer = keras.layers.TextVectorization(**options)

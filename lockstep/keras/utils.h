@@ -66,7 +66,8 @@ struct TextDatasetOptions {
   bool follow_links = false;
 };
 // The files *.txt of a folder that has a folder for each class: elements (texts, labels), or texts without labels. In
-// Keras's order for the same seed. Throws InvalidArgument when there is no such file, and for options that do not fit.
+// Keras's order for the same seed. Throws InvalidArgument for a folder without such files, and for options that do not
+// fit.
 data::Dataset text_dataset_from_directory(const std::string& directory, const TextDatasetOptions& options = {});
 
 }  // namespace lockstep::utils

@@ -28,9 +28,11 @@ Tensor make_leaf(const Tensor& value);
 // The same memory cut off from gradients.
 Tensor detach(const Tensor& value);
 bool requires_grad(const Tensor& value);
+// Makes the tensor itself, and so all copies of its handle, a leaf of what is computed from now on.
+void require_grad(const Tensor& value);
 
 // Gradients of `outputs` (with the given output gradients; undefined: ones) with respect to `inputs`;
-// undefined where there is no path. `ready`, when given, is called with the gradient of input number i as soon as it
+// undefined for inputs without a path. `ready`, when given, is called with the gradient of input number i as soon as it
 // has its value, while others are still being computed, on this thread; not of every one: those with slices come with
 // the result only.
 using GradientReady = std::function<void(std::size_t i, const Tensor& gradient)>;

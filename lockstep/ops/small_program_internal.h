@@ -107,7 +107,7 @@ bool as_small_value(const Tensor& tensor, DType dtype, SmallValue& value);
 // A tensor with the numbers of `value`.
 Tensor from_small_value(const SmallValue& value);
 
-// Builds the instruction of an operation: fills kernel, dtype and numbers; false where there is no kernel for these
+// Builds the instruction of an operation: fills kernel, dtype and numbers; false if no kernel has these
 // attributes and dtypes.
 using SmallBuilder = bool (*)(const Attrs& attrs, std::span<const DType> input_types, SmallInstruction& instruction);
 // Null for an operation without small kernels.

@@ -21,7 +21,7 @@ inline bool read_small_numbers(const SmallValue& x, SmallDims& numbers) {
   for (std::int64_t i = 0; i < x.count; ++i) numbers[static_cast<std::size_t>(i)] = small_number_at(x, i);
   return true;
 }
-// A negative axis counts from the end. False where there is no such axis.
+// A negative axis counts from the end. False for an axis out of range.
 inline bool take_whole_axis(std::int64_t& axis, int rank) {
   if (axis < 0) axis += rank;
   return axis >= 0 && axis < rank;

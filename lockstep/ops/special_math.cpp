@@ -193,7 +193,7 @@ double spence(double x) {
   const double z = 1 - x;
   if (z > 0.5) return M_PI * M_PI / 6 - std::log(z) * std::log(x) - dilogarithm(x);
   if (z >= -0.5) return dilogarithm(z);
-  const double log_x = std::log(x);  // z / (z - 1) lies in [0, 1)
+  const double log_x = std::log(x);  // z / (z - 1) is in [0, 1)
   const double other = z / (z - 1);
   const double inner = other > 0.5 ? M_PI * M_PI / 6 - std::log(other) * std::log1p(-other) - dilogarithm(1 - other)
                                    : dilogarithm(other);

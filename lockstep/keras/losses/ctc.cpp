@@ -42,7 +42,7 @@ Tensor ctc_of_lengths(const Tensor& labels, const Tensor& y_pred, const Tensor& 
   const Tensor indices = ops::where(ops::less(ops::expand_dims(places, 0), ops::expand_dims(label_lengths, 1)));
   // TensorFlow's operation has the blank as its last class.
   const Tensor given = ops::gather_nd(labels, indices), one = Tensor::scalar(std::int32_t{1});
-  // The blank itself is no label: -1, which the operation reports.
+  // The blank index is not a valid label: it becomes -1, which the operation rejects.
   const Tensor below = ops::less(given, static_cast<double>(place));
   const Tensor blanks = ops::equal(given, static_cast<double>(place));
   const Tensor values = ops::where(below, given, ops::where(blanks, -ops::ones_like(given), given - one));
