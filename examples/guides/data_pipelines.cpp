@@ -47,7 +47,7 @@ void data_pipelines(const std::string& folder) {
     report("dict", ops::reduce_sum(batch.at("a")) + ops::reduce_sum(batch.at("b")));
 
   const auto ds_counter =
-      Dataset::from_generator([] { return count(25); }, ls::data::TensorSpec{ls::DType::kInt32, ls::Shape{}});
+      Dataset::from_generator([] { return count(25); }, ls::data::TensorSpec(ls::Shape{}, ls::DType::kInt32));
   for (const ls::Tensor& count_batch : ds_counter.repeat().batch(10).take(4))
     report("generated", ops::reduce_sum(count_batch * ops::range(10)));
 

@@ -57,7 +57,7 @@ void dataset_transformations(const std::string& folder) {
           return ls::Tensor::from_vector(elements[i++]);
         };
       },
-      ls::data::TensorSpec{ls::int64, {ls::kUnknownDim}});
+      ls::data::TensorSpec({ls::kUnknownDim}, ls::int64));
   const auto length = [](const ls::Tensor& elem) { return elem.dim(0); };
   for (const ls::data::BucketOptions& options :
        {ls::data::BucketOptions{}, {.drop_remainder = true}, {.padding_values = -1}}) {

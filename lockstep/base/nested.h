@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -37,6 +38,25 @@ template <typename U, typename T>
 concept StandsFor = std::is_same_v<T, Tensor> && std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> &&
                     std::is_convertible_v<const U&, T>;
 
+// A pair, a tuple or an array whose parts convert to T.
+template <typename U, typename T>
+inline constexpr bool kPartsConvert = false;
+template <typename A, typename B, typename T>
+inline constexpr bool kPartsConvert<std::pair<A, B>, T> =
+    std::is_convertible_v<const A&, T>&& std::is_convertible_v<const B&, T>;
+template <typename... Part, typename T>
+inline constexpr bool kPartsConvert<std::tuple<Part...>, T> = (std::is_convertible_v<const Part&, T> && ...);
+template <typename Part, std::size_t N, typename T>
+inline constexpr bool kPartsConvert<std::array<Part, N>, T> = std::is_convertible_v<const Part&, T>;
+template <typename U, typename T>
+concept PartsOf = kPartsConvert<U, T>;
+// A std::map or std::unordered_map from texts to what converts to T.
+template <typename U, typename T>
+concept DictOf = requires {
+  typename U::mapped_type;
+}
+&&std::is_same_v<typename U::key_type, std::string>&& std::is_convertible_v<const typename U::mapped_type&, T>;
+
 }  // namespace internal
 
 // A leaf, a list of structures, or a dict of structures that keeps the order of insertion. flatten()
@@ -53,7 +73,18 @@ class Nested {
   Nested(const U& leaf) : value_(static_cast<T>(leaf)) {}
   // A shape: model.build({kUnknownDim, 4}).
   Nested(std::initializer_list<std::int64_t> dims) requires std::is_same_v<T, Shape> : value_(T(dims)) {}
-  Nested(const std::vector<T>& leaves) : value_(List(leaves.begin(), leaves.end())) {}
+  // Lists and dicts of the standard library, as functions return them: a vector, std::pair{x, y}, a map.
+  template <typename U>
+  requires(std::is_class_v<U>&& std::is_convertible_v<const U&, Nested>) Nested(const std::vector<U>& parts)
+      : value_(List(parts.begin(), parts.end())) {}
+  template <internal::PartsOf<Nested<T>> U>
+  Nested(const U& parts) : value_(std::apply([](const auto&... part) { return List{Nested(part)...}; }, parts)) {}
+  template <internal::DictOf<Nested<T>> U>
+  Nested(const U& parts) {
+    Dict dict;
+    for (const auto& [name, value] : parts) dict.emplace_back(name, value);
+    value_ = std::move(dict);
+  }
   Nested(std::initializer_list<Nested> items) : value_(List(items)) {}
   // A dict: {{"title", a}, {"body", b}}.
   struct Entry;

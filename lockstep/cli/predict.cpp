@@ -151,7 +151,7 @@ NamedTensors predict_saved_model(const Arguments& arguments, const std::string& 
     }
     const std::vector<Tensor> values = arrange(arrays, names, arguments.text("--input"));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto spec = std::ranges::find(signature.inputs(), names[i], &graph::TensorSpec::name);
+      const auto spec = std::ranges::find(signature.inputs(), names[i], &TensorSpec::name);
       inputs[names[i]] = fitted(prepared(values[i], rescale_of(arguments)), spec->dtype);
     }
   }

@@ -109,9 +109,8 @@ class BatchNode : public GroupNode {
     return batch_node(inputs[0], size(), drop_remainder());
   }
   ElementSpec element_spec() const override {
-    return input()->element_spec().map([&](const TensorSpec& spec) {
-      return TensorSpec{spec.dtype, with_first(first_dim(), spec.shape)};
-    });
+    return input()->element_spec().map(
+        [&](const TensorSpec& spec) { return TensorSpec(with_first(first_dim(), spec.shape), spec.dtype); });
   }
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::vector<Element> elements = sample_elements(copies);
@@ -267,7 +266,7 @@ class PaddedBatchNode : public GroupNode {
       if (shape.known_rank()) shape = Shape(std::vector<std::int64_t>(shape.dims().size(), kUnknownDim));
       if (component < padding_.shapes.size()) shape = padding_.shapes[component];
       ++component;
-      return TensorSpec{spec.dtype, with_first(first_dim(), shape)};
+      return TensorSpec(with_first(first_dim(), shape), spec.dtype);
     });
   }
   std::optional<Element> sample(std::int64_t copies) const override {
@@ -333,8 +332,8 @@ class UnbatchNode : public DatasetNode {
   ElementSpec element_spec() const override {
     return input()->element_spec().map([](const TensorSpec& spec) {
       if (spec.shape.rank() == 0) return spec;
-      return TensorSpec{spec.dtype,
-                        Shape(std::vector<std::int64_t>(spec.shape.dims().begin() + 1, spec.shape.dims().end()))};
+      return TensorSpec(Shape(std::vector<std::int64_t>(spec.shape.dims().begin() + 1, spec.shape.dims().end())),
+                        spec.dtype);
     });
   }
   std::optional<Element> sample(std::int64_t copies) const override {

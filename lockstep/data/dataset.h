@@ -26,8 +26,9 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/field_names_only.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/tensor_spec.h"
+#include "lockstep/data/dataset_options.h"
 #include "lockstep/tensor/structure.h"
 
 namespace lockstep::data {
@@ -39,12 +40,8 @@ class NodeIterator;
 // A tensor, a tuple of elements ({x, y}: element[0], element[1]) or a dict (element.at("name")).
 using Element = Nested<Tensor>;
 
-// dtype and shape of a leaf; dimensions that vary from element to element are unknown.
-struct TensorSpec {
-  DType dtype = DType::kInvalid;
-  Shape shape = Shape::unknown_rank();
-  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
-};
+// The leaves of elements; dimensions that vary from element to element are unknown.
+using lockstep::TensorSpec;
 using ElementSpec = Nested<TensorSpec>;
 
 // Cardinalities that are not a number of elements.
@@ -117,6 +114,12 @@ class DatasetInputIterator {
   void operator++(int) { ++*this; }
   friend bool operator==(const DatasetInputIterator& a, const DatasetInputIterator& b) {
     return a.current_.has_value() == b.current_.has_value();
+  }
+  // Python's next(iterator). Throws OutOfRange at the end.
+  friend Element next(DatasetInputIterator& iterator) {
+    Element element = *iterator;
+    ++iterator;
+    return element;
   }
 
  private:
@@ -206,59 +209,6 @@ std::function<Result(const Element&)> element_function(Fn fn) {
 template <std::size_t N>
 class DatasetParts;
 class Windows;
-
-// Keyword arguments of the transformations, as in TensorFlow.
-struct MapOptions {
-  std::int64_t num_parallel_calls = 1;
-  std::optional<bool> deterministic = std::nullopt;  // elements keep their order whatever it is
-};
-struct BatchOptions {
-  bool drop_remainder = false;
-};
-struct PaddedBatchOptions {
-  FieldNamesOnly names_only = {};
-  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // in the element's structure
-  double padding_values = 0;
-  bool drop_remainder = false;
-};
-struct ShuffleOptions {
-  std::optional<std::int64_t> seed = std::nullopt;
-  bool reshuffle_each_iteration = true;
-};
-struct InterleaveOptions {
-  std::optional<std::int64_t> cycle_length = std::nullopt;  // required: TensorFlow's default depends on the machine
-  std::int64_t block_length = 1;
-  std::int64_t num_parallel_calls = 1;
-  std::optional<bool> deterministic = std::nullopt;
-};
-struct WindowOptions {
-  std::optional<std::int64_t> shift = std::nullopt;
-  std::int64_t stride = 1;
-  bool drop_remainder = false;
-};
-
-struct RandomOptions {
-  std::optional<std::int64_t> seed = std::nullopt;
-  bool rerandomize_each_iteration = false;
-};
-struct SampleOptions {
-  std::vector<double> weights = {};  // one for each dataset; empty: equal ones
-  std::optional<std::int64_t> seed = std::nullopt;
-  bool stop_on_empty_dataset = false;
-  bool rerandomize_each_iteration = false;
-};
-struct GroupByWindowOptions {
-  std::optional<std::int64_t> window_size = std::nullopt;
-  std::function<std::int64_t(std::int64_t key)> window_size_func = {};  // one of both is required
-};
-struct BucketOptions {
-  FieldNamesOnly names_only = {};
-  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // default: those of element_spec()
-  double padding_values = 0;
-  bool pad_to_bucket_boundary = false;
-  bool no_padding = false;
-  bool drop_remainder = false;
-};
 
 class Dataset {
  public:
@@ -464,6 +414,8 @@ class Dataset {
   // finite cardinality and uses the second.
   DatasetIterator make_iterator() const { return DatasetIterator(node_); }
   DatasetInputIterator begin() const;
+  // Python's iter(dataset).
+  friend DatasetInputIterator iter(const Dataset& dataset) { return dataset.begin(); }
   // The dataset itself: its elements are values already.
   Dataset as_numpy_iterator() const { return *this; }
   DatasetInputIterator end() const { return {}; }

@@ -45,7 +45,7 @@ ElementSpec::List read_specs(const Values& values);
 ElementSpec read_spec(const tensorflow::StructuredValue& value) {
   if (value.has_tensor_spec_value()) {
     const auto& spec = value.tensor_spec_value();
-    return TensorSpec{graph::dtype_from_proto(spec.dtype()), graph::shape_from_proto(spec.shape())};
+    return TensorSpec(graph::shape_from_proto(spec.shape()), graph::dtype_from_proto(spec.dtype()));
   }
   if (value.has_tuple_value()) return ElementSpec::list(read_specs(value.tuple_value().values()));
   if (value.has_list_value()) return ElementSpec::list(read_specs(value.list_value().values()));

@@ -212,10 +212,10 @@ TEST_F(DatasetTest, Cardinality) {
 TEST_F(DatasetTest, ElementSpec) {
   const Dataset pairs = Dataset::from_tensor_slices({Tensor::zeros({6, 4}), vector_of({1, 2, 3, 4, 5, 6})});
   EXPECT_EQ(pairs.batch(3).element_spec().flatten(),
-            (std::vector<TensorSpec>{{DType::kFloat32, Shape{-1, 4}}, {DType::kInt64, Shape{-1}}}));
+            (std::vector<TensorSpec>{{Shape{-1, 4}, DType::kFloat32}, {Shape{-1}, DType::kInt64}}));
   const auto sum = [](const Tensor& x, const Tensor&) { return ops::reduce_sum(x, ops::Ints{1}); };
-  EXPECT_EQ(pairs.batch(3).map(sum).element_spec().leaf(), (TensorSpec{DType::kFloat32, Shape{-1}}));
-  EXPECT_EQ(pairs.batch(3, true).map(sum).element_spec().leaf(), (TensorSpec{DType::kFloat32, Shape{3}}));
+  EXPECT_EQ(pairs.batch(3).map(sum).element_spec().leaf(), (TensorSpec(Shape{-1}, DType::kFloat32)));
+  EXPECT_EQ(pairs.batch(3, true).map(sum).element_spec().leaf(), (TensorSpec(Shape{3}, DType::kFloat32)));
 }
 
 TEST_F(DatasetTest, CacheKeepsTheFirstCompletePass) {

@@ -67,6 +67,19 @@ class DistributedDataset {
     friend bool operator==(const Iterator& a, const Iterator& b) {
       return a.current_.has_value() == b.current_.has_value();
     }
+    // The elements of the next step; nothing at the end.
+    std::optional<PerReplica<data::Element>> get_next_as_optional() {
+      std::optional<PerReplica<data::Element>> next = std::move(current_);
+      if (next) ++*this;
+      return next;
+    }
+    // The same; throws OutOfRange at the end. Python's next(iterator).
+    PerReplica<data::Element> get_next() {
+      PerReplica<data::Element> element = **this;
+      ++*this;
+      return element;
+    }
+    friend PerReplica<data::Element> next(Iterator& iterator) { return iterator.get_next(); }
 
    private:
     Steps steps_;
@@ -75,6 +88,8 @@ class DistributedDataset {
   // A new pass over the data.
   Iterator begin() const { return Iterator(make_()); }
   Iterator end() const { return {}; }
+  // Python's iter(dataset).
+  friend Iterator iter(const DistributedDataset& dataset) { return dataset.begin(); }
 
  private:
   std::function<Steps()> make_;

@@ -100,7 +100,7 @@ class FilesNode : public DatasetNode {
   }
   bool reads_files() const override { return true; }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
-  ElementSpec element_spec() const override { return TensorSpec{DType::kString, Shape()}; }
+  ElementSpec element_spec() const override { return TensorSpec(Shape(), DType::kString); }
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> name = input()->sample(copies);
     if (!name) return std::nullopt;

@@ -88,7 +88,7 @@ TEST_F(FilesTest, FilesFollowEachOther) {
   EXPECT_THAT(strings(lines), ElementsAre("a", "b", "c"));
   EXPECT_THAT(strings(TextLineDataset(Strings{})), IsEmpty());
   EXPECT_EQ(lines.cardinality(), kUnknownCardinality);
-  EXPECT_EQ(lines.element_spec().leaf(), (TensorSpec{DType::kString, Shape()}));
+  EXPECT_EQ(lines.element_spec().leaf(), (TensorSpec(Shape(), DType::kString)));
   EXPECT_THAT(fault(TextLineDataset({folder_ + "/nope"}), Code::kNotFound), HasSubstr("nope"));
 }
 

@@ -106,7 +106,7 @@ std::optional<std::int64_t> known(std::int64_t cardinality) {
 
 ElementSpec spec_of(const Element& element) {
   return element.map([](const Tensor& leaf) {
-    return leaf.defined() ? TensorSpec{leaf.dtype(), leaf.shape()} : TensorSpec{};
+    return leaf.defined() ? TensorSpec(leaf.shape(), leaf.dtype()) : TensorSpec(Shape::unknown_rank(), DType::kInvalid);
   });
 }
 

@@ -49,7 +49,7 @@ class RandomNode : public DatasetNode {
     return std::make_unique<RandomIterator>(seeds_.next());
   }
   std::int64_t cardinality() const override { return kInfiniteCardinality; }
-  ElementSpec element_spec() const override { return TensorSpec{DType::kInt64, Shape()}; }
+  ElementSpec element_spec() const override { return TensorSpec(Shape(), DType::kInt64); }
   std::optional<Element> sample(std::int64_t) const override { return Element(Tensor::scalar<std::int64_t>(0)); }
   Json save_node() const override { return seeds_.save(); }
   void restore_node(const Json& state) const override { seeds_.restore(state); }

@@ -90,7 +90,7 @@ bool RowStore::can_hold(const Element& element) {
 
 ElementSpec RowStore::spec() const {
   std::vector<TensorSpec> specs;
-  for (const Column& column : columns_) specs.push_back({column.dtype, column.shape});
+  for (const Column& column : columns_) specs.push_back({column.shape, column.dtype});
   return structure_.pack(specs);
 }
 

@@ -284,7 +284,7 @@ class EnumerateNode : public DatasetNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override { return enumerate_node(inputs[0], start_); }
   std::int64_t cardinality() const override { return input()->cardinality(); }
   ElementSpec element_spec() const override {
-    return ElementSpec::list({ElementSpec(TensorSpec{DType::kInt64, Shape()}), input()->element_spec()});
+    return ElementSpec::list({ElementSpec(TensorSpec(Shape(), DType::kInt64)), input()->element_spec()});
   }
   std::optional<Element> sample(std::int64_t copies) const override {
     const std::optional<Element> element = input()->sample(copies);

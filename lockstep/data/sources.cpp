@@ -130,7 +130,7 @@ class RangeNode : public DatasetNode {
     return std::make_unique<RangeIterator>(size_, start_, step_);
   }
   std::int64_t cardinality() const override { return size_; }
-  ElementSpec element_spec() const override { return TensorSpec{DType::kInt64, Shape()}; }
+  ElementSpec element_spec() const override { return TensorSpec(Shape(), DType::kInt64); }
   std::optional<Element> sample(std::int64_t) const override { return Element(Tensor::scalar<std::int64_t>(start_)); }
 
  private:

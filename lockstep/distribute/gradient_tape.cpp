@@ -67,19 +67,17 @@ GradientTape::Pause::~Pause() {
   ops::set_grad_enabled(true);
 }
 
-Tensor GradientTape::watch(const Tensor& tensor) {
+void GradientTape::watch(const Tensor& tensor) {
   if (!tensor.defined()) throw_invalid_argument("GradientTape.watch: the tensor is undefined");
   if (!is_floating(tensor.dtype()) && !is_complex(tensor.dtype())) {
     log_warning(
         "GradientTape.watch: the dtype of a watched tensor must be floating, e.g. float32; found {}, which has no "
         "gradient",
         dtype_name(tensor.dtype()));
-    return tensor;
+    return;
   }
-  return ops::requires_grad(tensor) ? tensor : ops::make_leaf(tensor);
+  if (!ops::requires_grad(tensor)) ops::require_grad(tensor);
 }
-
-Tensor GradientTape::watch(Tensor& tensor) { return tensor = watch(std::as_const(tensor)); }
 
 void GradientTape::watch(const distribute::Variable& variable) {
   GradientTape* const previous = std::exchange(t_tape, this);

@@ -52,10 +52,8 @@ class GradientTape {
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
 
-  // Makes gradients with respect to a tensor possible, from here on. Of a constant handle the returned tensor must be
-  // used in its place.
-  Tensor watch(Tensor& tensor);
-  [[nodiscard("use the tensor that watch() returns")]] Tensor watch(const Tensor& tensor);
+  // Makes gradients with respect to a tensor, and to all copies of its handle, possible from here on.
+  void watch(const Tensor& tensor);
   void watch(const distribute::Variable& variable);
 
   // d target / d source for each source, in the form in which the sources are given: one, some in braces (const auto

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -132,6 +133,23 @@ struct RowRange {
 // (10 over 3: 4, 3, 3). TensorFlow cuts chunks of ceil(rows / parts), which can leave replicas idle.
 std::vector<RowRange> split_rows(std::int64_t rows, int parts);
 
+// "PerReplica:{", a line for each replica, "}", as TensorFlow prints it; one replica's value by itself.
+template <typename T>
+std::ostream& operator<<(std::ostream& out, const PerReplica<T>& values) {
+  if (values.size() == 1) return out << values[0];
+  out << "PerReplica:{\n";
+  for (int i = 0; i < values.size(); ++i)
+    out << "  " << i << ": " << values[i] << (i + 1 < values.size() ? ",\n" : "\n");
+  return out << "}";
+}
+
+// The replica for which experimental_distribute_values_from_function computes a value
+// (tf.distribute.experimental.ValueContext).
+struct ValueContext {
+  int num_replicas_in_sync = 1;
+  int replica_id_in_sync_group = 0;
+};
+
 // tf.distribute.Strategy. The base class is the default strategy: one replica on the CPU.
 class Strategy {
  public:
@@ -238,6 +256,14 @@ class Strategy {
   DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn);
   DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
                                                        const InputOptions& options);
+  // The result of fn for each replica of this worker, one after the other.
+  template <typename Fn>
+  auto experimental_distribute_values_from_function(Fn&& fn) {
+    std::vector<std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>> values;
+    for (int i = 0; i < num_local_replicas(); ++i)
+      values.push_back(fn(ValueContext{num_replicas_in_sync(), first_local_replica() + i}));
+    return PerReplica(std::move(values));
+  }
   template <typename T>
   const std::vector<T>& experimental_local_results(const PerReplica<T>& values) {
     return values.values();

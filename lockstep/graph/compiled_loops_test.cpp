@@ -134,7 +134,7 @@ std::optional<Tensors> looped_program(const std::function<Tensors(const Tensors&
                                       const RunLimits& limits = RunLimits::none()) {
   Shape shape = x.shape();
   shape[0] = kUnknownDim;
-  const TracedFunction function = trace("f", body, {{x.dtype(), shape, ""}});
+  const TracedFunction function = trace("f", body, {{shape, x.dtype()}});
   Tensors feeds{x};
   feeds.insert(feeds.end(), function.captures.begin(), function.captures.end());
   const auto resources = std::make_shared<Resources>();

@@ -116,7 +116,7 @@ Traced trace_inner(Tracer& outer, std::string_view kind, const std::function<Ten
   for (const TensorSpec& spec : specs) symbols.push_back(tracer->input(spec));
   const Tensors results = fn(symbols);
   Traced traced;
-  for (const Tensor& result : results) traced.results.push_back({result.dtype(), result.shape(), ""});
+  for (const Tensor& result : results) traced.results.push_back({result.shape(), result.dtype()});
   traced.finished = tracer->finish(results);
   return traced;
 }
@@ -144,7 +144,7 @@ bool relax(std::vector<TensorSpec>& specs, const std::vector<TensorSpec>& result
 std::vector<TensorSpec> loop_specs(const Tensors& initial, const std::vector<Shape>& shapes) {
   std::vector<TensorSpec> specs;
   for (std::size_t i = 0; i < initial.size(); ++i) {
-    specs.push_back({initial[i].dtype(), i < shapes.size() ? shapes[i] : initial[i].shape(), ""});
+    specs.push_back({i < shapes.size() ? shapes[i] : initial[i].shape(), initial[i].dtype()});
     if (specs[i].dtype == DType::kVariant) specs[i].shape = Shape{};
   }
   return specs;
@@ -207,7 +207,7 @@ Tensors inferred_while(const std::function<Tensors(const Tensors&)>& body, const
   };
   for (int round = 0; round < kMaxShapeRounds; ++round) {
     std::vector<TensorSpec> results;
-    for (const Tensor& result : body(symbols())) results.push_back({result.dtype(), result.shape(), ""});
+    for (const Tensor& result : body(symbols())) results.push_back({result.shape(), result.dtype()});
     if (!relax(specs, results)) break;
   }
   return symbols();
@@ -225,7 +225,7 @@ void check_branches(const std::vector<TensorSpec>& a, const std::vector<TensorSp
 
 std::vector<TensorSpec> specs_of(const Tensors& tensors) {
   std::vector<TensorSpec> specs;
-  for (const Tensor& tensor : tensors) specs.push_back({tensor.dtype(), tensor.shape(), ""});
+  for (const Tensor& tensor : tensors) specs.push_back({tensor.shape(), tensor.dtype()});
   return specs;
 }
 

@@ -125,7 +125,7 @@ std::shared_ptr<const Function> function_from_proto(const tensorflow::FunctionDe
     }
     if (arg.handle_data_size() == 1) {
       argument.handle =
-          TensorSpec{dtype_from_proto(arg.handle_data(0).dtype()), shape_from_proto(arg.handle_data(0).shape()), ""};
+          TensorSpec(shape_from_proto(arg.handle_data(0).shape()), dtype_from_proto(arg.handle_data(0).dtype()));
     }
     Node node;
     node.name = arg.name();

@@ -55,7 +55,7 @@ std::vector<TensorSpec> infer_shapes(const std::function<Tensors(const Tensors&)
   Tensors inputs;
   for (const TensorSpec& spec : specs) inputs.push_back(scratch.input(spec));
   std::vector<TensorSpec> results;
-  for (const Tensor& result : fn(inputs)) results.push_back({result.dtype(), result.shape(), ""});
+  for (const Tensor& result : fn(inputs)) results.push_back({result.shape(), result.dtype()});
   return results;
 }
 

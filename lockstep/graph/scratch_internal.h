@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/graph/tensor_spec.h"
+#include "lockstep/base/tensor_spec.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/tensor/tensor.h"
 

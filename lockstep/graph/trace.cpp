@@ -241,7 +241,7 @@ Tracer::Finished Tracer::finish(const Tensors& results, const std::vector<std::s
     argument.dtype = captures_[i].dtype();
     argument.shape = captures_[i].shape();
     if (VariableResource* variable = variable_of(captures_[i])) {
-      argument.handle = TensorSpec{variable->dtype(), variable->shape(), ""};
+      argument.handle = TensorSpec(variable->shape(), variable->dtype());
     }
     function_->arguments.push_back(std::move(argument));
     finished.captures.push_back(captures_[i]);
@@ -307,7 +307,7 @@ TracedFunction trace(const std::string& name, const std::function<Tensors(const 
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!results[i].defined()) throw_invalid_argument(fmt::format("{}: result {} is undefined", name, i));
       traced.outputs.push_back(
-          {results[i].dtype(), results[i].shape(), i < output_names.size() ? output_names[i] : ""});
+          {results[i].shape(), results[i].dtype(), i < output_names.size() ? output_names[i] : ""});
     }
     finished = tracer->finish(results, output_names);
   }

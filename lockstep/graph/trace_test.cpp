@@ -37,7 +37,7 @@ TEST(Scratch, InfersShapesWithUnknownBatch) {
       [](const Tensors& in) {
         return Tensors{ops::call1("MatMul", {in[0], Tensor::zeros({3, 5})})};
       },
-      {{DType::kFloat32, Shape{kUnknownDim, 3}, ""}});
+      {{Shape{kUnknownDim, 3}, DType::kFloat32, ""}});
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].shape, (Shape{kUnknownDim, 5}));
   EXPECT_EQ(out[0].dtype, DType::kFloat32);
@@ -50,7 +50,7 @@ TEST(Scratch, LeavesVariablesAlone) {
         assign(counter, ops::call1("AddV2", {read(counter), in[0]}));
         return Tensors{};
       },
-      {{DType::kFloat32, Shape{}, ""}});
+      {{Shape{}, DType::kFloat32, ""}});
   EXPECT_EQ(counter->value.item<float>(), 1.0f);
 }
 
@@ -72,7 +72,7 @@ TEST(Trace, RunsAsTheCodeDid) {
             [](const Tensors& in) {
               return Tensors{ops::call1("AddV2", {ops::call1("Mul", {in[0], in[0]}), Tensor::scalar(2.0f)})};
             },
-            {{DType::kFloat32, Shape{kUnknownDim}, "X in"}});
+            {{Shape{kUnknownDim}, DType::kFloat32, "X in"}});
   EXPECT_EQ(traced.function->arguments[0].name, "x_in");
   EXPECT_EQ(traced.outputs[0].shape, Shape{kUnknownDim});
   EXPECT_EQ(call(traced, {floats({1, 2, 3}, {3})})[0].to_vector<float>(), (std::vector<float>{3, 6, 11}));
@@ -87,7 +87,7 @@ TEST(Trace, VariablesBecomeCapturesAndKeepTheirOrder) {
                                         const Tensor after = read(counter);
                                         return Tensors{before, after};
                                       },
-                                      {{DType::kFloat32, Shape{}, "x"}});
+                                      {{Shape{}, DType::kFloat32, "x"}});
   ASSERT_EQ(traced.captures.size(), 1u);
   EXPECT_TRUE(traced.function->stateful);
   EXPECT_EQ(traced.function->effects.size(), 1u);
@@ -104,13 +104,13 @@ TEST(Trace, DropsWhatNothingNeeds) {
                                         ops::call1("Mul", {in[0], in[0]});
                                         return Tensors{ops::call1("Neg", {in[0]})};
                                       },
-                                      {{DType::kFloat32, Shape{2}, "x"}});
+                                      {{Shape{2}, DType::kFloat32, "x"}});
   EXPECT_EQ(traced.function->body.size(), 2);
 }
 
 TEST(Trace, AnEscapedTensorIsNamed) {
   Tensor escaped;
-  trace("f", [&](const Tensors& in) { return Tensors{escaped = in[0]}; }, {{DType::kFloat32, Shape{2}, "x"}});
+  trace("f", [&](const Tensors& in) { return Tensors{escaped = in[0]}; }, {{Shape{2}, DType::kFloat32, "x"}});
   try {
     ops::call1("Neg", {escaped});
     FAIL();
@@ -135,7 +135,7 @@ TEST(Trace, LoopsAndBranchesBecomeNodes) {
     return cond(
         big, [&] { return Tensors{ops::call1("Neg", {results[1]})}; }, [&] { return Tensors{results[1]}; });
   };
-  const TracedFunction traced = trace("power", power, {{DType::kFloat32, Shape{}, "x"}, {DType::kInt32, Shape{}, "n"}});
+  const TracedFunction traced = trace("power", power, {{Shape{}, DType::kFloat32, "x"}, {Shape{}, DType::kInt32, "n"}});
   EXPECT_EQ(traced.library.functions().size(), 4u);
   EXPECT_EQ(call(traced, {Tensor::scalar(2.0f), Tensor::scalar(std::int32_t{5})})[0].item<float>(), 32.0f);
   EXPECT_EQ(call(traced, {Tensor::scalar(2.0f), Tensor::scalar(std::int32_t{8})})[0].item<float>(), -256.0f);
@@ -155,7 +155,7 @@ TEST(Trace, LoopVariablesMayGrow) {
         },
         in);
   };
-  const TracedFunction traced = trace("grow", grow, {{DType::kFloat32, Shape{3}, "x"}});
+  const TracedFunction traced = trace("grow", grow, {{Shape{3}, DType::kFloat32, "x"}});
   EXPECT_EQ(traced.outputs[0].shape, Shape{kUnknownDim});
   EXPECT_EQ(call(traced, {floats({1, 2, 3}, {3})})[0].num_elements(), 24);
 }
@@ -165,7 +165,7 @@ TEST(Trace, SurvivesGraphDef) {
                                       [](const Tensors& in) {
                                         return Tensors{ops::call1("Transpose", {in[0], ints({1, 0})})};
                                       },
-                                      {{DType::kFloat32, Shape{2, 3}, "x"}});
+                                      {{Shape{2, 3}, DType::kFloat32, "x"}});
   FunctionLibrary library;
   library.add(traced.function);
   const std::string bytes = serialize_graph_def(Graph(), library);

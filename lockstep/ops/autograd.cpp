@@ -53,6 +53,8 @@ Tensor make_leaf(const Tensor& value) {
   return wrap(std::move(leaf));
 }
 
+void require_grad(const Tensor& value) { at::Tensor(aten(value)).requires_grad_(true); }
+
 Tensor detach(const Tensor& value) { return wrap(aten(value).detach()); }
 
 bool requires_grad(const Tensor& value) {

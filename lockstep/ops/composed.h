@@ -74,19 +74,3 @@ Tensor tensor_scatter_nd_min(const Tensor& x, const Tensor& indices, const Tenso
 namespace lockstep {
 using ops::constant;
 }
-
-// tf.strings, of string tensors. Patterns are RE2's.
-namespace lockstep::strings {
-Tensor lower(const Tensor& x);
-Tensor upper(const Tensor& x);
-Tensor strip(const Tensor& x);
-Tensor length(const Tensor& x);  // in bytes, int32
-Tensor join(const Tensors& parts, std::string_view separator = "");
-Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true);
-Tensor regex_full_match(const Tensor& x, std::string_view pattern);
-// The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.
-std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator = "",
-                                            std::int64_t maxsplit = -1);
-Tensor to_number(const Tensor& x, DType out_type = DType::kFloat32);
-Tensor as_string(const Tensor& x);
-}  // namespace lockstep::strings

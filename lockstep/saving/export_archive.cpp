@@ -36,7 +36,7 @@ void ExportArchive::add_endpoint(const std::string& name, std::function<Structur
   ExportFunction function{
       .call = [fn = std::move(fn)](const std::vector<Structure>& arguments, bool) { return fn(arguments); }};
   for (Specs& specs : input_signature) {
-    specs.visit([&](const graph::TensorSpec& spec) {
+    specs.visit([&](const TensorSpec& spec) {
       if (spec.name.empty()) throw_invalid_argument(fmt::format("endpoint '{}' requires names of its inputs", name));
     });
     const std::string argument =

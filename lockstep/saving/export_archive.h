@@ -12,12 +12,12 @@
 
 namespace lockstep::saved_model {
 
-using graph::TensorSpec;
+using lockstep::TensorSpec;
 
 //   saved_model::ExportArchive archive;
 //   archive.track(model);
 //   archive.add_endpoint("serve", [&](const Tensor& x) { return model(x, {.training = false}); },
-//                        saved_model::TensorSpec{DType::kFloat32, {kUnknownDim, 3}, "x"});
+//                        saved_model::TensorSpec({kUnknownDim, 3}, DType::kFloat32, "x"));
 //   archive.write_out("path/to/location");
 //
 // Every endpoint is a function of the loaded object and a signature; the first one is also the signature

@@ -40,9 +40,7 @@ Specs input_specs(const keras::Model& model) {
                       "fit it, before saving",
                       model.name()));
     }
-    return spec->map([&](const auto& info) {
-      return graph::TensorSpec{info.dtype, open_batch(info.shape), next_name()};
-    });
+    return spec->map([&](const auto& info) { return TensorSpec(open_batch(info.shape), info.dtype, next_name()); });
   }
   if (!model.built()) {
     throw_failed_precondition(fmt::format(
@@ -52,7 +50,7 @@ Specs input_specs(const keras::Model& model) {
     const keras::KerasTensor* symbol = keras::as_keras_tensor(input);
     const std::string name =
         symbol && !is_automatic(symbol->operation()->name()) ? symbol->operation()->name() : next_name();
-    return graph::TensorSpec{input.dtype(), open_batch(input.shape()), name};
+    return TensorSpec(open_batch(input.shape()), input.dtype(), name);
   });
 }
 

@@ -44,22 +44,21 @@ std::string format_field(const std::string& filepath, const std::string& field,
 
 class ModelSaver final : public Callback {
  public:
-  ModelSaver(std::string filepath, ModelCheckpointOptions options)
-      : filepath_(std::move(filepath)),
-        options_(std::move(options)),
+  explicit ModelSaver(ModelCheckpointOptions options)
+      : options_(std::move(options)),
         monitor_("ModelCheckpoint", options_.monitor, options_.mode, 0),
         best_(options_.initial_value_threshold) {
-    if (options_.save_weights_only && !filepath_.ends_with(".weights.h5")) {
+    if (options_.save_weights_only && !options_.filepath.ends_with(".weights.h5")) {
       throw_invalid_argument(
           fmt::format("When using save_weights_only=True in ModelCheckpoint, the filepath provided must end "
                       "in `.weights.h5`. Received: filepath={}",
-                      filepath_));
+                      options_.filepath));
     }
-    if (!options_.save_weights_only && !filepath_.ends_with(".keras") && !filepath_.ends_with(".h5")) {
+    if (!options_.save_weights_only && !options_.filepath.ends_with(".keras") && !options_.filepath.ends_with(".h5")) {
       throw_invalid_argument(
           fmt::format("ModelCheckpoint: the filepath provided must end in `.keras` (Keras model format). "
                       "Received: filepath={}",
-                      filepath_));
+                      options_.filepath));
     }
   }
 
@@ -110,7 +109,7 @@ class ModelSaver final : public Callback {
   }
 
   void save(int epoch, std::optional<std::int64_t> batch, const Logs& logs) {
-    const std::string path = format_filepath(filepath_, epoch, batch, logs);
+    const std::string path = format_filepath(options_.filepath, epoch, batch, logs);
     if (!should_save(epoch, logs, path)) return;
     auto& files = io::posix_file_system();
     if (io::is_directory(files, path)) {
@@ -132,7 +131,6 @@ class ModelSaver final : public Callback {
     print(epoch, fmt::format("finished saving model to {}", path));
   }
 
-  std::string filepath_;
   ModelCheckpointOptions options_;
   Monitor monitor_;
   std::optional<double> best_;
@@ -165,8 +163,8 @@ std::string format_filepath(const std::string& filepath, int epoch, std::optiona
   return out;
 }
 
-keras::CallbackPtr ModelCheckpoint(const std::string& filepath, ModelCheckpointOptions options) {
-  return std::make_shared<ModelSaver>(filepath, std::move(options));
+keras::CallbackPtr ModelCheckpoint(ModelCheckpointOptions options) {
+  return std::make_shared<ModelSaver>(std::move(options));
 }
 
 }  // namespace lockstep::callbacks

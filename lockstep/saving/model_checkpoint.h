@@ -1,9 +1,11 @@
 // ModelCheckpoint: saves the model, or its weights, during training.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/callbacks/save_frequency.h"
@@ -25,10 +27,12 @@ struct ModelCheckpointOptions {
 // Python's format: "{epoch:02d}-{val_loss:.2f}.keras" (epoch and batch count from 1, other names are those
 // of the logs). Missing folders are created. Throws InvalidArgument for another suffix and for names in the
 // template that are not in the logs. Of several workers the chief writes.
-keras::CallbackPtr ModelCheckpoint(const std::string& filepath, ModelCheckpointOptions options = {});
-// With `filepath` among the options.
-inline keras::CallbackPtr ModelCheckpoint(const ModelCheckpointOptions& options) {
-  return ModelCheckpoint(options.filepath, options);
+keras::CallbackPtr ModelCheckpoint(ModelCheckpointOptions options);
+// `filepath` by position. A template, because GCC would take the options in braces for the arguments of a string.
+template <std::convertible_to<std::string> Path>
+keras::CallbackPtr ModelCheckpoint(const Path& filepath, ModelCheckpointOptions options = {}) {
+  options.filepath = filepath;
+  return ModelCheckpoint(std::move(options));
 }
 
 // Fills a template as Python's str.format does.

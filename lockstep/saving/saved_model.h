@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/tensor_spec.h"
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
-#include "lockstep/graph/tensor_spec.h"
 #include "lockstep/keras/nested.h"
 
 namespace lockstep::saved_model {
@@ -23,7 +23,7 @@ namespace lockstep::saved_model {
 using distribute::VariablePtr;
 using keras::Nested;
 using keras::Structure;
-using Specs = Nested<graph::TensorSpec>;
+using Specs = Nested<TensorSpec>;
 
 // ---- writing -----------------------------------------------------------------------------------------
 
@@ -97,14 +97,14 @@ class Signature {
   // Names, dtypes and shapes, sorted by name; unknown dimensions are the batch's. A sparse tensor x is three:
   // x_indices, x_values and x_dense_shape. Other composite ones are x, x_1, …: a ragged one its values and its row
   // splits.
-  const std::vector<graph::TensorSpec>& inputs() const { return inputs_; }
-  const std::vector<graph::TensorSpec>& outputs() const { return outputs_; }
+  const std::vector<TensorSpec>& inputs() const { return inputs_; }
+  const std::vector<TensorSpec>& outputs() const { return outputs_; }
   // The values of inputs that a call may leave out.
   const std::map<std::string, Tensor>& defaults() const { return defaults_; }
 
   std::vector<std::string> input_names() const {
     std::vector<std::string> names;
-    for (const graph::TensorSpec& spec : inputs_) names.push_back(spec.name);
+    for (const TensorSpec& spec : inputs_) names.push_back(spec.name);
     return names;
   }
 
@@ -125,7 +125,7 @@ class Signature {
   friend struct ModelState;
   std::map<std::string, Tensor> call_with_one(const Tensor& input) const;
   std::string name_;
-  std::vector<graph::TensorSpec> inputs_, outputs_;
+  std::vector<TensorSpec> inputs_, outputs_;
   std::map<std::string, Tensor> defaults_;
   std::function<Tensors(const Tensors&)> run_;  // inputs and outputs in the order above
   std::function<bool()> changes_state_;
@@ -175,7 +175,7 @@ class FrozenGraph {
   static FrozenGraph load(const std::string& path);
 
   // The placeholders, by node name.
-  const std::vector<graph::TensorSpec>& placeholders() const;
+  const std::vector<TensorSpec>& placeholders() const;
   // Nodes whose outputs nothing uses.
   std::vector<std::string> outputs() const;
   // `outputs` are "node" or "node:number"; inputs by node name. Throws NotFound for unknown names.

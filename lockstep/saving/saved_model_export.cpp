@@ -15,10 +15,10 @@ namespace lockstep::saved_model {
 namespace {
 
 // The flattened arguments and, under their names, where each stands.
-std::vector<graph::TensorSpec> flat_arguments(const ExportFunction& function) {
-  std::vector<graph::TensorSpec> flat;
+std::vector<TensorSpec> flat_arguments(const ExportFunction& function) {
+  std::vector<TensorSpec> flat;
   for (const auto& argument : function.arguments) {
-    for (graph::TensorSpec& spec : argument.specs.flatten()) flat.push_back(std::move(spec));
+    for (TensorSpec& spec : argument.specs.flatten()) flat.push_back(std::move(spec));
   }
   return flat;
 }
@@ -68,7 +68,7 @@ std::vector<std::size_t> sorted_order(const std::vector<T>& names) {
 }
 
 Specs specs_of(const Structure& structure) {
-  return structure.map([](const Tensor& tensor) { return graph::TensorSpec{tensor.dtype(), tensor.shape(), ""}; });
+  return structure.map([](const Tensor& tensor) { return TensorSpec(tensor.shape(), tensor.dtype()); });
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ void Export::trace_losses() {
     Concrete concrete;
     concrete.traced = graph::trace(function_name("loss"), [&](const Tensors&) { return Tensors{loss()}; }, {});
     write_input_signature({}, std::nullopt, &concrete.input_signature);
-    write_spec({concrete.traced.outputs[0].dtype, Shape{}, ""}, &concrete.output_signature);
+    write_spec({Shape{}, concrete.traced.outputs[0].dtype}, &concrete.output_signature);
     library_.merge(concrete.traced.library);
     library_.add(concrete.traced.function);
     losses_.push_back(std::move(concrete));
@@ -129,9 +129,9 @@ void Export::wrap_signature(const std::string& key, std::size_t function) {
   const Concrete& inner = functions_[function][0];
   SignatureExport signature;
   signature.key = key;
-  const std::vector<graph::TensorSpec> inputs = flat_arguments(model_.functions[function]);
+  const std::vector<TensorSpec> inputs = flat_arguments(model_.functions[function]);
   std::vector<std::string> input_names;
-  for (const graph::TensorSpec& input : inputs) input_names.push_back(input.name);
+  for (const TensorSpec& input : inputs) input_names.push_back(input.name);
   if (std::set<std::string>(input_names.begin(), input_names.end()).size() != inputs.size()) {
     throw_invalid_argument(
         fmt::format("signature '{}': two inputs have the same name; name the inputs differently", key));
@@ -151,14 +151,14 @@ void Export::wrap_signature(const std::string& key, std::size_t function) {
   signature.wrapper.traced = graph::trace(function_name("signature_wrapper_" + key), call, signature.inputs);
   library_.add(signature.wrapper.traced.function);
   for (std::size_t i : output_order) {
-    signature.outputs.push_back({inner.traced.outputs[i].dtype, inner.traced.outputs[i].shape, names[i]});
+    signature.outputs.push_back({inner.traced.outputs[i].shape, inner.traced.outputs[i].dtype, names[i]});
   }
   auto* both = signature.wrapper.input_signature.mutable_tuple_value();
   both->add_values()->mutable_tuple_value();
   auto& fields = *both->add_values()->mutable_dict_value()->mutable_fields();
-  for (const graph::TensorSpec& input : signature.inputs) write_spec(input, &fields[input.name]);
+  for (const TensorSpec& input : signature.inputs) write_spec(input, &fields[input.name]);
   auto& results = *signature.wrapper.output_signature.mutable_dict_value()->mutable_fields();
-  for (const graph::TensorSpec& output : signature.outputs) write_spec(output, &results[output.name]);
+  for (const TensorSpec& output : signature.outputs) write_spec(output, &results[output.name]);
   signatures_.push_back(std::move(signature));
 }
 
@@ -335,7 +335,7 @@ void Export::write_object(const ObjectNode& node, tensorflow::SavedObject* objec
       const SignatureExport& signature = signatures_[node.index];
       auto* bare = object->mutable_bare_concrete_function();
       bare->set_concrete_function_name(signature.wrapper.traced.function->name);
-      for (const graph::TensorSpec& input : signature.inputs) bare->add_argument_keywords(input.name);
+      for (const TensorSpec& input : signature.inputs) bare->add_argument_keywords(input.name);
       bare->set_allowed_positional_arguments(signature.inputs.size() == 1 ? 1 : 0);
       break;
     }

@@ -23,8 +23,8 @@ struct Concrete {
 
 struct SignatureExport {
   std::string key;
-  std::vector<graph::TensorSpec> inputs;   // sorted by name
-  std::vector<graph::TensorSpec> outputs;  // sorted by name
+  std::vector<TensorSpec> inputs;   // sorted by name
+  std::vector<TensorSpec> outputs;  // sorted by name
   Concrete wrapper;
 };
 

@@ -169,7 +169,7 @@ class GraphLoader {
   }
 
   void add_signature(const std::string& key, const tensorflow::SignatureDef& def) {
-    std::vector<graph::TensorSpec> inputs, outputs;
+    std::vector<TensorSpec> inputs, outputs;
     std::vector<graph::Output> feeds, fetches;
     const auto add = [&](const auto& entries, auto* specs, auto* places) {
       for (SignatureEntry& entry : signature_entries(entries)) {
@@ -220,7 +220,7 @@ struct FrozenGraph::State {
   std::shared_ptr<graph::Graph> graph;
   std::shared_ptr<const graph::FunctionLibrary> library;
   std::shared_ptr<graph::Resources> resources = std::make_shared<graph::Resources>();
-  std::vector<graph::TensorSpec> placeholders;
+  std::vector<TensorSpec> placeholders;
   std::mutex mutex;
   std::map<std::pair<std::vector<std::string>, std::vector<std::string>>, std::shared_ptr<graph::Executable>> prepared;
 };
@@ -238,7 +238,7 @@ FrozenGraph FrozenGraph::load(const std::string& path) {
   out.state_->library = std::make_shared<graph::FunctionLibrary>(std::move(parsed.library));
   for (const graph::Node& node : out.state_->graph->nodes()) {
     if (node.op != "Placeholder" && node.op != "PlaceholderV2" && node.op != "PlaceholderWithDefault") continue;
-    graph::TensorSpec spec{DType::kInvalid, Shape::unknown_rank(), node.name};
+    TensorSpec spec(Shape::unknown_rank(), DType::kInvalid, node.name);
     if (const ops::Attr* dtype = node.attrs.find("dtype"); dtype && std::holds_alternative<DType>(*dtype))
       spec.dtype = std::get<DType>(*dtype);
     if (const ops::Attr* shape = node.attrs.find("shape"); shape && std::holds_alternative<Shape>(*shape))
@@ -248,7 +248,7 @@ FrozenGraph FrozenGraph::load(const std::string& path) {
   return out;
 }
 
-const std::vector<graph::TensorSpec>& FrozenGraph::placeholders() const { return state_->placeholders; }
+const std::vector<TensorSpec>& FrozenGraph::placeholders() const { return state_->placeholders; }
 
 std::vector<std::string> FrozenGraph::outputs() const {
   std::vector<char> used(static_cast<std::size_t>(state_->graph->size()), 0);

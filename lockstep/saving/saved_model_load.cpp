@@ -83,7 +83,7 @@ bool fits(const tensorflow::StructuredValue& spec, const Structure* argument, Te
   switch (spec.kind_case()) {
     case StructuredValue::kTensorSpecValue: {
       if (absent || !argument->is_leaf()) return false;
-      const graph::TensorSpec wanted = read_spec(spec.tensor_spec_value());
+      const TensorSpec wanted = read_spec(spec.tensor_spec_value());
       const Tensor& given = argument->leaf();
       flat->push_back(given);
       return given.dtype() == wanted.dtype && wanted.shape.compatible_with(given.shape());
@@ -133,7 +133,7 @@ std::optional<Tensors> bind(const RestoredFunction& function, const BoundFunctio
     }
     const Structure* argument = next < arguments.size() ? &arguments[next] : nullptr;
     const bool tensors = [&] {
-      std::vector<graph::TensorSpec> specs;
+      std::vector<TensorSpec> specs;
       collect_specs(positional.values(i), &specs);
       return !specs.empty();
     }();
@@ -174,10 +174,10 @@ std::string describe(const std::vector<Structure>& arguments) {
 std::string describe_traces(const RestoredFunction& function) {
   std::string text;
   for (const BoundFunction& trace : function.traces) {
-    std::vector<graph::TensorSpec> specs;
+    std::vector<TensorSpec> specs;
     if (trace.input_signature) collect_specs(*trace.input_signature, &specs);
     std::string one;
-    for (const graph::TensorSpec& spec : specs) {
+    for (const TensorSpec& spec : specs) {
       one += fmt::format("{}{}{}", one.empty() ? "" : ", ", dtype_name(spec.dtype), spec.shape.to_string());
     }
     const std::string item = fmt::format("({})", one);
@@ -217,7 +217,7 @@ std::vector<SignatureEntry> signature_entries(
     const google::protobuf::Map<std::string, tensorflow::TensorInfo>& entries) {
   std::vector<SignatureEntry> out;
   const auto add = [&](const std::string& name, int dtype, Shape shape, const std::string& tensor) {
-    out.push_back({{graph::dtype_from_proto(dtype), std::move(shape), name}, tensor});
+    out.push_back({{std::move(shape), graph::dtype_from_proto(dtype), name}, tensor});
   };
   for (const auto& [key, info] : entries) {
     const Shape shape = graph::shape_from_proto(info.tensor_shape());
@@ -248,9 +248,8 @@ Tensors ModelState::run(const BoundFunction& function, const Tensors& arguments)
   return graph::Executable::prepare(function.function, library, resources)->run(feeds);
 }
 
-void ModelState::add_signature(const std::string& name, std::vector<graph::TensorSpec> inputs,
-                               std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run,
-                               std::function<bool()> changes_state) {
+void ModelState::add_signature(const std::string& name, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs,
+                               std::function<Tensors(const Tensors&)> run, std::function<bool()> changes_state) {
   Signature signature;
   signature.name_ = name;
   signature.inputs_ = std::move(inputs);
@@ -277,7 +276,7 @@ std::map<std::string, Tensor> Signature::call_with_one(const Tensor& input) cons
 
 std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, Tensor>& given) const {
   std::vector<std::string> names;
-  for (const graph::TensorSpec& input : inputs_) names.push_back(input.name);
+  for (const TensorSpec& input : inputs_) names.push_back(input.name);
   for (const auto& [name, tensor] : given) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw_invalid_argument(
@@ -286,7 +285,7 @@ std::map<std::string, Tensor> Signature::operator()(const std::map<std::string, 
   }
   Tensors feeds;
   std::string differing;
-  for (const graph::TensorSpec& input : inputs_) {
+  for (const TensorSpec& input : inputs_) {
     auto found = given.find(input.name);
     if (found == given.end()) {
       found = defaults_.find(input.name);

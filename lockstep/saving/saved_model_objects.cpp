@@ -318,7 +318,7 @@ class ObjectLoader {
 
   void add_signature(const std::string& name, const tensorflow::SavedBareConcreteFunction& bare) {
     const BoundFunction function = bind(bare.concrete_function_name());
-    std::vector<graph::TensorSpec> inputs, outputs;
+    std::vector<TensorSpec> inputs, outputs;
     if (function.input_signature) collect_specs(*function.input_signature, &inputs);
     if (function.output_signature) collect_specs(*function.output_signature, &outputs);
     for (int i = 0; i < bare.argument_keywords_size() && i < static_cast<int>(inputs.size()); ++i) {
@@ -351,12 +351,11 @@ class ObjectLoader {
   }
 
   // The SignatureDef knows static shapes that old files leave out of the function's signature.
-  void refine(const std::string& name, std::vector<graph::TensorSpec>* inputs,
-              std::vector<graph::TensorSpec>* outputs) const {
+  void refine(const std::string& name, std::vector<TensorSpec>* inputs, std::vector<TensorSpec>* outputs) const {
     const auto def = state_.meta->signature_def().find(name);
     if (def == state_.meta->signature_def().end()) return;
-    const auto apply = [](const std::vector<SignatureEntry>& known, std::vector<graph::TensorSpec>* specs) {
-      for (graph::TensorSpec& spec : *specs) {
+    const auto apply = [](const std::vector<SignatureEntry>& known, std::vector<TensorSpec>* specs) {
+      for (TensorSpec& spec : *specs) {
         for (const auto& [other, tensor] : known) {
           if (other.name != spec.name) continue;
           if (spec.dtype == DType::kInvalid) spec.dtype = other.dtype;

@@ -68,7 +68,7 @@ class OuterGraph {
     reads_.push_back(add(name + "/Read/ReadVariableOp", "ReadVariableOp", {{handle, 0}}, {{"dtype", dtype}}));
   }
 
-  static void describe(const std::string& tensor, const graph::TensorSpec& spec, tensorflow::TensorInfo* info) {
+  static void describe(const std::string& tensor, const TensorSpec& spec, tensorflow::TensorInfo* info) {
     info->set_name(tensor);
     info->set_dtype(static_cast<tensorflow::DataType>(spec.dtype));
     graph::shape_to_proto(spec.shape, info->mutable_tensor_shape());
@@ -79,7 +79,7 @@ class OuterGraph {
     def.set_method_name(kPredict);
     std::vector<Output> inputs;
     std::vector<DType> in_types, out_types;
-    for (const graph::TensorSpec& input : signature.inputs) {
+    for (const TensorSpec& input : signature.inputs) {
       const int placeholder = add(node_name(signature.key + "_" + input.name), "Placeholder", {},
                                   {{"dtype", input.dtype}, {"shape", input.shape}});
       inputs.push_back({placeholder, 0});
@@ -91,7 +91,7 @@ class OuterGraph {
       inputs.push_back({handles_.at(exported_.variable_of(capture, function.name).id), 0});
       in_types.push_back(DType::kResource);
     }
-    for (const graph::TensorSpec& output : signature.outputs) out_types.push_back(output.dtype);
+    for (const TensorSpec& output : signature.outputs) out_types.push_back(output.dtype);
     const std::string op = function.stateful ? "StatefulPartitionedCall" : "PartitionedCall";
     const int call = add(op, op, std::move(inputs),
                          {{"Tin", in_types}, {"Tout", out_types}, {"f", ops::FunctionName{function.name, nullptr}}});

@@ -45,9 +45,8 @@ struct ModelState {
 
   Tensors run(const BoundFunction& function, const Tensors& arguments) const;
   // `run` and `changes_state` must own everything that they use except the state.
-  void add_signature(const std::string& name, std::vector<graph::TensorSpec> inputs,
-                     std::vector<graph::TensorSpec> outputs, std::function<Tensors(const Tensors&)> run,
-                     std::function<bool()> changes_state);
+  void add_signature(const std::string& name, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs,
+                     std::function<Tensors(const Tensors&)> run, std::function<bool()> changes_state);
 };
 
 // The value of a tensor in the bundle, in separate memory.
@@ -56,7 +55,7 @@ Tensor read_variable(const formats::BundleReader& bundle, const std::string& key
 std::string asset_path(const ModelState& state, int asset_index);
 // One tensor of a SignatureDef: its specification and its name in the graph.
 struct SignatureEntry {
-  graph::TensorSpec spec;
+  TensorSpec spec;
   std::string tensor;
 };
 // Inputs or outputs of a SignatureDef, sorted by name. A sparse one is three entries, another composite one as many as

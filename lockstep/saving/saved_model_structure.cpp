@@ -20,7 +20,7 @@ void add_entry(tensorflow::NamedTupleValue* tuple, const char* key, const std::f
 
 }  // namespace
 
-void write_spec(const graph::TensorSpec& spec, StructuredValue* value) {
+void write_spec(const TensorSpec& spec, StructuredValue* value) {
   auto* proto = value->mutable_tensor_spec_value();
   proto->set_name(spec.name);
   graph::shape_to_proto(spec.shape, proto->mutable_shape());
@@ -72,8 +72,8 @@ void write_function_spec(const std::vector<std::string>& parameters, bool takes_
   set_none(spec->mutable_input_signature());
 }
 
-graph::TensorSpec read_spec(const tensorflow::TensorSpecProto& proto) {
-  return {graph::dtype_from_proto(proto.dtype()), graph::shape_from_proto(proto.shape()), proto.name()};
+TensorSpec read_spec(const tensorflow::TensorSpecProto& proto) {
+  return {graph::shape_from_proto(proto.shape()), graph::dtype_from_proto(proto.dtype()), proto.name()};
 }
 
 namespace {
@@ -127,16 +127,16 @@ std::vector<std::string> entry_names(const std::string& key, const StructuredVal
                          components_of(type));
 }
 
-void collect_specs(const StructuredValue& value, std::vector<graph::TensorSpec>* specs) {
+void collect_specs(const StructuredValue& value, std::vector<TensorSpec>* specs) {
   if (value.kind_case() == StructuredValue::kTensorSpecValue) {
     specs->push_back(read_spec(value.tensor_spec_value()));
   } else if (value.kind_case() == StructuredValue::kBoundedTensorSpecValue) {
     const auto& bounded = value.bounded_tensor_spec_value();
     specs->push_back(
-        {graph::dtype_from_proto(bounded.dtype()), graph::shape_from_proto(bounded.shape()), bounded.name()});
+        {graph::shape_from_proto(bounded.shape()), graph::dtype_from_proto(bounded.dtype()), bounded.name()});
   } else if (value.kind_case() == StructuredValue::kTypeSpecValue) {
     const int count = components_of(value.type_spec_value());
-    for (int i = 0; i < count; ++i) specs->push_back({DType::kInvalid, Shape::unknown_rank(), ""});
+    for (int i = 0; i < count; ++i) specs->emplace_back();
   } else {
     for_each_child(value, [&](const StructuredValue& child) { collect_specs(child, specs); });
   }

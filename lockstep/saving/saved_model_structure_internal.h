@@ -10,7 +10,7 @@
 
 namespace lockstep::saved_model {
 
-void write_spec(const graph::TensorSpec& spec, tensorflow::StructuredValue* value);
+void write_spec(const TensorSpec& spec, tensorflow::StructuredValue* value);
 // Lists stay lists, dicts dicts.
 void write_specs(const Specs& specs, tensorflow::StructuredValue* value);
 // tuple(tuple(positional…, training), dict()).
@@ -20,9 +20,9 @@ void write_input_signature(const std::vector<ExportFunction::Argument>& argument
 void write_function_spec(const std::vector<std::string>& parameters, bool takes_training,
                          tensorflow::FunctionSpec* spec);
 
-graph::TensorSpec read_spec(const tensorflow::TensorSpecProto& proto);
+TensorSpec read_spec(const tensorflow::TensorSpecProto& proto);
 // The tensor leaves in Python's order of flattening; None and constants have none.
-void collect_specs(const tensorflow::StructuredValue& value, std::vector<graph::TensorSpec>* specs);
+void collect_specs(const tensorflow::StructuredValue& value, std::vector<TensorSpec>* specs);
 // What the tensors of a composite value are called: KEY_indices, KEY_values, KEY_dense_shape for a sparse one, KEY,
 // KEY_1, … for others, as TensorFlow names composite inputs of TensorFlow 1 and 2.
 std::vector<std::string> component_names(const std::string& key, bool sparse, int count);

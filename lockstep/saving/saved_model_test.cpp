@@ -28,7 +28,7 @@ struct Affine {
   Exportable exportable() const {
     ExportFunction function;
     function.names = {"serve", "__call__"};
-    function.arguments = {{"inputs", Specs(graph::TensorSpec{DType::kFloat32, {kUnknownDim, 3}, "x"})}};
+    function.arguments = {{"inputs", Specs(TensorSpec({kUnknownDim, 3}, DType::kFloat32, "x"))}};
     function.takes_training = true;
     function.call = [this](const std::vector<Structure>& arguments, bool training) -> Structure {
       const Tensor y = ops::call1("AddV2", {ops::call1("MatMul", {arguments[0].leaf(), w->read()}), b->read()});
@@ -121,7 +121,7 @@ TEST_F(SavedModelTest, ALoadedModelCanBeSavedAgain) {
   const LoadedModel model = load(path_);
   ExportFunction function;
   function.names = {"__call__"};
-  function.arguments = {{"inputs", Specs(graph::TensorSpec{DType::kFloat32, {kUnknownDim, 3}, "in"})}};
+  function.arguments = {{"inputs", Specs(TensorSpec({kUnknownDim, 3}, DType::kFloat32, "in"))}};
   function.call = [&](const std::vector<Structure>& arguments, bool) { return model(arguments[0]); };
   Exportable again;
   again.functions = {function};

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/tensor/aten_internal.h"
-#include "lockstep/tensor/tensor.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep {
 namespace {
@@ -268,5 +268,23 @@ std::string Tensor::to_string() const {
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.to_string(); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.to_string(); }
+std::ostream& operator<<(std::ostream& out, const Nested<Tensor>& structure) {
+  if (structure.is_leaf()) return out << structure.leaf();
+  const char* separator = "";
+  if (structure.is_list()) {
+    out << "[";
+    for (const auto& item : structure.items()) {
+      out << separator << item;
+      separator = ", ";
+    }
+    return out << "]";
+  }
+  out << "{";
+  for (const auto& [key, item] : structure.entries()) {
+    out << separator << "'" << key << "': " << item;
+    separator = ", ";
+  }
+  return out << "}";
+}
 
 }  // namespace lockstep

@@ -58,6 +58,8 @@ class Values {
   Values(const char* text) : kind_(Kind::kText), text_(text) {}
   Values(std::string text) : kind_(Kind::kText), text_(std::move(text)) {}
   Values(std::initializer_list<Values> items) : kind_(Kind::kList), items_(items) {}
+  template <typename T>
+  Values(const std::vector<T>& items) : kind_(Kind::kList), items_(items.begin(), items.end()) {}
 
  private:
   friend class Tensor;

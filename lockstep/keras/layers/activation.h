@@ -10,6 +10,7 @@ struct ActivationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Activation(ActivationArg activation, ActivationOptions options = {});
 
@@ -20,6 +21,7 @@ struct ReLUOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle ReLU(ReLUOptions options = {});
 
@@ -28,6 +30,7 @@ struct LeakyReLUOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle LeakyReLU(LeakyReLUOptions options = {});
 
@@ -39,6 +42,7 @@ struct PReLUOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // relu(x) - alpha · relu(-x), alpha learned.
 LayerHandle PReLU(PReLUOptions options = {});
@@ -48,6 +52,7 @@ struct ELUOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle ELU(ELUOptions options = {});
 
@@ -56,6 +61,7 @@ struct SoftmaxOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Over one axis or jointly over several. Masked elements come out as exactly 0.
 LayerHandle Softmax(SoftmaxOptions options = {});

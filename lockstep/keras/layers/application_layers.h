@@ -11,6 +11,7 @@ struct LayerScaleOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // x · gamma, a factor for each of the projection_dim channels, which starts at init_values.
 LayerHandle LayerScale(double init_values, std::int64_t projection_dim, LayerScaleOptions options = {});
@@ -20,6 +21,7 @@ struct StochasticDepthOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // In training, sets whole samples to zero with probability drop_path_rate and scales the others by 1 / (1 - rate).
 LayerHandle StochasticDepth(double drop_path_rate, StochasticDepthOptions options = {});
@@ -29,6 +31,7 @@ struct CustomScaleLayerOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Called on a list of two: a + b · scale.
 LayerHandle CustomScaleLayer(double scale, CustomScaleLayerOptions options = {});

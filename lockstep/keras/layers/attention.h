@@ -26,6 +26,7 @@ struct MultiHeadAttentionOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // softmax(Q Kᵀ / √key_dim) V for each head. Called on {query, value} or {query, value, key}, each
 // (batch, steps…, features). Throws InvalidArgument for sizes below 1 and for axes that are not there.
@@ -50,6 +51,7 @@ struct GroupQueryAttentionOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // As MultiHeadAttention, with a key and a value shared by num_query_heads / num_key_value_heads heads, which must
 // divide. Inputs are (batch, steps, features).
@@ -64,6 +66,7 @@ struct AttentionOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Luong's attention on a list {query, value} or {query, value, key}.
 LayerHandle Attention(AttentionOptions options = {});
@@ -75,6 +78,7 @@ struct AdditiveAttentionOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Bahdanau's attention: scores are sums of scale · tanh(query + key). Called as Attention is.
 LayerHandle AdditiveAttention(AdditiveAttentionOptions options = {});

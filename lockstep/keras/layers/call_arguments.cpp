@@ -57,7 +57,7 @@ void Layer::bind_arguments(CallArguments& arguments) const {
   const std::vector<std::string> leading = argument_names();
   if (arguments.kwargs.empty() && arguments.args.size() <= leading.size()) return;
   const std::vector<std::string> names = call_parameters();
-  const auto who = [&] { return fmt::format("call of {} '{}'", class_name(), name_); };
+  const auto who = [&] { return fmt::format("call of {} '{}'", class_name(), name()); };
   if (arguments.args.size() > names.size()) {
     throw_invalid_argument(fmt::format("{}: {} arguments were given by position, expected at most {} ({})", who(),
                                        arguments.args.size(), names.size(), list_of(names)));
@@ -92,7 +92,7 @@ Structure Layer::first_arguments(const CallArguments& arguments) const {
   const auto names = argument_names();
   if (names.size() == 1) {
     if (arguments.args.empty())
-      throw_invalid_argument(fmt::format("{} '{}' was called without inputs", class_name(), name_));
+      throw_invalid_argument(fmt::format("{} '{}' was called without inputs", class_name(), name()));
     return to_structure(arguments.args[0]);
   }
   Structure::List items;

@@ -107,6 +107,7 @@ class ConfiguredLayer : public Base {
     if (!options.name.empty()) base.name = options.name;
     if constexpr (requires { options.trainable; }) base.trainable = base.trainable && options.trainable;
     if constexpr (requires { options.dtype; }) base.dtype = options.dtype;
+    if constexpr (requires { options.input_shape; }) base.input_shape = options.input_shape;
     if constexpr (
         requires { options.activity_regularizer; } && !requires { Derived::kRegularizesParts; }) {
       if (!options.activity_regularizer.empty()) base.activity_regularizer = options.activity_regularizer;

@@ -39,6 +39,7 @@ struct ConvLSTMOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 
 // Kernel (window, channels, 4 filters), recurrent kernel (window, filters, 4 filters), bias (4 filters), in the order

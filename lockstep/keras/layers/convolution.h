@@ -28,6 +28,7 @@ struct ConvOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 using Conv1DOptions = ConvOptions;
 using Conv2DOptions = ConvOptions;
@@ -56,6 +57,7 @@ struct ConvTransposeOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Conv1DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
 LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
@@ -80,6 +82,7 @@ struct DepthwiseConvOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle DepthwiseConv1D(Window kernel_size, DepthwiseConvOptions options = {});
 LayerHandle DepthwiseConv2D(Window kernel_size, DepthwiseConvOptions options = {});
@@ -107,6 +110,7 @@ struct SeparableConvOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle SeparableConv1D(std::int64_t filters, Window kernel_size, SeparableConvOptions options = {});
 LayerHandle SeparableConv2D(std::int64_t filters, Window kernel_size, SeparableConvOptions options = {});

@@ -33,6 +33,7 @@ struct DenseOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // activation(x · kernel + bias) over the last axis; kernel (in, units), bias (units).
 LayerHandle Dense(std::int64_t units, DenseOptions options = {});
@@ -52,6 +53,7 @@ struct EinsumDenseOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // einsum(equation, x, kernel) + bias. `output_shape` is without the batch, kUnknownDim where inferred.
 LayerHandle EinsumDense(std::string equation, std::vector<std::int64_t> output_shape, EinsumDenseOptions options = {});
@@ -67,6 +69,7 @@ struct EmbeddingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Rows of a table (input_dim, output_dim); with mask_zero, index 0 is masked. An index out of range is an
 // InvalidArgument error.
@@ -86,6 +89,7 @@ struct ReversibleEmbeddingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // An Embedding that also maps (…, output_dim) to (…, input_dim), with the transposed table:
 // layer(x, {.arguments = {{"reverse", keras::ArgValue(Json(true))}}}).
@@ -97,6 +101,7 @@ struct MaskingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Masks the time steps whose values all equal mask_value, and sets them to zero.
 LayerHandle Masking(MaskingOptions options = {});
@@ -105,6 +110,7 @@ struct NamedOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Identity(NamedOptions options = {});
 

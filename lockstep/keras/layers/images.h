@@ -12,6 +12,7 @@ struct CenterCropOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // The middle of (batch, height, width, channels) or of one image. Images that are smaller on one side lose what keeps
 // them from the wanted aspect ratio and are resized.
@@ -30,6 +31,7 @@ struct ResizingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Pixels are sampled at their centres. Integer images are rounded and stay integers.
 LayerHandle Resizing(std::int64_t height, std::int64_t width, ResizingOptions options = {});

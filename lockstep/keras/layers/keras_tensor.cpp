@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/graph/scratch_internal.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
+#include "lockstep/keras/naming_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -227,11 +228,13 @@ void Operation::set_name(std::string name) {
   name_ = std::move(name);
 }
 
+void Operation::take_auto_name() const { name_ = auto_name(class_name()); }
+
 Structure Operation::add_node(CallArguments arguments, Nested<TensorInfo> outputs, Tensors masks) {
   if (weak_from_this().expired()) {
     throw_failed_precondition(fmt::format(
         "layer '{}' is an object of its own and cannot be part of a model: hold it by a handle, make_layer<{}>(...)",
-        name_, class_name()));
+        name(), class_name()));
   }
   auto node = std::make_shared<Node>();
   node->operation = this;
@@ -246,7 +249,7 @@ Structure Operation::add_node(CallArguments arguments, Nested<TensorInfo> output
 Structure Operation::outputs_of(int node_index) {
   if (node_index < 0 || node_index >= static_cast<int>(inbound_nodes_.size())) {
     throw_out_of_range(
-        fmt::format("'{}' has {} calls, call {} was asked for", name_, inbound_nodes_.size(), node_index));
+        fmt::format("'{}' has {} calls, call {} was asked for", name(), inbound_nodes_.size(), node_index));
   }
   const Node& node = *inbound_nodes_[static_cast<std::size_t>(node_index)];
   int index = 0;

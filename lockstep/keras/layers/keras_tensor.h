@@ -66,7 +66,11 @@ struct Node {
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
   virtual ~Operation() = default;
-  const std::string& name() const { return name_; }
+  // By default made from the class's name: "dense", "dense_1", …
+  const std::string& name() const {
+    if (name_.empty()) take_auto_name();
+    return name_;
+  }
   // Throws InvalidArgument for an empty name or one with a '/'.
   void set_name(std::string name);
   virtual std::string class_name() const = 0;
@@ -84,10 +88,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // The outputs of a call made before. Throws OutOfRange when there was none.
   Structure outputs_of(int node_index);
 
- protected:
-  std::string name_;
-
  private:
+  void take_auto_name() const;
+
+  mutable std::string name_;
   std::vector<std::shared_ptr<Node>> inbound_nodes_;
 };
 

@@ -27,10 +27,22 @@ Nested<Shape> shapes_of(const Structure& inputs) {
 // ---- configuration -------------------------------------------------------------------------------------
 
 Layer::Layer(std::string class_name, Options options) : class_name_(std::move(class_name)) {
-  set_name(options.name.empty() ? auto_name(class_name_) : options.name);
+  if (!options.name.empty()) {
+    set_name(options.name);
+  } else if (!class_name_.empty()) {
+    set_name(auto_name(class_name_));
+  }
   trainable_ = options.trainable;
   policy_ = options.dtype;
+  input_shape_ = options.input_shape;
   activity_regularizer_ = regularizers::get(options.activity_regularizer);
+}
+
+std::string Layer::class_name() const { return class_name_.empty() ? unqualified_name(typeid(*this)) : class_name_; }
+
+Tensors Layer::get_initial_state(std::int64_t) const {
+  throw_invalid_argument(
+      fmt::format("{} '{}' has no initial state: it is not a recurrent layer", class_name(), name()));
 }
 
 Json Layer::registered_name() const {
@@ -49,7 +61,7 @@ void Layer::set_base_config(const Json& config) {
 }
 
 Json Layer::get_config() const {
-  Json config = {{"name", name_}, {"trainable", trainable_}, {"dtype", policy_.serialize()}};
+  Json config = {{"name", name()}, {"trainable", trainable_}, {"dtype", policy_.serialize()}};
   if (activity_regularizer_) config["activity_regularizer"] = regularizers::serialize(activity_regularizer_);
   return config;
 }
@@ -120,7 +132,7 @@ Json Layer::get_build_config() const {
 
 void Layer::build_from_config(const Json& config) {
   if (built_ || !config.is_object()) return;
-  const std::string what = fmt::format("build_config of {} '{}'", class_name(), name_);
+  const std::string what = fmt::format("build_config of {} '{}'", class_name(), name());
   if (config.contains("input_shape")) {
     if (!config["input_shape"].is_null()) ensure_built(shapes_from_json(config["input_shape"], what));
   } else if (config.contains("shapes_dict") && config["shapes_dict"].is_object()) {
@@ -155,7 +167,7 @@ void Layer::ensure_built(const Nested<Shape>& shapes) {
         {});
     return;
   }
-  const NameScope scope(name_);
+  const NameScope scope(name());
   const ops::ScopedRecorder eager(nullptr);
   build(shapes);
   built_ = true;
@@ -165,7 +177,7 @@ void Layer::ensure_built(const Nested<Shape>& shapes) {
 
 VariablePtr Layer::add_weight(WeightOptions options) {
   const DType dtype = options.dtype.value_or(policy_.variable_dtype());
-  const std::string what = fmt::format("weight '{}' of {} '{}'", options.name, class_name(), name_);
+  const std::string what = fmt::format("weight '{}' of {} '{}'", options.name, class_name(), name());
   if (!options.shape.fully_known()) {
     throw_invalid_argument(
         fmt::format("{}: shape {} must be fully known to build the layer", what, options.shape.to_string()));
@@ -258,7 +270,7 @@ void Layer::check_inputs(const Structure& inputs) const {
     const Shape& shape = flat[i].shape();
     const auto fail = [&](const std::string& why) {
       throw_invalid_argument(
-          fmt::format("input {} of layer '{}' ({}) is incompatible with the layer: {}, found shape {}", i, name_,
+          fmt::format("input {} of layer '{}' ({}) is incompatible with the layer: {}, found shape {}", i, name(),
                       class_name(), why, shape.to_string()));
     };
     const InputSpec& spec = specs[i];
@@ -327,8 +339,8 @@ Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
 
 Structure Layer::call_now(const CallArguments& arguments, const Structure& inputs, bool training) {
   std::optional<graph::NameScope> node_names;
-  if (graph::TraceScope::current()) node_names.emplace(name_);
-  const NameScope variable_names(name_);
+  if (graph::TraceScope::current()) node_names.emplace(name());
+  const NameScope variable_names(name());
   const CallContext context = make_context(arguments, inputs, training);
   Structure outputs = call(inputs, context);
   if (activity_regularizer_) add_activity_losses(outputs);
@@ -355,7 +367,7 @@ Nested<TensorInfo> Layer::compute_output_spec(const CallArguments& arguments) {
 }
 
 Nested<Shape> Layer::compute_output_shape(const Nested<Shape>& shapes) {
-  const NameScope names(name_);
+  const NameScope names(name());
   const graph::ScratchScope scratch_scope;
   auto& scratch = const_cast<graph::ScratchScope&>(scratch_scope);
   const DType dtype = is_floating(compute_dtype()) ? compute_dtype() : DType::kFloat32;
@@ -365,7 +377,7 @@ Nested<Shape> Layer::compute_output_shape(const Nested<Shape>& shapes) {
 }
 
 Structure Layer::call_symbolically(const CallArguments& full, CallArguments given, const Structure& inputs) {
-  const NameScope variable_names(name_);
+  const NameScope variable_names(name());
   const Nested<TensorInfo> infos = compute_output_spec(full);
   Structure outputs = add_node(std::move(given), infos);
   attach_masks(inputs, previous_mask(full, inputs), outputs);
@@ -401,7 +413,7 @@ void Layer::adapt(const Structure&) {
   throw_invalid_argument(
       fmt::format("layer '{}' ({}) learns nothing from data before fit: adapt() requires a "
                   "preprocessing layer with such a state, for example Normalization",
-                  name_, class_name()));
+                  name(), class_name()));
 }
 
 void Layer::adapt(const data::Dataset&) { adapt(Structure()); }

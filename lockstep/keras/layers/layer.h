@@ -81,6 +81,8 @@ struct LayerOptions {
   bool trainable = true;
   DTypePolicy dtype = {};
   regularizers::RegularizerArg activity_regularizer = {};
+  // Without the batch. A Sequential whose first layer has one begins with an Input of this shape.
+  Shape input_shape = Shape::unknown_rank();
 };
 
 // A layer: configuration, variables, and a computation written with ops only, so that the same call()
@@ -93,7 +95,7 @@ class Layer : public Operation {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  std::string class_name() const override { return class_name_; }
+  std::string class_name() const override;
   Json module() const override { return nullptr; }
   // "Package>Name" of a registered class; the class's name of a class of the user's that is not registered.
   Json registered_name() const override;
@@ -132,6 +134,8 @@ class Layer : public Operation {
   virtual bool takes_any_keyword() const { return module().is_null(); }
   // Drops values carried from batch to batch.
   virtual void reset_states() {}
+  // The states with which a recurrent layer begins. Throws InvalidArgument for other classes.
+  virtual Tensors get_initial_state(std::int64_t batch_size) const;
   // Learns the layer's state from data, before fit: from an array of all samples, or from a dataset of batches (of
   // which, where its elements are tuples, the first part counts). Throws InvalidArgument for classes without state to
   // learn.
@@ -219,10 +223,13 @@ class Layer : public Operation {
   // As track(), for several layers in one attribute.
   void track_tree(const std::string& attribute, LayerTree layers);
 
+  // The constructor's argument; of unknown rank if it was not given.
+  const Shape& input_shape() const { return input_shape_; }
   const regularizers::RegularizerPtr& activity_regularizer() const { return activity_regularizer_; }
 
  protected:
-  // `class_name` names the class in files and, in snake case, its objects.
+  // `class_name` names the class in files and, in snake case, its objects; by default the name of the C++ class.
+  Layer() = default;
   explicit Layer(std::string class_name, Options options = {});
   VariablePtr add_weight(WeightOptions options);
   // Takes a variable that exists already as one of this layer's own.
@@ -279,6 +286,7 @@ class Layer : public Operation {
   std::string class_name_;
   bool trainable_ = true;
   DTypePolicy policy_;
+  Shape input_shape_ = Shape::unknown_rank();
   regularizers::RegularizerPtr activity_regularizer_;
   bool built_ = false;
   bool built_in_constructor_ = false;

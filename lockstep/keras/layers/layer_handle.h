@@ -91,6 +91,8 @@ class LayerHandle : public Handle<Layer> {
   // Drops the states that a stateful recurrent layer carries from batch to batch.
   void reset_states() const;
   void reset_state() const { reset_states(); }
+  // The states with which a recurrent layer begins: zeros, (batch_size, units). Throws InvalidArgument for others.
+  std::vector<Tensor> get_initial_state(std::int64_t batch_size) const;
   // Learns the layer's state from an array of all samples or from a dataset of batches: normalization.adapt(x). Throws
   // InvalidArgument for layers without state to learn.
   void adapt(const Structure& data) const;

@@ -160,12 +160,12 @@ void Layer::set_weights(const std::vector<Tensor>& values) {
   const auto variables = weights();
   if (variables.size() != values.size()) {
     throw_invalid_argument(
-        fmt::format("'{}' has {} weights, {} values were given", name_, variables.size(), values.size()));
+        fmt::format("'{}' has {} weights, {} values were given", name(), variables.size(), values.size()));
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (variables[i]->shape() != values[i].shape()) {
       throw_invalid_argument(fmt::format("weight '{}' of '{}' has shape {}, the value given has {}",
-                                         variables[i]->path(), name_, variables[i]->shape().to_string(),
+                                         variables[i]->path(), name(), variables[i]->shape().to_string(),
                                          values[i].shape().to_string()));
     }
   }

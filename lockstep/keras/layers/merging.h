@@ -19,6 +19,7 @@ struct ConcatenateOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Concatenate(ConcatenateOptions options = {});
 
@@ -28,6 +29,7 @@ struct DotOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Products over one axis of each input, for each sample.
 LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options = {});

@@ -26,6 +26,7 @@ struct BatchNormalizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // In training: with the batch's mean and biased variance over all axes but `axis`, of each replica's part
 // or, if synchronized, of the whole batch; moving ← moving · momentum + batch · (1 - momentum), averaged
@@ -48,6 +49,7 @@ struct LayerNormalizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle LayerNormalization(LayerNormalizationOptions options = {});
 
@@ -66,6 +68,7 @@ struct GroupNormalizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle GroupNormalization(GroupNormalizationOptions options = {});
 
@@ -74,6 +77,7 @@ struct UnitNormalizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle UnitNormalization(UnitNormalizationOptions options = {});
 
@@ -83,6 +87,7 @@ struct RMSNormalizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RMSNormalization(RMSNormalizationOptions options = {});
 
@@ -92,6 +97,7 @@ struct SpectralNormalizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Divides the kernel or the embeddings of `layer` by their largest singular value, estimated by power iterations, at
 // each call in training.

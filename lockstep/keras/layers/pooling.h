@@ -14,6 +14,7 @@ struct PoolingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle MaxPooling1D(PoolingOptions options = {});
 LayerHandle MaxPooling2D(PoolingOptions options = {});
@@ -53,6 +54,7 @@ struct GlobalPoolingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle GlobalMaxPooling1D(GlobalPoolingOptions options = {});
 LayerHandle GlobalMaxPooling2D(GlobalPoolingOptions options = {});
@@ -68,6 +70,7 @@ struct AdaptivePoolingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Entry i along an axis of n pools the entries from floor(i·n/size) to before ceil((i+1)·n/size), whatever n is; the
 // extents of the input must be known.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/keras/layers/core.h"
+#include "lockstep/keras/optional_list.h"
 
 namespace lockstep::layers {
 
@@ -11,17 +12,19 @@ struct RescalingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Rescaling(Json scale, RescalingOptions options = {});
 
 struct NormalizationOptions {
-  std::optional<std::vector<std::int64_t>> axis = std::vector<std::int64_t>{-1};  // nothing: one mean for all
+  keras::OptionalList<std::int64_t> axis = -1;  // std::nullopt: one mean for all
   Json mean = nullptr;
   Json variance = nullptr;
   bool invert = false;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // (x - mean) / max(√variance, 1e-7), with statistics given here, or kept as weights.
 LayerHandle Normalization(NormalizationOptions options = {});
@@ -32,6 +35,7 @@ struct CategoryEncodingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Integers of the last axis as one row of num_tokens columns; "one_hot" gives a row for each of them. In "count" mode
 // the call takes `count_weights` of the inputs' shape.

@@ -173,6 +173,11 @@ class RecurrentLayer : public Layer {
     return Structure::list(std::move(all));
   }
 
+  Tensors get_initial_state(std::int64_t batch_size) const override {
+    Tensors states;
+    for (std::int64_t size : cell_->state_sizes()) states.push_back(Tensor::zeros({batch_size, size}, compute_dtype()));
+    return states;
+  }
   void reset_states() override {
     for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));
   }

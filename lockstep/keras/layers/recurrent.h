@@ -36,6 +36,7 @@ struct RNNOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 using LSTMOptions = RNNOptions;
 using GRUOptions = RNNOptions;
@@ -62,6 +63,7 @@ struct GenericRNNOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Runs a cell over the time steps.
 LayerHandle RNN(LayerHandle cell, GenericRNNOptions options = {});
@@ -73,6 +75,7 @@ struct BidirectionalOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Two copies of a recurrent layer, one from each end.
 LayerHandle Bidirectional(LayerHandle layer, BidirectionalOptions options = {});
@@ -82,6 +85,7 @@ struct TimeDistributedOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Applies a layer to each time step.
 LayerHandle TimeDistributed(LayerHandle layer, TimeDistributedOptions options = {});

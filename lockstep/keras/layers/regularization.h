@@ -12,6 +12,7 @@ struct DropoutOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Dropout(double rate, DropoutOptions options = {});
 LayerHandle AlphaDropout(double rate, DropoutOptions options = {});
@@ -23,6 +24,7 @@ struct SpatialDropoutOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Whole channels are dropped.
 LayerHandle SpatialDropout1D(double rate, SpatialDropoutOptions options = {});
@@ -35,6 +37,7 @@ struct GaussianDropoutOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // x · N(1, √(rate / (1 - rate))).
 LayerHandle GaussianDropout(double rate, GaussianDropoutOptions options = {});
@@ -45,6 +48,7 @@ struct GaussianNoiseOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle GaussianNoise(double stddev, GaussianNoiseOptions options = {});
 
@@ -54,6 +58,7 @@ struct ActivityRegularizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Passes its input on and adds l1 · Σ|x| + l2 · Σx², divided by the batch size, to the loss.
 LayerHandle ActivityRegularization(ActivityRegularizationOptions options = {});

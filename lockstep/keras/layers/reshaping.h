@@ -11,6 +11,7 @@ struct FlattenOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Flatten(FlattenOptions options = {});
 
@@ -19,6 +20,7 @@ struct ReshapeOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // `target_shape` is without the batch; one entry may be -1.
 LayerHandle Reshape(std::vector<std::int64_t> target_shape, ReshapeOptions options = {});
@@ -28,6 +30,7 @@ struct PermuteOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Axes counted from 1, the batch excluded.
 LayerHandle Permute(std::vector<std::int64_t> dims, PermuteOptions options = {});
@@ -37,6 +40,7 @@ struct RepeatVectorOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RepeatVector(std::int64_t n, RepeatVectorOptions options = {});
 
@@ -46,6 +50,7 @@ struct ZeroPaddingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle ZeroPadding1D(Json padding = 1, ZeroPaddingOptions options = {});
 LayerHandle ZeroPadding2D(Json padding = 1, ZeroPaddingOptions options = {});
@@ -57,6 +62,7 @@ struct CroppingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Cropping1D(Json cropping = 1, CroppingOptions options = {});
 LayerHandle Cropping2D(Json cropping = 0, CroppingOptions options = {});
@@ -69,6 +75,7 @@ struct UpSamplingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle UpSampling1D(Window size = 2, UpSamplingOptions options = {});
 LayerHandle UpSampling2D(Window size = 2, UpSamplingOptions options = {});

@@ -17,7 +17,7 @@ TensorOp::TensorOp(const TensorOpClass& row, Json config) : row_(row), config_(s
 }
 
 Json TensorOp::get_config() const {
-  Json config = {{"name", name_}};
+  Json config = {{"name", name()}};
   for (const auto& [key, value] : config_.items()) {
     if (key != "name") config[key] = value;
   }
@@ -28,8 +28,8 @@ Structure TensorOp::run(const CallArguments& arguments, std::optional<bool>) {
   try {
     return row_.run(arguments, config_);
   } catch (const JsonError& error) {
-    throw_invalid_argument(
-        fmt::format("operation '{}' ({}): bad argument in {}: {}", name_, row_.name, dump_json(config_), error.what()));
+    throw_invalid_argument(fmt::format("operation '{}' ({}): bad argument in {}: {}", name(), row_.name,
+                                       dump_json(config_), error.what()));
   }
 }
 
@@ -52,7 +52,7 @@ Json TableOp::get_config() const {
   throw_unimplemented(fmt::format(
       "operation '{}' ({}) of a functional model has no Keras class, so the model cannot be written as a config: wrap "
       "it in a layer of your own",
-      name_, op_.signature->name));
+      name(), op_.signature->name));
 }
 
 Structure TableOp::run(const CallArguments& arguments, std::optional<bool>) {

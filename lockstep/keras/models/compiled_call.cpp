@@ -96,11 +96,11 @@ CompiledCall::TracePtr CompiledCall::trace_of(
   if (const auto known = traces_.find(key); known != traces_.end()) return known->second;
   if (traces_.size() >= kMostTraces) return nullptr;
   const auto trace = std::make_shared<Trace>();
-  std::vector<graph::TensorSpec> specs;
+  std::vector<TensorSpec> specs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Shape shape = inputs[i].shape();
     shape[0] = kUnknownDim;
-    specs.push_back({inputs[i].dtype(), shape, fmt::format("input_{}", i)});
+    specs.push_back({shape, inputs[i].dtype(), fmt::format("input_{}", i)});
   }
   try {
     const PausedLosses no_losses;

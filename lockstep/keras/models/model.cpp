@@ -62,10 +62,20 @@ Model* ModelImpl::object() const {
 }
 
 SubclassedImpl::SubclassedImpl(std::string class_name, Layer::Options options)
-    : ModelImpl(std::move(class_name), std::move(options)) {}
+    : ModelImpl(class_name, std::move(options)), named_(!class_name.empty()) {}
+
+std::string SubclassedImpl::class_name() const {
+  if (named_) return ModelImpl::class_name();
+  const Model* const found = object();
+  return found ? unqualified_name(typeid(*found)) : "Model";
+}
 
 Model& SubclassedImpl::checked_object() const {
   if (Model* const found = object()) return *found;
+  if (!named_)
+    throw_failed_precondition(
+        "this model is empty: assign a model to it; or the object of the class derived from Model no longer exists: "
+        "keep it, or a copy of its class, while the model is used");
   throw_failed_precondition(
       fmt::format("the {} object behind model '{}' no longer exists: keep it, or a copy of it that is a {} as well, "
                   "while the model is used; a copy that is a plain Model has no call()",
@@ -120,6 +130,8 @@ std::vector<LayerPtr> SubclassedImpl::layers() const { return Layer::sublayers()
 
 Model::Model(const Structure& inputs, const Structure& outputs, const std::string& name)
     : Model(std::make_shared<FunctionalImpl>(inputs, outputs, Layer::Options{.name = name})) {}
+
+Model::Model() : Model(std::string()) {}
 
 Model::Model(std::string class_name, Layer::Options options)
     : Model(std::make_shared<SubclassedImpl>(std::move(class_name), std::move(options))) {}

@@ -31,9 +31,8 @@ struct SummaryOptions {
 //
 //   class Classifier : public keras::Model {
 //    public:
-//     Classifier() : Model("Classifier"), hidden(track("hidden", layers::Dense(64))), out(track("out",
-//     layers::Dense(10))) {} Structure call(const Structure& x, const CallContext&) override { return out(hidden(x)); }
-//     keras::LayerHandle hidden, out;
+//     Structure call(const Structure& x, const CallContext&) override { return out(hidden(x)); }
+//     keras::LayerHandle hidden = track("hidden", layers::Dense(64)), out = track("out", layers::Dense(10));
 //   };
 //
 // A class may also derive from a functional model, to train it in a way of its own:
@@ -53,6 +52,8 @@ class Model {
   // For register_keras_serializable(): the layer behind the model, which keeps the model.
   static LayerPtr share(std::unique_ptr<Model> model);
 
+  // For derived classes, whose name it takes, and for models that are assigned later.
+  Model();
   // A functional model. Errors: see FunctionalImpl.
   Model(const Structure& inputs, const Structure& outputs, const std::string& name = {});
   explicit Model(ModelPtr impl);
@@ -160,7 +161,7 @@ class Model {
   operator LayerPtr() const { return impl(); }
 
  protected:
-  // For derived classes.
+  // For derived classes with another name in files than in C++.
   explicit Model(std::string class_name, Layer::Options options = {});
   LayerHandle track(const std::string& attribute, LayerHandle layer);
   template <std::derived_from<Model> M>

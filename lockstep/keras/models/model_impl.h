@@ -155,6 +155,7 @@ class SequentialImpl : public ModelImpl {
   const std::shared_ptr<FunctionalImpl>& functional() const { return functional_; }
 
  private:
+  void append(LayerPtr layer);
   void check_addable(const Layer& layer) const;
   void rebuild();
   bool input_fixed_ = false;      // the batch size of a recorded build shape is kept
@@ -167,6 +168,7 @@ class SubclassedImpl : public ModelImpl {
  public:
   SubclassedImpl(std::string class_name, Layer::Options options);
 
+  std::string class_name() const override;
   std::type_index registered_type() const override;
   void build_from_config(const Json& config) override;
   Json get_config() const override;
@@ -180,6 +182,8 @@ class SubclassedImpl : public ModelImpl {
  private:
   friend class Model;
   Model& checked_object() const;
+
+  bool named_;                          // whether the constructor was given the name of the class
   std::shared_ptr<Model> kept_object_;  // of a model read from a file
   std::optional<Nested<TensorInfo>> save_spec_;
 };

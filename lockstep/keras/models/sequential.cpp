@@ -20,14 +20,18 @@ std::optional<Shape> own_input_shape(const Layer& layer) {
   return std::nullopt;
 }
 
+// An input layer for batches of this shape.
+LayerPtr input_of(const Shape& shape) {
+  Ints dims{kUnknownDim};
+  dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+  return InputLayer::create(Shape(std::move(dims)));
+}
+
 }  // namespace
 
 SequentialImpl::SequentialImpl(std::vector<LayerPtr> layers, Layer::Options options)
     : ModelImpl("Sequential", std::move(options)) {
-  for (LayerPtr& layer : layers) {
-    check_addable(*layer);
-    layers_.push_back(std::move(layer));
-  }
+  for (LayerPtr& layer : layers) append(std::move(layer));
   if (!layers_.empty()) rebuild();
 }
 
@@ -43,9 +47,14 @@ void SequentialImpl::check_addable(const Layer& layer) const {
   }
 }
 
-void SequentialImpl::add(LayerPtr layer) {
+void SequentialImpl::append(LayerPtr layer) {
+  if (layers_.empty() && layer->input_shape().known_rank()) layers_.push_back(input_of(layer->input_shape()));
   check_addable(*layer);
   layers_.push_back(std::move(layer));
+}
+
+void SequentialImpl::add(LayerPtr layer) {
+  append(std::move(layer));
   rebuild();
 }
 

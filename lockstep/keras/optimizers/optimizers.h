@@ -4,7 +4,9 @@
 // Formulas are those of Keras 3.15 (docs of each options struct); t counts updates from 1.
 #pragma once
 
+#include "lockstep/keras/optimizers/multi_optimizer.h"
 #include "lockstep/keras/optimizers/optimizer.h"
+#include "lockstep/keras/optimizers/schedule_free.h"
 
 namespace lockstep::optimizers {
 

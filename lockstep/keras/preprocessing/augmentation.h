@@ -1,9 +1,11 @@
 // keras.layers: random changes of images, for training.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/keras/layers/core.h"
@@ -25,10 +27,13 @@ struct RandomFlipOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomFlip(RandomFlipOptions options = {});
-inline LayerHandle RandomFlip(std::string mode, RandomFlipOptions options = {}) {
-  options.mode = std::move(mode);
+// `mode` by position. A template, because GCC would take the options in braces for the arguments of a string.
+template <std::convertible_to<std::string> Mode>
+LayerHandle RandomFlip(const Mode& mode, RandomFlipOptions options = {}) {
+  options.mode = mode;
   return RandomFlip(std::move(options));
 }
 
@@ -43,6 +48,7 @@ struct RandomRotationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomRotation(Json factor, RandomRotationOptions options = {});
 
@@ -57,6 +63,7 @@ struct RandomZoomOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomZoom(Json height_factor, RandomZoomOptions options = {});
 
@@ -71,6 +78,7 @@ struct RandomTranslationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomTranslation(Json height_factor, Json width_factor, RandomTranslationOptions options = {});
 
@@ -85,6 +93,7 @@ struct RandomShearOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomShear(RandomShearOptions options = {});
 
@@ -96,6 +105,7 @@ struct RandomCropOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // In training (batch, height, width, channels) of each image's own part, resized where the image is smaller.
 LayerHandle RandomCrop(std::int64_t height, std::int64_t width, RandomCropOptions options = {});
@@ -108,6 +118,7 @@ struct RandomContrastOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomContrast(Json factor, RandomContrastOptions options = {});
 
@@ -123,6 +134,7 @@ struct RandomHueOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomHue(Json factor, RandomHueOptions options = {});
 // 0.5 leaves the saturation, 0 gives gray images.
@@ -145,6 +157,7 @@ struct RandomGrayscaleOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomGrayscale(RandomGrayscaleOptions options = {});
 
@@ -159,6 +172,7 @@ struct RandomColorJitterOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomColorJitter(RandomColorJitterOptions options = {});
 
@@ -170,6 +184,7 @@ struct RandomInvertOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomInvert(RandomInvertOptions options = {});
 
@@ -183,6 +198,7 @@ struct RandomErasingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomErasing(RandomErasingOptions options = {});
 
@@ -196,6 +212,7 @@ struct RandomGaussianBlurOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomGaussianBlur(RandomGaussianBlurOptions options = {});
 
@@ -208,6 +225,7 @@ struct SolarizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Solarization(SolarizationOptions options = {});
 
@@ -217,6 +235,7 @@ struct AutoContrastOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Each channel of each image stretched to the whole range.
 LayerHandle AutoContrast(AutoContrastOptions options = {});
@@ -228,6 +247,7 @@ struct EqualizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // In training, spreads the values of each channel over the range by the histogram of the whole batch.
 LayerHandle Equalization(EqualizationOptions options = {});
@@ -240,6 +260,7 @@ struct ContrastLimitedAdaptiveHistogramEqualizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Equalizes tiles of each image (CLAHE) and interpolates between them, in training and in inference.
 LayerHandle ContrastLimitedAdaptiveHistogramEqualization(
@@ -255,6 +276,7 @@ struct RandomPerspectiveOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomPerspective(RandomPerspectiveOptions options = {});
 
@@ -268,6 +290,7 @@ struct RandAugmentOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandAugment(RandAugmentOptions options = {});
 
@@ -284,6 +307,7 @@ struct AugMixOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // A weighted mean of the images and of chains of changes. The changes are chosen by Python's generator (random/seeds.h)
 // at each call, as Keras's are outside of compiled functions; several replicas are rejected.
@@ -296,6 +320,7 @@ struct MixUpOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Weighted means of images and others of the batch.
 LayerHandle MixUp(MixUpOptions options = {});
@@ -307,6 +332,7 @@ struct CutMixOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // A rectangle of each image is taken from another image of the batch.
 LayerHandle CutMix(CutMixOptions options = {});
@@ -323,6 +349,7 @@ struct RandomElasticTransformOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle RandomElasticTransform(RandomElasticTransformOptions options = {});
 
@@ -334,6 +361,7 @@ struct MaxNumBoundingBoxesOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Images as they are, or {"images": …, "bounding_boxes": {"boxes": (batch, n, 4), "labels": (batch, n)}} with the first
 // max_number boxes and labels of each image, filled up with fill_value.

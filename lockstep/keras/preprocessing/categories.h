@@ -23,6 +23,7 @@ struct DiscretizationOptions {
   double epsilon = 0.01;                            // error of the quantiles that adapt() estimates
   std::string output_mode = "int";
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
   std::string name = {};
   bool trainable = true;
 };
@@ -39,6 +40,7 @@ struct HashingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};  // of the output; with "int", int64 unless it is an integer type
+  Shape input_shape = Shape::unknown_rank();
 };
 // A hash of strings or integers, modulo num_bins; the bins are those of Keras and TensorFlow.
 LayerHandle Hashing(std::int64_t num_bins, HashingOptions options = {});
@@ -49,6 +51,7 @@ struct HashedCrossingOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};  // as of Hashing
+  Shape input_shape = Shape::unknown_rank();
 };
 // A hash of a combination of features: of two or more strings or integers, each of shape (), (batch) or (batch, 1).
 LayerHandle HashedCrossing(std::int64_t num_bins, HashedCrossingOptions options = {});

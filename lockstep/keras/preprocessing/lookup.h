@@ -40,6 +40,7 @@ struct StringLookupOptions {
   keras::OptionalList<std::int64_t> salt = {};  // of the hash that spreads unknown tokens (categories.h)
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
   std::optional<std::int64_t> vocabulary_size = {};  // in files; the layer keeps it up to date
 };
 LayerHandle StringLookup(StringLookupOptions options = {});
@@ -60,6 +61,7 @@ struct IntegerLookupOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
   std::optional<std::int64_t> vocabulary_size = {};
 };
 LayerHandle IntegerLookup(IntegerLookupOptions options = {});
@@ -101,6 +103,7 @@ struct TextVectorizationOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
   std::optional<std::int64_t> vocabulary_size = {};
 };
 // Strings of shape (batch) or (batch, 1) to (batch, length) with "int", else to (batch, vocabulary).

@@ -23,6 +23,7 @@ struct STFTSpectrogramOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // Short-time Fourier transforms by convolutions, whose kernels can be trained. With F = fft_length / 2 + 1 frequencies:
 // (batch, time, channels) to (batch, frames, channels · F), with expand_dims to (batch, frames, F, channels);
@@ -46,6 +47,7 @@ struct MelSpectrogramOptions {
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
+  Shape input_shape = Shape::unknown_rank();
 };
 // (batch, time) or (time) to (batch, num_mel_bins, frames) or (num_mel_bins, frames). With power_to_db, values are at
 // most top_db below the largest one of the batch.

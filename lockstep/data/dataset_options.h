@@ -1,0 +1,67 @@
+// Keyword arguments of the transformations of datasets, as in TensorFlow.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/base/nested.h"
+#include "lockstep/base/shape.h"
+
+namespace lockstep::data {
+
+struct MapOptions {
+  std::int64_t num_parallel_calls = 1;
+  std::optional<bool> deterministic = std::nullopt;  // elements keep their order whatever it is
+};
+struct BatchOptions {
+  bool drop_remainder = false;
+};
+struct PaddedBatchOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // in the element's structure
+  double padding_values = 0;
+  bool drop_remainder = false;
+};
+struct ShuffleOptions {
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool reshuffle_each_iteration = true;
+};
+struct InterleaveOptions {
+  std::optional<std::int64_t> cycle_length = std::nullopt;  // required: TensorFlow's default depends on the machine
+  std::int64_t block_length = 1;
+  std::int64_t num_parallel_calls = 1;
+  std::optional<bool> deterministic = std::nullopt;
+};
+struct WindowOptions {
+  std::optional<std::int64_t> shift = std::nullopt;
+  std::int64_t stride = 1;
+  bool drop_remainder = false;
+};
+
+struct RandomOptions {
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool rerandomize_each_iteration = false;
+};
+struct SampleOptions {
+  std::vector<double> weights = {};  // one for each dataset; empty: equal ones
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool stop_on_empty_dataset = false;
+  bool rerandomize_each_iteration = false;
+};
+struct GroupByWindowOptions {
+  std::optional<std::int64_t> window_size = std::nullopt;
+  std::function<std::int64_t(std::int64_t key)> window_size_func = {};  // one of both is required
+};
+struct BucketOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // default: those of element_spec()
+  double padding_values = 0;
+  bool pad_to_bucket_boundary = false;
+  bool no_padding = false;
+  bool drop_remainder = false;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,9 @@
+// The public operations: functions, operators, custom gradients, and the settings of their runtime.
+#pragma once
+
+#include "lockstep/ops/composed.h"
+#include "lockstep/ops/custom_gradient.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/ops/operators.h"
+#include "lockstep/ops/runtime.h"
+#include "lockstep/ops/string_functions.h"

@@ -1,0 +1,97 @@
+#include "lockstep/ops/string_functions.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/strings_internal.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::strings {
+namespace {
+
+Tensor text(std::string_view value) { return Tensor::strings({std::string(value)}, {}); }
+
+Tensor one_axis(const char* function, const Tensor& x) {
+  if (x.rank() > 1)
+    throw_invalid_argument(
+        fmt::format("strings::{}: found shape {}, expected one axis at most", function, x.shape().to_string()));
+  return x.rank() == 0 ? ops::expand_dims(x, 0) : x;
+}
+
+std::vector<std::string> characters(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    std::uint32_t code = 0;
+    const std::size_t bytes = decode_utf8(text, code);
+    out.push_back(bytes == 0 ? "\xef\xbf\xbd" : std::string(text.substr(0, bytes)));
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor lower(const Tensor& x) { return ops::call1("StringLower", {x}); }
+Tensor upper(const Tensor& x) { return ops::call1("StringUpper", {x}); }
+Tensor strip(const Tensor& x) { return ops::call1("StringStrip", {x}); }
+Tensor length(const Tensor& x, std::string_view unit) {
+  return ops::call1("StringLength", {x}, {{"unit", std::string(unit)}});
+}
+Tensor join(const Tensors& parts, std::string_view separator) {
+  return ops::call1("StringJoin", std::span<const Tensor>(parts), {{"separator", std::string(separator)}});
+}
+std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
+  const Tensor texts = one_axis("split", x);
+  const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});
+  const std::vector<std::int64_t> places = parts[0].to_vector<std::int64_t>();
+  const std::vector<std::string>& words = parts[1].string_values();
+  std::vector<std::vector<std::string>> rows(static_cast<std::size_t>(texts.dim(0)));
+  for (std::size_t i = 0; i < words.size(); ++i) rows[static_cast<std::size_t>(places[2 * i])].push_back(words[i]);
+  return rows;
+}
+std::vector<std::vector<std::string>> bytes_split(const Tensor& x) {
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& each : one_axis("bytes_split", x).string_values()) {
+    rows.emplace_back();
+    for (const char byte : each) rows.back().emplace_back(1, byte);
+  }
+  return rows;
+}
+std::vector<std::vector<std::string>> unicode_split(const Tensor& x) {
+  std::vector<std::vector<std::string>> rows;
+  for (const std::string& each : one_axis("unicode_split", x).string_values()) rows.push_back(characters(each));
+  return rows;
+}
+Tensor reduce_join(const Tensor& x, std::string_view separator) {
+  return ops::call1("ReduceJoin", {x, ops::range(x.rank())}, {{"separator", std::string(separator)}});
+}
+Tensor reduce_join(const Tensor& x, int axis, bool keepdims, std::string_view separator) {
+  return ops::call1("ReduceJoin", {x, Tensor::scalar(axis)},
+                    {{"keep_dims", keepdims}, {"separator", std::string(separator)}});
+}
+Tensor substr(const Tensor& x, const Tensor& pos, const Tensor& len, std::string_view unit) {
+  return ops::call1("Substr", {x, pos, len}, {{"unit", std::string(unit)}});
+}
+Tensor substr(const Tensor& x, int pos, int len, std::string_view unit) {
+  return substr(x, Tensor::scalar(pos), Tensor::scalar(len), unit);
+}
+Tensor to_hash_bucket_fast(const Tensor& x, std::int64_t num_buckets) {
+  return ops::call1("StringToHashBucketFast", {x}, {{"num_buckets", num_buckets}});
+}
+Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global) {
+  return ops::call1("RegexReplace", {x, text(pattern), text(rewrite)}, {{"replace_global", replace_global}});
+}
+Tensor regex_full_match(const Tensor& x, std::string_view pattern) {
+  return ops::call1("RegexFullMatch", {x, text(pattern)});
+}
+Tensor to_number(const Tensor& x, DType out_type) {
+  return ops::call1("StringToNumber", {x}, {{"out_type", out_type}});
+}
+Tensor as_string(const Tensor& x) { return ops::call1("AsString", {x}); }
+
+}  // namespace lockstep::strings

@@ -1,0 +1,44 @@
+// tf.strings: functions of string tensors. Names, order of arguments and defaults are TensorFlow's; patterns are RE2's.
+// The results of splitting, ragged tensors in TensorFlow, are lists of lists; they take texts of one axis at most and
+// throw InvalidArgument for others.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::strings {
+
+Tensor lower(const Tensor& x);
+Tensor upper(const Tensor& x);
+Tensor strip(const Tensor& x);
+Tensor length(const Tensor& x, std::string_view unit = "BYTE");  // int32; unit: "BYTE", "UTF8_CHAR"
+Tensor join(const Tensors& parts, std::string_view separator = "");
+// The texts of all elements, or of an axis, as one.
+Tensor reduce_join(const Tensor& x, std::string_view separator = "");
+Tensor reduce_join(const Tensor& x, int axis, bool keepdims = false, std::string_view separator = "");
+Tensor substr(const Tensor& x, const Tensor& pos, const Tensor& len, std::string_view unit = "BYTE");
+Tensor substr(const Tensor& x, int pos, int len, std::string_view unit = "BYTE");
+Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true);
+Tensor regex_full_match(const Tensor& x, std::string_view pattern);
+// The parts of each text between separators, at most maxsplit + 1 of them; "": words between white space.
+std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator = "",
+                                            std::int64_t maxsplit = -1);
+std::vector<std::vector<std::string>> bytes_split(const Tensor& x);
+// The characters of each text in UTF-8, or of one text. Bytes that are not UTF-8 become U+FFFD.
+std::vector<std::vector<std::string>> unicode_split(const Tensor& x);
+template <std::convertible_to<std::string> Text>
+Tensor unicode_split(const Text& text) {
+  const std::vector<std::string> parts = unicode_split(Tensor::strings({std::string(text)}, {1}))[0];
+  return Tensor::strings(parts, {static_cast<std::int64_t>(parts.size())});
+}
+// A number from 0 to num_buckets - 1 for each text, int64.
+Tensor to_hash_bucket_fast(const Tensor& x, std::int64_t num_buckets);
+Tensor to_number(const Tensor& x, DType out_type = DType::kFloat32);
+Tensor as_string(const Tensor& x);
+
+}  // namespace lockstep::strings
