@@ -11,6 +11,7 @@
 #include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/npy.h"
+#include "lockstep/formats/proto/fingerprint.pb.h"
 #include "lockstep/formats/proto/saved_model.pb.h"
 #include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/formats/record_file_internal.h"
@@ -19,6 +20,7 @@
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/bytes_internal.h"
 #include "lockstep/io/checksum_internal.h"
+#include "lockstep/io/fingerprint_internal.h"
 #include "lockstep/io/memory_file_system_internal.h"
 
 namespace lockstep::formats {
@@ -176,7 +178,8 @@ TEST(DamageTest, SavedModel) {
   (*meta->mutable_object_graph_def()->mutable_concrete_functions())["__inference_f_12"].add_bound_inputs(1);
   const std::string bytes = serialize_proto(model, "test");
   files.put("model/saved_model.pb", bytes);
-  files.put("model/fingerprint.pb", saved_model_fingerprint(model, bytes, bytes_of(files, bundle_index_path(prefix))));
+  const std::string print = saved_model_fingerprint(model, bytes, bytes_of(files, bundle_index_path(prefix)));
+  files.put("model/fingerprint.pb", print);
   const Read read = [&](io::FileSystem& each) {
     check_saved_model_fingerprint("model", each);
     return bytes_of(each, "model/saved_model.pb") + content_of(BundleReader(prefix, each));
@@ -189,6 +192,18 @@ TEST(DamageTest, SavedModel) {
   Damages damages(files, "model/fingerprint.pb", read);
   EXPECT_THAT(damages.cuts().other, IsEmpty());
   EXPECT_THAT(damages.flips().other, IsEmpty());
+  // TensorFlow 2.11: without a version, with the fingerprint of the graph for that of the file, and without the names
+  // of signatures.
+  tensorflow::FingerprintDef old;
+  ASSERT_TRUE(old.ParseFromString(print));
+  old.clear_version();
+  old.set_saved_model_checksum(io::fingerprint64(serialize_proto(meta->graph_def(), "test")));
+  old.set_signature_def_hash(io::fingerprint_cat(0, io::fingerprint64(serialize_proto(signature, "test"))));
+  files.put("model/fingerprint.pb", serialize_proto(old, "test"));
+  EXPECT_EQ(read(files), bytes + content_of(BundleReader(prefix, files)));
+  node->set_name("y");
+  files.put("model/saved_model.pb", serialize_proto(model, "test"));
+  EXPECT_THROW(read(files), Error);
 }
 
 TEST(DamageTest, Records) {

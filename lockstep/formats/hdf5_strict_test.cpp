@@ -143,7 +143,7 @@ TEST(StrictHdf5, UnusedEntriesOfAGroupIndex) {
   const float value = 1;
   const TensorData tensor = TensorData::copy_of(DType::kFloat32, {1}, std::as_bytes(std::span(&value, 1)));
   Hdf5Writer writer;
-  writer.add_dataset("few/0", tensor);
+  writer.add_dataset("few/long_name", tensor);
   for (int i = 10; i < 40; ++i) writer.add_dataset(fmt::format("many/{}", i), tensor);
   const Image image = image_of(writer);
   const auto number = [&](std::size_t at) { return io::load_le<std::uint64_t>(image, at).value(); };
@@ -163,6 +163,15 @@ TEST(StrictHdf5, UnusedEntriesOfAGroupIndex) {
   put(other, few + entries + 24, number(many + entries + 24));
   put(other, few + entries + 32, number(many + entries + 32));
   EXPECT_EQ(counts_of(other), counts_of(image));
+  // An empty group whose first unused entry leads into the free block of its heap, of which the bytes read as names.
+  Image empty = image;
+  put(empty, few + 6, std::uint16_t{0});
+  expect_error(empty, "declares 0 entries and has more");
+  const std::size_t names = find(image, "long_name") - 8, heap = names - 32;
+  put(empty, heap + 16, std::uint64_t{8});  // the first free block begins at the name
+  put(empty, names + 8, std::uint64_t{1});  // it is the last one
+  put(empty, names + 16, std::uint64_t{16});
+  EXPECT_EQ(counts_of(empty).datasets, counts_of(image).datasets - 1);
   Image fewer = image;
   put(fewer, many + 6, std::uint16_t{1});
   expect_error(fewer, "declares 1 entries and has more");

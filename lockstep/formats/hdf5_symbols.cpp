@@ -31,6 +31,12 @@ class LocalHeap {
     return std::string(reinterpret_cast<const char*>(rest.data()), size);
   }
 
+  // Whether the bytes at `offset` belong to no name.
+  bool is_free(std::uint64_t offset) const {
+    return std::ranges::any_of(
+        free_, [&](const auto& block) { return offset >= block.first && offset - block.first < block.second; });
+  }
+
  private:
   void read_free_list(std::uint64_t offset) {
     constexpr std::uint64_t kEnd = 1;
@@ -46,6 +52,7 @@ class LocalHeap {
       if (size < head || size > bytes_.size() - offset) {
         image_.damaged(address_, fmt::format("a free block of {} bytes in a local heap", size));
       }
+      free_.emplace_back(offset, size);
       offset = next;
     }
   }
@@ -53,6 +60,7 @@ class LocalHeap {
   const Image& image_;
   std::uint64_t address_;
   std::span<const std::byte> bytes_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> free_;  // offsets and sizes of the free blocks
 };
 
 class SymbolTable {
@@ -115,7 +123,8 @@ class SymbolTable {
   }
 
   // Whether the node at `address` continues the names read so far, up to the name at `key`. HDF5 1.8 and 1.10 write the
-  // nodes of all groups of a file from one buffer, so the unused entries of a node can be those of another group.
+  // nodes of all groups of a file from one buffer, so the unused entries of a node can be those of another group. Their
+  // offsets can lead into a free block of this group's heap, which contains no names.
   bool continues(std::uint64_t address, int level, std::uint64_t key) {
     if (address == 0 || address == kUndefinedAddress) return false;
     const auto pointer = static_cast<std::uint64_t>(image_.address_size);
@@ -134,8 +143,10 @@ class SymbolTable {
       std::string last = symbols_.empty() ? std::string() : symbols_.back().name;
       for (int i = 0; i < count; ++i) {
         const auto entry = 24 + static_cast<std::uint64_t>(image_.length_size) + pointer;
-        const std::string name = heap_.name(
-            Fields(image_, image_.block(address + 8 + static_cast<std::uint64_t>(i) * entry, entry)).length());
+        const auto offset =
+            Fields(image_, image_.block(address + 8 + static_cast<std::uint64_t>(i) * entry, entry)).length();
+        if (heap_.is_free(offset)) return false;
+        const std::string name = heap_.name(offset);
         if (name <= last) return false;
         last = name;
       }

@@ -115,8 +115,9 @@ LegacyH5::LegacyH5(Hdf5File file) : file_(std::make_shared<Hdf5File>(std::move(f
       const std::string safe = below(name);
       const Hdf5Node* group = safe.empty() ? nullptr : descend(*weights, safe);
       if (group == nullptr || group->kind != Hdf5Node::Kind::kGroup) {
-        throw_data_loss(
-            fmt::format("{}: layer \"{}\" is named but has no group below \"{}\"", file_->what(), name, prefix));
+        throw_data_loss(fmt::format(
+            "{}: layer \"{}\" is named but has no group below \"{}\": saving was interrupted; save the model again",
+            file_->what(), name, prefix));
       }
       layers_.push_back({name, weights_of(*group, prefix + safe)});
     }
@@ -164,16 +165,18 @@ std::vector<std::string> LegacyH5::names_of(const Hdf5Node& group, const std::st
 std::vector<TensorInfo> LegacyH5::weights_of(const Hdf5Node& group, const std::string& path) {
   std::vector<TensorInfo> weights;
   for (const std::string& name : names_of(group, "weight_names", path)) {
-    const std::string safe = below(name);
+    // Variables without a name scope are called "/iterations" by Theano and CNTK: h5py puts them below the root.
+    const bool absolute = name.starts_with('/');
+    const std::string safe = below(std::string_view(name).substr(absolute ? 1 : 0));
     if (safe.empty()) throw_data_loss(fmt::format("{}: weight name \"{}\" leaves \"{}\"", file_->what(), name, path));
-    const Hdf5Node* node = descend(group, safe);
+    const Hdf5Node* node = descend(absolute ? file_->root() : group, safe);
     if (node == nullptr)
       throw_not_found(fmt::format("{}: weight \"{}\" is named but not in \"{}\"", file_->what(), name, path));
     if (node->kind != Hdf5Node::Kind::kDataset || !node->refusal.empty()) {
       throw_data_loss(fmt::format("{}: weight \"{}\" of \"{}\" cannot be read: {}", file_->what(), name, path,
                                   node->refusal.empty() ? "it is a group" : node->refusal));
     }
-    weights.push_back({path + "/" + safe, node->dtype, node->shape});
+    weights.push_back({absolute ? safe : path + "/" + safe, node->dtype, node->shape});
   }
   infos_.insert(infos_.end(), weights.begin(), weights.end());
   return weights;

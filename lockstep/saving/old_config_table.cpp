@@ -49,6 +49,12 @@ Json dropped_words(const Json& value) {
   return value;
 }
 
+// Keras 2.0 gave an Embedding the dtype of its indices, but its weights were floats.
+Json dtype_of_embeddings(const Json& value) {
+  const std::string name = value.is_string() ? value.get<std::string>() : "";
+  return name.starts_with("int") || name.starts_with("uint") ? Json("float32") : value;
+}
+
 Json only_mode_0(const Json& value) {
   if (value != Json(0))
     throw_unimplemented(fmt::format(
@@ -119,6 +125,7 @@ constexpr OldArgument kArguments[] = {
     {1, "Embedding", "W_constraint", "embeddings_constraint"},
     {1, "Embedding", "dropout", "", dropped_words},
     {1, "Embedding", "output_dim", "output_dim"},
+    {2, "Embedding", "dtype", "dtype", dtype_of_embeddings},
     {1, "InputLayer", "input_dtype", "dtype"},
     {1, "PReLU", "init", "alpha_initializer"},
     {1, "SeparableConv2D", "init", "depthwise_initializer"},

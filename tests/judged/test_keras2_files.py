@@ -216,8 +216,10 @@ def test_training_continues(legacy, number, tmp_path):
         tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
 
 
-def test_state_of_keras_before_tensorflow_2(tmp_path):
-    """Keras 2.2.4 named slots without their kind."""
+@pytest.mark.parametrize("names", [["Adam/iterations:0", *[f"training/Adam/Variable_{i}:0" for i in range(3 * 4)]],
+                                   ["/iterations", *[f"param_{i}" for i in range(1, 2 * 4 + 1)]]], ids=["2.2.4", "2.0.4-theano"])
+def test_state_of_keras_before_tensorflow_2(names, tmp_path):
+    """Keras 2.2.4 named slots without their kind; with Theano variables had no scope, so h5py took a name for an absolute path."""
     rng = tool.generator("keras2", "standalone")
     model = randomised(tf_keras.Sequential([L.InputLayer(VECTOR), L.Dense(6, "tanh"), L.Dense(3)]), rng)
     model.compile(tf_keras.optimizers.legacy.Adam(0.01), "mse")
@@ -231,8 +233,7 @@ def test_state_of_keras_before_tensorflow_2(tmp_path):
         values = [group[n][()] for n in group.attrs["weight_names"]]
         del file["optimizer_weights"]
         group = file.create_group("optimizer_weights")
-        names = ["Adam/iterations:0", *[f"training/Adam/Variable_{i}:0" for i in range(3 * 4)]]
-        for name, value in zip(names, [*values, *[np.zeros(1, "float32")] * 4], strict=True):
+        for name, value in zip(names, [*values, *[np.zeros(1, "float32")] * 4]):
             group.create_dataset(name, data=value)
         group.attrs["weight_names"] = [name.encode() for name in names]
         config = json.loads(file.attrs["training_config"])
@@ -338,3 +339,22 @@ def test_the_dialect_of_a_file_can_be_chosen(tmp_path):
     tool.assert_close(keras.models.load_model(tmp_path / "three.h5").predict(x, verbose=0), model.predict(x, verbose=0), 1e-5)
     assert "keras2" in tool.refused("convert", tmp_path / "m.h5", tmp_path / "o.h5", "--dialect", "keras1", code=2)
     assert ".h5" in tool.refused("convert", tmp_path / "m.h5", tmp_path / "o.keras", "--dialect", "keras2", code=2)
+
+
+def test_embeddings_with_the_dtype_of_their_indices(tmp_path):
+    """Keras 2.0 wrote the dtype of the input into the config of an Embedding, whose weights were floats."""
+    rng = tool.generator("keras2", "embedding")
+    model = randomised(tf_keras.Sequential([L.InputLayer((4,), dtype="int32"), L.Embedding(7, 3), L.Flatten(), L.Dense(2)]), rng)
+    x = rng.integers(0, 7, (5, 4)).astype("int32")
+    expected = model(x).numpy()
+    model.save(tmp_path / "m.h5")
+    with h5py.File(tmp_path / "m.h5", "a") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"][1]["config"]["dtype"] = "int32"
+        file.attrs["model_config"] = json.dumps(config).encode()
+        file.attrs["keras_version"] = b"2.0.4"
+    np.save(tmp_path / "x.npy", x)
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "m.keras")
+    for name in ("m.h5", "m.keras"):
+        tool.ok("predict", tmp_path / name, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+        tool.assert_close(np.load(tmp_path / "y.npy"), expected, 1e-6, name)
