@@ -5,7 +5,7 @@ namespace {
 
 class Autoencoder : public ls::keras::Model {
  public:
-  explicit Autoencoder(std::int64_t latent_dim) : Model("Autoencoder"), latent_dim_(latent_dim) {
+  explicit Autoencoder(std::int64_t latent_dim) : latent_dim_(latent_dim) {
     encoder = ls::keras::Sequential({
         ls::layers::Flatten(),
         ls::layers::Dense(latent_dim, {.activation = "relu"}),

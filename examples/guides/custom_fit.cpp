@@ -74,7 +74,7 @@ class OwnMetrics : public keras::Model {
 class GAN : public keras::Model {
  public:
   GAN(const keras::Model& discriminator, const keras::Model& generator, const ls::Tensor& latent)
-      : Model("GAN"), discriminator_(discriminator), generator_(generator), latent_(latent) {
+      : discriminator_(discriminator), generator_(generator), latent_(latent) {
     track("discriminator", discriminator.impl());
     track("generator", generator.impl());
     impl()->set_built();

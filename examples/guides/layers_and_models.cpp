@@ -8,7 +8,7 @@ namespace ops = ls::ops;
 
 class Linear : public keras::Layer {
  public:
-  explicit Linear(std::int64_t units = 32) : Layer("Linear"), units_(units) {}
+  explicit Linear(std::int64_t units = 32) : units_(units) {}
   explicit Linear(const ls::Json& config) : Linear(config.at("units").get<std::int64_t>()) {}
 
   void build(const keras::Nested<ls::Shape>& input_shape) override {
@@ -31,7 +31,7 @@ LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Linear, "Guides")
 // A sum over all calls, in a variable that is not trained.
 class ComputeSum : public keras::Layer {
  public:
-  explicit ComputeSum(std::int64_t input_dim) : Layer("ComputeSum") {
+  explicit ComputeSum(std::int64_t input_dim) {
     total_ = add_weight({.shape = {input_dim}, .initializer = "zeros", .trainable = false, .name = "total"});
   }
 
@@ -47,7 +47,7 @@ class ComputeSum : public keras::Layer {
 // Layers inside of a layer.
 class MLPBlock : public keras::Layer {
  public:
-  MLPBlock() : Layer("MLPBlock") {
+  MLPBlock() {
     linear_1_ = track("linear_1", keras::make_layer<Linear>(8).ptr());
     linear_2_ = track("linear_2", keras::make_layer<Linear>(8).ptr());
     linear_3_ = track("linear_3", keras::make_layer<Linear>(1).ptr());
@@ -66,7 +66,7 @@ class MLPBlock : public keras::Layer {
 // A loss that is made while the layer computes.
 class ActivityRegularizationLayer : public keras::Layer {
  public:
-  explicit ActivityRegularizationLayer(double rate = 1e-2) : Layer("ActivityRegularizationLayer"), rate_(rate) {}
+  explicit ActivityRegularizationLayer(double rate = 1e-2) : rate_(rate) {}
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     add_loss(rate_ * ops::reduce_mean(inputs));
@@ -80,7 +80,7 @@ class ActivityRegularizationLayer : public keras::Layer {
 // Draws a point of the latent space.
 class Sampling : public keras::Layer {
  public:
-  Sampling() : Layer("Sampling"), seed_generator_(add_seed_generator(1337)) {}
+  Sampling() : seed_generator_(add_seed_generator(1337)) {}
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     const auto& [z_mean, z_log_var] = inputs;
@@ -96,8 +96,7 @@ class VariationalAutoEncoder : public keras::Model {
  public:
   explicit VariationalAutoEncoder(std::int64_t original_dim, std::int64_t intermediate_dim = 8,
                                   std::int64_t latent_dim = 2)
-      : Model("VariationalAutoEncoder"),
-        dims_({{"original_dim", original_dim}, {"intermediate_dim", intermediate_dim}, {"latent_dim", latent_dim}}) {
+      : dims_({{"original_dim", original_dim}, {"intermediate_dim", intermediate_dim}, {"latent_dim", latent_dim}}) {
     encoder_ = track("encoder", ls::layers::Dense(intermediate_dim, {.activation = "relu"}));
     dense_mean_ = track("dense_mean", ls::layers::Dense(latent_dim));
     dense_log_var_ = track("dense_log_var", ls::layers::Dense(latent_dim));

@@ -52,7 +52,7 @@ LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(CategoricalTruePositives, "Guides")
 // A layer at the end of a model, which gets the targets, too.
 class LogisticEndpoint : public keras::Layer {
  public:
-  explicit LogisticEndpoint(const std::string& name) : Layer("LogisticEndpoint", {.name = name}) {}
+  explicit LogisticEndpoint(const std::string& name) : Layer({.name = name}) {}
   std::vector<std::string> argument_names() const override { return {"targets", "logits"}; }
 
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {

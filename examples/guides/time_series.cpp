@@ -28,7 +28,6 @@ ls::data::Dataset make_dataset(const ls::Tensor& data, bool shuffle) {
 
 class Baseline : public keras::Model {
  public:
-  Baseline() : Model("Baseline") {}
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     return ops::slice_axis(inputs, 2, 0, 1);
   }
@@ -37,9 +36,7 @@ class Baseline : public keras::Model {
 // Predicts the change since the last step.
 class ResidualWrapper : public keras::Model {
  public:
-  explicit ResidualWrapper(const keras::Model& model) : Model("ResidualWrapper"), model_(model) {
-    track("model", model.impl());
-  }
+  explicit ResidualWrapper(const keras::Model& model) : model_(model) { track("model", model.impl()); }
   keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
     const ls::Tensor delta = model_(inputs);
     return ops::slice_axis(inputs, 2, 0, 1) + delta;

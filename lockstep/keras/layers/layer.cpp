@@ -26,7 +26,8 @@ Nested<Shape> shapes_of(const Structure& inputs) {
 
 // ---- configuration -------------------------------------------------------------------------------------
 
-Layer::Layer(std::string class_name, Options options) : class_name_(std::move(class_name)) {
+void Layer::configure(std::string class_name, Options options) {
+  class_name_ = std::move(class_name);
   if (!options.name.empty()) {
     set_name(options.name);
   } else if (!class_name_.empty()) {

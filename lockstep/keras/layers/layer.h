@@ -1,6 +1,7 @@
 // Base of all layers (keras.layers.Layer).
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -228,9 +229,14 @@ class Layer : public Operation {
   const regularizers::RegularizerPtr& activity_regularizer() const { return activity_regularizer_; }
 
  protected:
-  // `class_name` names the class in files and, in snake case, its objects; by default the name of the C++ class.
+  // `class_name` names the class in files and, in snake case, its objects; by default the name of the C++ class. (A
+  // template, because GCC would take the options in braces for the arguments of a string.)
   Layer() = default;
-  explicit Layer(std::string class_name, Options options = {});
+  explicit Layer(Options options) : Layer(std::string(), std::move(options)) {}
+  template <std::convertible_to<std::string> Name>
+  explicit Layer(const Name& class_name, Options options = {}) {
+    configure(class_name, std::move(options));
+  }
   VariablePtr add_weight(WeightOptions options);
   // Takes a variable that exists already as one of this layer's own.
   void adopt_weight(VariablePtr variable, bool trainable) {
@@ -265,6 +271,7 @@ class Layer : public Operation {
   }
 
  private:
+  void configure(std::string class_name, Options options);
   friend LayerPtr deserialize_layer(const Json& object);
   // Sets the keys of Layer::get_config().
   void set_base_config(const Json& config);
@@ -315,7 +322,9 @@ class CustomLayer : public LayerHandle {
 // A layer class of the user's: make_layer<MyLayer>(args…).
 template <typename L, typename... Args>
 CustomLayer<L> make_layer(Args&&... args) {
-  return CustomLayer<L>(std::make_shared<L>(std::forward<Args>(args)...));
+  CustomLayer<L> layer(std::make_shared<L>(std::forward<Args>(args)...));
+  static_cast<void>(layer->name());  // numbered in the order of construction
+  return layer;
 }
 
 // Variables made while one lives are named "outer/inner/kernel".

@@ -131,10 +131,11 @@ std::vector<LayerPtr> SubclassedImpl::layers() const { return Layer::sublayers()
 Model::Model(const Structure& inputs, const Structure& outputs, const std::string& name)
     : Model(std::make_shared<FunctionalImpl>(inputs, outputs, Layer::Options{.name = name})) {}
 
-Model::Model() : Model(std::string()) {}
+Model::Model() : Model(Layer::Options{}) {}
 
-Model::Model(std::string class_name, Layer::Options options)
-    : Model(std::make_shared<SubclassedImpl>(std::move(class_name), std::move(options))) {}
+ModelPtr Model::subclassed(std::string class_name, Layer::Options options) {
+  return std::make_shared<SubclassedImpl>(std::move(class_name), std::move(options));
+}
 
 Model::Model(ModelPtr impl) : impl_(std::move(impl)) {
   if (impl_) impl_->add_object(this);

@@ -162,7 +162,10 @@ class Model {
 
  protected:
   // For derived classes with another name in files than in C++.
-  explicit Model(std::string class_name, Layer::Options options = {});
+  template <std::convertible_to<std::string> Name>
+  explicit Model(const Name& class_name, Layer::Options options = {})
+      : Model(subclassed(class_name, std::move(options))) {}
+  explicit Model(Layer::Options options) : Model(subclassed({}, std::move(options))) {}
   LayerHandle track(const std::string& attribute, LayerHandle layer);
   template <std::derived_from<Model> M>
   M track(const std::string& attribute, const M& model) {
@@ -173,6 +176,9 @@ class Model {
   LayerTree track(const std::string& attribute, LayerTree layers);
 
   mutable ModelPtr impl_;
+
+ private:
+  static ModelPtr subclassed(std::string class_name, Layer::Options options);
 };
 
 // The layers of a Sequential.
