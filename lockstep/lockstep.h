@@ -19,6 +19,7 @@
 #include "lockstep/keras/operations/operations.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/server.h"
+#include "lockstep/keras/plot_model.h"
 #include "lockstep/keras/preprocessing/preprocessing.h"
 #include "lockstep/keras/utils.h"
 #include "lockstep/ops/ops.h"
@@ -44,6 +45,7 @@ namespace losses = lockstep::losses;
 namespace metrics = lockstep::metrics;
 namespace ops = lockstep::keras_ops;
 namespace optimizers = lockstep::optimizers;
+namespace quantizers = lockstep::quantizers;
 namespace random = lockstep::random;
 namespace regularizers = lockstep::regularizers;
 namespace utils = lockstep::utils;

@@ -176,31 +176,36 @@ Command fit_command() {
 }
 
 Command convert_command() {
-  return {"convert",
-          "write a model or its weights in another format",
-          "Writes IN as OUT. The kind of OUT follows from its extension (.keras, .h5, .weights.h5, .safetensors, "
-          ".ckpt; a name "
-          "without extension is a SavedModel) or from --to. The optimizer's state is converted if OUT can contain it; "
-          "what is "
-          "left behind is reported.",
-          {{"IN", "", "any model or file of weights"},
-           {"OUT", "", "the path to write; an existing one is replaced, missing folders are created"},
-           {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"},
-           {"--dialect", "NAME",
-            "of an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; without it that of the "
-            "file which the model comes from",
-            "", false, check_dialect},
-           kWeights,
-           kStrict,
-           {"--min-tf", "VERSION",
-            "write a SavedModel only if this version of TensorFlow can run it, such as 2.4; otherwise name the "
-            "operations that it lacks",
-            "", false, check_tensorflow_version}},
-          {"lockstep convert model.keras served/1", "lockstep convert model.keras best.keras --weights run/ckpt-3",
-           "lockstep convert model.h5 model.keras", "lockstep convert model.keras old.h5 --dialect keras2",
-           "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
-          "",
-          convert};
+  return {
+      "convert",
+      "write a model or its weights in another format",
+      "Writes IN as OUT. The kind of OUT follows from its extension (.keras, .h5, .weights.h5, .safetensors, "
+      ".ckpt; a name "
+      "without extension is a SavedModel) or from --to. The optimizer's state is converted if OUT can contain it; "
+      "what is "
+      "left behind is reported.",
+      {{"IN", "", "any model or file of weights"},
+       {"OUT", "", "the path to write; an existing one is replaced, missing folders are created"},
+       {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"},
+       {"--dialect", "NAME",
+        "of an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; without it that of the "
+        "file which the model comes from",
+        "", false, check_dialect},
+       {"--quantize", "MODE",
+        "int8 or int4: keep the kernels of Dense, EinsumDense and Embedding layers as integers, as model.quantize() "
+        "does; OUT is not compiled",
+        "", false, check_quantization},
+       kWeights,
+       kStrict,
+       {"--min-tf", "VERSION",
+        "write a SavedModel only if this version of TensorFlow can run it, such as 2.4; otherwise name the "
+        "operations that it lacks",
+        "", false, check_tensorflow_version}},
+      {"lockstep convert model.keras served/1", "lockstep convert model.keras best.keras --weights run/ckpt-3",
+       "lockstep convert model.h5 model.keras", "lockstep convert model.keras old.h5 --dialect keras2",
+       "lockstep convert model.keras ckpt/model --to tf_checkpoint"},
+      "",
+      convert};
 }
 
 Command launch_command() {
@@ -298,6 +303,20 @@ std::vector<Command> make_table() {
         {"--expand-nested", "", "show the layers of models inside the model"},
         {"--show-trainable", "", "add a column that shows whether a layer is trainable"}},
        {"lockstep summary model.keras"},
+       ""},
+      {"plot",
+       "a picture of a model's layers",
+       "Draws MODEL as Keras's plot_model() does: a box for each layer, and arrows between them.",
+       {kLayersModel,
+        {"OUT", "", "the picture to write, a .svg file, or a .dot file of Graphviz; missing folders are created"},
+        {"--show-shapes", "", "the shapes of inputs and outputs"},
+        {"--show-dtype", "", "the dtypes of outputs"},
+        {"--show-layer-names", "", "the names of layers"},
+        {"--rankdir", "DIRECTION", "of the arrows: TB (downwards), BT, LR or RL", "TB", false, check_direction},
+        {"--expand-nested", "", "the layers of models inside the model"},
+        {"--show-layer-activations", "", "the activations of layers"},
+        {"--show-trainable", "", "whether a layer is trainable"}},
+       {"lockstep plot model.keras model.svg --show-shapes --show-layer-names"},
        ""},
       new_command(),
       convert_command(),

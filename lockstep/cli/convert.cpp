@@ -64,7 +64,8 @@ int convert(const Arguments& arguments) {
     throw_usage(fmt::format("--dialect requires an .h5 file of a model, found {}: {}", formats::kind_name(to), out));
   const std::string in = arguments.text("IN");
   const formats::Detected found = formats::detect(in);
-  if (arguments.has("--weights") || !between_listings(found.kind, to)) return run_in_engine("convert", arguments);
+  if (arguments.has("--weights") || arguments.has("--quantize") || !between_listings(found.kind, to))
+    return run_in_engine("convert", arguments);
 
   const Artifact source = open_artifact(in);
   if (source.graph) {

@@ -15,7 +15,7 @@ extern "C" int lockstep_engine_run(const std::string& command, const lockstep::c
   static const std::map<std::string, int (*)(const cli::Arguments&)> kCommands = {
       {"predict", cli::predict}, {"evaluate", cli::evaluate},     {"fit", cli::fit},
       {"summary", cli::summary}, {"convert", cli::convert_model}, {"rewrite", cli::rewrite_model},
-      {"ops", cli::list_ops},    {"new", cli::new_model},
+      {"ops", cli::list_ops},    {"new", cli::new_model},         {"plot", cli::plot},
   };
   if (cli::is_class_family(command)) return cli::list_classes(command, arguments);
   configure_runtime();

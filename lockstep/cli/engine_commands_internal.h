@@ -16,6 +16,7 @@ int predict(const Arguments& arguments);
 int evaluate(const Arguments& arguments);
 int fit(const Arguments& arguments);
 int summary(const Arguments& arguments);
+int plot(const Arguments& arguments);
 int convert_model(const Arguments& arguments);
 // Writes a new model of an architecture of keras.applications, or lists their names.
 int new_model(const Arguments& arguments);

@@ -12,6 +12,7 @@
 #include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
+#include "lockstep/keras/plot_model.h"
 #include "lockstep/saving/keras_export.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/train/model_io_internal.h"
@@ -117,8 +118,10 @@ int convert_model(const Arguments& arguments) {
   const std::string in = arguments.text("IN");
   const std::string out = arguments.text("OUT");
   const Kind kind = target_kind(out, arguments.maybe("--to"));
-  const keras::Model model = load_trainable(in, true);
+  const auto quantize = arguments.maybe("--quantize");
+  const keras::Model model = load_trainable(in, !quantize);
   apply_weights(model, arguments);
+  if (quantize) model.quantize(*quantize);
   if (const auto version = arguments.maybe("--min-tf")) {
     create_parent_directories(out);
     saved_model::save(model, out, {.min_tensorflow = *version});
@@ -144,6 +147,21 @@ int summary(const Arguments& arguments) {
   const keras::Model model = load_trainable(arguments.text("MODEL"), true);
   model.summary(
       {.expand_nested = arguments.has("--expand-nested"), .show_trainable = arguments.has("--show-trainable")});
+  return 0;
+}
+
+int plot(const Arguments& arguments) {
+  const std::string out = arguments.text("OUT");
+  const keras::Model model = load_trainable(arguments.text("MODEL"), false);
+  create_parent_directories(out);
+  utils::plot_model(model, out,
+                    {.show_shapes = arguments.has("--show-shapes"),
+                     .show_dtype = arguments.has("--show-dtype"),
+                     .show_layer_names = arguments.has("--show-layer-names"),
+                     .rankdir = arguments.text("--rankdir"),
+                     .expand_nested = arguments.has("--expand-nested"),
+                     .show_layer_activations = arguments.has("--show-layer-activations"),
+                     .show_trainable = arguments.has("--show-trainable")});
   return 0;
 }
 

@@ -150,6 +150,14 @@ void check_dialect(const std::string& name, const std::string& value) {
   check_choice(name, value, {"keras2", "keras3"});
 }
 
+void check_direction(const std::string& option, const std::string& text) {
+  check_choice(option, text, {"TB", "BT", "LR", "RL"});
+}
+
+void check_quantization(const std::string& option, const std::string& text) {
+  check_choice(option, text, {"int8", "int4"});
+}
+
 void check_strictness(const std::string& option, const std::string& text) {
   check_choice(option, text, {kStrictLevels.begin(), kStrictLevels.end()});
 }

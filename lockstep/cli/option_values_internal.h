@@ -55,6 +55,8 @@ void check_compression(const std::string& option, const std::string& text);
 void check_image_shape(const std::string& option, const std::string& text);
 void check_pooling(const std::string& option, const std::string& text);
 void check_dialect(const std::string& name, const std::string& value);
+void check_direction(const std::string& option, const std::string& text);
+void check_quantization(const std::string& option, const std::string& text);
 void check_strictness(const std::string& option, const std::string& text);
 // 2.11, 2.11.1
 void check_tensorflow_version(const std::string& option, const std::string& text);

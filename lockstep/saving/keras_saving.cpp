@@ -45,10 +45,10 @@ formats::WeightsPlan weights_plan(ModelImpl& model) {
   for (const SavedObject& object : saved_objects(model)) {
     const std::string group = vars_group(object.path);
     plan.groups.emplace_back(group, object.name);
-    for (std::size_t i = 0; i < object.variables.size(); ++i) {
-      const distribute::VariablePtr& variable = object.variables[i];
-      plan.add(fmt::format("{}/{}", group, i), variable->dtype(), variable->shape(),
-               [variable] { return variable_data(variable); });
+    for (std::size_t i = 0; i < object.state.entries.size(); ++i) {
+      const keras::OwnState::Entry& entry = object.state.entries[i];
+      plan.add(fmt::format("{}/{}", group, i), entry.variable->dtype(), entry.variable->shape(),
+               [entry] { return entry.value ? entry.value().to_data() : variable_data(entry.variable); });
     }
     if (object.vocabulary && object.vocabulary->has_idf_weights() && object.vocabulary->idf_weights().defined())
       plan.add(group + "/idf_weights", object.vocabulary->idf_weights().to_data());
@@ -99,36 +99,39 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
   std::vector<std::string> failures;
   for (const SavedObject& object : saved_objects(model)) {
     auto stored = weights.variables(object.path);
-    if (object.is_optimizer && stored.size() != object.variables.size()) {
+    const auto& entries = object.state.entries;
+    if (object.is_optimizer && stored.size() != entries.size()) {
       // Keras writes a LossScaleOptimizer that compile() has added, but only the inner optimizer's config.
       const auto inner = weights.variables(object.path + "/inner_optimizer");
-      if (inner.size() == object.variables.size()) stored = inner;
+      if (inner.size() == entries.size()) stored = inner;
     }
     if (object.vocabulary) {
       load_idf_weights(*object.vocabulary, weights, stored);
       continue;
     }
     if (object.is_optimizer) {
-      if (stored.size() != object.variables.size()) {
+      if (stored.size() != entries.size()) {
         // An optimizer that was never built has its step and rate only.
         if (stored.size() > 2)
           log_warning("{}: the optimizer '{}' has {} variables, but the file holds {}; its state is not loaded", path,
-                      object.name, object.variables.size(), stored.size());
+                      object.name, entries.size(), stored.size());
         continue;
       }
-    } else if (stored.size() != object.variables.size()) {
+    } else if (stored.size() != entries.size()) {
       failures.push_back(fmt::format("layer '{}' ({}) expects {} variables, but the file holds {}", object.name,
-                                     object.path, object.variables.size(), stored.size()));
+                                     object.path, entries.size(), stored.size()));
       continue;
     }
     for (std::size_t i = 0; i < stored.size(); ++i) {
       try {
-        assignment.add(object.variables[i], weights, stored[i], fmt::format("'{}'", object.name));
+        assignment.add(entries[i].variable, weights, stored[i], fmt::format("'{}'", object.name));
       } catch (const Error& error) {
         if (error.code() != Code::kInvalidArgument) throw;
         failures.push_back(error.message());
       }
     }
+    for (const distribute::VariablePtr& variable : object.state.zeroed)
+      assignment.add(variable, Tensor::zeros(variable->shape(), variable->dtype()), variable->name(), object.name);
   }
   if (failures.empty()) return;
   const std::string text =

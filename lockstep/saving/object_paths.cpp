@@ -26,7 +26,7 @@ class Walk {
  private:
   void layer(Layer& layer, const std::string& path) {
     if (!seen_.insert(&layer).second) return;
-    objects_.push_back({path, layer.name(), layer.own_variables()});
+    objects_.push_back({path, layer.name(), layer.own_state()});
     objects_.back().vocabulary = dynamic_cast<keras::KeepsVocabulary*>(&layer);
     auto* const model = dynamic_cast<ModelImpl*>(&layer);
     const bool graph = model && (model->is_functional() || model->is_sequential());
@@ -90,15 +90,21 @@ class Walk {
   }
 
   void optimizer(const optimizers::Optimizer& optimizer, const std::string& path) {
-    objects_.push_back({path, optimizer.name(), optimizer.variables(), true});
+    objects_.push_back({path, optimizer.name(), state_of(optimizer), true});
     if (const optimizers::OptimizerPtr inner = optimizer.inner_optimizer()) {
-      objects_.push_back({join(path, "inner_optimizer"), inner->name(), inner->variables(), true});
+      objects_.push_back({join(path, "inner_optimizer"), inner->name(), state_of(*inner), true});
     }
     std::map<std::string, int> used;
     for (const optimizers::OptimizerPtr& each : optimizer.optimizers()) {
       const std::string name = numbered(used, keras::to_snake_case(each->class_name()));
-      objects_.push_back({join(join(path, "optimizers"), name), each->name(), each->variables(), true});
+      objects_.push_back({join(join(path, "optimizers"), name), each->name(), state_of(*each), true});
     }
+  }
+
+  static keras::OwnState state_of(const optimizers::Optimizer& optimizer) {
+    keras::OwnState state;
+    for (const distribute::VariablePtr& variable : optimizer.variables()) state.entries.push_back({variable});
+    return state;
   }
 
   static std::string numbered(std::map<std::string, int>& used, const std::string& name) {

@@ -9,12 +9,11 @@
 
 namespace lockstep::saving {
 
-// One saved object: its inner path ("layers/dense", "optimizer", "" for the model), its name, and its variables in
-// the order of vars/0, vars/1, …
+// One saved object: its inner path ("layers/dense", "optimizer", "" for the model), its name, and its variables.
 struct SavedObject {
   std::string path;
   std::string name;
-  std::vector<distribute::VariablePtr> variables;
+  keras::OwnState state;
   bool is_optimizer = false;
   keras::KeepsVocabulary* vocabulary = nullptr;  // of a layer that has one
 };

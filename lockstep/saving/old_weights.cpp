@@ -143,6 +143,8 @@ std::vector<Tensor> leaf(const Layer& layer, std::vector<Tensor> saved, const We
     if ((separate ? i % 3 : i) < kernels) convert(saved[i]);
   }
   if (separate) saved = joined_gates(saved, row->gates);
+  // Until 1.1 each matrix was followed by its bias.
+  if (layer.class_name() == "Highway" && saved.size() == 4 && saved[1].rank() == 1) std::swap(saved[1], saved[2]);
   return has_cudnn_bias(layer, shapes_of(saved)) ? from_cudnn(layer, saved) : saved;
 }
 

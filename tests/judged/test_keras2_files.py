@@ -358,3 +358,30 @@ def test_embeddings_with_the_dtype_of_their_indices(tmp_path):
     for name in ("m.h5", "m.keras"):
         tool.ok("predict", tmp_path / name, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
         tool.assert_close(np.load(tmp_path / "y.npy"), expected, 1e-6, name)
+
+
+def operation(op, constants=None, **attributes):
+    """A layer for one operation of TensorFlow, as functional models of TensorFlow 2.0 to 2.3 have it."""
+    from tf_keras.src.engine.base_layer import TensorFlowOpLayer
+    node = {"name": op, "op": op, "input": ["a", "b", "c"], "attr": attributes}
+    return TensorFlowOpLayer(node, op, constants)
+
+
+def test_operations_of_tensorflow(tmp_path):
+    real, index = {"T": {"type": "DT_FLOAT"}}, {"Tidx": {"type": "DT_INT32"}}
+    x = tf_keras.Input((4, 3))
+    y = operation("Mul", {1: [[[1.0, -2.0, 0.5]]]}, **real)(x)
+    y = operation("AddV2", {0: 3.0}, **real)(y)
+    z = operation("Mean", {1: [1]}, keep_dims={"b": True}, **real, **index)(y)
+    y = operation("SquaredDifference", **real)([y, z])
+    y = operation("ConcatV2", {2: -1}, N={"i": "2"}, **real, **index)([y, x])
+    a = operation("LeakyRelu", alpha={"f": 0.125}, **real)(L.Dense(2)(y))
+    model = tf_keras.Model(x, [a, operation("Transpose", {1: [0, 2, 1]}, Tperm={"type": "DT_INT32"}, **real)(y)])
+    model.save(tmp_path / "m.h5")
+    data = tool.generator("operations").normal(0, 1, (3, 4, 3)).astype("float32")
+    expected = [np.asarray(v) for v in model(data)]
+    for (_, ours), theirs in zip(tool.predict(tmp_path / "m.h5", data, tmp_path), expected, strict=True):
+        tool.assert_close(ours, theirs)
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "sm", "--to", "saved_model")
+    for (_, ours), theirs in zip(tool.predict(tmp_path / "sm", data, tmp_path), expected, strict=True):
+        tool.assert_close(ours, theirs)

@@ -8,6 +8,7 @@ import json
 import h5py
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 from tf_keras.src.saving.legacy.hdf5_format import preprocess_weights_for_loading
 
@@ -55,6 +56,35 @@ def both(half):
     return lambda weights: half(weights[:len(weights) // 2]) + half(weights[len(weights) // 2:])
 
 
+class Highway(L.Layer):
+    def build(self, shape):
+        n = shape[-1]
+        self.w, self.w_carry = self.add_weight("w", (n, n)), self.add_weight("w_carry", (n, n))
+        self.b, self.b_carry = self.add_weight("b", (n,)), self.add_weight("b_carry", (n,))
+
+    def call(self, x):
+        gate = tf.sigmoid(tf.matmul(x, self.w_carry) + self.b_carry)
+        return gate * tf.nn.relu(tf.matmul(x, self.w) + self.b) + (1 - gate) * x
+
+
+class MaxoutDense(L.Layer):
+    def build(self, shape):
+        self.w, self.b = self.add_weight("w", (3, shape[-1], 4)), self.add_weight("b", (3, 4))
+
+    def call(self, x):
+        return tf.reduce_max(tf.stack([tf.matmul(x, self.w[i]) + self.b[i] for i in range(3)]), 0)
+
+
+class SReLU(L.Layer):
+    def build(self, shape):
+        self.parts = [self.add_weight(name, (1, shape[-1])) for name in ("t_left", "a_left", "t_right", "a_right")]
+
+    def call(self, x):
+        t_left, a_left, t_right, a_right = self.parts
+        t_right = t_left + tf.abs(t_right)
+        return tf.where(x <= t_left, t_left + a_left * (x - t_left), tf.where(x >= t_right, t_right + a_right * (x - t_right), x))
+
+
 # Rows: input shape, class and config of Keras 1, layer of tf-keras, weights of Keras 1. "th": the axes of images are
 # turned for tf-keras, whose CPU kernels have the channels last only.
 ROWS = [
@@ -63,6 +93,12 @@ ROWS = [
      {"epsilon": 0.01, "mode": 0, "axis": -1, "momentum": 0.9, "gamma_regularizer": None, "beta_regularizer": None},
      L.BatchNormalization(epsilon=0.01, momentum=0.9), same),
     (VECTOR, "PReLU", {"init": "zero"}, L.PReLU(), same),
+    (VECTOR, "Highway", {**WEIGHTS, "activation": "relu", "input_dim": 5}, Highway(), same),
+    (VECTOR, "Highway", {**WEIGHTS, "transform_bias": -2, "activation": "relu"}, Highway(),
+     lambda weights: [weights[i] for i in (0, 2, 1, 3)]),
+    (VECTOR, "MaxoutDense", {**WEIGHTS, "output_dim": 4, "nb_feature": 3, "input_dim": 5}, MaxoutDense(), same),
+    (SEQUENCE, "SReLU", {"t_left_init": "zero", "a_left_init": "glorot_uniform", "t_right_init": "glorot_uniform",
+                         "a_right_init": "one", "shared_axes": [1]}, SReLU(), same),
     (VECTOR, "LeakyReLU", {"alpha": 0.2}, L.LeakyReLU(0.2), same),
     (VECTOR, "ThresholdedReLU", {"theta": 0.5}, L.ThresholdedReLU(0.5), same),
     (VECTOR, "Dropout", {"p": 0.4}, L.Dropout(0.4), same),
@@ -211,7 +247,7 @@ def test_layers(shape, tmp_path):
         values = random_weights(layer, rng)
         saved = convert(values)
         # tf-keras would turn the kernel of a layer that has the channels first.
-        if not (first and class_name.endswith("volution2D")):
+        if hasattr(L, type(layer).__name__) and not (first and class_name.endswith("volution2D")):
             for back, value in zip(preprocess_weights_for_loading(layer, list(saved), "1", "tensorflow"), values):
                 np.testing.assert_array_equal(back, value)
         output = layer(np.moveaxis(x, 1, -1) if first else x)

@@ -1,6 +1,7 @@
 // Per-thread state of nested layer calls.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,6 +35,11 @@ struct PendingLoss {
 };
 // Loss terms that layers added on this thread since they were cleared.
 std::vector<PendingLoss>& pending_losses();
+
+// How often layers of this process that had been built have changed what they compute: LoRA, quantization. Traces made
+// before such a change are not valid any longer.
+std::uint64_t changed_layers();
+void note_changed_layer();
 
 // Drops what is added while one lives, e.g. while only shapes are inferred.
 class PausedLosses {

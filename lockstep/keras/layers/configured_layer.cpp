@@ -27,20 +27,6 @@ std::string who(FieldReader& reader) {
   return fmt::format("{} '{}'", reader.class_name(), name.is_string() ? name.get<std::string>() : "");
 }
 
-// What Keras makes of some layers, and which trains another way.
-void refuse_variants(FieldReader& reader) {
-  const auto refuse = [&](const char* key, const char* why) {
-    const Json* found = reader.take(key);
-    if (!found || found->is_null()) return;
-    throw_unimplemented(fmt::format("{}: {} is {}: {}", who(reader), key, dump_json(*found).substr(0, 80), why));
-  };
-  refuse("lora_rank",
-         "LoRA is not supported. Keras saves the kernel with LoRA's part added: load these weights into the same model "
-         "without lora_rank");
-  reader.dropped("lora_alpha");
-  refuse("quantization_config", "quantized layers are not supported; save the model before it is quantized");
-}
-
 }  // namespace
 
 Layer::Options read_layer_options(FieldReader& reader) {
@@ -55,7 +41,6 @@ Layer::Options read_layer_options(FieldReader& reader) {
   reader.dropped("input_dim");
   reader.dropped("input_dtype");
   reader.dropped("batch_size");
-  refuse_variants(reader);
   return options;
 }
 

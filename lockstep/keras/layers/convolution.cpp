@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/convolution_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/lora_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -61,6 +62,8 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
     v("activity_regularizer", o.activity_regularizer);
     v("kernel_constraint", o.kernel_constraint);
     v("bias_constraint", o.bias_constraint);
+    v("lora_rank", o.lora_rank, Field::kUnwritten);
+    v("lora_alpha", o.lora_alpha, Field::kUnwritten);
   }
   explicit ConvLayer(layers::ConvOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
@@ -91,12 +94,26 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
                                 .constraint = o.kernel_constraint.object(),
                                 .name = "kernel"});
     this->add_bias(o.filters);
+    if (o.lora_rank.value_or(0) != 0) enable_lora({.rank = *o.lora_rank, .lora_alpha = o.lora_alpha});
+  }
+  void enable_lora(const LoraOptions& options) override {
+    auto& o = this->options_;
+    lora_.enable({*this, "kernel", kernel_, kernel_ ? kernel_->shape() : Shape(), o.kernel_regularizer.object(),
+                  o.kernel_constraint.object()},
+                 options, [this](WeightOptions weight) { return this->add_weight(std::move(weight)); });
+    remember_lora(o, options);
+  }
+  OwnState own_state() const override { return state_with_lora(*this, lora_, kernel_); }
+  Json get_config() const override {
+    Json config = Base::get_config();
+    write_lora(config, this->options_.lora_rank, this->options_.lora_alpha);
+    return config;
   }
 
   Structure call(const Structure& inputs, const CallContext&) override {
     const auto& o = this->options_;
     const Tensor x = this->enter(inputs);
-    const Tensor kernel = this->value(kernel_);
+    const Tensor kernel = kernel_value();
     if constexpr (kRank == 2) {
       const bool fused = this->activation().name() == "relu";
       const std::string padding = upper(o.padding);
@@ -146,7 +163,14 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
   }
 
  private:
+  Tensor kernel_value() const {
+    const Tensor kernel = this->value(kernel_);
+    if (!lora_.enabled()) return kernel;
+    return lora_.add_to(kernel, this->value(lora_.a()), this->value(lora_.b()), this->compute_dtype());
+  }
+
   VariablePtr kernel_;
+  Lora lora_;
 };
 
 class Conv1DLayer : public ConvLayer<Conv1DLayer, 1> {

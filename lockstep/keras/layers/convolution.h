@@ -25,6 +25,8 @@ struct ConvOptions {
   RegularizerArg activity_regularizer = {};
   ConstraintArg kernel_constraint = {};
   ConstraintArg bias_constraint = {};
+  std::optional<std::int64_t> lora_rank = std::nullopt;    // LoRA from the start: see layer.enable_lora()
+  std::optional<keras::Number> lora_alpha = std::nullopt;  // default: lora_rank
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};

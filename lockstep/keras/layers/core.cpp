@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/kernel_layer_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using namespace layers;
 
-class DenseLayer : public ConfiguredLayer<DenseLayer, DenseOptions> {
+class DenseLayer : public KernelLayer<DenseLayer, DenseOptions> {
  public:
   static constexpr const char* kClass = "Dense";
   template <typename V>
@@ -29,23 +30,19 @@ class DenseLayer : public ConfiguredLayer<DenseLayer, DenseOptions> {
     v("bias_regularizer", o.bias_regularizer);
     v("kernel_constraint", o.kernel_constraint);
     v("bias_constraint", o.bias_constraint);
+    kernel_fields(v, o);
   }
-  explicit DenseLayer(DenseOptions options) : ConfiguredLayer(std::move(options)) {
+  explicit DenseLayer(DenseOptions options) : KernelLayer(std::move(options)) {
     if (options_.units < 1) {
       throw_invalid_argument(fmt::format("Dense '{}': units is {}, expected at least 1", name(), options_.units));
     }
     if (auto layer = options_.activation.object()->layer()) track("activation", std::static_pointer_cast<Layer>(layer));
   }
-  Json get_config() const override {
-    Json config = ConfiguredLayer::get_config();
-    config["quantization_config"] = nullptr;
-    return config;
-  }
 
   bool supports_masking() const override { return true; }
   std::vector<InputSpec> input_spec() const override {
     InputSpec spec{.min_ndim = 2};
-    if (kernel_) spec.axes = {{-1, kernel_->shape()[0]}};
+    if (inputs_ > 0) spec.axes = {{-1, inputs_}};
     return {spec};
   }
   void build(const Nested<Shape>& shapes) override {
@@ -55,33 +52,46 @@ class DenseLayer : public ConfiguredLayer<DenseLayer, DenseOptions> {
       throw_invalid_argument(fmt::format("Dense '{}': the last axis of its input must be known, found shape {}", name(),
                                          shape.to_string()));
     }
-    kernel_ = add_weight({.shape = {in, options_.units},
-                          .initializer = options_.kernel_initializer.object(),
-                          .regularizer = options_.kernel_regularizer.object(),
-                          .constraint = options_.kernel_constraint.object(),
-                          .name = "kernel"});
-    if (options_.use_bias) {
-      bias_ = add_weight({.shape = {options_.units},
-                          .initializer = options_.bias_initializer.object(),
-                          .regularizer = options_.bias_regularizer.object(),
-                          .constraint = options_.bias_constraint.object(),
-                          .name = "bias"});
-    }
+    build_kernel({.name = "kernel", .shape = {in, options_.units}, .summed = {0}, .scale_shape = {options_.units}},
+                 options_.kernel_initializer.object());
+    if (options_.use_bias) build_bias({options_.units});
+    inputs_ = in;
+    if (const auto rank = options_.lora_rank; rank.value_or(0) != 0) enable_lora({.rank = *rank});
   }
   Structure call(const Structure& inputs, const CallContext&) override {
+    if (quantized_.active()) {
+      const Tensor& x = inputs.leaf();
+      return finish_quantized(quantized_product(x), [&](const Tensor& a) { return ops::matmul(x, a); });
+    }
     const auto& activation = *options_.activation.object();
     const bool fused = activation.name() == "relu";
-    Tensor y = ops::dense_bias_act(inputs, value(kernel_), bias_ ? value(bias_) : Tensor(), fused ? "relu" : "");
+    Tensor y = ops::dense_bias_act(inputs, kernel_value(), bias_value(), fused ? "relu" : "");
     return fused ? y : activation(y);
   }
 
  private:
-  VariablePtr kernel_, bias_;
+  Tensor quantized_product(const Tensor& x) const {
+    const DType dtype = compute_dtype();
+    if (quantized_.in_groups()) return ops::matmul(x, quantized_.dequantized(dtype));
+    const auto quantizer = input_quantizer();
+    if (!quantizer) return ops::matmul(x, quantized_.integers(dtype)) / quantized_.scale(dtype);
+    const auto [values, scale] = quantizers::abs_max_quantize(without_gradient(x), {-1}, *quantizer);
+    const DType exact = quantizers::exact_product_dtype(inputs_);
+    const Tensor y = ops::matmul(ops::cast(values, exact), quantized_.integers(exact));
+    return with_straight_gradient(x, ops::cast(y, dtype) / (quantized_.scale(dtype) * scale),
+                                  [matrix = quantized_, dtype](const Tensor& dy) {
+                                    return ops::matmul(dy, matrix.dequantized(dtype), false, true);
+                                  });
+  }
+
+  std::int64_t inputs_ = 0;
 };
 
 // Shapes of an EinsumDense from its equation and input.
 struct EinsumShapes {
   Shape kernel, bias;
+  // Letters of all axes; those that an ellipsis stands for are digits.
+  std::string input_letters, kernel_letters, output_letters;
   initializers::Axes kernel_input_axes, kernel_output_axes;
 };
 
@@ -134,6 +144,11 @@ EinsumShapes analyze_einsum(const std::string& who, std::string equation, const 
     out_extent[named[i]] = size;
   }
   EinsumShapes result;
+  std::string elided;
+  for (int i = 0; i < extra; ++i) elided += static_cast<char>('0' + i);
+  result.input_letters = left_dots ? elided + in_letters : in_letters + elided;
+  result.output_letters = left_dots ? elided + out_letters : out_letters + elided;
+  result.kernel_letters = kernel;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const char letter = kernel[i];
     if (extent.contains(letter)) {
@@ -166,7 +181,7 @@ EinsumShapes analyze_einsum(const std::string& who, std::string equation, const 
   return result;
 }
 
-class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOptions> {
+class EinsumDenseLayer : public KernelLayer<EinsumDenseLayer, EinsumDenseOptions> {
  public:
   static constexpr const char* kClass = "EinsumDense";
   template <typename V>
@@ -182,45 +197,102 @@ class EinsumDenseLayer : public ConfiguredLayer<EinsumDenseLayer, EinsumDenseOpt
     v("activity_regularizer", o.activity_regularizer);
     v("kernel_constraint", o.kernel_constraint);
     v("bias_constraint", o.bias_constraint);
+    kernel_fields(v, o);
   }
-  explicit EinsumDenseLayer(EinsumDenseOptions options) : ConfiguredLayer(std::move(options)) {
+  explicit EinsumDenseLayer(EinsumDenseOptions options) : KernelLayer(std::move(options)) {
     if (options_.output_shape.is_number_integer())
       options_.output_shape = std::vector<std::int64_t>{options_.output_shape.get<std::int64_t>()};
     output_ = shape_from_json(options_.output_shape, fmt::format("EinsumDense '{}': output_shape", name())).dims();
   }
-  Json get_config() const override {
-    Json config = ConfiguredLayer::get_config();
-    config["quantization_config"] = nullptr;
-    return config;
-  }
   void build(const Nested<Shape>& shapes) override {
-    const EinsumShapes found = analyze_einsum(name(), options_.equation, options_.bias_axes, shapes.leaf(), output_);
-    kernel_ = add_weight({.shape = found.kernel,
-                          .initializer = initializers::with_axes(options_.kernel_initializer.object(),
-                                                                 found.kernel_input_axes, found.kernel_output_axes),
-                          .regularizer = options_.kernel_regularizer.object(),
-                          .constraint = options_.kernel_constraint.object(),
-                          .name = "kernel"});
-    if (options_.bias_axes) {
-      bias_ = add_weight({.shape = found.bias,
-                          .initializer = options_.bias_initializer.object(),
-                          .regularizer = options_.bias_regularizer.object(),
-                          .constraint = options_.bias_constraint.object(),
-                          .name = "bias"});
-    }
+    shapes_ = analyze_einsum(name(), options_.equation, options_.bias_axes, shapes.leaf(), output_);
+    build_kernel(layout(), initializers::with_axes(options_.kernel_initializer.object(), shapes_.kernel_input_axes,
+                                                   shapes_.kernel_output_axes));
+    if (options_.bias_axes) build_bias(shapes_.bias);
+    if (const auto rank = options_.lora_rank; rank.value_or(0) != 0)
+      enable_lora({.rank = *rank, .lora_alpha = options_.lora_alpha});
   }
   Structure call(const Structure& inputs, const CallContext&) override {
-    const Tensor kernel = value(kernel_), bias = bias_ ? value(bias_) : Tensor();
+    if (quantized_.active()) {
+      const Tensor& x = inputs.leaf();
+      return finish_quantized(quantized_product(x), [&](const Tensor& a) {
+        return ops::einsum(options_.equation, {x, a});
+      });
+    }
+    const Tensor kernel = kernel_value(), bias = bias_value();
     if (auto fused = ops::try_einsum_bias(options_.equation, inputs, kernel, bias))
       return (*options_.activation.object())(*fused);
     Tensor y = ops::einsum(options_.equation, {inputs.leaf(), kernel});
-    if (bias_) y = y + bias;
+    if (bias.defined()) y = y + bias;
     return (*options_.activation.object())(y);
   }
 
  private:
+  // A scale has the output's axes.
+  QuantizedLayout layout() const {
+    QuantizedLayout made{.name = "kernel", .shape = shapes_.kernel, .summed = shapes_.kernel_input_axes};
+    for (const char letter : shapes_.output_letters) {
+      const auto at = shapes_.kernel_letters.find(letter);
+      made.scale_shape.push_back(at == std::string::npos ? 1 : shapes_.kernel[static_cast<int>(at)]);
+      if (at != std::string::npos) made.kept.push_back(static_cast<std::int64_t>(at));
+    }
+    return made;
+  }
+  // The axes of the input that are not in the output.
+  Ints summed_inputs() const {
+    Ints axes;
+    for (std::size_t i = 0; i < shapes_.input_letters.size(); ++i) {
+      if (shapes_.output_letters.find(shapes_.input_letters[i]) == std::string::npos)
+        axes.push_back(static_cast<std::int64_t>(i));
+    }
+    return axes;
+  }
+  // A scale of the inputs with the output's axes.
+  Tensor as_output(const Tensor& scale) const {
+    std::string kept = shapes_.input_letters;
+    const Ints summed = summed_inputs();
+    for (auto axis = summed.rbegin(); axis != summed.rend(); ++axis) kept.erase(static_cast<std::size_t>(*axis), 1);
+    Ints order;
+    for (const char letter : shapes_.output_letters) {
+      if (const auto at = kept.find(letter); at != std::string::npos) order.push_back(static_cast<std::int64_t>(at));
+    }
+    Tensor made = summed.empty() ? scale : ops::squeeze(scale, summed);
+    made = ops::transpose(made, order);
+    for (std::size_t i = 0; i < shapes_.output_letters.size(); ++i) {
+      if (kept.find(shapes_.output_letters[i]) == std::string::npos) made = ops::expand_dims(made, static_cast<int>(i));
+    }
+    return made;
+  }
+  Tensor quantized_product(const Tensor& x) const {
+    const DType dtype = compute_dtype();
+    const auto quantizer = input_quantizer();
+    const bool int8 = dtype_policy().quantization_mode() == "int8";
+    const auto product = [&](const Tensor& inputs, const Tensor& kernel) {
+      return ops::einsum(options_.equation, {inputs, kernel});
+    };
+    if (!quantizer || quantized_.in_groups())
+      return int8 ? product(x, quantized_.integers(dtype)) / quantized_.scale(dtype)
+                  : product(x, quantized_.dequantized(dtype));
+    const auto [values, scale] = quantizers::abs_max_quantize(without_gradient(x), summed_inputs(), *quantizer);
+    Tensor y;
+    if (int8) {
+      std::int64_t terms = 1;
+      for (const std::int64_t axis : shapes_.kernel_input_axes) terms *= shapes_.kernel[static_cast<int>(axis)];
+      const DType exact = quantizers::exact_product_dtype(terms);
+      y = ops::cast(product(ops::cast(values, exact), quantized_.integers(exact)), dtype) /
+          (as_output(scale) * quantized_.scale(dtype));
+    } else {
+      y = product(values, quantized_.dequantized(dtype)) / as_output(scale);
+    }
+    const std::string back =
+        fmt::format("{},{}->{}", shapes_.output_letters, shapes_.kernel_letters, shapes_.input_letters);
+    return with_straight_gradient(x, y, [matrix = quantized_, dtype, back](const Tensor& dy) {
+      return ops::einsum(back, {dy, matrix.dequantized(dtype)});
+    });
+  }
+
   Ints output_;
-  VariablePtr kernel_, bias_;
+  EinsumShapes shapes_;
 };
 
 class MaskingLayer : public ConfiguredLayer<MaskingLayer, MaskingOptions> {

@@ -30,6 +30,11 @@ struct DenseOptions {
   RegularizerArg activity_regularizer = {};
   ConstraintArg kernel_constraint = {};
   ConstraintArg bias_constraint = {};
+  std::optional<std::int64_t> lora_rank = std::nullopt;  // LoRA from the start: see layer.enable_lora()
+  // Default: lora_rank. Keras ignores it in a Dense that is made with LoRA.
+  std::optional<keras::Number> lora_alpha = std::nullopt;
+  // Of a layer whose dtype is a quantized policy, such as "int8_from_float32". Default: that of the policy.
+  std::optional<quantizers::QuantizationConfig> quantization_config = std::nullopt;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -50,6 +55,10 @@ struct EinsumDenseOptions {
   RegularizerArg activity_regularizer = {};
   ConstraintArg kernel_constraint = {};
   ConstraintArg bias_constraint = {};
+  std::optional<std::int64_t> lora_rank = std::nullopt;    // LoRA from the start: see layer.enable_lora()
+  std::optional<keras::Number> lora_alpha = std::nullopt;  // default: lora_rank
+  // Of a layer whose dtype is a quantized policy, such as "int8_from_float32". Default: that of the policy.
+  std::optional<quantizers::QuantizationConfig> quantization_config = std::nullopt;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -66,6 +75,10 @@ struct EmbeddingOptions {
   RegularizerArg activity_regularizer = {};
   ConstraintArg embeddings_constraint = {};
   bool mask_zero = false;
+  std::optional<std::int64_t> lora_rank = std::nullopt;    // LoRA from the start: see layer.enable_lora()
+  std::optional<keras::Number> lora_alpha = std::nullopt;  // default: lora_rank; ignored as in Dense
+  // Of a layer whose dtype is a quantized policy, such as "int8_from_float32". Default: that of the policy.
+  std::optional<quantizers::QuantizationConfig> quantization_config = std::nullopt;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -86,6 +99,10 @@ struct ReversibleEmbeddingOptions {
   bool mask_zero = false;
   std::optional<std::string> reverse_dtype = std::nullopt;     // of reverse calls; default: the compute dtype
   std::optional<keras::Number> logit_soft_cap = std::nullopt;  // c: reverse calls give c · tanh(x / c)
+  std::optional<std::int64_t> lora_rank = std::nullopt;        // LoRA from the start: see layer.enable_lora()
+  std::optional<keras::Number> lora_alpha = std::nullopt;      // default: lora_rank; ignored as in Dense
+  // Of a layer whose dtype is a quantized policy, such as "int8_from_float32". Default: that of the policy.
+  std::optional<quantizers::QuantizationConfig> quantization_config = std::nullopt;
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};

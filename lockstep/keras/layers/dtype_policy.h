@@ -1,7 +1,12 @@
 // The dtypes of a layer's computations and of its variables (keras.DTypePolicy).
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/base/dtype.h"
 #include "lockstep/base/json.h"
@@ -9,28 +14,50 @@
 namespace lockstep::keras {
 
 // "float32" and other dtypes compute and keep variables in that type; "mixed_float16" and
-// "mixed_bfloat16" keep float32 variables and compute in the 16-bit type.
+// "mixed_bfloat16" keep float32 variables and compute in the 16-bit type. "int8_from_float32" and
+// "int4/128_from_float32" keep kernels as integers besides, see Layer::quantize(). In a file, a policy may also be a
+// map from the paths of layers to policies (keras.dtype_policies.DTypePolicyMap), of which each layer takes its own.
 class DTypePolicy {
  public:
   DTypePolicy();  // the process's default policy
   DTypePolicy(const char* name) : DTypePolicy(std::string(name)) {}
-  DTypePolicy(const std::string& name);  // throws InvalidArgument for an unknown name
+  DTypePolicy(
+      const std::string& name);  // throws InvalidArgument for an unknown name, Unimplemented for float8 and gptq
   // From a string, {"class_name": "DTypePolicy", "config": {"name": …}} or null (the default). Throws
-  // Unimplemented for quantized policies. Messages begin with `who`.
+  // Unimplemented for float8, gptq and awq. Messages begin with `who`.
   static DTypePolicy from_config(const Json& config, const std::string& who = {});
+  // The policy of a layer of that policy whose kernel is "int8" or "int4". `block_size` is that of
+  // Int4QuantizationConfig.
+  static DTypePolicy quantized(const std::string& mode, std::optional<std::int64_t> block_size,
+                               const DTypePolicy& source);
+  // A map: `layers` are paths and policies, `source` is that of other layers.
+  static DTypePolicy map(const DTypePolicy& source, std::vector<std::pair<std::string, DTypePolicy>> layers);
 
   const std::string& name() const { return name_; }
   DType compute_dtype() const { return compute_; }
   DType variable_dtype() const { return variable_; }
+  // "int8", "int4" or empty.
+  const std::string& quantization_mode() const { return mode_; }
+  std::optional<std::int64_t> block_size() const { return block_size_; }
+  bool is_map() const { return map_ != nullptr; }
+  // Of a map: the policy of the layer with that path, by its key or else by the only key that matches the whole path as
+  // a regular expression (RE2); it is written as the map. Throws InvalidArgument if several match.
+  DTypePolicy at(const std::string& path) const;
   // As Keras 3.4 and later write it.
   Json serialize() const;
 
   friend bool operator==(const DTypePolicy& a, const DTypePolicy& b) { return a.name_ == b.name_; }
 
  private:
+  struct Map;
+  void set_quantized(const std::string& name);
+
   std::string name_;
   DType compute_ = DType::kFloat32;
   DType variable_ = DType::kFloat32;
+  std::string mode_, written_mode_, source_;  // of quantized policies
+  std::optional<std::int64_t> block_size_;
+  std::shared_ptr<const Map> map_;
 };
 
 // keras.config.set_dtype_policy: of layers made from now on. Initially "float32".

@@ -5,6 +5,7 @@
 #include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/keras/layers/core.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/kernel_layer_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -18,8 +19,27 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
  public:
   Json get_config() const override {
     Json config = ConfiguredLayer<Derived, Options>::get_config();
-    config["quantization_config"] = nullptr;
+    write_lora(config, this->options_.lora_rank, this->options_.lora_alpha);
     return config;
+  }
+  void enable_lora(const LoraOptions& options) override {
+    auto& o = this->options_;
+    const VariablePtr& variable = quantized_.active() ? quantized_.values() : embeddings_;
+    lora_.enable({*this,
+                  "embeddings",
+                  variable,
+                  {o.input_dim, o.output_dim},
+                  o.embeddings_regularizer.object(),
+                  o.embeddings_constraint.object()},
+                 options, adder());
+    remember_lora(o, options);
+  }
+  bool can_be_quantized() const override { return true; }
+  OwnState own_state() const override {
+    if (!quantized_.active()) return state_with_lora(*this, lora_, embeddings_);
+    OwnState state;
+    add_quantized_state(state, quantized_, lora_, this->compute_dtype(), {});
+    return state;
   }
 
  protected:
@@ -35,6 +55,9 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
     v.dropped("input_length");
     v.dropped("dropout");
     v.dropped("weights");
+    v("lora_rank", o.lora_rank, Field::kUnwritten);
+    v("lora_alpha", o.lora_alpha, Field::kUnwritten);
+    v("quantization_config", o.quantization_config);
   }
   explicit TableLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {
     const auto& o = this->options_;
@@ -43,20 +66,52 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
                                          this->name(), o.input_dim, o.output_dim));
     }
   }
+  AddWeight adder() {
+    return [this](WeightOptions weight) { return this->add_weight(std::move(weight)); };
+  }
+  // Each row has its scales.
+  QuantizedLayout layout() const {
+    const auto& o = this->options_;
+    return {.name = "embeddings",
+            .shape = {o.input_dim, o.output_dim},
+            .summed = {1},
+            .summed_axis = 1,
+            .scale_shape = {o.input_dim}};
+  }
   void build(const Nested<Shape>&) override {
     const auto& o = this->options_;
-    embeddings_ = this->add_weight({.shape = {o.input_dim, o.output_dim},
-                                    .initializer = o.embeddings_initializer.object(),
-                                    .regularizer = o.embeddings_regularizer.object(),
-                                    .constraint = o.embeddings_constraint.object(),
-                                    .name = "embeddings"});
+    const DTypePolicy& policy = this->dtype_policy();
+    if (!policy.quantization_mode().empty()) {
+      quantized_.build(layout(), policy.quantization_mode(), policy.block_size(), adder());
+    } else {
+      embeddings_ = this->add_weight({.shape = {o.input_dim, o.output_dim},
+                                      .initializer = o.embeddings_initializer.object(),
+                                      .regularizer = o.embeddings_regularizer.object(),
+                                      .constraint = o.embeddings_constraint.object(),
+                                      .name = "embeddings"});
+    }
+    if (o.lora_rank.value_or(0) != 0) enable_lora({.rank = *o.lora_rank});
+  }
+  void quantize_weights(const quantizers::QuantizationConfig& config) override {
+    const Tensor floating = embeddings_->numpy();
+    this->remove_weight(embeddings_);
+    embeddings_ = nullptr;
+    quantized_.build(layout(), config.mode(), config.block_size(), adder());
+    quantized_.assign(quantized_.store(floating, config.weight_quantizer()));
+    this->options_.quantization_config = config;
+  }
+  // The values of a table that is not quantized, with LoRA's part.
+  Tensor table() const {
+    if (!lora_.enabled()) return this->value(embeddings_);
+    return lora_.add_to(embeddings_->read(), lora_.a()->read(), lora_.b()->read(), this->compute_dtype());
   }
   Tensor look_up(Tensor indices) const {
     if (indices.dtype() != DType::kInt32 && indices.dtype() != DType::kInt64)
       indices = ops::cast(indices, DType::kInt32);
+    if (quantized_.active()) return look_up_integers(indices);
     auto* const servers = distribute::ParameterServers::current();
     if (servers && indices.is_value()) servers->pull_rows(embeddings_, indices);
-    return ops::gather(this->value(embeddings_), indices);
+    return ops::gather(table(), indices);
   }
   // Of indices, where 0 is padding.
   Tensor mask_of(const Tensor& x) const {
@@ -64,7 +119,20 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
     return ops::not_equal(x, Tensor::scalar(0.0, x.dtype()));
   }
 
+  QuantizedMatrix quantized_;
   VariablePtr embeddings_;
+
+ private:
+  Tensor look_up_integers(const Tensor& indices) const {
+    // Keras does not cast the scales, so results have the wider dtype.
+    const DType dtype = quantized_.scale_dtype();
+    const Tensor rows = quantized_.rows(indices, dtype);
+    if (!lora_.enabled()) return rows;
+    const Tensor added = ops::matmul(ops::gather(lora_.a()->read(), indices), lora_.b()->read()) * lora_.scale();
+    return ops::cast(ops::cast(rows, added.dtype()) + added, this->compute_dtype());
+  }
+
+  Lora lora_;
 };
 
 class EmbeddingLayer : public TableLayer<EmbeddingLayer, EmbeddingOptions> {
@@ -104,9 +172,22 @@ class ReversibleEmbeddingLayer : public TableLayer<ReversibleEmbeddingLayer, Rev
   void build(const Nested<Shape>& shapes) override {
     TableLayer::build(shapes);
     if (options_.tie_weights) return;
+    const DTypePolicy& policy = dtype_policy();
+    if (!policy.quantization_mode().empty()) {
+      reverse_quantized_.build(reverse_layout(), policy.quantization_mode(), policy.block_size(), adder());
+      return;
+    }
     reverse_embeddings_ = add_weight({.shape = {options_.output_dim, options_.input_dim},
                                       .initializer = options_.embeddings_initializer.object(),
                                       .name = "reverse_embeddings"});
+  }
+  OwnState own_state() const override {
+    OwnState state = TableLayer::own_state();
+    if (reverse_quantized_.active()) {
+      state.entries.push_back({reverse_quantized_.values()});
+      for (const VariablePtr& variable : reverse_quantized_.parameters()) state.entries.push_back({variable});
+    }
+    return state;
   }
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Json reverse = context.value("reverse");
@@ -115,10 +196,7 @@ class ReversibleEmbeddingLayer : public TableLayer<ReversibleEmbeddingLayer, Rev
       rows.set_mask(mask_of(inputs.leaf()));
       return rows;
     }
-    Tensor x = inputs.leaf(), kernel = value(options_.tie_weights ? embeddings_ : reverse_embeddings_);
-    x = ops::cast(x, reverse_dtype_.value_or(x.dtype()));
-    kernel = ops::cast(kernel, reverse_dtype_.value_or(kernel.dtype()));
-    const Tensor logits = options_.tie_weights ? ops::matmul(x, kernel, false, true) : ops::matmul(x, kernel);
+    const Tensor logits = quantized_.active() ? logits_of_integers(inputs.leaf()) : logits_of(inputs.leaf());
     if (!options_.logit_soft_cap) return logits;
     const double cap = *options_.logit_soft_cap;
     return ops::tanh(logits / cap) * cap;
@@ -128,9 +206,57 @@ class ReversibleEmbeddingLayer : public TableLayer<ReversibleEmbeddingLayer, Rev
     return outputs.leaf().mask();
   }
 
+ protected:
+  void quantize_weights(const quantizers::QuantizationConfig& config) override {
+    TableLayer::quantize_weights(config);
+    if (options_.tie_weights) return;
+    const Tensor floating = reverse_embeddings_->numpy();
+    remove_weight(reverse_embeddings_);
+    reverse_embeddings_ = nullptr;
+    reverse_quantized_.build(reverse_layout(), config.mode(), config.block_size(), adder());
+    reverse_quantized_.assign(reverse_quantized_.store(floating, config.weight_quantizer()));
+  }
+
  private:
+  // A kernel whose columns have their scales; Keras packs its rows, and has floating zero points for it.
+  QuantizedLayout reverse_layout() const {
+    return {.name = "reverse_embeddings",
+            .shape = {options_.output_dim, options_.input_dim},
+            .summed = {0},
+            .packed_axis = 0,
+            .scale_shape = {options_.input_dim},
+            .own_groups = false,
+            .zero_dtype = variable_dtype()};
+  }
+  DType variable_dtype() const { return dtype_policy().variable_dtype(); }
+  Tensor logits_of(Tensor x) const {
+    Tensor kernel = options_.tie_weights ? table() : value(reverse_embeddings_);
+    x = ops::cast(x, reverse_dtype_.value_or(x.dtype()));
+    kernel = ops::cast(kernel, reverse_dtype_.value_or(kernel.dtype()));
+    return options_.tie_weights ? ops::matmul(x, kernel, false, true) : ops::matmul(x, kernel);
+  }
+  Tensor logits_of_integers(const Tensor& x) const {
+    const bool tied = options_.tie_weights;
+    const QuantizedMatrix& matrix = tied ? quantized_ : reverse_quantized_;
+    const DType dtype = matrix.scale_dtype();
+    const auto quantizer = activation_quantizer(options_.quantization_config, true);
+    const auto product = [&](const Tensor& a, const Tensor& b) { return ops::matmul(a, b, false, tied); };
+    if (!quantizer) {
+      const Tensor wide = ops::cast(x, dtype);
+      return matrix.in_groups() ? product(wide, matrix.dequantized(dtype))
+                                : product(wide, matrix.integers(dtype)) / matrix.scale(dtype);
+    }
+    const auto [values, scale] = quantizers::abs_max_quantize(x, {-1}, *quantizer);
+    if (matrix.in_groups())
+      return product(ops::cast(values, dtype), matrix.dequantized(dtype)) / ops::cast(scale, dtype);
+    const DType exact = quantizers::exact_product_dtype(options_.output_dim);
+    const Tensor y = product(ops::cast(values, exact), matrix.integers(exact));
+    return ops::cast(y, dtype) / (ops::cast(scale, dtype) * matrix.scale(dtype));
+  }
+
   std::optional<DType> reverse_dtype_;
   VariablePtr reverse_embeddings_;
+  QuantizedMatrix reverse_quantized_;
 };
 
 }  // namespace

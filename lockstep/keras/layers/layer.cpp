@@ -170,6 +170,7 @@ void Layer::ensure_built(const Nested<Shape>& shapes) {
   }
   const NameScope scope(name());
   const ops::ScopedRecorder eager(nullptr);
+  policy_ = policy_.at(NameScope::current());
   build(shapes);
   built_ = true;
   if (!build_shapes_) build_shapes_ = shapes;
@@ -415,6 +416,29 @@ void Layer::adapt(const Structure&) {
       fmt::format("layer '{}' ({}) learns nothing from data before fit: adapt() requires a "
                   "preprocessing layer with such a state, for example Normalization",
                   name(), class_name()));
+}
+
+void Layer::enable_lora(const LoraOptions&) {
+  throw_invalid_argument(
+      fmt::format("enable_lora requires a Dense, EinsumDense, Embedding, ReversibleEmbedding, Conv1D, Conv2D or Conv3D "
+                  "layer; '{}' is a {}",
+                  name_, class_name()));
+}
+
+void Layer::quantize(const quantizers::QuantizationConfig& config) {
+  const std::string who = fmt::format("quantize of {} '{}'", class_name_, name_);
+  if (!can_be_quantized())
+    throw_unimplemented(who + " is not supported, only of Dense, EinsumDense, Embedding and ReversibleEmbedding");
+  if (!built_) throw_failed_precondition(who + " requires a layer that has been built: call it on data first");
+  if (!policy_.quantization_mode().empty())
+    throw_failed_precondition(fmt::format("{}: it is quantized already, to {}", who, policy_.quantization_mode()));
+  const DTypePolicy quantized = DTypePolicy::quantized(config.mode(), config.block_size(), policy_);
+  std::optional<NameScope> scope;
+  if (NameScope::current().empty()) scope.emplace(name_);
+  const ops::ScopedRecorder eager(nullptr);
+  quantize_weights(config);
+  policy_ = quantized;
+  note_changed_layer();
 }
 
 void Layer::adapt(const data::Dataset&) { adapt(Structure()); }

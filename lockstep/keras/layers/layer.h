@@ -16,6 +16,7 @@
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/layers/layer_handle.h"
 #include "lockstep/keras/nested.h"
+#include "lockstep/keras/quantizers/quantizers.h"
 #include "lockstep/keras/regularizers/regularizers.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
@@ -74,6 +75,17 @@ struct Weight {
   constraints::ConstraintPtr constraint;
   bool trainable = true;  // by creation, not by the current trainable flag
   bool autocast = true;
+};
+
+// A layer's own state in Keras's files .keras and .weights.h5, as save_own_variables() and load_own_variables() of
+// Keras define it.
+struct OwnState {
+  struct Entry {
+    VariablePtr variable;                // gets the value that is read
+    std::function<Tensor()> value = {};  // what is saved, where it is not the variable's value
+  };
+  std::vector<Entry> entries = {};       // vars/0, vars/1, …
+  std::vector<VariablePtr> zeroed = {};  // set to zero when the others are read
 };
 
 // Arguments of every layer's constructor.
@@ -143,6 +155,16 @@ class Layer : public Operation {
   virtual void adapt(const Structure& data);
   virtual void adapt(const data::Dataset& batches);
 
+  // Freezes the kernel and adds trainable matrices of low rank to it; see lora.h. The layer has to be built, and a
+  // model to be compiled after it. Throws InvalidArgument for classes other than Dense, EinsumDense, Embedding,
+  // ReversibleEmbedding, Conv1D, Conv2D and Conv3D.
+  virtual void enable_lora(const LoraOptions& options);
+  // Replaces the kernel by integers, whose products with the inputs are those of Keras. The layer has to be built and
+  // not quantized yet (FailedPrecondition), and to be a Dense, EinsumDense, Embedding or ReversibleEmbedding
+  // (Unimplemented).
+  void quantize(const quantizers::QuantizationConfig& config);
+  virtual bool can_be_quantized() const { return false; }
+
   // ---- calling ----
   Structure operator()(const Structure& inputs, const CallOptions& options = {});
   // Arguments by position, as in Python: attention(query, value), lstm(x, initial_state).
@@ -183,6 +205,7 @@ class Layer : public Operation {
   const std::vector<Weight>& own_weights() const { return own_weights_; }
   // In the order of Keras's files: trainable by creation, then the others.
   virtual std::vector<VariablePtr> own_variables() const;
+  virtual OwnState own_state() const;
   // Attributes that hold layers, by name in order of announcement.
   const std::vector<std::pair<std::string, LayerTree>>& children() const { return children_; }
   // Sublayers, flat and each once. Of a model: its layers.
@@ -238,6 +261,9 @@ class Layer : public Operation {
     configure(class_name, std::move(options));
   }
   VariablePtr add_weight(WeightOptions options);
+  void remove_weight(const VariablePtr& variable);
+  // The part of quantize() that a class does: it replaces the variables.
+  virtual void quantize_weights(const quantizers::QuantizationConfig&) {}
   // Takes a variable that exists already as one of this layer's own.
   void adopt_weight(VariablePtr variable, bool trainable) {
     own_weights_.push_back({std::move(variable), nullptr, nullptr, trainable, true});

@@ -51,6 +51,8 @@ std::vector<Tensor> LayerHandle::get_initial_state(std::int64_t batch_size) cons
 }
 void LayerHandle::adapt(const Structure& data) const { object().adapt(data); }
 void LayerHandle::adapt(const data::Dataset& batches) const { object().adapt(batches); }
+void LayerHandle::quantize(const quantizers::QuantizationConfig& config) const { object().quantize(config); }
+void LayerHandle::enable_lora(const LoraOptions& options) const { object().enable_lora(options); }
 
 // Of class Layer, as the handle has it.
 Structure Layer::output() {

@@ -13,7 +13,9 @@
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/handle.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/layers/lora.h"
 #include "lockstep/keras/nested.h"
+#include "lockstep/keras/quantizers/quantizers.h"
 
 namespace lockstep::data {
 class Dataset;
@@ -97,6 +99,11 @@ class LayerHandle : public Handle<Layer> {
   // InvalidArgument for layers without state to learn.
   void adapt(const Structure& data) const;
   void adapt(const data::Dataset& batches) const;
+  // Freezes the kernel and adds trainable matrices of low rank to it: dense.enable_lora({.rank = 4}). See
+  // Layer::enable_lora().
+  void enable_lora(const LoraOptions& options) const;
+  // Replaces the kernel by integers: dense.quantize("int8"). See Layer::quantize().
+  void quantize(const quantizers::QuantizationConfig& config) const;
 
   // Of StringLookup, IntegerLookup and TextVectorization: see preprocessing/lookup.h. Throw InvalidArgument for others.
   Tensor get_vocabulary(bool include_special_tokens = true) const;

@@ -1,5 +1,6 @@
 // Variables, losses and scopes of layers.
 #include <algorithm>
+#include <atomic>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@ thread_local std::optional<bool> t_training;
 thread_local int t_calls = 0;
 thread_local std::string t_scope;
 thread_local LoadScope* t_load = nullptr;
+std::atomic<std::uint64_t> g_changed_layers{0};
 
 }  // namespace
 
@@ -36,6 +38,9 @@ std::vector<PendingLoss>& pending_losses() {
   thread_local std::vector<PendingLoss> losses;
   return losses;
 }
+
+std::uint64_t changed_layers() { return g_changed_layers.load(); }
+void note_changed_layer() { ++g_changed_layers; }
 
 PausedLosses::PausedLosses() { saved_.swap(pending_losses()); }
 PausedLosses::~PausedLosses() { saved_.swap(pending_losses()); }
@@ -78,6 +83,16 @@ std::vector<VariablePtr> Layer::own_variables() const {
     }
   }
   return out;
+}
+
+void Layer::remove_weight(const VariablePtr& variable) {
+  std::erase_if(own_weights_, [&](const Weight& weight) { return weight.variable == variable; });
+}
+
+OwnState Layer::own_state() const {
+  OwnState state;
+  for (const VariablePtr& variable : own_variables()) state.entries.push_back({variable});
+  return state;
 }
 
 std::vector<LayerPtr> Layer::sublayers() const {

@@ -327,6 +327,45 @@ TEST(BadInput, IsRefusedWithAReason) {
       Code::kInvalidArgument);
 }
 
+// ---- LoRA ----------------------------------------------------------------------------------------------
+
+TEST(Lora, IsAddedToALayerThatIsBuilt) {
+  const Sequential model({layers::Input({3}), layers::Dense(2, {.name = "dense"}), layers::Dense(1)});
+  const LayerHandle dense = model.layers()[0];
+  const Tensor x = floats({1, 2, 3, 4, 5, 6}, Shape({2, 3}));
+  const Structure before = model.predict(x);
+  dense.enable_lora({.rank = 2, .lora_alpha = 6});
+  expect_values(model.predict(x).leaf(), before.leaf().to_vector<float>());  // b is zero
+  ASSERT_EQ(dense.weights().size(), 4U);
+  EXPECT_EQ(dense.weights()[2].path(), "dense/lora_kernel_a");
+  EXPECT_EQ(dense.weights()[2].shape(), Shape({3, 2}));
+  EXPECT_EQ(dense.weights()[3].shape(), Shape({2, 2}));
+  std::vector<std::string> trained;
+  for (const Variable& variable : dense.trainable_weights()) trained.push_back(variable.name());
+  EXPECT_EQ(trained, (std::vector<std::string>{"bias", "lora_kernel_a", "lora_kernel_b"}));
+  EXPECT_EQ(dense.get_config()["lora_rank"], 2);
+  EXPECT_EQ(dense.get_config()["lora_alpha"], 6);
+  // The model's program, made by the first call of predict(), is made again.
+  dense.kernel().assign(Tensor::zeros({3, 2}));
+  dense.weights()[2].assign({{1, 0}, {0, 1}, {0, 0}});
+  dense.weights()[3].assign({{1, 0}, {0, 10}});
+  model.layers()[1].kernel().assign({{1}, {1}});
+  expect_values(model.predict(x).leaf(), {3 * (1 + 20), 3 * (4 + 50)});
+}
+
+TEST(Lora, RequiresAKernelThatMayChange) {
+  const LayerHandle dense = layers::Dense(2);
+  EXPECT_EQ(code_of([&] { dense.enable_lora({.rank = 2}); }), Code::kFailedPrecondition);
+  dense(Tensor::zeros({1, 3}));
+  EXPECT_EQ(code_of([&] { dense.enable_lora({.rank = 0}); }), Code::kInvalidArgument);
+  dense.enable_lora({.rank = 2});
+  EXPECT_EQ(code_of([&] { dense.enable_lora({.rank = 2}); }), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of([&] { layers::Flatten().enable_lora({.rank = 2}); }), Code::kInvalidArgument);
+  const LayerHandle positive = layers::Dense(2, {.kernel_constraint = "non_neg"});
+  positive(Tensor::zeros({1, 3}));
+  EXPECT_EQ(code_of([&] { positive.enable_lora({.rank = 2}); }), Code::kInvalidArgument);
+}
+
 TEST(BadInput, HugeUnitsDoNotTakeMemory) {
   const LoadScope scope(1 << 20);
   const LayerHandle dense = layers::Dense(1'000'000'000'000);

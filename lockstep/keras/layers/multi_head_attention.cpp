@@ -76,6 +76,19 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
             "training",
             "use_causal_mask"};
   }
+  // With the policies of projections that are quantized, without which such a layer could not be read again.
+  Json get_config() const override {
+    Json config = ConfiguredLayer<Derived, Options>::get_config();
+    std::vector<std::pair<std::string, DTypePolicy>> quantized;
+    for (const LayerPtr& layer : this->sublayers()) {
+      const DTypePolicy& policy = layer->dtype_policy();
+      if (policy.quantization_mode().empty() || policy.is_map()) continue;
+      const std::string& path = layer->own_weights().front().variable->path();
+      quantized.emplace_back(path.substr(0, path.rfind('/')), policy);
+    }
+    if (!quantized.empty()) config["dtype"] = DTypePolicy::map(this->dtype_policy(), std::move(quantized)).serialize();
+    return config;
+  }
   // The query's mask is the output's.
   Structure compute_mask(const Structure& inputs, const Structure&, const Structure& outputs) override {
     const Tensor mask = inputs[0].leaf().mask();

@@ -6,6 +6,7 @@
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/keras/layers/conv_lstm_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/old_layers_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/object_config.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
@@ -46,6 +47,7 @@ const ClassTable& layer_classes() {
     register_activation_layers(*layers);
     register_convolution_layers(*layers);
     register_locally_connected_layers(*layers);
+    register_keras_1_layers(*layers);
     register_pooling_layers(*layers);
     register_normalization_layers(*layers);
     register_spectral_normalization(*layers);

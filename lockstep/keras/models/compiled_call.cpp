@@ -92,6 +92,10 @@ CompiledCall::TracePtr CompiledCall::trace_of(
       log(LogLevel::kDebug, fmt::format("model '{}' runs layer by layer: not all layers can be traced", model.name()));
   }
   if (!*fits_) return nullptr;
+  if (const std::uint64_t changes = changed_layers(); changes != changes_) {
+    changes_ = changes;
+    traces_.clear();
+  }
   const std::string key = key_of(inputs);
   if (const auto known = traces_.find(key); known != traces_.end()) return known->second;
   if (traces_.size() >= kMostTraces) return nullptr;

@@ -2,6 +2,7 @@
 // runs as those do.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,6 +42,7 @@ class CompiledCall {
 
   std::mutex mutex_;
   std::optional<bool> fits_;                // whether all layers are of kinds that can be traced
+  std::uint64_t changes_ = 0;               // changed_layers() when the traces were made
   std::map<std::string, TracePtr> traces_;  // by the dtypes and shapes of inputs, whatever the batch size
 };
 

@@ -50,7 +50,8 @@ std::optional<TensorOrigin> parse_origin(const Json& json) {
   return TensorOrigin{json[0].get<std::string>(), static_cast<int>(node), static_cast<int>(tensor)};
 }
 
-// A value of "__tensor__" or "__numpy__".
+}  // namespace
+
 Tensor constant_from(const Json& config) {
   const std::string dtype_text =
       config.value("dtype", Json("float32")).is_string() ? config.value("dtype", "float32") : "";
@@ -73,6 +74,8 @@ Tensor constant_from(const Json& config) {
   walk(config.value("value", Json()), 0);
   return ops::cast(Tensor::from_vector(values, shape), *dtype);
 }
+
+namespace {
 
 // The graph of a config while it is rebuilt.
 class Rebuild {

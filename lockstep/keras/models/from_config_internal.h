@@ -14,4 +14,7 @@ Json model_to_json(const ModelImpl& model);
 // The model of such an object, not compiled: its compile_config is the trainer's to read.
 ModelPtr model_from_json(const Json& object);
 
+// A tensor from the config of a "__tensor__" or "__numpy__": {"value": nested lists of numbers, "dtype": …}.
+Tensor constant_from(const Json& config);
+
 }  // namespace lockstep::keras

@@ -21,6 +21,12 @@ struct SummaryOptions {
   bool show_trainable = false;
 };
 
+struct QuantizeOptions {
+  FieldNamesOnly names_only = {};
+  // Regular expressions (RE2): only layers in whose name one of them is found. Empty: all.
+  std::vector<std::string> filters = {};
+};
+
 // A model: copies are the same model. Made from symbolic tensors,
 //
 //   auto x = layers::Input({28, 28, 1});
@@ -112,6 +118,10 @@ class Model {
   void set_trainable(bool trainable) const;
   // The shapes a subclassed model was first called with; empty before.
   std::optional<Nested<TensorInfo>> save_spec() const;
+
+  // Quantizes all layers that can be (see Layer::quantize()): model.quantize("int8"). Compile it after that. Throws
+  // FailedPrecondition for a layer that has not been built or is quantized already.
+  void quantize(const quantizers::QuantizationConfig& config, const QuantizeOptions& options = {}) const;
 
   // Keras's table, and the same on standard output.
   std::string summary_text(const SummaryOptions& options = {}) const;
