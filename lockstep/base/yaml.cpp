@@ -76,7 +76,8 @@ class Parser {
  private:
   struct Properties {
     std::string anchor;
-    bool is_text = false;  // tagged as a string
+    bool is_text = false;     // tagged as a string
+    bool is_wrapped = false;  // a list in a list of arguments
   };
 
   [[noreturn]] void fail(std::string_view problem) const {
@@ -135,9 +136,11 @@ class Parser {
         found.anchor = word();
       } else if (peek() == '!') {
         const std::string tag = word();
+        // tf.keras's own class for the lists of a layer, such as the axes of a BatchNormalization.
+        found.is_wrapped = tag.starts_with("!!python/object/apply:") && tag.ends_with(".data_structures.ListWrapper");
         found.is_text = tag == "!!python/unicode" || tag == "!!str" || tag == "!!python/str" || tag == "!!binary";
-        if (!found.is_text && tag != "!!python/tuple" && tag != "!!seq" && tag != "!!map" && tag != "!!python/long" &&
-            tag != "!!omap" && tag != "!!int" && tag != "!!float")
+        if (!found.is_text && !found.is_wrapped && tag != "!!python/tuple" && tag != "!!seq" && tag != "!!map" &&
+            tag != "!!python/long" && tag != "!!omap" && tag != "!!int" && tag != "!!float")
           throw_unimplemented(fmt::format("{}: the tag {} names a Python object, which is never made", what_, tag));
       } else {
         return found;
@@ -147,6 +150,10 @@ class Parser {
   }
 
   Json keep(const Properties& properties, Json value) {
+    if (properties.is_wrapped) {
+      if (!value.is_array() || value.size() != 1 || !value[0].is_array()) fail("a ListWrapper without a list");
+      value = Json(value[0]);
+    }
     if (!properties.anchor.empty()) anchors_[properties.anchor] = value;
     return value;
   }

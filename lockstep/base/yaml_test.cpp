@@ -30,6 +30,14 @@ TEST(Yaml, AnchorsAndTags) {
   EXPECT_THROW(parse_yaml("a: !!python/object/apply:os.system ['ls']", "test"), errors::UnimplementedError);
 }
 
+// As tf.keras wrote the axis of a BatchNormalization.
+TEST(Yaml, ListsOfTfKeras) {
+  const std::string tag = "!!python/object/apply:tensorflow.python.training.tracking.data_structures.ListWrapper";
+  EXPECT_EQ(json_of("axis: &id001 " + tag + "\n- [3]\nagain: *id001\n"), json_of("axis: [3]\nagain: [3]\n"));
+  EXPECT_THROW(json_of("axis: " + tag + "\n- 3\n"), Error);
+  EXPECT_THROW(json_of("axis: " + tag + "\n- [3]\n- [4]\n"), Error);
+}
+
 TEST(Yaml, MalformedText) {
   for (const char* text : {"a: [1, 2", "a: 'x", "a: *nothing", "a: 1\n  b: 2", "{a: 1", "a: \"\\q\"", "[1 2", "a: \xC0",
                            "a: \"\\ud800\""}) {

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/saving/old_json_internal.h"
+#include "lockstep/saving/old_op_layers_internal.h"
 
 namespace lockstep::saving {
 namespace {
@@ -353,8 +354,10 @@ class Operations {
 }  // namespace
 
 void change_operations(Json& functional) {
+  if (!functional["layers"].is_array()) return;
+  change_op_layers(functional);
   const Json& layers = functional["layers"];
-  if (layers.is_array() && std::any_of(layers.begin(), layers.end(), is_function)) Operations(functional).run();
+  if (std::any_of(layers.begin(), layers.end(), is_function)) Operations(functional).run();
 }
 
 }  // namespace lockstep::saving

@@ -2,6 +2,7 @@
 
 import json
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -195,6 +196,78 @@ def test_functions_of_tensorflow(tmp_path):
         again = keras.models.load_model(tmp_path / "out.keras").predict(x, verbose=0)
         for ours, theirs in zip(again, wanted):
             tool.assert_close(ours, np.asarray(theirs), 1e-5)
+
+
+# Operations as TensorFlow 2.0 to 2.3 saved them: name, inputs (tensors "a" and "b" of shape (4, 6, 3); else constants), attributes.
+B, I = lambda v: {"b": v}, lambda v: {"i": str(v)}
+F32, I32 = {"T": {"type": "DT_FLOAT"}}, {"Tidx": {"type": "DT_INT32"}}
+REDUCED = {**F32, **I32, "keep_dims": B(False)}
+SLICE = {**F32, "Index": {"type": "DT_INT32"}}
+
+
+def masks(begin=0, end=0, ellipsis=0, new_axis=0, shrink_axis=0):
+    return {"begin_mask": I(begin), "end_mask": I(end), "ellipsis_mask": I(ellipsis), "new_axis_mask": I(new_axis),
+            "shrink_axis_mask": I(shrink_axis)}
+
+
+OPERATIONS = [
+    *[(op, ["a", "b"], F32) for op in ("Add", "AddV2", "Sub", "Mul", "RealDiv", "Maximum", "Minimum")],
+    *[(op, ["a"], F32) for op in ("Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign", "Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Square",
+                                  "Sin", "Floor", "Softmax", "Identity", "ZerosLike", "StopGradient")],
+    ("Mul", ["a", 2.0], F32), ("Sub", [1.0, "a"], F32), ("BiasAdd", ["a", [1.0, 2.0, 3.0]], F32), ("AddN", ["a", "b", "a"], {**F32, "N": I(3)}),
+    ("LeakyRelu", ["a"], {**F32, "alpha": {"f": 0.3}}),
+    ("Mean", ["a", [1, 2]], REDUCED), ("Sum", ["a", 2], REDUCED), ("Max", ["a", [-1]], {**REDUCED, "keep_dims": B(True)}),
+    ("ConcatV2", ["a", "b", -1], {**F32, **I32, "N": I(2)}), ("Pack", ["a", "b"], {**F32, "axis": I(1), "N": I(2)}),
+    ("BatchMatMulV2", ["a", "b"], {**F32, "adj_x": B(False), "adj_y": B(True)}),
+    ("Reshape", ["a", [-1, 6, 12]], {**F32, "Tshape": {"type": "DT_INT32"}}), ("ExpandDims", ["a", 1], {**F32, "Tdim": {"type": "DT_INT32"}}),
+    ("Transpose", ["a", [0, 2, 1, 3]], {**F32, "Tperm": {"type": "DT_INT32"}}), ("Tile", ["a", [1, 2, 1, 1]], {**F32, "Tmultiples": {"type": "DT_INT32"}}),
+    ("Pad", ["a", [[0, 0], [1, 1], [0, 2], [0, 0]]], {**F32, "Tpaddings": {"type": "DT_INT32"}}),
+    ("ClipByValue", ["a", -0.5, 0.5], F32), ("Cast", ["a"], {"SrcT": {"type": "DT_FLOAT"}, "DstT": {"type": "DT_INT32"}, "Truncate": B(False)}),
+    ("DepthToSpace", ["abab", ], {**F32, "block_size": I(2)}), ("Split", [3, "a"], {**F32, "num_split": I(3)}),
+    ("StridedSlice", ["a", [0, 1, 0, 0], [0, 3, 0, -1], [1, 1, 2, 1]], {**SLICE, **masks(begin=5, end=5)}),
+    ("StridedSlice", ["a", [0, 0, 2], [0, 0, 3], [1, 1, 1]], {**SLICE, **masks(ellipsis=1, new_axis=2, shrink_axis=4)}),
+    ("StridedSlice", ["a", [0, 2], [0, 3], [1, 1]], {**SLICE, **masks(begin=1, end=1, shrink_axis=2)}),
+]
+
+
+@pytest.mark.parametrize("form", ["json", "message"])
+def test_operations_of_tensorflow(form, tmp_path):
+    """TensorFlowOpLayer, whose node is JSON or, until TensorFlow 2.1, the serialized message."""
+    rng = tool.generator("old", "operations", form)
+    layers = [{"class_name": "InputLayer", "config": {"batch_input_shape": [None, 4, 6, 3], "dtype": "float32", "name": name}, "name": name,
+               "inbound_nodes": []} for name in "ab"]
+    layers.append({"class_name": "Concatenate", "config": {"name": "abab", "axis": -1}, "name": "abab",
+                   "inbound_nodes": [[[name, 0, 0, {}] for name in "abab"]]})
+    outputs = []
+    for number, (op, inputs, attributes) in enumerate(OPERATIONS):
+        name = f"{op}_{number}"
+        node = {"name": name, "op": op, "input": [f"in_{i}" for i in range(len(inputs))], "attr": attributes}
+        if form == "message":
+            message = tf_keras.src.engine.base_layer.json_format.ParseDict(node, tf.compat.v1.NodeDef()).SerializeToString()
+            if max(message) > 127:  # not text, so TensorFlow could not save it
+                continue
+            node = message.decode()
+        constants = {str(i): value for i, value in enumerate(inputs) if not isinstance(value, str)}
+        layers.append({"class_name": "TensorFlowOpLayer", "name": f"tf_op_layer_{name}",
+                       "config": {"name": name, "trainable": True, "dtype": "float32", "node_def": node, "constants": constants},
+                       "inbound_nodes": [[[value, 0, 0, {}] for value in inputs if isinstance(value, str)]]})
+        outputs += [[f"tf_op_layer_{name}", 0, i] for i in range(3 if op == "Split" else 1)]
+    assert len(outputs) > 30
+    config = {"name": "model", "layers": layers, "input_layers": [[name, 0, 0] for name in "ab"], "output_layers": outputs}
+    model = tf_keras.models.model_from_json(json.dumps({"class_name": "Functional", "config": config, "keras_version": "2.4.0"}))
+    model.save(tmp_path / "m.h5")
+    if form == "message":  # tf-keras writes JSON
+        with h5py.File(tmp_path / "m.h5", "a") as file:
+            file.attrs["model_config"] = json.dumps({"class_name": "Functional", "config": config}).encode()
+    x = [rng.normal(0, 1, (5, 4, 6, 3)).astype("float32") for _ in range(2)]
+    found, wanted = tool.predict(tmp_path / "m.h5", x, tmp_path), model(x)
+    assert len(found) == len(wanted)
+    for (_, ours), theirs, place in zip(found, wanted, outputs):
+        tool.assert_close(ours, np.asarray(theirs), 1e-5, place[0])
+    if not tool.CONTROL:
+        tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.keras")
+        for ours, theirs in zip(keras.models.load_model(tmp_path / "out.keras")(x), wanted):
+            tool.assert_close(np.asarray(ours), np.asarray(theirs), 1e-5)
 
 
 def yaml_text(value, indent=0):
