@@ -140,11 +140,17 @@ void KerasWeights::collect(std::size_t file, const Hdf5Node& node, const std::st
       throw_data_loss(fmt::format("{}: \"{}\" is in another shard too", files_[file]->what(), path));
     }
   }
-  for (const Hdf5Node& child : node.children) collect(file, child, path.empty() ? child.name : path + "/" + child.name);
+  for (const Hdf5Node& child : node.children) {
+    std::string name = child.name;
+    // tf-keras on Windows made one group "layers\\lstm\\cell" of a path.
+    if (path.empty()) std::replace(name.begin(), name.end(), '\\', '/');
+    collect(file, child, path.empty() ? name : path + "/" + name);
+  }
 }
 
 void KerasWeights::finish() {
-  old_layer_group_ = places_.count(kOldLayers) != 0;
+  const auto old_layers = places_.lower_bound(kOldLayers);
+  old_layer_group_ = old_layers != places_.end() && old_layers->first.starts_with(kOldLayers);
   for (const auto& [path, place] : places_) {
     if (place.node->kind == Hdf5Node::Kind::kDataset) infos_.push_back({path, place.node->dtype, place.node->shape});
   }

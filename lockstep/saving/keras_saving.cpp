@@ -93,6 +93,18 @@ void load_assets(ModelImpl& model, const formats::KerasArchive& archive, const s
   }
 }
 
+// The variables that those of an optimizer in the file are for. tf-keras leaves out the learning rate, and has other
+// variables for some optimizers. Empty if they do not fit.
+std::vector<distribute::VariablePtr> optimizer_targets(std::vector<distribute::VariablePtr> targets,
+                                                       const std::vector<formats::TensorInfo>& stored) {
+  if (targets.size() != stored.size() + 1) return targets.size() == stored.size() ? targets : decltype(targets){};
+  std::erase_if(targets, [](const auto& variable) { return variable->path().ends_with("/learning_rate"); });
+  const bool fits = std::ranges::equal(targets, stored, [](const auto& target, const formats::TensorInfo& saved) {
+    return target->shape() == saved.shape;
+  });
+  return fits ? targets : decltype(targets){};
+}
+
 // All of the model's objects from a weights file. `optimizer_state` is only read when the counts agree, as Keras does.
 void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const std::string& path, bool skip_mismatch,
                   Assignment& assignment) {
@@ -109,8 +121,11 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
       load_idf_weights(*object.vocabulary, weights, stored);
       continue;
     }
+    std::vector<distribute::VariablePtr> targets;
+    for (const auto& entry : entries) targets.push_back(entry.variable);
     if (object.is_optimizer) {
-      if (stored.size() != entries.size()) {
+      targets = optimizer_targets(std::move(targets), stored);
+      if (targets.empty()) {
         // An optimizer that was never built has its step and rate only.
         if (stored.size() > 2)
           log_warning("{}: the optimizer '{}' has {} variables, but the file holds {}; its state is not loaded", path,
@@ -124,7 +139,7 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
     }
     for (std::size_t i = 0; i < stored.size(); ++i) {
       try {
-        assignment.add(entries[i].variable, weights, stored[i], fmt::format("'{}'", object.name));
+        assignment.add(targets[i], weights, stored[i], fmt::format("'{}'", object.name));
       } catch (const Error& error) {
         if (error.code() != Code::kInvalidArgument) throw;
         failures.push_back(error.message());
