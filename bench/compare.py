@@ -40,16 +40,46 @@ TRAINING = [
     ("U-Net 64x64, batch 32", "unet", 32, "default", 1.2),
     ("DCGAN generator, batch 32", "dcgan", 32, "default", 1.2),
     ("convolutional autoencoder, batch 32", "autoencoder", 32, "default", 1.2),
+    ("text CNN, kernels of 3, 4 and 5, batch 32", "text_cnn", 32, "default", 1.1),
+    ("tabular MLP with batch normalization, batch 32", "tabular", 32, "default", 1.1),
+    ("wide and deep, 26 features, batch 32", "recommender", 32, "default", 1.1),
+    ("deep and cross, 20 features, batch 32", "deep_and_cross", 32, "default", 1.1),
+    ("VGG 32x32, batch 32", "vgg", 32, "default", 1.1),
+    ("SqueezeNet 64x64, batch 32", "squeezenet", 32, "default", 1.1),
+    ("Inception blocks 64x64, batch 32", "inception", 32, "default", 1.1),
+    ("Xception blocks 64x64, batch 32", "separable", 32, "default", 1.1),
+    ("residual Conv1D, 1000 steps, batch 32", "ecg", 32, "default", 1.1),
+    ("WaveNet, 512 steps, batch 32", "wavenet", 32, "default", 1.1),
+    ("temporal convolutions, 256 steps, batch 32", "tcn", 32, "default", 1.1),
+    ("GRU encoder and decoder with attention, batch 32", "seq2seq", 32, "default", 1.1),
+    ("causal language model, 64 tokens, batch 32", "language_model", 32, "default", 1.1),
+    ("vision transformer 32x32, batch 32", "vit", 32, "default", 1.1),
+    ("MLP-Mixer 32x32, batch 32", "mixer", 32, "default", 1.1),
+    ("siamese CNN, batch 32", "siamese", 32, "default", 1.1),
+    ("3D U-Net 16x32x32, batch 8", "unet_3d", 8, "default", 1.1),
+    ("DCGAN discriminator 64x64, batch 32", "discriminator", 32, "default", 1.1),
+    ("denoising autoencoder 64x64, batch 32", "denoising", 32, "default", 1.1),
+    ("2 x Bidirectional GRU with masks, batch 32", "bigru", 32, "default", 1.1),
+    ("2 x ConvLSTM2D 16, batch 8", "convlstm", 8, "default", 1.1),
+    ("2 x LSTM on a series, 96 steps, batch 32", "forecaster", 32, "default", 1.1),
+    ("2 x SimpleRNN 64, 80 steps, batch 32", "simple_rnn", 32, "default", 1.1),
+    ("speech: Conv2D and 2 x Bidirectional GRU, batch 32", "speech", 32, "default", 1.1),
 ]
 ROWS = {"tutorial": 128 * 60, "cifar": 128 * 8, "mlp": 128 * 60, "big": 32, "lstm": 32 * 20, "gru": 32 * 20, "bilstm": 32 * 12,
         "transformer": 32 * 6, "conv1d": 32 * 12, "mobilenet": 32 * 3, "resnet50": 32 * 2,
         "efficientnet": 32 * 2, "densenet": 32 * 2, "resnet": 32 * 8, "unet": 32 * 4, "dcgan": 32 * 8,
-        "autoencoder": 32 * 60}
+        "autoencoder": 32 * 60, "text_cnn": 32 * 20, "tabular": 32 * 100, "recommender": 32 * 30, "deep_and_cross": 32 * 30,
+        "vgg": 32 * 6, "squeezenet": 32 * 8, "inception": 32 * 4, "separable": 32 * 6, "ecg": 32 * 10, "wavenet": 32 * 6, "tcn": 32 * 8,
+        "seq2seq": 32 * 6, "language_model": 32 * 4, "vit": 32 * 8, "mixer": 32 * 8, "siamese": 32 * 20, "unet_3d": 8 * 4,
+        "discriminator": 32 * 4, "denoising": 32 * 8, "bigru": 32 * 12, "convlstm": 8 * 4, "forecaster": 32 * 12, "simple_rnn": 32 * 16,
+        "speech": 32 * 6}
 EPOCHS = 4  # the first one warms up
 
 # Models whose predictions are timed, with batches of 1 and 32, as .keras and as SavedModel.
 INFERENCE = ["MobileNetV2_160", "ResNet50_160", "EfficientNetB0_160", "DenseNet121_160", "ConvNeXtTiny_160", "unet", "transformer",
-             "lstm", "gru", "bilstm", "masked_gru", "convlstm"]
+             "lstm", "gru", "bilstm", "masked_gru", "convlstm", "text_cnn", "tabular", "recommender", "deep_and_cross", "vgg", "squeezenet",
+             "inception", "separable", "ecg", "wavenet", "tcn", "seq2seq", "language_model", "vit", "mixer", "siamese", "unet_3d",
+             "discriminator", "denoising", "bigru", "forecaster", "simple_rnn", "speech"]
 CALLS = 20
 
 
@@ -85,7 +115,7 @@ class Bench:
         ratio = peer / best
         self.rows.append((name, best, statistics.median(ours), peer, statistics.median(theirs), unit, ratio, target, note))
         mark = "" if target is None or ratio >= target else "  BELOW TARGET"
-        print(f"{name:48} {best:9.2f} {peer:9.2f} {unit:3} x{ratio:.2f} (target {target}){mark}", flush=True)
+        print(f"{name:48} {best:9.2f} {peer:9.2f} {unit:3} x{ratio:.2f} (target {target}){mark} {note}", flush=True)
 
     def check_first_step(self, title, name):
         model, data, saved = (f"{self.folder}/{name}{end}" for end in (".keras", ".first.npz", ".trained.keras"))
@@ -95,70 +125,99 @@ class Bench:
             raise RuntimeError(f"{title}: the first loss is {ours['loss'][0]}, TensorFlow's {theirs['loss']}; the gradient differs by "
                                f"{theirs['difference']:.2g} of its norm")
 
+    def each(self, works):
+        """Runs all works, even if some fail."""
+        failed = []
+        for work in works:
+            try:
+                work()
+            except RuntimeError as error:
+                print(error, file=sys.stderr)
+                failed.append(str(error))
+        if failed:
+            raise RuntimeError(f"{len(failed)} of {len(works)} failed: {'; '.join(failed)}")
+
+    def chosen(self, name):
+        return not self.options.models or name in self.options.models.split(",")
+
     def training(self):
-        chosen = [row for row in TRAINING if not self.options.models or row[1] in self.options.models.split(",")]
-        made = {name: self.peer("make", name, self.folder, ROWS[name]) for name in {row[1] for row in chosen}}
-        one_replica = None
-        for title, name, batch, strategy, target in chosen:
-            arguments = [f"{self.folder}/{name}.keras", f"{self.folder}/{name}.npz", batch, EPOCHS, strategy]
-            steps = ROWS[name] / batch
-            first_step_only = made[name]["first_step_only"]
-            if first_step_only:
-                self.check_first_step(title, name)
-            ours, theirs, cpu, peer_cpu, xla = [], [], [], [], []
-            for _ in range(self.options.rounds):
-                a = self.run([self.bin / "train_bench", *arguments])
-                b = self.peer("train", *arguments)
-                if not first_step_only and max(map(distance, a["loss"], b["loss"])) > 0.02:
-                    raise RuntimeError(f"{title}: losses {a['loss']}, TensorFlow's are {b['loss']}")
-                ours += [ms / steps for ms in a["epoch_ms"][1:]]
-                theirs += [ms / steps for ms in b["epoch_ms"][1:]]
-                cpu += [ms / steps for ms in a["epoch_cpu_ms"][1:]]
-                peer_cpu += [ms / steps for ms in b["epoch_cpu_ms"][1:]]
-                if self.options.xla and strategy == "default":
-                    xla += [ms / steps for ms in self.peer("train", *arguments, BENCH_XLA="1")["epoch_ms"][1:]]
-            note = f"; with XLA {min(xla):.2f} ms" if xla else ""
-            self.row(title, ours, theirs, "ms", target, f"processor time {min(cpu):.2f} and {min(peer_cpu):.2f} ms{note}")
-            if title.endswith("CNN, batch 128") and name == "tutorial":
-                one_replica = min(ours)
-            if strategy != "default" and one_replica:
-                self.row("  the same against our one replica", ours, [one_replica], "ms", 1.0)
+        self.made, self.one_replica = {}, None
+        self.each([lambda row=row: self.train(*row) for row in TRAINING if self.chosen(row[1])])
+
+    def train(self, title, name, batch, strategy, target):
+        if name not in self.made:
+            self.made[name] = self.peer("make", name, self.folder, ROWS[name])
+        arguments = [f"{self.folder}/{name}.keras", f"{self.folder}/{name}.npz", batch, EPOCHS, strategy]
+        steps = ROWS[name] / batch
+        first_step_only = self.made[name]["first_step_only"]
+        if first_step_only:
+            self.check_first_step(title, name)
+        works = {"lockstep": lambda: self.run([self.bin / "train_bench", *arguments]), "TensorFlow": lambda: self.peer("train", *arguments)}
+        if self.options.xla and strategy == "default":
+            works["XLA"] = lambda: self.peer("train", *arguments, BENCH_XLA="1")
+        times, cpu = {work: [] for work in works}, {work: [] for work in works}
+        for _ in range(self.options.rounds):
+            losses = {}
+            for work, run in works.items():
+                result = run()
+                losses[work] = result["loss"]
+                times[work] += [ms / steps for ms in result["epoch_ms"][1:]]
+                cpu[work] += [ms / steps for ms in result["epoch_cpu_ms"][1:]]
+            if not first_step_only and max(map(distance, losses["lockstep"], losses["TensorFlow"])) > 0.02:
+                raise RuntimeError(f"{title}: losses {losses['lockstep']}, TensorFlow's are {losses['TensorFlow']}")
+        note = f"processor time {' and '.join(f'{min(ms):.2f}' for ms in cpu.values())} ms"
+        if "XLA" in times:
+            note += f"; with XLA {min(times['XLA']):.2f} ms"
+        self.row(title, times["lockstep"], times["TensorFlow"], "ms", target, note)
+        if title.endswith("CNN, batch 128") and name == "tutorial":
+            self.one_replica = min(times["lockstep"])
+        if strategy != "default" and self.one_replica:
+            self.row("  the same against our one replica", times["lockstep"], [self.one_replica], "ms", 1.0)
 
     def inference(self):
-        """Against TensorFlow, and against OpenVINO where --peers is given; notes have processor times of a call."""
-        for name in INFERENCE:
-            if self.options.models and name not in self.options.models.split(","):
-                continue
-            self.peer("make_for_inference", name, self.folder)
-            for batch in (1, 32):
-                saved, arguments = f"{self.folder}/{name}_saved_model", [f"{self.folder}/{name}.npz", batch, CALLS]
-                works = {"TensorFlow": lambda: self.peer("infer", f"{self.folder}/{name}.keras", *arguments),
-                         ".keras": lambda: self.run([self.bin / "predict_bench", f"{self.folder}/{name}.keras", *arguments]),
-                         "SavedModel": lambda: self.run([self.bin / "predict_bench", saved, *arguments])}
-                if self.options.peers:
-                    works["OpenVINO"] = lambda: self.run([self.options.peers, ROOT / "bench" / "openvino_peer.py", saved, *arguments])
-                times, cpu, sums = {work: [] for work in works}, {work: [] for work in works}, {}
-                for _ in range(self.options.rounds):
-                    for work, run in works.items():
-                        try:
-                            result = run()
-                        except RuntimeError as error:
-                            if work != ".keras":  # a class of keras.applications that lockstep lacks
-                                raise
-                            print(f"{name}, .keras: {error}", file=sys.stderr)
-                            continue
-                        times[work] += result["ms"]
-                        cpu[work].append(result["cpu_ms"])
-                        sums[work] = result["sum"]
-                for work, total in sums.items():
-                    if abs(total - sums["TensorFlow"]) > 1e-3 * max(1, abs(sums["TensorFlow"])):
-                        raise RuntimeError(f"{name}: sum of the outputs {total} by {work}, TensorFlow's is {sums['TensorFlow']}")
-                peers = [work for work in ("TensorFlow", "OpenVINO") if work in works]
-                for work in (".keras", "SavedModel"):
-                    if times[work]:
-                        self.row(f"{name}, batch {batch}, {work}", times[work], times["TensorFlow"], "ms", 2,
-                                 f"processor time {min(cpu[work]):.2f} ms; " +
-                                 ", ".join(f"{peer} {min(times[peer]):.2f} and {min(cpu[peer]):.2f} ms" for peer in peers))
+        """Against TensorFlow, and against OpenVINO and ONNX Runtime where --peers is given; notes have processor times of a call."""
+        self.each([lambda name=name: self.infer(name) for name in INFERENCE if self.chosen(name)])
+
+    def infer(self, name):
+        self.peer("make_for_inference", name, self.folder)
+        saved, onnx = f"{self.folder}/{name}_saved_model", f"{self.folder}/{name}.onnx"
+        if self.options.peers:
+            packages = subprocess.run([self.options.peers, "-c", "import onnx; print(onnx.__path__[0] + '/..')"], capture_output=True,
+                                      text=True, check=True).stdout.strip()
+            self.run([sys.executable, "-m", "tf2onnx.convert", "--saved-model", saved, "--output", onnx, "--opset", "18"],
+                     {"PYTHONPATH": packages})
+        for batch in (1, 32):
+            arguments = [f"{self.folder}/{name}.npz", batch, CALLS]
+            works = {"TensorFlow": lambda: self.peer("infer", f"{self.folder}/{name}.keras", *arguments),
+                     ".keras": lambda: self.run([self.bin / "predict_bench", f"{self.folder}/{name}.keras", *arguments]),
+                     "SavedModel": lambda: self.run([self.bin / "predict_bench", saved, *arguments])}
+            if self.options.xla:
+                works["XLA"] = lambda: self.peer("infer", f"{self.folder}/{name}.keras", *arguments, BENCH_XLA="1")
+            if self.options.peers:
+                works["OpenVINO"] = lambda: self.run([self.options.peers, ROOT / "bench" / "openvino_peer.py", saved, *arguments])
+                works["ONNX Runtime"] = lambda: self.run([self.options.peers, ROOT / "bench" / "onnx_peer.py", onnx, *arguments])
+            times, cpu, sums = {work: [] for work in works}, {work: [] for work in works}, {}
+            for _ in range(self.options.rounds):
+                for work, run in works.items():
+                    try:
+                        result = run()
+                    except RuntimeError as error:
+                        if work in ("TensorFlow", "SavedModel"):
+                            raise
+                        print(f"{name}, {work}: {error}", file=sys.stderr)  # a model that lockstep's .keras or a peer lacks
+                        continue
+                    times[work] += result["ms"]
+                    cpu[work].append(result["cpu_ms"])
+                    sums[work] = result["sum"]
+            for work, total in sums.items():
+                if abs(total - sums["TensorFlow"]) > 1e-3 * max(1, abs(sums["TensorFlow"])):
+                    raise RuntimeError(f"{name}: sum of the outputs {total} by {work}, TensorFlow's is {sums['TensorFlow']}")
+            peers = [work for work in works if work not in (".keras", "SavedModel") and times[work]]
+            for work in (".keras", "SavedModel"):
+                if times[work]:
+                    self.row(f"{name}, batch {batch}, {work}", times[work], times["TensorFlow"], "ms", 2,
+                             f"processor time {min(cpu[work]):.2f} ms; " +
+                             ", ".join(f"{peer} {min(times[peer]):.2f} and {min(cpu[peer]):.2f} ms" for peer in peers))
 
     def files(self):
         self.peer("make", "big", self.folder, ROWS["big"])
@@ -233,7 +292,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="train,inference,io,command")
     parser.add_argument("--models", default="", help="only these of bench/models.py: lstm,gru")
-    parser.add_argument("--peers", default="", help="a Python with the packages of bench/requirements.txt: OpenVINO runs too")
+    parser.add_argument("--peers", default="", help="a Python with the packages of bench/requirements.txt: OpenVINO and ONNX Runtime run too")
     parser.add_argument("--xla", action="store_true", help="TensorFlow with jit_compile too")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     options = parser.parse_args()

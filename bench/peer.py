@@ -31,7 +31,9 @@ def make(name, folder, rows):
         model.optimizer.build(model.trainable_variables)
         model.export(f"{folder}/{name}_saved_model", verbose=False)
     model.save(f"{folder}/{name}.keras")
-    y = rng.normal(0, 1, (rows, *model.output_shape[1:])).astype("float32") if loss == "mse" else rng.integers(0, 10, rows).astype("int64")
+    outputs = model.output_shape[1:]  # classes are the last axis
+    y = (rng.normal(0, 1, (rows, *outputs)).astype("float32") if loss == "mse" else
+         rng.integers(0, outputs[-1], (rows, *outputs[:-1])).astype("int64"))
     np.savez(f"{folder}/{name}.npz", x=x, y=y)
     np.savez(f"{folder}/{name}.first.npz", x=x[:32], y=y[:32])
     np.save(f"{folder}/{name}.npy", x[:32])
