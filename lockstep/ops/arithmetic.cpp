@@ -121,11 +121,12 @@ at::Tensor shift(const at::Tensor& a, const at::Tensor& b, bool left) {
   return left ? at::bitwise_left_shift(a, by) : at::bitwise_right_shift(a, by);
 }
 at::Tensor plus(const at::Tensor& a, const at::Tensor& b) {
-  if (has_own_sum(a, b)) return own_sum(a, b);
+  if (has_own_pair(a, b)) return own_sum(a, b);
   return a.scalar_type() == at::kBool ? at::logical_or(a, b) : at::add(a, b);
 }
 at::Tensor times(const at::Tensor& a, const at::Tensor& b) {
   if (auto own = try_channel_product(a, b)) return *std::move(own);
+  if (has_own_pair(a, b)) return own_product(a, b);
   return at::mul(a, b);
 }
 at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? x : at::round(x); }

@@ -11,6 +11,7 @@
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/fused_loss_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -304,8 +305,8 @@ TEST(Composite, EinsumAndBias) {
 }
 
 TEST(Composite, Activations) {
-  for (const char* const name :
-       {"gelu", "gelu_tanh", "silu", "relu", "leaky_relu", "relu6", "hard_sigmoid", "hard_silu"}) {
+  for (const char* const name : {"gelu", "gelu_tanh", "silu", "relu", "leaky_relu", "relu6", "hard_sigmoid",
+                                 "hard_silu", "tanh", "sigmoid", "elu", "selu"}) {
     for (const std::int64_t count : {1, 7, 16, 100, 200000}) {
       Numbers numbers(static_cast<unsigned>(count));
       compare([&](const Tensors& x) -> Tensors { return {*try_unary(name, x[0], 0.3)}; },
@@ -316,6 +317,111 @@ TEST(Composite, Activations) {
     const ScopedPlain plain;
     const at::Tensor want = aten(*try_unary(name, odd, 0.3));
     EXPECT_TRUE(at::allclose(got, want, 1e-6, 1e-6, true)) << name << got << want;
+  }
+}
+
+// Operations that have loops of their own for large tensors.
+TEST(Composite, LargeTensors) {
+  Numbers numbers(5);
+  const Tensor images = numbers.tensor({4, 17, 19, 24}), volumes = numbers.tensor({2, 9, 11, 13, 16});
+  const auto of = [](const char* name, Attrs attrs = {}) {
+    return [name, attrs](const Tensors& x) { return Tensors{call1(name, std::span<const Tensor>(x), attrs)}; };
+  };
+  compare(of("Softmax"), {numbers.tensor({40, 7, 100}, 4.0)}, "softmax");
+  compare(of("Mul"), {numbers.tensor({300, 70}), numbers.tensor({300, 70})}, "product");
+  for (const char* const padding : {"SAME", "VALID"}) {
+    for (const auto& [size, stride] : {std::pair{2, 2}, {3, 1}, {3, 2}, {2, 3}}) {
+      const auto attrs = [&, size = size, stride = stride](bool volume) {
+        const Ints sizes = volume ? Ints{1, size, 3, size, 1} : Ints{1, size, 3, 1},
+                   strides = volume ? Ints{1, stride, 2, stride, 1} : Ints{1, stride, 2, 1};
+        return Attrs{{"ksize", sizes}, {"strides", strides}, {"padding", std::string(padding)}};
+      };
+      const std::string what = fmt::format("{} {} {}", padding, size, stride);
+      compare(of("AvgPool", attrs(false)), {images}, "average pool " + what);
+      // Volumes against those with channels first, which LibTorch computes.
+      const Results got = results_of(of("MaxPool3D", attrs(true)), {volumes}, false);
+      Attrs first = attrs(true);
+      first.set("ksize", Ints{1, 1, size, 3, size});
+      first.set("strides", Ints{1, 1, stride, 2, stride});
+      first.set("data_format", std::string("NCDHW"));
+      const Results want = results_of(
+          [&](const Tensors& x) {
+            const Tensor y = call1("MaxPool3D", {transpose(x[0], {0, 4, 1, 2, 3})}, first);
+            return Tensors{transpose(y, {0, 2, 3, 4, 1})};
+          },
+          {volumes}, false);
+      expect_close(got.values, want.values, "max pool " + what, 0);
+      expect_close(got.gradients, want.gradients, "max pool " + what, 1e-6);
+    }
+  }
+}
+
+TEST(Composite, ConvolutionsOfVolumes) {
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    Numbers numbers(seed);
+    const auto extents = [&](std::int64_t low, std::int64_t high) {
+      return Ints{numbers.whole(low, high), numbers.whole(low, high), numbers.whole(low, high)};
+    };
+    const Ints size = extents(1, 3), at = extents(4, 9);
+    const std::int64_t in = numbers.whole(1, 20), out = numbers.whole(1, 20);
+    Ints strides = {1, 1, 1}, dilations = strides;
+    (numbers.coin() ? strides : dilations) = extents(1, 2);
+    const bool same = numbers.coin();
+    for (std::size_t i = 0; i < 3 && !same; ++i) dilations[i] = 1;
+    const ConvOptions options{
+        .strides = strides, .padding = same ? "SAME" : "VALID", .dilations = dilations, .data_format = "NDHWC"};
+    const Tensors inputs = {numbers.tensor({2, at[0], at[1], at[2], in}),
+                            numbers.tensor({size[0], size[1], size[2], in, out})};
+    compare([&](const Tensors& x) -> Tensors { return {conv3d(x[0], x[1], options)}; }, inputs,
+            fmt::format("volume {}", seed), 1e-4);
+    const Results got =
+        results_of([&](const Tensors& x) -> Tensors { return {conv3d(x[0], x[1], options)}; }, inputs, false);
+    const Results want = results_of(  // float64: LibTorch's
+        [&](const Tensors& x) -> Tensors {
+          return {cast(conv3d(cast(x[0], DType::kFloat64), cast(x[1], DType::kFloat64), options), DType::kFloat32)};
+        },
+        inputs, false);
+    expect_close(got.values, want.values, fmt::format("volume {}", seed), 1e-5);
+    expect_close(got.gradients, want.gradients, fmt::format("volume {}", seed), 1e-5);
+  }
+}
+
+TEST(Composite, CrossEntropy) {
+  for (const auto& [rows, classes] : {std::pair{1, 1}, {3, 10}, {5, 17}, {64, 2}, {300, 1000}}) {
+    Numbers numbers(static_cast<unsigned>(rows));
+    const Tensor logits = numbers.tensor({rows, classes}, 5.0), shares = softmax(numbers.tensor({rows, classes}));
+    at::Tensor index = at::empty({rows}, at::kInt);
+    for (int i = 0; i < rows; ++i) index[i] = numbers.whole(0, classes - 1);
+    const std::string what = fmt::format("{} x {}", rows, classes);
+    compare([&](const Tensors& x) -> Tensors { return {*try_softmax_cross_entropy(x[0], wrap(index))}; }, {logits},
+            what + " by class");
+    compare([&](const Tensors& x) -> Tensors { return {*try_softmax_cross_entropy(x[0], x[1])}; }, {logits, shares},
+            what + " by shares");
+    // The operations of graphs, whose second output is the gradient.
+    for (const auto& [name, labels] : {std::pair{"SparseSoftmaxCrossEntropyWithLogits", wrap(index)},
+                                       std::pair{"SoftmaxCrossEntropyWithLogits", shares}}) {
+      const Results got = results_of(
+          [&](const Tensors& x) {
+            return Tensors{call(name, {x[0], labels})[0]};
+          },
+          {logits}, false);
+      const Results want = results_of(
+          [&](const Tensors& x) { return Tensors{*try_softmax_cross_entropy(x[0], labels)}; }, {logits}, false);
+      expect_close(got.values, want.values, what + name, 1e-6);
+      expect_close(got.gradients, want.gradients, what + name, 1e-6);
+      const Tensors twice =
+          call(name, {cast(logits, DType::kFloat64), name[1] == 'p' ? labels : cast(labels, DType::kFloat64)});
+      expect_close(call(name, {logits, labels}), twice, what + name + " float64", 1e-5);
+    }
+  }
+  // Logits that are infinite or not numbers give what LibTorch gives.
+  const Tensor odd =
+      Tensor::from_vector(std::vector<float>{INFINITY, 0, 1, -INFINITY, 0, 1, NAN, 0, 1, 1e30f, 0, 1}, Shape{4, 3});
+  for (const std::int64_t label : {0, 1}) {
+    const Tensor labels = constant_ints({label, label, label, label});
+    const at::Tensor got = aten(*try_softmax_cross_entropy(odd, labels));
+    const ScopedPlain plain;
+    EXPECT_TRUE(at::allclose(got, aten(*try_softmax_cross_entropy(odd, labels)), 1e-6, 1e-6, true)) << got;
   }
 }
 

@@ -208,6 +208,7 @@ Tensors conv3d(const Call& call) {
   ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), is_channels_first(call)),
                              kernel_dims(call.input(1).shape()));
   w.groups = in(call, 0).size(w.channels_first ? 1 : 4) / std::max<std::int64_t>(1, in(call, 1).size(3));
+  if (auto own = try_volume_conv(in(call, 0), in(call, 1), w)) return one(*std::move(own));
   return one(conv_value(in(call, 0), in(call, 1), w, false));
 }
 

@@ -33,4 +33,7 @@ std::int64_t convolution_work(const at::Tensor& x, const at::Tensor& kernel, con
 // Conv2D, bias (undefined: none) and relu of float32 NHWC images that are not empty, tied to autograd where it is on.
 at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu, ConvWindow w);
 
+// Conv3D of float32 NDHWC volumes, tied to autograd where it is on. Nothing for others.
+std::optional<at::Tensor> try_volume_conv(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
+
 }  // namespace lockstep::ops

@@ -17,9 +17,10 @@ inline bool is_large_float(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat && x.is_cpu() && x.numel() >= kOwnElements;
 }
 
-// a + b of equal shapes.
-bool has_own_sum(const at::Tensor& a, const at::Tensor& b);
+// a + b and a · b of equal shapes, where has_own_pair.
+bool has_own_pair(const at::Tensor& a, const at::Tensor& b);
 at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b);
+at::Tensor own_product(const at::Tensor& a, const at::Tensor& b);
 
 // A contiguous tensor as [outer, steps, columns], where `axes` are neighbours, in order, and make the steps.
 constexpr std::int64_t kFewestColumns = 8;  // a vector
@@ -38,6 +39,9 @@ std::optional<at::Tensor> try_extremum(const at::Tensor& x, std::vector<std::int
 std::optional<at::Tensor> try_position_mean(const at::Tensor& x, std::vector<std::int64_t> axes, bool keep);
 std::optional<at::Tensor> try_channel_product(const at::Tensor& a, const at::Tensor& b);
 std::optional<at::Tensor> try_zero_padding(const at::Tensor& x, const std::vector<std::int64_t>& amounts);
+
+// Softmax along the last axis of a large float32 tensor. Nothing for others.
+std::optional<at::Tensor> try_softmax(const at::Tensor& x);
 
 // An activation by plain operations.
 at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x);

@@ -7,6 +7,7 @@
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/fused_loss_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -109,9 +110,11 @@ Tensor softmax(const Tensor& x, int axis) { return along_last("Softmax", x, axis
 Tensor log_softmax(const Tensor& x, int axis) { return along_last("LogSoftmax", x, axis); }
 
 Tensor sparse_softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels) {
+  if (auto fused = try_softmax_cross_entropy(logits, labels)) return *fused;
   return call("SparseSoftmaxCrossEntropyWithLogits", {logits, labels})[0];
 }
 Tensor softmax_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels) {
+  if (auto fused = try_softmax_cross_entropy(logits, labels)) return *fused;
   return call("SoftmaxCrossEntropyWithLogits", {logits, labels})[0];
 }
 Tensor sigmoid_cross_entropy_with_logits(const Tensor& logits, const Tensor& labels) {

@@ -32,18 +32,20 @@ at::Tensor selu(const at::Tensor& x) { return at::where(x < 0, below_zero(x) * k
 at::Tensor relu6(const at::Tensor& x) { return is_float(x) ? at::hardtanh(x, 0, 6) : at::clamp(x, 0, 6); }
 at::Tensor softplus(const at::Tensor& x) { return at::softplus(x, 1, x.scalar_type() == at::kDouble ? 34 : 13.94); }
 
-// Large tensors by a loop on several threads.
-Tensors relu(const Call& call) {
-  const at::Tensor& x = in(call, 0);
-  if (x.numel() >= kOwnElements) {
-    if (auto made = try_unary("relu", call.input(0))) return {*made};
-  }
-  return one(at::relu(x));
+// An activation of try_unary's; large tensors by its loop on several threads.
+void add_activation(Table& table, std::string_view name, const char* loop, at::Tensor (*plain)(const at::Tensor&)) {
+  table.add(name, same_shape, [loop, plain](const Call& call) {
+    const at::Tensor& x = in(call, 0);
+    if (is_large_float(x)) {
+      if (auto made = try_unary(loop, call.input(0))) return Tensors{*made};
+    }
+    return one(plain(x));
+  });
 }
 Tensors leaky_relu(const Call& call) {
   const at::Tensor& x = in(call, 0);
   const auto alpha = static_cast<double>(call.attr<float>("alpha"));
-  if (x.numel() >= kOwnElements) {
+  if (is_large_float(x)) {
     if (auto made = try_unary("leaky_relu", call.input(0), alpha)) return {*made};
   }
   return one(at::leaky_relu(x, alpha));
@@ -52,7 +54,9 @@ Tensors leaky_relu(const Call& call) {
 Tensors softmax(const Call& call, bool log) {
   const at::Tensor& x = in(call, 0);
   if (x.dim() < 1) throw_invalid_argument("logits must have at least one axis");
-  return one(log ? at::log_softmax(x, -1) : at::softmax(x, -1));
+  if (log) return one(at::log_softmax(x, -1));
+  if (auto own = try_softmax(x)) return one(*std::move(own));
+  return one(at::softmax(x, -1));
 }
 
 // ---- losses ----------------------------------------------------------------------------------------------
@@ -339,14 +343,14 @@ Tensors batch_to_space(const Call& call) {
 }  // namespace
 
 void register_nn(Table& table) {
-  table.add("Relu", same_shape, relu);
+  add_activation(table, "Relu", "relu", [](const at::Tensor& x) { return at::relu(x); });
   add_unary(table, "Relu6", relu6);
-  add_unary(table, "Elu", elu);
-  add_unary(table, "Selu", selu);
+  add_activation(table, "Elu", "elu", elu);
+  add_activation(table, "Selu", "selu", selu);
   add_unary(table, "Softplus", softplus);
   add_unary(table, "Softsign", [](const at::Tensor& x) { return x / (at::abs(x) + 1); });
-  add_unary(table, "Sigmoid", [](const at::Tensor& x) { return at::sigmoid(x); });
-  add_unary(table, "Tanh", [](const at::Tensor& x) { return at::tanh(x); });
+  add_activation(table, "Sigmoid", "sigmoid", [](const at::Tensor& x) { return at::sigmoid(x); });
+  add_activation(table, "Tanh", "tanh", [](const at::Tensor& x) { return at::tanh(x); });
   table.add("LeakyRelu", same_shape, leaky_relu);
   table.add("Softmax", same_shape, [](const Call& call) { return softmax(call, false); });
   table.add("LogSoftmax", same_shape, [](const Call& call) { return softmax(call, true); });

@@ -4,7 +4,9 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/conv_pool_internal.h"
+#include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
@@ -203,6 +205,36 @@ Largest largest_cells(const at::Tensor& x, const Window& w) {
   return {from_ordered(chosen, x.scalar_type()), index};
 }
 
+bool is_recorded(const at::Tensor& x) { return x.requires_grad() && at::GradMode::is_enabled(); }
+
+at::Tensor image_max(const at::Tensor& x, const WindowGeometry& g) {
+  if (!is_recorded(x)) return run_forward(x, g, nullptr);
+  at::Tensor which;
+  const at::Tensor y = run_forward(x.detach(), g, &which);
+  return MaxPoolNode::apply(x, y, which, g);
+}
+
+// Float32 volumes [n, depth, height, width, channels]: within each image of the depth, then along the depth.
+at::Tensor volume_max(const at::Tensor& x, const Window& w) {
+  const auto part = [&w](std::size_t first, std::size_t count) {
+    const auto of = [&](const Ints& all) {
+      return Ints(all.begin() + static_cast<std::ptrdiff_t>(first),
+                  all.begin() + static_cast<std::ptrdiff_t>(first + count));
+    };
+    Window axes;
+    axes.size = of(w.size), axes.strides = of(w.strides), axes.before = of(w.before), axes.after = of(w.after);
+    axes.input = of(w.input), axes.output = of(w.output);
+    return axes;
+  };
+  const std::int64_t n = x.size(0), channels = x.size(4), positions = w.output[1] * w.output[2];
+  const at::Tensor images = image_max(x.reshape({-1, x.size(2), x.size(3), channels}), geometry(part(1, 2), channels));
+  Window depth = part(0, 1);
+  depth.size.push_back(1), depth.strides.push_back(1), depth.before.push_back(0), depth.after.push_back(0);
+  depth.input.push_back(positions), depth.output.push_back(positions);
+  const at::Tensor y = image_max(images.reshape({n, x.size(1), positions, channels}), geometry(depth, channels));
+  return y.reshape({n, w.output[0], w.output[1], w.output[2], channels});
+}
+
 Tensors max_pool(const Call& call) {
   const Shape out = pool_shape(call)[0];
   const at::Tensor& x = in(call, 0);
@@ -211,10 +243,12 @@ Tensors max_pool(const Call& call) {
   if (w.channel_size > 1) return one(depthwise_max(x, w));
   if (at::isIntegralType(x.scalar_type(), false) && w.spatial == 2 && !w.channels_first)
     return one(largest_cells(x, w).value);
-  if (w.spatial != 2 || x.scalar_type() != at::kFloat || w.channels_first || w.size[0] * w.size[1] > 255)
+  if (x.scalar_type() != at::kFloat || w.channels_first || w.size.end()[-2] * w.size.back() > 255)
     return one(general_max(x, w));
+  if (w.spatial == 3 && w.size[0] <= 255 && x.is_cpu()) return one(volume_max(x, w));
+  if (w.spatial == 3) return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
-  if (!x.requires_grad() || !at::GradMode::is_enabled()) return one(run_forward(x, g, nullptr));
+  if (!is_recorded(x)) return one(run_forward(x, g, nullptr));
   at::Tensor y, which;
   if (auto expected = take_expected_pool(x, g)) {
     y = std::move(expected->y), which = std::move(expected->which);
@@ -250,12 +284,7 @@ at::Tensor cell_counts(const Window& w, const at::TensorOptions& options) {
   return counts;
 }
 
-Tensors avg_pool(const Call& call) {
-  const Shape out = pool_shape(call)[0];
-  const at::Tensor& x = in(call, 0);
-  const Window w = plan_window(call, call.input(0).shape());
-  if (w.channel_size > 1) throw_unimplemented("average pooling over channels");
-  if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
+at::Tensor general_average(const at::Tensor& x, const Window& w) {
   const auto type = x.scalar_type(), as = type == at::kDouble ? at::kDouble : at::kFloat;
   at::Tensor images = to_channels_first(x.to(as), w.channels_first);
   const auto positive = [](std::int64_t amount) { return amount > 0; };
@@ -266,7 +295,74 @@ Tensors avg_pool(const Call& call) {
   at::Tensor y = w.spatial == 2 ? at::avg_pool2d(images, w.size, w.strides, Ints{0, 0}, false, true, divisor)
                                 : at::avg_pool3d(images, w.size, w.strides, Ints{0, 0, 0}, false, true, divisor);
   if (padded) y = y / cell_counts(w, y.options());
-  return one(narrow_to(from_channels_first(y, w.channels_first), type));
+  return narrow_to(from_channels_first(y, w.channels_first), type);
+}
+
+// Of float32 NHWC images: sums of windows as a depthwise convolution with a kernel of ones, divided in the cache.
+class AveragePool : public Composite {
+ public:
+  AveragePool(Window window, std::int64_t channels)
+      : window_(std::move(window)),
+        g_(geometry(window_, channels)),
+        ones_(static_cast<std::size_t>(g_.taps()), 1.0f),
+        counts_(cell_counts(window_, at::kFloat)) {}
+
+  Made forward(const Values& inputs, bool) const override {
+    const at::Tensor x = inputs[0].contiguous();
+    at::Tensor y = at::empty({x.size(0), g_.out_h, g_.out_w, g_.channels}, x.options());
+    const float* const from = x.const_data_ptr<float>();
+    float* const to = y.mutable_data_ptr<float>();
+    parallel_for(0, x.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) {
+        direct_kernels().depthwise_forward(g_, from + n * in_size(), ones_.data(), nullptr, 0, g_.out_h,
+                                           to + n * out_size());
+        divide(to + n * out_size(), to + n * out_size());
+      }
+    });
+    return {{y}, {}};
+  }
+  Values backward(const Recorded&, const Values& dys) const override {
+    const at::Tensor dy = dys[0].contiguous();
+    at::Tensor dx = at::empty({dy.size(0), g_.height, g_.width, g_.channels}, dy.options());
+    const float* const from = dy.const_data_ptr<float>();
+    float* const to = dx.mutable_data_ptr<float>();
+    parallel_for(0, dy.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> shares(static_cast<std::size_t>(out_size()));
+      for (std::int64_t n = begin; n < end; ++n) {
+        divide(from + n * out_size(), shares.data());
+        direct_kernels().depthwise_image_gradient(g_, shares.data(), ones_.data(), to + n * in_size());
+      }
+    });
+    return {dx};
+  }
+  Values plain(const Values& inputs) const override { return {general_average(inputs[0], window_)}; }
+
+ private:
+  std::int64_t in_size() const { return g_.height * g_.width * g_.channels; }
+  std::int64_t out_size() const { return g_.out_h * g_.out_w * g_.channels; }
+  // One image of the output by the number of cells in each window.
+  void divide(const float* from, float* to) const {
+    const float* const counts = counts_.const_data_ptr<float>();
+    for (std::int64_t i = 0; i < g_.out_h * g_.out_w; ++i, from += g_.channels, to += g_.channels) {
+      for (std::int64_t c = 0; c < g_.channels; ++c) to[c] = from[c] / counts[i];
+    }
+  }
+
+  Window window_;
+  WindowGeometry g_;
+  std::vector<float> ones_;
+  at::Tensor counts_;  // [out_h, out_w]
+};
+
+Tensors avg_pool(const Call& call) {
+  const Shape out = pool_shape(call)[0];
+  const at::Tensor& x = in(call, 0);
+  const Window w = plan_window(call, call.input(0).shape());
+  if (w.channel_size > 1) throw_unimplemented("average pooling over channels");
+  if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
+  if (w.spatial == 2 && is_large_float(x) && !w.channels_first)
+    return one(run(std::make_shared<AveragePool>(w, x.size(3)), {x})[0]);
+  return one(general_average(x, w));
 }
 
 }  // namespace

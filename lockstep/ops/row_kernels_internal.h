@@ -49,7 +49,23 @@ struct RecurrentBackward : RecurrentPass {                                      
 };
 
 // Activations of one tensor, as Keras names them.
-enum class Unary { kLinear, kGelu, kGeluTanh, kSilu, kRelu, kLeakyRelu, kRelu6, kHardSigmoid, kHardSilu };
+enum class Unary {
+  kLinear,
+  kGelu,
+  kGeluTanh,
+  kSilu,
+  kRelu,
+  kLeakyRelu,
+  kRelu6,
+  kHardSigmoid,
+  kHardSilu,
+  kTanh,
+  kSigmoid,
+  kElu,
+  kSelu
+};
+// Whether unary_gradient takes the values of the activation instead of its arguments.
+constexpr bool has_gradient_of_value(Unary kind) { return kind >= Unary::kTanh; }
 
 // act(x · factor + shift), with one number each for a column; the gradients of x's normalization go through it.
 struct ColumnActivation {
@@ -79,6 +95,14 @@ struct SoftmaxRows {
   float scale = 1;
   std::int64_t mask_row = 0;
   bool blind_rows_are_zero = false;
+};
+
+// Rows of logits, and a class number for each row or (null: those) a share for each logit.
+struct CrossEntropyRows {
+  std::int64_t columns = 0;
+  const float* x = nullptr;
+  const std::int64_t* classes = nullptr;
+  const float* shares = nullptr;
 };
 
 struct RowKernels {
@@ -114,9 +138,15 @@ struct RowKernels {
   void (*softmax_rows_gradient)(const SoftmaxRows& s, std::int64_t rows, const std::uint8_t* mask, const float* y,
                                 float* dy);
 
+  // Of each row: the cross entropy of its softmax, the largest logit, and the logarithm of the sum of e^(x - largest).
+  void (*cross_entropy_rows)(const CrossEntropyRows& c, std::int64_t rows, float* loss, float* tops, float* logs);
+  // dx = (e^(x - top - log) - label) · weight; weights null: 1.
+  void (*cross_entropy_rows_gradient)(const CrossEntropyRows& c, std::int64_t rows, const float* tops,
+                                      const float* logs, const float* weights, float* dx);
+
   void (*multiply)(std::int64_t count, const float* a, const float* b, float* product);
   void (*add)(std::int64_t count, const float* a, const float* b, float* sum);
-  // `alpha`: kLeakyRelu's factor of values that are not positive.
+  // `alpha`: kLeakyRelu's factor of values that are not positive. `x` of the gradient: has_gradient_of_value.
   void (*unary)(Unary kind, float alpha, std::int64_t count, const float* x, float* y);
   void (*unary_gradient)(Unary kind, float alpha, std::int64_t count, const float* x, const float* dy, float* dx);
 };

@@ -31,7 +31,8 @@ class UnaryComposite : public Composite {
     return {{y}, {}};
   }
   Values backward(const Recorded& recorded, const Values& dys) const override {
-    const at::Tensor x = recorded.inputs[0].contiguous(), dy = dys[0].contiguous();
+    const at::Tensor x = (has_gradient_of_value(kind_) ? recorded.outputs : recorded.inputs)[0].contiguous(),
+                     dy = dys[0].contiguous();
     at::Tensor dx = at::empty_like(x);
     const float *const from = x.const_data_ptr<float>(), *const d = dy.const_data_ptr<float>();
     float* const to = dx.mutable_data_ptr<float>();
@@ -68,6 +69,32 @@ struct SumNode : torch::autograd::Function<SumNode> {
   }
 };
 
+// a · b of equal shapes.
+class ProductOf : public Composite {
+ public:
+  Made forward(const Values& inputs, bool) const override { return {{product(inputs[0], inputs[1])}, {}}; }
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    Values gradients(2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (recorded.wanted[i]) gradients[i] = product(dys[0], recorded.inputs[1 - i]);
+    }
+    return gradients;
+  }
+  Values plain(const Values& inputs) const override { return {inputs[0] * inputs[1]}; }
+
+ private:
+  static at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor left = a.contiguous(), right = b.contiguous();
+    at::Tensor made = at::empty_like(left);
+    const float *const x = left.const_data_ptr<float>(), *const y = right.const_data_ptr<float>();
+    float* const to = made.mutable_data_ptr<float>();
+    parallel_for(0, made.numel(), kUnaryGrain, [&](std::int64_t begin, std::int64_t end) {
+      row_kernels().multiply(end - begin, x + begin, y + begin, to + begin);
+    });
+    return made;
+  }
+};
+
 Unary unary_of(std::string_view name) {
   static const std::map<std::string_view, Unary> known = {
       {"gelu", Unary::kGelu},
@@ -78,6 +105,10 @@ Unary unary_of(std::string_view name) {
       {"relu6", Unary::kRelu6},
       {"hard_sigmoid", Unary::kHardSigmoid},
       {"hard_silu", Unary::kHardSilu},
+      {"tanh", Unary::kTanh},
+      {"sigmoid", Unary::kSigmoid},
+      {"elu", Unary::kElu},
+      {"selu", Unary::kSelu},
   };
   return known.at(name);
 }
@@ -91,13 +122,17 @@ thread_local Follower t_follower;
 
 }  // namespace
 
-bool has_own_sum(const at::Tensor& a, const at::Tensor& b) {
+bool has_own_pair(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat && a.numel() >= kOwnElements && a.is_cpu() &&
          a.sizes() == b.sizes();
 }
 at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b) {
   const bool recorded = at::GradMode::is_enabled() && (a.requires_grad() || b.requires_grad());
   return recorded ? SumNode::apply(a, b) : sum_of(a, b);
+}
+
+at::Tensor own_product(const at::Tensor& a, const at::Tensor& b) {
+  return run(std::make_shared<ProductOf>(), {a, b})[0];
 }
 
 at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x) {
@@ -112,6 +147,10 @@ at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x) {
     case Unary::kRelu6: return at::hardtanh(x, 0, 6);
     case Unary::kHardSigmoid: return hard();
     case Unary::kHardSilu: return x * hard();
+    case Unary::kTanh: return at::tanh(x);
+    case Unary::kSigmoid: return at::sigmoid(x);
+    case Unary::kElu: return at::elu(x);
+    case Unary::kSelu: return at::selu(x);
   }
   return x;
 }

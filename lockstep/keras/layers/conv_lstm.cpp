@@ -185,22 +185,30 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     const Tensor x = channels_first() ? moved(inputs.leaf(), true) : inputs.leaf();
     const Tensor first = at_time(x, 0);
     const Tensors dropped = cell_->draw(first, o.dropout.value);
-    const Tensor projected = cell_->project(first, {});
-    Tensors states = initial_states(projected, context);
-    const Tensors forgotten = cell_->draw(states[0], o.recurrent_dropout.value);
-    Run run{context.training ? dropped : Tensors(), context.training ? forgotten : Tensors(), {}};
+    Run run;
+    if (context.training) run.dropped = dropped;
     if (context.mask.num_leaves() > 0 && context.mask.flatten()[0].defined())
       run.mask = ops::cast(context.mask.flatten()[0], DType::kBool);
-    if (x.is_symbolic() && !graph::TraceScope::current()) return result(shapes_only(x, states, run), x);
-    if (x.dim(1) == kUnknownDim)
+    const bool shapes_only = x.is_symbolic() && !graph::TraceScope::current();
+    if (!shapes_only && x.dim(1) == kUnknownDim)
       throw_unimplemented(
           fmt::format("{} cannot be part of an exported graph with an unknown number of time steps", who()));
-    return result(run_steps(x, std::move(states), run), x);
+    if (!shapes_only && x.dim(1) == 0) throw_invalid_argument(fmt::format("{} requires at least one time step", who()));
+    run.projected = shapes_only ? Tensors{cell_->project(first, {})} : projected_steps(x, run.dropped);
+    Tensors states = initial_states(run.projected[0], context);
+    const Tensors forgotten = cell_->draw(states[0], o.recurrent_dropout.value);
+    if (context.training) run.forgotten = forgotten;
+    if (shapes_only) {
+      Tensors next = step(run.projected[0], states, run);
+      return result({{next[0]}, next}, x);
+    }
+    return result(run_steps(std::move(states), run), x);
   }
 
  private:
   using Base = ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptions>;
   struct Run {
+    Tensors projected;  // the input's part of the gates, of each step
     Tensors dropped, forgotten;
     Tensor mask;  // (batch, time), or undefined
   };
@@ -244,24 +252,39 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     return states;
   }
 
-  Tensors step(const Tensor& x, const Tensors& states, const Run& run) const {
+  // All steps at once where nothing is dropped.
+  Tensors projected_steps(const Tensor& x, const Tensors& dropped) const {
+    const std::int64_t steps = x.dim(1);
+    Tensors all;
+    if (!dropped.empty()) {
+      for (std::int64_t t = 0; t < steps; ++t) all.push_back(cell_->project(at_time(x, t), dropped));
+      return all;
+    }
+    const auto extents = [](const Tensor& of, int from, ops::Ints first) {
+      for (int axis = from; axis < of.rank(); ++axis) first.push_back(of.dim(axis));
+      return first;
+    };
+    const Tensor y = cell_->project(ops::reshape(x, extents(x, 2, {-1})), {});
+    return ops::unstack(ops::reshape(y, extents(y, 1, {-1, steps})), 1);
+  }
+
+  Tensors step(const Tensor& projected, const Tensors& states, const Run& run) const {
     const auto& o = this->options_;
-    const Tensor z = cell_->project(x, run.dropped) + cell_->recur(states[0], run.forgotten);
+    const Tensor z = projected + cell_->recur(states[0], run.forgotten);
     const Tensors gates = ops::split(z, kGates, -1);
     const auto &squash = *o.recurrent_activation.object(), &activation = *o.activation.object();
     const Tensor c = squash(gates[1]) * states[1] + squash(gates[0]) * activation(gates[2]);
     return {squash(gates[3]) * activation(c), c};
   }
 
-  Steps run_steps(const Tensor& x, Tensors states, const Run& run) const {
+  Steps run_steps(Tensors states, const Run& run) const {
     const auto& o = this->options_;
-    const std::int64_t steps = x.dim(1);
-    if (steps == 0) throw_invalid_argument(fmt::format("{} requires at least one time step", who()));
+    const auto steps = static_cast<std::int64_t>(run.projected.size());
     Tensors outputs;
     Tensor previous;
     for (std::int64_t i = 0; i < steps; ++i) {
       const std::int64_t t = o.go_backwards ? steps - 1 - i : i;
-      const Tensors next = step(at_time(x, t), states, run);
+      const Tensors next = step(run.projected[static_cast<std::size_t>(t)], states, run);
       Tensor output = next[0];
       if (run.mask.defined()) {
         Tensor counts = at_time(run.mask, t);
@@ -277,11 +300,6 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     }
     if (!o.return_sequences) outputs.push_back(previous);
     return {std::move(outputs), std::move(states)};
-  }
-  // One step gives all shapes.
-  Steps shapes_only(const Tensor& x, const Tensors& states, const Run& run) const {
-    Tensors next = step(at_time(x, 0), states, run);
-    return {{next[0]}, next};
   }
 
   Structure result(Steps steps, const Tensor& x) const {

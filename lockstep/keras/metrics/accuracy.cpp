@@ -10,9 +10,9 @@
 namespace lockstep::metrics {
 namespace {
 
-[[noreturn]] void refuse(const char* who, const HostArray& y, const HostArray& p) {
-  throw_invalid_argument(fmt::format("{}: y_true of shape {} does not fit y_pred of shape {}", who, y.shape.to_string(),
-                                     p.shape.to_string()));
+[[noreturn]] void refuse(const char* who, const Shape& y, const Shape& p) {
+  throw_invalid_argument(
+      fmt::format("{}: y_true of shape {} does not fit y_pred of shape {}", who, y.to_string(), p.to_string()));
 }
 
 // 1 where the two arrays agree; `y` takes the shape of `p` where it can be broadcast.
@@ -20,7 +20,7 @@ HostArray agreement(const char* who, HostArray y, HostArray p) {
   squeeze_or_expand(y, p);
   if (!(y.shape == p.shape)) {
     if (y.size() > p.size()) std::swap(y, p);
-    if (y.rank() > p.rank()) refuse(who, y, p);
+    if (y.rank() > p.rank()) refuse(who, y.shape, p.shape);
     y = broadcast_to(y, p.shape, "y_true");
   }
   for (std::size_t i = 0; i < p.size(); ++i) p.values[i] = p.values[i] == y.values[i] ? 1.0f : 0.0f;
@@ -38,27 +38,25 @@ HostArray binary_accuracy(const Tensor& y_true, const Tensor& y_pred, float thre
 }
 
 HostArray categorical_accuracy(const Tensor& y_true, const Tensor& y_pred) {
-  const HostArray y = to_host(y_true), p = to_host(y_pred);
-  if (y.rank() != p.rank()) refuse("categorical_accuracy", y, p);
-  return agreement("categorical_accuracy", argmax_last(y), argmax_last(p));
+  if (y_true.rank() != y_pred.rank()) refuse("categorical_accuracy", y_true.shape(), y_pred.shape());
+  return agreement("categorical_accuracy", argmax_last(y_true), argmax_last(y_pred));
 }
 
 // Class numbers of y_true in the shape of y_pred without its last axis.
-HostArray class_numbers(const char* who, const Tensor& y_true, const HostArray& p) {
+HostArray class_numbers(const char* who, const Tensor& y_true, const Shape& p) {
   HostArray y = to_host(y_true);
-  std::vector<std::int64_t> dims = p.shape.dims();
-  if (dims.empty()) refuse(who, y, p);
+  std::vector<std::int64_t> dims = p.dims();
+  if (dims.empty()) refuse(who, y.shape, p);
   dims.pop_back();
   Shape rows(dims);
   if (y.rank() == p.rank() && y.shape[-1] == 1) y.shape = rows;
-  if (!(y.shape == rows)) refuse(who, y, p);
+  if (!(y.shape == rows)) refuse(who, y.shape, p);
   return y;
 }
 
 HostArray sparse_categorical_accuracy(const Tensor& y_true, const Tensor& y_pred) {
-  const HostArray p = to_host(y_pred);
-  HostArray y = class_numbers("sparse_categorical_accuracy", y_true, p);
-  HostArray right = agreement("sparse_categorical_accuracy", std::move(y), argmax_last(p));
+  HostArray y = class_numbers("sparse_categorical_accuracy", y_true, y_pred.shape());
+  HostArray right = agreement("sparse_categorical_accuracy", std::move(y), argmax_last(y_pred));
   if (right.rank() > 1 && right.shape[-1] == 1) {
     std::vector<std::int64_t> dims = right.shape.dims();
     dims.pop_back();
@@ -99,12 +97,12 @@ HostArray top_k_of(HostArray labels, const HostArray& p, std::int64_t k, bool fr
 
 HostArray sparse_top_k(const Tensor& y_true, const Tensor& y_pred, std::int64_t k, bool from_sorted_ids) {
   const HostArray p = to_host(y_pred);
-  return top_k_of(class_numbers("sparse_top_k_categorical_accuracy", y_true, p), p, k, from_sorted_ids);
+  return top_k_of(class_numbers("sparse_top_k_categorical_accuracy", y_true, p.shape), p, k, from_sorted_ids);
 }
 
 HostArray top_k(const Tensor& y_true, const Tensor& y_pred, std::int64_t k) {
   const HostArray y = to_host(y_true), p = to_host(y_pred);
-  if (!(y.shape == p.shape)) refuse("top_k_categorical_accuracy", y, p);
+  if (!(y.shape == p.shape)) refuse("top_k_categorical_accuracy", y.shape, p.shape);
   return top_k_of(argmax_last(y), p, k, false);
 }
 

@@ -1,13 +1,19 @@
 #include "lockstep/keras/metrics/host_array_internal.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::metrics {
 namespace {
+
+constexpr std::int64_t kPiece = 65536;  // elements for which a thread is worth waking
 
 template <typename T>
 std::vector<float> converted(const Tensor& tensor) {
@@ -19,6 +25,40 @@ Shape without_last(const Shape& shape) {
   std::vector<std::int64_t> dims = shape.dims();
   dims.pop_back();
   return Shape(std::move(dims));
+}
+
+// As std::max_element, several elements at a time: the first of the largest, 0 where the first one is not a number.
+std::size_t position_of_largest(const float* row, std::size_t width) {
+  constexpr std::size_t kLanes = 32;
+  float best = row[0];
+  if (std::isnan(best)) return 0;
+  std::size_t i = 0;
+  if (width >= kLanes) {
+    float lanes[kLanes];
+    std::fill_n(lanes, kLanes, best);
+    for (; i + kLanes <= width; i += kLanes) {
+      for (std::size_t k = 0; k < kLanes; ++k) lanes[k] = row[i + k] > lanes[k] ? row[i + k] : lanes[k];
+    }
+    best = *std::max_element(lanes, lanes + kLanes);
+  }
+  for (; i < width; ++i) best = std::max(best, row[i]);
+  return static_cast<std::size_t>(std::find(row, row + width, best) - row);
+}
+
+HostArray argmax_of(const float* values, const Shape& shape) {
+  if (shape.rank() == 0 || shape[-1] == 0) {
+    throw_invalid_argument(fmt::format("no largest element in an array of shape {}", shape.to_string()));
+  }
+  HostArray out{without_last(shape), {}};
+  const std::int64_t width = shape[-1], rows = shape.num_elements().value() / width;
+  out.values.resize(static_cast<std::size_t>(rows));
+  ops::parallel_for(0, rows, std::max<std::int64_t>(1, kPiece / width), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::size_t at = position_of_largest(values + row * width, static_cast<std::size_t>(width));
+      out.values[static_cast<std::size_t>(row)] = static_cast<float>(at);
+    }
+  });
+  return out;
 }
 
 }  // namespace
@@ -99,16 +139,12 @@ HostArray mean_from(const HostArray& a, int axis) {
   return out;
 }
 
-HostArray argmax_last(const HostArray& a) {
-  if (a.rank() == 0 || a.shape[-1] == 0) {
-    throw_invalid_argument(fmt::format("no largest element in an array of shape {}", a.shape.to_string()));
-  }
-  HostArray out{without_last(a.shape), {}};
-  const auto width = static_cast<std::ptrdiff_t>(a.shape[-1]);
-  for (auto row = a.values.begin(); row != a.values.end(); row += width) {
-    out.values.push_back(static_cast<float>(std::max_element(row, row + width) - row));
-  }
-  return out;
+HostArray argmax_last(const HostArray& a) { return argmax_of(a.values.data(), a.shape); }
+
+HostArray argmax_last(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kFloat32) return argmax_last(to_host(tensor));
+  const formats::TensorData data = tensor.to_data();
+  return argmax_of(reinterpret_cast<const float*>(data.bytes.data()), tensor.shape());
 }
 
 HostArray move_to_end(const HostArray& a, int axis) {

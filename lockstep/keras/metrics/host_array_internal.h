@@ -34,6 +34,7 @@ HostArray mean_from(const HostArray& a, int axis);
 
 // The position of the largest element of each row of the last axis; the first of equal ones.
 HostArray argmax_last(const HostArray& a);
+HostArray argmax_last(const Tensor& tensor);  // float32 is read where it is
 
 // The array with `axis` moved to the end.
 HostArray move_to_end(const HostArray& a, int axis);
