@@ -8,7 +8,7 @@
 #   lockstep_tool(FILES main.cpp) / lockstep_engine(FILES fit.cpp)   the two halves of the command line
 
 set(LOCKSTEP_FORMATS_FOLDERS base io formats)
-set(LOCKSTEP_OPERATIONS_FOLDERS tensor ops ops_graph ops_files ops_images inference graph fuzz)
+set(LOCKSTEP_OPERATIONS_FOLDERS tensor ops ops_graph ops_files ops_images ops_numbers inference graph fuzz)
 set(LOCKSTEP_PUBLIC_INCLUDE ${CMAKE_SOURCE_DIR})
 set(LOCKSTEP_RPATH "$ORIGIN;$ORIGIN/../lib;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 file(WRITE ${CMAKE_BINARY_DIR}/empty.cpp "")

@@ -52,6 +52,8 @@ bool only_reads(std::string_view op) {
                                                    "StatefulPartitionedCall",
                                                    "TPUPartitionedCall",
                                                    "TPUOrdinalSelector",
+                                                   "RemoteCall",
+                                                   "DeviceIndex",
                                                    "ReadFile",
                                                    "If",
                                                    "While",

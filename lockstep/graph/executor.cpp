@@ -1,6 +1,7 @@
 #include "lockstep/graph/executor_internal.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/graph/plan_internal.h"
 #include "lockstep/graph/raise_loops_internal.h"
+#include "lockstep/ops/random_scope_internal.h"
 
 namespace lockstep::graph {
 
@@ -47,6 +49,11 @@ std::vector<std::pair<std::string, std::shared_ptr<Resource>>> Resources::all(co
     if (key.first == kind) found.emplace_back(key.second, resource);
   }
   return found;
+}
+
+void Resources::separate_random_states() {
+  static std::atomic<int> number = 0;
+  random_scope_ = fmt::format("graph {}", ++number);
 }
 
 const Plan& Resources::plan_of(const std::shared_ptr<const Function>& held, const FunctionLibrary& library) {
@@ -130,6 +137,8 @@ Tensors Executable::run(const Tensors& feeds) const {
   RunBudget budget(resources_->limits, held);
   RunContext context{*resources_, *library_, budget, symbolic || ops::ScopedRecorder::active() != nullptr};
   if (auto results = plan_->run_compiled(feeds, context)) return std::move(*results);
+  std::optional<ops::RandomScope> scope;
+  if (!resources_->random_scope().empty()) scope.emplace(resources_->random_scope());
   return plan_->run(feeds, context);
 }
 

@@ -35,6 +35,12 @@ class Resources {
   // The size of the files that hold the graph, its variables and its tables.
   std::int64_t file_bytes = 0;
 
+  // From here on each stateful random operation has a state of its own, as after loading in TensorFlow. Before,
+  // operations share the state of their seeds.
+  void separate_random_states();
+  // The name under which these states are kept; "" for none.
+  const std::string& random_scope() const { return random_scope_; }
+
   // The only folder whose files a graph may read (vocabularies); "" for none.
   std::string asset_directory;
 
@@ -51,6 +57,7 @@ class Resources {
  private:
   struct State;
   std::unique_ptr<State> state_;
+  std::string random_scope_;
 };
 
 // A graph prepared once for running some of its outputs: pruned, ordered, constants ready, buffers

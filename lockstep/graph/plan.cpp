@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <queue>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "lockstep/graph/compiled_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/check_internal.h"
+#include "lockstep/ops/random_scope_internal.h"
 #include "lockstep/ops/table_internal.h"
 
 namespace lockstep::graph {
@@ -84,6 +86,7 @@ template const Shape& Step::attr<Shape>(std::string_view) const;
 template const Tensor& Step::attr<Tensor>(std::string_view) const;
 template const ops::FunctionName& Step::attr<ops::FunctionName>(std::string_view) const;
 template const std::vector<std::int64_t>& Step::attr<std::vector<std::int64_t>>(std::string_view) const;
+template const std::vector<std::string>& Step::attr<std::vector<std::string>>(std::string_view) const;
 template const std::vector<DType>& Step::attr<std::vector<DType>>(std::string_view) const;
 template const std::vector<Shape>& Step::attr<std::vector<Shape>>(std::string_view) const;
 template const std::vector<ops::FunctionName>& Step::attr<std::vector<ops::FunctionName>>(std::string_view) const;
@@ -264,8 +267,16 @@ void Plan::find_last_uses() {
 
 namespace {
 
+// Of operations that draw random numbers, or call functions that do.
+std::optional<ops::RandomScope> random_scope(const Step& step) {
+  const bool may_draw = !step.op || step.special || step.op->signature->stateful;
+  if (!may_draw || !ops::RandomScope::active()) return std::nullopt;
+  return std::optional<ops::RandomScope>(std::in_place, step.node->name);
+}
+
 Tensors run_unnamed(const Step& step, const Tensors& inputs, RunContext& context) {
   context.budget.begin_step(step.node->name);
+  const auto scope = random_scope(step);
   if (!step.op && !step.special) return call_function(step.node->op, inputs, context);
   if (step.takes_references && std::any_of(inputs.begin(), inputs.end(), is_reference)) {
     Tensors values;
@@ -308,6 +319,8 @@ Tensors Plan::run(Tensors feeds, RunContext& context) const {
     throw_invalid_argument(fmt::format("{}: {} inputs given, expected {}", what_, feeds.size(), feeds_.size()));
   }
   const RunBudget::Call call(context.budget, what_);
+  std::optional<ops::RandomScope> scope;
+  if (ops::RandomScope::active()) scope.emplace(what_);
   return dataflow_ ? run_as_dataflow(feeds, context) : run_in_order(std::move(feeds), context);
 }
 

@@ -1,4 +1,6 @@
 // The operations that the executor does itself: calls, control flow, variables by name, side effects.
+#include <algorithm>
+#include <functional>
 #include <mutex>
 #include <unordered_map>
 
@@ -115,6 +117,77 @@ Tensors call_f(const Step& step, const Tensors& inputs, RunContext& context) {
   return call_function(step.attr<ops::FunctionName>("f").name, inputs, context);
 }
 
+// The first input names a device; there is one here.
+Tensors call_remotely(const Step& step, const Tensors& inputs, RunContext& context) {
+  return call_function(step.attr<ops::FunctionName>("f").name, Tensors(inputs.begin() + 1, inputs.end()), context);
+}
+
+// The function on each row of the arguments, with the captured inputs as they are.
+Tensors call_on_rows(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (context.recording) throw_unimplemented("a MapDefun cannot be traced");
+  const std::size_t arguments = step.attr<std::vector<DType>>("Targuments").size();
+  const std::string& function = step.attr<ops::FunctionName>("f").name;
+  const auto& dtypes = step.attr<std::vector<DType>>("output_types");
+  const auto& shapes = step.attr<std::vector<Shape>>("output_shapes");
+  std::int64_t rows = -1;
+  std::vector<Tensors> columns;
+  for (std::size_t i = 0; i < arguments; ++i) {
+    if (inputs[i].rank() == 0 || (rows >= 0 && inputs[i].dim(0) != rows))
+      throw_invalid_argument("the arguments of a MapDefun must have the same number of rows");
+    rows = inputs[i].dim(0);
+    columns.push_back(rows == 0 ? Tensors{}
+                                : ops::call("Unpack", {inputs[i]}, {{"num", rows}, {"axis", std::int64_t{0}}}));
+  }
+  std::vector<Tensors> results(dtypes.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Tensors values;
+    for (const Tensors& column : columns) values.push_back(column[static_cast<std::size_t>(row)]);
+    values.insert(values.end(), inputs.begin() + static_cast<std::ptrdiff_t>(arguments), inputs.end());
+    const Tensors outputs = call_function(function, std::move(values), context);
+    if (outputs.size() != dtypes.size())
+      throw_invalid_argument(
+          fmt::format("function '{}' gave {} outputs, expected {}", function, outputs.size(), dtypes.size()));
+    for (std::size_t i = 0; i < outputs.size(); ++i) results[i].push_back(outputs[i]);
+  }
+  Tensors stacked;
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
+    if (rows > 0) {
+      stacked.push_back(ops::call1("Pack", results[i]));
+      continue;
+    }
+    if (i >= shapes.size() || !shapes[i].fully_known())
+      throw_invalid_argument("a MapDefun without rows must know the shapes of its outputs");
+    std::vector<std::int64_t> dims = shapes[i].dims();
+    dims.insert(dims.begin(), 0);
+    stacked.push_back(dtypes[i] == DType::kString ? Tensor::strings({}, Shape(dims))
+                                                  : Tensor::zeros(Shape(dims), dtypes[i]));
+  }
+  return stacked;
+}
+
+// The place of this device's kind in the list, or behind it.
+Tensors device_index(const Step& step, const Tensors&, RunContext&) {
+  const auto& names = step.attr<std::vector<std::string>>("device_names");
+  return {Tensor::scalar(static_cast<std::int32_t>(std::find(names.begin(), names.end(), "CPU") - names.begin()))};
+}
+
+Tensors to_bool(const Step&, const Tensors& inputs, RunContext&) {
+  if (inputs[0].is_symbolic()) throw_unimplemented("a ToBool cannot be traced");
+  return {Tensor::scalar(is_true(inputs[0]))};
+}
+
+// A value that nobody reads: of the branch of a conditional that was not taken.
+Tensors fake_parameter(const Step& step, const Tensors&, RunContext&) {
+  std::vector<std::int64_t> dims;
+  const Shape& shape = step.attr<Shape>("shape");
+  for (int i = 0; shape.known_rank() && i < shape.rank(); ++i) dims.push_back(std::max<std::int64_t>(shape[i], 0));
+  const auto dtype = step.attr<DType>("dtype");
+  if (dtype == DType::kVariant) return {Tensor::list({}, Shape::unknown_rank(), DType::kFloat32)};
+  if (dtype == DType::kResource) throw_unimplemented("a FakeParam of a resource");
+  const Tensor zero = dtype == DType::kString ? Tensor::strings({""}, Shape{}) : Tensor::scalar(0.0, dtype);
+  return {ops::call1("Fill", {Tensor::from_vector(dims), zero})};
+}
+
 // The last input is the number of the device, which there is one of here.
 Tensors call_on_device(const Step& step, const Tensors& inputs, RunContext& context) {
   if (inputs.empty()) throw_invalid_argument("a TPUPartitionedCall without the number of a device");
@@ -164,8 +237,19 @@ Tensors run_while(const Step& step, const Tensors& inputs, RunContext& context) 
 Tensors run_case(const Step& step, const Tensors& inputs, RunContext& context) {
   const auto& branches = step.attr<std::vector<ops::FunctionName>>("branches");
   if (branches.empty()) throw_invalid_argument("a Case without branches");
-  if (inputs[0].is_symbolic()) throw_unimplemented("a Case whose branch is not known cannot be traced");
   const auto count = static_cast<std::int64_t>(branches.size());
+  if (inputs[0].is_symbolic()) {
+    const Tensors arguments(inputs.begin() + 1, inputs.end());
+    const std::function<Tensors(std::int64_t)> from = [&](std::int64_t i) {
+      const auto call = [&, i] {
+        return call_function(branches[static_cast<std::size_t>(i)].name, arguments, context);
+      };
+      if (i + 1 == count) return call();
+      const Tensor number = Tensor::scalar(static_cast<std::int32_t>(i));
+      return cond(ops::call1("Equal", {inputs[0], number}), call, [&, i] { return from(i + 1); });
+    };
+    return from(0);
+  }
   const std::int64_t index = inputs[0].item<std::int32_t>();
   const auto& branch = branches[static_cast<std::size_t>(index < 0 || index >= count ? count - 1 : index)];
   return call_function(branch.name, Tensors(inputs.begin() + 1, inputs.end()), context);
@@ -273,6 +357,11 @@ Special find_special(std::string_view op) {
       {"PlaceholderV2", unfed_placeholder},
       {"PartitionedCall", call_f},
       {"StatefulPartitionedCall", call_f},
+      {"RemoteCall", call_remotely},
+      {"MapDefun", call_on_rows},
+      {"DeviceIndex", device_index},
+      {"ToBool", to_bool},
+      {"FakeParam", fake_parameter},
       {"TPUPartitionedCall", call_on_device},
       {"TPUOrdinalSelector", first_device},
       {"If", run_if},

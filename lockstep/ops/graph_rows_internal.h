@@ -5,27 +5,31 @@
 
 namespace lockstep::ops {
 
-void register_backprop(Table& table);          // gradients as operations
-void register_ctc(Table& table);               // connectionist temporal classification
-void register_fake_quant(Table& table);        // simulated quantization
-void register_fractional_pool(Table& table);   // pools of windows of uneven size
-void register_image_boxes(Table& table);       // boxes, glimpses, gradients of crops
-void register_image_codecs(Table& table);      // images in files
-void register_image_patches(Table& table);     // colors, windows as rows, dilation
-void register_linalg(Table& table);            // decompositions, solutions, Fourier transforms
-void register_parse_example(Table& table);     // serialized examples
-void register_partition(Table& table);         // parts by number, unique rows, searches
-void register_quantized(Table& table);         // numbers as integers with a range
-void register_ragged(Table& table);            // ragged tensors, sums of gathered rows
-void register_ragged_variant(Table& table);    // ragged tensors as variants
-void register_random_counts(Table& table);     // Poisson and binomial numbers
-void register_recurrent_blocks(Table& table);  // cells of recurrent networks as one operation
-void register_sets(Table& table);              // sets, counts, histograms
-void register_sparse(Table& table);            // sparse tensors
-void register_sparse_cross(Table& table);      // combinations of features
-void register_special_math(Table& table);      // special functions, complex numbers
-void register_tensor_arrays(Table& table);     // TensorArrayV3, StackV2
-void register_text(Table& table);              // tensors as text, edit distances
-void register_unicode(Table& table);           // encodings of text and bytes
+void register_backprop(Table& table);            // gradients as operations
+void register_candidate_sampling(Table& table);  // classes and crops drawn at random
+void register_ctc(Table& table);                 // connectionist temporal classification
+void register_fake_quant(Table& table);          // simulated quantization
+void register_fractional_pool(Table& table);     // pools of windows of uneven size
+void register_image_boxes(Table& table);         // boxes, glimpses, gradients of crops
+void register_image_codecs(Table& table);        // images in files
+void register_image_patches(Table& table);       // colors, windows as rows, dilation
+void register_incomplete_gamma(Table& table);    // derivatives of gamma functions and samples
+void register_linalg(Table& table);              // decompositions, solutions, Fourier transforms
+void register_matrix_functions(Table& table);    // logarithms and roots of matrices, transforms of chosen axes
+void register_parse_example(Table& table);       // serialized examples
+void register_partition(Table& table);           // parts by number, unique rows, searches
+void register_quantized(Table& table);           // numbers as integers with a range
+void register_ragged(Table& table);              // ragged tensors, sums of gathered rows
+void register_ragged_variant(Table& table);      // ragged tensors as variants
+void register_random_counts(Table& table);       // Poisson and binomial numbers
+void register_random_generators(Table& table);   // numbers of generators, gamma and Poisson numbers
+void register_recurrent_blocks(Table& table);    // cells of recurrent networks as one operation
+void register_sets(Table& table);                // sets, counts, histograms
+void register_sparse(Table& table);              // sparse tensors
+void register_sparse_cross(Table& table);        // combinations of features
+void register_special_math(Table& table);        // special functions, complex numbers
+void register_tensor_arrays(Table& table);       // TensorArrayV3, StackV2
+void register_text(Table& table);                // tensors as text, edit distances
+void register_unicode(Table& table);             // encodings of text and bytes
 
 }  // namespace lockstep::ops

@@ -583,7 +583,7 @@ void register_indexing(Table& table) {
       "EnsureShape",
       [](const Call& call) { return Shapes{merge_shapes(call.input(0).shape(), call.attr<Shape>("shape"))}; },
       ensure_shape);
-  table.add("MatrixBandPart", same_shape, matrix_band_part);
+  for (auto name : {"MatrixBandPart", "BatchMatrixBandPart"}) table.add(name, same_shape, matrix_band_part);
 }
 
 }  // namespace lockstep::ops

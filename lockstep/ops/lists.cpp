@@ -169,6 +169,22 @@ Tensors from_tensor(const Call& call) {
                    call.input(0).shape().dims().end()));
   return {Tensor::list(rows_of(call.input(0)), merge_shapes(spec(call, 1), shape), call.input(0).dtype())};
 }
+Tensors scatter_into_existing(const Call& call) {
+  const Tensor& list = list_in(call, 0);
+  const Tensors rows = rows_of(call.input(1));
+  const Ints indices = ints_in(call, 2);
+  if (indices.size() != rows.size()) throw_invalid_argument("there must be one index for each row");
+  Tensors elements = taken_elements(list);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    check_item(list, rows[i]);
+    if (indices[i] < 0) throw_invalid_argument(fmt::format("index {} must not be negative", indices[i]));
+    const auto at = static_cast<std::size_t>(indices[i]);
+    if (at >= elements.size())
+      elements.resize(static_cast<std::size_t>(element_count({indices[i] + 1}, sizeof(Tensor))));
+    elements[at] = rows[i];
+  }
+  return {with(list, std::move(elements))};
+}
 Tensors scatter(const Call& call) {
   const Tensors rows = rows_of(call.input(0));
   const Ints indices = ints_in(call, 1);
@@ -292,6 +308,7 @@ void register_lists(Table& table) {
   table.add("TensorListFromTensor", scalar_rule, from_tensor);
   table.add("TensorListScatter", scalar_rule, scatter);
   table.add("TensorListScatterV2", scalar_rule, scatter);
+  table.add("TensorListScatterIntoExistingList", scalar_rule, scatter_into_existing);
   table.add("TensorListPushBack", scalar_rule, push_back);
   table.add("TensorListPopBack", nullptr, pop_back);
   table.add("TensorListResize", scalar_rule, resize);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 namespace lockstep::ops {
@@ -147,6 +148,31 @@ std::uint32_t PhiloxStream::next() {
 double PhiloxStream::next_double() {
   const std::uint32_t high = next();
   return unit_double(high, next());
+}
+
+float PhiloxStream::next_float() { return unit_float(next()); }
+
+namespace {
+
+template <typename T, typename Draw>
+T draw_below(T limit, const Draw& draw) {
+  if ((limit & (limit - 1)) == 0) return draw() & (limit - 1);
+  const T skipped = std::numeric_limits<T>::max() % limit + 1;
+  T value = draw();
+  while (value < skipped) value = draw();
+  return value % limit;
+}
+
+}  // namespace
+
+std::uint32_t PhiloxStream::next_below(std::uint32_t limit) {
+  return draw_below<std::uint32_t>(limit, [this] { return next(); });
+}
+std::uint64_t PhiloxStream::next_below64(std::uint64_t limit) {
+  return draw_below<std::uint64_t>(limit, [this] {
+    const std::uint64_t low = next();
+    return low | static_cast<std::uint64_t>(next()) << 32;
+  });
 }
 
 void philox_uniform(const PhiloxState& state, std::int64_t offset, std::span<float> out) {

@@ -42,6 +42,10 @@ class PhiloxStream {
   explicit PhiloxStream(PhiloxState state) : state_(state) {}
   std::uint32_t next();
   double next_double();  // in [0, 1), of two words
+  float next_float();    // in [0, 1), of one word
+  // In [0, limit), each with the same probability: words are drawn until one fits.
+  std::uint32_t next_below(std::uint32_t limit);
+  std::uint64_t next_below64(std::uint64_t limit);
 
  private:
   PhiloxState state_;

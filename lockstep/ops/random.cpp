@@ -5,14 +5,16 @@
 #include <tuple>
 
 #include "lockstep/base/entropy_internal.h"
-#include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/incomplete_gamma_internal.h"
 #include "lockstep/ops/parallel_internal.h"
-#include "lockstep/ops/philox_internal.h"
+#include "lockstep/ops/random_draws_internal.h"
+#include "lockstep/ops/random_scope_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
-enum class Kind { kUniform, kNormal, kTruncatedNormal, kFullInt };
+using Kind = RandomKind;
 
 // Pieces are whole groups, so any number of threads gives the same numbers.
 template <typename T, typename F>
@@ -33,7 +35,9 @@ void fill_kind(at::Tensor& out, const PhiloxState& state, Kind kind) {
   });
 }
 
-at::Tensor draw(const PhiloxState& state, const Ints& shape, DType dtype, Kind kind) {
+}  // namespace
+
+at::Tensor draw_random(const PhiloxState& state, const Ints& shape, DType dtype, RandomKind kind) {
   element_count(shape);
   if (kind == Kind::kFullInt) {
     if (!is_integer(dtype) || dtype_size(dtype) < 4)
@@ -65,6 +69,8 @@ at::Tensor draw(const PhiloxState& state, const Ints& shape, DType dtype, Kind k
   return out.to(to_scalar_type(dtype));
 }
 
+namespace {
+
 template <typename Word, typename T>
 void reduce_words(const at::Tensor& words, at::Tensor& out, T low, T high) {
   const Word range = static_cast<Word>(high) - static_cast<Word>(low);
@@ -73,14 +79,17 @@ void reduce_words(const at::Tensor& words, at::Tensor& out, T low, T high) {
   for (std::int64_t i = 0; i < out.numel(); ++i) to[i] = static_cast<T>(static_cast<Word>(low) + from[i] % range);
 }
 
-at::Tensor draw_ints(const PhiloxState& state, const Ints& shape, const at::Tensor& low, const at::Tensor& high) {
+}  // namespace
+
+at::Tensor draw_random_ints(const PhiloxState& state, const Ints& shape, const at::Tensor& low,
+                            const at::Tensor& high) {
   const std::int64_t a = low.item().to<std::int64_t>(), b = high.item().to<std::int64_t>();
   if (a >= b) throw_invalid_argument(fmt::format("need minval < maxval, got {} >= {}", a, b));
   const at::ScalarType type = low.scalar_type();
   if (type != at::kInt && type != at::kLong)
     throw_invalid_argument(
         fmt::format("minval and maxval must be int32 or int64, they are {}", dtype_name(from_scalar_type(type))));
-  const at::Tensor words = draw(state, shape, from_scalar_type(type), Kind::kFullInt);
+  const at::Tensor words = draw_random(state, shape, from_scalar_type(type), Kind::kFullInt);
   at::Tensor out = at::empty(shape, type);
   if (type == at::kInt) {
     reduce_words<std::uint32_t, std::int32_t>(words, out, static_cast<std::int32_t>(a), static_cast<std::int32_t>(b));
@@ -90,11 +99,14 @@ at::Tensor draw_ints(const PhiloxState& state, const Ints& shape, const at::Tens
   return out;
 }
 
-PhiloxState from_seed_input(const Call& call, int i) {
+PhiloxState stateless_seed_in(const Call& call, int i) {
   const Ints seed = ints_in(call, i);
   if (seed.size() != 2) throw_invalid_argument("the seed must have two numbers");
   return philox_from_stateless_seed(seed[0], seed[1]);
 }
+
+namespace {
+
 std::uint64_t bits_at(const at::Tensor& x, std::int64_t i) {
   return static_cast<const std::uint64_t*>(x.const_data_ptr())[i];
 }
@@ -107,7 +119,9 @@ PhiloxState from_key_input(const Call& call) {
   return {bits_at(key, 0), bits_at(counter, 0), bits_at(counter, 1)};
 }
 
-// The state of a stateful operation belongs to its seeds; both zero: drawn from the system once.
+thread_local const RandomScope* t_scope = nullptr;
+
+// The state of a stateful operation belongs to its node, or else to its seeds; both zero: drawn from the system once.
 struct StatefulStates {
   std::mutex mutex;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t>, PhiloxState> of;
@@ -118,11 +132,22 @@ StatefulStates& stateful_states() {
   return *instance;
 }
 
+}  // namespace
+
+RandomScope::RandomScope(std::string_view name) : name_(name), outer_(t_scope) { t_scope = this; }
+RandomScope::~RandomScope() { t_scope = outer_; }
+bool RandomScope::active() { return t_scope != nullptr; }
+std::string RandomScope::path() {
+  std::string path;
+  for (const RandomScope* each = t_scope; each; each = each->outer_) path.insert(0, "/" + std::string(each->name_));
+  return path;
+}
+
 PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
   const std::int64_t seed = call.attr<std::int64_t>("seed"), seed2 = call.attr<std::int64_t>("seed2");
   StatefulStates& states = stateful_states();
   const std::lock_guard lock(states.mutex);
-  auto [at, fresh] = states.of.try_emplace({call.name(), seed, seed2});
+  auto [at, fresh] = states.of.try_emplace({call.name() + RandomScope::path(), seed, seed2});
   if (fresh) {
     if (seed == 0 && seed2 == 0) {
       const auto draw = [] { return static_cast<std::int64_t>(draw_entropy()) << 32 | draw_entropy(); };
@@ -137,20 +162,22 @@ PhiloxState advance_stateful(const Call& call, std::uint64_t blocks) {
   return state;
 }
 
+namespace {
+
 void add_stateless(Table& table, const std::string& suffix, Kind kind) {
   const std::string prefix = kind == Kind::kTruncatedNormal ? "StatelessTruncated" : "StatelessRandom";
   table.add(prefix + suffix, shape_of_input(0), [kind](const Call& call) {
-    return one(draw(from_seed_input(call, 1), ints_in(call, 0), call.attr<DType>("dtype"), kind));
+    return one(draw_random(stateless_seed_in(call, 1), ints_in(call, 0), call.attr<DType>("dtype"), kind));
   });
   table.add(prefix + suffix + "V2", shape_of_input(0), [kind](const Call& call) {
-    return one(draw(from_key_input(call), ints_in(call, 0), call.attr<DType>("dtype"), kind));
+    return one(draw_random(from_key_input(call), ints_in(call, 0), call.attr<DType>("dtype"), kind));
   });
 }
 void add_stateful(Table& table, std::string_view name, Kind kind) {
   table.add(name, shape_of_input(0), [kind](const Call& call) {
     const Ints shape = ints_in(call, 0);
-    return one(draw(advance_stateful(call, static_cast<std::uint64_t>(element_count(shape)) * 256), shape,
-                    call.attr<DType>("dtype"), kind));
+    return one(draw_random(advance_stateful(call, static_cast<std::uint64_t>(element_count(shape)) * 256), shape,
+                           call.attr<DType>("dtype"), kind));
   });
 }
 
@@ -175,7 +202,7 @@ Tensors multinomial(const Call& call) {
   const std::int64_t samples = int_in(call, 1), rows = logits.size(0), classes = logits.size(1);
   if (classes == 0) throw_invalid_argument("num_classes must be positive");
   const bool stateless = call.name().starts_with("Stateless");
-  PhiloxStream stream(stateless ? from_seed_input(call, 2)
+  PhiloxStream stream(stateless ? stateless_seed_in(call, 2)
                                 : advance_stateful(call, static_cast<std::uint64_t>(rows * samples) * 256));
   at::Tensor out = at::empty({rows, samples}, at::kLong);
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -201,11 +228,12 @@ Shapes multinomial_shape(const Call& call) {
   return {Shape{x.known_rank() ? x[0] : kUnknownDim, known_int(call, 1).value_or(kUnknownDim)}};
 }
 
-// Samples of each alpha: `shape` ends with alpha's shape.
-Tensors gamma(const PhiloxState& state, const Ints& shape, const at::Tensor& given) {
+}  // namespace
+
+at::Tensor draw_random_gamma(const PhiloxState& state, const Ints& shape, const at::Tensor& given) {
   const at::Tensor alpha = given.to(at::kDouble).contiguous();
   const std::int64_t count = element_count(shape), alphas = std::max<std::int64_t>(alpha.numel(), 1);
-  if (count == 0) return one(at::empty(shape, given.scalar_type()));
+  if (count == 0) return at::empty(shape, given.scalar_type());
   if (alpha.numel() == 0 || count % alphas != 0)
     throw_invalid_argument(fmt::format("the shape of alpha does not fit: {} samples of {} alphas", count, alphas));
   const double* const values = alpha.const_data_ptr<double>();
@@ -223,8 +251,15 @@ Tensors gamma(const PhiloxState& state, const Ints& shape, const at::Tensor& giv
   at::Tensor out = at::empty({samples, alphas}, at::kDouble);
   double* const to = out.mutable_data_ptr<double>();
   for (std::int64_t i = 0; i < count; ++i) to[i % samples * alphas + i / samples] = drawn[static_cast<std::size_t>(i)];
-  return one(out.reshape(shape).to(given.scalar_type()));
+  at::Tensor result = out.reshape(shape).to(given.scalar_type());
+  if (!given.requires_grad() || !grad_enabled()) return result;
+  const at::Tensor wide = given.expand(shape), held = given.detach();
+  return dense(with_adjoint(wrap(wide), wrap(result), [held, result](const Tensor& dy) {
+    return wrap(dense(dy) * gamma_sample_by_alpha(held, result));
+  }));
 }
+
+namespace {
 
 // Reads the state of a Generator (counter low, counter high, key) and moves its counter.
 Tensors read_and_skip(const Call& call) {
@@ -265,17 +300,18 @@ void register_random(Table& table) {
   add_stateless(table, "Uniform", Kind::kUniform);
   add_stateless(table, "Normal", Kind::kNormal);
   table.add("StatelessTruncatedNormal", shape_of_input(0), [](const Call& call) {
-    return one(draw(from_seed_input(call, 1), ints_in(call, 0), call.attr<DType>("dtype"), Kind::kTruncatedNormal));
+    return one(
+        draw_random(stateless_seed_in(call, 1), ints_in(call, 0), call.attr<DType>("dtype"), Kind::kTruncatedNormal));
   });
   table.add("StatelessTruncatedNormalV2", shape_of_input(0), [](const Call& call) {
-    return one(draw(from_key_input(call), ints_in(call, 0), call.attr<DType>("dtype"), Kind::kTruncatedNormal));
+    return one(draw_random(from_key_input(call), ints_in(call, 0), call.attr<DType>("dtype"), Kind::kTruncatedNormal));
   });
   add_stateless(table, "UniformFullInt", Kind::kFullInt);
   table.add("StatelessRandomUniformInt", shape_of_input(0), [](const Call& call) {
-    return one(draw_ints(from_seed_input(call, 1), ints_in(call, 0), in(call, 2), in(call, 3)));
+    return one(draw_random_ints(stateless_seed_in(call, 1), ints_in(call, 0), in(call, 2), in(call, 3)));
   });
   table.add("StatelessRandomUniformIntV2", shape_of_input(0), [](const Call& call) {
-    return one(draw_ints(from_key_input(call), ints_in(call, 0), in(call, 4), in(call, 5)));
+    return one(draw_random_ints(from_key_input(call), ints_in(call, 0), in(call, 4), in(call, 5)));
   });
   table.add(
       "StatelessRandomGetKeyCounter",
@@ -283,7 +319,7 @@ void register_random(Table& table) {
         return Shapes{Shape{1}, Shape{2}};
       },
       [](const Call& call) {
-        const PhiloxState state = from_seed_input(call, 0);
+        const PhiloxState state = stateless_seed_in(call, 0);
         return Tensors{wrap(unsigned_vector({state.key})),
                        wrap(unsigned_vector({state.counter_low, state.counter_high}))};
       });
@@ -293,7 +329,7 @@ void register_random(Table& table) {
         return Shapes{Shape{1}, Shape{2}, Shape{}};
       },
       [](const Call& call) {
-        const PhiloxState state = from_seed_input(call, 0);
+        const PhiloxState state = stateless_seed_in(call, 0);
         return Tensors{wrap(unsigned_vector({state.key})),
                        wrap(unsigned_vector({state.counter_low, state.counter_high})),
                        wrap(at::scalar_tensor(1, at::kInt))};
@@ -304,13 +340,15 @@ void register_random(Table& table) {
   add_stateful(table, "TruncatedNormal", Kind::kTruncatedNormal);
   table.add("RandomUniformInt", shape_of_input(0), [](const Call& call) {
     const Ints shape = ints_in(call, 0);
-    return one(draw_ints(advance_stateful(call, static_cast<std::uint64_t>(element_count(shape)) * 256), shape,
-                         in(call, 1), in(call, 2)));
+    return one(draw_random_ints(advance_stateful(call, static_cast<std::uint64_t>(element_count(shape)) * 256), shape,
+                                in(call, 1), in(call, 2)));
   });
-  table.add("StatelessRandomGammaV2", shape_of_input(0),
-            [](const Call& call) { return gamma(from_seed_input(call, 1), ints_in(call, 0), in(call, 2)); });
-  table.add("StatelessRandomGammaV3", shape_of_input(0),
-            [](const Call& call) { return gamma(from_key_input(call), ints_in(call, 0), in(call, 4)); });
+  table.add("StatelessRandomGammaV2", shape_of_input(0), [](const Call& call) {
+    return one(draw_random_gamma(stateless_seed_in(call, 1), ints_in(call, 0), in(call, 2)));
+  });
+  table.add("StatelessRandomGammaV3", shape_of_input(0), [](const Call& call) {
+    return one(draw_random_gamma(from_key_input(call), ints_in(call, 0), in(call, 4)));
+  });
   table.add("RandomShuffle", same_shape, shuffle);
   table.add("Multinomial", multinomial_shape, multinomial);
   table.add("StatelessMultinomial", multinomial_shape, multinomial);

@@ -6,9 +6,7 @@
 #include <limits>
 
 #include "lockstep/ops/graph_rows_internal.h"
-#include "lockstep/ops/kernels_internal.h"
-#include "lockstep/ops/philox_internal.h"
-#include "lockstep/ops/shape_rules_internal.h"
+#include "lockstep/ops/random_draws_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -103,12 +101,6 @@ double binomial(const PhiloxState& state, std::int64_t element, double count, do
   return p > 0.5 ? count - draw_binomial(state, element, count, 1 - p) : draw_binomial(state, element, count, p);
 }
 
-PhiloxState seed_in(const Call& call, int i) {
-  const Ints seed = ints_in(call, i);
-  if (seed.size() != 2) throw_invalid_argument("the seed must have two numbers");
-  return philox_from_stateless_seed(seed[0], seed[1]);
-}
-
 double largest(DType dtype) {
   switch (dtype) {
     case DType::kInt32: return std::numeric_limits<std::int32_t>::max();
@@ -119,16 +111,15 @@ double largest(DType dtype) {
   }
 }
 
-Tensors stateless_poisson(const Call& call) {
-  const Ints shape = ints_in(call, 0);
-  const PhiloxState state = seed_in(call, 1);
-  const at::Tensor rates = in(call, 2).to(at::kDouble).contiguous();
+}  // namespace
+
+at::Tensor draw_random_poisson(const PhiloxState& state, const Ints& shape, const at::Tensor& given, DType dtype) {
+  const at::Tensor rates = given.to(at::kDouble).contiguous();
   const auto own = static_cast<std::size_t>(rates.dim());
   if (shape.size() < own || !std::equal(rates.sizes().rbegin(), rates.sizes().rend(), shape.rbegin()))
     throw_invalid_argument(fmt::format("the shape {} does not end with that of lam, {}", Shape(shape).to_string(),
-                                       call.input(2).shape().to_string()));
+                                       Shape(given.sizes().vec()).to_string()));
   const std::int64_t total = element_count(shape, sizeof(double));
-  const auto dtype = call.attr<DType>("dtype");
   at::Tensor out = at::empty(shape, at::kDouble);
   const std::int64_t count = rates.numel(), each = count == 0 ? 0 : total / count;
   for (std::int64_t r = 0; r < count; ++r) {
@@ -137,15 +128,13 @@ Tensors stateless_poisson(const Call& call) {
           draw_poisson(Uniforms(state, r * each + s, 256), rates.const_data_ptr<double>()[r], largest(dtype));
     }
   }
-  return one(out.to(to_scalar_type(dtype)));
+  return out.to(to_scalar_type(dtype));
 }
 
-Tensors stateless_binomial(const Call& call) {
-  const Ints shape = ints_in(call, 0);
-  const PhiloxState state = seed_in(call, 1);
+at::Tensor draw_random_binomial(const PhiloxState& state, const Ints& shape, const at::Tensor& counts,
+                                const at::Tensor& probabilities, DType dtype) {
   const std::int64_t total = element_count(shape, sizeof(double));
-  const at::Tensor counts = in(call, 2).to(at::kDouble), probabilities = in(call, 3).to(at::kDouble);
-  const auto both = at::broadcast_tensors({counts, probabilities});
+  const auto both = at::broadcast_tensors({counts.to(at::kDouble), probabilities.to(at::kDouble)});
   const Ints inner = both[0].sizes().vec();
   if (shape.size() < inner.size() || !std::equal(inner.rbegin(), inner.rend(), shape.rbegin()))
     throw_invalid_argument("the shape must end with that of counts and probs");
@@ -158,14 +147,18 @@ Tensors stateless_binomial(const Call& call) {
           binomial(state, g * each + s, n.const_data_ptr<double>()[g], p.const_data_ptr<double>()[g]);
     }
   }
-  return one(out.to(to_scalar_type(call.attr<DType>("dtype"))));
+  return out.to(to_scalar_type(dtype));
 }
 
-}  // namespace
-
 void register_random_counts(Table& table) {
-  table.add("StatelessRandomPoisson", shape_of_input(0), stateless_poisson);
-  table.add("StatelessRandomBinomial", shape_of_input(0), stateless_binomial);
+  table.add("StatelessRandomPoisson", shape_of_input(0), [](const Call& call) {
+    return one(
+        draw_random_poisson(stateless_seed_in(call, 1), ints_in(call, 0), in(call, 2), call.attr<DType>("dtype")));
+  });
+  table.add("StatelessRandomBinomial", shape_of_input(0), [](const Call& call) {
+    return one(draw_random_binomial(stateless_seed_in(call, 1), ints_in(call, 0), in(call, 2), in(call, 3),
+                                    call.attr<DType>("dtype")));
+  });
 }
 
 }  // namespace lockstep::ops

@@ -206,6 +206,21 @@ Shapes ragged_bincount_shape(const Call& call) {
   return {Shape{known ? splits[0] - 1 : kUnknownDim, known_int(call, 2).value_or(kUnknownDim)}};
 }
 
+// How often each number below `size` is among the values of each row.
+at::Tensor counted_rows(const at::Tensor& row, std::int64_t rows, const at::Tensor& values, const at::Tensor& weights,
+                        std::int64_t size, bool binary) {
+  if (values.numel() > 0 && values.lt(0).any().item<bool>()) throw_invalid_argument("input must be non-negative");
+  if (weights.numel() > 0 && weights.numel() != values.numel())
+    throw_invalid_argument("there must be as many weights as values");
+  element_count({rows, size + 1});
+  at::Tensor out = at::zeros({rows * (size + 1)}, weights.options());
+  const at::Tensor add =
+      weights.numel() > 0 && !binary ? weights.reshape({-1}) : at::ones(values.sizes(), weights.options());
+  out.scatter_add_(0, row * (size + 1) + at::clamp_max(values, size), add);
+  out = out.reshape({rows, size + 1}).slice(1, 0, size).contiguous();
+  return binary ? out.ne(0).to(weights.scalar_type()) : out;
+}
+
 // Each row counted by itself.
 Tensors ragged_bincount(const Call& call) {
   const at::Tensor splits = in(call, 0).to(at::kLong), values = in(call, 1).to(at::kLong).reshape({-1}),
@@ -221,16 +236,35 @@ Tensors ragged_bincount(const Call& call) {
     throw_invalid_argument(
         fmt::format("splits must go from 0 to the number of values ({}) and never back", values.numel()));
   }
-  if (values.numel() > 0 && values.lt(0).any().item<bool>()) throw_invalid_argument("input must be non-negative");
-  if (weights.numel() > 0 && weights.numel() != values.numel())
-    throw_invalid_argument("there must be as many weights as values");
   const at::Tensor row = at::repeat_interleave(at::arange(lengths.numel(), at::kLong), lengths);
-  at::Tensor out = at::zeros({lengths.numel() * (size + 1)}, weights.options());
-  const at::Tensor add =
-      weights.numel() > 0 && !binary ? weights.reshape({-1}) : at::ones(values.sizes(), weights.options());
-  out.scatter_add_(0, row * (size + 1) + at::clamp_max(values, size), add);
-  out = out.reshape({lengths.numel(), size + 1}).slice(1, 0, size).contiguous();
-  return one(binary ? out.ne(0).to(weights.scalar_type()) : out);
+  return one(counted_rows(row, lengths.numel(), values, weights, size, binary));
+}
+
+// Of a sparse vector, or of each row of a sparse matrix.
+Tensors sparse_bincount(const Call& call) {
+  const at::Tensor indices = in(call, 0).to(at::kLong), values = in(call, 1).to(at::kLong).reshape({-1});
+  const Ints shape = ints_in(call, 2);
+  const std::int64_t size = int_in(call, 3);
+  if (size < 0) throw_invalid_argument("size must not be negative");
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  if (rank != 1 && rank != 2) throw_invalid_argument("dense_shape must have one or two numbers");
+  if (indices.dim() != 2 || indices.size(0) != values.numel() || indices.size(1) != rank)
+    throw_invalid_argument("indices must have a row for each value and a column for each axis");
+  const std::int64_t rows = rank == 2 ? shape[0] : 1;
+  const at::Tensor row = rank == 2 ? indices.select(1, 0) : at::zeros_like(values);
+  if (row.numel() > 0 && (row.lt(0).any().item<bool>() || row.ge(rows).any().item<bool>()))
+    throw_invalid_argument("an index is outside of dense_shape");
+  const at::Tensor out = counted_rows(row, rows, values, in(call, 4), size, call.attr<bool>("binary_output"));
+  return one(rank == 2 ? out : out.squeeze(0));
+}
+
+Shapes sparse_bincount_shape(const Call& call) {
+  const auto dense = known_ints(call, 2);
+  if (!dense) return {Shape::unknown_rank()};
+  Shape out;
+  if (dense->size() == 2) out.push_back((*dense)[0]);
+  out.push_back(known_int(call, 3).value_or(kUnknownDim));
+  return {out};
 }
 
 Tensors bincount(const Call& call) {
@@ -358,6 +392,7 @@ void register_reduction(Table& table) {
   for (auto name : {"InTopKV2", "InTopK"}) table.add(name, of_targets, in_top_k);
   table.add("DenseBincount", bincount_shape, dense_bincount);
   table.add("RaggedBincount", ragged_bincount_shape, ragged_bincount);
+  table.add("SparseBincount", sparse_bincount_shape, sparse_bincount);
   table.add(
       "Bincount", [](const Call& call) { return Shapes{Shape{known_int(call, 1).value_or(kUnknownDim)}}; }, bincount);
   table.add("Bucketize", same_shape, bucketize);

@@ -7,6 +7,7 @@
 
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/incomplete_gamma_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -101,8 +102,16 @@ Tensors incomplete_gamma(const Call& call, bool upper) {
   const at::Tensor &a = in(call, 0), &x = in(call, 1);
   const bool narrow = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
   const at::Tensor wide_a = narrow ? a.to(at::kFloat) : a, wide_x = narrow ? x.to(at::kFloat) : x;
-  return one(
-      narrow_to(upper ? at::igammac(wide_a.detach(), wide_x) : at::igamma(wide_a.detach(), wide_x), a.scalar_type()));
+  at::Tensor y = upper ? at::igammac(wide_a.detach(), wide_x) : at::igamma(wide_a.detach(), wide_x);
+  if (a.requires_grad() && grad_enabled()) {
+    const at::Tensor held_a = wide_a.detach(), held_x = wide_x.detach(), wide = wide_a.expand_as(y);
+    const Tensor of_a = with_adjoint(wrap(wide), wrap(at::zeros_like(y)), [=](const Tensor& dy) {
+      const at::Tensor slope = incomplete_gamma_by_a(held_a, held_x);
+      return wrap(dense(dy) * (upper ? -slope : slope));
+    });
+    y = y + dense(of_a);
+  }
+  return one(narrow_to(y, a.scalar_type()));
 }
 
 Tensors population_count(const Call& call) {

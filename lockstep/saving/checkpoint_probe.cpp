@@ -7,6 +7,9 @@
 //   checkpoint_probe read MODEL.keras PREFIX OUT.keras STRATEGY CHECK      read_model_checkpoint
 //   checkpoint_probe manage DIRECTORY STEPS MAX_TO_KEEP        a manager saves a counter; prints its checkpoints
 //   checkpoint_probe resume DIRECTORY                          a manager restores the counter; prints it
+//   checkpoint_probe loaded SAVED_MODEL OBJECT FUNCTION PREFIX     prints the children of an object of a SavedModel,
+//   its variables and what its function makes of ones (2, 3); adds 1 to its variables and saves Checkpoint({{"model",
+//   loaded}})
 //   checkpoint_probe together MODEL.keras PREFIX RANKS [async]  ranks as threads save one checkpoint; prints the path
 //   checkpoint_probe restore_together MODEL.keras PREFIX OUT.keras RANKS   they restore it; the last one's model is
 //   written
@@ -18,12 +21,14 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/thread_group_internal.h"
 #include "lockstep/distribute/strategy_spec_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/saving/keras_saving.h"
+#include "lockstep/saving/saved_model.h"
 #include "lockstep/train/checkpoint_manager.h"
 #include "lockstep/train/model_io_internal.h"
 
@@ -124,6 +129,26 @@ void manage(const std::string&, const Arguments& args) {
   for (const auto& path : manager.checkpoints()) fmt::print("{}\n", path);
 }
 
+void loaded(const std::string&, const Arguments& args) {
+  const saved_model::LoadedModel model = saved_model::load(args.at(0));
+  const saved_model::LoadedModel object = model.child(args.at(1));
+  fmt::print("{}\n", fmt::join(object.child_names(), " "));
+  const Tensor ones = Tensor::full(Shape{2, 3}, 1);
+  fmt::print("{}\n", fmt::join(object.call(args.at(2), {ones}).leaf().to_vector<float>(), " "));
+  for (const auto& variable : object.variables()) {
+    fmt::print("{} {} {}\n", variable->path(), variable->trainable(),
+               fmt::join(variable->numpy().to_vector<float>(), " "));
+    variable->assign_add(Tensor::full(variable->shape(), 1));
+  }
+  const train::Checkpoint checkpoint({{"model", model}});
+  fmt::print("{}\n", checkpoint.save(args.at(3)));
+  for (const auto& variable : object.variables()) variable->assign(Tensor::zeros(variable->shape()));
+  checkpoint.restore(args.at(3) + "-1").assert_consumed();
+  for (const auto& variable : object.variables())
+    fmt::print("{}\n", fmt::join(variable->numpy().to_vector<float>(), " "));
+  fmt::print("{}\n", model.has_child(args.at(1) + "/absent"));
+}
+
 void resume(const std::string&, const Arguments& args) {
   const auto step = counter();
   train::CheckpointManager manager(train::Checkpoint({{"step", step}}), args.at(0), {});
@@ -144,6 +169,7 @@ int main(int argc, char** argv) {
       {"read", restore},
       {"manage", manage},
       {"resume", resume},
+      {"loaded", loaded},
       {"together", together},
       {"restore_together", restore_together}};
   const auto command = argc > 1 ? commands.find(argv[1]) : commands.end();

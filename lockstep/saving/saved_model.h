@@ -17,6 +17,7 @@
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/nested.h"
+#include "lockstep/train/trackable.h"
 
 namespace lockstep::saved_model {
 
@@ -131,20 +132,32 @@ class Signature {
   std::function<bool()> changes_state_;
 };
 
-// A loaded SavedModel. Under a strategy's scope its variables are that strategy's.
+// A loaded SavedModel, or an object below its root. Under a strategy's scope its variables are that strategy's.
+// It can be a part of a train::Checkpoint, under the names that it has in TensorFlow: Checkpoint({{"model", loaded}}).
 class LoadedModel {
  public:
-  explicit LoadedModel(std::shared_ptr<ModelState> state) : state_(std::move(state)) {}
+  explicit LoadedModel(std::shared_ptr<ModelState> state, int node = 0) : state_(std::move(state)), node_(node) {}
 
   std::vector<std::string> signature_names() const;
   // Throws NotFound naming the nearest signature.
   Signature signatures(const std::string& name) const;
 
+  // The object's list of that name where there is one, else all variables below it.
   std::vector<VariablePtr> variables() const;
-  // The root's list of that name where there is one, else all variables that are marked so.
+  // The object's list of that name where there is one, else those of variables() that are marked so.
   std::vector<VariablePtr> trainable_variables() const;
 
-  // Functions that are attributes of the root: "__call__", "serve", …
+  // The objects that belong to this one, functions excepted: attributes, items of lists ("0"), keys of dicts. Empty for
+  // models of TensorFlow 1.
+  std::vector<std::string> child_names() const;
+  bool has_child(const std::string& path) const;
+  // The object that names separated by slashes lead to, "encoder/layers/0". Throws NotFound, naming the nearest.
+  LoadedModel child(const std::string& path) const;
+  // The variable that this object is: loaded.child("dense/kernel").variable(). Null for other objects.
+  VariablePtr variable() const;
+  operator train::Tracked() const;
+
+  // Functions that are attributes of the object: "__call__", "serve", …
   std::vector<std::string> function_names() const;
   bool has_function(const std::string& name) const;
   // Calls one; the traced version that fits the arguments and `training` runs. Works on values, inside a
@@ -155,13 +168,14 @@ class LoadedModel {
   Structure operator()(const Structure& inputs, std::optional<bool> training = std::nullopt) const {
     return call("__call__", {inputs}, training);
   }
-  // Scalars; empty where the model has none.
+  // Of the root. Scalars; empty where the model has none.
   Tensors regularization_losses() const;
 
   std::string tensorflow_version() const;
 
  private:
   std::shared_ptr<ModelState> state_;
+  int node_ = 0;  // of the object graph
 };
 
 // Reads a SavedModel of TensorFlow 1 or 2. Only files inside the folder are opened.

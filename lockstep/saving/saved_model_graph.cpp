@@ -233,6 +233,7 @@ FrozenGraph FrozenGraph::load(const std::string& path) {
   FrozenGraph out;
   out.state_ = std::make_shared<State>();
   out.state_->resources->limits = graph::run_limits();
+  out.state_->resources->separate_random_states();
   out.state_->resources->file_bytes = static_cast<std::int64_t>(bytes->bytes().size());
   out.state_->graph = std::make_shared<graph::Graph>(std::move(parsed.graph));
   out.state_->library = std::make_shared<graph::FunctionLibrary>(std::move(parsed.library));

@@ -325,22 +325,21 @@ Signature LoadedModel::signatures(const std::string& name) const {
                               fmt::join(state_->signature_names, ", ")));
 }
 
-std::vector<VariablePtr> LoadedModel::variables() const { return state_->variables; }
-std::vector<VariablePtr> LoadedModel::trainable_variables() const { return state_->trainable_variables; }
 std::string LoadedModel::tensorflow_version() const { return state_->tensorflow_version; }
 
 std::vector<std::string> LoadedModel::function_names() const {
   std::vector<std::string> names;
-  for (const auto& [name, function] : state_->functions) names.push_back(name);
+  for (const auto& [name, function] : state_->functions_of(node_)) names.push_back(name);
   return names;
 }
 
-bool LoadedModel::has_function(const std::string& name) const { return state_->functions.contains(name); }
+bool LoadedModel::has_function(const std::string& name) const { return state_->functions_of(node_).contains(name); }
 
 Structure LoadedModel::call(const std::string& name, const std::vector<Structure>& arguments,
                             std::optional<bool> training) const {
-  const auto found = state_->functions.find(name);
-  if (found == state_->functions.end()) {
+  const auto& functions = state_->functions_of(node_);
+  const auto found = functions.find(name);
+  if (found == functions.end()) {
     throw_not_found(
         fmt::format("{}: the model has no function '{}'{}", state_->path, name, did_you_mean(name, function_names())));
   }
@@ -373,6 +372,7 @@ LoadedModel load(const std::string& path, const LoadOptions& options) {
   state->tensorflow_version = state->meta->meta_info_def().tensorflow_version();
   state->resources = std::make_shared<graph::Resources>();
   state->resources->limits = graph::run_limits();
+  state->resources->separate_random_states();
   state->resources->file_bytes = bytes_of_files(path);
   state->resources->asset_directory = io::join_path(path, "assets");
   state->library = std::make_shared<graph::FunctionLibrary>(

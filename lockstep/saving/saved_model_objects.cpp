@@ -1,6 +1,7 @@
 // Loading by the object graph, as tf.saved_model.load does.
 #include <algorithm>
 #include <deque>
+#include <mutex>
 #include <set>
 #include <utility>
 
@@ -21,7 +22,7 @@ namespace {
 using tensorflow::SavedObject;
 using tensorflow::StructuredValue;
 
-class ObjectLoader {
+class ObjectLoader final : public LoadedObjects {
  public:
   ObjectLoader(ModelState& state, const LoadOptions& options)
       : state_(state),
@@ -35,13 +36,42 @@ class ObjectLoader {
     check_edges();
     open_checkpoint();
     load_lists();
-    load_functions();
+    load_functions(0, &state_.functions);
+    load_losses();
     load_signatures();
     if (state_.variables.empty() && child(0, "variables") < 0) list_all_variables();
     initialize_tables();
   }
 
+  std::vector<std::pair<std::string, int>> children(int id) const override {
+    std::vector<std::pair<std::string, int>> objects;
+    for (const auto& edge : node(id).children()) {
+      if (!is_function(edge.node_id())) objects.emplace_back(edge.local_name(), edge.node_id());
+    }
+    return objects;
+  }
+
+  VariablePtr variable_at(int id) override {
+    const std::lock_guard lock(mutex_);
+    return node(id).kind_case() == SavedObject::kVariable ? variable(id) : nullptr;
+  }
+
+  const std::map<std::string, RestoredFunction>& functions_of(int id) override {
+    const std::lock_guard lock(mutex_);
+    const auto [made, fresh] = functions_.try_emplace(id);
+    if (fresh) {
+      load_functions(id, &made->second);
+      initialize_tables();
+    }
+    return made->second;
+  }
+
  private:
+  bool is_function(int id) const {
+    const auto kind = node(id).kind_case();
+    return kind == SavedObject::kFunction || kind == SavedObject::kBareConcreteFunction;
+  }
+
   const SavedObject& node(int id) const { return graph_.nodes(id); }
 
   void check_edges() const {
@@ -283,21 +313,24 @@ class ObjectLoader {
     }
   }
 
-  void load_functions() {
-    for (const auto& edge : node(0).children()) {
+  void load_functions(int id, std::map<std::string, RestoredFunction>* functions) {
+    for (const auto& edge : node(id).children()) {
       const SavedObject& object = node(edge.node_id());
       const bool bare = object.kind_case() == SavedObject::kBareConcreteFunction;
-      if (!bare && object.kind_case() != SavedObject::kFunction) continue;
+      if (!is_function(edge.node_id())) continue;
       try {
         RestoredFunction function;
         function.traces = traces_of(edge.node_id());
         const auto& spec = bare ? object.bare_concrete_function().function_spec() : object.function().function_spec();
         read_parameters(spec, &function);
-        state_.functions.emplace(edge.local_name(), std::move(function));
+        functions->emplace(edge.local_name(), std::move(function));
       } catch (const Error& error) {
         if (error.code() != Code::kUnimplemented) throw;  // an attribute that cannot be called is left out
       }
     }
+  }
+
+  void load_losses() {
     const int losses = child(0, "regularization_losses");
     if (losses < 0) return;
     for (const auto& edge : node(losses).children()) {
@@ -369,8 +402,8 @@ class ObjectLoader {
 
   // Values of mutable tables come from the checkpoint, those of constant ones from their initializers.
   void initialize_tables() {
-    for (std::size_t i = 0; i < tables_.size(); ++i) {
-      const int id = tables_[i];
+    for (; initialized_tables_ < tables_.size(); ++initialized_tables_) {
+      const int id = tables_[initialized_tables_];
       const auto* attribute = stored_attribute(id, "table");
       if (attribute && bundle_->contains(attribute->key + "-keys")) {
         auto* table = dynamic_cast<graph::TableResource*>(values_[static_cast<std::size_t>(id)].resource_value().get());
@@ -387,7 +420,7 @@ class ObjectLoader {
   }
 
   ModelState& state_;
-  const LoadOptions& options_;
+  const LoadOptions options_;
   const tensorflow::SavedObjectGraph& graph_;
   std::unique_ptr<formats::BundleReader> bundle_;
   formats::CheckpointGraph checkpoint_;
@@ -396,11 +429,18 @@ class ObjectLoader {
   std::vector<VariablePtr> variables_;
   std::vector<char> entered_;
   std::vector<int> tables_;
+  std::size_t initialized_tables_ = 0;
   bool has_trainable_list_ = false;
+  std::mutex mutex_;                                                  // after loading
+  std::map<int, std::map<std::string, RestoredFunction>> functions_;  // of objects below the root
 };
 
 }  // namespace
 
-void load_objects(ModelState& state, const LoadOptions& options) { ObjectLoader(state, options).load(); }
+void load_objects(ModelState& state, const LoadOptions& options) {
+  const auto loader = std::make_shared<ObjectLoader>(state, options);
+  loader->load();
+  state.objects = loader;
+}
 
 }  // namespace lockstep::saved_model

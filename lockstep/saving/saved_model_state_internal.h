@@ -29,6 +29,18 @@ struct RestoredFunction {
   std::optional<bool> default_training;
 };
 
+// The objects of a loaded model, by their numbers in the object graph. Thread-safe.
+class LoadedObjects {
+ public:
+  virtual ~LoadedObjects() = default;
+  // Names and numbers of the children that are not functions, in the order of the file.
+  virtual std::vector<std::pair<std::string, int>> children(int id) const = 0;
+  // Null for an object that is not a variable.
+  virtual VariablePtr variable_at(int id) = 0;
+  // The functions among the children, made when first asked for.
+  virtual const std::map<std::string, RestoredFunction>& functions_of(int id) = 0;
+};
+
 struct ModelState {
   std::string path;
   std::shared_ptr<const tensorflow::SavedModel> proto;
@@ -42,6 +54,10 @@ struct ModelState {
   std::map<std::string, RestoredFunction> functions;  // of the root
   std::vector<BoundFunction> regularization_losses;
   std::string tensorflow_version;
+  std::shared_ptr<LoadedObjects> objects;  // null without an object graph
+
+  // The functions of an object.
+  const std::map<std::string, RestoredFunction>& functions_of(int id) const;
 
   Tensors run(const BoundFunction& function, const Tensors& arguments) const;
   // `run` and `changes_state` must own everything that they use except the state.

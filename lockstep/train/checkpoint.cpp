@@ -387,6 +387,7 @@ LoadStatus LoadStatus::assert_consumed() const {
 
 LoadStatus LoadStatus::assert_nontrivial_match() const {
   require();
+  if (shared_->restoration->named()) return assert_existing_objects_matched();
   if (shared_->restoration->only_root_matched()) {
     throw_failed_precondition(
         fmt::format("{}: nothing except the root object matched a checkpointed value", shared_->restoration->prefix()));

@@ -53,7 +53,7 @@ class LoadStatus {
   LoadStatus assert_existing_objects_matched() const;
   // The same, and every value in the file has been taken.
   LoadStatus assert_consumed() const;
-  // Something other than the root was matched.
+  // Something other than the root was matched. Of a file without an object graph, as TensorFlow does: each variable.
   LoadStatus assert_nontrivial_match() const;
   LoadStatus expect_partial() const;
   // The values that were restored, are missing, or are unused. Throws FailedPrecondition when nothing was restored

@@ -196,8 +196,11 @@ TEST_F(CheckpointTest, NamesWhereThereIsNoGraph) {
   writer.add("v", Tensor::from_vector(Floats{4}).to_data());
   writer.finish();
   const auto v = floats({1});
-  Checkpoint({{"whatever", v}}).restore(path("named")).assert_consumed();
+  Checkpoint({{"whatever", v}}).restore(path("named")).assert_consumed().assert_nontrivial_match();
   EXPECT_EQ(value(v), (Floats{4}));
+  const auto part = Checkpoint({{"whatever", v}, {"other", floats({1}, "absent")}}).restore(path("named"));
+  EXPECT_EQ(code_of([&] { part.assert_existing_objects_matched(); }), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of([&] { part.assert_nontrivial_match(); }), Code::kFailedPrecondition);
 }
 
 TEST_F(CheckpointTest, ManagerKeepsTheNewest) {

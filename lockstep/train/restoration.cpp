@@ -419,7 +419,6 @@ std::vector<std::string> Restoration::unrestored() const {
 }
 
 bool Restoration::only_root_matched() const {
-  if (named_) return restored_.empty();
   return std::none_of(bound_.begin() + 1, bound_.end(), [](const NodePtr& node) { return node != nullptr; });
 }
 

@@ -53,7 +53,10 @@ class Restoration {
   // Checks the state at the time of the call; returns the missing values, empty if there are none.
   std::string unmatched_live_object() const;
   std::string unconsumed_saved_object() const;
+  // Of files with an object graph.
   bool only_root_matched() const;
+  // The file has no object graph: variables are found by their names.
+  bool named() const { return named_; }
   // Paths in the checkpoint of stored values that no live object took.
   std::vector<std::string> unrestored() const;
   RestoreReport report() const;

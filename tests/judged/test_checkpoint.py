@@ -251,3 +251,33 @@ def test_what_does_not_fit_is_refused(tmp_path):
     assert done.returncode == 1 and len(done.stderr.strip().splitlines()) >= 1
     done = probe("restore", tmp_path / "m.keras", tmp_path / "none", tmp_path / "out.keras", "default", "consumed", check=False)
     assert done.returncode == 1 and done.stderr.startswith("NotFound: ")
+
+
+class Encoder(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [tf.Variable(tf.reshape(tf.range(6.), [3, 2]), name="w"), tf.Variable([.5, -1.], name="b")]
+        self.more = {"scale": tf.Variable([2.], name="scale", trainable=False)}
+        self.kept = tf.Variable([9.])  # no function uses it
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3])])
+    def encode(self, x):
+        return (x @ self.layers[0] + self.layers[1]) * self.more["scale"]
+
+
+def test_objects_below_the_root_of_a_saved_model(tmp_path):
+    root = tf.Module()
+    root.encoder = Encoder()
+    root.other = tf.Variable(3.)
+    tf.saved_model.save(root, str(tmp_path / "m"))
+    expected = np.ravel(root.encoder.encode(tf.ones([2, 3])))
+    lines = probe("loaded", tmp_path / "m", "encoder", "encode", tmp_path / "ckpt").splitlines()
+    assert set(lines[0].split()) == {"layers", "more", "kept"}
+    np.testing.assert_allclose([float(v) for v in lines[1].split()], expected)
+    assert sorted(lines[2:6]) == ["Variable true 9", "b true 0.5 -1", "scale false 2", "w true 0 1 2 3 4 5"]
+    assert lines[6] == str(tmp_path / "ckpt-1") and lines[11] == "false"
+    assert sorted(lines[7:11]) == sorted(["10", "1.5 0", "3", "1 2 3 4 5 6"])
+    again = tf.saved_model.load(str(tmp_path / "m"))
+    tf.train.Checkpoint(model=again).restore(lines[6]).assert_existing_objects_matched().assert_consumed()
+    np.testing.assert_array_equal(again.encoder.layers[1], [1.5, 0])
+    assert float(again.other) == 3 and again.encoder.kept.numpy() == [10]

@@ -7,6 +7,7 @@ import tensorflow as tf
 import lockstep_tool as tool
 import op_table
 import op_table_files
+import op_table_numbers
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
@@ -104,7 +105,8 @@ def strings():
     return out
 
 
-GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}, **op_table.GROUPS, **op_table_files.GROUPS}
+GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}, **op_table.GROUPS, **op_table_files.GROUPS,
+          **op_table_numbers.GROUPS}
 
 
 @pytest.mark.parametrize("name", GROUPS)

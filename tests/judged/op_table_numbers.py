@@ -1,0 +1,135 @@
+"""Random numbers with seeds, sampled classes, crops, and functions of numbers that the other tables lack; groups as in op_table."""
+
+import tensorflow as tf
+
+from op_table import R, floats, int64, parts, seeded
+
+FLOATS = (tf.float32, tf.float64, tf.float16)
+
+
+def stateful():
+    """Each node has a state of its own: equal seeds give equal numbers."""
+    out = {}
+    for dtype in FLOATS:
+        for name, op in (("uniform", R.RandomUniform), ("normal", R.RandomStandardNormal), ("truncated", R.TruncatedNormal)):
+            for i in range(2):
+                out[f"{name}_{dtype.name}_{i}"] = op(shape=[3, 5], dtype=dtype, seed=5, seed2=7)
+        alpha = tf.cast([.3, 1., 2.5], dtype)
+        out[f"gamma_{dtype.name}"] = R.RandomGamma(shape=[4], alpha=alpha, seed=5, seed2=7)
+        out[f"poisson_{dtype.name}"] = R.RandomPoissonV2(shape=[2, 3], rate=alpha * 7, seed=1, seed2=2, dtype=tf.int32)
+    for i in range(2):
+        out[f"integers_{i}"] = R.RandomUniformInt(shape=[9], minval=-3, maxval=12, seed=3)
+        out[f"shuffle_{i}"] = R.RandomShuffle(value=tf.range(10), seed=4, seed2=4)
+        out[f"classes_{i}"] = R.Multinomial(logits=[[.1, 2., .3], [0., 0., 9.]], num_samples=6, seed=4)
+    return out
+
+
+def generators():
+    handle = R.VarHandleOp(dtype=tf.int64, shape=[3], shared_name="generator")
+    R.AssignVariableOp(resource=handle, value=int64([5, 0, 77]))
+    out = {}
+    for dtype in FLOATS:
+        for op in (R.StatefulUniform, R.StatefulStandardNormalV2, R.StatefulTruncatedNormal):
+            out[f"{op.__name__}_{dtype.name}"] = op(resource=handle, algorithm=int64(1), shape=[5], dtype=dtype)
+    for dtype in (tf.int32, tf.int64, tf.uint32, tf.uint64):
+        out[f"words_{dtype.name}"] = R.StatefulUniformFullInt(resource=handle, algorithm=int64(1), shape=[3], dtype=dtype)
+    for dtype in (tf.int32, tf.int64):
+        out[f"integers_{dtype.name}"] = R.StatefulUniformInt(resource=handle, algorithm=int64(1), shape=[6],
+                                                             minval=tf.constant(-4, dtype), maxval=tf.constant(99, dtype))
+    R.RngSkip(resource=handle, algorithm=int64(1), delta=int64(3))
+    out["binomial"] = R.StatefulRandomBinomial(resource=handle, algorithm=int64(1), shape=[7, 2], counts=[5., 90.], probs=[.3, .6])
+    with tf.control_dependencies(list(out.values())):
+        out["state"] = R.ReadVariableOp(resource=handle, dtype=tf.int64)
+    return out
+
+
+def sampled():
+    truth = int64([[0, 3], [7, 1], [9, 2]])
+    out = {}
+    for unique in (False, True):
+        args = dict(true_classes=truth, num_true=2, num_sampled=6, unique=unique, seed=11, seed2=12)
+        for range_max in (10, 16, 1000):
+            out.update(parts(f"uniform_{unique}_{range_max}", R.UniformCandidateSampler(range_max=range_max, **args)))
+            out.update(parts(f"log_{unique}_{range_max}", R.LogUniformCandidateSampler(range_max=range_max, **args)))
+        weights = [3., 1., .5, 7., 1., 1., 2., 2., 4., .25]
+        out.update(parts(f"weighted_{unique}", R.FixedUnigramCandidateSampler(range_max=10, unigrams=weights, distortion=.75, **args)))
+        out.update(parts(f"reserved_{unique}", R.FixedUnigramCandidateSampler(range_max=11, unigrams=weights, num_reserved_ids=1, **args)))
+    hits = R.ComputeAccidentalHits(true_classes=truth, sampled_candidates=int64([3, 5, 9, 0]), num_true=2)
+    return out | parts("hits", hits)
+
+
+def crops():
+    boxes = tf.constant([[[.1, .2, .5, .6], [.4, .4, .9, .95]]])
+    out = {}
+    for i in range(6):
+        args = dict(image_size=[[40, 60, 3], [7, 5, 1], [300, 200, 3]][i % 3], seed=i + 1, seed2=3, max_attempts=5)
+        out.update(parts(f"first_{i}", R.SampleDistortedBoundingBox(bounding_boxes=boxes, min_object_covered=.3, **args)))
+        out.update(parts(f"second_{i}", R.SampleDistortedBoundingBoxV2(bounding_boxes=boxes, min_object_covered=.9, area_range=[.2, .8],
+                                                                       aspect_ratio_range=[.5, 2.], **args)))
+        args = dict(image_size=args["image_size"], seed=[i, 3], min_object_covered=.1, bounding_boxes=tf.zeros([1, 0, 4]))
+        out.update(parts(f"stateless_{i}", R.StatelessSampleDistortedBoundingBox(use_image_if_no_bounding_boxes=True, **args)))
+    return out
+
+
+def gammas():
+    """The derivatives with respect to the shape parameter."""
+    a, x = tf.abs(floats(5, 1)) * 4 + .1, tf.abs(floats(1, 6)) * 6 + .01
+    wide = tf.cast(a, tf.float64), tf.cast(x, tf.float64)
+    return {"igamma": R.IgammaGradA(a=a, x=x), "wide_igamma": R.IgammaGradA(a=wide[0], x=wide[1]),
+            "sample": R.RandomGammaGrad(alpha=a, sample=x), "wide_sample": R.RandomGammaGrad(alpha=wide[0], sample=wide[1])}
+
+
+def matrices():
+    x = floats(2, 4, 4)
+    spd = tf.matmul(x, x, transpose_b=True) + tf.eye(4) * .5
+    out = {"root": R.MatrixSquareRoot(input=spd), "wide_root": R.MatrixSquareRoot(input=tf.cast(spd, tf.float64) + .1)}
+    out["logarithm"] = tf.math.real(R.MatrixLogarithm(input=tf.cast(spd, tf.complex64)))
+    turned = tf.complex(x, floats(2, 4, 4)) * .2 + tf.eye(4, dtype=tf.complex64) * 2
+    logarithm = R.MatrixLogarithm(input=turned)
+    return out | {"complex_real": tf.math.real(logarithm), "complex_imag": tf.math.imag(logarithm)}
+
+
+def counts():
+    out = {}
+    for binary in (False, True):
+        for weights in ([], [.5, 2., 3., 4.]):
+            if binary and weights:
+                continue
+            args = dict(values=[1, 1, 7, 0], size=5, weights=tf.constant(weights, tf.float32), binary_output=binary)
+            out[f"rows_{binary}_{len(weights)}"] = R.SparseBincount(indices=int64([[0, 0], [0, 2], [2, 1], [2, 3]]),
+                                                                    dense_shape=int64([3, 4]), **args)
+            out[f"vector_{binary}_{len(weights)}"] = R.SparseBincount(indices=int64([[0], [1], [3], [5]]), dense_shape=int64([6]), **args)
+    return out
+
+
+def crossed():
+    words = tf.ragged.constant([["a", "b"], [], ["c"]])
+    numbers = tf.ragged.constant([[1], [2, 3], [4, 5]], dtype=tf.int64)
+    sparse = tf.sparse.SparseTensor(int64([[0, 0], [1, 1], [2, 0]]), ["x", "y", "z"], int64([3, 2]))
+    dense = tf.constant([["p", "q"], ["r", "s"], ["t", "u"]])
+    columns = {"words": [words, dense], "all": [dense, numbers, sparse], "numbers": [numbers, numbers]}
+    out = {}
+    for name, given in columns.items():
+        for kind, crossed_rows in (("text", tf.ragged.cross(given)), ("hash", tf.ragged.cross_hashed(given, 1000, 7))):
+            out[f"{name}_{kind}"], out[f"{name}_{kind}_splits"] = crossed_rows.values, crossed_rows.row_splits
+    return out
+
+
+def rows_of_functions():
+    @tf.function
+    def each(x, y, w):
+        return tf.tensordot(x, w, 1) + y, tf.strings.as_string(tf.cast(y, tf.int32))
+
+    x, y, w = floats(4, 3), tf.range(4.), floats(3, 2)
+    concrete = each.get_concrete_function(x[0], y[0], w)
+    mapped, texts = R.MapDefun(arguments=[x, y], captured_inputs=[w], output_types=[tf.float32, tf.string],
+                               output_shapes=[tf.TensorShape([2]), tf.TensorShape([])], f=concrete)
+    out = {"mapped": mapped, "texts": texts, "device": R.DeviceIndex(device_names=["GPU", "CPU"])}
+    for name, value in {"zero": 0., "number": 2, "text": "", "word": "a", "none": tf.zeros([0]), "some": tf.zeros([1])}.items():
+        out[f"bool_{name}"] = R.ToBool(input=value)
+    listed = R.TensorListFromTensor(tensor=x, element_shape=[3])
+    changed = R.TensorListScatterIntoExistingList(input_handle=listed, tensor=x[:2] * 2, indices=[3, 0])
+    return out | {"listed": R.TensorListStack(input_handle=changed, element_shape=[3], element_dtype=tf.float32)}
+
+
+GROUPS = {f.__name__: seeded(f) for f in (stateful, generators, sampled, crops, gammas, matrices, counts, crossed, rows_of_functions)}
