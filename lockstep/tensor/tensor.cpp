@@ -302,6 +302,16 @@ T Tensor::item() const {
   return aten(*this).item().to<T>();
 }
 
+template <>
+std::vector<std::string> Tensor::to_vector<std::string>() const {
+  return string_values();
+}
+template <>
+std::string Tensor::item<std::string>() const {
+  checked(*this, string_values().size() == 1, "one text");
+  return string_values()[0];
+}
+
 formats::TensorData Tensor::to_data() const {
   checked(*this, is_value(), "a value");
   formats::TensorData data;

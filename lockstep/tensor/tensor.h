@@ -128,7 +128,7 @@ class Tensor {
   std::int64_t num_elements() const;  // of a value
 
   // The elements in row-major order in host memory; copies when the value is in other memory or strided.
-  // T must be the C++ type of the dtype (bool for kBool, std::uint16_t for the 16-bit floats).
+  // T must be the C++ type of the dtype (bool for kBool, std::uint16_t for the 16-bit floats, std::string for kString).
   template <typename T>
   std::vector<T> to_vector() const;
   // The single element of a tensor with one element, converted.
@@ -180,6 +180,11 @@ class Tensor {
 
   std::shared_ptr<const TensorImpl> impl_;
 };
+
+template <>
+std::vector<std::string> Tensor::to_vector<std::string>() const;
+template <>
+std::string Tensor::item<std::string>() const;
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
