@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -24,6 +25,10 @@ namespace lockstep {
 
 class Shape;
 class Tensor;
+struct Range;
+namespace ops {
+struct SliceSpec;
+}
 template <typename T>
 class Nested;
 
@@ -66,6 +71,8 @@ class Nested {
  public:
   using List = std::vector<Nested>;
   using Dict = std::vector<std::pair<std::string, Nested>>;
+  // Rows of tensors are values.
+  using Item = std::conditional_t<std::is_same_v<T, Tensor>, Nested, const Nested&>;
 
   Nested() = default;
   Nested(T leaf) : value_(std::move(leaf)) {}
@@ -134,21 +141,37 @@ class Nested {
   { return leaf().mask(); }
   T numpy() const requires requires(const T& t) { t.numpy(); }
   { return leaf().numpy(); }
+  // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
+  T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
+  T index(std::initializer_list<ops::SliceSpec> entries) const requires std::is_same_v<T, Tensor> {
+    return leaf().index(entries);
+  }
 
   // Entries of a list or a dict; 1 for a leaf.
   std::size_t size() const { return is_list() ? items().size() : is_dict() ? entries().size() : 1; }
   // for (const auto& part : nested): the parts of a list. Throws InvalidArgument for others.
   typename List::const_iterator begin() const { return items().begin(); }
   typename List::const_iterator end() const { return items().end(); }
-  // An element of a list, or the entry of a dict.
-  const Nested& operator[](std::size_t index) const& {
-    if (index >= items().size())
-      throw_out_of_range("a list of " + std::to_string(items().size()) + " has no item " + std::to_string(index));
-    return items()[index];
+  // An element of a list, the entry of a dict, or a row of a leaf that is a tensor. Negative places count from the end.
+  Item operator[](std::int64_t index) const& {
+    if constexpr (std::is_same_v<T, Tensor>) {
+      if (is_leaf()) return leaf()[index];
+    }
+    const auto count = static_cast<std::int64_t>(items().size());
+    if (index >= count || index < -count)
+      throw_out_of_range("a list of " + std::to_string(count) + " has no item " + std::to_string(index));
+    return items()[static_cast<std::size_t>(index < 0 ? index + count : index)];
   }
-  const Nested& operator[](std::string_view key) const& { return at(key); }
-  Nested operator[](std::size_t index) && { return std::as_const(*this)[index]; }
-  Nested operator[](std::string_view key) && { return at(key); }
+  // A template, because {0, 3} would also be a text.
+  template <std::convertible_to<std::string_view> Key>
+  const Nested& operator[](const Key& key) const& {
+    return at(key);
+  }
+  Nested operator[](std::int64_t index) && { return std::as_const(*this)[index]; }
+  template <std::convertible_to<std::string_view> Key>
+  Nested operator[](const Key& key) && {
+    return at(key);
+  }
   Nested at(std::string_view key) && { return std::as_const(*this).at(key); }
   const Nested& at(std::string_view key) const& {
     const Nested* found = find(key);

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
+#include "lockstep/base/require_function.h"
 #include "lockstep/base/tensor_spec.h"
 #include "lockstep/data/dataset_options.h"
 #include "lockstep/tensor/structure.h"
@@ -111,7 +112,21 @@ class DatasetInputIterator {
   Element operator*() && { return *std::as_const(*this); }  // const auto& [x, y] = *dataset.begin();
   const LoopElement* operator->() const { return &**this; }
   DatasetInputIterator& operator++();
-  void operator++(int) { ++*this; }
+  // *iterator++ is Python's next(iterator). Throws OutOfRange at the end.
+  class Taken {
+   public:
+    explicit Taken(LoopElement element) : element_(std::move(element)) {}
+    const LoopElement& operator*() const& { return element_; }
+    Element operator*() && { return std::move(element_); }
+
+   private:
+    LoopElement element_;
+  };
+  Taken operator++(int) {
+    Taken taken(std::as_const(*this).operator*());
+    ++*this;
+    return taken;
+  }
   friend bool operator==(const DatasetInputIterator& a, const DatasetInputIterator& b) {
     return a.current_.has_value() == b.current_.has_value();
   }
@@ -185,6 +200,7 @@ std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequen
 // themselves as `const Element&`.
 template <typename Result, typename Fn>
 std::function<Result(const Element&)> element_function(Fn fn) {
+  require_function(fn, "Dataset: a transformation by a function");
   static_assert(std::is_invocable_v<Fn&, const Element&> || kTakesParts<Fn, Tensor, 2> || kTakesParts<Fn, Tensor, 3> ||
                     kTakesParts<Fn, Tensor, 4>,
                 "Dataset.map, filter, take_while, flat_map, interleave: the function must take the element, (const "
@@ -295,6 +311,9 @@ class Dataset {
   // Keeps the elements of the first complete pass in memory, or in the files NAME.index and NAME.data-… as TensorFlow
   // does. Where these files are there already, the elements are read from them.
   Dataset cache(const std::string& filename = {}) const;
+  // The elements, written into a folder by the first iterator and read from it by later ones, also of other programs. A
+  // folder is of one pipeline. Throws as save() and load() do.
+  Dataset snapshot(const std::string& path) const;
   // Writes all elements into a folder, for load() and TensorFlow's. Throws InvalidArgument for infinite datasets.
   void save(const std::string& path) const;
   // Up to buffer_size elements are made ahead on a thread; -1 (AUTOTUNE): 2.
@@ -317,6 +336,7 @@ class Dataset {
     static_assert(std::is_invocable_v<Fn&, const Element&, const Element&>,
                   "Dataset.scan(initial_state, fn): fn must take the state and an element, (const Tensor& state, const "
                   "Tensor& x), and return the new state and the output as a pair");
+    require_function(fn, "Dataset.scan");
     return scan_elements(initial_state, [fn = std::move(fn)](const Element& state, const Element& element) mutable {
       auto out = fn(state, element);
       if constexpr (std::is_convertible_v<decltype(out), Element>) {
@@ -339,6 +359,7 @@ class Dataset {
                       std::is_invocable_r_v<Dataset, Reduce&, std::int64_t, const Dataset&>,
                   "Dataset.group_by_window(key_func, reduce_func, options): reduce_func must take the key and the "
                   "group, (std::int64_t key, const Dataset& group), and return a dataset");
+    require_function(reduce_func, "Dataset.group_by_window");
     return group_elements(
         key_function(std::move(key_func)),
         [reduce = std::move(reduce_func)](std::int64_t key, const Dataset& group) mutable -> Dataset {
@@ -383,6 +404,7 @@ class Dataset {
         std::is_invocable_r_v<Element, Fn&, const Element&, const Element&>,
         "Dataset.reduce(initial_state, fn): fn must take the state and an element, (const Tensor& state, const "
         "Tensor& x) or (const Element& state, const Element& element), and return the new state");
+    require_function(fn, "Dataset.reduce");
     Element state = initial_state;
     for (const Element& element : *this) state = fn(std::as_const(state), element);
     return state;
@@ -400,6 +422,7 @@ class Dataset {
   // The result of a function of this dataset.
   template <typename Fn>
   Dataset apply(Fn fn) const {
+    require_function(fn, "Dataset.apply");
     return fn(*this);
   }
 
@@ -514,6 +537,7 @@ class Windows {
                       std::is_invocable_r_v<Result, Fn&, const Dataset&, const Dataset&>,
                   "Dataset.window(...).flat_map(fn), map(fn): fn must take a dataset, or two where elements have two "
                   "parts, and return a dataset (flat_map) or an element (map)");
+    require_function(fn, "Dataset.window(...).flat_map and map");
     return [fn = std::move(fn)](const Element& list) mutable -> Result {
       if constexpr (std::is_invocable_v<Fn&, const Dataset&>) {
         return fn(dataset_of(list));

@@ -192,4 +192,15 @@ Dataset Dataset::load(const std::string& path) {
   return dataset.assert_cardinality(metadata.num_elements());
 }
 
+// Complete before its first element: what is in the folder does not depend on how far an iterator was read.
+Dataset Dataset::snapshot(const std::string& path) const {
+  const auto make = [dataset = *this, path]() -> Generator {
+    if (!io::posix_file_system().stat(join(path, kMetadataFile))) dataset.save(path);
+    const auto iterator = std::make_shared<DatasetIterator>(load(path).make_iterator());
+    return [iterator] { return iterator->next(); };
+  };
+  const Dataset elements = from_generator(make, element_spec());
+  return cardinality() >= 0 ? elements.assert_cardinality(cardinality()) : elements;
+}
+
 }  // namespace lockstep::data

@@ -340,6 +340,7 @@ DistributedDataset distribute_dataset(const data::Dataset& dataset, const InputS
 
 DistributedDataset distribute_from_function(const std::function<data::Dataset(const InputContext&)>& fn,
                                             const InputShare& share, const InputOptions& options) {
+  require_function(fn, "distribute_datasets_from_function");
   const data::Dataset dataset = shared_failure(share.group, [&] {
     return fn(InputContext{share.num_workers(), share.worker(), share.num_replicas});
   });

@@ -64,6 +64,20 @@ class DistributedDataset {
       current_ = steps_();
       return *this;
     }
+    // *iterator++ is Python's next(iterator). Throws OutOfRange at the end.
+    class Taken {
+     public:
+      explicit Taken(PerReplica<data::Element> batch) : batch_(std::move(batch)) {}
+      PerReplica<data::Element> operator*() && { return std::move(batch_); }
+
+     private:
+      PerReplica<data::Element> batch_;
+    };
+    Taken operator++(int) {
+      Taken taken(std::as_const(*this).operator*());
+      ++*this;
+      return taken;
+    }
     friend bool operator==(const Iterator& a, const Iterator& b) {
       return a.current_.has_value() == b.current_.has_value();
     }

@@ -139,7 +139,7 @@ class RangeNode : public DatasetNode {
 
 class GeneratorIterator : public NodeIterator {
  public:
-  explicit GeneratorIterator(std::function<Dataset::Generator()> make) : make_(std::move(make)), generator_(make_()) {}
+  explicit GeneratorIterator(std::function<Dataset::Generator()> make) : make_(std::move(make)), generator_(made()) {}
   bool next(Item& out) override {
     if (ended_) return false;
     std::optional<Element> element = generator_();
@@ -153,7 +153,7 @@ class GeneratorIterator : public NodeIterator {
   Json save() const override { return {{"given", given_}, {"ended", ended_}}; }
   void restore(const Json& state) override {
     const std::int64_t given = state_int(state, "given");
-    generator_ = make_();
+    generator_ = made();
     given_ = 0;
     ended_ = false;
     advance(given);
@@ -161,6 +161,11 @@ class GeneratorIterator : public NodeIterator {
   }
 
  private:
+  Dataset::Generator made() const {
+    Dataset::Generator generator = make_();
+    require_function(generator, "Dataset.from_generator: what the function returns");
+    return generator;
+  }
   std::function<Dataset::Generator()> make_;
   Dataset::Generator generator_;
   std::int64_t given_ = 0;
@@ -211,6 +216,7 @@ Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step)
 }
 
 Dataset Dataset::from_generator(std::function<Generator()> make, ElementSpec spec) {
+  require_function(make, "Dataset.from_generator");
   return Dataset(std::make_shared<GeneratorNode>(std::move(make), std::move(spec)));
 }
 

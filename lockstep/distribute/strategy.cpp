@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -224,6 +225,8 @@ void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun&
     } catch (const Error& e) {
       if (e.code() != Code::kAborted) throw;  // the cause, not what followed from it
       consequence = error;
+    } catch (const std::bad_function_call&) {
+      throw_invalid_argument("strategy.run: an empty std::function was called; a function is expected");
     }
   }
   if (consequence) std::rethrow_exception(consequence);

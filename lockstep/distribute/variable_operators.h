@@ -2,6 +2,8 @@
 // thing: whether they are the same variable.
 #pragma once
 
+#include <vector>
+
 #include "lockstep/distribute/variable.h"
 #include "lockstep/ops/operators.h"
 
@@ -16,5 +18,10 @@ inline Tensor operator<(const Variable& a, const Variable& b) { return a.value()
 inline Tensor operator<=(const Variable& a, const Variable& b) { return a.value() <= b.value(); }
 inline Tensor operator>(const Variable& a, const Variable& b) { return a.value() > b.value(); }
 inline Tensor operator>=(const Variable& a, const Variable& b) { return a.value() >= b.value(); }
+// encoder.trainable_variables() + decoder.trainable_variables(): both lists, one after the other.
+inline std::vector<Variable> operator+(std::vector<Variable> a, const std::vector<Variable>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
 
 }  // namespace lockstep::distribute

@@ -94,6 +94,8 @@ struct FieldType<std::optional<T>> {
 
 template <typename T>
 struct FieldType<OptionalList<T>> : FieldType<std::optional<std::vector<T>>> {};
+template <>
+struct FieldType<OptionalWindow> : FieldType<std::optional<Window>> {};
 
 // The name of a family of objects, as the type of an argument.
 template <typename T>

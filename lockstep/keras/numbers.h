@@ -1,8 +1,11 @@
 // Values of options that Keras takes in more than one form.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,14 +24,30 @@ struct Number {
   bool integer = false;
 };
 
-// An extent for each spatial axis; one number stands for all of them.
+// An extent for each spatial axis; one number stands for all of them. Also of vectors, arrays and pairs of integers.
 struct Window {
   Window() = default;
-  Window(int all) : values{all} {}
-  Window(std::int64_t all) : values{all} {}
+  template <std::integral I>
+  Window(I all) : values{static_cast<std::int64_t>(all)} {}
   Window(std::initializer_list<std::int64_t> list) : values(list) {}
-  Window(Ints list) : values(std::move(list)) {}
+  template <typename List>
+  requires std::integral<typename List::value_type> Window(const List& list) : Window(list.begin(), list.end()) {}
+  template <std::integral A, std::integral B>
+  Window(const std::pair<A, B>& pair)
+      : values{static_cast<std::int64_t>(pair.first), static_cast<std::int64_t>(pair.second)} {}
+  template <std::forward_iterator It>
+  Window(It begin, It end) : values(begin, end) {}
   Ints values;
+};
+
+// A window, or None.
+class OptionalWindow : public std::optional<Window> {
+ public:
+  OptionalWindow(std::nullopt_t = std::nullopt) {}
+  OptionalWindow(std::initializer_list<std::int64_t> list) : std::optional<Window>(Window(list)) {}
+  OptionalWindow(std::optional<Window> window) : std::optional<Window>(std::move(window)) {}
+  template <std::convertible_to<Window> W>
+  OptionalWindow(const W& window) : std::optional<Window>(window) {}
 };
 
 // One axis, or several.

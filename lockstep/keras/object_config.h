@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "lockstep/base/json.h"
+#include "lockstep/base/require_function.h"
 
 namespace lockstep::keras {
 
@@ -82,8 +83,10 @@ class ObjectArg {
   }
   // A function, where Keras takes one. C++ functions have no names: Keras's "<lambda>" stands for it in logs and files.
   template <typename F>
-  requires FunctionFor<F, T> ObjectArg(F&& function)
-      : value_(std::shared_ptr<T>(T::of_function(std::forward<F>(function)))) {}
+  requires FunctionFor<F, T> ObjectArg(F&& function) {
+    require_function<std::remove_cvref_t<F>>(function, "an argument that is a function");
+    value_ = std::shared_ptr<T>(T::of_function(std::forward<F>(function)));
+  }
   // Also one of several overloads: .activation = activations::relu.
   template <typename U = T>
   requires requires { typename U::KerasFunction; }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/data/dataset.h"
@@ -53,6 +54,14 @@ struct TimeseriesOptions {
 data::Dataset timeseries_dataset_from_array(const Tensor& data, const Tensor& targets, std::int64_t sequence_length,
                                             const TimeseriesOptions& options = {});
 
+// The names of the folders, in the order of the labels, and the files in the order of the dataset before it is shuffled
+// for each iterator; transformations give a plain Dataset.
+class DirectoryDataset : public data::Dataset {
+ public:
+  std::vector<std::string> class_names;
+  std::vector<std::string> file_paths;
+};
+
 struct TextDatasetOptions {
   std::string_view labels = "inferred";  // from the names of the folders; "": none
   std::string_view label_mode = "int";   // int32; "binary": float32 (batch, 1); "categorical": one-hot rows; "": none
@@ -68,6 +77,41 @@ struct TextDatasetOptions {
 // The files *.txt of a folder that has a folder for each class: elements (texts, labels), or texts without labels. In
 // Keras's order for the same seed. Throws InvalidArgument for a folder without such files, and for options that do not
 // fit.
-data::Dataset text_dataset_from_directory(const std::string& directory, const TextDatasetOptions& options = {});
+DirectoryDataset text_dataset_from_directory(const std::string& directory, const TextDatasetOptions& options = {});
+
+struct ImageDatasetOptions {
+  std::string_view labels = "inferred";       // from the names of the folders; "": none
+  std::string_view label_mode = "int";        // as of TextDatasetOptions
+  std::vector<std::string> class_names = {};  // the folders in this order; default: all, sorted
+  std::string_view color_mode = "rgb";        // or "rgba", "grayscale"
+  std::optional<std::int64_t> batch_size = 32;
+  std::pair<std::int64_t, std::int64_t> image_size = {256, 256};  // height, width
+  bool shuffle = true;
+  std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from NumPy's global generator
+  std::optional<double> validation_split = std::nullopt;
+  std::optional<std::string> subset = std::nullopt;  // with validation_split: "training" or "validation"
+  std::string interpolation = "bilinear";            // "nearest", "bicubic", "area", "lanczos3", "lanczos5"
+  bool follow_links = false;
+  bool crop_to_aspect_ratio = false;  // the centre of images of another aspect ratio; else they are distorted
+  bool pad_to_aspect_ratio = false;   // black around them
+};
+// The images (JPEG, PNG, BMP, GIF) of a folder that has a folder for each class: elements (images, labels), or images
+// without labels; images are float32 (of "nearest" uint8), 0 … 255, (height, width, channels). In Keras's order for the
+// same seed. Throws InvalidArgument for a folder without such files, for files that are not images, and for options
+// that do not fit.
+DirectoryDataset image_dataset_from_directory(const std::string& directory, const ImageDatasetOptions& options = {});
+
+struct SplitOptions {
+  // How much of the data: a part of all as a fraction, 0.8, or a number of samples, 80. One may be left out.
+  std::optional<Number> left_size = std::nullopt;
+  std::optional<Number> right_size = std::nullopt;
+  bool shuffle = false;
+  std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from Python's global generator
+};
+// The first and the last samples of a dataset, or of arrays of the same length: auto [train, test] =
+// split_dataset(dataset, {.left_size = 0.8}). All samples are held in memory. The halves of a dataset of batches are
+// batches of the same size. Throws InvalidArgument for sizes that do not fit.
+std::pair<data::Dataset, data::Dataset> split_dataset(const data::Dataset& dataset, const SplitOptions& options);
+std::pair<data::Dataset, data::Dataset> split_dataset(const data::Element& arrays, const SplitOptions& options);
 
 }  // namespace lockstep::utils

@@ -33,9 +33,11 @@ Tensor convert_to_tensor(const Tensor& value, DType dtype) {
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, DType dtype) {
   return one_hot(range(rows, DType::kInt64), columns.value_or(rows), dtype);
 }
-Tensor fill(const Shape& shape, Number value) {
-  return fill(constant_ints(shape.dims(), DType::kInt64), scalar_of(value, value.is_integer()));
+Tensor cast(const Tensor& x, std::string_view dtype) {
+  if (const auto known = parse_dtype(dtype)) return cast(x, *known);
+  throw_invalid_argument(fmt::format("cast: unknown dtype '{}'", dtype));
 }
+Tensor fill(const ShapeArg& shape, Number value) { return fill(shape, scalar_of(value, value.is_integer())); }
 Tensor range(Number start, Number limit, Number delta) {
   const bool integer = start.is_integer() && limit.is_integer() && delta.is_integer();
   return range(scalar_of(start, integer), scalar_of(limit, integer), scalar_of(delta, integer));

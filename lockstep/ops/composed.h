@@ -21,7 +21,7 @@ Tensor convert_to_tensor(const Tensor& value, DType dtype = DType::kInvalid);
 
 // ---- creation ------------------------------------------------------------------------------------------
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DType dtype = DType::kFloat32);
-Tensor fill(const Shape& shape, Number value);               // int32 of a whole number, else float32
+Tensor fill(const ShapeArg& shape, Number value);            // int32 of a whole number, else float32
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
 // tf.range(10.0): 0, 1, … below the limit, float32.
 template <std::floating_point T>
@@ -29,6 +29,9 @@ Tensor range(T limit) {
   return range(Number(0), Number(limit));
 }
 Tensor linspace(double start, double stop, std::int64_t num);
+
+// A dtype by name: cast(x, "float32"). Throws InvalidArgument for an unknown one.
+Tensor cast(const Tensor& x, std::string_view dtype);
 
 // ---- shapes --------------------------------------------------------------------------------------------
 inline Tensor shape(const Tensor& x, DType out_type = DType::kInt32) { return shape_of(x, out_type); }

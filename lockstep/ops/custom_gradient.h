@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "lockstep/base/require_function.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep {
@@ -26,6 +27,7 @@ auto custom_gradient(Fn function) {
   static_assert(std::is_invocable_r_v<std::pair<Tensor, GradientFunction>, Fn&, const Tensor&>,
                 "custom_gradient(fn): fn must take a const Tensor& and return a pair of the result and a function of "
                 "its gradient, (const Tensor& dy)");
+  require_function(function, "custom_gradient");
   return [function = std::move(function)](const Tensor& x) { return call_with_gradient(x, function); };
 }
 

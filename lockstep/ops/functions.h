@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::ops {
@@ -34,9 +35,10 @@ class Axes : public std::optional<Ints> {
 // ---- values ------------------------------------------------------------------------------------------
 Tensor constant(double value, DType dtype);                             // a scalar
 Tensor constant_ints(const Ints& values, DType dtype = DType::kInt32);  // a vector
-Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32);
-Tensor ones(const Shape& shape, DType dtype = DType::kFloat32);
-Tensor fill(const Tensor& dims, const Tensor& value);
+// Shapes may have extents of tensors: ones({ops::shape(x)[0], 1}).
+Tensor zeros(const ShapeArg& shape, DType dtype = DType::kFloat32);
+Tensor ones(const ShapeArg& shape, DType dtype = DType::kFloat32);
+Tensor fill(const ShapeArg& shape, const Tensor& value);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor range(const Tensor& start, const Tensor& limit, const Tensor& delta);
@@ -164,19 +166,15 @@ Tensor size_of(const Tensor& x, DType dtype = DType::kInt32);   // a scalar
 Tensor rank_of(const Tensor& x);
 // The extent of one axis as an int32 scalar; a constant when it is known.
 Tensor dim_of(const Tensor& x, int axis);
-Tensor reshape(const Tensor& x, const Ints& shape);  // at most one -1
-inline Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> shape) { return reshape(x, Ints(shape)); }
-Tensor reshape(const Tensor& x, const Tensor& shape);  // int32 or int64 vector
-Tensor flatten(const Tensor& x);                       // [batch, rest]; the batch may be unknown
+// The vector that operations take in place of the argument.
+Tensor shape_tensor(const ShapeArg& shape);
+Tensor reshape(const Tensor& x, const ShapeArg& shape);  // at most one -1
+Tensor flatten(const Tensor& x);                         // [batch, rest]; the batch may be unknown
 Tensor transpose(const Tensor& x, const Ints& permutation);
 Tensor transpose(const Tensor& x);  // reverses all axes
 Tensor expand_dims(const Tensor& x, int axis);
 Tensor squeeze(const Tensor& x, const Ints& axes = {});  // none: every axis of extent 1
-Tensor broadcast_to(const Tensor& x, const Tensor& shape);
-Tensor broadcast_to(const Tensor& x, const Ints& shape);
-inline Tensor broadcast_to(const Tensor& x, std::initializer_list<std::int64_t> shape) {
-  return broadcast_to(x, Ints(shape));
-}
+Tensor broadcast_to(const Tensor& x, const ShapeArg& shape);
 Tensor concat(const Tensors& values, int axis);
 Tensor stack(const Tensors& values, int axis = 0);  // Pack
 Tensors unstack(const Tensor& x, int axis = 0);     // Unpack; the extent must be known
@@ -222,9 +220,7 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype = DType::k
 Tensor pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings, double value = 0);
 Tensor mirror_pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std::int64_t>>& paddings,
                   std::string_view mode);  // "REFLECT" or "SYMMETRIC"
-Tensor tile(const Tensor& x, const Ints& multiples);
-inline Tensor tile(const Tensor& x, std::initializer_list<std::int64_t> multiples) { return tile(x, Ints(multiples)); }
-Tensor tile(const Tensor& x, const Tensor& multiples);
+Tensor tile(const Tensor& x, const ShapeArg& multiples);
 Tensor reverse(const Tensor& x, const Ints& axes);
 Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes);
 Tensor matrix_band_part(const Tensor& x, std::int64_t lower, std::int64_t upper);

@@ -31,7 +31,22 @@ Tensor paddings_tensor(const std::vector<std::pair<std::int64_t, std::int64_t>>&
 
 }  // namespace
 
-Tensor fill(const Tensor& dims, const Tensor& value) { return call1("Fill", {dims, value}); }
+Tensor shape_tensor(const ShapeArg& shape) {
+  if (shape.vector().defined()) return shape.vector();
+  if (shape.is_known()) {
+    const Ints& dims = shape.shape().dims();
+    const bool is_long = std::any_of(dims.begin(), dims.end(),
+                                     [](std::int64_t d) { return d > std::numeric_limits<std::int32_t>::max(); });
+    return constant_ints(dims, is_long ? DType::kInt64 : DType::kInt32);
+  }
+  Tensors extents;
+  for (const Extent& extent : shape.extents())
+    extents.push_back(extent.tensor().defined() ? cast(extent.tensor(), DType::kInt32)
+                                                : Tensor::scalar(static_cast<std::int32_t>(extent.known())));
+  return stack(extents);
+}
+
+Tensor fill(const ShapeArg& shape, const Tensor& value) { return call1("Fill", {shape_tensor(shape), value}); }
 
 Tensor range(const Tensor& start, const Tensor& limit, const Tensor& delta) {
   return call1("Range", {start, limit, delta});
@@ -61,8 +76,7 @@ Tensor dim_of(const Tensor& x, int axis) {
   return strided_slice(shape_of(x), {SliceSpec::at(axis)});
 }
 
-Tensor reshape(const Tensor& x, const Ints& shape) { return call1("Reshape", {x, constant_ints(shape)}); }
-Tensor reshape(const Tensor& x, const Tensor& shape) { return call1("Reshape", {x, shape}); }
+Tensor reshape(const Tensor& x, const ShapeArg& shape) { return call1("Reshape", {x, shape_tensor(shape)}); }
 
 Tensor flatten(const Tensor& x) {
   Ints shape = {-1, 1};
@@ -84,8 +98,7 @@ Tensor transpose(const Tensor& x) {
 }
 Tensor expand_dims(const Tensor& x, int axis) { return call1("ExpandDims", {x, constant(axis, DType::kInt32)}); }
 Tensor squeeze(const Tensor& x, const Ints& axes) { return call1("Squeeze", {x}, {{"squeeze_dims", axes}}); }
-Tensor broadcast_to(const Tensor& x, const Tensor& shape) { return call1("BroadcastTo", {x, shape}); }
-Tensor broadcast_to(const Tensor& x, const Ints& shape) { return broadcast_to(x, constant_ints(shape)); }
+Tensor broadcast_to(const Tensor& x, const ShapeArg& shape) { return call1("BroadcastTo", {x, shape_tensor(shape)}); }
 
 Tensor concat(const Tensors& values, int axis) {
   if (values.size() == 1) return values[0];
@@ -171,8 +184,7 @@ Tensor mirror_pad(const Tensor& x, const std::vector<std::pair<std::int64_t, std
                   std::string_view mode) {
   return call1("MirrorPad", {x, paddings_tensor(paddings)}, {{"mode", std::string(mode)}});
 }
-Tensor tile(const Tensor& x, const Ints& multiples) { return tile(x, constant_ints(multiples)); }
-Tensor tile(const Tensor& x, const Tensor& multiples) { return call1("Tile", {x, multiples}); }
+Tensor tile(const Tensor& x, const ShapeArg& multiples) { return call1("Tile", {x, shape_tensor(multiples)}); }
 Tensor reverse(const Tensor& x, const Ints& axes) { return call1("ReverseV2", {x, constant_ints(axes)}); }
 Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes) {
   return call1("Roll", {x, constant_ints(shifts), constant_ints(axes)});

@@ -57,8 +57,12 @@ Tensor number_like(const Tensor& other, Number number) {
 
 Tensor constant(double value, DType dtype) { return Tensor::scalar(value, dtype); }
 
-Tensor zeros(const Shape& shape, DType dtype) { return Tensor::zeros(shape, dtype); }
-Tensor ones(const Shape& shape, DType dtype) { return Tensor::full(shape, 1, dtype); }
+Tensor zeros(const ShapeArg& shape, DType dtype) {
+  return shape.is_known() ? Tensor::zeros(shape.shape(), dtype) : fill(shape, constant(0, dtype));
+}
+Tensor ones(const ShapeArg& shape, DType dtype) {
+  return shape.is_known() ? Tensor::full(shape.shape(), 1, dtype) : fill(shape, constant(1, dtype));
+}
 
 Tensor constant_ints(const Ints& values, DType dtype) {
   if (dtype == DType::kInt64) return Tensor::from_vector(values);

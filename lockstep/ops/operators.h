@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lockstep/ops/functions.h"
+#include "lockstep/tensor/structure.h"
 
 namespace lockstep {
 
@@ -32,5 +33,23 @@ Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
 Tensor operator~(const Tensor& x);
+
+// Of a structure of one tensor, as models return it: images *= 255.
+template <typename T>
+Nested<Tensor>& operator+=(Nested<Tensor>& a, const T& b) {
+  return a = a.leaf() + b;
+}
+template <typename T>
+Nested<Tensor>& operator-=(Nested<Tensor>& a, const T& b) {
+  return a = a.leaf() - b;
+}
+template <typename T>
+Nested<Tensor>& operator*=(Nested<Tensor>& a, const T& b) {
+  return a = a.leaf() * b;
+}
+template <typename T>
+Nested<Tensor>& operator/=(Nested<Tensor>& a, const T& b) {
+  return a = a.leaf() / b;
+}
 
 }  // namespace lockstep

@@ -60,16 +60,26 @@ ops::PhiloxState state_of(const Seed& seed) {
 void check_shape(const char* what, const Shape& shape) {
   if (shape.fully_known() && shape.num_elements() && *shape.num_elements() >= 0) return;
   throw_invalid_argument(fmt::format(
-      "random.{}: invalid shape: found {}, expected known dimensions that fit into memory", what, shape.to_string()));
+      "random.{}: invalid shape: found {}, expected known dimensions that fit into memory; while a model is "
+      "built, take unknown ones from ops::shape(x), as in {{ops::shape(x)[0], 2}}",
+      what, shape.to_string()));
+}
+
+// Standard values of an operation, drawn when the graph runs.
+Tensor record_draw(const char* op, const ShapeArg& shape, double scale, double shift, DType dtype) {
+  const Tensor draw = ops::call1(op, {ops::shape_tensor(shape)}, {{"dtype", dtype}});
+  return draw * Number(scale) + Number(shift);
 }
 
 using FillFloat = void (*)(const ops::PhiloxState&, std::int64_t, std::span<float>);
 using FillDouble = void (*)(const ops::PhiloxState&, std::int64_t, std::span<double>);
 
 // Draws standard values in the dtype and moves them by scale and shift, every step rounded to it.
-Tensor draw_scaled(const char* what, const Shape& shape, double scale, double shift, DType dtype, const Seed& seed,
-                   FillFloat fill_float, FillDouble fill_double) {
+Tensor draw_scaled(const char* what, const char* op, const ShapeArg& shape_arg, double scale, double shift, DType dtype,
+                   const Seed& seed, FillFloat fill_float, FillDouble fill_double) {
   if (!is_floating(dtype) || dtype_size(dtype) < 2) refuse(what, dtype);
+  if (!shape_arg.is_known()) return record_draw(op, shape_arg, scale, shift, dtype);
+  const Shape& shape = shape_arg.shape();
   check_shape(what, shape);
   const ops::PhiloxState state = state_of(seed);
   const std::int64_t offset = draw_offset(shape);
@@ -117,28 +127,36 @@ Tensor from_floats(const std::vector<float>& values, const Shape& shape, DType d
   });
 }
 
-Tensor uniform(const Shape& shape, double minval, double maxval, DType dtype, const Seed& seed) {
+Tensor uniform(const ShapeArg& shape, double minval, double maxval, DType dtype, const Seed& seed) {
   // The bounds become float32 whatever the dtype is; their difference is taken in the dtype.
   const auto low = static_cast<float>(minval), high = static_cast<float>(maxval);
   double scale = static_cast<double>(high) - static_cast<double>(low);
   if (dtype == DType::kFloat32) scale = high - low;
   if (dtype_size(dtype) == 2) scale = round16(high, dtype) - round16(low, dtype);
-  return draw_scaled("uniform", shape, scale, low, dtype, seed, uniform_fill(dtype), ops::philox_uniform);
+  return draw_scaled("uniform", "RandomUniform", shape, scale, low, dtype, seed, uniform_fill(dtype),
+                     ops::philox_uniform);
 }
 
-Tensor normal(const Shape& shape, double mean, double stddev, DType dtype, const Seed& seed) {
-  return draw_scaled("normal", shape, stddev, mean, dtype, seed, ops::philox_normal, ops::philox_normal);
+Tensor normal(const ShapeArg& shape, double mean, double stddev, DType dtype, const Seed& seed) {
+  return draw_scaled("normal", "RandomStandardNormal", shape, stddev, mean, dtype, seed, ops::philox_normal,
+                     ops::philox_normal);
 }
 
-Tensor truncated_normal(const Shape& shape, double mean, double stddev, DType dtype, const Seed& seed) {
-  return draw_scaled("truncated_normal", shape, stddev, mean, dtype, seed, ops::philox_truncated_normal,
-                     ops::philox_truncated_normal);
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DType dtype, const Seed& seed) {
+  return draw_scaled("truncated_normal", "TruncatedNormal", shape, stddev, mean, dtype, seed,
+                     ops::philox_truncated_normal, ops::philox_truncated_normal);
 }
 
-Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed) {
+Tensor randint(const ShapeArg& shape_arg, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed) {
   if (maxval <= minval) {
     throw_invalid_argument(fmt::format("random.randint: maxval {} is not above minval {}", maxval, minval));
   }
+  if (!shape_arg.is_known()) {
+    const Tensor draw =
+        ops::call1("RandomUniformInt", {ops::shape_tensor(shape_arg), Tensor::scalar(minval), Tensor::scalar(maxval)});
+    return ops::cast(draw, dtype);
+  }
+  const Shape& shape = shape_arg.shape();
   check_shape("randint", shape);
   const ops::PhiloxState state = state_of(seed);
   const std::int64_t offset = draw_offset(shape);

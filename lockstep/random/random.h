@@ -4,11 +4,15 @@
 //
 // draw_seed() describes the seeds of all functions. Inside a BatchSlice, draws whose leading dimension
 // is the local batch are slices of the global draw. Floating dtypes: float16, bfloat16, float32, float64.
+//
+// Shapes may have extents of tensors, normal({ops::shape(x)[0], 2}), which need not be known while a functional model
+// or a graph is built. A graph draws numbers of its own.
 #pragma once
 
 #include "lockstep/random/batch_slice.h"
 #include "lockstep/random/seed_generator.h"
 #include "lockstep/random/seeds.h"
+#include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::random {
@@ -19,8 +23,9 @@ struct UniformOptions {
   DType dtype = DType::kFloat32;
   Seed seed = {};
 };
-Tensor uniform(const Shape& shape, double minval, double maxval, DType dtype = DType::kFloat32, const Seed& seed = {});
-inline Tensor uniform(const Shape& shape, const UniformOptions& o = {}) {
+Tensor uniform(const ShapeArg& shape, double minval, double maxval, DType dtype = DType::kFloat32,
+               const Seed& seed = {});
+inline Tensor uniform(const ShapeArg& shape, const UniformOptions& o = {}) {
   return uniform(shape, o.minval, o.maxval, o.dtype, o.seed);
 }
 struct NormalOptions {
@@ -29,14 +34,14 @@ struct NormalOptions {
   DType dtype = DType::kFloat32;
   Seed seed = {};
 };
-Tensor normal(const Shape& shape, double mean, double stddev, DType dtype = DType::kFloat32, const Seed& seed = {});
-inline Tensor normal(const Shape& shape, const NormalOptions& o = {}) {
+Tensor normal(const ShapeArg& shape, double mean, double stddev, DType dtype = DType::kFloat32, const Seed& seed = {});
+inline Tensor normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return normal(shape, o.mean, o.stddev, o.dtype, o.seed);
 }
 // Redrawn outside of two standard deviations.
-Tensor truncated_normal(const Shape& shape, double mean, double stddev, DType dtype = DType::kFloat32,
+Tensor truncated_normal(const ShapeArg& shape, double mean, double stddev, DType dtype = DType::kFloat32,
                         const Seed& seed = {});
-inline Tensor truncated_normal(const Shape& shape, const NormalOptions& o = {}) {
+inline Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o = {}) {
   return truncated_normal(shape, o.mean, o.stddev, o.dtype, o.seed);
 }
 struct IntegerOptions {
@@ -44,8 +49,8 @@ struct IntegerOptions {
   Seed seed = {};
 };
 // Integers in [minval, maxval); dtypes other than int32 are drawn as int64 and cast.
-Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed = {});
-inline Tensor randint(const Shape& shape, std::int64_t minval, std::int64_t maxval, const IntegerOptions& o = {}) {
+Tensor randint(const ShapeArg& shape, std::int64_t minval, std::int64_t maxval, DType dtype, const Seed& seed = {});
+inline Tensor randint(const ShapeArg& shape, std::int64_t minval, std::int64_t maxval, const IntegerOptions& o = {}) {
   return randint(shape, minval, maxval, o.dtype, o.seed);
 }
 // num_samples class numbers for each row of logits (batch, classes).

@@ -1,6 +1,7 @@
 // keras.random.SeedGenerator: a seed and a counter that advances by one a draw.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,8 +46,18 @@ class SeedGenerator {
 using SeedGeneratorPtr = std::shared_ptr<SeedGenerator>;
 
 // The `seed` argument of random functions: nothing (the global generator), a number (stateless: the same
-// numbers each time) or a generator.
-using Seed = std::variant<std::monostate, std::int64_t, SeedGeneratorPtr>;
+// numbers each time), a generator or a pointer to one.
+class Seed : public std::variant<std::monostate, std::int64_t, SeedGeneratorPtr> {
+ public:
+  Seed() = default;
+  template <std::integral I>
+  Seed(I seed) : variant(static_cast<std::int64_t>(seed)) {}
+  Seed(std::optional<std::int64_t> seed) {
+    if (seed) emplace<std::int64_t>(*seed);
+  }
+  Seed(SeedGeneratorPtr generator) : variant(std::move(generator)) {}
+  Seed(const SeedGenerator& generator) : Seed(std::make_shared<SeedGenerator>(generator)) {}  // copies share the state
+};
 
 // Takes the next pair of a seed and brings it into the range of TensorFlow's stateless operations:
 // each element modulo 2^31 - 2, never negative.

@@ -50,6 +50,10 @@ class Tracked {
   Tracked(const data::Dataset& dataset);
   Tracked(std::vector<Tracked> items);
   Tracked(std::map<std::string, Tracked> items);
+  // In braces: {"listed", {v, w}}, {"mapped", {{"one", v}, {"two", w}}}.
+  Tracked(std::initializer_list<Tracked> items) : Tracked(std::vector<Tracked>(items)) {}
+  struct Entry;
+  Tracked(std::initializer_list<Entry> items);
   // Not owned: must live as long as the checkpoint.
   Tracked(Trackable& object);
   template <typename T>
@@ -84,6 +88,11 @@ class Tracked {
   static NodePtr of_trackable(std::shared_ptr<Trackable> object);
 
   NodePtr node_;
+};
+
+struct Tracked::Entry {
+  std::string name;
+  Tracked item;
 };
 
 }  // namespace lockstep::train

@@ -109,6 +109,11 @@ Tracked::Tracked(const data::Dataset& dataset) : node_(std::make_shared<DatasetN
 Tracked::Tracked(std::vector<Tracked> items) : node_(container_node({}, numbered(items))) {}
 Tracked::Tracked(std::map<std::string, Tracked> items)
     : node_(container_node({}, Children(items.begin(), items.end()))) {}
+Tracked::Tracked(std::initializer_list<Entry> items) {
+  std::map<std::string, Tracked> sorted;
+  for (const Entry& entry : items) sorted.emplace(entry.name, entry.item);
+  *this = Tracked(std::move(sorted));
+}
 Tracked::Tracked(Trackable& object)
     : node_(of_trackable(std::shared_ptr<Trackable>(std::shared_ptr<void>(), &object))) {}
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,13 @@ class Callback {
   // The model of the running loop, as a plain Model: include lockstep/keras/models/model.h. Throw FailedPrecondition
   // where no loop runs.
   Model model() const;
+  // The same as an object of a class derived from Model: model<GAN>().generator. Throws InvalidArgument where the
+  // model is of another class.
+  template <typename M>
+  M& model() const {
+    if (M* const found = dynamic_cast<M*>(own_model())) return *found;
+    throw_other_model(typeid(M));
+  }
   const optimizers::OptimizerPtr& optimizer() const;
   // fit ends after the batch at hand, or after the epoch where no batch is (Keras's model.stop_training = True).
   void request_stop() const;
@@ -102,6 +110,10 @@ class Callback {
 
   CallbackParams params_;
   Trainer* trainer_ = nullptr;
+
+ private:
+  Model* own_model() const;
+  [[noreturn]] void throw_other_model(std::type_index wanted) const;
 };
 
 using CallbackPtr = Handle<Callback>;

@@ -24,6 +24,11 @@ struct ReLUOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle ReLU(ReLUOptions options = {});
+template <typename T>
+requires std::is_arithmetic_v<T> LayerHandle ReLU(T max_value, ReLUOptions options = {}) {
+  options.max_value = max_value;
+  return ReLU(std::move(options));
+}
 
 struct LeakyReLUOptions {
   keras::Number negative_slope = 0.3;
@@ -33,6 +38,11 @@ struct LeakyReLUOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle LeakyReLU(LeakyReLUOptions options = {});
+template <typename T>
+requires std::is_arithmetic_v<T> LayerHandle LeakyReLU(T negative_slope, LeakyReLUOptions options = {}) {
+  options.negative_slope = negative_slope;
+  return LeakyReLU(std::move(options));
+}
 
 struct PReLUOptions {
   InitializerArg alpha_initializer = "Zeros";
@@ -55,6 +65,11 @@ struct ELUOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle ELU(ELUOptions options = {});
+template <typename T>
+requires std::is_arithmetic_v<T> LayerHandle ELU(T alpha, ELUOptions options = {}) {
+  options.alpha = alpha;
+  return ELU(std::move(options));
+}
 
 struct SoftmaxOptions {
   keras::Axes axis = -1;
@@ -65,5 +80,10 @@ struct SoftmaxOptions {
 };
 // Over one axis or jointly over several. Masked elements come out as exactly 0.
 LayerHandle Softmax(SoftmaxOptions options = {});
+template <typename T>
+requires std::is_integral_v<T> LayerHandle Softmax(T axis, SoftmaxOptions options = {}) {
+  options.axis = axis;
+  return Softmax(std::move(options));
+}
 
 }  // namespace lockstep::layers

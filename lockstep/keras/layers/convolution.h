@@ -45,7 +45,7 @@ struct ConvTransposeOptions {
   Window kernel_size = {};
   Window strides = 1;
   std::string padding = "valid";
-  std::optional<Window> output_padding = std::nullopt;
+  keras::OptionalWindow output_padding = std::nullopt;
   std::string data_format = {};
   Window dilation_rate = 1;
   bool use_bias = true;

@@ -122,6 +122,11 @@ struct MaskingOptions {
 };
 // Masks the time steps whose values all equal mask_value, and sets them to zero.
 LayerHandle Masking(MaskingOptions options = {});
+template <typename T>
+requires std::is_arithmetic_v<T> LayerHandle Masking(T mask_value, MaskingOptions options = {}) {
+  options.mask_value = mask_value;
+  return Masking(std::move(options));
+}
 
 struct NamedOptions {
   std::string name = {};

@@ -22,6 +22,10 @@ struct ConcatenateOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 LayerHandle Concatenate(ConcatenateOptions options = {});
+inline LayerHandle Concatenate(std::int64_t axis, ConcatenateOptions options = {}) {
+  options.axis = axis;
+  return Concatenate(std::move(options));
+}
 
 struct DotOptions {
   std::vector<std::int64_t> axes = {};

@@ -128,7 +128,7 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
   }
   // Of batches, whose statistics are combined as Keras does; scalars are put into batches first.
   void adapt(const data::Dataset& given) override {
-    const auto inputs_of = [](const data::Element& element) -> const Tensor& {
+    const auto inputs_of = [](const data::Element& element) -> Tensor {
       return element.is_list() ? element[0].leaf() : element.leaf();
     };
     data::Dataset batches = given;

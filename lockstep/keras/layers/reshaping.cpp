@@ -339,12 +339,6 @@ LayerHandle cropped(Json cropping, CroppingOptions options) {
   options.cropping = std::move(cropping);
   return std::make_shared<L>(std::move(options));
 }
-template <typename L>
-LayerHandle upsampled(Window size, UpSamplingOptions options) {
-  options.size = std::move(size);
-  return std::make_shared<L>(std::move(options));
-}
-
 }  // namespace
 
 void register_reshaping_layers(ClassTable& registry) {
@@ -398,14 +392,14 @@ LayerHandle Cropping2D(Json c, CroppingOptions o) {
 LayerHandle Cropping3D(Json c, CroppingOptions o) {
   return keras::cropped<keras::Cropping3DLayer>(std::move(c), std::move(o));
 }
-LayerHandle UpSampling1D(Window s, UpSamplingOptions o) {
-  return keras::upsampled<keras::UpSampling1DLayer>(std::move(s), std::move(o));
+LayerHandle UpSampling1D(UpSamplingOptions options) {
+  return std::make_shared<keras::UpSampling1DLayer>(std::move(options));
 }
-LayerHandle UpSampling2D(Window s, UpSamplingOptions o) {
-  return keras::upsampled<keras::UpSampling2DLayer>(std::move(s), std::move(o));
+LayerHandle UpSampling2D(UpSamplingOptions options) {
+  return std::make_shared<keras::UpSampling2DLayer>(std::move(options));
 }
-LayerHandle UpSampling3D(Window s, UpSamplingOptions o) {
-  return keras::upsampled<keras::UpSampling3DLayer>(std::move(s), std::move(o));
+LayerHandle UpSampling3D(UpSamplingOptions options) {
+  return std::make_shared<keras::UpSampling3DLayer>(std::move(options));
 }
 
 }  // namespace lockstep::layers

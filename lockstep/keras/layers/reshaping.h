@@ -69,6 +69,7 @@ LayerHandle Cropping2D(Json cropping = 0, CroppingOptions options = {});
 LayerHandle Cropping3D(Json cropping = 1, CroppingOptions options = {});
 
 struct UpSamplingOptions {
+  FieldNamesOnly names_only = {};
   Window size = 2;
   std::string data_format = {};
   std::string interpolation = "nearest";  // UpSampling2D also "bilinear"
@@ -77,8 +78,36 @@ struct UpSamplingOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle UpSampling1D(Window size = 2, UpSamplingOptions options = {});
-LayerHandle UpSampling2D(Window size = 2, UpSamplingOptions options = {});
-LayerHandle UpSampling3D(Window size = 2, UpSamplingOptions options = {});
+LayerHandle UpSampling1D(UpSamplingOptions options = {});
+LayerHandle UpSampling2D(UpSamplingOptions options = {});
+LayerHandle UpSampling3D(UpSamplingOptions options = {});
+// The size by position, as of pooling.
+template <std::convertible_to<Window> W>
+LayerHandle UpSampling1D(const W& size, UpSamplingOptions options = {}) {
+  options.size = size;
+  return UpSampling1D(std::move(options));
+}
+template <std::integral I>
+LayerHandle UpSampling1D(std::initializer_list<I> size, UpSamplingOptions options = {}) {
+  return UpSampling1D(Window(size.begin(), size.end()), std::move(options));
+}
+template <std::convertible_to<Window> W>
+LayerHandle UpSampling2D(const W& size, UpSamplingOptions options = {}) {
+  options.size = size;
+  return UpSampling2D(std::move(options));
+}
+template <std::integral I>
+LayerHandle UpSampling2D(std::initializer_list<I> size, UpSamplingOptions options = {}) {
+  return UpSampling2D(Window(size.begin(), size.end()), std::move(options));
+}
+template <std::convertible_to<Window> W>
+LayerHandle UpSampling3D(const W& size, UpSamplingOptions options = {}) {
+  options.size = size;
+  return UpSampling3D(std::move(options));
+}
+template <std::integral I>
+LayerHandle UpSampling3D(std::initializer_list<I> size, UpSamplingOptions options = {}) {
+  return UpSampling3D(Window(size.begin(), size.end()), std::move(options));
+}
 
 }  // namespace lockstep::layers

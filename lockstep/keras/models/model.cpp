@@ -72,10 +72,6 @@ std::string SubclassedImpl::class_name() const {
 
 Model& SubclassedImpl::checked_object() const {
   if (Model* const found = object()) return *found;
-  if (!named_)
-    throw_failed_precondition(
-        "this model is empty: assign a model to it; or the object of the class derived from Model no longer exists: "
-        "keep it, or a copy of its class, while the model is used");
   throw_failed_precondition(
       fmt::format("the {} object behind model '{}' no longer exists: keep it, or a copy of it that is a {} as well, "
                   "while the model is used; a copy that is a plain Model has no call()",
@@ -128,10 +124,9 @@ std::vector<LayerPtr> SubclassedImpl::layers() const { return Layer::sublayers()
 
 // ---- the handle ----------------------------------------------------------------------------------------
 
-Model::Model(const Structure& inputs, const Structure& outputs, const std::string& name)
-    : Model(std::make_shared<FunctionalImpl>(inputs, outputs, Layer::Options{.name = name})) {}
-
-Model::Model() : Model(Layer::Options{}) {}
+Model::Model(const Structure& inputs, const Structure& outputs, const ModelOptions& options)
+    : Model(std::make_shared<FunctionalImpl>(inputs, outputs,
+                                             Layer::Options{.name = options.name, .trainable = options.trainable})) {}
 
 ModelPtr Model::subclassed(std::string class_name, Layer::Options options) {
   return std::make_shared<SubclassedImpl>(std::move(class_name), std::move(options));
@@ -141,9 +136,11 @@ Model::Model(ModelPtr impl) : impl_(std::move(impl)) {
   if (impl_) impl_->add_object(this);
 }
 
-Model::Model(const Model& other) : Model(other.impl_) {}
+// Copies of an object that has not been used yet share its model too.
+Model::Model(const Model& other) : Model(typeid(other) == typeid(Model) ? other.impl_ : other.impl()) {}
 
 Model& Model::operator=(const Model& other) {
+  if (typeid(other) != typeid(Model)) static_cast<void>(other.impl());
   if (impl_ == other.impl_) return *this;
   if (impl_) impl_->remove_object(this);
   impl_ = other.impl_;
@@ -156,7 +153,12 @@ Model::~Model() {
 }
 
 const ModelPtr& Model::impl() const {
-  if (!impl_) throw_failed_precondition("this model is empty");
+  if (!impl_) {
+    if (typeid(*this) == typeid(Model))
+      throw_failed_precondition("the model is empty: it was default-constructed, and no model has been assigned to it");
+    impl_ = subclassed({}, {});
+    impl_->add_object(const_cast<Model*>(this));
+  }
   if (typeid(*this) != typeid(Model)) impl_->use_object(const_cast<Model*>(this));
   return impl_;
 }
@@ -178,6 +180,13 @@ Json Model::get_config() const {
 
 Structure Model::operator()(const Structure& inputs, const CallOptions& options) const {
   return (*impl())(inputs, options);
+}
+
+Nested<Shape> Model::input_shape() const {
+  return inputs().map([](const Tensor& x) { return x.shape(); });
+}
+Nested<Shape> Model::output_shape() const {
+  return outputs().map([](const Tensor& x) { return x.shape(); });
 }
 
 std::string Model::name() const { return impl()->name(); }
@@ -274,10 +283,9 @@ std::vector<LayerPtr> layers_of(const std::vector<SequentialItem>& items) {
 }
 }  // namespace
 
-Sequential::Sequential(std::initializer_list<SequentialItem> layers, const std::string& name)
-    : Sequential(std::vector<SequentialItem>(layers), name) {}
-Sequential::Sequential(const std::vector<SequentialItem>& layers, const std::string& name)
-    : Model(std::make_shared<SequentialImpl>(layers_of(layers), Layer::Options{.name = name})) {}
+Sequential::Sequential(const std::vector<SequentialItem>& layers, const ModelOptions& options)
+    : Model(std::make_shared<SequentialImpl>(layers_of(layers),
+                                             Layer::Options{.name = options.name, .trainable = options.trainable})) {}
 
 void Sequential::add(const SequentialItem& item) const { dynamic_cast<SequentialImpl&>(*impl()).add(item.layer()); }
 void Sequential::pop() const { dynamic_cast<SequentialImpl&>(*impl()).pop(); }

@@ -27,6 +27,11 @@ struct QuantizeOptions {
   std::vector<std::string> filters = {};
 };
 
+struct ModelOptions {
+  bool trainable = true;
+  std::string name = {};  // default: the snake-case class name, numbered per process
+};
+
 // A model: copies are the same model. Made from symbolic tensors,
 //
 //   auto x = layers::Input({28, 28, 1});
@@ -58,10 +63,15 @@ class Model {
   // For register_keras_serializable(): the layer behind the model, which keeps the model.
   static LayerPtr share(std::unique_ptr<Model> model);
 
-  // For derived classes, whose name it takes, and for models that are assigned later.
-  Model();
+  // Empty: using it throws FailedPrecondition. An object of a derived class that gives no name is a model of the
+  // class's name.
+  Model() = default;
   // A functional model. Errors: see FunctionalImpl.
-  Model(const Structure& inputs, const Structure& outputs, const std::string& name = {});
+  Model(const Structure& inputs, const Structure& outputs, const ModelOptions& options = {});
+  // A template, because GCC would take {.name = "encoder"} for a text.
+  template <std::convertible_to<std::string> Name>
+  Model(const Structure& inputs, const Structure& outputs, const Name& name)
+      : Model(inputs, outputs, ModelOptions{.name = name}) {}
   explicit Model(ModelPtr impl);
   Model(const Model& other);
   Model& operator=(const Model& other);
@@ -82,6 +92,10 @@ class Model {
   std::string to_json() const;
 
   Structure operator()(const Structure& inputs, const CallOptions& options = {}) const;
+  // Numbers or texts in braces are a tensor: model({{0.5, -1.0}}).
+  Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
+    return (*this)(Tensor(values), options);
+  }
   // Arguments of call() by position.
   template <PositionalArgument T>
   Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
@@ -100,6 +114,8 @@ class Model {
   Structure outputs() const;
   Structure input() const { return inputs(); }
   Structure output() const { return outputs(); }
+  Nested<Shape> input_shape() const;
+  Nested<Shape> output_shape() const;
   std::vector<VariablePtr> weights() const;
   std::vector<VariablePtr> trainable_weights() const;
   std::vector<VariablePtr> non_trainable_weights() const;
@@ -210,9 +226,16 @@ class SequentialItem {
 //   keras::Sequential model({layers::Input({4}), layers::Dense(8, {.activation = "relu"}), layers::Dense(1)});
 class Sequential : public Model {
  public:
-  explicit Sequential(const std::string& name = {}) : Sequential(std::initializer_list<SequentialItem>{}, name) {}
-  Sequential(std::initializer_list<SequentialItem> layers, const std::string& name = {});
-  explicit Sequential(const std::vector<SequentialItem>& layers, const std::string& name = {});
+  explicit Sequential(const std::string& name = {}) : Sequential(std::vector<SequentialItem>{}, {.name = name}) {}
+  Sequential(std::initializer_list<SequentialItem> layers, const ModelOptions& options = {})
+      : Sequential(std::vector<SequentialItem>(layers), options) {}
+  explicit Sequential(const std::vector<SequentialItem>& layers, const ModelOptions& options = {});
+  template <std::convertible_to<std::string> Name>
+  Sequential(std::initializer_list<SequentialItem> layers, const Name& name)
+      : Sequential(layers, ModelOptions{.name = name}) {}
+  template <std::convertible_to<std::string> Name>
+  Sequential(const std::vector<SequentialItem>& layers, const Name& name)
+      : Sequential(layers, ModelOptions{.name = name}) {}
 
   void add(const SequentialItem& item) const;
   void pop() const;

@@ -99,9 +99,6 @@ inline Tensor bitwise_right_shift(const Operand& x, const Operand& y) {
   return internal::run("BitwiseRightShift", {x, y}, {});
 }
 inline Tensor bitwise_xor(const Operand& x, const Operand& y) { return internal::run("BitwiseXor", {x, y}, {}); }
-inline Tensor broadcast_to(const Operand& x, const OpArgument& shape) {
-  return internal::run("BroadcastTo", {x}, {{"shape", shape}});
-}
 inline Tensor cbrt(const Operand& x) { return internal::run("Cbrt", {x}, {}); }
 inline Tensor ceil(const Operand& x) { return internal::run("Ceil", {x}, {}); }
 inline Tensor clip(const Operand& x, const OpArgument& x_min, const OpArgument& x_max) {

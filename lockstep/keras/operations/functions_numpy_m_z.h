@@ -172,9 +172,6 @@ Tensor repeat(const Operand& x, const OpArgument& repeats, const OpArgument& axi
 inline Tensor repeat(const Operand& x, const OpArgument& repeats, const AxisOptions& o) {
   return repeat(x, repeats, o.axis);
 }
-inline Tensor reshape(const Operand& x, const OpArgument& newshape) {
-  return internal::run("Reshape", {x}, {{"newshape", newshape}});
-}
 inline Tensor right_shift(const Operand& x, const Operand& y) { return internal::run("RightShift", {x, y}, {}); }
 template <int = 0>
 Tensor roll(const Operand& x, const OpArgument& shift, const OpArgument& axis = nullptr) {
@@ -262,9 +259,6 @@ Tensor tensordot(const Operand& x1, const Operand& x2, const OpArgument& axes = 
 }
 inline Tensor tensordot(const Operand& x1, const Operand& x2, const Axes2Options& o) {
   return tensordot(x1, x2, o.axes);
-}
-inline Tensor tile(const Operand& x, const OpArgument& repeats) {
-  return internal::run("Tile", {x}, {{"repeats", repeats}});
 }
 template <int = 0>
 Tensor trace(const Operand& x, const OpArgument& offset = 0, const OpArgument& axis1 = 0, const OpArgument& axis2 = 1) {

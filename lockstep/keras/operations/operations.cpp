@@ -38,13 +38,35 @@ Tensor run(std::string_view class_name, std::initializer_list<Operand> operands,
 
 }  // namespace internal
 
-Tensor zeros(const Shape& shape, DType dtype) { return Tensor::zeros(shape, dtype); }
-Tensor ones(const Shape& shape, DType dtype) { return Tensor::full(shape, 1, dtype); }
-Tensor full(const Shape& shape, Number fill_value, DType dtype) {
-  return Tensor::full(shape, fill_value.value(), dtype == DType::kInvalid ? DType::kFloat32 : dtype);
+namespace {
+
+// An operation with a shape: Keras's where the shape is known, else the one of graphs.
+Tensor shaped(const char* class_name, const char* key, const Operand& x, const ShapeArg& shape,
+              Tensor (*of_graph)(const Tensor&, const ShapeArg&)) {
+  if (shape.is_known()) return internal::run(class_name, {x}, {{key, OpArgument(shape.shape())}});
+  return of_graph(keras::to_structure(x.value()).leaf(), shape);
 }
+
+}  // namespace
+
+Tensor zeros(const ShapeArg& shape, DType dtype) { return ops::zeros(shape, dtype); }
+Tensor ones(const ShapeArg& shape, DType dtype) { return ops::ones(shape, dtype); }
+Tensor full(const ShapeArg& shape, Number fill_value, DType dtype) {
+  return ops::fill(shape, Tensor::scalar(fill_value.value(), dtype == DType::kInvalid ? DType::kFloat32 : dtype));
+}
+Tensor reshape(const Operand& x, const ShapeArg& newshape) {
+  return shaped("Reshape", "newshape", x, newshape, ops::reshape);
+}
+Tensor broadcast_to(const Operand& x, const ShapeArg& shape) {
+  return shaped("BroadcastTo", "shape", x, shape, ops::broadcast_to);
+}
+Tensor tile(const Operand& x, const ShapeArg& repeats) { return shaped("Tile", "repeats", x, repeats, ops::tile); }
 Tensor arange(Number stop) { return ops::range(0, stop); }
 Tensor arange(Number start, Number stop, Number step) { return ops::range(start, stop, step); }
+Tensor arange(const Tensor& stop) { return arange(0, stop); }
+Tensor arange(Number start, const Tensor& stop, Number step) {
+  return ops::range(Tensor::scalar(start.value(), stop.dtype()), stop, Tensor::scalar(step.value(), stop.dtype()));
+}
 Tensor identity(std::int64_t n, DType dtype) { return ops::eye(n, n, dtype); }
 
 Tensor pad(const Operand& x, const OpArgument& pad_width, const OpArgument& mode, const OpArgument& constant_values) {

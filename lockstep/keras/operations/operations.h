@@ -23,12 +23,19 @@ using lockstep::ops::linspace;
 using lockstep::ops::shape;
 using lockstep::ops::size;
 
-Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32);
-Tensor ones(const Shape& shape, DType dtype = DType::kFloat32);
-Tensor full(const Shape& shape, Number fill_value, DType dtype = DType::kInvalid);  // float32, as in Keras
+// Shapes may have extents of tensors: reshape(x, {ops::shape(x)[0], -1, 8}).
+Tensor zeros(const ShapeArg& shape, DType dtype = DType::kFloat32);
+Tensor ones(const ShapeArg& shape, DType dtype = DType::kFloat32);
+Tensor full(const ShapeArg& shape, Number fill_value, DType dtype = DType::kInvalid);  // float32, as in Keras
+Tensor reshape(const Operand& x, const ShapeArg& newshape);
+Tensor broadcast_to(const Operand& x, const ShapeArg& shape);
+Tensor tile(const Operand& x, const ShapeArg& repeats);
 // Numbers from `start`, or 0, to before `stop`: int32 of whole numbers, else float32.
 Tensor arange(Number stop);
 Tensor arange(Number start, Number stop, Number step = 1);
+// Up to an integer tensor, ops::shape(x)[1]: of its dtype.
+Tensor arange(const Tensor& stop);
+Tensor arange(Number start, const Tensor& stop, Number step = 1);
 Tensor identity(std::int64_t n, DType dtype = DType::kFloat32);
 
 inline Tensor abs(const Operand& x) { return internal::run("Absolute", {x}, {}); }
@@ -46,5 +53,12 @@ Tensor einsum(const std::string& subscripts, const Operands&... operands) {
 inline bool is_tensor(const Tensor& x) { return x.defined(); }
 inline std::int64_t ndim(const Tensor& x) { return x.rank(); }
 inline Tensor convert_to_numpy(const Tensor& x) { return x; }
+
+// keras.ops.nn.relu and the like are the same functions.
+namespace image = lockstep::keras_ops;
+namespace linalg = lockstep::keras_ops;
+namespace math = lockstep::keras_ops;
+namespace nn = lockstep::keras_ops;
+namespace numpy = lockstep::keras_ops;
 
 }  // namespace lockstep::keras_ops

@@ -70,6 +70,8 @@ Optimizer::Optimizer(std::string_view class_name, CommonOptions options)
 }
 
 void Optimizer::set_options(CommonOptions options) {
+  if (const auto* function = std::get_if<std::function<double()>>(&options.learning_rate.value()))
+    require_function(*function, "learning_rate");
   options_ = std::move(options);
   if (!options_.name.empty()) name_ = options_.name;
   learning_rate_variable_ = nullptr;

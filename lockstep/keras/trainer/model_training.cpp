@@ -1,4 +1,6 @@
 // The training methods of keras::Model and Callback, which call the model's trainer.
+#include <fmt/format.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/keras/models/model.h"
 
@@ -53,6 +55,13 @@ Trainer& Callback::trainer() const {
 }
 Model Callback::model() const {
   return Model(std::dynamic_pointer_cast<ModelImpl>(trainer().model().shared_from_this()));
+}
+Model* Callback::own_model() const { return trainer().model().object(); }
+void Callback::throw_other_model(std::type_index wanted) const {
+  throw_invalid_argument(
+      fmt::format("callback {}: model '{}' is a {}, model<{}>() requires an object of that class, which "
+                  "exists while fit runs",
+                  class_name(), trainer().model().name(), trainer().model().class_name(), unqualified_name(wanted)));
 }
 const optimizers::OptimizerPtr& Callback::optimizer() const { return trainer().optimizer(); }
 void Callback::request_stop() const { trainer().stop_training = true; }
