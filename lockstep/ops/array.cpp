@@ -33,21 +33,24 @@ Tensors rearrange(const Call& call, int i, const F& f) {
 
 // ---- Reshape -------------------------------------------------------------------------------------------
 Ints resolve_reshape(const Ints& sizes, Ints shape) {
-  std::int64_t known = 1, wild = -1, total = 1;
-  for (auto size : sizes) total *= size;
+  std::int64_t known = 1, wild = -1, total = 1, counted = 1;
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  for (auto size : sizes) {
+    total *= size;
+    if (size != 0 || !empty) counted *= size;
+  }
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == -1 && wild < 0) {
       wild = static_cast<std::int64_t>(i);
     } else if (shape[i] < 0) {
       throw_invalid_argument(
           fmt::format("shape {} has more than one unknown or a negative dimension", Shape(shape).to_string()));
-    } else {
+    } else if (shape[i] > 0) {
       known *= shape[i];
     }
   }
-  if (wild >= 0)
-    shape[static_cast<std::size_t>(wild)] =
-        known > 0 ? total / known : (total == 0 ? sizes.size() > 1 ? sizes.back() : 0 : 0);
+  // Like TensorFlow: extents of 0 count on neither side where the shape has one.
+  if (wild >= 0) shape[static_cast<std::size_t>(wild)] = counted / known;
   std::int64_t wanted = 1;
   for (auto size : shape) wanted *= size;
   if (wanted != total) {

@@ -1,8 +1,10 @@
 #include "lockstep/ops/example_proto_internal.h"
 
-#include <bit>
+#include <algorithm>
 #include <cstring>
-#include <optional>
+#include <iterator>
+#include <memory>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -37,6 +39,11 @@ class Fields {
   bool is_message(std::uint32_t field) const { return number == field && type == 2; }
 
   std::uint64_t varint() {
+    if (!rest_.empty() && static_cast<std::uint8_t>(rest_[0]) < 0x80) {
+      const auto byte = static_cast<std::uint8_t>(rest_[0]);
+      rest_.remove_prefix(1);
+      return byte;
+    }
     std::uint64_t out = 0;
     for (int shift = 0; shift < 70; shift += 7) {
       if (rest_.empty()) throw_malformed();
@@ -71,9 +78,11 @@ EncodedFeature read_feature(std::string_view bytes) {
   for (Fields fields(bytes); fields.next();) {
     if (fields.type != 2 || fields.number > 3) continue;
     const DType dtype = kTypes[fields.number - 1];
-    if (out.dtype != dtype) out.lists.clear();
-    out.dtype = dtype;
-    out.lists.push_back(fields.payload);
+    if (out.dtype == dtype) {
+      out.more.push_back(fields.payload);
+    } else {
+      out = {dtype, fields.payload, {}};
+    }
   }
   return out;
 }
@@ -92,7 +101,7 @@ void read_features(std::string_view bytes, EncodedFeatures& out) {
   for (Fields fields(bytes); fields.next();) {
     if (!fields.is_message(1)) continue;
     const auto [key, value] = read_entry(fields.payload);
-    out.insert_or_assign(key, read_feature(value));
+    out.add(key, read_feature(value));
   }
 }
 
@@ -108,13 +117,55 @@ void read_feature_lists(std::string_view bytes, EncodedFeatureLists& out) {
   }
 }
 
-float float_of(std::string_view bytes) {
-  float out = 0;
-  std::memcpy(&out, bytes.data(), sizeof(out));
-  return out;
+// The elements become the tensor's memory.
+template <typename T>
+Tensor tensor_of(std::vector<T> values, DType dtype, const Shape& shape) {
+  const auto held = std::make_shared<const std::vector<T>>(std::move(values));
+  formats::TensorData data;
+  data.dtype = dtype;
+  data.shape = shape;
+  data.bytes = std::as_bytes(std::span(*held));
+  data.owner = held;
+  return Tensor::from_data(data);
 }
 
+void append_list(std::string_view list, ValueColumn& out) {
+  for (Fields fields(list); fields.next();) {
+    if (fields.number != 1) continue;
+    if (out.dtype == DType::kString) {
+      if (fields.type == 2) out.strings.emplace_back(fields.payload);
+    } else if (out.dtype == DType::kFloat32) {
+      if (fields.type != 2 && fields.type != 5) throw_malformed();
+      if (fields.payload.size() % sizeof(float) != 0) throw_malformed();
+      const std::size_t before = out.floats.size();
+      out.floats.resize(before + fields.payload.size() / sizeof(float));
+      if (!fields.payload.empty())
+        std::memcpy(out.floats.data() + before, fields.payload.data(), fields.payload.size());
+    } else if (fields.type == 2) {
+      Fields packed(fields.payload);
+      while (!packed.empty()) out.ints.push_back(static_cast<std::int64_t>(packed.varint()));
+    } else if (fields.type == 0) {
+      out.ints.push_back(static_cast<std::int64_t>(fields.value));
+    } else {
+      throw_malformed();
+    }
+  }
+}
+
+// Up to so many features are searched one by one.
+constexpr std::size_t kFew = 8;
+
 }  // namespace
+
+void ValueColumn::reserve(std::size_t count) {
+  if (dtype == DType::kFloat32) {
+    floats.reserve(count);
+  } else if (dtype == DType::kInt64) {
+    ints.reserve(count);
+  } else {
+    strings.reserve(count);
+  }
+}
 
 void ValueColumn::append(const ValueColumn& other) { append(other, 0, other.size()); }
 
@@ -137,8 +188,8 @@ void ValueColumn::append(const ValueColumn& from, std::size_t first, std::size_t
 }
 
 Tensor ValueColumn::to_tensor(const Shape& shape) && {
-  if (dtype == DType::kFloat32) return Tensor::from_vector(floats, shape);
-  if (dtype == DType::kInt64) return Tensor::from_vector(ints, shape);
+  if (dtype == DType::kFloat32) return tensor_of(std::move(floats), dtype, shape);
+  if (dtype == DType::kInt64) return tensor_of(std::move(ints), dtype, shape);
   return Tensor::strings(std::move(strings), shape);
 }
 
@@ -160,26 +211,25 @@ void append_values(const EncodedFeature& feature, std::string_view key, ValueCol
     throw_invalid_argument(fmt::format("invalid feature '{}': found values of dtype {}, expected {}", key,
                                        dtype_name(feature.dtype), dtype_name(out.dtype)));
   }
-  for (const std::string_view list : feature.lists) {
-    for (Fields fields(list); fields.next();) {
-      if (fields.number != 1) continue;
-      if (out.dtype == DType::kString) {
-        if (fields.type == 2) out.strings.emplace_back(fields.payload);
-      } else if (out.dtype == DType::kFloat32) {
-        if (fields.type != 2 && fields.type != 5) throw_malformed();
-        if (fields.payload.size() % 4 != 0) throw_malformed();
-        for (std::size_t at = 0; at < fields.payload.size(); at += 4)
-          out.floats.push_back(float_of(fields.payload.substr(at)));
-      } else if (fields.type == 2) {
-        Fields packed(fields.payload);
-        while (!packed.empty()) out.ints.push_back(static_cast<std::int64_t>(packed.varint()));
-      } else if (fields.type == 0) {
-        out.ints.push_back(static_cast<std::int64_t>(fields.value));
-      } else {
-        throw_malformed();
-      }
+  append_list(feature.list, out);
+  for (const std::string_view list : feature.more) append_list(list, out);
+}
+
+void EncodedFeatures::finish() {
+  if (items_.size() <= kFew) return;
+  std::stable_sort(items_.begin(), items_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+const EncodedFeature* EncodedFeatures::find(std::string_view key) const {
+  if (items_.size() <= kFew) {
+    for (auto item = items_.rbegin(); item != items_.rend(); ++item) {
+      if (item->first == key) return &item->second;
     }
+    return nullptr;
   }
+  const auto after = std::upper_bound(items_.begin(), items_.end(), key,
+                                      [](std::string_view wanted, const auto& item) { return wanted < item.first; });
+  return after == items_.begin() || std::prev(after)->first != key ? nullptr : &std::prev(after)->second;
 }
 
 EncodedExample parse_example(std::string_view bytes, bool sequence) {
@@ -188,6 +238,7 @@ EncodedExample parse_example(std::string_view bytes, bool sequence) {
     if (fields.is_message(1)) read_features(fields.payload, out.features);
     if (sequence && fields.is_message(2)) read_feature_lists(fields.payload, out.lists);
   }
+  out.features.finish();
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/dtype.h"
@@ -26,6 +27,7 @@ struct ValueColumn {
     return dtype == DType::kFloat32 ? floats.size() : dtype == DType::kInt64 ? ints.size() : strings.size();
   }
   void append(const ValueColumn& other);
+  void reserve(std::size_t count);
   // `count` values of `from`, beginning with number `first`; those of a column with one value are repeated.
   void append(const ValueColumn& from, std::size_t first, std::size_t count);
   Tensor to_tensor(const Shape& shape) &&;
@@ -40,14 +42,29 @@ ValueColumn column_of(const Tensor& tensor);
 
 // One feature: its list, still encoded.
 struct EncodedFeature {
-  DType dtype = DType::kInvalid;        // kInvalid: the feature has no list
-  std::vector<std::string_view> lists;  // in order; a list may come in several parts
+  DType dtype = DType::kInvalid;       // kInvalid: the feature has no list
+  std::string_view list;               // a list may come in several parts: the first one
+  std::vector<std::string_view> more;  // and the others, in order
 };
 
 // Throws InvalidArgument for malformed messages, and for a list of another dtype; `key` names the feature.
 void append_values(const EncodedFeature& feature, std::string_view key, ValueColumn& out);
 
-using EncodedFeatures = std::map<std::string_view, EncodedFeature>;
+// The features of an example by key; of a key that occurs twice, the last one.
+class EncodedFeatures {
+ public:
+  void add(std::string_view key, EncodedFeature feature) {
+    if (items_.empty()) items_.reserve(4);
+    items_.emplace_back(key, std::move(feature));
+  }
+  // After the last add().
+  void finish();
+  // Null where there is none.
+  const EncodedFeature* find(std::string_view key) const;
+
+ private:
+  std::vector<std::pair<std::string_view, EncodedFeature>> items_;  // many are sorted
+};
 using EncodedFeatureLists = std::map<std::string_view, std::vector<EncodedFeature>>;
 
 struct EncodedExample {

@@ -60,8 +60,8 @@ DenseLayout layout_of(const Shape& shape, const std::string& key) {
 }
 
 const EncodedFeature* find_feature(const EncodedFeatures& features, const std::string& key) {
-  const auto found = features.find(key);
-  return found == features.end() || found->second.dtype == DType::kInvalid ? nullptr : &found->second;
+  const EncodedFeature* const found = features.find(key);
+  return !found || found->dtype == DType::kInvalid ? nullptr : found;
 }
 
 Ints with_front(Ints dims, std::initializer_list<std::int64_t> front) {
@@ -73,48 +73,74 @@ struct FeatureOutputs {
   Tensors sparse_indices, sparse_values, sparse_shapes, dense, ragged_values, ragged_splits;
 };
 
-Tensor parse_dense(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
-                   const Tensor& standard, const Shape& shape, bool batched) {
-  const DenseLayout layout = layout_of(shape, key);
-  std::vector<ValueColumn> values;
-  std::size_t longest = 0;
-  if (standard.dtype() != dtype)
-    throw_invalid_argument(
-        fmt::format("the default of '{}' is {}, expected {}", key, dtype_name(standard.dtype()), dtype_name(dtype)));
-  const ValueColumn fallback = column_of(standard);
+// Rows of one fixed shape, one behind the other.
+Tensor parse_fixed(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
+                   const ValueColumn& fallback, const DenseLayout& layout, bool batched) {
+  Ints dims = layout.inner;
+  if (batched) dims.insert(dims.begin(), static_cast<std::int64_t>(rows.size()));
+  element_count(dims, dtype == DType::kString ? sizeof(std::string) : 8);
+  const auto stride = static_cast<std::size_t>(layout.stride);
+  ValueColumn all(dtype);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    values.emplace_back(dtype);
-    const EncodedFeature* feature = find_feature(rows[i], key);
+    const std::size_t before = all.size();
+    const EncodedFeature* const feature = find_feature(rows[i], key);
     if (feature) {
-      append_values(*feature, key, values.back());
-    } else if (!layout.varies) {
+      append_values(*feature, key, all);
+      if (i == 0 && all.size() == stride) all.reserve(rows.size() * stride);
+    } else {
       if (fallback.size() == 0)
         throw_invalid_argument(fmt::format("feature '{}' is required, but example {} has none", key, i));
-      if (fallback.size() != 1 && static_cast<std::int64_t>(fallback.size()) != layout.stride)
+      if (fallback.size() != 1 && fallback.size() != stride)
         throw_invalid_argument(
-            fmt::format("the default of '{}' has {} values, expected {}", key, fallback.size(), layout.stride));
-      values.back().append(fallback, 0, static_cast<std::size_t>(layout.stride));
+            fmt::format("the default of '{}' has {} values, expected {}", key, fallback.size(), stride));
+      all.append(fallback, 0, stride);
     }
+    if (all.size() - before != stride) {
+      throw_invalid_argument(fmt::format("invalid feature '{}' of example {}: found {} values, expected {}", key, i,
+                                         all.size() - before, stride));
+    }
+  }
+  return std::move(all).to_tensor(Shape(dims));
+}
+
+// Rows of any number of steps, filled up to the longest.
+Tensor parse_varying(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
+                     const ValueColumn& fallback, const DenseLayout& layout, bool batched) {
+  std::vector<ValueColumn> values;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    values.emplace_back(dtype);
+    if (const EncodedFeature* const feature = find_feature(rows[i], key)) append_values(*feature, key, values.back());
     const auto count = static_cast<std::int64_t>(values.back().size());
-    if (layout.varies ? layout.stride == 0 || count % layout.stride != 0 : count != layout.stride) {
-      throw_invalid_argument(fmt::format("invalid feature '{}' of example {}: found {} values, expected {} {}", key, i,
-                                         count, layout.varies ? "a multiple of" : "", layout.stride));
+    if (layout.stride == 0 || count % layout.stride != 0) {
+      throw_invalid_argument(
+          fmt::format("invalid feature '{}' of example {}: found {} values, expected a multiple of {}", key, i, count,
+                      layout.stride));
     }
     longest = std::max(longest, values.back().size());
   }
-  const auto steps = layout.varies ? static_cast<std::int64_t>(longest) / layout.stride : 1;
-  Ints dims = layout.varies ? with_front(layout.inner, {steps}) : layout.inner;
+  Ints dims = with_front(layout.inner, {layout.stride == 0 ? 0 : static_cast<std::int64_t>(longest) / layout.stride});
   if (batched) dims.insert(dims.begin(), static_cast<std::int64_t>(rows.size()));
   const std::int64_t total = element_count(dims, dtype == DType::kString ? sizeof(std::string) : 8);
-  if (layout.varies && batched && fallback.size() != 1 && total > 0)
+  if (batched && fallback.size() != 1 && total > 0)
     throw_invalid_argument(
         fmt::format("the default of '{}' has {} values, expected one to fill up rows", key, fallback.size()));
   ValueColumn all(dtype);
   for (const ValueColumn& row : values) {
     all.append(row, 0, row.size());
-    if (layout.varies && row.size() < longest) all.append(fallback, 0, longest - row.size());
+    if (row.size() < longest) all.append(fallback, 0, longest - row.size());
   }
   return std::move(all).to_tensor(Shape(dims));
+}
+
+Tensor parse_dense(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
+                   const Tensor& standard, const Shape& shape, bool batched) {
+  const DenseLayout layout = layout_of(shape, key);
+  if (standard.dtype() != dtype)
+    throw_invalid_argument(
+        fmt::format("the default of '{}' is {}, expected {}", key, dtype_name(standard.dtype()), dtype_name(dtype)));
+  const ValueColumn fallback = column_of(standard);
+  return (layout.varies ? parse_varying : parse_fixed)(rows, key, dtype, fallback, layout, batched);
 }
 
 // `batched`: one row for each example; else a single example whose tensors have no axis for it.
@@ -179,9 +205,10 @@ std::vector<EncodedExample> parse_all(const Strings& serialized, bool sequence) 
   return out;
 }
 
-std::vector<EncodedFeatures> features_of(std::vector<EncodedExample> examples) {
+std::vector<EncodedFeatures> parse_features_of(const Strings& serialized) {
   std::vector<EncodedFeatures> out;
-  for (EncodedExample& example : examples) out.push_back(std::move(example.features));
+  out.reserve(serialized.size());
+  for (const std::string& bytes : serialized) out.push_back(parse_example(bytes, false).features);
   return out;
 }
 
@@ -194,7 +221,7 @@ Tensors parse_example_v1(const Call& call) {
   spec.dense_types = call.attr<Dtypes>("Tdense");
   spec.dense_shapes = call.attr<std::vector<Shape>>("dense_shapes");
   spec.dense_defaults = tail_inputs(call, static_cast<std::size_t>(2 + sparse + dense), spec.dense_types.size());
-  const FeatureOutputs out = parse_features(features_of(parse_all(strings_in(call, 0), false)), spec, true);
+  const FeatureOutputs out = parse_features(parse_features_of(strings_in(call, 0)), spec, true);
   return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense});
 }
 
@@ -210,8 +237,7 @@ Tensors parse_example_v2(const Call& call) {
   if (call.attr<std::int64_t>("num_sparse") != static_cast<std::int64_t>(spec.sparse_keys.size()))
     throw_invalid_argument("num_sparse is not the number of sparse keys");
   if (call.input(0).rank() > 1) throw_invalid_argument("serialized must be a scalar or a vector");
-  const FeatureOutputs out =
-      parse_features(features_of(parse_all(strings_in(call, 0), false)), spec, call.input(0).rank() == 1);
+  const FeatureOutputs out = parse_features(parse_features_of(strings_in(call, 0)), spec, call.input(0).rank() == 1);
   return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense, &out.ragged_values,
                  &out.ragged_splits});
 }
@@ -225,7 +251,7 @@ Tensors parse_single_example(const Call& call) {
   spec.dense_defaults = tail_inputs(call, 1, spec.dense_types.size());
   if (call.attr<std::int64_t>("num_sparse") != static_cast<std::int64_t>(spec.sparse_keys.size()))
     throw_invalid_argument("num_sparse is not the number of sparse keys");
-  const FeatureOutputs out = parse_features(features_of(parse_all({string_in(call, 0)}, false)), spec, false);
+  const FeatureOutputs out = parse_features(parse_features_of({string_in(call, 0)}), spec, false);
   return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense});
 }
 
@@ -360,7 +386,9 @@ Tensors run_sequences(const Strings& serialized, const FeatureSpec& context, con
                       bool with_lengths, bool with_ragged) {
   std::vector<EncodedExample> rows = parse_all(serialized, true);
   const ListOutputs b = parse_lists(rows, lists, batched);
-  const FeatureOutputs a = parse_features(features_of(std::move(rows)), context, batched);
+  std::vector<EncodedFeatures> contexts;
+  for (EncodedExample& row : rows) contexts.push_back(std::move(row.features));
+  const FeatureOutputs a = parse_features(contexts, context, batched);
   Tensors out = joined({&a.sparse_indices, &a.sparse_values, &a.sparse_shapes, &a.dense});
   const auto add = [&](const Tensors& more) { out.insert(out.end(), more.begin(), more.end()); };
   if (with_ragged) add(a.ragged_values), add(a.ragged_splits);

@@ -102,6 +102,11 @@ def counts():
     return out
 
 
+def empty_shapes():
+    cases = [([2, 3, 0], [1, 2, -1, 0]), ([2, 0], [-1, 0]), ([2, 0], [0, -1]), ([2, 0], [5, -1]), ([2, 3, 0], [0, 4, -1]), ([0, 2], [-1, 0, 7])]
+    return {f"shape_{i}": tf.shape(R.Reshape(tensor=tf.zeros(of), shape=to)) for i, (of, to) in enumerate(cases)}
+
+
 def crossed():
     words = tf.ragged.constant([["a", "b"], [], ["c"]])
     numbers = tf.ragged.constant([[1], [2, 3], [4, 5]], dtype=tf.int64)
@@ -132,4 +137,4 @@ def rows_of_functions():
     return out | {"listed": R.TensorListStack(input_handle=changed, element_shape=[3], element_dtype=tf.float32)}
 
 
-GROUPS = {f.__name__: seeded(f) for f in (stateful, generators, sampled, crops, gammas, matrices, counts, crossed, rows_of_functions)}
+GROUPS = {f.__name__: seeded(f) for f in (stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions)}
