@@ -21,8 +21,6 @@
 namespace lockstep::ops {
 namespace {
 
-// Whether an operation on this thread was large since gradients were last asked for.
-thread_local bool t_large_work = false;
 thread_local int t_scopes = 0;  // of LibraryThreads
 
 }  // namespace
@@ -32,7 +30,6 @@ LibraryThreads::LibraryThreads(std::int64_t elements) {
   static thread_local const int of_thread = at::get_num_threads();
   static_cast<void>(of_thread);
   const bool outermost = ++t_scopes == 1, large = elements >= kLargeWork;
-  if (large) t_large_work = true;
   if (!large && !outermost) return;
   const int threads = large ? parallel_threads() : 1, before = omp_get_max_threads();
   if (threads == before) return;
@@ -111,8 +108,9 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
   Tensors gradients(inputs.size());
   if (out.empty() || in.empty()) return gradients;
   std::vector<at::Tensor> found;
-  const LibraryThreads threads(t_large_work ? kLargeWork : 0);
-  t_large_work = false;
+  // One large operation is no reason for teams in all of the way back: after each loop their threads spin on the cores
+  // that parallel_for uses.
+  const LibraryThreads threads(0);
   const SliceCollector collector;
   const ReadyHooks hooks(in, collector, ready);
   try {
