@@ -57,7 +57,7 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
     v.dropped("weights");
     v("lora_rank", o.lora_rank, Field::kUnwritten);
     v("lora_alpha", o.lora_alpha, Field::kUnwritten);
-    v("quantization_config", o.quantization_config);
+    quantization_field(v, o.quantization_config);
   }
   explicit TableLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {
     const auto& o = this->options_;

@@ -4,8 +4,11 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/lora_internal.h"
@@ -26,6 +29,21 @@ struct FieldType<std::optional<quantizers::QuantizationConfig>> {
   }
   static Json write(const std::optional<quantizers::QuantizationConfig>& v) { return v ? v->serialize() : Json(); }
 };
+
+// Lists the argument quantization_config; errors in a config name the layer.
+template <typename V>
+void quantization_field(V& v, std::optional<quantizers::QuantizationConfig>& config) {
+  constexpr const char* kKey = "quantization_config";
+  if constexpr (std::is_same_v<V, FieldReader>) {
+    const Json* const found = v.take(kKey);
+    const Json name = v.config().value("name", Json());
+    if (!found || found->is_null()) return;
+    config = quantizers::QuantizationConfig::from_config(
+        *found, fmt::format("{} '{}': ", v.class_name(), name.is_string() ? name.get<std::string>() : ""));
+  } else {
+    v(kKey, config);
+  }
+}
 
 // The quantizer of the inputs of products with a kernel; nothing where they stay floating.
 inline std::optional<quantizers::AbsMaxQuantizer> activation_quantizer(
@@ -88,7 +106,7 @@ class KernelLayer : public ConfiguredLayer<Derived, Options> {
   static void kernel_fields(V& v, Options& o) {
     v("lora_rank", o.lora_rank, Field::kUnwritten);
     v("lora_alpha", o.lora_alpha, Field::kUnwritten);
-    v("quantization_config", o.quantization_config);
+    quantization_field(v, o.quantization_config);
   }
   AddWeight adder() {
     return [this](WeightOptions weight) { return this->add_weight(std::move(weight)); };

@@ -122,7 +122,7 @@ QuantizationConfig Int4QuantizationConfig(const Int4QuantizationConfigOptions& o
 QuantizationConfig QuantizationConfig::from_config(const Json& found, const std::string& who) {
   const auto object = keras::parse_object_config(found);
   if (!object)
-    throw_invalid_argument(fmt::format("{}{} is no quantization_config", who, dump_json(found).substr(0, 80)));
+    throw_invalid_argument(fmt::format("{}{} is not a quantization_config", who, dump_json(found).substr(0, 80)));
   const bool int4 = object->class_name == "Int4QuantizationConfig";
   if (!int4 && object->class_name != "Int8QuantizationConfig")
     throw_unimplemented(fmt::format("{}quantization_config {} is not supported", who, object->class_name));
