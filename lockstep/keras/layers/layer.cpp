@@ -422,11 +422,11 @@ void Layer::enable_lora(const LoraOptions&) {
   throw_invalid_argument(
       fmt::format("enable_lora requires a Dense, EinsumDense, Embedding, ReversibleEmbedding, Conv1D, Conv2D or Conv3D "
                   "layer; '{}' is a {}",
-                  name_, class_name()));
+                  name(), class_name()));
 }
 
 void Layer::quantize(const quantizers::QuantizationConfig& config) {
-  const std::string who = fmt::format("quantize of {} '{}'", class_name_, name_);
+  const std::string who = fmt::format("quantize of {} '{}'", class_name(), name());
   if (!can_be_quantized())
     throw_unimplemented(who + " is not supported, only of Dense, EinsumDense, Embedding and ReversibleEmbedding");
   if (!built_) throw_failed_precondition(who + " requires a layer that has been built: call it on data first");
@@ -434,7 +434,7 @@ void Layer::quantize(const quantizers::QuantizationConfig& config) {
     throw_failed_precondition(fmt::format("{}: it is quantized already, to {}", who, policy_.quantization_mode()));
   const DTypePolicy quantized = DTypePolicy::quantized(config.mode(), config.block_size(), policy_);
   std::optional<NameScope> scope;
-  if (NameScope::current().empty()) scope.emplace(name_);
+  if (NameScope::current().empty()) scope.emplace(name());
   const ops::ScopedRecorder eager(nullptr);
   quantize_weights(config);
   policy_ = quantized;
