@@ -376,10 +376,12 @@ TEST(GuideLines, ShapesThatCannotBeAreNamed) {
   EXPECT_THROW((void)Tensor::zeros(huge), ls::errors::InvalidArgumentError);
   EXPECT_THROW((void)Tensor::from_vector(std::vector<float>{}, huge), ls::errors::InvalidArgumentError);
   EXPECT_THROW((void)Tensor::full({-1, 2}, 1.0), ls::errors::InvalidArgumentError);
-  EXPECT_EQ(error_of([] {
-              (void)ls::random::normal({ls::kUnknownDim, 2});
-            }),
-            "random.normal: invalid shape: found (None, 2), expected known dimensions that fit into memory");
+  EXPECT_EQ(
+      error_of([] {
+        (void)ls::random::normal({ls::kUnknownDim, 2});
+      }),
+      "random.normal: invalid shape: found (None, 2), expected known dimensions that fit into memory; while a model is "
+      "built, take unknown ones from ops::shape(x), as in {ops::shape(x)[0], 2}");
   EXPECT_THROW((void)ls::random::randint({ls::kUnknownDim}, 0, 3), ls::errors::InvalidArgumentError);
 }
 

@@ -137,13 +137,13 @@ Model::Model(ModelPtr impl) : impl_(std::move(impl)) {
 }
 
 // Copies of an object that has not been used yet share its model too.
-Model::Model(const Model& other) : Model(typeid(other) == typeid(Model) ? other.impl_ : other.impl()) {}
+Model::Model(const Model& other) : Model(other.made()) {}
 
 Model& Model::operator=(const Model& other) {
-  if (typeid(other) != typeid(Model)) static_cast<void>(other.impl());
-  if (impl_ == other.impl_) return *this;
+  const ModelPtr made = other.made();
+  if (impl_ == made) return *this;
   if (impl_) impl_->remove_object(this);
-  impl_ = other.impl_;
+  impl_ = made;
   if (impl_) impl_->add_object(this);
   return *this;
 }
@@ -152,13 +152,17 @@ Model::~Model() {
   if (impl_) impl_->remove_object(this);
 }
 
-const ModelPtr& Model::impl() const {
-  if (!impl_) {
-    if (typeid(*this) == typeid(Model))
-      throw_failed_precondition("the model is empty: it was default-constructed, and no model has been assigned to it");
+const ModelPtr& Model::made() const {
+  if (!impl_ && typeid(*this) != typeid(Model)) {
     impl_ = subclassed({}, {});
     impl_->add_object(const_cast<Model*>(this));
   }
+  return impl_;
+}
+
+const ModelPtr& Model::impl() const {
+  if (!made())
+    throw_failed_precondition("the model is empty: it was default-constructed, and no model has been assigned to it");
   if (typeid(*this) != typeid(Model)) impl_->use_object(const_cast<Model*>(this));
   return impl_;
 }

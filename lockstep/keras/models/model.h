@@ -204,6 +204,8 @@ class Model {
   mutable ModelPtr impl_;
 
  private:
+  // The implementation, which an object of a derived class gets when it is first used or copied.
+  const ModelPtr& made() const;
   static ModelPtr subclassed(std::string class_name, Layer::Options options);
 };
 
