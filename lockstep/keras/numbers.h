@@ -40,6 +40,19 @@ struct Window {
   Ints values;
 };
 
+// The window by position, as in MaxPooling2D(2) and MaxPooling2D({2, 2}, {.strides = 1}), of a class that takes its
+// options. Lists are template arguments, because GCC would take {.pool_size = 2} for a list of numbers.
+#define LOCKSTEP_WINDOW_BY_POSITION(Class, Options, field)                  \
+  template <std::convertible_to<Window> W>                                  \
+  LayerHandle Class(const W& field, Options options = {}) {                 \
+    options.field = field;                                                  \
+    return Class(std::move(options));                                       \
+  }                                                                         \
+  template <std::integral I>                                                \
+  LayerHandle Class(std::initializer_list<I> field, Options options = {}) { \
+    return Class(Window(field.begin(), field.end()), std::move(options));   \
+  }
+
 // A window, or None.
 class OptionalWindow : public std::optional<Window> {
  public:

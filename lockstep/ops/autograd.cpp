@@ -108,7 +108,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
   Tensors gradients(inputs.size());
   if (out.empty() || in.empty()) return gradients;
   std::vector<at::Tensor> found;
-  // One large operation is no reason for teams in all of the way back: after each loop their threads spin on the cores
+  // One large operation must not start teams in the whole backward pass: after each loop their threads spin on the cores
   // that parallel_for uses.
   const LibraryThreads threads(0);
   const SliceCollector collector;

@@ -15,7 +15,7 @@ namespace lockstep::keras {
 
 // "float32" and other dtypes compute and keep variables in that type; "mixed_float16" and
 // "mixed_bfloat16" keep float32 variables and compute in the 16-bit type. "int8_from_float32" and
-// "int4/128_from_float32" keep kernels as integers besides, see Layer::quantize(). In a file, a policy may also be a
+// "int4/128_from_float32" also keep kernels as integers, see Layer::quantize(). In a file, a policy may also be a
 // map from the paths of layers to policies (keras.dtype_policies.DTypePolicyMap), of which each layer takes its own.
 class DTypePolicy {
  public:

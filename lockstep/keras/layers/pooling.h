@@ -23,62 +23,12 @@ LayerHandle MaxPooling3D(PoolingOptions options = {});
 LayerHandle AveragePooling1D(PoolingOptions options = {});
 LayerHandle AveragePooling2D(PoolingOptions options = {});
 LayerHandle AveragePooling3D(PoolingOptions options = {});
-// pool_size by position: 2, {2, 2}, or a window. Lists are template arguments, because GCC would take {.pool_size = 2}
-// for a list of numbers.
-template <std::convertible_to<Window> W>
-LayerHandle MaxPooling1D(const W& pool_size, PoolingOptions options = {}) {
-  options.pool_size = pool_size;
-  return MaxPooling1D(std::move(options));
-}
-template <std::integral I>
-LayerHandle MaxPooling1D(std::initializer_list<I> pool_size, PoolingOptions options = {}) {
-  return MaxPooling1D(Window(pool_size.begin(), pool_size.end()), std::move(options));
-}
-template <std::convertible_to<Window> W>
-LayerHandle MaxPooling2D(const W& pool_size, PoolingOptions options = {}) {
-  options.pool_size = pool_size;
-  return MaxPooling2D(std::move(options));
-}
-template <std::integral I>
-LayerHandle MaxPooling2D(std::initializer_list<I> pool_size, PoolingOptions options = {}) {
-  return MaxPooling2D(Window(pool_size.begin(), pool_size.end()), std::move(options));
-}
-template <std::convertible_to<Window> W>
-LayerHandle MaxPooling3D(const W& pool_size, PoolingOptions options = {}) {
-  options.pool_size = pool_size;
-  return MaxPooling3D(std::move(options));
-}
-template <std::integral I>
-LayerHandle MaxPooling3D(std::initializer_list<I> pool_size, PoolingOptions options = {}) {
-  return MaxPooling3D(Window(pool_size.begin(), pool_size.end()), std::move(options));
-}
-template <std::convertible_to<Window> W>
-LayerHandle AveragePooling1D(const W& pool_size, PoolingOptions options = {}) {
-  options.pool_size = pool_size;
-  return AveragePooling1D(std::move(options));
-}
-template <std::integral I>
-LayerHandle AveragePooling1D(std::initializer_list<I> pool_size, PoolingOptions options = {}) {
-  return AveragePooling1D(Window(pool_size.begin(), pool_size.end()), std::move(options));
-}
-template <std::convertible_to<Window> W>
-LayerHandle AveragePooling2D(const W& pool_size, PoolingOptions options = {}) {
-  options.pool_size = pool_size;
-  return AveragePooling2D(std::move(options));
-}
-template <std::integral I>
-LayerHandle AveragePooling2D(std::initializer_list<I> pool_size, PoolingOptions options = {}) {
-  return AveragePooling2D(Window(pool_size.begin(), pool_size.end()), std::move(options));
-}
-template <std::convertible_to<Window> W>
-LayerHandle AveragePooling3D(const W& pool_size, PoolingOptions options = {}) {
-  options.pool_size = pool_size;
-  return AveragePooling3D(std::move(options));
-}
-template <std::integral I>
-LayerHandle AveragePooling3D(std::initializer_list<I> pool_size, PoolingOptions options = {}) {
-  return AveragePooling3D(Window(pool_size.begin(), pool_size.end()), std::move(options));
-}
+LOCKSTEP_WINDOW_BY_POSITION(MaxPooling1D, PoolingOptions, pool_size)
+LOCKSTEP_WINDOW_BY_POSITION(MaxPooling2D, PoolingOptions, pool_size)
+LOCKSTEP_WINDOW_BY_POSITION(MaxPooling3D, PoolingOptions, pool_size)
+LOCKSTEP_WINDOW_BY_POSITION(AveragePooling1D, PoolingOptions, pool_size)
+LOCKSTEP_WINDOW_BY_POSITION(AveragePooling2D, PoolingOptions, pool_size)
+LOCKSTEP_WINDOW_BY_POSITION(AveragePooling3D, PoolingOptions, pool_size)
 
 struct GlobalPoolingOptions {
   std::string data_format = {};

@@ -81,33 +81,8 @@ struct UpSamplingOptions {
 LayerHandle UpSampling1D(UpSamplingOptions options = {});
 LayerHandle UpSampling2D(UpSamplingOptions options = {});
 LayerHandle UpSampling3D(UpSamplingOptions options = {});
-// The size by position, as of pooling.
-template <std::convertible_to<Window> W>
-LayerHandle UpSampling1D(const W& size, UpSamplingOptions options = {}) {
-  options.size = size;
-  return UpSampling1D(std::move(options));
-}
-template <std::integral I>
-LayerHandle UpSampling1D(std::initializer_list<I> size, UpSamplingOptions options = {}) {
-  return UpSampling1D(Window(size.begin(), size.end()), std::move(options));
-}
-template <std::convertible_to<Window> W>
-LayerHandle UpSampling2D(const W& size, UpSamplingOptions options = {}) {
-  options.size = size;
-  return UpSampling2D(std::move(options));
-}
-template <std::integral I>
-LayerHandle UpSampling2D(std::initializer_list<I> size, UpSamplingOptions options = {}) {
-  return UpSampling2D(Window(size.begin(), size.end()), std::move(options));
-}
-template <std::convertible_to<Window> W>
-LayerHandle UpSampling3D(const W& size, UpSamplingOptions options = {}) {
-  options.size = size;
-  return UpSampling3D(std::move(options));
-}
-template <std::integral I>
-LayerHandle UpSampling3D(std::initializer_list<I> size, UpSamplingOptions options = {}) {
-  return UpSampling3D(Window(size.begin(), size.end()), std::move(options));
-}
+LOCKSTEP_WINDOW_BY_POSITION(UpSampling1D, UpSamplingOptions, size)
+LOCKSTEP_WINDOW_BY_POSITION(UpSampling2D, UpSamplingOptions, size)
+LOCKSTEP_WINDOW_BY_POSITION(UpSampling3D, UpSamplingOptions, size)
 
 }  // namespace lockstep::layers
