@@ -94,6 +94,46 @@ TEST(TutorialLines, InputShapeBuildsASequential) {
   EXPECT_EQ(added.layers().size(), 2u);
 }
 
+// ---- losses and metrics of a class's own, as keras.Model's documentation shows them ----
+
+class OwnLoss : public keras::Model {
+ public:
+  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override { return dense(inputs); }
+  Tensor compute_loss(const keras::Structure& x, const keras::Structure& y, const keras::Structure& y_pred,
+                      const keras::Structure&) const override {
+    seen.update_state(ops::reduce_mean(ops::abs(x)));
+    return ops::reduce_mean(ops::abs(y.leaf() - y_pred.leaf())) * 2.0;
+  }
+  keras::Results compute_metrics(const keras::Structure& x, const keras::Structure& y, const keras::Structure& y_pred,
+                                 const keras::Structure& sample_weight) const override {
+    auto results = Model::compute_metrics(x, y, y_pred, sample_weight);
+    results.emplace_back("twice", 2 * double(results.at("mae")));
+    return results;
+  }
+  std::vector<ls::metrics::MetricPtr> metrics() const override {
+    auto all = Model::metrics();
+    all.push_back(seen);
+    return all;
+  }
+  keras::LayerHandle dense = track("dense", layers::Dense(1, {.kernel_initializer = "ones"}));
+  ls::metrics::MetricPtr seen = ls::metrics::Mean({.name = "seen"});
+};
+
+TEST(TutorialLines, ClassesOverrideLossAndMetrics) {
+  OwnLoss model;
+  model.compile({.optimizer = ls::optimizers::SGD(0.1), .metrics = {"mae"}});
+  const Tensor x = {{1.0}, {2.0}, {3.0}, {4.0}};
+  auto history = model.fit(x, x * 2, {.batch_size = 2, .epochs = 2, .verbose = 0, .shuffle = false}).history;
+  EXPECT_NEAR(history["loss"][0], 3.75, 1e-5);
+  EXPECT_NEAR(history["loss"][1], 1.25, 1e-5);
+  EXPECT_NEAR(history["mae"][1], 0.625, 1e-5);
+  EXPECT_NEAR(history["seen"][1], 2.5, 1e-5);
+  EXPECT_NEAR(history["twice"][0], 3.75, 1e-5);
+  const auto results = model.evaluate(x, x * 2, {.batch_size = 2, .verbose = 0});
+  EXPECT_NEAR(double(results.at("loss")), 2.8, 1e-5);
+  EXPECT_NEAR(double(results.at("twice")), 2.8, 1e-5);
+}
+
 // ---- results of functions as structures ----
 
 TEST(TutorialLines, PairsTuplesAndMapsAreStructures) {

@@ -20,7 +20,7 @@ def text(rank, alpha=None):
 
 
 def images(rank, alpha=None):
-    return [keras.Input((7, 6, 4)), L.Conv2D(4, 3, groups=2, lora_rank=rank, lora_alpha=alpha, kernel_regularizer="l2"),
+    return [keras.Input((7, 6, 4)), L.Conv2D(4, 3, groups=2, use_bias=False, lora_rank=rank, lora_alpha=alpha, kernel_regularizer="l2"),
             L.BatchNormalization(), L.Reshape((5, 4, 2, 2)),
             L.Conv3D(2, 2, use_bias=False, lora_rank=rank, lora_alpha=alpha, activation="tanh"), L.Flatten(),
             L.Dense(3, use_bias=False, lora_rank=rank)]

@@ -165,7 +165,7 @@ class Model {
   Structure predict_on_batch(const Structure& x) const;
   optimizers::OptimizerPtr optimizer() const;
   Trainer& trainer() const;
-  // The steps of fit, evaluate and predict, which derived classes may override. As in Keras an override runs in each
+  // The steps of fit, evaluate and predict, and the loss and the metrics of these, which derived classes may override. As in Keras an override runs in each
   // replica of each worker, with the replica's rows of the batch: it calls the model under a GradientTape, applies
   // gradients (the optimizer adds them up over the replicas), updates metrics and returns their results. The results of
   // the replicas are averaged for callbacks; where they have the names of metrics(), an epoch ends with the results of
@@ -179,8 +179,11 @@ class Model {
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
   // The compiled losses and the model's own; in a replica its share of them, so that replicas' losses add up.
-  Tensor compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
-                      const Structure& sample_weight = {}) const;
+  virtual Tensor compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
+                              const Structure& sample_weight = {}) const;
+  // Updates the metrics of compile and returns the results, "loss" first.
+  virtual Results compute_metrics(const Structure& x, const Structure& y, const Structure& y_pred,
+                                  const Structure& sample_weight = {}) const;
 
   // The shared implementation, which is a layer: a model is called inside other models through it.
   const ModelPtr& impl() const;

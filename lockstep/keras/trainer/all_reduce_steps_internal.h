@@ -24,6 +24,7 @@ class AllReduceSteps : public StepRunner {
   Results run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step, bool training) override;
   Structure predict_in_replicas(const Batch& batch, const std::function<Structure(const Batch&)>& step) override;
   Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) override;
+  Results compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) override;
 
  private:
   // The result of a forward pass.
@@ -61,7 +62,7 @@ class AllReduceSteps : public StepRunner {
   Results finish_step(const Batch& batch, const StepOutput& whole);
   [[noreturn]] static void throw_no_loss();
   Results step_of_replica(const Batch& batch, bool training);
-  void take_up_metrics(const Batch& batch);
+  void prepare_metrics(const Batch& batch);
   Results mean_of_replicas(const std::vector<Results>& parts, const Share& share);
 
   TrainingSession& session_;

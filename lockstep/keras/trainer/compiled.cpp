@@ -220,16 +220,12 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
   update_metrics(y, y_pred, sample_weight);
 }
 
-void Compiled::update_in_replica(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
-                                 const std::vector<double>& output_losses) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < output_losses.size(); ++i) {
-      output_trackers_[i].total += output_losses[i];
-      output_trackers_[i].count += 1;
-    }
+void Compiled::add_output_losses(const std::vector<double>& output_losses) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < output_losses.size(); ++i) {
+    output_trackers_[i].total += output_losses[i];
+    output_trackers_[i].count += 1;
   }
-  update_metrics(y, y_pred, sample_weight);
 }
 
 void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {

@@ -37,6 +37,8 @@ class Compiled {
   // there are.
   void resolve(const std::vector<std::string>& output_names, const Structure& y, const Structure& y_pred);
   bool resolved() const { return resolved_; }
+  // Whether compile() was given metrics.
+  bool expects_metrics() const { return !options_.metrics.empty() || !options_.weighted_metrics.empty(); }
 
   // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order; one
   // sample_weight serves all.
@@ -46,9 +48,9 @@ class Compiled {
   // Takes one batch into the metrics. `loss` is the batch's total, `output_losses` each output's own.
   void update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
               const std::vector<double>& output_losses, std::int64_t rows);
-  // Updates a replica with its rows, in place of update(): the metrics, and each output's own loss.
-  void update_in_replica(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
-                         const std::vector<double>& output_losses);
+  // A replica's part of update(), for its rows: each output's own loss, and the metrics.
+  void add_output_losses(const std::vector<double>& output_losses);
+  void update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
   // loss, <output>_loss when several have one, then metrics, in Keras's order of results.
   Results results() const;
   void reset();
@@ -83,7 +85,6 @@ class Compiled {
     double count = 0;
     double result() const { return count > 0 ? total / count : 0; }
   };
-  void update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
   void resolve_losses(const std::vector<std::string>& names);
   void resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
                        const Tensors& y_pred);

@@ -292,7 +292,8 @@ void Trainer::restore(Loop& loop, TrainingState state) {
 Results Trainer::train(const Batch& batch) {
   const auto scope = session_->enter_strategy();
   session_->build_for(batch);
-  Model* const object = object_overriding(session_->model, &Model::train_step);
+  Model* const object =
+      object_overriding(session_->model, &Model::train_step, &Model::compute_loss, &Model::compute_metrics);
   if (!object) return steps_->train_step(batch);
   return steps_->run_in_replicas(
       batch, [object](const Batch& part) { return object->train_step(part); }, true);
@@ -301,7 +302,8 @@ Results Trainer::train(const Batch& batch) {
 Results Trainer::test(const Batch& batch) {
   const auto scope = session_->enter_strategy();
   session_->build_for(batch);
-  Model* const object = object_overriding(session_->model, &Model::test_step);
+  Model* const object =
+      object_overriding(session_->model, &Model::test_step, &Model::compute_loss, &Model::compute_metrics);
   if (!object) return steps_->test_step(batch);
   return steps_->run_in_replicas(
       batch, [object](const Batch& part) { return object->test_step(part); }, false);

@@ -75,5 +75,9 @@ Tensor Model::compute_loss(const Structure& x, const Structure& y, const Structu
                            const Structure& sample_weight) const {
   return trainer().compute_loss(x, y, y_pred, sample_weight);
 }
+Results Model::compute_metrics(const Structure&, const Structure& y, const Structure& y_pred,
+                               const Structure& sample_weight) const {
+  return trainer().compute_metrics(y, y_pred, sample_weight);
+}
 
 }  // namespace lockstep::keras

@@ -28,12 +28,12 @@ const void* virtual_function(const Model& object, Member member) {
   return function;
 }
 
-// The model's object, where its class overrides the member function; else null.
-template <typename Member>
-Model* object_overriding(const ModelImpl& model, Member member) {
+// The model's object, where its class overrides one of the member functions; else null.
+template <typename... Member>
+Model* object_overriding(const ModelImpl& model, Member... member) {
   static const Model plain{ModelPtr()};
   Model* const object = model.object();
-  return object && virtual_function(*object, member) != virtual_function(plain, member) ? object : nullptr;
+  return object && ((virtual_function(*object, member) != virtual_function(plain, member)) || ...) ? object : nullptr;
 }
 
 }  // namespace lockstep::keras

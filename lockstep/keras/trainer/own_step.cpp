@@ -7,6 +7,7 @@
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/trainer/all_reduce_steps_internal.h"
 #include "lockstep/keras/trainer/metric_state_internal.h"
+#include "lockstep/keras/trainer/overrides_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/seed_generator.h"
@@ -32,7 +33,7 @@ bool same_names(const Results& a, const Results& b) {
 // Runs the step in each replica that gets rows, and averages what the replicas of all workers return, as Keras does.
 Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<Results(const Batch&)>& step, bool) {
   session_.make_loss_tracker();
-  take_up_metrics(batch);
+  prepare_metrics(batch);
   const Share share = share_of(batch);
   std::vector<Results> parts(std::max<std::size_t>(share.ranges.size(), 1));
   // A worker without rows takes part in collective calls, with a row that does not count.
@@ -58,27 +59,53 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
   return mean_of_replicas(parts, share);
 }
 
-// Metrics of compile know their variables once they have seen a batch: after a restore they see a row before the step
-// of the model's class asks for them.
-void AllReduceSteps::take_up_metrics(const Batch& batch) {
-  if (!session_.compiled || !session_.compiled->has_restored_metrics()) return;
+// Metrics of compile are made for the shapes of targets and outputs, and know their variables once they have seen a
+// batch: before the first step, and after a restore, they see a row. A class whose own steps call its parts has no
+// call(), and no outputs that metrics of compile could be for.
+void AllReduceSteps::prepare_metrics(const Batch& batch) {
+  if (!session_.compiled) return;
+  const bool restored = session_.compiled->has_restored_metrics();
+  const bool unresolved = !session_.compiled->resolved() && session_.compiled->expects_metrics();
+  if (!restored && !unresolved) return;
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
   const random::PausedGenerators no_draws;
   session_.run_alone([&] {
-    const Structure y_pred = session_.model(one.x, {.training = false});
-    session_.compiled->resolve(session_.output_names(), one.y, y_pred);
-    session_.compiled->take_up_metrics(one.y, y_pred, one.sample_weight);
+    try {
+      const Structure y_pred = session_.model(one.x, {.training = false});
+      session_.compiled->resolve(session_.output_names(), one.y, y_pred);
+      if (restored) session_.compiled->take_up_metrics(one.y, y_pred, one.sample_weight);
+    } catch (const Error& error) {
+      if (error.code() != Code::kUnimplemented || !session_.model.is_subclassed()) throw;
+    }
   });
 }
 
-// Keras's own step, of one replica: that of Model, called by an override. The losses that the replicas report have the
+Results AllReduceSteps::compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+  session_.require_compiled("compute_metrics");
+  session_.compiled->resolve(session_.output_names(), y, y_pred);
+  session_.compiled->update_metrics(y, y_pred, sample_weight);
+  Results results = session_.compiled->results();
+  if (session_.loss_tracker) results.front().second = metric_log_value(*session_.loss_tracker);
+  if (!object_overriding(session_.model, &Model::metrics)) return results;
+  for (const auto& metric : session_.metrics()) {
+    const auto known = std::ranges::find(results, metric->name(), [](const auto& item) { return item.first; });
+    if (known == results.end()) results.emplace_back(metric->name(), metric_log_value(*metric));
+  }
+  return results;
+}
+
+// Keras's own step, of one replica: that of Model, called by an override, or of a class that overrides the loss or the
+// metrics. The losses that the replicas report have the
 // batch's loss as their mean, weighted by their rows.
 Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
   const distribute::ReplicaContext* const context = distribute::get_replica_context();
   std::optional<GradientTape> tape;
   if (training) tape.emplace();
   const Structure y_pred = session_.model(batch.x, {.training = training});
-  const Tensor loss = compute_loss(batch.y, y_pred, batch.sample_weight);
+  session_.compiled->resolve(session_.output_names(), batch.y, y_pred);
+  const Model* const own_loss = object_overriding(session_.model, &Model::compute_loss);
+  const Tensor loss = own_loss ? own_loss->compute_loss(batch.x, batch.y, y_pred, batch.sample_weight)
+                               : compute_loss(batch.y, y_pred, batch.sample_weight);
   if (training) {
     if (!loss.defined()) throw_no_loss();
     const auto variables = session_.model.trainable_weights();
@@ -93,13 +120,15 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
         own_rows_ > 0 ? static_cast<double>(own_rows_) : rows * (context ? context->num_replicas_in_sync() : 1);
     session_.loss_tracker.update_state(ops::detach(loss) * (all_rows / rows), Tensor::scalar(rows, loss.dtype()));
   }
-  std::vector<double> output_losses;
-  for (const LossPart& part : session_.compiled->loss_parts(batch.y, y_pred, batch.sample_weight))
-    output_losses.push_back(losses::Loss::finish(part.reduced).item<double>());
-  session_.compiled->update_in_replica(batch.y, y_pred, batch.sample_weight, output_losses);
-  Results results = session_.compiled->results();
-  results.front().second = metric_log_value(*session_.loss_tracker);
-  return results;
+  if (!own_loss) {
+    std::vector<double> output_losses;
+    for (const LossPart& part : session_.compiled->loss_parts(batch.y, y_pred, batch.sample_weight))
+      output_losses.push_back(losses::Loss::finish(part.reduced).item<double>());
+    session_.compiled->add_output_losses(output_losses);
+  }
+  const Model* const own_metrics = object_overriding(session_.model, &Model::compute_metrics);
+  return own_metrics ? own_metrics->compute_metrics(batch.x, batch.y, y_pred, batch.sample_weight)
+                     : compute_metrics(batch.y, y_pred, batch.sample_weight);
 }
 
 Results AllReduceSteps::mean_of_replicas(const std::vector<Results>& parts, const Share& share) {

@@ -42,6 +42,7 @@ class StepRunner {
   virtual void settle() {}
   // See Trainer::compute_loss.
   virtual Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) = 0;
+  virtual Results compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) = 0;
 };
 
 using MakeStepRunner = std::function<std::unique_ptr<StepRunner>(TrainingSession&)>;

@@ -79,6 +79,10 @@ Tensor Trainer::compute_loss(const Structure&, const Structure& y, const Structu
   return steps_->compute_loss(y, y_pred, sample_weight);
 }
 
+Results Trainer::compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+  return steps_->compute_metrics(y, y_pred, sample_weight);
+}
+
 Json Trainer::get_compile_config() const {
   if (!session_->compiled) return Json::object();
   const optimizers::OptimizerPtr inner = session_->optimizer->inner_optimizer();

@@ -60,6 +60,9 @@ class Trainer {
   Tensor compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
                       const Structure& sample_weight = {});
 
+  // See Model::compute_metrics.
+  Results compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
+
   ModelImpl& model();
   const optimizers::OptimizerPtr& optimizer() const;
   void set_optimizer(optimizers::OptimizerPtr optimizer);

@@ -26,6 +26,10 @@ std::vector<std::string> names_of(const Results& results) {
 }  // namespace
 
 void TrainingSession::compile(CompileOptions given) {
+  if (compiled && given.metrics.empty() && given.weighted_metrics.empty()) {
+    given.metrics = options.metrics;
+    given.weighted_metrics = options.weighted_metrics;
+  }
   if (distribute::Strategy* const current = distribute::Strategy::current()) {
     strategy = current;
   } else if (!strategy) {
