@@ -108,8 +108,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
   Tensors gradients(inputs.size());
   if (out.empty() || in.empty()) return gradients;
   std::vector<at::Tensor> found;
-  // One large operation must not start teams in the whole backward pass: after each loop their threads spin on the cores
-  // that parallel_for uses.
+  // One large operation must not start teams in the whole backward pass: after each loop their threads spin on the
+  // cores that parallel_for uses.
   const LibraryThreads threads(0);
   const SliceCollector collector;
   const ReadyHooks hooks(in, collector, ready);

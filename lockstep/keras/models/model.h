@@ -165,12 +165,12 @@ class Model {
   Structure predict_on_batch(const Structure& x) const;
   optimizers::OptimizerPtr optimizer() const;
   Trainer& trainer() const;
-  // The steps of fit, evaluate and predict, and the loss and the metrics of these, which derived classes may override. As in Keras an override runs in each
-  // replica of each worker, with the replica's rows of the batch: it calls the model under a GradientTape, applies
-  // gradients (the optimizer adds them up over the replicas), updates metrics and returns their results. The results of
-  // the replicas are averaged for callbacks; where they have the names of metrics(), an epoch ends with the results of
-  // these over all replicas.
-  // Called across replicas, the methods of Model itself do the step of the whole batch under the model's strategy.
+  // The steps of fit, evaluate and predict, and the loss and the metrics of these, which derived classes may override.
+  // As in Keras an override runs in each replica of each worker, with the replica's rows of the batch: it calls the
+  // model under a GradientTape, applies gradients (the optimizer adds them up over the replicas), updates metrics and
+  // returns their results. The results of the replicas are averaged for callbacks; where they have the names of
+  // metrics(), an epoch ends with the results of these over all replicas. Called across replicas, the methods of Model
+  // itself do the step of the whole batch under the model's strategy.
   virtual Results train_step(const Batch& batch);
   virtual Results test_step(const Batch& batch);
   virtual Structure predict_step(const Batch& batch);
