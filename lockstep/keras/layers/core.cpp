@@ -30,7 +30,7 @@ class DenseLayer : public KernelLayer<DenseLayer, DenseOptions> {
     v("bias_regularizer", o.bias_regularizer);
     v("kernel_constraint", o.kernel_constraint);
     v("bias_constraint", o.bias_constraint);
-    kernel_fields(v, o);
+    matrix_fields(v, o);
   }
   explicit DenseLayer(DenseOptions options) : KernelLayer(std::move(options)) {
     if (options_.units < 1) {
@@ -197,7 +197,7 @@ class EinsumDenseLayer : public KernelLayer<EinsumDenseLayer, EinsumDenseOptions
     v("activity_regularizer", o.activity_regularizer);
     v("kernel_constraint", o.kernel_constraint);
     v("bias_constraint", o.bias_constraint);
-    kernel_fields(v, o);
+    matrix_fields(v, o);
   }
   explicit EinsumDenseLayer(EinsumDenseOptions options) : KernelLayer(std::move(options)) {
     if (options_.output_shape.is_number_integer())

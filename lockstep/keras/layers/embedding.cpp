@@ -15,13 +15,8 @@ using namespace layers;
 
 // A layer with a table of rows.
 template <typename Derived, typename Options>
-class TableLayer : public ConfiguredLayer<Derived, Options> {
+class TableLayer : public MatrixLayer<Derived, Options> {
  public:
-  Json get_config() const override {
-    Json config = ConfiguredLayer<Derived, Options>::get_config();
-    write_lora(config, this->options_.lora_rank, this->options_.lora_alpha);
-    return config;
-  }
   void enable_lora(const LoraOptions& options) override {
     auto& o = this->options_;
     const VariablePtr& variable = quantized_.active() ? quantized_.values() : embeddings_;
@@ -34,15 +29,13 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
                  options, adder());
     remember_lora(o, options);
   }
-  bool can_be_quantized() const override { return true; }
-  OwnState own_state() const override {
-    if (!quantized_.active()) return state_with_lora(*this, lora_, embeddings_);
-    OwnState state;
-    add_quantized_state(state, quantized_, lora_, this->compute_dtype(), {});
-    return state;
-  }
+  OwnState own_state() const override { return this->matrix_state(embeddings_, {}); }
 
  protected:
+  using Base = MatrixLayer<Derived, Options>;
+  using Base::adder;
+  using Base::lora_;
+  using Base::quantized_;
   template <typename V>
   static void table_fields(V& v, Options& o) {
     v("input_dim", o.input_dim, Field::kRequired);
@@ -55,19 +48,14 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
     v.dropped("input_length");
     v.dropped("dropout");
     v.dropped("weights");
-    v("lora_rank", o.lora_rank, Field::kUnwritten);
-    v("lora_alpha", o.lora_alpha, Field::kUnwritten);
-    quantization_field(v, o.quantization_config);
+    Base::matrix_fields(v, o);
   }
-  explicit TableLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {
+  explicit TableLayer(Options options) : Base(std::move(options)) {
     const auto& o = this->options_;
     if (o.input_dim < 1 || o.output_dim < 1) {
       throw_invalid_argument(fmt::format("{} '{}': input_dim {} and output_dim {} must be at least 1", Derived::kClass,
                                          this->name(), o.input_dim, o.output_dim));
     }
-  }
-  AddWeight adder() {
-    return [this](WeightOptions weight) { return this->add_weight(std::move(weight)); };
   }
   // Each row has its scales.
   QuantizedLayout layout() const {
@@ -93,11 +81,7 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
     if (o.lora_rank.value_or(0) != 0) enable_lora({.rank = *o.lora_rank});
   }
   void quantize_weights(const quantizers::QuantizationConfig& config) override {
-    const Tensor floating = embeddings_->numpy();
-    this->remove_weight(embeddings_);
-    embeddings_ = nullptr;
-    quantized_.build(layout(), config.mode(), config.block_size(), adder());
-    quantized_.assign(quantized_.store(floating, config.weight_quantizer()));
+    this->quantize_variable(embeddings_, quantized_, layout(), config);
     this->options_.quantization_config = config;
   }
   // The values of a table that is not quantized, with LoRA's part.
@@ -119,7 +103,6 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
     return ops::not_equal(x, Tensor::scalar(0.0, x.dtype()));
   }
 
-  QuantizedMatrix quantized_;
   VariablePtr embeddings_;
 
  private:
@@ -131,8 +114,6 @@ class TableLayer : public ConfiguredLayer<Derived, Options> {
     const Tensor added = ops::matmul(ops::gather(lora_.a()->read(), indices), lora_.b()->read()) * lora_.scale();
     return ops::cast(ops::cast(rows, added.dtype()) + added, this->compute_dtype());
   }
-
-  Lora lora_;
 };
 
 class EmbeddingLayer : public TableLayer<EmbeddingLayer, EmbeddingOptions> {
@@ -210,11 +191,7 @@ class ReversibleEmbeddingLayer : public TableLayer<ReversibleEmbeddingLayer, Rev
   void quantize_weights(const quantizers::QuantizationConfig& config) override {
     TableLayer::quantize_weights(config);
     if (options_.tie_weights) return;
-    const Tensor floating = reverse_embeddings_->numpy();
-    remove_weight(reverse_embeddings_);
-    reverse_embeddings_ = nullptr;
-    reverse_quantized_.build(reverse_layout(), config.mode(), config.block_size(), adder());
-    reverse_quantized_.assign(reverse_quantized_.store(floating, config.weight_quantizer()));
+    quantize_variable(reverse_embeddings_, reverse_quantized_, reverse_layout(), config);
   }
 
  private:

@@ -74,14 +74,53 @@ inline void add_quantized_state(OwnState& state, const QuantizedMatrix& matrix, 
   if (lora.enabled()) state.zeroed = {lora.a(), lora.b()};
 }
 
+// A layer with a variable that may get LoRA and may be quantized.
 template <typename Derived, typename Options>
-class KernelLayer : public ConfiguredLayer<Derived, Options> {
+class MatrixLayer : public ConfiguredLayer<Derived, Options> {
  public:
   Json get_config() const override {
     Json config = ConfiguredLayer<Derived, Options>::get_config();
     write_lora(config, this->options_.lora_rank, this->options_.lora_alpha);
     return config;
   }
+  bool can_be_quantized() const override { return true; }
+
+ protected:
+  explicit MatrixLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {}
+  // The arguments after those of the layer's own.
+  template <typename V>
+  static void matrix_fields(V& v, Options& o) {
+    v("lora_rank", o.lora_rank, Field::kUnwritten);
+    v("lora_alpha", o.lora_alpha, Field::kUnwritten);
+    quantization_field(v, o.quantization_config);
+  }
+  AddWeight adder() {
+    return [this](WeightOptions weight) { return this->add_weight(std::move(weight)); };
+  }
+  // The state with `floating`, the variable while it is not quantized, and variables that come after the integers.
+  OwnState matrix_state(const VariablePtr& floating, const std::vector<VariablePtr>& between) const {
+    if (!quantized_.active()) return state_with_lora(*this, lora_, floating);
+    OwnState state;
+    add_quantized_state(state, quantized_, lora_, this->compute_dtype(), between);
+    return state;
+  }
+  // Puts integers in the place of a floating variable.
+  void quantize_variable(VariablePtr& floating, QuantizedMatrix& matrix, const QuantizedLayout& layout,
+                         const quantizers::QuantizationConfig& config) {
+    const Tensor values = floating->numpy();
+    this->remove_weight(floating);
+    floating = nullptr;
+    matrix.build(layout, config.mode(), config.block_size(), adder());
+    matrix.assign(matrix.store(values, config.weight_quantizer()));
+  }
+
+  QuantizedMatrix quantized_;
+  Lora lora_;
+};
+
+template <typename Derived, typename Options>
+class KernelLayer : public MatrixLayer<Derived, Options> {
+ public:
   void enable_lora(const LoraOptions& options) override {
     auto& o = this->options_;
     const bool quantized = quantized_.active();
@@ -91,26 +130,16 @@ class KernelLayer : public ConfiguredLayer<Derived, Options> {
                  options, adder());
     remember_lora(o, options);
   }
-  bool can_be_quantized() const override { return true; }
   OwnState own_state() const override {
-    if (!quantized_.active()) return state_with_lora(*this, lora_, kernel_);
-    OwnState state;
-    add_quantized_state(state, quantized_, lora_, this->compute_dtype(),
-                        bias_ ? std::vector<VariablePtr>{bias_} : std::vector<VariablePtr>());
-    return state;
+    return this->matrix_state(kernel_, bias_ ? std::vector<VariablePtr>{bias_} : std::vector<VariablePtr>());
   }
 
  protected:
-  explicit KernelLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {}
-  template <typename V>
-  static void kernel_fields(V& v, Options& o) {
-    v("lora_rank", o.lora_rank, Field::kUnwritten);
-    v("lora_alpha", o.lora_alpha, Field::kUnwritten);
-    quantization_field(v, o.quantization_config);
-  }
-  AddWeight adder() {
-    return [this](WeightOptions weight) { return this->add_weight(std::move(weight)); };
-  }
+  using Base = MatrixLayer<Derived, Options>;
+  using Base::adder;
+  using Base::lora_;
+  using Base::quantized_;
+  explicit KernelLayer(Options options) : Base(std::move(options)) {}
   void build_kernel(const QuantizedLayout& layout, const initializers::InitializerPtr& initializer) {
     auto& o = this->options_;
     layout_ = layout;
@@ -134,11 +163,7 @@ class KernelLayer : public ConfiguredLayer<Derived, Options> {
                               .name = "bias"});
   }
   void quantize_weights(const quantizers::QuantizationConfig& config) override {
-    const Tensor floating = kernel_->numpy();
-    this->remove_weight(kernel_);
-    kernel_ = nullptr;
-    quantized_.build(layout_, config.mode(), config.block_size(), adder());
-    quantized_.assign(quantized_.store(floating, config.weight_quantizer()));
+    this->quantize_variable(kernel_, quantized_, layout_, config);
     this->options_.quantization_config = config;
   }
   // Of a layer that is not quantized.
@@ -163,12 +188,10 @@ class KernelLayer : public ConfiguredLayer<Derived, Options> {
     return (*this->options_.activation.object())(y);
   }
 
-  QuantizedMatrix quantized_;
   VariablePtr kernel_, bias_;
 
  private:
   QuantizedLayout layout_;
-  Lora lora_;
 };
 
 // A product of quantized inputs has the gradient of the product with the floating kernel: `y` is computed from
