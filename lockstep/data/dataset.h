@@ -131,11 +131,7 @@ class DatasetInputIterator {
     return a.current_.has_value() == b.current_.has_value();
   }
   // Python's next(iterator). Throws OutOfRange at the end.
-  friend Element next(DatasetInputIterator& iterator) {
-    Element element = *iterator;
-    ++iterator;
-    return element;
-  }
+  friend Element next(DatasetInputIterator& iterator) { return *iterator++; }
 
  private:
   std::shared_ptr<DatasetIterator> iterator_;

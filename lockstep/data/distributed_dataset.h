@@ -88,11 +88,7 @@ class DistributedDataset {
       return next;
     }
     // The same; throws OutOfRange at the end. Python's next(iterator).
-    PerReplica<data::Element> get_next() {
-      PerReplica<data::Element> element = **this;
-      ++*this;
-      return element;
-    }
+    PerReplica<data::Element> get_next() { return *(*this)++; }
     friend PerReplica<data::Element> next(Iterator& iterator) { return iterator.get_next(); }
 
    private:
