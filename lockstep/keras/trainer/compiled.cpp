@@ -212,10 +212,7 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
   const double n = static_cast<double>(rows);
   loss_tracker_.total += loss * n;
   loss_tracker_.count += n;
-  for (std::size_t i = 0; i < output_losses.size(); ++i) {
-    output_trackers_[i].total += output_losses[i];  // a mean of batches, as Keras keeps it
-    output_trackers_[i].count += 1;
-  }
+  add_output_losses(output_losses);
   if (!saved_.is_null()) take_up_metrics(y, y_pred, sample_weight);
   update_metrics(y, y_pred, sample_weight);
 }
@@ -223,7 +220,7 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
 void Compiled::add_output_losses(const std::vector<double>& output_losses) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < output_losses.size(); ++i) {
-    output_trackers_[i].total += output_losses[i];
+    output_trackers_[i].total += output_losses[i];  // a mean of batches, as Keras keeps it
     output_trackers_[i].count += 1;
   }
 }

@@ -63,20 +63,16 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
 // batch: before the first step, and after a restore, they see a row. A class whose own steps call its parts has no
 // call(), and no outputs that metrics of compile could be for.
 void AllReduceSteps::prepare_metrics(const Batch& batch) {
-  if (!session_.compiled) return;
+  if (!session_.compiled || !session_.has_call()) return;
   const bool restored = session_.compiled->has_restored_metrics();
   const bool unresolved = !session_.compiled->resolved() && session_.compiled->expects_metrics();
   if (!restored && !unresolved) return;
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
   const random::PausedGenerators no_draws;
   session_.run_alone([&] {
-    try {
-      const Structure y_pred = session_.model(one.x, {.training = false});
-      session_.compiled->resolve(session_.output_names(), one.y, y_pred);
-      if (restored) session_.compiled->take_up_metrics(one.y, y_pred, one.sample_weight);
-    } catch (const Error& error) {
-      if (error.code() != Code::kUnimplemented || !session_.model.is_subclassed()) throw;
-    }
+    const Structure y_pred = session_.model(one.x, {.training = false});
+    session_.compiled->resolve(session_.output_names(), one.y, y_pred);
+    if (restored) session_.compiled->take_up_metrics(one.y, y_pred, one.sample_weight);
   });
 }
 

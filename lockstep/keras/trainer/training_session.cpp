@@ -70,14 +70,14 @@ std::vector<std::string> TrainingSession::output_names() const {
 // that call symbolically, so it draws no random numbers.
 void TrainingSession::build_for(const Batch& batch) {
   if (model.built()) return require_variables_of_strategy();
+  if (!has_call()) return;
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
   const random::PausedGenerators no_draws;
-  try {
-    model(one.x, {.training = false});
-  } catch (const Error& error) {
-    // A class whose own steps call its parts needs no call(); a step that needs it reports that.
-    if (error.code() != Code::kUnimplemented || !model.is_subclassed()) throw;
-  }
+  model(one.x, {.training = false});
+}
+
+bool TrainingSession::has_call() const {
+  return !model.is_subclassed() || object_overriding(model, &Model::call) != nullptr;
 }
 
 void TrainingSession::require_variables_of_strategy() {

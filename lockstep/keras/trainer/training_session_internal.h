@@ -25,6 +25,8 @@ struct TrainingSession {
   void require_compiled(const char* what) const;
   // Makes the variables of a model that has none yet.
   void build_for(const Batch& batch);
+  // Whether the model can be called: a class whose own steps call its parts needs no call().
+  bool has_call() const;
   // Each replica must have a copy of each variable.
   void require_variables_of_strategy();
   std::vector<std::string> output_names() const;
