@@ -141,7 +141,7 @@ class Collector {
       return;
     }
     const auto* const functional = dynamic_cast<const FunctionalImpl*>(&model);
-    // The input of a Sequential is no box: the edge to it ends at its first layer.
+    // The input of a Sequential has no box: the edge to it ends at the first layer.
     for (std::size_t i = functional ? 0 : 1; i < operations.size(); ++i) {
       for (const auto& node : operations[i]->inbound_nodes()) {
         if (functional && !functional->owns(node.get())) continue;
