@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/collectives/tensors_internal.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/epoch_iterator_internal.h"
@@ -38,13 +39,20 @@ std::vector<CallbackPtr> complete(const std::vector<CallbackArg>& given, int ver
   return callbacks;
 }
 
-// One bar for a job: the chief's.
-// Callbacks may read the optimizer's state on the chief alone; workers that keep parts of it gather them before.
+// Callbacks may read the optimizer's state on the chief alone, so workers that keep parts of it gather them before. The
+// history and the bar do not read it: nothing is gathered unless some rank has callbacks of the user.
+bool callbacks_on_any_rank(const TrainingSession& session, const FitOptions& options) {
+  if (!session.strategy || !session.strategy->workers()) return false;
+  const auto own = Tensor::from_vector<std::int64_t>({options.callbacks.empty() ? 0 : 1});
+  const Tensors all = collectives::gather(*session.strategy->workers(), own, "whether fit() has callbacks");
+  return std::any_of(all.begin(), all.end(), [](const Tensor& flag) { return flag.to_vector<std::int64_t>()[0] != 0; });
+}
+
 void gather_state(const TrainingSession& session) {
-  if (!session.strategy || !session.strategy->workers()) return;
   for (const VariablePtr& variable : session.optimizer->variables()) variable->peek();
 }
 
+// One bar for a job: the chief's.
 int resolve_verbose(int verbose, const distribute::Strategy* strategy) {
   if (strategy && !strategy->is_chief()) return 0;
   return verbose < 0 ? 1 : verbose;
@@ -88,6 +96,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
   std::optional<EpochIterator> validation;
   if (validation_source) validation.emplace(iterate(*validation_source, options.validation_steps));
   if (session_->strategy) batches.peek();
+  const bool gathers = callbacks_on_any_rank(*session_, options);
   CallbackList callbacks(complete(options.callbacks, verbose, history_), this,
                          {verbose, options.epochs, batches.num_batches()});
   Loop loop{batches, validation ? &*validation : nullptr, options, callbacks, options.initial_epoch};
@@ -128,7 +137,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
         results.emplace_back("val_" + name, std::move(value));
     }
     logs = to_logs(std::move(results));
-    gather_state(*session_);
+    if (gathers) gather_state(*session_);
     callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
     ++loop.epoch;
     loop.within = false;

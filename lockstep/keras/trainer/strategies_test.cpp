@@ -345,6 +345,44 @@ TEST(Strategies, FitOn256Workers) {
   EXPECT_THAT(messages, ::testing::Each(""));
 }
 
+// Two workers on two machines each keep a part of Adam's slots; only the chief has a callback, which reads them.
+TEST(Strategies, CallbacksOfTheChiefReadShardedSlots) {
+  static constexpr std::int64_t kUnits = 20000;  // slots below 64 KiB are not sharded
+  struct ReadSlots : Callback {
+    std::vector<std::vector<float>> slots;
+    void on_epoch_end(int, Logs&) override {
+      slots.clear();
+      for (const VariablePtr& variable : optimizer()->variables())
+        if (variable->shape().num_elements() == kUnits) slots.push_back(variable->value().to_vector<float>());
+    }
+  };
+  const auto train = [&](Strategy& strategy, std::vector<CallbackArg> callbacks) {
+    const auto scope = strategy.scope();
+    Sequential model({layers::Input({1}), layers::Dense(kUnits, {.kernel_initializer = "ones", .name = "wide"})},
+                     "net");
+    model.compile({.optimizer = optimizers::Adam(0.01), .loss = "mse"});
+    const Tensor targets = ops::matmul(y(0, 4), ops::ones({1, kUnits}));
+    for (const int epochs : {1, 2})
+      model.fit(x(0, 4), targets,
+                {.batch_size = 2, .epochs = epochs, .verbose = 0, .callbacks = callbacks, .shuffle = false});
+  };
+  MirroredStrategy one(devices(1));
+  ReadSlots expected, seen;
+  train(one, {expected});
+  const auto addresses = collectives::threaded_job::free_addresses(2);
+  const auto messages = collectives::threaded_job::run(2, [&](int rank) {
+    collectives::JobOptions job = collectives::threaded_job::job(rank, addresses);
+    job.machine = "machine " + std::to_string(rank);
+    MultiWorkerMirroredStrategy strategy(collectives::join_job(job), {"/cpu:0"}, {.shard_optimizer_state = true});
+    train(strategy, rank == 0 ? std::vector<CallbackArg>{seen} : std::vector<CallbackArg>());
+    strategy.workers()->barrier();
+  });
+  EXPECT_THAT(messages, ::testing::Each(""));
+  ASSERT_EQ(seen.slots.size(), 4u);
+  for (std::size_t i = 0; i < seen.slots.size(); ++i)
+    EXPECT_THAT(seen.slots[i], ::testing::Pointwise(::testing::FloatNear(1e-4F), expected.slots[i])) << i;
+}
+
 // Counts the steps that a strategy's own runner is asked for.
 class CountedSteps : public AllReduceSteps {
  public:
