@@ -306,8 +306,8 @@ class Parser {
       if (peek() != '\n') break;
       const std::size_t end = at_;
       skip();
-      const bool goes_on = at_ < text_.size() && column() > parent && text_.substr(at_, 3) != "...";
-      if (!goes_on || (!in_flow && parent < 0)) {
+      const bool continues = at_ < text_.size() && column() > parent && text_.substr(at_, 3) != "...";
+      if (!continues || (!in_flow && parent < 0)) {
         at_ = end;
         break;
       }

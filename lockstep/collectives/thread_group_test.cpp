@@ -98,7 +98,7 @@ TEST(ThreadGroup, ALateRankIsNamedAndTheGroupStaysBroken) {
 }
 
 TEST(ThreadGroup, AFailedRankIsToldToTheOthersAndItsCauseIsRethrown) {
-  std::atomic<int> told{0};
+  std::atomic<int> recorded{0};
   std::string message;
   EXPECT_EQ(code_of(
                 [&] {
@@ -107,13 +107,13 @@ TEST(ThreadGroup, AFailedRankIsToldToTheOthersAndItsCauseIsRethrown) {
                     std::string mine;
                     EXPECT_EQ(code_of([&] { group.barrier(); }, &mine), Code::kUnavailable);
                     EXPECT_THAT(mine, HasSubstr("worker 1 (thread) failed: the disk of rank 1 is damaged"));
-                    ++told;
+                    ++recorded;
                     group.barrier();
                   });
                 },
                 &message),
             Code::kDataLoss);
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(recorded, 2);
   EXPECT_EQ(message, "the disk of rank 1 is damaged");
 }
 

@@ -70,11 +70,11 @@ class FilterIterator : public NodeIterator {
 
 class TakeWhileIterator : public NodeIterator {
  public:
-  TakeWhileIterator(const NodePtr& input, const FilterFunction& go_on)
-      : input_(input->make_iterator()), go_on_(go_on) {}
+  TakeWhileIterator(const NodePtr& input, const FilterFunction& predicate)
+      : input_(input->make_iterator()), predicate_(predicate) {}
   bool next(Item& out) override {
     if (ended_) return false;
-    ended_ = !input_->next(out) || !go_on_(out.element());
+    ended_ = !input_->next(out) || !predicate_(out.element());
     return !ended_;
   }
   Json save() const override { return {{"ended", ended_}, {"input", input_->save()}}; }
@@ -85,7 +85,7 @@ class TakeWhileIterator : public NodeIterator {
 
  private:
   std::unique_ptr<NodeIterator> input_;
-  FilterFunction go_on_;
+  FilterFunction predicate_;
   bool ended_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace lockstep::graph {
 
 using inference::Dims;
 
-// What the body of a loop reads and writes besides its states.
+// What the body of a loop reads and writes in addition to its states.
 struct LoopFrame {
   Lowering& around;
   std::int64_t iterations;

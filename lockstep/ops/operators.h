@@ -1,4 +1,4 @@
-// Operators of tensors besides arithmetic: comparisons, logic of booleans, remainders. All are elementwise, with
+// Operators of tensors other than arithmetic: comparisons, logic of booleans, remainders. All are elementwise, with
 // broadcasting, and give tensors, as in TensorFlow: `if (x > 0)` needs a tensor of one element. A number takes the
 // dtype of the tensor; an integer tensor cannot be combined with a fraction (InvalidArgument).
 #pragma once

@@ -163,7 +163,7 @@ class Recurrent : public Composite {
     return pass;
   }
 
-  // The memory that the packed weights of `pass` lie in.
+  // The memory of the packed weights of `pass`.
   Values pack(const at::Tensor& given, bool transpose, RecurrentPass& pass) const {
     const at::Tensor kernel = given.contiguous();
     const std::int64_t u = shape_.units, columns = kernel.size(1);

@@ -177,7 +177,7 @@ TEST_F(ResumeTest, FromBackupsOfEpochsAndAgainAndAgain) {
   EXPECT_LT(resumed.history[0].second.size(), whole.history[0].second.size());
 }
 
-TEST_F(ResumeTest, AnIteratorThatGoesOnOverEpochs) {
+TEST_F(ResumeTest, AnIteratorThatContinuesOverEpochs) {
   const Outcome whole = train(true, {}, 0, 3);
   for (const int bomb : {3, 6, 9}) {
     const Saver backup = [&](const keras::Model&) {
@@ -268,7 +268,7 @@ TEST_F(ResumeTest, MetadataBelongsToItsCheckpoint) {
 }
 
 // Workers that each read files of their own, then others in another number from the middle of the epoch.
-TEST_F(ResumeTest, WorkersOfAnyNumberGoOnWithinAnEpochOfFiles) {
+TEST_F(ResumeTest, WorkersOfAnyNumberResumeWithinAnEpochOfFiles) {
   std::vector<std::string> files;
   for (int file = 0, row = 0; file < 4; ++file) {
     files.push_back(path(fmt::format("part-{}", file)));

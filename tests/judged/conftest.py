@@ -105,8 +105,16 @@ def fresh_keras():
     """Names and seeds of one test do not depend on the tests before it."""
     keras = sys.modules.get("keras")
     if keras is not None:
-        keras.utils.clear_session()
+        keras.utils.clear_session(free_memory=False)
     yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected():
+    """Collects garbage once for a group of cases. Keras asks for a collection at many places (quantize, clear_session); each is
+    short as long as the objects that are left after this one are excluded from it."""
+    gc.collect()
+    gc.freeze()
 
 
 def known_failures():

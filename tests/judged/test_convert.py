@@ -30,7 +30,7 @@ def trained(request, tmp_path):
     return model, x, y
 
 
-def goes_on(ours, model, x, y):
+def continues(ours, model, x, y):
     compare(ours, model, 1e-6)
     ours.fit(x, y, batch_size=8, shuffle=False, verbose=0)
     model.fit(x, y, batch_size=8, shuffle=False, verbose=0)
@@ -45,14 +45,14 @@ def test_to_keras_files(trained, name, tmp_path):
         # Keras reads the optimizer's state of an .h5, but cannot continue training with it.
         model.save(tmp_path / "theirs.h5")
         return compare(keras.models.load_model(tmp_path / name), keras.models.load_model(tmp_path / "theirs.h5"), 0)
-    goes_on(keras.models.load_model(tmp_path / name), model, x, y)
+    continues(keras.models.load_model(tmp_path / name), model, x, y)
 
 
 def test_from_h5(trained, tmp_path):
     model, x, y = trained
     model.save(tmp_path / "m.h5")
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.keras")
-    goes_on(keras.models.load_model(tmp_path / "out.keras"), model, x, y)
+    continues(keras.models.load_model(tmp_path / "out.keras"), model, x, y)
 
 
 def test_to_weights(trained, tmp_path):

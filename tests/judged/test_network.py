@@ -266,7 +266,7 @@ def test_what_is_saved_is_gathered_at_the_chief(net, tmp_path, request):
 
 @pytest.mark.parametrize("net", [2], indirect=True)
 @pytest.mark.parametrize("victim", [0, 1])
-def test_the_chief_alone_has_the_checkpoints_and_all_go_on(net, victim, tmp_path, request):
+def test_the_chief_alone_has_the_checkpoints_and_all_resume(net, victim, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     command = private_training(net, tmp_path, "--timeout", 5, epochs=25)
     assert [code for code, _, _ in network.finish(net.job(*command))] == [0, 0]

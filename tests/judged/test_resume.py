@@ -72,8 +72,8 @@ def test_tensorflow_restores_what_ranks_saved_together(tmp_path, ranks, more):
     status.assert_existing_objects_matched()
     status.assert_consumed()
     assert_same(values(model), values(other))
-    told = tf.train.load_checkpoint(path).get_tensor("/.LOCKSTEP_STATE/metadata")
-    assert [json.loads(each)["rank"] for each in np.atleast_1d(told)] == list(range(ranks))
+    metadata = tf.train.load_checkpoint(path).get_tensor("/.LOCKSTEP_STATE/metadata")
+    assert [json.loads(each)["rank"] for each in np.atleast_1d(metadata)] == list(range(ranks))
     made(3, width=160).save(tmp_path / "other.keras")
     for readers in {1, ranks, 4}:
         probe("restore_together", tmp_path / "other.keras", path, tmp_path / "out.keras", readers)
@@ -345,7 +345,7 @@ def test_a_job_asked_to_end_or_with_a_worker_that_is_stopped_at_any_moment_ends_
     assert any(ends), "all came too late"
 
 
-def test_killed_jobs_go_on_with_other_numbers_of_workers(tmp_path, task, record_property):
+def test_killed_jobs_resume_with_other_numbers_of_workers(tmp_path, task, record_property):
     """1 -> 2 -> 4 -> 3 workers, each killed within an epoch or a save: every example once an epoch, so the weights are those of
     one process to rounding."""
     task_folder, whole = task

@@ -157,7 +157,7 @@ RESUMED = ["sgd", "sgd-momentum", "adam", "adamw-amsgrad", "rmsprop-centered", "
 
 @pytest.mark.parametrize("extension", [".keras", ".h5"])
 @pytest.mark.parametrize("optimizer", RESUMED)
-def test_keras_goes_on(optimizer, extension, tmp_path, request):
+def test_keras_continues(optimizer, extension, tmp_path, request):
     """lockstep trains and saves; Keras loads it compiled, with the optimizer's state, and continues as if it had trained the model."""
     model, x, y = prepare(tmp_path, "functional", "mse", table.OPTIMIZERS[optimizer](), tool.generator(request.node.name),
                           objects=extension == ".h5")
@@ -176,7 +176,7 @@ def test_keras_goes_on(optimizer, extension, tmp_path, request):
 
 @pytest.mark.parametrize("extension", [".keras", ".h5"])
 @pytest.mark.parametrize("optimizer", RESUMED)
-def test_lockstep_goes_on(optimizer, extension, tmp_path, request):
+def test_lockstep_continues(optimizer, extension, tmp_path, request):
     """Keras trains and saves; lockstep continues with the optimizer's state."""
     model, x, y = prepare(tmp_path, "functional", "mse", table.OPTIMIZERS[optimizer](), tool.generator(request.node.name),
                           objects=extension == ".h5")

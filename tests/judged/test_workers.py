@@ -187,8 +187,8 @@ def test_evaluating_uneven_rows(tmp_path, request):
     data = np.load(tmp_path / "d.npz")
     expected = answers.evaluate(model, data["x"], data["y"], sample_weight=data["sample_weight"], batch_size=5)
     command = ["evaluate", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--batch-size", 5, "--json", "--strategy", "multi_worker:2"]
-    told = json.loads(Job(3, *command).ok()[0][1])
-    tool.assert_history({k: [told[k]] for k in expected}, {k: [v] for k, v in expected.items()}, 1e-5)
+    reported = json.loads(Job(3, *command).ok()[0][1])
+    tool.assert_history({k: [reported[k]] for k in expected}, {k: [v] for k, v in expected.items()}, 1e-5)
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
@@ -321,8 +321,8 @@ def test_an_evaluator_follows_the_checkpoints(tmp_path, request):
     checkpointed(tmp_path, "run").ok()
     latest = tf.train.latest_checkpoint(str(tmp_path / "run"))
     for line in evaluator.stdout:
-        told = json.loads(line)
-        if told["checkpoint"] == latest:
+        reported = json.loads(line)
+        if reported["checkpoint"] == latest:
             break
     evaluator.send_signal(signal.SIGTERM)
     assert evaluator.wait(timeout=20) == -signal.SIGTERM
@@ -330,11 +330,11 @@ def test_an_evaluator_follows_the_checkpoints(tmp_path, request):
     data = np.load(tmp_path / "d.npz")
     expected = model.evaluate(data["x"], data["y"], sample_weight=data["sample_weight"], batch_size=8, verbose=0, return_dict=True)
     for name, value in expected.items():
-        np.testing.assert_allclose(told[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(reported[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("asked", [0, 1])
-def test_sigterm_saves_and_the_same_command_goes_on(asked, tmp_path, request):
+def test_sigterm_saves_and_the_same_command_resumes(asked, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     checkpointed(tmp_path, "whole").ok()
     job = checkpointed(tmp_path, "stopped")

@@ -23,7 +23,7 @@ run() {
   timeout 30 "$lockstep" launch "$@" >"$RECORD/out" 2>"$RECORD/err" || status=$?
 }
 expect_status() { [ "$status" -eq "$1" ] || fail "$2: status $status, expected $1"; }
-expect_err() { grep -q -- "$1" "$RECORD/err" || fail "no '$1' in what was told"; }
+expect_err() { grep -q -- "$1" "$RECORD/err" || fail "no '$1' in the error output"; }
 expect_out() { grep -q -- "$1" "$RECORD/out" || fail "no '$1' in the output"; }
 wait_for() {
   tries=0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A worker for launch_test.sh: tells its place, then does what DO says for its number.
+# A worker for launch_test.sh: prints its rank, then follows the instruction in DO for its rank.
 index=$(printf %s "$TF_CONFIG" | sed 's/.*"index": \([0-9]*\).*/\1/')
 echo "out $index threads=$OMP_NUM_THREADS args=$*"
 echo "$TF_CONFIG" >"$RECORD/config-$index"

@@ -16,7 +16,7 @@ namespace {
 
 using keras::Field;
 
-// The arguments of each loss besides reduction and name, in the order of Keras's config. Keras does not write all.
+// The arguments of each loss except reduction and name, in the order of Keras's config. Keras does not write all.
 void own_fields(auto&, LossOptions&) {}
 void own_fields(auto& v, BinaryCrossentropyOptions& o) {
   v("from_logits", o.from_logits);

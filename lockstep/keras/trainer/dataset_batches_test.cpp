@@ -71,7 +71,7 @@ TEST(DatasetBatches, PartsOfTheUsersOwnAreGathered) {
   EXPECT_EQ(workers[1], expected);
 }
 
-TEST(DatasetBatches, GoOnFromASavedState) {
+TEST(DatasetBatches, ResumeFromASavedState) {
   for (const AutoShardPolicy policy : {AutoShardPolicy::kData, AutoShardPolicy::kOff}) {
     collectives::run_ranks(2, [&](collectives::Communicator& group) {
       const auto make = [&] {
@@ -207,7 +207,7 @@ class FileBatches : public ::testing::Test {
   int rows_ = 0;
 };
 
-TEST_F(FileBatches, GoOnInAnyNumberWithinAnEpoch) {
+TEST_F(FileBatches, ResumeInAnyNumberWithinAnEpoch) {
   std::multiset<std::int64_t> every;
   for (std::int64_t i = 0; i < rows_; ++i) every.insert(i);
   for (const int before : {1, 2, 4, 3}) {
