@@ -251,6 +251,34 @@ TEST(Composite, Channels) {
   }
 }
 
+// Images that are enlarged and reduced, and entries that are repeated.
+TEST(Composite, Resizing) {
+  for (unsigned seed = 0; seed < 16; ++seed) {
+    Numbers numbers(seed);
+    const Ints shape = {numbers.whole(1, 3), numbers.whole(1, 40), numbers.whole(1, 40), numbers.whole(1, 20)};
+    const Tensor size = constant_ints({numbers.whole(1, 90), numbers.whole(1, 90)});
+    const char* const name = seed % 2 == 0 ? "ResizeBilinear" : "ResizeNearestNeighbor";
+    const bool corners = numbers.coin(), half = !corners && numbers.coin();
+    compare(
+        [&](const Tensors& x) -> Tensors {
+          return {call1(name, {x[0], size}, {{"align_corners", corners}, {"half_pixel_centers", half}})};
+        },
+        {numbers.tensor(shape)}, fmt::format("{} seed {}", name, seed), 1e-5);
+
+    Ints volume = {numbers.whole(1, 3)}, times;
+    const int axes = static_cast<int>(seed % 3) + 1, first = numbers.coin() ? 1 : 2;
+    if (first == 2) volume.push_back(numbers.whole(1, 9));
+    for (int i = 0; i < axes; ++i) volume.push_back(numbers.whole(1, 12)), times.push_back(numbers.whole(1, 3));
+    if (first == 1) volume.push_back(numbers.whole(1, 20));
+    const Tensor x = numbers.tensor(volume);
+    const auto repeated = [&](const Tensors& in) -> Tensors { return {try_repeat(in[0], first, times).value()}; };
+    compare(repeated, {x}, fmt::format("repeat seed {}", seed), 1e-5);
+    at::Tensor want = aten(x);
+    for (int i = 0; i < axes; ++i) want = want.repeat_interleave(times[static_cast<std::size_t>(i)], first + i);
+    EXPECT_TRUE(at::equal(aten(repeated({x})[0]), want)) << seed;
+  }
+}
+
 // Masks for all or some of batch, heads and steps, also such that hide all keys; and dropout.
 TEST(Composite, Attention) {
   for (unsigned seed = 0; seed < 40; ++seed) {

@@ -2,7 +2,9 @@
 // operations (an input is symbolic, or the case has no kernel of its own).
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -95,6 +97,9 @@ class ScopedFollower {
 
 // x[begin:end] along the first axis of a dense value, which shares its memory.
 std::optional<Tensor> try_rows(const Tensor& x, std::int64_t begin, std::int64_t end);
+
+// Each entry of the axes first_axis, first_axis + 1, … so many times in a row.
+std::optional<Tensor> try_repeat(const Tensor& x, int first_axis, std::span<const std::int64_t> times);
 
 // While one lives, a max-pool right after a relu convolution of images with few channels shares one backward
 // pass with it. Only for steps whose gradients are asked for with respect to variables alone: there is then

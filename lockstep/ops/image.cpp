@@ -3,6 +3,7 @@
 
 #include "lockstep/ops/image_rows_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/resize_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -40,51 +41,47 @@ void check(const Call& call) {
 }
 
 // One axis: between the neighbours below and above each source position.
-at::Tensor bilinear_axis(const at::Tensor& x, std::int64_t axis, std::int64_t out, const Mapping& m) {
-  const std::int64_t in = x.size(axis);
+AxisPixels bilinear_axis(std::int64_t in, std::int64_t out, const Mapping& m) {
   const float scale = m.scale(in, out);
-  Ints below, above;
-  std::vector<float> weight;
+  AxisPixels axis;
   for (std::int64_t i = 0; i < out; ++i) {
     const float at = m.half_pixel ? (static_cast<float>(i) + 0.5f) * scale - 0.5f : static_cast<float>(i) * scale;
     const float floor = std::floor(at);
-    below.push_back(std::max<std::int64_t>(0, static_cast<std::int64_t>(floor)));
-    above.push_back(std::min<std::int64_t>(in - 1, static_cast<std::int64_t>(std::ceil(at))));
-    weight.push_back(at - floor);
+    axis.below.push_back(std::max<std::int64_t>(0, static_cast<std::int64_t>(floor)));
+    axis.above.push_back(std::min<std::int64_t>(in - 1, static_cast<std::int64_t>(std::ceil(at))));
+    axis.share.push_back(at - floor);
   }
-  const at::Tensor low = x.index_select(axis, at::tensor(at::IntArrayRef(below), at::kLong));
-  const at::Tensor high = x.index_select(axis, at::tensor(at::IntArrayRef(above), at::kLong));
-  Ints view(static_cast<std::size_t>(x.dim()), 1);
-  view[static_cast<std::size_t>(axis)] = out;
-  return low + (high - low) * at::tensor(at::ArrayRef<float>(weight), at::kFloat).view(view);
+  return axis;
+}
+
+AxisPixels nearest_axis(std::int64_t in, std::int64_t out, const Mapping& m) {
+  const float scale = m.scale(in, out);
+  AxisPixels axis;
+  for (std::int64_t i = 0; i < out; ++i) {
+    const float at = static_cast<float>(i) * scale;
+    const float source = m.align_corners ? std::round(at)
+                         : m.half_pixel  ? std::floor((static_cast<float>(i) + 0.5f) * scale)
+                                         : std::floor(at);
+    axis.below.push_back(std::clamp<std::int64_t>(static_cast<std::int64_t>(source), 0, in - 1));
+  }
+  axis.above = axis.below;
+  return axis;
 }
 
 Tensors bilinear(const Call& call) {
   check(call);
   const Mapping m = mapping_of(call);
   const Ints size = ints_in(call, 1);
-  return one(bilinear_axis(bilinear_axis(in(call, 0).to(at::kFloat), 2, size[1], m), 1, size[0], m));
-}
-
-at::Tensor nearest_axis(const at::Tensor& x, std::int64_t axis, std::int64_t out, const Mapping& m) {
-  const std::int64_t in = x.size(axis);
-  const float scale = m.scale(in, out);
-  Ints index;
-  for (std::int64_t i = 0; i < out; ++i) {
-    const float at = static_cast<float>(i) * scale;
-    const float source = m.align_corners ? std::round(at)
-                         : m.half_pixel  ? std::floor((static_cast<float>(i) + 0.5f) * scale)
-                                         : std::floor(at);
-    index.push_back(std::clamp<std::int64_t>(static_cast<std::int64_t>(source), 0, in - 1));
-  }
-  return x.index_select(axis, at::tensor(at::IntArrayRef(index), at::kLong));
+  const at::Tensor x = in(call, 0).to(at::kFloat);
+  return one(resized(x, bilinear_axis(x.size(1), size[0], m), bilinear_axis(x.size(2), size[1], m)));
 }
 
 Tensors nearest(const Call& call) {
   check(call);
   const Mapping m = mapping_of(call);
   const Ints size = ints_in(call, 1);
-  return one(nearest_axis(nearest_axis(in(call, 0), 2, size[1], m), 1, size[0], m));
+  const at::Tensor& x = in(call, 0);
+  return one(resized(x, nearest_axis(x.size(1), size[0], m), nearest_axis(x.size(2), size[1], m)));
 }
 
 Tensors adjust_contrast(const Call& call) {

@@ -175,11 +175,15 @@ std::uint64_t PhiloxStream::next_below64(std::uint64_t limit) {
   });
 }
 
-void philox_uniform(const PhiloxState& state, std::int64_t offset, std::span<float> out) {
+namespace {
+
+// Groups of four floats, of one block each; whole runs of blocks are computed together.
+template <typename MakeGroup>
+void fill_from_blocks(const PhiloxState& state, std::int64_t offset, std::span<float> out, const MakeGroup& make) {
   const auto fill = [&](std::int64_t at, std::span<float> part) {
     fill_groups<4>(at, part, [&](std::uint64_t index, float* values) {
       const PhiloxBlock x = philox_block(state.skipped(index));
-      for (int i = 0; i < 4; ++i) values[i] = unit_float(x[static_cast<std::size_t>(i)]);
+      make(x[0], x[1], x[2], x[3], values);
     });
   };
   constexpr std::size_t kWhole = 4 * kLanes;
@@ -188,12 +192,19 @@ void philox_uniform(const PhiloxState& state, std::int64_t offset, std::span<flo
   for (; out.size() - done >= kWhole; done += kWhole) {
     std::uint32_t words[4][kLanes];
     philox_blocks(state.skipped(static_cast<std::uint64_t>(offset + static_cast<std::int64_t>(done)) / 4), words);
-    float* const to = out.data() + done;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      for (int i = 0; i < 4; ++i) to[4 * lane + i] = unit_float(words[i][lane]);
-    }
+    for (int lane = 0; lane < kLanes; ++lane)
+      make(words[0][lane], words[1][lane], words[2][lane], words[3][lane], out.data() + done + 4 * lane);
   }
   fill(offset + static_cast<std::int64_t>(done), out.subspan(done));
+}
+
+}  // namespace
+
+void philox_uniform(const PhiloxState& state, std::int64_t offset, std::span<float> out) {
+  fill_from_blocks(
+      state, offset, out, [](std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d, float* values) {
+        values[0] = unit_float(a), values[1] = unit_float(b), values[2] = unit_float(c), values[3] = unit_float(d);
+      });
 }
 
 void philox_uniform(const PhiloxState& state, std::int64_t offset, std::span<double> out) {
@@ -205,11 +216,11 @@ void philox_uniform(const PhiloxState& state, std::int64_t offset, std::span<dou
 }
 
 void philox_normal(const PhiloxState& state, std::int64_t offset, std::span<float> out) {
-  fill_groups<4>(offset, out, [&](std::uint64_t index, float* values) {
-    const PhiloxBlock x = philox_block(state.skipped(index));
-    const Pair<float> a = box_muller(x[0], x[1]), b = box_muller(x[2], x[3]);
-    values[0] = a.first, values[1] = a.second, values[2] = b.first, values[3] = b.second;
-  });
+  fill_from_blocks(state, offset, out,
+                   [](std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d, float* values) {
+                     const Pair<float> x = box_muller(a, b), y = box_muller(c, d);
+                     values[0] = x.first, values[1] = x.second, values[2] = y.first, values[3] = y.second;
+                   });
 }
 
 void philox_normal(const PhiloxState& state, std::int64_t offset, std::span<double> out) {

@@ -46,6 +46,18 @@ float round16(float value, DType dtype) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(to_bfloat16(value)) << 16);
 }
 
+// Calls fill(offset of the part, part) for parts of `out`, on several threads: each number depends on its place alone.
+template <typename T, typename Fill>
+void fill_parts(std::span<T> out, const Fill& fill) {
+  constexpr std::size_t kPart = 4096;
+  const auto parts = static_cast<std::int64_t>((out.size() + kPart - 1) / kPart);
+  ops::parallel_for(0, parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::size_t from = static_cast<std::size_t>(begin) * kPart,
+                      to = std::min(out.size(), static_cast<std::size_t>(end) * kPart);
+    fill(static_cast<std::int64_t>(from), out.subspan(from, to - from));
+  });
+}
+
 ops::PhiloxState state_of(const Seed& seed) {
   const SeedPair pair = draw_seed(seed);
   return ops::philox_from_stateless_seed(pair.first, pair.second);
@@ -85,14 +97,18 @@ Tensor draw_scaled(const char* what, const char* op, const ShapeArg& shape_arg, 
   const std::int64_t offset = draw_offset(shape);
   if (dtype == DType::kFloat64) {
     return make<double>(shape, dtype, [&](std::span<double> out) {
-      fill_double(state, offset, out);
-      ops::scale_and_shift(out, scale, shift);
+      fill_parts(out, [&](std::int64_t at, std::span<double> part) {
+        fill_double(state, offset + at, part);
+        ops::scale_and_shift(part, scale, shift);
+      });
     });
   }
   if (dtype == DType::kFloat32) {
     return make<float>(shape, dtype, [&](std::span<float> out) {
-      fill_float(state, offset, out);
-      ops::scale_and_shift(out, static_cast<float>(scale), static_cast<float>(shift));
+      fill_parts(out, [&](std::int64_t at, std::span<float> part) {
+        fill_float(state, offset + at, part);
+        ops::scale_and_shift(part, static_cast<float>(scale), static_cast<float>(shift));
+      });
     });
   }
   std::vector<float> values(static_cast<std::size_t>(*shape.num_elements()));
@@ -227,13 +243,7 @@ Tensor dropout_mask(const Shape& shape, double rate, DType dtype, const Seed& se
   };
   if (dtype == DType::kFloat32) {
     return make<float>(shape, dtype, [&](std::span<float> out) {
-      constexpr std::size_t kGroup = 4096;
-      const auto groups = static_cast<std::int64_t>((out.size() + kGroup - 1) / kGroup);
-      ops::parallel_for(0, groups, 1, [&](std::int64_t begin, std::int64_t end) {
-        const std::size_t from = static_cast<std::size_t>(begin) * kGroup,
-                          to = std::min(out.size(), static_cast<std::size_t>(end) * kGroup);
-        apply(out.subspan(from, to - from), offset + static_cast<std::int64_t>(from));
-      });
+      fill_parts(out, [&](std::int64_t at, std::span<float> part) { apply(part, offset + at); });
     });
   }
   std::vector<float> values(static_cast<std::size_t>(*shape.num_elements()));

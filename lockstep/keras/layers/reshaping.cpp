@@ -9,6 +9,7 @@
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::keras {
 namespace {
@@ -287,6 +288,7 @@ class UpSamplingLayer : public ConfiguredLayer<Derived, UpSamplingOptions> {
       x = ops::resize_bilinear(x, x.dim(1) * o.size.values[0], x.dim(2) * o.size.values[1]);
       return channels_first ? to_channels_first(x) : x;
     }
+    if (auto repeated = ops::try_repeat(x, first, o.size.values)) return *repeated;
     for (int i = 0; i < kRank; ++i) x = repeat(x, first + i, o.size.values[static_cast<std::size_t>(i)]);
     return x;
   }
