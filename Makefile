@@ -33,14 +33,15 @@ FUZZ_SECONDS = 60
 fuzz:
 	tools/fuzz.sh $(FUZZ_SECONDS)
 
-# Random calls of every operation and changed graphs, FUZZ_SECONDS each, under the address sanitizer. The cases are
-# numbered from FUZZ_SEED.
+# Random calls of every operation, changed graphs and changed models, FUZZ_SECONDS each, under the address sanitizer. The cases
+# are numbered from FUZZ_SEED.
 FUZZ_SEED = 1
 fuzz-execution:
 	tools/setup.sh && LOCKSTEP_BUILD_DIR=build-asan LOCKSTEP_CMAKE_ARGS=-DLOCKSTEP_SANITIZE=address,undefined \
-	  tools/build.sh fuzz_tests
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 LOCKSTEP_FUZZ_SEED=$(FUZZ_SEED) \
-	  LOCKSTEP_FUZZ_COUNT=1000000000 LOCKSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS) build-asan/tests/fuzz_tests
+	  tools/build.sh fuzz_tests fuzz_models_tests
+	export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 LOCKSTEP_FUZZ_SEED=$(FUZZ_SEED) \
+	  LOCKSTEP_FUZZ_COUNT=1000000000 LOCKSTEP_FUZZ_SECONDS=$(FUZZ_SECONDS); \
+	  build-asan/tests/fuzz_tests && build-asan/tests/fuzz_models_tests
 
 # The C++ tests under a sanitizer, each sanitizer in a separate build folder.
 asan:

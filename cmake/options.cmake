@@ -28,11 +28,16 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options(-Wno-subobject-linkage -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
 endif()
 if(NOT LOCKSTEP_SANITIZE STREQUAL "")
-  # The sanitizers' own instrumentation makes GCC see uninitialised values where there are none.
-  # Without -fno-ipa-cp, GCC 12 ends in an internal error for some units with -fsanitize=undefined.
-  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-ipa-cp -g1 -O1)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g1)
+  if(LOCKSTEP_FUZZ)
+    add_compile_options(-O2)  # more inputs a second
+  else()
+    add_compile_options(-O1)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    add_compile_options(-Wno-maybe-uninitialized)
+    # The sanitizers' own instrumentation makes GCC see uninitialised values where there are none.
+    # Without -fno-ipa-cp, GCC 12 ends in an internal error for some units with -fsanitize=undefined.
+    add_compile_options(-Wno-maybe-uninitialized -fno-ipa-cp)
     if(LOCKSTEP_SANITIZE MATCHES thread)
       add_compile_options(-Wno-tsan)  # LibTorch's headers have a fence, which the thread sanitizer does not follow
     endif()

@@ -29,9 +29,7 @@
 #include <utility>
 #include <vector>
 
-// readers.cpp
-std::vector<std::string> reader_names();
-void run_reader(const std::string& name, std::span<const std::byte> bytes);
+#include "fuzz/readers.h"
 
 namespace {
 

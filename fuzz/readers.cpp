@@ -1,4 +1,4 @@
-// One libFuzzer target for each reader of a file format; FUZZ_READER names it. A reader may refuse bytes with
+// One libFuzzer target for each reader of a file format: the program is fuzz_<reader>. A reader may refuse bytes with
 // lockstep::Error; anything else that it does (a crash, a hang, another exception, memory beyond libFuzzer's limit) is
 // a finding. Readers of several files get the bytes divided among them.
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuzz/readers.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/yaml.h"
@@ -205,12 +206,11 @@ void idx(Bytes bytes) {
   touch(formats::read_idx("input", files));
 }
 
-// Every target compiles all of them, so that none rots.
 struct Named {
   const char* name;
   void (*read)(Bytes);
 };
-[[maybe_unused]] constexpr Named kReaders[] = {
+constexpr Named kReaders[] = {
     {"hdf5", hdf5},
     {"keras_archive", keras_archive},
     {"keras_h5", keras_h5},
@@ -230,15 +230,6 @@ struct Named {
 
 }  // namespace
 
-#ifdef FUZZ_READER
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // A copy of just this size, so that a sanitizer sees a read beyond its end.
-  const std::vector<std::byte> copy(reinterpret_cast<const std::byte*>(data),
-                                    reinterpret_cast<const std::byte*>(data) + size);
-  attempt([&] { FUZZ_READER(copy); });
-  return 0;
-}
-#else
 std::vector<std::string> reader_names() {
   std::vector<std::string> names;
   for (const Named& reader : kReaders) names.push_back(reader.name);
@@ -250,4 +241,3 @@ void run_reader(const std::string& name, Bytes bytes) {
     if (name == reader.name) attempt([&] { reader.read(bytes); });
   }
 }
-#endif

@@ -4,12 +4,14 @@
 """
 
 import gzip
+import io
 import json
 import os
 import pathlib
 import struct
 import sys
 import tempfile
+import zipfile
 import zlib
 
 import h5py
@@ -17,6 +19,7 @@ import keras
 import numpy as np
 import safetensors.numpy
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 root = pathlib.Path(sys.argv[1])
 
@@ -67,6 +70,33 @@ for number, compress in enumerate((bytes, gzip.compress, zlib.compress)):
     place("records", f"records-{number}").write_bytes(bytes([2 * number]) + compress(record))
     place("records", f"lines-{number}").write_bytes(bytes([2 * number + 1]) + compress(b"one\r\ntwo"))
 place("records", "plain").unlink()
+
+# The same formats in a few kilobytes: ten times as many inputs a second.
+weights = io.BytesIO()
+with h5py.File(weights, "w", libver="latest") as file:
+    file["layers/dense/vars/0"], file["layers/dense/vars/1"] = np.ones((2, 1), np.float32), np.zeros(1, np.float32)
+small = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+with zipfile.ZipFile(place("keras_archive", "small.keras"), "w") as archive:
+    archive.writestr("metadata.json", '{"keras_version": "3.15.1"}')
+    archive.writestr("config.json", small.to_json())
+    archive.writestr("model.weights.h5", weights.getvalue())
+with h5py.File(place("keras_h5", "small.h5"), "w", libver="latest") as file:
+    file.attrs["model_config"], file.attrs["keras_version"], file.attrs["backend"] = small.to_json(), "3.15.1", "tensorflow"
+    group = file.create_group("model_weights")
+    group.attrs["layer_names"] = [b"dense"]
+    layer = group.create_group("dense")
+    layer.attrs["weight_names"] = [b"kernel", b"bias"]
+    layer["kernel"], layer["bias"] = np.ones((2, 1), np.float32), np.zeros(1, np.float32)
+with h5py.File(place("hdf5", "small.h5"), "w", libver="latest") as file:
+    file.create_dataset("chunked", data=np.arange(6.0), chunks=(2,), compression="gzip", shuffle=True, fletcher32=True)
+    file["a/b"] = np.arange(2, dtype=np.int16)
+    file.attrs["names"] = np.array([b"one", b"two"])
+saved = saved_model_pb2.SavedModel.FromString(place("saved_model", "a.pb").read_bytes())
+for meta in saved.meta_graphs:
+    meta.meta_info_def.ClearField("stripped_op_list")
+    meta.graph_def.ClearField("library")
+    del meta.graph_def.node[3:]
+place("saved_model", "small.pb").write_bytes(saved.SerializeToString())
 
 for reader in ("hdf5", "keras_archive", "keras_h5", "npy", "npz", "saved_model", "frozen_graph"):
     for path in (root / reader).iterdir():

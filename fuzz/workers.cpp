@@ -1,14 +1,17 @@
 // libFuzzer targets for input that workers get from outside: TF_CONFIG, the variables of cluster managers, and the
-// messages of other workers. FUZZ_READER names the target. They need no LibTorch.
+// messages of other workers. They need no LibTorch.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "fuzz/readers.h"
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/fault_internal.h"
 #include "lockstep/collectives/messages_internal.h"
@@ -71,15 +74,24 @@ void messages(const std::string& input) {
   }
 }
 
-// Every target compiles all of them.
-[[maybe_unused]] constexpr void (*kTargets[])(const std::string&) = {tf_config, environment, messages};
+constexpr std::pair<const char*, void (*)(const std::string&)> kTargets[] = {
+    {"tf_config", tf_config}, {"environment", environment}, {"messages", messages}};
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  try {
-    FUZZ_READER(std::string(reinterpret_cast<const char*>(data), size));
-  } catch (const Error&) {
+std::vector<std::string> reader_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, target] : kTargets) names.push_back(name);
+  return names;
+}
+
+void run_reader(const std::string& name, std::span<const std::byte> bytes) {
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const auto& [known, target] : kTargets) {
+    if (name != known) continue;
+    try {
+      target(text);
+    } catch (const Error&) {
+    }
   }
-  return 0;
 }

@@ -4,8 +4,8 @@
 #
 #   tools/fuzz.sh [SECONDS] [READER...]   default: 60 seconds each, all readers
 #
-# Installs Clang where it is missing. New inputs stay in build-fuzz/corpus, findings in build-fuzz/found; the figures of the
-# last run are in build-fuzz/figures.tsv: reader, inputs, seconds, findings, seed.
+# Installs Clang where it is missing. New inputs stay in build-fuzz/corpus, findings in build-fuzz/found; the figures of all
+# runs together are in build-fuzz/figures.tsv: reader, inputs, seconds of CPU, findings, seeds. See fuzz/run.sh.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}

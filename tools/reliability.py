@@ -3,7 +3,7 @@
 
     tools/reliability.py [--full] [--fuzz FIGURES.tsv] [--only PART]
 
---full: every system call fails in every way, not a drawn part of them. --fuzz: the figures of a run of fuzz/run.sh
+--full: every system call fails in every way, not a drawn part of them. --fuzz: the figures of the runs of fuzz/run.sh
 (default: build-fuzz/figures.tsv where that is there; else those in the document stay). --only: run this part alone (damage,
 "power loss", "interrupted saves", "system calls", fuzzing).
 """
@@ -67,7 +67,7 @@ def system_calls(full):
 
 def fuzzing(path):
     rows = [line.split("\t") for line in path.read_text().splitlines()]
-    return table(["reader", "inputs", "seconds", "findings", "seed"], rows)
+    return table(["reader", "inputs", "CPU seconds", "findings", "seeds"], rows)
 
 
 def main():

@@ -1,32 +1,20 @@
 // Random calls of every operation, and randomly changed graphs, end with a result or an Error. LOCKSTEP_FUZZ_SEED,
 // _COUNT and _SECONDS choose which and how many; LOCKSTEP_FUZZ_OP names one operation, LOCKSTEP_FUZZ_GRAPH one graph.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "fuzz/execution/expect_no_findings.h"
 #include "fuzz/execution/graphs.h"
 #include "fuzz/execution/op_calls.h"
 #include "lockstep/ops/table_internal.h"
 
 namespace lockstep::fuzz {
 namespace {
-
-void expect_no_findings(const char* what, const Target& target, Limits limits) {
-  limits = limits.from_environment();
-  const Report report = run_isolated(target, limits);
-  fmt::print(stderr, "{} {} from seed {}: {} gave results, {} findings\n", report.cases, what, limits.first_seed,
-             report.results, report.findings.size());
-  EXPECT_GE(report.results, report.cases / 20);
-  for (const Finding& finding : report.findings) {
-    ADD_FAILURE() << finding.of << "\n  " << finding.what << "\n  LOCKSTEP_FUZZ_SEED=" << finding.seed;
-  }
-}
 
 TEST(Fuzz, OperationsEndWithAResultOrAnError) {
   std::vector<std::string> names = ops::Table::instance().names_with_kernel();

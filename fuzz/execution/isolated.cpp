@@ -19,6 +19,8 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::fuzz {
 namespace {
 
@@ -126,7 +128,34 @@ void take(const char* name, T& value) {
   if (const char* text = std::getenv(name)) value = static_cast<T>(std::strtod(text, nullptr));
 }
 
+bool is_accepted(const Error& error) {
+  switch (error.code()) {
+    case Code::kInvalidArgument:
+    case Code::kUnimplemented:
+    case Code::kResourceExhausted:
+    case Code::kDeadlineExceeded:
+    case Code::kOutOfRange:
+    case Code::kFailedPrecondition:
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+    case Code::kDataLoss: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
+
+Outcome outcome_of(const std::function<void()>& body) {
+  try {
+    body();
+    return {true, ""};
+  } catch (const Error& error) {
+    if (is_accepted(error)) return {};
+    return {false, fmt::format("{}: {}", code_name(error.code()), error.message())};
+  } catch (const std::exception& error) {
+    return {false, fmt::format("an exception that is not an Error: {}", error.what())};
+  }
+}
 
 Limits Limits::from_environment() const {
   Limits limits = *this;

@@ -37,6 +37,9 @@ struct Outcome {
   std::string what;
 };
 
+// Runs `body`. Errors that a file can cause are accepted; one of another code, and any other exception, is a finding.
+Outcome outcome_of(const std::function<void()>& body);
+
 struct Target {
   std::function<Outcome(std::uint64_t seed)> run;
   std::function<std::string(std::uint64_t seed)> describe;

@@ -62,7 +62,8 @@ std::vector<std::string> ClassTable::names() const {
 
 ObjectConfig ClassTable::parse(const Json& value) const {
   auto object = parse_object_config(value);
-  if (!object) throw_invalid_argument(fmt::format("{} is not the config of a {}", dump_json(value), kind_));
+  if (!object)
+    throw_invalid_argument(fmt::format("invalid {} config: found {}", kind_, dump_json(value).substr(0, 120)));
   return *std::move(object);
 }
 

@@ -48,10 +48,13 @@ Attrs pool_attrs(const PoolOptions& options) {
 // Moves `axis` to the end, applies the op there, and moves it back.
 Tensor along_last(std::string_view name, const Tensor& x, int axis) {
   if (axis == -1 || axis == x.rank() - 1) return call1(name, {x});
+  if (axis < -x.rank() || axis >= x.rank()) {
+    throw_invalid_argument(fmt::format("{}: axis {} is not among the axes of {}", name, axis, x.shape().to_string()));
+  }
   if (axis < 0) axis += x.rank();
   Ints permutation(static_cast<std::size_t>(x.rank()));
   std::iota(permutation.begin(), permutation.end(), 0);
-  std::swap(permutation.at(static_cast<std::size_t>(axis)), permutation.back());
+  std::swap(permutation[static_cast<std::size_t>(axis)], permutation.back());
   return transpose(call1(name, {transpose(x, permutation)}), permutation);
 }
 

@@ -35,24 +35,25 @@ class MergeLayer : public ConfiguredLayer<Derived, NamedOptions> {
   bool supports_masking() const override { return true; }
 
   void build(const Nested<Shape>& shapes) override {
-    const std::string who = fmt::format("{} '{}'", Derived::kClass, this->name());
     if (!shapes.is_list() || shapes.items().size() < 2) {
-      throw_invalid_argument(fmt::format("{} takes a list of at least 2 inputs", who));
+      throw_invalid_argument(fmt::format("{} takes a list of at least 2 inputs", who()));
     }
-    if (Derived::kExactlyTwo && shapes.items().size() != 2) {
-      throw_invalid_argument(fmt::format("{} takes exactly 2 inputs, {} were given", who, shapes.items().size()));
-    }
+    check_count(shapes.items().size());
     std::optional<std::int64_t> batch;
     for (const Shape& shape : shapes.flatten()) {
       if (!shape.known_rank() || shape.rank() == 0 || shape[0] == kUnknownDim) continue;
       if (batch && *batch != shape[0]) {
-        throw_invalid_argument(fmt::format("{}: its inputs have batch sizes {} and {}", who, *batch, shape[0]));
+        throw_invalid_argument(fmt::format("{}: its inputs have batch sizes {} and {}", who(), *batch, shape[0]));
       }
       batch = shape[0];
     }
   }
   Structure call(const Structure& inputs, const CallContext&) override {
-    return Derived::merge(in_common_dtype(same_rank(inputs.flatten())));
+    // A layer that was built from its config, or for another call, may get fewer inputs.
+    const Tensors all = inputs.flatten();
+    if (all.empty()) throw_invalid_argument(fmt::format("{} requires inputs", who()));
+    check_count(all.size());
+    return Derived::merge(in_common_dtype(same_rank(all)));
   }
 
   // Elements that count in any input; nothing unless every input has a mask.
@@ -63,6 +64,13 @@ class MergeLayer : public ConfiguredLayer<Derived, NamedOptions> {
       all = all.defined() ? ops::logical_or(all, m) : m;
     }
     return all;
+  }
+
+ private:
+  std::string who() const { return fmt::format("{} '{}'", Derived::kClass, this->name()); }
+  void check_count(std::size_t count) const {
+    if (Derived::kExactlyTwo && count != 2)
+      throw_invalid_argument(fmt::format("{} takes exactly 2 inputs, {} were given", who(), count));
   }
 };
 
@@ -180,6 +188,7 @@ class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOpt
   }
   Structure call(const Structure& inputs, const CallContext&) override {
     const std::vector<Tensor> all = in_common_dtype(inputs.flatten());
+    if (all.empty()) throw_invalid_argument(fmt::format("Concatenate '{}' requires inputs", name()));
     return all.size() == 1 ? all[0] : ops::concat(all, static_cast<int>(options_.axis));
   }
   Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure&) override {

@@ -1,0 +1,18 @@
+// Random changes of the messages of TensorFlow's graphs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fuzz/execution/choices.h"
+#include "lockstep/formats/proto/graph.pb.h"
+
+namespace lockstep::fuzz {
+
+// Adds an axis, or changes the extent of one.
+void change_shape(Choices& choices, tensorflow::TensorShapeProto& shape);
+// Changes one to four nodes of the graph and its functions: an attribute, an input, a constant, the operation, which
+// becomes another node's or one of `operations`.
+void change_graph(Choices& choices, tensorflow::GraphDef& graph, const std::vector<std::string>& operations);
+
+}  // namespace lockstep::fuzz
