@@ -1,6 +1,7 @@
 // Convolution, bias, relu and a max-pool after it, of float32 NHWC images: own loops, image by image, forward and
 // backward.
-#include <map>
+#include <optional>
+#include <utility>
 
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -133,16 +134,14 @@ struct LastConv {
 thread_local bool t_fuse_pools = false;
 thread_local LastConv t_last_conv;
 
-// The pool that followed a convolution, by the convolution's weights. A wrong guess costs time only.
-thread_local std::map<const void*, WindowGeometry> t_pools;
-constexpr std::size_t kMostPools = 256;
+thread_local std::optional<FollowingPool> t_following_pool;
 
-std::optional<PoolAlong> expected_pool(const at::Tensor& kernel, const ConvWindow& w) {
-  const auto known = t_pools.find(kernel.const_data_ptr());
-  if (known == t_pools.end()) return std::nullopt;
-  const WindowGeometry& pool = known->second;
-  if (pool.height != w.output[0] || pool.width != w.output[1] || pool.channels != kernel.size(3)) return std::nullopt;
-  return PoolAlong{pool, {}, {}};
+// The pool that was announced, on the output of the convolution that takes it.
+std::optional<PoolAlong> take_following_pool(const at::Tensor& kernel, const ConvWindow& w) {
+  const auto pool = std::exchange(t_following_pool, std::nullopt);
+  if (!pool) return std::nullopt;
+  const auto window = pool_geometry(*pool, w.output[0], w.output[1], kernel.size(3));
+  return window ? std::optional(PoolAlong{*window, {}, {}}) : std::nullopt;
 }
 
 void remember_conv(const at::Tensor& y, const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias,
@@ -171,7 +170,7 @@ at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::T
   const auto offset = bias.defined() ? std::optional(bias) : std::nullopt;
   const bool joins =
       t_fuse_pools && relu && is_direct(kernel, *window) && (!x.requires_grad() || has_direct_adjoint(kernel, *window));
-  std::optional<PoolAlong> pool = joins ? expected_pool(kernel, *window) : std::nullopt;
+  std::optional<PoolAlong> pool = joins ? take_following_pool(kernel, *window) : std::nullopt;
   at::Tensor y = ConvNode::apply(x, kernel, offset, relu, window, pool ? &*pool : nullptr);
   if (joins) remember_conv(y, x, kernel, bias, window, std::move(pool));
   return y;
@@ -183,7 +182,10 @@ ScopedPoolFusion::~ScopedPoolFusion() {
   t_last_conv = LastConv();
 }
 
-std::optional<PoolResult> take_expected_pool(const at::Tensor& conv_output, const WindowGeometry& pool) {
+ScopedPoolFollower::ScopedPoolFollower(const FollowingPool& pool) { t_following_pool = pool; }
+ScopedPoolFollower::~ScopedPoolFollower() { t_following_pool.reset(); }
+
+std::optional<PoolResult> take_shared_pool(const at::Tensor& conv_output, const WindowGeometry& pool) {
   const auto output = t_last_conv.output.lock();
   if (!output || output.get() != conv_output.unsafeGetTensorImpl() || !t_last_conv.pool ||
       t_last_conv.pool->window != pool)
@@ -201,8 +203,6 @@ std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const Win
   const auto x = t_last_conv.x.lock(), kernel = t_last_conv.kernel.lock(), bias = t_last_conv.bias.lock();
   if (!x || !kernel || (t_last_conv.has_bias && !bias)) return std::nullopt;
   const auto offset = t_last_conv.has_bias ? std::optional(at::Tensor(bias)) : std::nullopt;
-  if (t_pools.size() >= kMostPools) t_pools.clear();
-  t_pools.insert_or_assign(at::Tensor(kernel).const_data_ptr(), pool);
   return ConvPoolNode::apply(at::Tensor(x), at::Tensor(kernel), offset, pooled, which, t_last_conv.window, pool);
 }
 

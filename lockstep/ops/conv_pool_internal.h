@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/ops/direct_internal.h"
+#include "lockstep/ops/fused_internal.h"
 
 namespace lockstep::ops {
 
@@ -20,9 +21,12 @@ std::optional<at::Tensor> try_join_pool(const at::Tensor& conv_output, const Win
 struct PoolResult {
   at::Tensor y, which;
 };
-// Those of `pool` on `conv_output`, where the convolution made them while each image was in the cache, because a pool
-// like that followed when these weights were last used on this thread.
-std::optional<PoolResult> take_expected_pool(const at::Tensor& conv_output, const WindowGeometry& pool);
+// Those of `pool` on `conv_output`, where the convolution made them while each image was in the cache, because a
+// ScopedPoolFollower announced that pool.
+std::optional<PoolResult> take_shared_pool(const at::Tensor& conv_output, const WindowGeometry& pool);
+// The announced pool on an image; nothing where the loops do not have it.
+std::optional<WindowGeometry> pool_geometry(const FollowingPool& pool, std::int64_t height, std::int64_t width,
+                                            std::int64_t channels);
 
 std::vector<std::int64_t> pack_geometry(const WindowGeometry& g);
 WindowGeometry unpack_geometry(const std::vector<std::int64_t>& values);

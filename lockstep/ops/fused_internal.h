@@ -103,7 +103,8 @@ std::optional<Tensor> try_repeat(const Tensor& x, int first_axis, std::span<cons
 
 // While one lives, a max-pool right after a relu convolution of images with few channels shares one backward
 // pass with it. Only for steps whose gradients are asked for with respect to variables alone: there is then
-// no gradient with respect to the convolution's output, and no second gradient.
+// no gradient with respect to the convolution's output, and no second gradient. The forward pass is shared too where a
+// ScopedPoolFollower announces the pool.
 class ScopedPoolFusion {
  public:
   ScopedPoolFusion();
@@ -113,6 +114,20 @@ class ScopedPoolFusion {
 
  private:
   bool previous_;
+};
+
+// The max-pool of channels-last images that alone reads the result of the convolution that is called next on this
+// thread. An announced pool that does not follow costs time only.
+struct FollowingPool {
+  std::int64_t window[2], strides[2];  // height, width
+  bool same = false;                   // padding
+};
+class ScopedPoolFollower {
+ public:
+  explicit ScopedPoolFollower(const FollowingPool& pool);
+  ~ScopedPoolFollower();
+  ScopedPoolFollower(const ScopedPoolFollower&) = delete;
+  ScopedPoolFollower& operator=(const ScopedPoolFollower&) = delete;
 };
 
 }  // namespace lockstep::ops

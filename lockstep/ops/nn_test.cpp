@@ -203,22 +203,26 @@ TEST(MaxPool, GradientGoesToTheFirst) {
 TEST(MaxPool, FusedWithConvolution) {
   set_grad_enabled(true);
   const Tensor x = noise(Shape{9, 10, 11, 4}, 4), k = noise(Shape{3, 3, 4, 40}, 5), b = noise(Shape{40}, 6);
-  const auto run = [&] {
+  const auto run = [&](const std::optional<FollowingPool>& announced) {
     const Tensor fk = make_leaf(k), fb = make_leaf(b), fx = make_leaf(x);
+    std::optional<ScopedPoolFollower> follower;
+    if (announced) follower.emplace(*announced);
     const Tensor y = max_pool(conv2d_bias_act(fx, fk, fb, "relu"));
     Tensors out = grad({reduce_sum(square(y))}, {fk, fb, fx}, {}, false, false);
     out.push_back(detach(y));
     return out;
   };
-  const Tensors plain = run();
+  const Tensors plain = run({});
   const ScopedPoolFusion fusion;
-  run();
-  const Tensors fused = run();  // the second time the pool is expected
-  set_grad_enabled(false);
-  for (std::size_t i = 0; i < 4; ++i) {
-    const auto a = fused[i].to_vector<float>(), e = plain[i].to_vector<float>();
-    for (std::size_t n = 0; n < e.size(); ++n) ASSERT_NEAR(a[n], e[n], 1e-4 * (1 + std::fabs(e[n]))) << i;
+  const FollowingPool same{{2, 2}, {2, 2}}, other{{3, 3}, {2, 2}, true};
+  for (const auto& announced : {std::optional<FollowingPool>(), std::optional(same), std::optional(other)}) {
+    const Tensors fused = run(announced);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto a = fused[i].to_vector<float>(), e = plain[i].to_vector<float>();
+      for (std::size_t n = 0; n < e.size(); ++n) ASSERT_NEAR(a[n], e[n], 1e-4 * (1 + std::fabs(e[n]))) << i;
+    }
   }
+  set_grad_enabled(false);
 }
 TEST(AvgPool, CountsCellsInside) {
   const auto pool = [](std::int64_t k, std::int64_t s) {

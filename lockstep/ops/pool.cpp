@@ -20,6 +20,21 @@ struct Window {
   std::int64_t channel_size = 1, channel_stride = 1;
 };
 
+// The loops store the place of a maximum within its window as one byte.
+constexpr std::int64_t kMostCells = 255;
+
+// `before` and `after` are those of the padding EXPLICIT.
+void add_axis(Window& w, std::int64_t in, std::int64_t size, std::int64_t stride, const std::string& padding,
+              std::int64_t before = 0, std::int64_t after = 0) {
+  const std::int64_t out = window_output(in, size, stride, 1, padding, before, after);
+  if (padding == "SAME" && out != kUnknownDim) {
+    const std::int64_t total = std::max<std::int64_t>((out - 1) * stride + size - in, 0);
+    before = total / 2, after = total - before;
+  }
+  w.size.push_back(size), w.strides.push_back(stride), w.input.push_back(in), w.output.push_back(out);
+  w.before.push_back(before), w.after.push_back(after);
+}
+
 Window plan_window(const Call& call, const Shape& x) {
   Window w;
   w.channels_first =
@@ -41,13 +56,7 @@ Window plan_window(const Call& call, const Shape& x) {
       if (amounts.size() != 2 * size.size()) throw_invalid_argument("explicit_paddings must name every axis");
       before = amounts[2 * i], after = amounts[2 * i + 1];
     }
-    const std::int64_t out = window_output(in, size[i], strides[i], 1, padding, before, after);
-    if (padding == "SAME" && out != kUnknownDim) {
-      const std::int64_t total = std::max<std::int64_t>((out - 1) * strides[i] + size[i] - in, 0);
-      before = total / 2, after = total - before;
-    }
-    w.size.push_back(size[i]), w.strides.push_back(strides[i]), w.input.push_back(in), w.output.push_back(out);
-    w.before.push_back(before), w.after.push_back(after);
+    add_axis(w, in, size[i], strides[i], padding, before, after);
   }
   return w;
 }
@@ -243,15 +252,15 @@ Tensors max_pool(const Call& call) {
   if (w.channel_size > 1) return one(depthwise_max(x, w));
   if (at::isIntegralType(x.scalar_type(), false) && w.spatial == 2 && !w.channels_first)
     return one(largest_cells(x, w).value);
-  if (x.scalar_type() != at::kFloat || w.channels_first || w.size.end()[-2] * w.size.back() > 255)
+  if (x.scalar_type() != at::kFloat || w.channels_first || w.size.end()[-2] * w.size.back() > kMostCells)
     return one(general_max(x, w));
-  if (w.spatial == 3 && w.size[0] <= 255 && x.is_cpu()) return one(volume_max(x, w));
+  if (w.spatial == 3 && w.size[0] <= kMostCells && x.is_cpu()) return one(volume_max(x, w));
   if (w.spatial == 3) return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
   if (!is_recorded(x)) return one(run_forward(x, g, nullptr));
   at::Tensor y, which;
-  if (auto expected = take_expected_pool(x, g)) {
-    y = std::move(expected->y), which = std::move(expected->which);
+  if (auto shared = take_shared_pool(x, g)) {
+    y = std::move(shared->y), which = std::move(shared->which);
   } else {
     y = run_forward(x, g, &which);
   }
@@ -366,6 +375,17 @@ Tensors avg_pool(const Call& call) {
 }
 
 }  // namespace
+
+std::optional<WindowGeometry> pool_geometry(const FollowingPool& pool, std::int64_t height, std::int64_t width,
+                                            std::int64_t channels) {
+  if (pool.window[0] * pool.window[1] > kMostCells) return std::nullopt;
+  if (!pool.same && (pool.window[0] > height || pool.window[1] > width)) return std::nullopt;
+  Window w;
+  for (const int i : {0, 1}) {
+    add_axis(w, i == 0 ? height : width, pool.window[i], pool.strides[i], pool.same ? "SAME" : "VALID");
+  }
+  return geometry(w, channels);
+}
 
 void register_pool(Table& table) {
   for (auto name : {"MaxPool", "MaxPool3D"}) table.add(name, pool_shape, max_pool);

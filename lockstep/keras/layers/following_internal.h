@@ -29,4 +29,7 @@ class LastConvolution {
 };
 bool ends_with_convolution(const Layer& layer);
 
+// A MaxPooling2D of channels-last images. Nothing for other layers.
+std::optional<ops::FollowingPool> following_pool(const Layer& layer);
+
 }  // namespace lockstep::keras

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -64,6 +65,13 @@ class PoolingLayer : public ConfiguredLayer<Derived, PoolingOptions> {
     this->set_built_in_constructor();
   }
   std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = kRank + 2}}; }
+
+  std::optional<ops::FollowingPool> following() const requires(kPool == Pool::kMax && kRank == 2) {
+    const auto& o = this->options_;
+    if (o.data_format == "channels_first") return std::nullopt;
+    const auto &size = o.pool_size.values, &strides = o.strides->values;
+    return ops::FollowingPool{{size[0], size[1]}, {strides[0], strides[1]}, o.padding == "same"};
+  }
 
   Structure call(const Structure& inputs, const CallContext&) override {
     const auto& o = this->options_;
@@ -238,6 +246,11 @@ struct AdaptiveAveragePooling3DLayer : AdaptivePoolingLayer<AdaptiveAveragePooli
 };
 
 }  // namespace
+
+std::optional<ops::FollowingPool> following_pool(const Layer& layer) {
+  const auto* const pool = dynamic_cast<const MaxPooling2DLayer*>(&layer);
+  return pool ? pool->following() : std::nullopt;
+}
 
 void register_pooling_layers(ClassTable& registry) {
   registry.add(layer_row<MaxPooling1DLayer>({"MaxPool1D"}));

@@ -282,6 +282,14 @@ class FollowerSearch {
     return found.calls.empty() ? std::nullopt : std::optional(found);
   }
 
+  // The max-pool that alone reads a convolution.
+  std::optional<ops::FollowingPool> pool_after(std::size_t node) const {
+    const Layer* const first = layer(node);
+    if (!first || uses_[node] != 1 || first->class_name() != "Conv2D") return std::nullopt;
+    const auto next = only_reader(node);
+    return next ? following_pool(*layer(*next)) : std::nullopt;
+  }
+
  private:
   const Layer* layer(std::size_t node) const { return dynamic_cast<const Layer*>(nodes_[node]->operation); }
 
@@ -417,10 +425,13 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
     // A trace records the layers one by one.
     const std::optional<Followers> next = traced ? std::nullopt : search.after(i, context.training);
     std::optional<ops::ScopedFollower> follower;
+    std::optional<ops::ScopedPoolFollower> pool_follower;
     if (next && next->norm) {
       follower.emplace(*next->norm, next->activation.name, next->activation.alpha);
     } else if (next) {
       follower.emplace(next->activation.name, next->activation.alpha);
+    } else if (context.training && !traced) {
+      if (const auto pool = search.pool_after(i)) pool_follower.emplace(*pool);
     }
     try {
       values[i] = node.operation->run(node.arguments.map_tensors(lookup), training).flatten();
