@@ -178,6 +178,84 @@ void rmsprop(float* w, const float* g, const float* squares, float* v, float* b,
   });
 }
 
+void nadam(float* w, const float* g, const float* squares, float* m, float* v, std::int64_t n, const NadamRule& rule,
+           float decay) {
+  const float rate = rule.learning_rate, b1 = rule.one_minus_beta_1, b2 = rule.one_minus_beta_2, eps = rule.epsilon;
+  const float of_m = rule.of_momentum, of_g = rule.of_gradient, of_v = rule.of_velocity;
+  sweep(n, [&]<typename T>(std::int64_t i) {
+    T wi, gi, mi, vi;
+    load(w + i, wi), load(g + i, gi), load(m + i, mi), load(v + i, vi);
+    T square = gi * gi;
+    if (squares) load(squares + i, square);
+    mi = mi + (gi - mi) * b1;
+    vi = vi + (square - vi) * b2;
+    store(m + i, mi), store(v + i, vi);
+    const T moved = mi * of_m + gi * of_g;
+    wi = (wi - wi * decay) - (moved * rate) / (root(vi * of_v) + eps);
+    store(w + i, wi);
+  });
+}
+
+void adamax(float* w, const float* g, float* m, float* u, std::int64_t n, const AdamaxRule& rule, float decay) {
+  const float rate = rule.learning_rate, b1 = rule.one_minus_beta_1, b2 = rule.beta_2, eps = rule.epsilon;
+  const float correction = rule.correction;
+  sweep(n, [&]<typename T>(std::int64_t i) {
+    T wi, gi, mi, ui;
+    load(w + i, wi), load(g + i, gi), load(m + i, mi), load(u + i, ui);
+    mi = mi + (gi - mi) * b1;
+    const T size = gi < 0.0f ? -gi : gi, before = ui * b2;
+    ui = before > size ? before : size;
+    store(m + i, mi), store(u + i, ui);
+    wi = (wi - wi * decay) - (mi * rate) / ((ui + eps) * correction);
+    store(w + i, wi);
+  });
+}
+
+void adagrad(float* w, const float* g, const float* squares, float* a, std::int64_t n, const AdagradRule& rule,
+             float decay) {
+  const float rate = rule.learning_rate, eps = rule.epsilon;
+  sweep(n, [&]<typename T>(std::int64_t i) {
+    T wi, gi, ai;
+    load(w + i, wi), load(g + i, gi), load(a + i, ai);
+    T square = gi * gi;
+    if (squares) load(squares + i, square);
+    ai = ai + square;
+    store(a + i, ai);
+    wi = (wi - wi * decay) - (gi * rate) / root(ai + eps);
+    store(w + i, wi);
+  });
+}
+
+void adadelta(float* w, const float* g, const float* squares, float* a, float* d, std::int64_t n,
+              const AdadeltaRule& rule, float decay) {
+  const float rate = rule.learning_rate, rho = rule.rho, rest = 1.0f - rule.rho, eps = rule.epsilon;
+  sweep(n, [&]<typename T>(std::int64_t i) {
+    T wi, gi, ai, di;
+    load(w + i, wi), load(g + i, gi), load(a + i, ai), load(d + i, di);
+    T square = gi * gi;
+    if (squares) load(squares + i, square);
+    ai = ai * rho + square * rest;
+    const T factor = root(di + eps) / root(ai + eps);
+    di = di * rho + factor * factor * square * rest;
+    store(a + i, ai), store(d + i, di);
+    wi = (wi - wi * decay) - gi * factor * rate;
+    store(w + i, wi);
+  });
+}
+
+void lion(float* w, const float* g, float* m, std::int64_t n, const LionRule& rule, float decay) {
+  const float rate = rule.learning_rate, b1 = rule.beta_1, b2 = rule.beta_2, r1 = 1.0f - b1, r2 = 1.0f - b2;
+  sweep(n, [&]<typename T>(std::int64_t i) {
+    T wi, gi, mi;
+    load(w + i, wi), load(g + i, gi), load(m + i, mi);
+    const T direction = mi * b1 + gi * r1, none = direction * 0.0f;  // NaN stays NaN
+    const T up = none + rate, down = none - rate;
+    wi = (wi - wi * decay) - (direction > 0.0f ? up : direction < 0.0f ? down : none);
+    mi = mi * b2 + gi * r2;
+    store(m + i, mi), store(w + i, wi);
+  });
+}
+
 GradientRows gradient_rows(const IndexedSlices& slices) {
   const at::Tensor indices = aten(slices.indices).to(at::kLong).contiguous(), values = aten(slices.values).contiguous();
   const std::int64_t count = indices.numel();
@@ -227,9 +305,34 @@ void run(const RmspropRule& rule, const Lane& lane, std::int64_t from, std::int6
           lane.s[2] ? lane.s[2] + from : nullptr, to - from, rule, lane.decay);
 }
 
+void run(const NadamRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g,
+         const float* squares) {
+  nadam(lane.w + from, g, squares, lane.s[0] + from, lane.s[1] + from, to - from, rule, lane.decay);
+}
+
+void run(const AdamaxRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g, const float*) {
+  adamax(lane.w + from, g, lane.s[0] + from, lane.s[1] + from, to - from, rule, lane.decay);
+}
+
+void run(const AdagradRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g,
+         const float* squares) {
+  adagrad(lane.w + from, g, squares, lane.s[0] + from, to - from, rule, lane.decay);
+}
+
+void run(const AdadeltaRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g,
+         const float* squares) {
+  adadelta(lane.w + from, g, squares, lane.s[0] + from, lane.s[1] + from, to - from, rule, lane.decay);
+}
+
+void run(const LionRule& rule, const Lane& lane, std::int64_t from, std::int64_t to, const float* g, const float*) {
+  lion(lane.w + from, g, lane.s[0] + from, to - from, rule, lane.decay);
+}
+
 // Whether an update leaves elements as they are whose gradient is zero.
 bool skips_zeros(const FusedRule& rule, const Lane& lane) {
-  return std::holds_alternative<SgdRule>(rule) && !lane.s[0] && lane.decay == 0;
+  const auto* const adagrad = std::get_if<AdagradRule>(&rule);
+  const bool only_steps = (adagrad && adagrad->epsilon > 0) || (std::holds_alternative<SgdRule>(rule) && !lane.s[0]);
+  return only_steps && lane.decay == 0;
 }
 
 void run(const FusedRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {

@@ -49,7 +49,46 @@ struct RmspropRule {
   bool centered = false;
 };
 
-using FusedRule = std::variant<SgdRule, AdamRule, RmspropRule>;
+// slots: momentum, velocity. The step is (m · of_momentum + g · of_gradient) · learning_rate / (√(v · of_velocity) +
+// epsilon).
+struct NadamRule {
+  float learning_rate = 0;
+  float one_minus_beta_1 = 0;
+  float one_minus_beta_2 = 0;
+  float of_momentum = 0, of_gradient = 0, of_velocity = 0;
+  float epsilon = 0;
+};
+
+// slots: momentum, norm. Takes no gradients with slices. `correction`: 1 - β1^t.
+struct AdamaxRule {
+  float learning_rate = 0;
+  float one_minus_beta_1 = 0;
+  float beta_2 = 0;
+  float correction = 1;
+  float epsilon = 0;
+};
+
+// slots[0]: the sum of the squares.
+struct AdagradRule {
+  float learning_rate = 0;
+  float epsilon = 0;
+};
+
+// slots: averages of the squares of gradients and of steps.
+struct AdadeltaRule {
+  float learning_rate = 0;
+  float rho = 0;
+  float epsilon = 0;
+};
+
+// slots[0]: momentum.
+struct LionRule {
+  float learning_rate = 0;
+  float beta_1 = 0, beta_2 = 0;
+};
+
+using FusedRule =
+    std::variant<SgdRule, AdamRule, RmspropRule, NadamRule, AdamaxRule, AdagradRule, AdadeltaRule, LionRule>;
 
 void update_fused(std::span<const FusedUpdate> updates, const FusedRule& rule);
 // Elements begin … begin+count-1 of one variable, whose gradients begin at `gradient` (FusedUpdate's is not looked at).

@@ -1,13 +1,13 @@
 // Adagrad and Adadelta.
-#include "lockstep/keras/optimizers/per_variable_internal.h"
+#include "lockstep/keras/optimizers/fused_optimizer_internal.h"
 
 namespace lockstep::optimizers {
 namespace {
 
-class AdagradOptimizer : public PerVariableOptimizer {
+class AdagradOptimizer : public FusedOptimizer {
  public:
   explicit AdagradOptimizer(AdagradOptions options)
-      : PerVariableOptimizer("Adagrad", common_options(options)), options_(std::move(options)) {}
+      : FusedOptimizer("Adagrad", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adagrad"; }
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
@@ -17,8 +17,13 @@ class AdagradOptimizer : public PerVariableOptimizer {
       accumulators_.push_back(add_slot(i, "accumulator", options_.initial_accumulator_value));
     }
   }
-  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::AdagradRule{step.learning_rate, static_cast<float>(options_.epsilon)};
+  }
+  Slots slots_of(std::size_t index) const override { return {accumulators_[index]}; }
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     Tensor& a = accumulators_[index]->shared_value();
+    w = w - w * static_cast<double>(decay);
     a = a + ops::gradient_square(g);
     w = w - g * static_cast<double>(step.learning_rate) / ops::sqrt(a + options_.epsilon);
   }
@@ -26,10 +31,10 @@ class AdagradOptimizer : public PerVariableOptimizer {
   Variables accumulators_;
 };
 
-class AdadeltaOptimizer : public PerVariableOptimizer {
+class AdadeltaOptimizer : public FusedOptimizer {
  public:
   explicit AdadeltaOptimizer(AdadeltaOptions options)
-      : PerVariableOptimizer("Adadelta", common_options(options)), options_(std::move(options)) {}
+      : FusedOptimizer("Adadelta", common_options(options)), options_(std::move(options)) {}
   std::string class_name() const override { return "Adadelta"; }
   Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
 
@@ -40,7 +45,13 @@ class AdadeltaOptimizer : public PerVariableOptimizer {
       deltas_.push_back(add_slot(i, "accumulated_delta_var"));
     }
   }
-  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::AdadeltaRule{step.learning_rate, static_cast<float>(options_.rho),
+                             static_cast<float>(options_.epsilon)};
+  }
+  Slots slots_of(std::size_t index) const override { return {gradients_[index], deltas_[index]}; }
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    w = w - w * static_cast<double>(decay);
     const double rho = options_.rho, epsilon = options_.epsilon;
     Tensor& squares = gradients_[index]->shared_value();
     Tensor& deltas = deltas_[index]->shared_value();

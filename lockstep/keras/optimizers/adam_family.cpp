@@ -1,24 +1,27 @@
 // Adamax, Nadam and Lamb: two moments for each variable.
+#include "lockstep/keras/optimizers/fused_optimizer_internal.h"
 #include "lockstep/keras/optimizers/per_variable_internal.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 
 namespace lockstep::optimizers {
 namespace {
 
-class TwoMomentOptimizer : public PerVariableOptimizer {
+template <typename Base>
+class TwoMomentOptimizer : public Base {
  public:
   TwoMomentOptimizer(std::string class_name, const char* second, BetaOptions options)
-      : PerVariableOptimizer(class_name, common_options(options)),
+      : Base(class_name, common_options(options)),
         options_(std::move(options)),
         class_name_(std::move(class_name)),
         second_name_(second) {}
   std::string class_name() const override { return class_name_; }
-  Json get_config() const override { return keras::with_own_fields(base_config(), options_); }
+  Json get_config() const override { return keras::with_own_fields(this->base_config(), options_); }
 
  protected:
   void create_slots() override {
-    for (std::size_t i = 0; i < trainable_.size(); ++i) {
-      first_.push_back(add_slot(i, "momentum"));
-      second_.push_back(add_slot(i, second_name_));
+    for (std::size_t i = 0; i < this->trainable_.size(); ++i) {
+      first_.push_back(this->add_slot(i, "momentum"));
+      second_.push_back(this->add_slot(i, second_name_));
     }
   }
   // Moves the first moment towards g and returns it.
@@ -39,12 +42,20 @@ class TwoMomentOptimizer : public PerVariableOptimizer {
   const char* second_name_;
 };
 
-class AdamaxOptimizer : public TwoMomentOptimizer {
+class AdamaxOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
  public:
   explicit AdamaxOptimizer(BetaOptions options) : TwoMomentOptimizer("Adamax", "norm", std::move(options)) {}
 
  private:
-  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::AdamaxRule{
+        step.learning_rate, static_cast<float>(1.0 - options_.beta_1), static_cast<float>(options_.beta_2),
+        static_cast<float>(1.0 - power_of(options_.beta_1, step.t)), static_cast<float>(options_.epsilon)};
+  }
+  Slots slots_of(std::size_t index) const override { return {first_[index], second_[index]}; }
+  bool takes_slices() const override { return false; }  // their absolute values are added
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    w = w - w * static_cast<double>(decay);
     const Tensor& m = advance_first(index, g);
     Tensor& u = second_[index]->shared_value();
     u = ops::maximum(u * options_.beta_2, ops::slicewise(g, [](const Tensor& v) { return ops::abs(v); }));
@@ -53,9 +64,14 @@ class AdamaxOptimizer : public TwoMomentOptimizer {
   }
 };
 
-class NadamOptimizer : public TwoMomentOptimizer {
+class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
  public:
   explicit NadamOptimizer(BetaOptions options) : TwoMomentOptimizer("Nadam", "velocity", std::move(options)) {}
+  // A step of it changes u_product once, for all variables.
+  std::optional<ShardedStep> shard(const collectives::CommunicatorPtr&, const collectives::GradientSum&, const Tensors&,
+                                   const Variables&) override {
+    return std::nullopt;
+  }
 
  private:
   void create_slots() override {
@@ -64,13 +80,24 @@ class NadamOptimizer : public TwoMomentOptimizer {
   }
   double u(std::int64_t t) const { return options_.beta_1 * (1.0 - 0.5 * power_of(0.96, t)); }
 
-  void begin_step(const Step& step) override {
+  void prepare(const Step& step) override {
     const float product = product_->numpy().item<float>() * static_cast<float>(u(step.t));
     product_->shared_value() = Tensor::scalar(product);
     now_ = product;
     next_ = now_ * u(step.t + 1);
   }
-  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::NadamRule{step.learning_rate,
+                          static_cast<float>(1.0 - options_.beta_1),
+                          static_cast<float>(1.0 - options_.beta_2),
+                          static_cast<float>(u(step.t + 1) / (1.0 - next_)),
+                          static_cast<float>((1.0 - u(step.t)) / (1.0 - now_)),
+                          static_cast<float>(1.0 / (1.0 - power_of(options_.beta_2, step.t))),
+                          static_cast<float>(options_.epsilon)};
+  }
+  Slots slots_of(std::size_t index) const override { return {first_[index], second_[index]}; }
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    w = w - w * static_cast<double>(decay);
     const Tensor m = advance_first(index, g);
     const Tensor& v = advance_second(index, g);
     const Tensor m_hat = m * (u(step.t + 1) / (1.0 - next_)) + g * ((1.0 - u(step.t)) / (1.0 - now_));
@@ -81,7 +108,7 @@ class NadamOptimizer : public TwoMomentOptimizer {
   double now_ = 1, next_ = 1;  // products of u up to this and the next step
 };
 
-class LambOptimizer : public TwoMomentOptimizer {
+class LambOptimizer : public TwoMomentOptimizer<PerVariableOptimizer> {
  public:
   explicit LambOptimizer(BetaOptions options) : TwoMomentOptimizer("Lamb", "velocity", std::move(options)) {}
 

@@ -1,3 +1,4 @@
+#include "lockstep/keras/optimizers/fused_optimizer_internal.h"
 #include "lockstep/keras/optimizers/per_variable_internal.h"
 
 namespace lockstep::optimizers {
@@ -37,10 +38,10 @@ class FtrlOptimizer : public PerVariableOptimizer {
 };
 
 // Chen et al., "Symbolic discovery of optimization algorithms", 2023.
-class LionOptimizer : public PerVariableOptimizer {
+class LionOptimizer : public FusedOptimizer {
  public:
   explicit LionOptimizer(LionOptions options)
-      : PerVariableOptimizer("Lion", common_options(options)), options_(std::move(options)) {
+      : FusedOptimizer("Lion", common_options(options)), options_(std::move(options)) {
     check_range("Lion", "beta_1", options_.beta_1, 1e-300, 1);
   }
   std::string class_name() const override { return "Lion"; }
@@ -50,7 +51,12 @@ class LionOptimizer : public PerVariableOptimizer {
   void create_slots() override {
     for (std::size_t i = 0; i < trainable_.size(); ++i) momenta_.push_back(add_slot(i, "momentum"));
   }
-  void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+  ops::FusedRule rule(const Step& step) const override {
+    return ops::LionRule{step.learning_rate, static_cast<float>(options_.beta_1), static_cast<float>(options_.beta_2)};
+  }
+  Slots slots_of(std::size_t index) const override { return {momenta_[index]}; }
+  void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    w = w - w * static_cast<double>(decay);
     Tensor& m = momenta_[index]->shared_value();
     const Tensor direction = ops::sign(m * options_.beta_1 + g * (1.0 - options_.beta_1));
     w = w - direction * static_cast<double>(step.learning_rate);

@@ -169,12 +169,13 @@ std::optional<ShardedStep> FusedOptimizer::shard_ranges(const collectives::Commu
 }
 
 void FusedOptimizer::update(Step& step) {
+  prepare(step);
   std::vector<ops::FusedUpdate> fused;
   for (std::size_t i = 0; i < step.indices.size(); ++i) {
     const std::size_t index = step.indices[i];
     const VariablePtr& variable = trainable_[index];
     const Tensor& gradient = step.gradients[i];
-    if (!ops::fusable(variable->shared_value(), gradient)) {
+    if (!ops::fusable(variable->shared_value(), gradient) || (!takes_slices() && ops::slices_of(gradient))) {
       update_one(index, variable->shared_value(), gradient, step.decays[i], step);
       continue;
     }

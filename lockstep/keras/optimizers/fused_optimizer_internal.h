@@ -19,6 +19,10 @@ class FusedOptimizer : public Optimizer {
   using Slots = std::array<VariablePtr, 3>;
 
   virtual ops::FusedRule rule(const Step& step) const = 0;
+  // Whether the kernel has the rule for gradients with slices.
+  virtual bool takes_slices() const { return true; }
+  // Once a step, before the first variable, unless the step is sharded.
+  virtual void prepare(const Step&) {}
   // In the rule's order; null where the options ask for none.
   virtual Slots slots_of(std::size_t index) const = 0;
   // The rule in operations, for what the kernel does not take; `w` has not lost its decay yet.
