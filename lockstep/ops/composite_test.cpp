@@ -411,6 +411,18 @@ TEST(Composite, ConvolutionsOfVolumes) {
         inputs, false);
     expect_close(got.values, want.values, fmt::format("volume {}", seed), 1e-5);
     expect_close(got.gradients, want.gradients, fmt::format("volume {}", seed), 1e-5);
+    // The transposed convolution, back to the shape of inputs[0].
+    const auto transposed = [&](const Tensors& x) -> Tensors {
+      return {call1("Conv3DBackpropInputV2", {constant_ints(inputs[0].shape().dims()), x[1], x[0]},
+                    {{"strides", Ints{1, strides[0], strides[1], strides[2], 1}},
+                     {"dilations", Ints{1, dilations[0], dilations[1], dilations[2], 1}},
+                     {"padding", std::string(options.padding)}})};
+    };
+    const Tensors given = {numbers.tensor(aten(got.values[0]).sizes().vec()), inputs[1]};
+    compare(transposed, given, fmt::format("transposed volume {}", seed), 1e-4);
+    Tensors wide;
+    for (const Tensor& x : given) wide.push_back(cast(x, DType::kFloat64));
+    expect_close(transposed(given), transposed(wide), fmt::format("transposed volume {}", seed), 1e-5);
   }
 }
 

@@ -164,7 +164,9 @@ at::ScalarType compute_type(at::ScalarType type) {
   return type == at::kHalf || type == at::kBFloat16 ? at::kFloat : at::kDouble;
 }
 
-at::Tensor conv_value(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool depthwise) {
+}  // namespace
+
+at::Tensor plain_convolution(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool depthwise) {
   const Ints out = image_shape(x.size(0), w.output, depthwise ? kernel.size(-2) * kernel.size(-1) : kernel.size(-1),
                                w.channels_first)
                        .dims();
@@ -176,6 +178,8 @@ at::Tensor conv_value(const at::Tensor& x, const at::Tensor& kernel, const ConvW
   const at::Tensor weights = depthwise ? depthwise_kernel_in(kernel.to(as)) : kernel_in(kernel.to(as));
   return narrow_to(image_out(convolve(image_in(x.to(as), w.channels_first), weights, {}, w), w.channels_first), type);
 }
+
+namespace {
 
 // Zero-size results and other types take the plain path.
 bool can_fuse(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
@@ -192,7 +196,7 @@ Tensors conv2d(const Call& call) {
                              kernel_dims(call.input(1).shape()));
   if (can_fuse(x, kernel, w)) return one(fused_conv(x, kernel, {}, false, std::move(w)));
   w.groups = x.size(w.channels_first ? 1 : 3) / std::max<std::int64_t>(1, kernel.size(2));
-  return one(conv_value(x, kernel, w, false));
+  return one(plain_convolution(x, kernel, w, false));
 }
 Tensors depthwise(const Call& call) {
   conv_shape<2>(call);
@@ -201,7 +205,7 @@ Tensors depthwise(const Call& call) {
   const at::Tensor &x = in(call, 0), &kernel = in(call, 1);
   w.groups = kernel.size(2);
   if (can_fuse(x, kernel, w) && kernel.size(3) == 1 && x.is_cpu()) return one(direct_depthwise(x, kernel, w));
-  return one(conv_value(x, kernel, w, true));
+  return one(plain_convolution(x, kernel, w, true));
 }
 Tensors conv3d(const Call& call) {
   conv_shape<3>(call);
@@ -209,7 +213,7 @@ Tensors conv3d(const Call& call) {
                              kernel_dims(call.input(1).shape()));
   w.groups = in(call, 0).size(w.channels_first ? 1 : 4) / std::max<std::int64_t>(1, in(call, 1).size(3));
   if (auto own = try_volume_conv(in(call, 0), in(call, 1), w)) return one(*std::move(own));
-  return one(conv_value(in(call, 0), in(call, 1), w, false));
+  return one(plain_convolution(in(call, 0), in(call, 1), w, false));
 }
 
 // ---- gradients as operations of their own ---------------------------------------------------------------
@@ -268,7 +272,8 @@ ConvWindow transposed_window(const Call& call) {
   return w;
 }
 
-// The transposed convolution by LibTorch's.
+}  // namespace
+
 at::Tensor plain_transposed(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool depthwise) {
   const auto as = compute_type(x.scalar_type());
   // LibTorch's gradient of a transposed convolution is laid out as its kernel, and must be contiguous.
@@ -286,6 +291,8 @@ at::Tensor plain_transposed(const at::Tensor& x, const at::Tensor& kernel, const
   full = at::constant_pad_nd(full, amounts);
   return narrow_to(image_out(full, w.channels_first), x.scalar_type());
 }
+
+namespace {
 
 // A transposed convolution of images, plus a bias, then relu if asked. Inputs: images, kernel, bias or none.
 class TransposedConv : public Composite {
@@ -323,6 +330,9 @@ Tensors backprop_input(const Call& call) {
   const std::int64_t channels = depthwise ? kernel.size(-2) : kernel.size(-2) * w.groups;
   const Ints sizes = image_shape(dy.size(0), w.input, channels, w.channels_first).dims();
   if (dy.numel() == 0 || *Shape(sizes).num_elements() == 0) return one(at::zeros(sizes, dy.options()));
+  if (!depthwise && w.spatial == 3) {
+    if (auto own = try_volume_transposed(dy, kernel, w)) return one(*std::move(own));
+  }
   if (!depthwise && has_direct_transposed(dy, kernel, w))
     return one(run(std::make_shared<TransposedConv>(w, false), {dy, kernel, at::Tensor()})[0]);
   return one(plain_transposed(dy, kernel, w, depthwise));
@@ -345,6 +355,10 @@ Tensors backprop_filter(const Call& call) {
     const at::Tensor kernel = at::empty(sizes.dims(), dy.options());
     return one(direct_backward(x, kernel, {}, dy, w, nullptr, {.kernel = true}).kernel);
   }
+  if (!recorded && w.spatial == 3 && x.dim() == 5 && x.size(0) == dy.size(0) && dy.size(4) == sizes[4] &&
+      x.size(4) == sizes[3] && Ints{dy.size(1), dy.size(2), dy.size(3)} == w.output) {
+    if (auto own = try_volume_kernel_gradient(x, dy, w, sizes.dims())) return one(*std::move(own));
+  }
   const auto as = compute_type(dy.scalar_type());
   const at::Tensor zeros = at::zeros(sizes.dims(), dy.options().dtype(as));
   const at::Tensor weights = depthwise ? depthwise_kernel_in(zeros) : kernel_in(zeros);
@@ -362,10 +376,6 @@ Tensors backprop_filter(const Call& call) {
 }
 
 }  // namespace
-
-at::Tensor plain_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
-  return conv_value(x, kernel, w, true);
-}
 
 std::optional<Tensor> try_conv2d_bias_act(const Tensor& x, const Tensor& kernel, const Tensor& bias, bool relu,
                                           const Attrs& attrs) {

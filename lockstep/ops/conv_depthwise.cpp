@@ -39,7 +39,7 @@ class DepthwiseConv : public Composite {
     return gradients;
   }
 
-  Values plain(const Values& inputs) const override { return {plain_depthwise(inputs[0], inputs[1], window_)}; }
+  Values plain(const Values& inputs) const override { return {plain_convolution(inputs[0], inputs[1], window_, true)}; }
 
  private:
   static WindowGeometry geometry(const at::Tensor& kernel, const ConvWindow& w) {

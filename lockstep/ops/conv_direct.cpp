@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/ops/conv_adjoint_internal.h"
 #include "lockstep/ops/conv_groups_internal.h"
 #include "lockstep/ops/conv_sparse_internal.h"
 #include "lockstep/ops/parallel_internal.h"
@@ -31,10 +32,6 @@ WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w) {
 
 namespace {
 
-std::int64_t image_size(const WindowGeometry& g) { return g.height * g.width * g.channels; }
-std::int64_t padded_size(const WindowGeometry& g) { return g.padded_h() * g.padded_w() * g.channels; }
-std::int64_t output_size(const WindowGeometry& g) { return g.out_h * g.out_w * g.out_channels; }
-
 constexpr std::int64_t kFewPixels = 96;
 constexpr std::int64_t kChunk = 8;             // images
 constexpr std::int64_t kPartsLimit = 8 << 20;  // floats
@@ -56,132 +53,10 @@ struct Images {
   }
 };
 
-// Memory for one loop of a thread, used again by the next; grows only.
-class Scratch {
- public:
-  float* of(std::int64_t count) {
-    if (count > static_cast<std::int64_t>(floats_.size())) floats_.resize(static_cast<std::size_t>(count));
-    return floats_.data();
-  }
-
- private:
-  std::vector<float> floats_;
-};
-
-const float* padded(const WindowGeometry& g, const float* x, Scratch& scratch) {
-  if (!g.padded()) return x;
-  float* const to = scratch.of(padded_size(g));
-  direct_kernels().pad_image(g, x, to);
-  return to;
-}
-
 // How many parts an image is cut into so that each thread has one.
 std::int64_t parts_of_image(std::int64_t images, std::int64_t pixels) {
   return std::clamp<std::int64_t>(parallel_threads() / images, 1, pixels);
 }
-
-// Along one axis, the outputs of an adjoint at the positions first, first + stride, …: they see the same cells of the
-// window.
-struct AxisPhase {
-  std::int64_t first, outputs;
-  WindowCells cells;
-  std::int64_t before, after;  // what the smaller image has to be extended by; negative: has too much
-};
-
-// `large` and `small` are the sizes of the convolution's input and output. Stride or dilation is 1.
-std::vector<AxisPhase> axis_phases(std::int64_t large, std::int64_t small, std::int64_t window, std::int64_t stride,
-                                   std::int64_t dilation, std::int64_t pad) {
-  std::vector<AxisPhase> phases;
-  for (std::int64_t p = 0; p < std::min(stride, large); ++p) {
-    const std::int64_t cell = (p + pad) % stride, shift = (p + pad) / stride;
-    const std::int64_t count = cell < window ? (window - cell + stride - 1) / stride : 0;
-    const std::int64_t outputs = (large - p + stride - 1) / stride;
-    AxisPhase phase{p, outputs, {cell, stride, count}, 0, 0};
-    if (count > 0) phase.before = (count - 1) * dilation - shift, phase.after = outputs + shift - small;
-    phases.push_back(phase);
-  }
-  return phases;
-}
-
-std::vector<AxisPhase> row_phases(const WindowGeometry& g) {
-  return axis_phases(g.height, g.out_h, g.window_h, g.stride_h, g.dilation_h, g.pad_top);
-}
-std::vector<AxisPhase> column_phases(const WindowGeometry& g) {
-  return axis_phases(g.width, g.out_w, g.window_w, g.stride_w, g.dilation_w, g.pad_left);
-}
-
-// From the gradient of a convolution's output to that of its input: a convolution of stride 1 for each phase of rows
-// and columns.
-class Adjoint {
- public:
-  Adjoint(const WindowGeometry& g, const at::Tensor& kernel) : g_(g) {
-    const std::vector<AxisPhase> rows = row_phases(g), columns = column_phases(g);
-    border_.height = g.out_h, border_.width = g.out_w, border_.channels = g.out_channels;
-    for (const AxisPhase& p : rows)
-      border_.pad_top = std::max(border_.pad_top, p.before), border_.pad_bottom = std::max(border_.pad_bottom, p.after);
-    for (const AxisPhase& p : columns)
-      border_.pad_left = std::max(border_.pad_left, p.before), border_.pad_right = std::max(border_.pad_right, p.after);
-    std::int64_t floats = 0;
-    for (const AxisPhase& row : rows) {
-      for (const AxisPhase& column : columns) {
-        Phase phase{border_, row.cells, column.cells, 0, (row.first * g.width + column.first) * g.channels, floats};
-        phase.g.window_h = row.cells.count, phase.g.window_w = column.cells.count;
-        phase.g.dilation_h = g.dilation_h, phase.g.dilation_w = g.dilation_w;
-        phase.g.out_h = row.outputs, phase.g.out_w = column.outputs, phase.g.out_channels = g.channels;
-        if (phase.g.taps() > 0) {
-          phase.from = ((border_.pad_top - row.before) * border_.padded_w() + border_.pad_left - column.before) *
-                       border_.channels;
-        }
-        floats += loops_.packed_kernel_size(phase.g.taps(), g.channels);
-        phase.bare = phase.g;
-        phase.bare.pad_top = row.before, phase.bare.pad_left = column.before;
-        phases_.push_back(phase);
-      }
-    }
-    packed_ = at::empty({floats}, kernel.options());
-    for (const Phase& p : phases_)
-      loops_.pack_flipped_kernel(g, kernel.const_data_ptr<float>(), p.rows, p.columns,
-                                 packed_.mutable_data_ptr<float>() + p.packed);
-  }
-
-  bool fits_groups(std::int64_t images) const {
-    return std::any_of(phases_.begin(), phases_.end(),
-                       [&](const Phase& p) { return ops::fits_groups(p.bare, images); });
-  }
-  // All images of a batch in groups.
-  void images(std::int64_t count, const float* dy, const float* bias, bool relu, float* dx) const {
-    for (const Phase& p : phases_) {
-      forward_in_groups(p.bare, count, dy, packed_.const_data_ptr<float>() + p.packed, bias, relu,
-                        {dx + p.to, g_.stride_w * g_.channels, g_.stride_h * g_.width * g_.channels,
-                         g_.height * g_.width * g_.channels});
-    }
-  }
-  // One of `parts` equal parts of one image: dx = act(adjoint of dy + bias).
-  void image(const float* dy, const float* bias, bool relu, std::int64_t part, std::int64_t parts, float* dx) const {
-    static thread_local Scratch scratch;
-    const float* const x = padded(border_, dy, scratch);
-    const float* const packed = packed_.const_data_ptr<float>();
-    for (const Phase& p : phases_) {
-      const std::int64_t pixels = p.g.out_h * p.g.out_w;
-      loops_.conv_forward(p.g, x + p.from, packed + p.packed, bias, relu, part * pixels / parts,
-                          (part + 1) * pixels / parts,
-                          {dx + p.to, g_.stride_w * g_.channels, g_.stride_h * g_.width * g_.channels});
-    }
-  }
-
- private:
-  struct Phase {
-    WindowGeometry g;
-    WindowCells rows, columns;
-    std::int64_t from, to, packed;  // offsets in floats
-    WindowGeometry bare;            // of images without border
-  };
-  const DirectKernels& loops_ = direct_kernels();
-  const WindowGeometry g_;
-  WindowGeometry border_;
-  std::vector<Phase> phases_;
-  at::Tensor packed_;
-};
 
 // Images are summed in fixed groups, so the result does not depend on the number of threads.
 struct Chunks {
@@ -213,15 +88,6 @@ at::Tensor total_of(const at::Tensor& parts) {
 }
 float* part_of(const at::Tensor& parts, std::int64_t n) {
   return parts.defined() ? parts.mutable_data_ptr<float>() + n * (parts.numel() / parts.size(0)) : nullptr;
-}
-
-// The loops read whole vectors of dy, beyond its end: a copy with room for that where it is needed.
-const float* readable(const float* dy, std::int64_t size, std::int64_t channels, Scratch& scratch) {
-  const std::int64_t width = direct_kernels().width;
-  if (channels % width == 0) return dy;
-  float* const to = scratch.of(size + width);
-  std::copy_n(dy, size, to);
-  return to;
 }
 
 // The way back through one image after the other; the gradient of the convolution's own output lives only in a scratch
@@ -319,21 +185,6 @@ class BackwardPass {
 // Single pixels of large kernels leave most of a tile empty; groups have a loop of LibTorch's.
 bool is_direct(const at::Tensor& kernel, const ConvWindow& w) {
   return w.groups == 1 && (w.output[0] * w.output[1] >= 4 || kernel.size(2) <= 4);
-}
-
-// Phases multiply with the zeros around small images too; where these are most of the work, the loops do not pay.
-bool has_direct_adjoint(const at::Tensor& kernel, const ConvWindow& w) {
-  if (w.groups != 1) return false;
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (w.strides[i] > 1 && w.dilations[i] > 1) return false;
-  }
-  const WindowGeometry g = window_geometry(kernel, w);
-  const auto pixels = [](const std::vector<AxisPhase>& phases) {
-    std::int64_t products = 0;
-    for (const AxisPhase& p : phases) products += p.outputs * p.cells.count;
-    return products;
-  };
-  return pixels(row_phases(g)) * pixels(column_phases(g)) <= 3 * g.out_h * g.out_w * g.window_h * g.window_w;
 }
 
 at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const ConvWeights& weights, bool relu,

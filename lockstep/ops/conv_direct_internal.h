@@ -63,8 +63,7 @@ Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kern
 // values that variables hold are immutable while somebody else holds them too.
 ConvWeights kept_weights(const at::Tensor& kernel, const at::Tensor& bias, const FollowingNorm& norm, bool depthwise);
 
-// A depthwise convolution with a kernel [h, w, channels, 1], tied to autograd where it is on; and by LibTorch's.
+// A depthwise convolution with a kernel [h, w, channels, 1], tied to autograd where it is on.
 at::Tensor direct_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
-at::Tensor plain_depthwise(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
 
 }  // namespace lockstep::ops

@@ -1,114 +1,217 @@
-// Convolutions of float32 volumes as convolutions of images: the window's cells along the depth become channels.
+// Convolutions of float32 volumes as sums of convolutions of their slices: one for each cell of the window along the
+// depth.
 #include <algorithm>
 
 #include <ATen/ATen.h>
 
 #include "lockstep/ops/composite_internal.h"
-#include "lockstep/ops/conv_direct_internal.h"
+#include "lockstep/ops/conv_adjoint_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::ops {
 namespace {
 
-// [n, depth, height, width, channels] to [n · output's depth, height, width, cells · channels], zero outside of the
-// volume.
-class DepthCells : public Composite {
+constexpr std::int64_t kSlicesOfPart = 16;           // whose gradients of the kernel are added up together
+constexpr std::int64_t kVolumePartsLimit = 4 << 20;  // floats
+
+// The window over a slice.
+ConvWindow slice_window(const ConvWindow& w) {
+  const auto rest = [](const Ints& all) { return Ints(all.begin() + 1, all.end()); };
+  ConvWindow slices;
+  slices.strides = rest(w.strides), slices.dilations = rest(w.dilations);
+  slices.before = rest(w.before), slices.after = rest(w.after);
+  slices.input = rest(w.input), slices.kernel = rest(w.kernel), slices.output = rest(w.output);
+  return slices;
+}
+
+// Slices with their border; those of the last positions are kept for the next cells of the window.
+class PaddedSlices {
  public:
-  explicit DepthCells(const ConvWindow& w)
+  PaddedSlices(const WindowGeometry& border, std::int64_t kept) : border_(border) {
+    if (!border.padded()) return;
+    slices_.resize(static_cast<std::size_t>(kept));
+    numbers_.assign(static_cast<std::size_t>(kept), -1);
+  }
+  // Slice `number` of x.
+  const float* of(const float* x, std::int64_t number) {
+    const float* const from = x + number * image_size(border_);
+    if (slices_.empty()) return from;
+    const std::size_t place = static_cast<std::size_t>(number) % slices_.size();
+    if (numbers_[place] == number) return slices_[place].of(0);
+    numbers_[place] = number;
+    return padded(border_, from, slices_[place]);
+  }
+
+ private:
+  const WindowGeometry border_;
+  std::vector<Scratch> slices_;
+  std::vector<std::int64_t> numbers_;
+};
+
+// A convolution of volumes: x [n, w.input, I], kernel [d, h, w, I, O] and y [n, w.output, O], all contiguous.
+class Volumes {
+ public:
+  Volumes(const at::Tensor& kernel, const ConvWindow& w)
       : cells_(w.kernel[0]),
         stride_(w.strides[0]),
         dilation_(w.dilations[0]),
         before_(w.before[0]),
-        after_(w.after[0]),
-        depth_(w.input[0]),
-        output_(w.output[0]) {}
+        input_(w.input[0]),
+        output_(w.output[0]),
+        reach_((cells_ - 1) * dilation_ + 1),
+        slices_(slice_window(w)),
+        g_(window_geometry(kernel[0], slices_)) {}
 
-  Made forward(const Values& inputs, bool) const override {
-    const at::Tensor x = inputs[0].contiguous();
-    const std::int64_t channels = x.size(4), pixels = x.size(2) * x.size(3), row = cells_ * channels;
-    at::Tensor y = at::empty({x.size(0) * output_, x.size(2), x.size(3), row}, x.options());
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& kernel) const {
+    std::vector<at::Tensor> weights;
+    for (std::int64_t cell = 0; cell < cells_; ++cell) weights.push_back(pack_weights(kernel[cell]));
+    at::Tensor y = at::empty({x.size(0), output_, g_.out_h, g_.out_w, g_.out_channels}, x.options());
     const float* const from = x.const_data_ptr<float>();
     float* const to = y.mutable_data_ptr<float>();
-    parallel_for(0, y.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t image = begin; image < end; ++image) {
+    parallel_for(0, x.size(0) * output_, 1, [&](std::int64_t begin, std::int64_t end) {
+      PaddedSlices slices(g_, reach_);
+      for (std::int64_t slice = begin; slice < end; ++slice) {
+        float* const sums = to + slice * output_size(g_);
+        bool adds = false;
         for (std::int64_t cell = 0; cell < cells_; ++cell) {
-          const std::int64_t d = image % output_ * stride_ + cell * dilation_ - before_;
-          const bool inside = d >= 0 && d < depth_;
-          const float* const pixel = from + (image / output_ * depth_ + d) * pixels * channels;
-          float* const place = to + image * pixels * row + cell * channels;
-          for (std::int64_t p = 0; p < pixels; ++p) {
-            if (inside) {
-              std::copy_n(pixel + p * channels, channels, place + p * row);
-            } else {
-              std::fill_n(place + p * row, channels, 0.0f);
-            }
-          }
+          const std::int64_t depth = seen(slice % output_, cell);
+          if (depth < 0) continue;
+          direct_kernels().conv_forward(g_, slices.of(from, slice / output_ * input_ + depth),
+                                        weights[static_cast<std::size_t>(cell)].const_data_ptr<float>(), nullptr, false,
+                                        0, g_.out_h * g_.out_w,
+                                        {sums, g_.out_channels, g_.out_w * g_.out_channels, 0, adds});
+          adds = true;
         }
+        if (!adds) std::fill_n(sums, output_size(g_), 0.0f);
       }
     });
-    return {{y}, {}};
+    return y;
   }
 
-  Values backward(const Recorded& recorded, const Values& dys) const override {
-    const at::Tensor &x = recorded.inputs[0], dy = dys[0].contiguous();
-    const std::int64_t channels = x.size(4), pixels = x.size(2) * x.size(3), row = cells_ * channels;
-    at::Tensor dx = at::empty(x.sizes(), x.options());
+  // The gradient of x, which is also the transposed convolution of dy.
+  at::Tensor adjoint(const at::Tensor& dy, const at::Tensor& kernel) const {
+    std::vector<Adjoint> adjoints;
+    for (std::int64_t cell = 0; cell < cells_; ++cell) adjoints.emplace_back(g_, kernel[cell]);
+    at::Tensor dx = at::empty({dy.size(0), input_, g_.height, g_.width, g_.channels}, dy.options());
     const float* const from = dy.const_data_ptr<float>();
     float* const to = dx.mutable_data_ptr<float>();
-    parallel_for(0, x.size(0) * depth_, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(0, dy.size(0) * input_, 1, [&](std::int64_t begin, std::int64_t end) {
+      PaddedSlices slices(adjoints[0].border(), reach_);
       for (std::int64_t slice = begin; slice < end; ++slice) {
-        float* const sums = to + slice * pixels * channels;
-        std::fill_n(sums, pixels * channels, 0.0f);
-        for (std::int64_t cell = 0; cell < cells_; ++cell) {
-          const std::int64_t at = slice % depth_ + before_ - cell * dilation_;
+        float* const sums = to + slice * image_size(g_);
+        bool adds = false;
+        for (std::int64_t cell = cells_; cell-- > 0;) {
+          const std::int64_t at = slice % input_ + before_ - cell * dilation_;
           if (at < 0 || at % stride_ != 0 || at / stride_ >= output_) continue;
-          const float* const place = from + (slice / depth_ * output_ + at / stride_) * pixels * row + cell * channels;
-          for (std::int64_t p = 0; p < pixels; ++p) {
-            for (std::int64_t c = 0; c < channels; ++c) sums[p * channels + c] += place[p * row + c];
-          }
+          const float* const slice_of_dy = slices.of(from, slice / input_ * output_ + at / stride_);
+          adjoints[static_cast<std::size_t>(cell)].padded_image(slice_of_dy, nullptr, false, adds, 0, 1, sums);
+          adds = true;
+        }
+        if (!adds) std::fill_n(sums, image_size(g_), 0.0f);
+      }
+    });
+    return dx;
+  }
+
+  // Slices are added up in fixed groups, so the result does not depend on the number of threads.
+  at::Tensor kernel_gradient(const at::Tensor& x, const at::Tensor& dy, at::IntArrayRef shape) const {
+    const std::int64_t slices = dy.size(0) * output_, of_cell = g_.taps() * g_.out_channels, size = cells_ * of_cell;
+    const std::int64_t most = std::max<std::int64_t>(1, kVolumePartsLimit / size);
+    const std::int64_t together = std::max(kSlicesOfPart, (slices + most - 1) / most);
+    const at::Tensor parts = at::zeros({(slices + together - 1) / together, size}, x.options());
+    const float *const from = x.const_data_ptr<float>(), *const d = dy.const_data_ptr<float>();
+    float* const to = parts.mutable_data_ptr<float>();
+    parallel_for(0, parts.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+      static thread_local Scratch copy;
+      PaddedSlices padded_slices(g_, reach_);
+      for (std::int64_t slice = begin * together; slice < std::min(slices, end * together); ++slice) {
+        const float* of_slice = d + slice * output_size(g_);
+        if (slice + 1 == slices) of_slice = readable(of_slice, output_size(g_), g_.out_channels, copy);
+        for (std::int64_t cell = 0; cell < cells_; ++cell) {
+          const std::int64_t depth = seen(slice % output_, cell);
+          if (depth < 0) continue;
+          direct_kernels().conv_filter_gradient(g_, padded_slices.of(from, slice / output_ * input_ + depth), of_slice,
+                                                to + slice / together * size + cell * of_cell);
         }
       }
     });
-    return {dx};
-  }
-
-  Values plain(const Values& inputs) const override {
-    const at::Tensor& x = inputs[0];
-    const at::Tensor padded = at::constant_pad_nd(x, {0, 0, 0, 0, 0, 0, before_, after_});
-    Values cells;
-    for (std::int64_t cell = 0; cell < cells_; ++cell) {
-      const std::int64_t first = cell * dilation_;
-      cells.push_back(padded.slice(1, first, first + (output_ - 1) * stride_ + 1, stride_));
-    }
-    return {at::cat(cells, -1).reshape({x.size(0) * output_, x.size(2), x.size(3), cells_ * x.size(4)})};
+    return (parts.size(0) == 1 ? parts[0] : parts.sum(0)).reshape(shape);
   }
 
  private:
-  std::int64_t cells_, stride_, dilation_, before_, after_, depth_, output_;
+  // Where the window at `output` has this cell along the depth; negative: outside of the volume.
+  std::int64_t seen(std::int64_t output, std::int64_t cell) const {
+    const std::int64_t depth = output * stride_ + cell * dilation_ - before_;
+    return depth < input_ ? depth : -1;
+  }
+
+  const std::int64_t cells_, stride_, dilation_, before_, input_, output_, reach_;
+  const ConvWindow slices_;
+  const WindowGeometry g_;
 };
+
+// Inputs: volumes and the kernel.
+class VolumeConv : public Composite {
+ public:
+  VolumeConv(ConvWindow window, bool transposed) : window_(std::move(window)), transposed_(transposed) {}
+
+  Made forward(const Values& inputs, bool) const override {
+    const at::Tensor x = inputs[0].contiguous(), kernel = inputs[1].contiguous();
+    const Volumes volumes(kernel, window_);
+    return {{transposed_ ? volumes.adjoint(x, kernel) : volumes.forward(x, kernel)}, {}};
+  }
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor x = recorded.inputs[0].contiguous(), kernel = recorded.inputs[1].contiguous(),
+                     dy = dys[0].contiguous();
+    const Volumes volumes(kernel, window_);
+    Values gradients(2);
+    if (recorded.wanted[0]) gradients[0] = transposed_ ? volumes.forward(dy, kernel) : volumes.adjoint(dy, kernel);
+    if (recorded.wanted[1])
+      gradients[1] = volumes.kernel_gradient(transposed_ ? dy : x, transposed_ ? x : dy, kernel.sizes());
+    return gradients;
+  }
+  Values plain(const Values& inputs) const override {
+    return {transposed_ ? plain_transposed(inputs[0], inputs[1], window_, false)
+                        : plain_convolution(inputs[0], inputs[1], window_, false)};
+  }
+
+ private:
+  ConvWindow window_;
+  bool transposed_;
+};
+
+bool fits(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool needs_adjoint) {
+  if (x.scalar_type() != at::kFloat || kernel.scalar_type() != at::kFloat || !x.is_cpu() || w.channels_first ||
+      w.spatial != 3 || w.groups != 1 || x.numel() == 0 || kernel.numel() == 0)
+    return false;
+  if (*std::min_element(w.output.begin(), w.output.end()) <= 0) return false;
+  const ConvWindow slices = slice_window(w);
+  return is_direct(kernel[0], slices) && (!needs_adjoint || has_direct_adjoint(kernel[0], slices));
+}
 
 }  // namespace
 
 std::optional<at::Tensor> try_volume_conv(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
-  if (x.scalar_type() != at::kFloat || kernel.scalar_type() != at::kFloat || !x.is_cpu() || w.channels_first ||
-      w.groups != 1 || x.numel() == 0 || kernel.numel() == 0)
-    return std::nullopt;
-  ConvWindow images;
-  const auto rest = [](const Ints& all) { return Ints(all.begin() + 1, all.end()); };
-  images.strides = rest(w.strides), images.dilations = rest(w.dilations);
-  images.before = rest(w.before), images.after = rest(w.after);
-  images.input = rest(w.input), images.kernel = rest(w.kernel), images.output = rest(w.output);
-  if (*std::min_element(w.output.begin(), w.output.end()) <= 0) return std::nullopt;
-  // [depth, h, w, I, O] to [h, w, depth · I, O].
-  const at::Tensor weights =
-      kernel.permute({1, 2, 0, 3, 4})
-          .reshape({kernel.size(1), kernel.size(2), kernel.size(0) * kernel.size(3), kernel.size(4)});
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || kernel.requires_grad());
-  if (!is_direct(weights, images) || (recorded && !has_direct_adjoint(weights, images))) return std::nullopt;
-  const at::Tensor cells = run(std::make_shared<DepthCells>(w), {x})[0];
-  const at::Tensor y = recorded ? fused_conv(cells, weights, {}, false, images)
-                                : direct_forward(cells, weights, at::Tensor(), false, images);
-  return y.reshape({x.size(0), w.output[0], w.output[1], w.output[2], kernel.size(4)});
+  if (!fits(x, kernel, w, recorded)) return std::nullopt;
+  if (w.kernel[0] == 1 && w.strides[0] == 1 && w.before[0] == 0 && w.after[0] == 0) {  // slices are images
+    const at::Tensor images = x.reshape({x.size(0) * x.size(1), x.size(2), x.size(3), x.size(4)});
+    return fused_conv(images, kernel.squeeze(0), {}, false, slice_window(w))
+        .reshape({x.size(0), w.output[0], w.output[1], w.output[2], kernel.size(4)});
+  }
+  return run(std::make_shared<VolumeConv>(w, false), {x, kernel})[0];
+}
+
+std::optional<at::Tensor> try_volume_transposed(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  if (!fits(x, kernel, w, true)) return std::nullopt;
+  return run(std::make_shared<VolumeConv>(w, true), {x, kernel})[0];
+}
+
+std::optional<at::Tensor> try_volume_kernel_gradient(const at::Tensor& x, const at::Tensor& dy, const ConvWindow& w,
+                                                     const Ints& kernel_sizes) {
+  const at::Tensor kernel = at::empty(kernel_sizes, x.options());
+  if (x.scalar_type() != dy.scalar_type() || !fits(x, kernel, w, false)) return std::nullopt;
+  return Volumes(kernel, w).kernel_gradient(x.contiguous(), dy.contiguous(), kernel_sizes);
 }
 
 }  // namespace lockstep::ops

@@ -33,7 +33,15 @@ std::int64_t convolution_work(const at::Tensor& x, const at::Tensor& kernel, con
 // Conv2D, bias (undefined: none) and relu of float32 NHWC images that are not empty, tied to autograd where it is on.
 at::Tensor fused_conv(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu, ConvWindow w);
 
-// Conv3D of float32 NDHWC volumes, tied to autograd where it is on. Nothing for others.
+// Of float32 NDHWC volumes: Conv3D and the transposed convolution, tied to autograd where it is on; and the gradient of
+// Conv3D's kernel, from dy of its output. Nothing for others.
 std::optional<at::Tensor> try_volume_conv(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
+std::optional<at::Tensor> try_volume_transposed(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w);
+std::optional<at::Tensor> try_volume_kernel_gradient(const at::Tensor& x, const at::Tensor& dy, const ConvWindow& w,
+                                                     const Ints& kernel_sizes);
+
+// The same by LibTorch's loops, of any number of axes and float types; depthwise kernels are [spatial…, I, multiplier].
+at::Tensor plain_convolution(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool depthwise);
+at::Tensor plain_transposed(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w, bool depthwise);
 
 }  // namespace lockstep::ops

@@ -38,10 +38,11 @@ struct Product {
 };
 
 // Where the pixels of a convolution's output are: floats from one to the next of a row, from row to row, and from image
-// to image.
+// to image. `adds`: the sums begin with what is there (conv_forward only).
 struct ConvOutput {
   float* y = nullptr;
   std::int64_t pixel = 0, row = 0, image = 0;
+  bool adds = false;
 };
 
 // Some cells of one axis of a window: first, first + step, …
