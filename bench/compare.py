@@ -142,7 +142,13 @@ class Bench:
 
     def training(self):
         self.made, self.one_replica = {}, None
-        self.each([lambda row=row: self.train(*row) for row in TRAINING if self.chosen(row[1])])
+        from further_models import FURTHER  # loads Keras
+
+        rows = list(TRAINING)
+        for model, (title, batch, batches) in FURTHER.items():
+            rows.append((title, model.__name__, batch, "default", 1.1))
+            ROWS[model.__name__] = batch * batches
+        self.each([lambda row=row: self.train(*row) for row in rows if self.chosen(row[1])])
 
     def train(self, title, name, batch, strategy, target):
         if name not in self.made:
