@@ -230,7 +230,7 @@ keras::Model load_keras2_saved_model(const std::string& path, bool compile) {
     }
   }
   assignment.commit();
-  model->set_keras_version(2);
+  set_keras_version(*model, 2);
   return keras::Model(model);
 }
 

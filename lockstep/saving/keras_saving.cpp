@@ -194,7 +194,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   plan_weights(*model, archive.weights(), path, false, assignment);
   load_assets(*model, archive, path);
   assignment.commit();
-  model->set_keras_version(weights_origin(version_of(archive), "").major);
+  set_keras_version(*model, weights_origin(version_of(archive), "").major);
   return keras::Model(model);
 }
 
@@ -205,7 +205,7 @@ keras::Model model_of(const Json& config, const std::string& path, bool compile)
       keras::deserialize_layer(upgraded_config(config, formats::version_of_keras_config(config))));
   if (!model) throw_invalid_argument(fmt::format("{}: holds a layer, not a model", path));
   if (compile && config.contains("compile_config")) model->trainer().compile_from_config(config["compile_config"]);
-  model->set_keras_version(weights_origin(formats::version_of_keras_config(config), "").major);
+  set_keras_version(*model, weights_origin(formats::version_of_keras_config(config), "").major);
   return keras::Model(model);
 }
 

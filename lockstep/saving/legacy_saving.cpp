@@ -293,7 +293,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
     }
   }
   assignment.commit();
-  model->set_keras_version(weights_origin(file.keras_version(), file.backend()).major);
+  set_keras_version(*model, weights_origin(file.keras_version(), file.backend()).major);
   return keras::Model(model);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::saving {
@@ -177,6 +177,14 @@ WeightsOrigin weights_origin(std::string_view keras_version, std::string_view ba
   origin.major = keras_version.starts_with("1") ? 1 : keras_version.starts_with("2") ? 2 : 3;
   origin.flipped_kernels = backend == "theano";
   return origin;
+}
+
+void set_keras_version(keras::ModelImpl& model, int major) {
+  model.set_keras_version(major);
+  if (major == 3) return;
+  for (Layer* layer : model.flatten_layers()) {
+    if (auto* adder = dynamic_cast<keras::BiasAdder*>(layer)) adder->add_bias_along_its_axis();
+  }
 }
 
 bool in_old_layout(const Layer& layer, const std::vector<Shape>& shapes, const WeightsOrigin& origin) {

@@ -184,3 +184,29 @@ add("MelSpectrogram", [MEL], (None,), unknown=150)
 add("ContrastLimitedAdaptiveHistogramEqualization", [
     dict(value_range=[-4, 4], tile_grid_size=[2, 3]), dict(value_range=[-4, 4], tile_grid_size=[2, 2], clip_limit=1.5),
     dict(value_range=[-4, 4], tile_grid_size=[3, 1], clip_limit=0)], (7, 8, 2))
+
+# Keras adds a bias along the last axis, or along axis 1, where that has the bias's extent; softmax is that of the last axis.
+FIRST = dict(data_format="channels_first")
+add("Conv2D", [dict(filters=4, kernel_size=3, padding="same", activation="softmax", **FIRST), dict(filters=3, kernel_size=2, **FIRST),
+               dict(filters=2, kernel_size=3, groups=2, activation="relu", **FIRST)], (2, 5, 4))
+add("Conv1D", [dict(filters=5, kernel_size=2, padding="same", activation="log_softmax", **FIRST)], (2, 5))
+add("Conv3D", [dict(filters=2, kernel_size=2, groups=2, strides=(1, 2, 2), padding="same", **FIRST)], (4, 4, 4, 4))
+add("Conv2DTranspose", [dict(filters=4, kernel_size=2, strides=2, activation="softmax", **FIRST)], (3, 2, 2))
+add("SeparableConv2D", [dict(filters=4, kernel_size=3, padding="same", **FIRST)], (2, 5, 4))
+add("DepthwiseConv2D", [dict(kernel_size=3, padding="same", depth_multiplier=2, activation="softmax", **FIRST)], (2, 5, 4))
+add("EinsumDense", [dict(equation="abc,cd->adb", output_shape=(4, None), bias_axes="d"),
+                    dict(equation="abc,cd->adb", output_shape=(2, None), bias_axes="d")], (4, 3))
+add("MultiHeadAttention", [dict(num_heads=5, key_dim=1), dict(num_heads=6, key_dim=1, value_dim=2),
+                           dict(num_heads=2, key_dim=3, trainable=False)], (5, 4), (6, 4))
+add("GroupQueryAttention", [dict(head_dim=1, num_query_heads=5, num_key_value_heads=5)], (5, 4), (6, 4))
+# Integers as inputs, cells with another dtype than their layer's, and others.
+for name, arguments in (("LSTM", dict(units=3, return_sequences=True)), ("GRU", dict(units=3)), ("GlobalAveragePooling1D", dict()),
+                        ("Discretization", dict(bin_boundaries=[1.0, 2.5])), ("ActivityRegularization", dict(l1=0.5, l2=1.1)),
+                        ("EinsumDense", dict(equation="abc,cd->abd", output_shape=(None, 6)))):
+    add(name, [arguments], (3, 4), ints=5)
+add("RNN", [dict(cell=keras.layers.LSTMCell(3, dtype="float32"), dtype="float64", return_sequences=True)], (4, 3))
+add("LSTM", [dict(units=3, unroll=True)], (None, 4), unknown=6)
+add("ConvLSTM1D", [dict(filters=2, kernel_size=3, trainable=False)], (3, 6, 2))
+add("UpSampling2D", [dict(size=(2, 3), interpolation=i) for i in ("bicubic", "lanczos3", "lanczos5")] +
+    [dict(interpolation="bicubic", **FIRST)], (3, 4, 2))
+add("Pipeline", [dict(layers=[keras.layers.Dense(3), keras.layers.Dense(2)])], (4,))

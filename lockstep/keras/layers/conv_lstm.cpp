@@ -13,11 +13,12 @@ using namespace layers;
 
 constexpr int kGates = 4;  // input, forget, cell, output
 
-// The variables of a layer, which files have below "cell".
+// The variables of a layer, which files have below "cell". As in Keras, the constructor's `trainable` does not reach
+// them.
 class ConvLstmCell : public Layer {
  public:
   ConvLstmCell(ConvLSTMOptions& options, int rank)
-      : Layer("ConvLSTMCell", {.name = "conv_lstm_cell", .trainable = options.trainable, .dtype = options.dtype}),
+      : Layer("ConvLSTMCell", {.name = "conv_lstm_cell", .dtype = options.dtype}),
         o_(options),
         rank_(rank),
         generator_(add_seed_generator(options.seed)) {}

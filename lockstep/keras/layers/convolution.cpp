@@ -115,7 +115,6 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
     const Tensor x = this->enter(inputs);
     const Tensor kernel = kernel_value();
     if constexpr (kRank == 2) {
-      const bool fused = this->activation().name() == "relu";
       const std::string padding = upper(o.padding);
       const ops::ConvOptions how{.strides = o.strides.values, .padding = padding, .dilations = o.dilation_rate.values};
       const bool dilated = o.dilation_rate.values[0] > 1 || o.dilation_rate.values[1] > 1;
@@ -123,22 +122,23 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
         const auto convolve = [&](const Tensor& part, const Tensor& weights) {
           return conv2d_in_graph(part, weights, how);
         };
-        return this->leave(finish(in_groups(x, kernel, o.groups, convolve), this->bias_value(), this->activation()));
+        return this->finish(in_groups(x, kernel, o.groups, convolve));
       }
-      const Tensor y = ops::conv2d_bias_act(x, kernel, this->bias_value(), fused ? "relu" : "", how);
-      return this->leave(fused ? y : this->activation()(y));
+      const bool relu = this->fuses_relu();
+      const Tensor y = ops::conv2d_bias_act(x, kernel, this->fused_bias(), relu ? "relu" : "", how);
+      return relu ? y : this->finish(y, true);
     } else if constexpr (kRank == 1) {
       const bool causal = o.padding == "causal";
       if (o.groups == 1 && !x.is_symbolic() && !kernel.is_symbolic()) {
         const std::int64_t before = causal ? (o.kernel_size.values[0] - 1) * o.dilation_rate.values[0] : 0;
-        const bool fused = this->activation().name() == "relu";
+        const bool relu = this->fuses_relu();
         const Tensor y =
-            ops::conv2d_bias_act(add_height(x), ops::expand_dims(kernel, 0), this->bias_value(), fused ? "relu" : "",
+            ops::conv2d_bias_act(add_height(x), ops::expand_dims(kernel, 0), this->fused_bias(), relu ? "relu" : "",
                                  {.strides = with_height(o.strides.values, 1),
                                   .padding = causal ? "EXPLICIT" : upper(o.padding),
                                   .explicit_paddings = {0, 0, before, 0},
                                   .dilations = with_height(o.dilation_rate.values, 1)});
-        return this->leave(fused ? drop_height(y) : this->activation()(drop_height(y)));
+        return relu ? drop_height(y) : this->finish(drop_height(y), true);
       }
       const std::string padding = causal ? "VALID" : upper(o.padding);
       const Tensor padded = causal ? pad_causal(x, o.kernel_size.values[0], o.dilation_rate.values[0]) : x;
@@ -147,7 +147,7 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
         return conv2d_in_graph(part, weights, {.strides = strides, .padding = padding, .dilations = dilations});
       };
       const Tensor y = in_groups(add_height(padded), ops::expand_dims(kernel, 0), o.groups, convolve);
-      return this->leave(finish(drop_height(y), this->bias_value(), this->activation()));
+      return this->finish(drop_height(y));
     } else {
       const std::string padding = upper(o.padding);
       const auto convolve = [&](const Tensor& part, const Tensor& weights) {
@@ -158,7 +158,7 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
                             .data_format = "NDHWC"});
       };
       const Tensor y = in_groups(x, kernel, o.groups, convolve);
-      return this->leave(finish(y, this->bias_value(), this->activation()));
+      return this->finish(y);
     }
   }
 
@@ -253,19 +253,19 @@ class ConvTransposeLayer : public ConvolutionBase<Derived, ConvTransposeOptions,
     if constexpr (kRank == 3) {
       const Tensor y =
           conv3d_transpose(x, kernel, shape_with_batch_of(x, sizes), o.strides.values, padding, o.dilation_rate.values);
-      return this->leave(finish(y, this->bias_value(), this->activation()));
+      return this->finish(y);
     }
     const bool flat = kRank == 1;
     if (flat) sizes.insert(sizes.begin(), Tensor::scalar(std::int32_t{1}));
-    const bool fused = this->activation().name() == "relu";
+    const bool relu = this->fuses_relu();
     const Tensor y = ops::conv2d_transpose_bias_act(
         flat ? add_height(x) : x, flat ? ops::expand_dims(kernel, 0) : kernel, shape_with_batch_of(x, sizes),
-        this->bias_value(), fused,
+        this->fused_bias(), relu,
         {.strides = flat ? with_height(o.strides.values, 1) : o.strides.values,
          .padding = padding,
          .dilations = flat ? with_height(o.dilation_rate.values, 1) : o.dilation_rate.values});
     const Tensor made = flat ? drop_height(y) : y;
-    return this->leave(fused ? made : this->activation()(made));
+    return relu ? made : this->finish(made, true);
   }
 
  private:

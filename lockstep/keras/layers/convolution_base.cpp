@@ -61,9 +61,4 @@ Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& st
                                      {.strides = both, .padding = padding, .dilations = wide}, ops::depthwise_conv2d));
 }
 
-Tensor finish(Tensor y, const Tensor& bias, const activations::Activation& activation) {
-  if (bias.defined()) y = y + bias;
-  return activation(y);
-}
-
 }  // namespace lockstep::keras

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/convolution.h"
 #include "lockstep/keras/layers/following_internal.h"
@@ -57,11 +58,8 @@ Tensor conv2d_in_graph(const Tensor& x, const Tensor& kernel, const ops::ConvOpt
 Tensor depthwise(const Tensor& x, const Tensor& kernel, int rank, const Ints& strides, const std::string& padding,
                  const Ints& dilations);
 
-// Applies bias and activation to channels-last values.
-Tensor finish(Tensor y, const Tensor& bias, const activations::Activation& activation);
-
 template <typename Derived, typename Options, int kRank>
-class ConvolutionBase : public ConfiguredLayer<Derived, Options>, public LastConvolution {
+class ConvolutionBase : public ConfiguredLayer<Derived, Options>, public LastConvolution, public BiasAdder {
  public:
   using Base = ConfiguredLayer<Derived, Options>;
   std::vector<InputSpec> input_spec() const override {
@@ -81,7 +79,25 @@ class ConvolutionBase : public ConfiguredLayer<Derived, Options>, public LastCon
   bool is_linear() const { return !channels_first() && activation().name() == "linear"; }
   bool channels_first() const { return this->options_.data_format == "channels_first"; }
   Tensor enter(const Tensor& x) const { return channels_first() ? to_channels_last(x) : x; }
-  Tensor leave(const Tensor& y) const { return channels_first() ? to_channels_first(y) : y; }
+  // Bias and relu that may be computed with the convolution. Keras applies those of channels-first layers to the
+  // channels-first values: the axes of softmax and of add_as_keras() are theirs.
+  Tensor fused_bias() const { return channels_first() ? Tensor() : bias_value(); }
+  bool fuses_relu() const { return !channels_first() && activation().name() == "relu"; }
+  // The layer's output from the convolution's, which is channels-last: `has_bias`: the bias is in it already.
+  Tensor finish(const Tensor& convolved, bool has_bias = false) const {
+    Tensor y = convolved;
+    if (channels_first()) {
+      y = to_channels_first(y);
+      if (bias_) {
+        ops::Ints shape(kRank + 2, 1);
+        shape[1] = bias_->shape()[0];
+        y = biased(y, ops::reshape(bias_value(), shape));
+      }
+    } else if (bias_ && !has_bias) {
+      y = y + bias_value();
+    }
+    return activation()(y);
+  }
   const activations::Activation& activation() const { return *this->options_.activation.object(); }
   Tensor bias_value() const { return bias_ ? this->value(bias_) : Tensor(); }
   void add_bias(std::int64_t channels) {

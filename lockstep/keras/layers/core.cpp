@@ -220,10 +220,14 @@ class EinsumDenseLayer : public KernelLayer<EinsumDenseLayer, EinsumDenseOptions
       });
     }
     const Tensor kernel = kernel_value(), bias = bias_value();
-    if (auto fused = ops::try_einsum_bias(options_.equation, inputs, kernel, bias))
-      return (*options_.activation.object())(*fused);
-    Tensor y = ops::einsum(options_.equation, {inputs.leaf(), kernel});
-    if (bias.defined()) y = y + bias;
+    const Tensor x = is_floating(inputs.leaf().dtype()) ? inputs.leaf() : ops::cast(inputs, compute_dtype());
+    // A bias that ends in the last axis is added along its own axes in any case.
+    if (!bias.defined() || bias.rank() == 1 || bias.dim(bias.rank() - 1) != 1) {
+      if (auto fused = ops::try_einsum_bias(options_.equation, x, kernel, bias))
+        return (*options_.activation.object())(*fused);
+    }
+    Tensor y = ops::einsum(options_.equation, {x, kernel});
+    if (bias.defined()) y = biased(y, bias);
     return (*options_.activation.object())(y);
   }
 

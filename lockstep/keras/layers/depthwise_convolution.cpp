@@ -67,7 +67,7 @@ class DepthwiseConvLayer : public ConvolutionBase<Derived, DepthwiseConvOptions,
     const auto& o = this->options_;
     const Tensor y = depthwise(this->enter(inputs), this->value(kernel_), kRank, o.strides.values, upper(o.padding),
                                o.dilation_rate.values);
-    return this->leave(finish(y, this->bias_value(), this->activation()));
+    return this->finish(y);
   }
 
  private:
@@ -158,7 +158,7 @@ class SeparableConvLayer : public ConvolutionBase<Derived, SeparableConvOptions,
     } else {
       y = ops::conv2d(y, this->value(pointwise_));
     }
-    return this->leave(finish(y, this->bias_value(), this->activation()));
+    return this->finish(y);
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/lora_internal.h"
 #include "lockstep/keras/layers/quantized_matrix_internal.h"
@@ -119,7 +120,7 @@ class MatrixLayer : public ConfiguredLayer<Derived, Options> {
 };
 
 template <typename Derived, typename Options>
-class KernelLayer : public MatrixLayer<Derived, Options> {
+class KernelLayer : public MatrixLayer<Derived, Options>, public BiasAdder {
  public:
   void enable_lora(const LoraOptions& options) override {
     auto& o = this->options_;
@@ -184,7 +185,7 @@ class KernelLayer : public MatrixLayer<Derived, Options> {
       const Tensor added = ops::matmul(with_a(this->value(lora_.a())), this->value(lora_.b())) * lora_.scale();
       y = ops::cast(y + added, this->compute_dtype());
     }
-    if (bias_) y = y + bias_value();
+    if (bias_) y = biased(y, bias_value());
     return (*this->options_.activation.object())(y);
   }
 

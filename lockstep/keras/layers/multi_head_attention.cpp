@@ -138,6 +138,7 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
     if (all.size() == 2) all.push_back(all[1]);
     return all;
   }
+  // As in Keras, the constructor's `trainable` does not reach the projections.
   // Each projection draws its own seed, as a copy of the initializer made from its config does.
   LayerPtr projection(const char* name, const std::string& attribute, const Projection& how,
                       std::vector<std::int64_t> shape, const Shape& input, const char* activation = nullptr) {
@@ -150,7 +151,6 @@ class HeadsLayer : public ConfiguredLayer<Derived, Options> {
                          .kernel_constraint = own.kernel_constraint.object(),
                          .bias_constraint = own.bias_constraint.object(),
                          .name = name,
-                         .trainable = this->trainable(),
                          .dtype = this->dtype_policy()};
     if (activation) o.activation = activation;
     if (own.use_bias) o.bias_axes = how.bias_axes;

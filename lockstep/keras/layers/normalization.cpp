@@ -19,6 +19,9 @@ using namespace layers;
 // 16-bit floats are normalized in float32.
 DType wide(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
+// Keras's functions give the dtype of their input, which rounds where that is an integer.
+Tensor cast_back(const Tensor& y, DType given, DType layer) { return ops::cast(ops::cast(y, given), layer); }
+
 int checked_axis(std::int64_t axis, const Shape& shape, const std::string& who) {
   const int rank = shape.rank();
   if (axis < -rank || axis >= rank)
@@ -338,19 +341,19 @@ class LayerNormalizationLayer : public ConfiguredLayer<LayerNormalizationLayer, 
     if (!options_.rms_scaling && is_last_axis(options_.axis, x)) {
       if (auto fused =
               ops::try_normalize_rows(x, read_as(gamma_, dtype), read_as(beta_, dtype), options_.epsilon.value, true))
-        return ops::cast(*fused, compute_dtype());
+        return cast_back(*fused, inputs.leaf().dtype(), compute_dtype());
     }
     const ops::Moments m = ops::moments(x, options_.axis, true);
     Tensor factor = ops::rsqrt(m.variance + options_.epsilon.value);
     if (options_.rms_scaling) {
       Tensor y = x * factor;
       if (gamma_) y = y * spread(gamma_, x);
-      return ops::cast(y, compute_dtype());
+      return cast_back(y, inputs.leaf().dtype(), compute_dtype());
     }
     if (gamma_) factor = factor * spread(gamma_, x);
     Tensor shift = ops::neg(m.mean) * factor;
     if (beta_) shift = shift + spread(beta_, x);
-    return ops::cast(x * factor + shift, compute_dtype());
+    return cast_back(x * factor + shift, inputs.leaf().dtype(), compute_dtype());
   }
 
  private:
@@ -448,7 +451,7 @@ class GroupNormalizationLayer : public ConfiguredLayer<GroupNormalizationLayer, 
     Tensor shift = ops::neg(m.mean) * factor;
     if (beta_) shift = shift + ops::reshape(ops::cast(beta_->read(), x.dtype()), flat);
     Tensor y = ops::reshape(x * factor + shift, ops::shape_of(given));
-    return ops::cast(y, compute_dtype());
+    return cast_back(y, given.dtype(), compute_dtype());
   }
 
  private:

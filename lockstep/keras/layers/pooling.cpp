@@ -133,7 +133,7 @@ class GlobalPoolingLayer : public ConfiguredLayer<Derived, GlobalPoolingOptions>
       const Tensor mask = ops::expand_dims(ops::cast(context.mask.leaf(), x.dtype()), first ? 1 : 2);
       return ops::reduce_sum(x * mask, axes, o.keepdims) / ops::reduce_sum(mask, axes, o.keepdims);
     }
-    return ops::reduce_mean(x, axes, o.keepdims);
+    return ops::reduce_mean(is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat32), axes, o.keepdims);
   }
 };
 
@@ -158,11 +158,10 @@ class AdaptivePoolingLayer : public ConfiguredLayer<Derived, AdaptivePoolingOpti
     const auto& o = this->options_;
     const bool first = o.data_format == "channels_first";
     Tensor y = first ? to_channels_last(inputs) : inputs.leaf();
-    for (int axis = 1; axis < kRank + 2; ++axis) {
+    for (int axis = 1; axis <= kRank; ++axis) {
       if (y.dim(axis) == kUnknownDim) {
-        throw_invalid_argument(
-            fmt::format("{} '{}': the extents and channels of its input must be known, found shape {}", Derived::kClass,
-                        this->name(), inputs.leaf().shape().to_string()));
+        throw_invalid_argument(fmt::format("{} '{}': the extents of its input must be known, found shape {}",
+                                           Derived::kClass, this->name(), inputs.leaf().shape().to_string()));
       }
     }
     for (int axis = 1; axis <= kRank; ++axis)

@@ -145,7 +145,7 @@ class RecurrentLayer : public Layer {
                       class_name(), name()));
     }
     for (std::int64_t size : cell_->state_sizes()) {
-      kept_.push_back(Variable::create(Tensor::zeros({shape[0], size}, compute_dtype()),
+      kept_.push_back(Variable::create(Tensor::zeros({shape[0], size}, dtype_policy().variable_dtype()),
                                        {.name = "rnn_state", .trainable = false}));
     }
   }
@@ -153,10 +153,6 @@ class RecurrentLayer : public Layer {
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& x = inputs.leaf();
     const LoopOptions options = loop();
-    if (options.unroll && x.dim(1) == kUnknownDim) {
-      throw_invalid_argument(
-          fmt::format("{} '{}' cannot unroll: the number of time steps is not known", class_name(), name()));
-    }
     Tensors states = initial_states(x, context);
     const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
     const CellMasks drawn = cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
@@ -164,18 +160,21 @@ class RecurrentLayer : public Layer {
     Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how,
                                context.training ? drawn : CellMasks());
     if (options.stateful && !x.is_symbolic()) {
-      for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i]->assign(ops::stop_gradient(outcome.states[i]));
+      for (std::size_t i = 0; i < kept_.size(); ++i)
+        kept_[i]->assign(ops::cast(ops::stop_gradient(outcome.states[i]), kept_[i]->dtype()));
     }
-    const Tensor output = options.return_sequences ? outcome.all : outcome.last;
+    const Tensor output = ops::cast(options.return_sequences ? outcome.all : outcome.last, compute_dtype());
     if (!options.return_state) return output;
     Structure::List all = {output};
-    for (Tensor& state : outcome.states) all.emplace_back(std::move(state));
+    for (const Tensor& state : outcome.states) all.emplace_back(ops::cast(state, compute_dtype()));
     return Structure::list(std::move(all));
   }
 
   Tensors get_initial_state(std::int64_t batch_size) const override {
     Tensors states;
-    for (std::int64_t size : cell_->state_sizes()) states.push_back(Tensor::zeros({batch_size, size}, compute_dtype()));
+    const std::vector<DType> dtypes = cell_->state_dtypes();
+    for (std::int64_t size : cell_->state_sizes())
+      states.push_back(Tensor::zeros({batch_size, size}, dtypes[states.size()]));
     return states;
   }
   void reset_states() override {
@@ -192,10 +191,11 @@ class RecurrentLayer : public Layer {
  private:
   Tensors initial_states(const Tensor& x, const CallContext& context) const {
     const Argument* given = context.arguments->find("initial_state");
+    const std::vector<DType> dtypes = cell_->state_dtypes();
     Tensors states;
     if (given) {
       for (const ArgValue& value : given->flatten()) {
-        if (value.is_tensor()) states.push_back(ops::cast(value.tensor, compute_dtype()));
+        if (value.is_tensor()) states.push_back(value.tensor);
       }
     }
     const Ints sizes = cell_->state_sizes();
@@ -204,14 +204,15 @@ class RecurrentLayer : public Layer {
         throw_invalid_argument(fmt::format("{} '{}' has {} states, initial_state has {}", class_name(), name(),
                                            sizes.size(), states.size()));
       }
+      for (std::size_t i = 0; i < sizes.size(); ++i) states[i] = ops::cast(states[i], dtypes[i]);
       return states;
     }
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (loop().stateful) {
-        states.push_back(kept_.at(i)->read());
+        states.push_back(ops::cast(kept_.at(i)->read(), dtypes[i]));
       } else {
         const Tensor shape = shape_with_batch(x, sizes[i]);
-        states.push_back(ops::fill(shape, Tensor::scalar(0.0, compute_dtype())));
+        states.push_back(ops::fill(shape, Tensor::scalar(0.0, dtypes[i])));
       }
     }
     return states;

@@ -68,8 +68,8 @@ class GatedCell : public RnnCell {
                         .name = "bias"});
   }
 
-  Tensor project(const Tensor& x, const CellMasks& masks) override {
-    const Tensor kernel = value(kernel_), bias = input_bias();
+  Tensor project(const Tensor& given, const CellMasks& masks) override {
+    const Tensor x = ops::cast(given, compute_dtype()), kernel = value(kernel_), bias = input_bias();
     const auto masked = [&](const Tensor& mask) { return x * (x.rank() == 3 ? ops::expand_dims(mask, 1) : mask); };
     if (masks.input.empty()) return ops::dense_bias_act(x, kernel, bias, "");
     if (masks.input.size() == 1) return ops::dense_bias_act(masked(masks.input[0]), kernel, bias, "");
@@ -246,6 +246,13 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
       for (std::int64_t size : cell->state_sizes()) sizes.push_back(size);
     }
     return sizes;
+  }
+  std::vector<DType> state_dtypes() const override {
+    std::vector<DType> dtypes;
+    for (const auto& cell : cells_) {
+      for (const DType dtype : cell->state_dtypes()) dtypes.push_back(dtype);
+    }
+    return dtypes;
   }
   std::int64_t output_size() const override { return cells_.back()->output_size(); }
   void build(const Nested<Shape>& shapes) override {

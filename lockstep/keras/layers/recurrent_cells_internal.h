@@ -35,9 +35,11 @@ class RnnCell : public Layer {
   // Sizes of the states; the first is also the output's unless output_size() is overridden.
   virtual Ints state_sizes() const = 0;
   virtual std::int64_t output_size() const { return state_sizes()[0]; }
+  virtual std::vector<DType> state_dtypes() const { return std::vector<DType>(state_sizes().size(), compute_dtype()); }
   // Draws the masks of one call of the layer, for inputs like x (batch, features). As in Keras they are drawn in
   // inference too, and not used then.
   virtual CellMasks draw_masks(const Tensor& x) = 0;
+  // In the cell's compute dtype, whatever that of x is.
   virtual Tensor project(const Tensor& x, const CellMasks& masks) = 0;
   struct Result {
     Tensor output;

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/images_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -271,21 +272,22 @@ class UpSamplingLayer : public ConfiguredLayer<Derived, UpSamplingOptions> {
     const std::string who = fmt::format("{} '{}'", Derived::kClass, this->name());
     normalize_window(o.size, kRank, 1, who + ": size");
     normalize_data_format(o.data_format, who + ": data_format");
-    normalize_choice(o.interpolation, {"nearest", "bilinear"}, who + ": interpolation");
+    normalize_choice(o.interpolation, {"nearest", "bilinear", "bicubic", "lanczos3", "lanczos5", "area"},
+                     who + ": interpolation");
   }
   std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = kRank + 2}}; }
   Structure call(const Structure& inputs, const CallContext&) override {
     const auto& o = this->options_;
     Tensor x = inputs;
     const int first = first_spatial_axis(o.data_format);
-    if (kRank == 2 && o.interpolation == "bilinear") {
+    if (o.interpolation != "nearest") {
       const bool channels_first = first == 2;
       if (channels_first) x = to_channels_last(x);
       if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim) {
-        throw_unimplemented(fmt::format("{} '{}': bilinear interpolation needs a known height and width",
-                                        Derived::kClass, this->name()));
+        throw_unimplemented(fmt::format("{} '{}': {} interpolation needs a known height and width", Derived::kClass,
+                                        this->name(), o.interpolation));
       }
-      x = ops::resize_bilinear(x, x.dim(1) * o.size.values[0], x.dim(2) * o.size.values[1]);
+      x = resize_images(x, {x.dim(1) * o.size.values[0], x.dim(2) * o.size.values[1]}, o.interpolation);
       return channels_first ? to_channels_first(x) : x;
     }
     if (auto repeated = ops::try_repeat(x, first, o.size.values)) return *repeated;

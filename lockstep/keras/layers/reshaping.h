@@ -72,7 +72,7 @@ struct UpSamplingOptions {
   FieldNamesOnly names_only = {};
   Window size = 2;
   std::string data_format = {};
-  std::string interpolation = "nearest";  // UpSampling2D also "bilinear"
+  std::string interpolation = "nearest";  // UpSampling2D also "bilinear", "bicubic", "lanczos3", "lanczos5"
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};

@@ -161,6 +161,27 @@ ops::Axes axes_of(const Json& config) {
   return int_list(axis, "axis");
 }
 
+Tensor widened(const Tensor& x) {
+  return ops::cast(x, x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+}
+Tensor summable(const Tensor& x) {
+  switch (x.dtype()) {
+    case DType::kBool:
+    case DType::kInt8:
+    case DType::kInt16: return ops::cast(x, DType::kInt32);
+    case DType::kUInt8:
+    case DType::kUInt16: return ops::cast(x, DType::kUInt32);
+    default: return x;
+  }
+}
+
+Tensor greatest(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  return x.dtype() == DType::kBool ? ops::reduce_any(x, axes, keepdims) : ops::reduce_max(x, axes, keepdims);
+}
+Tensor least(const Tensor& x, const ops::Axes& axes, bool keepdims) {
+  return x.dtype() == DType::kBool ? ops::reduce_all(x, axes, keepdims) : ops::reduce_min(x, axes, keepdims);
+}
+
 Run unary(Unary fn) {
   return [fn](const CallArguments& call, const Json&) { return Structure(fn(tensor_operand(call))); };
 }

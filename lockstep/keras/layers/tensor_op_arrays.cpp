@@ -28,9 +28,18 @@ Tensor diag(const Tensor& x, const Json& config) {
 
 // As many steps as Euclid's algorithm needs for two numbers of this many bits.
 int euclid_steps(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kUInt64 ? 92 : 47; }
+Tensor unsigned_or_abs(const Tensor& x) {
+  switch (x.dtype()) {
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64: return x;
+    default: return ops::abs(x);
+  }
+}
 Tensor greatest_divisor(const Tensor& x, const Tensor& y) {
   if (!is_integer(x.dtype())) bad(fmt::format("Gcd and Lcm require integers, found {}", dtype_name(x.dtype())));
-  Tensor a = ops::abs(x), b = ops::abs(y);
+  Tensor a = unsigned_or_abs(x), b = unsigned_or_abs(y);
   const Tensor one = ops::ones_like(b + a), zero = ops::zeros_like(one);
   a = a + zero;
   b = b + zero;
@@ -45,7 +54,8 @@ Tensor greatest_divisor(const Tensor& x, const Tensor& y) {
 Tensor least_multiple(const Tensor& x, const Tensor& y) {
   const Tensor divisor = greatest_divisor(x, y), zero = ops::zeros_like(divisor);
   const Tensor none = ops::equal(divisor, zero);
-  const Tensor product = ops::abs(x) * ops::floor_div(ops::abs(y), ops::where(none, ops::ones_like(divisor), divisor));
+  const Tensor product =
+      unsigned_or_abs(x) * ops::floor_div(unsigned_or_abs(y), ops::where(none, ops::ones_like(divisor), divisor));
   return ops::where(none, zero, product);
 }
 

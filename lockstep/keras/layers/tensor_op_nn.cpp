@@ -51,7 +51,7 @@ void add_nn(Rows& rows) {
     });
   }
   row("LeakyRelu", [](const CallArguments& call, const Json& config) {
-    return Structure(activations::leaky_relu(tensor_operand(call), get(config, "negative_slope", 0.2).get<double>()));
+    return Structure(activations::leaky_relu(floating_operand(call), get(config, "negative_slope", 0.2).get<double>()));
   });
   row("Elu", [](const CallArguments& call, const Json& config) {
     return Structure(activations::elu(tensor_operand(call), get(config, "alpha", 1.0).get<double>()));
@@ -142,19 +142,29 @@ void add_nn(Rows& rows) {
     return Structure(x / ops::maximum(ops::reduce_sum(ops::abs(x), axes, true), epsilon));
   });
   row("RMSNorm", [](const CallArguments& call, const Json& config) {
-    const Tensor x = floating_operand(call);
+    const Tensor given = tensor_operand(call), x = widened(given);
     const ops::Axes axes = int_list(get(config, "axis", -1), "axis");
-    const Tensor y = x * ops::rsqrt(ops::reduce_mean(ops::square(x), axes, true) + epsilon_of(config));
-    return Structure(is_given(call, 1, "scale") ? y * tensor_operand(call, 1, "scale") : y);
+    Tensor y = x * ops::rsqrt(ops::reduce_mean(ops::square(x), axes, true) + epsilon_of(config));
+    if (is_given(call, 1, "scale")) y = y * ops::cast(tensor_operand(call, 1, "scale"), x.dtype());
+    return Structure(ops::cast(y, given.dtype()));
   });
   row("LayerNorm", [](const CallArguments& call, const Json& config) {
-    const Tensor x = floating_operand(call);
+    const Tensor given = tensor_operand(call), x = widened(given);
     const ops::Axes axes = int_list(get(config, "axis", -1), "axis");
-    if (get(config, "rms_scaling", false) == true) bad("LayerNorm with rms_scaling is not supported; use RMSNorm");
+    const bool rms = get(config, "rms_scaling", false) == true;  // which divides by the deviation too
     const Tensor centred = x - ops::reduce_mean(x, axes, true);
-    Tensor y = centred * ops::rsqrt(ops::reduce_mean(ops::square(centred), axes, true) + epsilon_of(config));
-    if (is_given(call, 1, "gamma")) y = y * tensor_operand(call, 1, "gamma");
-    return Structure(is_given(call, 2, "beta") ? y + tensor_operand(call, 2, "beta") : y);
+    const Tensor factor = ops::rsqrt(ops::reduce_mean(ops::square(centred), axes, true) + epsilon_of(config));
+    const auto number = [&](std::size_t index, const char* keyword) {
+      const Tensor value = ops::cast(tensor_operand(call, index, keyword), x.dtype());
+      if (value.rank() == x.rank()) return value;
+      ops::Ints shape(static_cast<std::size_t>(x.rank()), 1);
+      for (const std::int64_t axis : *axes) shape[static_cast<std::size_t>(positive_axis(x, axis))] = -1;
+      return axes->size() == 1 ? ops::reshape(value, shape) : value;
+    };
+    Tensor y = (rms ? x : centred) * factor;
+    if (is_given(call, 1, "gamma")) y = y * number(1, "gamma");
+    if (!rms && is_given(call, 2, "beta")) y = y + number(2, "beta");
+    return Structure(ops::cast(y, given.dtype()));
   });
   row("BatchNorm", [](const CallArguments& call, const Json& config) {
     const Tensor x = floating_operand(call);

@@ -149,7 +149,8 @@ using NanReduce = Tensor (*)(const Tensor&, const ops::Axes&, bool);
 template <int kInstead, NanReduce kReduce>
 Tensor nan_reduced(const Tensor& x, const ops::Axes& axes, bool keepdims) {
   const double instead = kInstead == 2 ? -kInfinity : kInstead == 3 ? kInfinity : kInstead;
-  const Tensor y = kReduce(without_nan(x, instead), axes, keepdims);
+  const Tensor values = without_nan(x, instead);
+  const Tensor y = kReduce(kInstead < 2 ? summable(values) : values, axes, keepdims);
   if (kInstead < 2 || !is_floating(x.dtype())) return y;
   return ops::where(ops::reduce_all(ops::is_nan(x), axes, keepdims), ops::zeros_like(y) * kInfinity, y);
 }
@@ -253,8 +254,8 @@ void add_reductions(const std::function<void(const char*, Run)>& row) {
       }));
   row("Nansum", reduction(nan_reduced<0, ops::reduce_sum>));
   row("Nanprod", reduction(nan_reduced<1, ops::reduce_prod>));
-  row("Nanmax", reduction(nan_reduced<2, ops::reduce_max>));
-  row("Nanmin", reduction(nan_reduced<3, ops::reduce_min>));
+  row("Nanmax", reduction(nan_reduced<2, greatest>));
+  row("Nanmin", reduction(nan_reduced<3, least>));
   row("Nanmean", reduction(nan_mean, false, true));
   row("Nanvar", reduction(nan_variance, false, true));
   row("Nanstd", reduction(nan_deviation, false, true));
@@ -273,7 +274,7 @@ void add_reductions(const std::function<void(const char*, Run)>& row) {
                      ops::reduce_sum(all, axes_of(config), false));
   });
   row("Trace", [](const CallArguments& call, const Json& config) {
-    return Structure(ops::reduce_sum(diagonal(tensor_operand(call), config), ops::Ints{-1}, false));
+    return Structure(ops::reduce_sum(summable(diagonal(tensor_operand(call), config)), ops::Ints{-1}, false));
   });
 }
 

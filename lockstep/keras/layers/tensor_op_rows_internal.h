@@ -54,6 +54,13 @@ Tensor diagonal_part(const Tensor& x, std::int64_t k);
 Tensor finite_numbers(const Tensor& x, double nan, std::optional<double> posinf = std::nullopt,
                       std::optional<double> neginf = std::nullopt);
 Tensor to_floating(const Tensor& x);
+// As float32, or float64 if it is that.
+Tensor widened(const Tensor& x);
+// As Keras adds and multiplies it up: narrow integers and bool with 32 bits.
+Tensor summable(const Tensor& x);
+// The maximum and minimum, also of bool.
+Tensor greatest(const Tensor& x, const ops::Axes& axes, bool keepdims);
+Tensor least(const Tensor& x, const ops::Axes& axes, bool keepdims);
 // Between 0 and the rank.
 int positive_axis(const Tensor& x, std::int64_t axis);
 // The extent of an axis, which must be known.

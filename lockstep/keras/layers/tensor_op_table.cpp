@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/activations.h"
+#include "lockstep/keras/layers/bias_add_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras::tensor_ops {
@@ -158,12 +159,14 @@ void add_shapes_of_numpy(Rows& rows) {
         along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::argsort(x, axis); }));
   });
   row("Cumsum", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::cumsum(x, axis); }));
+    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) {
+      return ops::cumsum(x.dtype() == DType::kBool ? summable(x) : x, axis);
+    }));
   });
   row("Cumprod", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::cumprod(x, axis); }));
+    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) {
+      return ops::cumprod(x.dtype() == DType::kBool ? summable(x) : x, axis);
+    }));
   });
   row("Flip", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
@@ -232,9 +235,13 @@ void add_shapes_of_numpy(Rows& rows) {
   });
   row("Pad", pad_op);
   row("Take", [](const CallArguments& call, const Json& config) {
-    const Tensor x = tensor_operand(call), indices = tensor_operand(call, 1, "indices");
-    if (get(config, "axis").is_null()) return Structure(ops::gather(ops::reshape(x, ops::Ints{-1}), indices, 0));
-    return Structure(ops::gather(x, indices, axis_or(config, -1)));
+    const Tensor given = tensor_operand(call), places = tensor_operand(call, 1, "indices");
+    const bool flat = get(config, "axis").is_null();
+    const Tensor x = flat ? ops::reshape(given, ops::Ints{-1}) : given;
+    const int axis = flat ? 0 : axis_or(config, -1);
+    const Tensor from_end = places + ops::cast(ops::dim_of(x, axis), places.dtype());
+    const Tensor negative = ops::less(places, ops::zeros_like(places));
+    return Structure(ops::gather(x, ops::where(negative, from_end, places), axis));
   });
 }
 
@@ -242,7 +249,11 @@ void add_shapes_of_numpy(Rows& rows) {
 
 void add_numpy(Rows& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
-  row("Add", binary(ops::add));
+  row("Add", binary([](const Tensor& x, const Tensor& y) {
+        // What has a batch axis has an unknown extent in Keras.
+        const bool constant = y.rank() < x.rank() || (y.rank() > 0 && y.dim(0) == 1 && x.dim(0) != 1);
+        return constant ? add_as_keras(x, y) : ops::add(x, y);
+      }));
   row("Subtract", binary(ops::sub));
   row("Multiply", binary(ops::mul));
   row("Divide", binary(true_divide));
@@ -279,12 +290,14 @@ void add_numpy(Rows& rows) {
   row("Floor", floating(ops::floor));
   row("Ceil", floating(ops::ceil));
   row("Mean", reduction(ops::reduce_mean, false, true));
-  row("Sum", reduction(ops::reduce_sum));
-  row("Max", reduction(ops::reduce_max));
-  row("Min", reduction(ops::reduce_min));
-  row("Amax", reduction(ops::reduce_max));
-  row("Amin", reduction(ops::reduce_min));
-  row("Prod", reduction(ops::reduce_prod));
+  row("Sum", reduction([](const Tensor& x, const ops::Axes& axes, bool keepdims) {
+        return ops::reduce_sum(summable(x), axes, keepdims);
+      }));
+  row("Prod", reduction([](const Tensor& x, const ops::Axes& axes, bool keepdims) {
+        return ops::reduce_prod(summable(x), axes, keepdims);
+      }));
+  for (const char* name : {"Max", "Amax"}) row(name, reduction(greatest));
+  for (const char* name : {"Min", "Amin"}) row(name, reduction(least));
   row("Any", reduction(ops::reduce_any, true));
   row("All", reduction(ops::reduce_all, true));
   for (const auto& [name, fn] : {std::pair<const char*, Unary>{"Arcsin", ops::asin},
@@ -304,7 +317,7 @@ void add_numpy(Rows& rows) {
   row("Log10", floating([](const Tensor& x) { return ops::log(x) / std::numbers::ln10; }));
   row("Exp2", floating([](const Tensor& x) { return ops::exp(x * std::numbers::ln2); }));
   row("Copy", unary(ops::identity));
-  row("Arctan2", binary([](const Tensor& a, const Tensor& b) { return ops::atan2(a, b); }));
+  row("Arctan2", floating_binary([](const Tensor& a, const Tensor& b) { return ops::atan2(a, b); }));
   row("LogicalXor", binary([](const Tensor& a, const Tensor& b) { return ops::not_equal(logical(a), logical(b)); }));
   row("GetItem", get_item);
   add_shapes_of_numpy(rows);

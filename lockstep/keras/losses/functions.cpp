@@ -174,8 +174,9 @@ Tensor categorical_generalized_cross_entropy(const Tensor& y_true, const Tensor&
     throw_invalid_argument(fmt::format("categorical_generalized_cross_entropy: q is {}, expected between 0 and 1", q));
   }
   Tensor y = y_true;
-  if (y.rank() == y_pred.rank() && y.dim(-1) == 1 && y_pred.dim(-1) != 1) y = ops::squeeze(y, {-1});
-  if (y.rank() + 1 == y_pred.rank()) {
+  // As in Keras, a column of labels is compared with the predictions of all rows.
+  const bool column = y.rank() == y_pred.rank() && y.dim(-1) == 1 && y_pred.dim(-1) != 1;
+  if (column || y.rank() + 1 == y_pred.rank()) {
     y = ops::one_hot(ops::cast(y, DType::kInt32), y_pred.dim(-1), y_pred.dtype());
   }
   const Tensor p = sum_last(ops::cast(y, y_pred.dtype()) * y_pred);

@@ -123,7 +123,11 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
           "Discretization '{}' requires bin boundaries: call adapt() with data, or give bin_boundaries", name()));
     }
     const std::vector<float> boundaries(options_.bin_boundaries->begin(), options_.bin_boundaries->end());
-    const Tensor bins = ops::call1("Bucketize", {inputs.leaf()}, {{"boundaries", boundaries}});
+    const Tensor& given = inputs.leaf();
+    const bool wide =
+        given.dtype() == DType::kFloat64 || given.dtype() == DType::kInt32 || given.dtype() == DType::kInt64;
+    const Tensor x = wide ? given : ops::cast(given, DType::kFloat32);
+    const Tensor bins = ops::call1("Bucketize", {x}, {{"boundaries", boundaries}});
     return encode_categories(bins, options_.output_mode, static_cast<std::int64_t>(boundaries.size()) + 1,
                              options_.output_mode == "int" ? DType::kInt32 : compute_dtype());
   }

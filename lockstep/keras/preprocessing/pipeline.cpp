@@ -17,7 +17,7 @@ class PipelineLayer : public ConfiguredLayer<PipelineLayer, PipelineOptions> {
   explicit PipelineLayer(PipelineOptions options) : ConfiguredLayer(std::move(options)) {
     std::vector<LayerTree> parts;
     for (const LayerHandle& layer : options_.layers) parts.emplace_back(layer);
-    track_tree("_pipeline_layers", LayerTree::list(std::move(parts)));
+    track_tree("layers", LayerTree::list(std::move(parts)));
   }
   Json get_config() const override {
     Json config = ConfiguredLayer::get_config();
