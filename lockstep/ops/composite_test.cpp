@@ -171,6 +171,11 @@ TEST(Composite, Normalizations) {
     compare(
         [&](const Tensors& x) -> Tensors { return {*try_normalize_rows(x[0], first(x), second(x), 1e-3, centered)}; },
         inputs, fmt::format("rows seed {}", seed), 2e-4);
+    const std::int64_t groups = columns % 4 == 0 ? 4 : columns % 3 == 0 ? 3 : 1;
+    if (inputs[0].num_elements() > inputs[0].dim(0) * groups) {
+      compare([&](const Tensors& x) -> Tensors { return {*try_group_norm(x[0], groups, first(x), second(x), 1e-3)}; },
+              inputs, fmt::format("groups seed {}", seed), 2e-4);
+    }
     compare([&](const Tensors& x) -> Tensors { return {*try_scale_shift(x[0], x[1], x[2])}; },
             {inputs[0], numbers.tensor({columns}), numbers.tensor({columns})}, fmt::format("scale seed {}", seed),
             2e-4);

@@ -71,6 +71,11 @@ std::optional<Tensor> try_scale_shift(const Tensor& x, const Tensor& factor, con
 std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon,
                                          bool centered);
 
+// The same over all axes but the first, for each of `groups` equal groups of neighbours along the last axis; gamma and
+// beta are [channels].
+std::optional<Tensor> try_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                                     double epsilon);
+
 // "gelu", "gelu_tanh" (the approximate one), "silu", "relu", "leaky_relu" (alpha: the factor of values that are not
 // positive), "relu6", "hard_sigmoid", "hard_silu".
 std::optional<Tensor> try_unary(std::string_view name, const Tensor& x, double alpha = 0);

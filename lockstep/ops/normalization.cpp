@@ -1,5 +1,7 @@
-// Batch, layer and RMS normalization as one operation each.
+// Batch, layer, group and RMS normalization as one operation each.
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -245,6 +247,111 @@ class NormalizedRows : public Composite {
   bool centered_;
 };
 
+// Moments of the channels of each group of an image: x [images, positions…, channels].
+class GroupNormalizing : public Composite {
+ public:
+  GroupNormalizing(std::int64_t groups, double epsilon) : groups_(groups), epsilon_(epsilon) {}
+
+  Made forward(const Values& inputs, bool) const override {
+    const at::Tensor x = inputs[0].contiguous(), gamma = dense(inputs[1]), beta = dense(inputs[2]);
+    const Extents e(x, groups_);
+    at::Tensor y = at::empty_like(x), means = at::empty({e.images, e.channels}, x.options()),
+               inverses = at::empty_like(means);
+    const float *const from = read(x), *const scales = read(gamma), *const shifts = read(beta);
+    float *const to = write(y), *const mean = write(means), *const inverse = write(inverses);
+    parallel_for(0, e.images, e.grain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> around(static_cast<std::size_t>(e.channels)), factor(around), shift(around);
+      for (std::int64_t n = begin; n < end; ++n) {
+        float *const of_channel = mean + n * e.channels, *const scale = inverse + n * e.channels;
+        row_kernels().column_moments(e.positions, e.channels, from + n * e.size, of_channel, around.data());
+        for (std::int64_t first = 0; first < e.channels; first += e.in_group) {
+          const std::int64_t last = first + e.in_group;
+          double sum = 0, squares = 0;
+          for (std::int64_t c = first; c < last; ++c) sum += of_channel[c];
+          const double center = sum / static_cast<double>(e.in_group);
+          for (std::int64_t c = first; c < last; ++c) {
+            const double apart = of_channel[c] - center;
+            squares += around[static_cast<std::size_t>(c)] + apart * apart * static_cast<double>(e.positions);
+          }
+          const double by = 1 / std::sqrt(squares / e.count() + epsilon_);
+          for (std::int64_t c = first; c < last; ++c) {
+            of_channel[c] = static_cast<float>(center), scale[c] = static_cast<float>(by);
+            const double f = scales ? by * scales[c] : by;
+            factor[static_cast<std::size_t>(c)] = static_cast<float>(f);
+            shift[static_cast<std::size_t>(c)] = static_cast<float>((shifts ? shifts[c] : 0) - center * f);
+          }
+        }
+        row_kernels().scale_columns(e.positions, e.channels, from + n * e.size,
+                                    {Unary::kLinear, 0, factor.data(), shift.data()}, to + n * e.size);
+      }
+    });
+    return {{y}, {means, inverses}};
+  }
+
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    const at::Tensor x = recorded.inputs[0].contiguous(), gamma = dense(recorded.inputs[1]), dy = dys[0].contiguous();
+    const Extents e(x, groups_);
+    const at::Tensor dx = at::empty_like(x), of_gamma = at::empty({e.images, e.channels}, x.options()),
+                     of_beta = at::empty_like(of_gamma);
+    const float *const from = read(x), *const d = read(dy), *const scales = read(gamma);
+    const float *const means = read(recorded.kept[0]), *const inverses = read(recorded.kept[1]);
+    float *const to = write(dx), *const d_gamma = write(of_gamma), *const d_beta = write(of_beta);
+    parallel_for(0, e.images, e.grain, [&](std::int64_t begin, std::int64_t end) {
+      std::vector<float> of_dy(static_cast<std::size_t>(e.channels)), of_x(of_dy), rest(of_dy);
+      for (std::int64_t n = begin; n < end; ++n) {
+        const float *const mean = means + n * e.channels, *const inverse = inverses + n * e.channels;
+        float *const sum = d_beta + n * e.channels, *const product = d_gamma + n * e.channels;
+        row_kernels().column_sums(e.positions, e.channels, from + n * e.size, mean, d + n * e.size, {}, sum, product);
+        for (std::int64_t first = 0; first < e.channels; first += e.in_group) {
+          double sums = 0, products = 0;
+          for (std::int64_t c = first; c < first + e.in_group; ++c) {
+            const double scale = scales ? scales[c] : 1;
+            sums += scale * sum[c], products += scale * product[c];
+          }
+          const double by = inverse[first];
+          for (std::int64_t c = first; c < first + e.in_group; ++c) {
+            const auto at = static_cast<std::size_t>(c);
+            of_dy[at] = static_cast<float>(scales ? by * scales[c] : by);
+            of_x[at] = static_cast<float>(-by * by * by * products / e.count());
+            rest[at] = static_cast<float>(-by * sums / e.count());
+          }
+        }
+        for (std::int64_t c = 0; c < e.channels; ++c) product[c] *= inverse[c];
+        row_kernels().column_gradient(e.positions, e.channels, from + n * e.size, d + n * e.size, {},
+                                      {mean, of_dy.data(), of_x.data(), rest.data()}, to + n * e.size);
+      }
+    });
+    Values gradients = {dx, at::Tensor(), at::Tensor()};
+    if (recorded.wanted[1]) gradients[1] = total(of_gamma).to(at::kFloat);
+    if (recorded.wanted[2]) gradients[2] = total(of_beta).to(at::kFloat);
+    return gradients;
+  }
+
+  Values plain(const Values& inputs) const override {
+    const at::Tensor x = inputs[0].reshape({inputs[0].size(0), -1, groups_, inputs[0].size(-1) / groups_});
+    const at::Tensor around = x - x.mean({1, 3}, true);
+    at::Tensor y = (around * at::rsqrt(around.square().mean({1, 3}, true) + epsilon_)).reshape(inputs[0].sizes());
+    if (inputs[1].defined()) y = y * inputs[1];
+    if (inputs[2].defined()) y = y + inputs[2];
+    return {y};
+  }
+
+ private:
+  struct Extents {
+    std::int64_t images, channels, size, positions, in_group, grain;
+    Extents(const at::Tensor& x, std::int64_t groups)
+        : images(x.size(0)),
+          channels(x.size(-1)),
+          size(x.numel() / images),
+          positions(size / channels),
+          in_group(channels / groups),
+          grain(std::max<std::int64_t>(1, kNormGrain / size)) {}
+    double count() const { return static_cast<double>(positions * in_group); }  // numbers of a group
+  };
+  std::int64_t groups_;
+  double epsilon_;
+};
+
 bool is_dense_float(const Tensor& x) {
   return x.is_value() && x.dtype() == DType::kFloat32 && x.rank() >= 1 && aten(x).is_cpu() && aten(x).numel() > 0;
 }
@@ -275,6 +382,13 @@ std::optional<Tensor> try_normalize_rows(const Tensor& x, const Tensor& gamma, c
                                          bool centered) {
   if (!is_dense_float(x) || !fits_columns(x, gamma) || !fits_columns(x, beta)) return std::nullopt;
   return wrap(run(std::make_shared<NormalizedRows>(epsilon, centered),
+                  {aten(x), value_or_none(gamma), value_or_none(beta)})[0]);
+}
+
+std::optional<Tensor> try_group_norm(const Tensor& x, std::int64_t groups, const Tensor& gamma, const Tensor& beta,
+                                     double epsilon) {
+  if (!is_dense_float(x) || x.rank() < 2 || !fits_columns(x, gamma) || !fits_columns(x, beta)) return std::nullopt;
+  return wrap(run(std::make_shared<GroupNormalizing>(groups, epsilon),
                   {aten(x), value_or_none(gamma), value_or_none(beta)})[0]);
 }
 

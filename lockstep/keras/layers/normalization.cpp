@@ -422,6 +422,11 @@ class GroupNormalizationLayer : public ConfiguredLayer<GroupNormalizationLayer, 
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& given = inputs.leaf();
     const int rank = given.rank(), axis = static_cast<int>(options_.axis < 0 ? options_.axis + rank : options_.axis);
+    if (axis == rank - 1 && compute_dtype() == DType::kFloat32) {
+      if (auto own = ops::try_group_norm(given, options_.groups, gamma_ ? gamma_->read() : Tensor(),
+                                         beta_ ? beta_->read() : Tensor(), options_.epsilon.value))
+        return *std::move(own);
+    }
     const std::int64_t in_group = given.dim(axis) / options_.groups;
     Tensors sizes;
     ops::Ints shape = {-1}, flat(static_cast<std::size_t>(rank) + 1, 1), axes;
