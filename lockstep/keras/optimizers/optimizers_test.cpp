@@ -127,8 +127,14 @@ TEST(Optimizers, DoublesGiveWhatTheFusedPassGives) {
 TEST(Optimizers, LongVariablesGiveWhatShortOnesGive) {
   const std::vector<std::function<OptimizerPtr()>> makers = {
       [] { return SGD({.momentum = 0.9, .nesterov = true, .weight_decay = 0.1}); },
-      [] { return Adam({.weight_decay = 0.1}); }, [] { return Adam({.amsgrad = true}); },
-      [] { return RMSprop({.momentum = 0.9, .centered = true}); }};
+      [] { return Adam({.weight_decay = 0.1}); },
+      [] { return Adam({.amsgrad = true}); },
+      [] { return RMSprop({.momentum = 0.9, .centered = true}); },
+      [] { return Nadam({.weight_decay = 0.1}); },
+      [] { return Adamax(); },
+      [] { return Adagrad(); },
+      [] { return Adadelta(); },
+      [] { return Lion({.weight_decay = 0.1}); }};
   const std::int64_t n = 100003;
   Values start(n), g(n);
   for (std::int64_t i = 0; i < n; ++i) {

@@ -99,7 +99,10 @@ std::vector<std::function<OptimizerPtr()>> rules() {
           [] { return Adam(); },
           [] { return Adam({.amsgrad = true, .use_ema = true, .ema_momentum = 0.5, .ema_overwrite_frequency = 2}); },
           [] { return AdamW({.weight_decay = 0.02}); },
-          [] { return RMSprop({.momentum = 0.5, .centered = true}); }};
+          [] { return RMSprop({.momentum = 0.5, .centered = true}); },
+          [] { return Adamax({.weight_decay = 0.01}); },
+          [] { return Adadelta(); },
+          [] { return Lion(); }};
 }
 
 TEST(ShardedUpdate, IsToTheBitWhatEachWouldDo) {
