@@ -32,6 +32,14 @@ namespace lockstep::layers {
 using keras::Layer;
 }
 
+// TensorFlow's packages of operations: ops::math::top_k, ops::linalg::solve, ops::nn::softmax.
+namespace lockstep::ops {
+namespace linalg = lockstep::ops;
+namespace math = lockstep::ops;
+namespace nn = lockstep::nn;
+namespace strings = lockstep::strings;
+}  // namespace lockstep::ops
+
 // Keras's packages by their names in Python: keras::layers::Dense, keras::models::load_model.
 namespace lockstep::keras {
 namespace activations = lockstep::activations;

@@ -127,8 +127,8 @@ def written():
 
 def files(only=None):
     known, structs, modules, left_out = rows(), {}, {}, []
-    for name in sorted(dir(keras.ops)):
-        function = getattr(keras.ops, name)
+    candidates = {name: getattr(package, name) for package in (keras.ops, keras.ops.image) for name in dir(package)}
+    for name, function in sorted(candidates.items()):
         if name.startswith("_") or not inspect.isfunction(function) or name in BY_HAND or name in KEYWORDS:
             continue
         row = call_of(function)
@@ -139,7 +139,7 @@ def files(only=None):
             left_out.append(name)
             continue
         module = function.__module__.rsplit(".", 1)[-1]
-        modules.setdefault(module if module == "nn" else f"numpy_{'a_l' if name < 'm' else 'm_z'}" if module == "numpy" else "math",
+        modules.setdefault(module if module in ("nn", "image") else f"numpy_{'a_l' if name < 'm' else 'm_z'}" if module == "numpy" else "math",
                            []).append(text)
     out = {}
     fields = []

@@ -1,18 +1,17 @@
 // Structures of values, as inputs, outputs, masks and elements of datasets come: one value, a list, or a dict.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -74,54 +73,51 @@ class Nested {
   // Rows of tensors are values.
   using Item = std::conditional_t<std::is_same_v<T, Tensor>, Nested, const Nested&>;
 
-  Nested() = default;
-  Nested(T leaf) : value_(std::move(leaf)) {}
+  Nested();
+  Nested(const Nested& other);
+  Nested(Nested&& other) noexcept;
+  Nested& operator=(const Nested& other);
+  Nested& operator=(Nested&& other) noexcept;
+  ~Nested();
+  Nested(T leaf);
   template <internal::StandsFor<T> U>
-  Nested(const U& leaf) : value_(static_cast<T>(leaf)) {}
+  Nested(const U& leaf) : Nested(static_cast<T>(leaf)) {}
   // A shape: model.build({kUnknownDim, 4}).
-  Nested(std::initializer_list<std::int64_t> dims) requires std::is_same_v<T, Shape> : value_(T(dims)) {}
+  Nested(std::initializer_list<std::int64_t> dims) requires std::is_same_v<T, Shape> : Nested(T(dims)) {}
   // Lists and dicts of the standard library, as functions return them: a vector, std::pair{x, y}, a map.
   template <typename U>
   requires(std::is_class_v<U>&& std::is_convertible_v<const U&, Nested>) Nested(const std::vector<U>& parts)
-      : value_(List(parts.begin(), parts.end())) {}
+      : Nested(list(List(parts.begin(), parts.end()))) {}
   template <internal::PartsOf<Nested<T>> U>
-  Nested(const U& parts) : value_(std::apply([](const auto&... part) { return List{Nested(part)...}; }, parts)) {}
+  Nested(const U& parts) : Nested(list(std::apply([](const auto&... part) { return List{Nested(part)...}; }, parts))) {}
   template <internal::DictOf<Nested<T>> U>
   Nested(const U& parts) {
     Dict dict;
     for (const auto& [name, value] : parts) dict.emplace_back(name, value);
-    value_ = std::move(dict);
+    *this = Nested::dict(std::move(dict));
   }
-  Nested(std::initializer_list<Nested> items) : value_(List(items)) {}
+  Nested(std::initializer_list<Nested> items);
   // A dict: {{"title", a}, {"body", b}}.
   struct Entry;
   Nested(std::initializer_list<Entry> entries);
-  static Nested list(List items) {
-    Nested out;
-    out.value_ = std::move(items);
-    return out;
-  }
-  static Nested dict(Dict items) {
-    Nested out;
-    out.value_ = std::move(items);
-    return out;
-  }
+  static Nested list(List items);
+  static Nested dict(Dict items);
 
-  bool is_leaf() const { return std::holds_alternative<T>(value_); }
-  bool is_list() const { return std::holds_alternative<List>(value_); }
-  bool is_dict() const { return std::holds_alternative<Dict>(value_); }
+  bool is_leaf() const { return !parts_; }
+  bool is_list() const;
+  bool is_dict() const;
 
   // Throw InvalidArgument when the structure is of another kind. Of a temporary, here and below, they return values, so
   // that `const Tensor& y = layer(x)` and `for (auto& part : layer(x).items())` refer to living objects.
-  const T& leaf() const& { return held<T>("one value"); }
-  const List& items() const& { return held<List>("a list"); }
-  const Dict& entries() const& { return held<Dict>("a dict"); }
+  const T& leaf() const&;
+  const List& items() const&;
+  const Dict& entries() const&;
   T& leaf() & { return const_cast<T&>(std::as_const(*this).leaf()); }
   List& items() & { return const_cast<List&>(std::as_const(*this).items()); }
   Dict& entries() & { return const_cast<Dict&>(std::as_const(*this).entries()); }
   T leaf() && { return std::move(leaf()); }
-  List items() && { return std::move(items()); }
-  Dict entries() && { return std::move(entries()); }
+  List items() &&;
+  Dict entries() &&;
   operator T() const { return leaf(); }
   // float(y), int(y), …: of a tensor of one element.
   template <typename U>
@@ -131,16 +127,11 @@ class Nested {
   }
 
   // Of a leaf that is a tensor, as layers return it: layer(x).shape(). Throw InvalidArgument for others.
-  const Shape& shape() const& requires requires(const T& t) { t.shape(); }
-  { return leaf().shape(); }
-  auto shape() && requires requires(const T& t) { t.shape(); }
-  { return leaf().shape(); }
-  auto dtype() const requires requires(const T& t) { t.dtype(); }
-  { return leaf().dtype(); }
-  T mask() const requires requires(const T& t) { t.mask(); }
-  { return leaf().mask(); }
-  T numpy() const requires requires(const T& t) { t.numpy(); }
-  { return leaf().numpy(); }
+  const Shape& shape() const& requires std::is_same_v<T, Tensor> { return leaf().shape(); }
+  auto shape() && requires std::is_same_v<T, Tensor> { return leaf().shape(); }
+  auto dtype() const requires std::is_same_v<T, Tensor> { return leaf().dtype(); }
+  T mask() const requires std::is_same_v<T, Tensor> { return leaf().mask(); }
+  T numpy() const requires std::is_same_v<T, Tensor> { return leaf().numpy(); }
   // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
   T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
   T index(std::initializer_list<ops::SliceSpec> entries) const requires std::is_same_v<T, Tensor> {
@@ -148,19 +139,16 @@ class Nested {
   }
 
   // Entries of a list or a dict; 1 for a leaf.
-  std::size_t size() const { return is_list() ? items().size() : is_dict() ? entries().size() : 1; }
+  std::size_t size() const;
   // for (const auto& part : nested): the parts of a list. Throws InvalidArgument for others.
-  typename List::const_iterator begin() const { return items().begin(); }
-  typename List::const_iterator end() const { return items().end(); }
+  typename List::const_iterator begin() const;
+  typename List::const_iterator end() const;
   // An element of a list, the entry of a dict, or a row of a leaf that is a tensor. Negative places count from the end.
   Item operator[](std::int64_t index) const& {
     if constexpr (std::is_same_v<T, Tensor>) {
       if (is_leaf()) return leaf()[index];
     }
-    const auto count = static_cast<std::int64_t>(items().size());
-    if (index >= count || index < -count)
-      throw_out_of_range("a list of " + std::to_string(count) + " has no item " + std::to_string(index));
-    return items()[static_cast<std::size_t>(index < 0 ? index + count : index)];
+    return item(index);
   }
   // A template, because {0, 3} would also be a text.
   template <std::convertible_to<std::string_view> Key>
@@ -173,23 +161,13 @@ class Nested {
     return at(key);
   }
   Nested at(std::string_view key) && { return std::as_const(*this).at(key); }
-  const Nested& at(std::string_view key) const& {
-    const Nested* found = find(key);
-    if (!found) throw_not_found("the dict has no key '" + std::string(key) + "'");
-    return *found;
-  }
-  const Nested* find(std::string_view key) const& {
-    for (const auto& [name, value] : entries()) {
-      if (name == key) return &value;
-    }
-    return nullptr;
-  }
+  const Nested& at(std::string_view key) const& { return entry(key); }
+  const Nested* find(std::string_view key) const&;
 
   // const auto& [x, y] = element: the parts of a list of two. Throws InvalidArgument for others.
   template <std::size_t I>
   const Nested& get() const& {
-    if (items().size() != 2) throw_wrong_size(items().size(), 2);
-    return items()[I];
+    return part_of(I, 2);
   }
   template <std::size_t I>
   Nested get() && {
@@ -198,32 +176,15 @@ class Nested {
   // const auto [x, y, sample_weight] = element.parts<3>(): the parts of a list of N. Throws InvalidArgument for others.
   template <std::size_t N>
   std::array<Nested, N> parts() const {
-    if (items().size() != N) throw_wrong_size(items().size(), N);
     std::array<Nested, N> out;
-    std::copy(items().begin(), items().end(), out.begin());
+    for (std::size_t i = 0; i < N; ++i) out[i] = part_of(i, N);
     return out;
   }
 
-  std::vector<T> flatten() const {
-    std::vector<T> out;
-    visit([&](const T& leaf) { out.push_back(leaf); });
-    return out;
-  }
+  std::vector<T> flatten() const;
   // Calls fn on each leaf in the order of flatten().
-  void visit(const std::function<void(const T&)>& fn) const {
-    if (is_leaf()) {
-      fn(leaf());
-    } else if (is_list()) {
-      for (const Nested& item : items()) item.visit(fn);
-    } else {
-      for (const auto* entry : sorted_entries()) entry->second.visit(fn);
-    }
-  }
-  std::size_t num_leaves() const {
-    std::size_t count = 0;
-    visit([&](const T&) { ++count; });
-    return count;
-  }
+  void visit(const std::function<void(const T&)>& fn) const;
+  std::size_t num_leaves() const;
 
   // The same structure with fn's results, called in the order of flatten().
   template <typename Fn>
@@ -255,19 +216,15 @@ class Nested {
   }
 
  private:
-  template <typename U>
-  const U& held(const char* wanted) const {
-    if (const U* value = std::get_if<U>(&value_)) return *value;
-    throw_wrong_structure(is_leaf() ? "one value" : is_list() ? "a list" : "a dict", wanted);
-  }
-  std::vector<const std::pair<std::string, Nested>*> sorted_entries() const {
-    std::vector<const std::pair<std::string, Nested>*> sorted;
-    for (const auto& entry : entries()) sorted.push_back(&entry);
-    std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });
-    return sorted;
-  }
+  struct Parts;
+  const Nested& item(std::int64_t index) const;
+  const Nested& entry(std::string_view key) const;
+  // Throws InvalidArgument unless this is a list of `size`.
+  const Nested& part_of(std::size_t index, std::size_t size) const;
+  std::vector<const std::pair<std::string, Nested>*> sorted_entries() const;
 
-  std::variant<T, List, Dict> value_;
+  T leaf_{};
+  std::unique_ptr<Parts> parts_;  // of a list or a dict
 };
 
 template <typename T>
@@ -276,14 +233,9 @@ struct Nested<T>::Entry {
   Nested value;
 };
 
-template <typename T>
-Nested<T>::Nested(std::initializer_list<Entry> entries) {
-  Dict dict;
-  for (const Entry& entry : entries) dict.emplace_back(entry.name, entry.value);
-  value_ = std::move(dict);
-}
-
 }  // namespace lockstep
+
+#include "lockstep/base/nested_members.h"
 
 template <typename T>
 struct std::tuple_size<lockstep::Nested<T>> : std::integral_constant<std::size_t, 2> {};

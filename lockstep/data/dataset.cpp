@@ -9,6 +9,8 @@
 #include "lockstep/data/sequence_internal.h"
 #include "lockstep/random/seeds.h"
 
+template class lockstep::Nested<lockstep::TensorSpec>;
+
 namespace lockstep::data {
 namespace {
 

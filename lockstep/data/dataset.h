@@ -32,6 +32,8 @@
 #include "lockstep/data/dataset_options.h"
 #include "lockstep/tensor/structure.h"
 
+extern template class lockstep::Nested<lockstep::TensorSpec>;
+
 namespace lockstep::data {
 
 class Dataset;

@@ -69,15 +69,22 @@ std::string listed(const ClusterSpec& spec, const std::string& job) {
 
 // ---- ClusterSpec ---------------------------------------------------------------------------------------
 
+ClusterSpec::ClusterSpec() : ClusterSpec(std::map<std::string, Tasks>()) {}
+ClusterSpec::ClusterSpec(std::map<std::string, Tasks> jobs)
+    : jobs_(std::make_shared<const std::map<std::string, Tasks>>(std::move(jobs))) {}
+
+bool ClusterSpec::empty() const { return jobs_->empty(); }
+bool ClusterSpec::has_job(const std::string& job) const { return jobs_->contains(job); }
+
 std::vector<std::string> ClusterSpec::jobs() const {
   std::vector<std::string> names;
-  for (const auto& [name, tasks] : jobs_) names.push_back(name);
+  for (const auto& [name, tasks] : *jobs_) names.push_back(name);
   return names;
 }
 
 int ClusterSpec::num_tasks(const std::string& job) const {
-  const auto found = jobs_.find(job);
-  return found == jobs_.end() ? 0 : static_cast<int>(found->second.size());
+  const auto found = jobs_->find(job);
+  return found == jobs_->end() ? 0 : static_cast<int>(found->second.size());
 }
 
 std::vector<int> ClusterSpec::task_indices(const std::string& job) const {
@@ -87,10 +94,10 @@ std::vector<int> ClusterSpec::task_indices(const std::string& job) const {
 }
 
 const ClusterSpec::Tasks& ClusterSpec::job_tasks(const std::string& job) const {
-  const auto found = jobs_.find(job);
-  if (found == jobs_.end()) {
+  const auto found = jobs_->find(job);
+  if (found == jobs_->end()) {
     throw_invalid_argument(fmt::format("the cluster has no job {}; it has: {}", quoted(job),
-                                       jobs_.empty() ? "none" : fmt::format("{}", fmt::join(jobs(), ", "))));
+                                       jobs_->empty() ? "none" : fmt::format("{}", fmt::join(jobs(), ", "))));
   }
   return found->second;
 }
@@ -107,7 +114,7 @@ const std::string& ClusterSpec::task_address(const std::string& job, int task_id
 
 Json ClusterSpec::as_dict() const {
   Json out = Json::object();
-  for (const auto& [job, tasks] : jobs_) {
+  for (const auto& [job, tasks] : *jobs_) {
     const bool dense =
         tasks.empty() || (tasks.begin()->first == 0 && tasks.rbegin()->first + 1 == static_cast<int>(tasks.size()));
     Json& entry = out[job] = dense ? Json::array() : Json::object();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,12 +22,12 @@ class ClusterSpec {
  public:
   using Tasks = std::map<int, std::string>;
 
-  ClusterSpec() = default;
-  explicit ClusterSpec(std::map<std::string, Tasks> jobs) : jobs_(std::move(jobs)) {}
+  ClusterSpec();
+  explicit ClusterSpec(std::map<std::string, Tasks> jobs);
 
-  bool empty() const { return jobs_.empty(); }
+  bool empty() const;
   std::vector<std::string> jobs() const;  // sorted
-  bool has_job(const std::string& job) const { return jobs_.contains(job); }
+  bool has_job(const std::string& job) const;
   int num_tasks(const std::string& job) const;  // 0 for a job that is not there
   std::vector<int> task_indices(const std::string& job) const;
   const Tasks& job_tasks(const std::string& job) const;
@@ -36,7 +37,7 @@ class ClusterSpec {
   Json as_dict() const;
 
  private:
-  std::map<std::string, Tasks> jobs_;
+  std::shared_ptr<const std::map<std::string, Tasks>> jobs_;  // never null
 };
 
 // One worker of a group that trains together.

@@ -11,6 +11,9 @@
 #include "lockstep/ops/functions.h"
 
 namespace lockstep {
+
+template class Nested<distribute::Variable>;
+
 namespace {
 
 thread_local GradientTape* t_tape = nullptr;    // the innermost that records

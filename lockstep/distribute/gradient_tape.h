@@ -15,6 +15,8 @@
 
 namespace lockstep {
 
+extern template class Nested<distribute::Variable>;
+
 // The targets of a tape: a tensor, the leaves of a structure, or several tensors in braces.
 class Targets : public Tensors {
  public:

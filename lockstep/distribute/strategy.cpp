@@ -132,7 +132,9 @@ std::vector<RowRange> split_rows(std::int64_t rows, int parts) {
   return ranges;
 }
 
-Strategy::Strategy(std::vector<std::string> devices) : devices_(std::move(devices)) { ops::initialize_engine(); }
+Strategy::Strategy(std::vector<std::string> devices) : handle_(this, [](Strategy*) {}), devices_(std::move(devices)) {
+  ops::initialize_engine();
+}
 Strategy::~Strategy() = default;
 
 std::unique_ptr<collectives::GradientSum> Strategy::gradient_sum(std::size_t, bool) { return nullptr; }

@@ -279,7 +279,7 @@ class Strategy {
 
  private:
   void run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n);
-  std::shared_ptr<Strategy> handle_{this, [](Strategy*) {}};
+  std::shared_ptr<Strategy> handle_;  // does not own
   std::vector<std::string> devices_;
   struct Pool;
   std::unique_ptr<Pool> pool_;  // replica threads, started by the first run with several replicas

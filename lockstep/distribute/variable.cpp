@@ -11,6 +11,7 @@
 #include "lockstep/distribute/parameter_server_strategy.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/variable_operators.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 
@@ -287,6 +288,11 @@ Tensor& VariableImpl::shared_value() {
   settle();
   if (copies_.size() != 1) copies_.resize(1);
   return copies_[0];
+}
+
+std::vector<Variable> operator+(std::vector<Variable> a, const std::vector<Variable>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
 }
 
 }  // namespace lockstep::distribute

@@ -19,9 +19,6 @@ inline Tensor operator<=(const Variable& a, const Variable& b) { return a.value(
 inline Tensor operator>(const Variable& a, const Variable& b) { return a.value() > b.value(); }
 inline Tensor operator>=(const Variable& a, const Variable& b) { return a.value() >= b.value(); }
 // encoder.trainable_variables() + decoder.trainable_variables(): both lists, one after the other.
-inline std::vector<Variable> operator+(std::vector<Variable> a, const std::vector<Variable>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+std::vector<Variable> operator+(std::vector<Variable> a, const std::vector<Variable>& b);
 
 }  // namespace lockstep::distribute

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <variant>
 
 #include "lockstep/base/json.h"
 #include "lockstep/base/require_function.h"
@@ -56,7 +55,6 @@ concept FunctionFor = requires {
 }
 &&detail::Callable<typename T::KerasFunction>::template accepts<std::remove_reference_t<F>> &&
     !std::is_convertible_v<F, std::shared_ptr<T>> && !std::is_base_of_v<T, std::remove_cvref_t<F>> &&
-    !std::is_function_v<std::remove_reference_t<F>> &&
     !std::is_same_v<std::decay_t<F>, typename detail::FunctionOf<T>::Pointer>;
 
 // An argument of a constructor: nothing, a name such as "glorot_uniform", a config, or an object. Kept as
@@ -66,12 +64,12 @@ class ObjectArg {
  public:
   ObjectArg() = default;
   ObjectArg(std::nullptr_t) {}
-  ObjectArg(const char* name) : value_(std::string(name)) {}
+  ObjectArg(const char* name) : value_(name) {}
   ObjectArg(std::string name) : value_(std::move(name)) {}
-  ObjectArg(Json config) { set_config(std::move(config)); }
+  ObjectArg(Json config) : value_(std::move(config)) {}
   template <typename U, typename = std::enable_if_t<std::is_convertible_v<U*, T*>>>
   ObjectArg(std::shared_ptr<U> object) {
-    if (object) value_ = std::shared_ptr<T>(std::move(object));
+    object_ = std::move(object);
   }
   // An object of a class of the user's, which is copied or moved.
   template <typename U>
@@ -79,36 +77,27 @@ class ObjectArg {
     using Class = std::remove_cvref_t<U>;
     static_assert(std::is_constructible_v<Class, U>,
                   "objects of this class cannot be copied: give a pointer, std::make_shared<MyClass>(...)");
-    value_ = std::shared_ptr<T>(std::make_shared<Class>(std::forward<U>(object)));
+    object_ = std::make_shared<Class>(std::forward<U>(object));
   }
   // A function, where Keras takes one. C++ functions have no names: Keras's "<lambda>" stands for it in logs and files.
   template <typename F>
   requires FunctionFor<F, T> ObjectArg(F&& function) {
-    require_function<std::remove_cvref_t<F>>(function, "an argument that is a function");
-    value_ = std::shared_ptr<T>(T::of_function(std::forward<F>(function)));
+    require_function<std::decay_t<F>>(function, "an argument that is a function");
+    object_ = T::of_function(std::forward<F>(function));
   }
   // Also one of several overloads: .activation = activations::relu.
   template <typename U = T>
   requires requires { typename U::KerasFunction; }
-  ObjectArg(typename detail::FunctionOf<U>::Pointer function) : value_(std::shared_ptr<T>(T::of_function(function))) {}
+  ObjectArg(typename detail::FunctionOf<U>::Pointer function) : object_(T::of_function(function)) {}
 
-  bool empty() const { return std::holds_alternative<std::monostate>(value_); }
-  const std::string* name() const { return std::get_if<std::string>(&value_); }
-  const Json* config() const { return std::get_if<Json>(&value_); }
-  std::shared_ptr<T> object() const {
-    const auto* held = std::get_if<std::shared_ptr<T>>(&value_);
-    return held ? *held : nullptr;
-  }
+  bool empty() const { return !object_ && value_.is_null(); }
+  const std::string* name() const { return value_.is_string() ? &value_.text() : nullptr; }
+  const Json* config() const { return value_.is_string() || value_.is_null() ? nullptr : &value_; }
+  std::shared_ptr<T> object() const { return object_; }
 
  private:
-  void set_config(Json config) {
-    if (config.is_string()) {
-      value_ = config.get<std::string>();
-    } else if (!config.is_null()) {
-      value_ = std::move(config);
-    }
-  }
-  std::variant<std::monostate, std::string, Json, std::shared_ptr<T>> value_;
+  Json value_;  // a name, a config, or null
+  std::shared_ptr<T> object_;
 };
 
 // "unknown initializer 'glorot_unifrom'; the nearest known one is 'glorot_uniform'" as InvalidArgument.

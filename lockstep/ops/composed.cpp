@@ -1,5 +1,6 @@
 #include "lockstep/ops/composed.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -37,6 +38,7 @@ Tensor cast(const Tensor& x, std::string_view dtype) {
   if (const auto known = parse_dtype(dtype)) return cast(x, *known);
   throw_invalid_argument(fmt::format("cast: unknown dtype '{}'", dtype));
 }
+Tensor cast(Number x, DType dtype) { return cast(scalar_of(x, x.is_integer()), dtype); }
 Tensor fill(const ShapeArg& shape, Number value) { return fill(shape, scalar_of(value, value.is_integer())); }
 Tensor range(Number start, Number limit, Number delta) {
   const bool integer = start.is_integer() && limit.is_integer() && delta.is_integer();
@@ -48,6 +50,9 @@ Tensor linspace(double start, double stop, std::int64_t num) {
 
 Tensor floor_div(const Tensor& a, Number b) { return floor_div(a, number_like(a, b)); }
 Tensor floor_mod(const Tensor& a, Number b) { return floor_mod(a, number_like(a, b)); }
+Tensor pow(Number a, const Tensor& b) { return pow(number_like(b, a), b); }
+Tensor maximum(Number a, const Tensor& b) { return maximum(number_like(b, a), b); }
+Tensor minimum(Number a, const Tensor& b) { return minimum(number_like(b, a), b); }
 Tensor where(const Tensor& condition, const Tensor& yes, Number no) {
   return where(condition, yes, number_like(yes, no));
 }
@@ -128,5 +133,58 @@ LOCKSTEP_SCATTER(tensor_scatter_nd_sub, "TensorScatterSub")
 LOCKSTEP_SCATTER(tensor_scatter_nd_max, "TensorScatterMax")
 LOCKSTEP_SCATTER(tensor_scatter_nd_min, "TensorScatterMin")
 #undef LOCKSTEP_SCATTER
+
+Tensor tensordot(const Tensor& a, const Tensor& b, const std::pair<Ints, Ints>& axes) {
+  // Both in an order in which the axes of the sum are the last of a and the first of b.
+  const auto split = [](const Tensor& x, const Ints& summed) {
+    std::pair<Ints, Ints> out;  // kept, summed
+    for (const std::int64_t axis : summed) {
+      if (axis < -x.rank() || axis >= x.rank())
+        throw_invalid_argument(fmt::format("tensordot: invalid axis {} of a tensor of rank {}", axis, x.rank()));
+      out.second.push_back(axis < 0 ? axis + x.rank() : axis);
+    }
+    for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
+      if (std::find(out.second.begin(), out.second.end(), axis) == out.second.end()) out.first.push_back(axis);
+    }
+    return out;
+  };
+  if (axes.first.size() != axes.second.size()) {
+    throw_invalid_argument(fmt::format("tensordot: found {} axes of a and {} of b, expected as many of each",
+                                       axes.first.size(), axes.second.size()));
+  }
+  auto [kept_a, summed_a] = split(a, axes.first);
+  auto [kept_b, summed_b] = split(b, axes.second);
+  const int count = static_cast<int>(summed_a.size());
+  kept_a.insert(kept_a.end(), summed_a.begin(), summed_a.end());
+  summed_b.insert(summed_b.end(), kept_b.begin(), kept_b.end());
+  return tensordot(transpose(a, kept_a), transpose(b, summed_b), count);
+}
+
+Tensor solve(const Tensor& matrix, const Tensor& rhs) { return call1("MatrixSolve", {matrix, rhs}); }
+Tensor inv(const Tensor& x) { return call1("MatrixInverse", {x}); }
+Tensor det(const Tensor& x) { return call1("MatrixDeterminant", {x}); }
+Tensor cholesky(const Tensor& x) { return call1("Cholesky", {x}); }
+
+Tensor segment_sum(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentSum", {data, segment_ids}); }
+Tensor segment_mean(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMean", {data, segment_ids}); }
+Tensor segment_max(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMax", {data, segment_ids}); }
+Tensor segment_min(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMin", {data, segment_ids}); }
+
+namespace {
+bool descends(const SortOptions& options) {
+  if (options.direction != "ASCENDING" && options.direction != "DESCENDING") {
+    throw_invalid_argument(
+        fmt::format("invalid direction: found '{}', expected \"ASCENDING\" or \"DESCENDING\"", options.direction));
+  }
+  return options.direction == "DESCENDING";
+}
+}  // namespace
+
+Tensor sort(const Tensor& x, const SortOptions& options) { return sort(x, options.axis, descends(options)); }
+Tensor argsort(const Tensor& x, const SortOptions& options) { return argsort(x, options.axis, descends(options)); }
+Unique unique(const Tensor& x) {
+  const Tensors out = call("Unique", {x});
+  return {out[0], out[1]};
+}
 
 }  // namespace lockstep::ops

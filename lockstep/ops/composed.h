@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/ops/functions.h"
@@ -32,6 +33,8 @@ Tensor linspace(double start, double stop, std::int64_t num);
 
 // A dtype by name: cast(x, "float32"). Throws InvalidArgument for an unknown one.
 Tensor cast(const Tensor& x, std::string_view dtype);
+// Of a number: cast(64, float32).
+Tensor cast(Number x, DType dtype);
 
 // ---- shapes --------------------------------------------------------------------------------------------
 inline Tensor shape(const Tensor& x, DType out_type = DType::kInt32) { return shape_of(x, out_type); }
@@ -45,6 +48,10 @@ inline Tensor divide(const Tensor& a, const Tensor& b) { return a / b; }
 inline Tensor negative(const Tensor& x) { return neg(x); }
 Tensor floor_div(const Tensor& a, Number b);
 Tensor floor_mod(const Tensor& a, Number b);
+Tensor pow(Number a, const Tensor& b);
+Tensor maximum(Number a, const Tensor& b);
+Tensor minimum(Number a, const Tensor& b);
+inline Tensor cumsum(const Tensor& x) { return cumsum(x, 0); }
 Tensor where(const Tensor& condition, const Tensor& yes, Number no);
 Tensor where(const Tensor& condition, Number yes, const Tensor& no);
 
@@ -61,7 +68,40 @@ Tensor norm(const Tensor& x, std::optional<double> ord = std::nullopt, const Axe
 // ---- matrices ------------------------------------------------------------------------------------------
 // Sums over the last `axes` axes of a and the first of b.
 Tensor tensordot(const Tensor& a, const Tensor& b, int axes);
+// Over these axes of a and of b, in pairs: tensordot(a, b, {{1, 2}, {0, 1}}).
+Tensor tensordot(const Tensor& a, const Tensor& b, const std::pair<Ints, Ints>& axes);
+// einsum("ij,jk->ik", a, b).
+template <std::convertible_to<Tensor>... Operands>
+Tensor einsum(std::string_view equation, const Tensor& first, const Operands&... others) {
+  return einsum(equation, Tensors{first, others...});
+}
 Tensor trace(const Tensor& x);  // of the last two axes
+
+// Of square matrices in the last two axes (tf.linalg).
+Tensor solve(const Tensor& matrix, const Tensor& rhs);
+Tensor inv(const Tensor& x);
+Tensor det(const Tensor& x);
+Tensor cholesky(const Tensor& x);
+
+// ---- segments ------------------------------------------------------------------------------------------
+// Of the rows with the same id; ids are sorted.
+Tensor segment_sum(const Tensor& data, const Tensor& segment_ids);
+Tensor segment_mean(const Tensor& data, const Tensor& segment_ids);
+Tensor segment_max(const Tensor& data, const Tensor& segment_ids);
+Tensor segment_min(const Tensor& data, const Tensor& segment_ids);
+
+// ---- order ---------------------------------------------------------------------------------------------
+struct SortOptions {
+  int axis = -1;
+  std::string direction = "ASCENDING";  // or "DESCENDING"; InvalidArgument for another word
+};
+Tensor sort(const Tensor& x, const SortOptions& options);
+Tensor argsort(const Tensor& x, const SortOptions& options);
+// The different values of a vector in the order in which they first come, and for each element the place of its value.
+struct Unique {
+  Tensor y, idx;
+};
+Unique unique(const Tensor& x);
 
 // ---- selection -----------------------------------------------------------------------------------------
 // The elements of the first axes where the mask, whose shape is known, is true.

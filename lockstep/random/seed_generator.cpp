@@ -63,12 +63,14 @@ Json SeedGenerator::config() const {
   return {{"name", name_}, {"seed", initial_seed_ ? Json(*initial_seed_) : Json(nullptr)}};
 }
 
+Seed::Seed(const SeedGenerator& generator) : generator_(std::make_shared<SeedGenerator>(generator)) {}
+
 SeedPair draw_seed(const Seed& seed) {
   SeedPair pair;
-  if (const auto* number = std::get_if<std::int64_t>(&seed)) {
-    pair = {*number, 0};
-  } else if (const auto* generator = std::get_if<SeedGeneratorPtr>(&seed); generator && *generator) {
-    pair = (*generator)->next();
+  if (seed.number()) {
+    pair = {*seed.number(), 0};
+  } else if (seed.generator()) {
+    pair = seed.generator()->next();
   } else {
     pair = next_global_pair();
   }

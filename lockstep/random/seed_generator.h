@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "lockstep/base/json.h"
 #include "lockstep/distribute/variable.h"
@@ -47,16 +46,22 @@ using SeedGeneratorPtr = std::shared_ptr<SeedGenerator>;
 
 // The `seed` argument of random functions: nothing (the global generator), a number (stateless: the same
 // numbers each time), a generator or a pointer to one.
-class Seed : public std::variant<std::monostate, std::int64_t, SeedGeneratorPtr> {
+class Seed {
  public:
   Seed() = default;
   template <std::integral I>
-  Seed(I seed) : variant(static_cast<std::int64_t>(seed)) {}
-  Seed(std::optional<std::int64_t> seed) {
-    if (seed) emplace<std::int64_t>(*seed);
-  }
-  Seed(SeedGeneratorPtr generator) : variant(std::move(generator)) {}
-  Seed(const SeedGenerator& generator) : Seed(std::make_shared<SeedGenerator>(generator)) {}  // copies share the state
+  Seed(I seed) : number_(static_cast<std::int64_t>(seed)) {}
+  Seed(std::optional<std::int64_t> seed) : number_(seed) {}
+  Seed(SeedGeneratorPtr generator) : generator_(std::move(generator)) {}
+  Seed(const SeedGenerator& generator);  // copies share the state
+
+  // At most one of the two is there.
+  const std::optional<std::int64_t>& number() const { return number_; }
+  const SeedGeneratorPtr& generator() const { return generator_; }
+
+ private:
+  std::optional<std::int64_t> number_;
+  SeedGeneratorPtr generator_;
 };
 
 // Takes the next pair of a seed and brings it into the range of TensorFlow's stateless operations:

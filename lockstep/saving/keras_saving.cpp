@@ -22,6 +22,7 @@
 #include "lockstep/saving/object_paths_internal.h"
 #include "lockstep/saving/old_configs_internal.h"
 #include "lockstep/saving/old_weights_internal.h"
+#include "lockstep/saving/saved_model_state_internal.h"
 #include "lockstep/train/model_io_internal.h"
 
 namespace lockstep::saving {
@@ -259,7 +260,9 @@ keras::Model load_model(const std::string& path, const LoadModelOptions& options
     case formats::Kind::kWeightsH5:
       throw_invalid_argument(
           fmt::format("'{}' holds weights without a model; build the model and use load_weights", path));
-    case formats::Kind::kSavedModel: return load_keras2_saved_model(path, options.compile);
+    case formats::Kind::kSavedModel:
+      saved_model::check_io_device(options.options.experimental_io_device);
+      return load_keras2_saved_model(path, options.compile);
     default:
       throw_invalid_argument(fmt::format("'{}' is a {} file, which holds no Keras model; expected .keras or .h5", path,
                                          formats::kind_name(found.kind)));

@@ -5,6 +5,7 @@
 
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/keras/models/model.h"
+#include "lockstep/saving/saved_model.h"
 
 namespace lockstep::saving {
 
@@ -36,7 +37,8 @@ inline void save_model(const keras::Model& model, const std::string& path, const
 }
 
 struct LoadModelOptions {
-  bool compile = true;  // restore compile arguments and the optimizer's state
+  bool compile = true;                    // restore compile arguments and the optimizer's state
+  saved_model::LoadOptions options = {};  // of a SavedModel
 };
 
 // Reads a .keras file (or its unzipped folder), a whole-model .h5, an architecture in JSON or YAML, or a SavedModel

@@ -283,4 +283,40 @@ TEST(TensorFlowLines, KeywordsOfDatasets) {
   EXPECT_EQ(evens, (std::vector<std::int64_t>{0, 2, 4, 6}));
 }
 
+TEST(TensorFlowLines, NumbersAsFirstArguments) {
+  expect_near(ops::pow(2.0, Tensor{1.0, -2.0}), {2, 0.25});
+  expect_near(ops::pow(2, Tensor{1, 3}), {2, 8});
+  expect_near(ops::maximum(0.5, Tensor{0.25, 4.0}), {0.5, 4});
+  expect_near(ops::minimum(0.5, Tensor{0.25, 4.0}), {0.25, 0.5});
+  EXPECT_EQ(ops::cast(64, ls::float32).dtype(), ls::float32);
+  expect_near(ops::math::sqrt(ops::cast(64, ls::float32)), {8});
+  expect_near(ops::cumsum({1, 2, 3}), {1, 3, 6});
+}
+
+TEST(TensorFlowLines, MatricesSegmentsAndOrder) {
+  const auto a = waves({2, 3}, 0.7), b = waves({2, 3}, 0.4);
+  expect_near(ops::tensordot(a, b, {{1}, {1}}), {0.95778853, 1.54000986, -0.12118595, 0.82042384});
+  expect_near(ops::tensordot(a, b, {{0, 1}, {0, -1}}), {1.77821243});
+  EXPECT_THROW(ops::tensordot(a, b, {{0, 1}, {0}}), ls::Error);
+  EXPECT_THROW(ops::tensordot(a, b, {{2}, {0}}), ls::Error);
+  expect_near(ops::einsum("ij,kj->ik", a, b), {0.95778853, 1.54000986, -0.12118595, 0.82042384});
+  const Tensor m = {{2.0, 1.0}, {1.0, 3.0}};
+  expect_near(ops::linalg::solve(m, {{1.0}, {2.0}}), {0.2, 0.6});
+  expect_near(ops::linalg::inv(m), {0.6, -0.2, -0.2, 0.4});
+  expect_near(ops::linalg::det(m), {5});
+  expect_near(ops::linalg::cholesky(m), {1.41421354, 0, 0.70710677, 1.58113885});
+  const Tensor data = {1.0, 2.0, 3.0, 4.0, 5.0}, ids = {0, 0, 1, 1, 3};
+  expect_near(ops::math::segment_sum(data, ids), {3, 7, 0, 5});
+  expect_near(ops::math::segment_mean(data, ids), {1.5, 3.5, 0, 5});
+  expect_near(ops::math::segment_max(data, ids), {2, 4, 0, 5});
+  expect_near(ops::math::segment_min(data, ids), {1, 3, 0, 5});
+  const Tensor mixed = {1.0, -2.0, 3.0, -4.0, 5.0};
+  expect_near(ops::sort(mixed, {.direction = "DESCENDING"}), {5, 3, 1, -2, -4});
+  expect_near(ops::argsort(mixed, {.direction = "DESCENDING"}), {4, 2, 0, 1, 3});
+  EXPECT_THROW(ops::sort(mixed, {.direction = "DOWN"}), ls::Error);
+  const auto [y, idx] = ops::unique({3, 1, 3, 2});
+  expect_near(y, {3, 1, 2});
+  expect_near(idx, {0, 1, 0, 2});
+}
+
 }  // namespace tensorflow_lines

@@ -70,6 +70,22 @@ class FunctionCallback : public Callback {
 
 }  // namespace
 
+Callback::~Callback() = default;
+
+Logs::Logs(std::initializer_list<value_type> items) {
+  for (const auto& [name, value] : items) (*this)[name] = value;
+}
+
+Logs::const_iterator Logs::find(std::string_view name) const {
+  return std::find_if(begin(), end(), [name](const value_type& item) { return item.first == name; });
+}
+
+LogValue& Logs::operator[](std::string_view name) {
+  const auto known =
+      std::find_if(items_.begin(), items_.end(), [&](const value_type& item) { return item.first == name; });
+  return known != items_.end() ? known->second : items_.emplace_back(std::string(name), LogValue()).second;
+}
+
 const LogValue& Logs::at(std::string_view name) const {
   const auto known = find(name);
   if (known != end()) return known->second;

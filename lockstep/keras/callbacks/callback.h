@@ -54,7 +54,7 @@ struct CallbackState {
 class Callback {
  public:
   using KerasFamily = Callback;
-  virtual ~Callback() = default;
+  virtual ~Callback();
   void set_params(const CallbackParams& params) { params_ = params; }
   // Set by fit, evaluate and predict.
   void set_trainer(Trainer* trainer) { trainer_ = trainer; }

@@ -28,8 +28,8 @@ const LogValue& Results::operator[](int index) const& {
   return vector::operator[](static_cast<std::size_t>(index)).second;
 }
 
-const Results& Results::require_two() const {
-  if (size() != 2) throw_wrong_size(size(), 2);
+const Results& Results::require(std::size_t count) const {
+  if (size() != count) throw_wrong_size(size(), count);
   return *this;
 }
 

@@ -1,6 +1,7 @@
 // One entry of the logs of fit and evaluate.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -50,9 +51,19 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
   LogValue get() const {
     return require_two()[static_cast<int>(I)];
   }
+  // const auto [loss, accuracy, auc] = model.evaluate(x, y).parts<3>(): the values of N results. Throws InvalidArgument
+  // for another number of results.
+  template <std::size_t N>
+  std::array<LogValue, N> parts() const {
+    require(N);
+    std::array<LogValue, N> out;
+    for (std::size_t i = 0; i < N; ++i) out[i] = (*this)[static_cast<int>(i)];
+    return out;
+  }
 
  private:
-  const Results& require_two() const;
+  const Results& require_two() const { return require(2); }
+  const Results& require(std::size_t count) const;
 };
 
 }  // namespace lockstep::keras

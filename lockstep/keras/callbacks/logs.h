@@ -1,7 +1,6 @@
 // The logs that callbacks get: names and numbers so far.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 #include <string>
@@ -22,9 +21,7 @@ class Logs {
   using const_iterator = std::vector<value_type>::const_iterator;
 
   Logs() = default;
-  Logs(std::initializer_list<value_type> items) {
-    for (const auto& [name, value] : items) (*this)[name] = value;
-  }
+  Logs(std::initializer_list<value_type> items);
 
   iterator begin() { return items_.begin(); }
   iterator end() { return items_.end(); }
@@ -33,19 +30,13 @@ class Logs {
   bool empty() const { return items_.empty(); }
   std::size_t size() const { return items_.size(); }
 
-  const_iterator find(std::string_view name) const {
-    return std::find_if(begin(), end(), [name](const value_type& item) { return item.first == name; });
-  }
+  const_iterator find(std::string_view name) const;
   // Throws NotFound, naming what there is.
   const LogValue& at(std::string_view name) const;
   bool contains(std::string_view name) const { return find(name) != end(); }
   std::size_t count(std::string_view name) const { return contains(name) ? 1 : 0; }
   const LogValue& operator[](std::string_view name) const { return at(name); }
-  LogValue& operator[](std::string_view name) {
-    const auto known =
-        std::find_if(items_.begin(), items_.end(), [&](const value_type& item) { return item.first == name; });
-    return known != items_.end() ? known->second : items_.emplace_back(std::string(name), LogValue()).second;
-  }
+  LogValue& operator[](std::string_view name);
 
  private:
   std::vector<value_type> items_;

@@ -36,10 +36,9 @@ struct FieldType<random::Seed> {
     return true;
   }
   static Json write(const random::Seed& v) {
-    if (const auto* number = std::get_if<std::int64_t>(&v)) return *number;
-    const auto* generator = std::get_if<random::SeedGeneratorPtr>(&v);
-    if (!generator || !*generator) return nullptr;
-    return object_config("keras.random", "SeedGenerator", (*generator)->config());
+    if (v.number()) return *v.number();
+    if (!v.generator()) return nullptr;
+    return object_config("keras.random", "SeedGenerator", v.generator()->config());
   }
 };
 
@@ -121,7 +120,7 @@ constexpr double kTruncatedStddev = 0.8796256610342398;  // of a unit normal cut
 class SeedHolder {
  public:
   explicit SeedHolder(const random::Seed& seed) : used_(seed) {
-    if (std::holds_alternative<std::monostate>(seed)) used_ = random::make_default_seed();
+    if (!seed.number() && !seed.generator()) used_ = random::make_default_seed();
   }
   const random::Seed& used() const { return used_; }
 

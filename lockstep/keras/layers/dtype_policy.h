@@ -21,6 +21,7 @@ class DTypePolicy {
  public:
   DTypePolicy();  // the process's default policy
   DTypePolicy(const char* name) : DTypePolicy(std::string(name)) {}
+  DTypePolicy(DType dtype) : DTypePolicy(std::string(dtype_name(dtype))) {}
   DTypePolicy(
       const std::string& name);  // throws InvalidArgument for an unknown name, Unimplemented for float8 and gptq
   // From a string, {"class_name": "DTypePolicy", "config": {"name": …}} or null (the default). Throws

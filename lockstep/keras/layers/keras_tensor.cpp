@@ -9,6 +9,9 @@
 #include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/keras/naming_internal.h"
 
+template class lockstep::Nested<lockstep::keras::ArgValue>;
+template class lockstep::Nested<lockstep::keras::TensorInfo>;
+
 namespace lockstep::keras {
 namespace {
 
@@ -146,6 +149,8 @@ class KerasRecorder : public ops::Recorder {
 };
 
 }  // namespace
+
+Operation::~Operation() = default;
 
 ops::Recorder& KerasTensor::recorder() const {
   static KerasRecorder recorder;

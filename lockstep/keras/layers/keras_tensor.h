@@ -65,7 +65,7 @@ struct Node {
 // The producer of tensors in a functional graph: a layer, or an operation on tensors such as `x + y`.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
-  virtual ~Operation() = default;
+  virtual ~Operation();
   // By default made from the class's name: "dense", "dense_1", …
   const std::string& name() const {
     if (name_.empty()) take_auto_name();
@@ -122,3 +122,6 @@ const KerasTensor* as_keras_tensor(const Tensor& tensor);
 bool any_keras_tensor(const CallArguments& arguments);
 
 }  // namespace lockstep::keras
+
+extern template class lockstep::Nested<lockstep::keras::ArgValue>;
+extern template class lockstep::Nested<lockstep::keras::TensorInfo>;

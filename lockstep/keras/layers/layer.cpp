@@ -15,6 +15,8 @@
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
+template class lockstep::Nested<lockstep::keras::LayerPtr>;
+
 namespace lockstep::keras {
 namespace {
 
@@ -23,6 +25,12 @@ Nested<Shape> shapes_of(const Structure& inputs) {
 }
 
 }  // namespace
+
+Layer::~Layer() = default;
+
+void Layer::adopt_weight(VariablePtr variable, bool trainable) {
+  own_weights_.push_back({std::move(variable), nullptr, nullptr, trainable, true});
+}
 
 // ---- configuration -------------------------------------------------------------------------------------
 

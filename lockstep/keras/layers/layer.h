@@ -105,6 +105,7 @@ class Layer : public Operation {
  public:
   using Options = LayerOptions;
   using KerasFamily = Layer;
+  ~Layer() override;
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
@@ -265,9 +266,7 @@ class Layer : public Operation {
   // The part of quantize() that a class does: it replaces the variables.
   virtual void quantize_weights(const quantizers::QuantizationConfig&) {}
   // Takes a variable that exists already as one of this layer's own.
-  void adopt_weight(VariablePtr variable, bool trainable) {
-    own_weights_.push_back({std::move(variable), nullptr, nullptr, trainable, true});
-  }
+  void adopt_weight(VariablePtr variable, bool trainable);
   // The variable's value as call() uses it: cast to the compute dtype where autocast is on.
   Tensor value(const VariablePtr& variable) const;
   // Announces a sublayer (or several) under an attribute name, which decides where it is saved.
@@ -286,6 +285,14 @@ class Layer : public Operation {
       track(const std::string& attribute, const M& model) {
     track_tree(attribute, LayerTree(LayerHandle(model)));
     return model;
+  }
+  // Several layers or models in one attribute.
+  template <std::convertible_to<LayerHandle> L>
+  std::vector<L> track(const std::string& attribute, const std::vector<L>& layers) {
+    LayerTree::List parts;
+    for (const L& layer : layers) parts.push_back(LayerHandle(layer));
+    track_tree(attribute, LayerTree::list(std::move(parts)));
+    return layers;
   }
   // Makes and announces the generator of a layer that draws random numbers.
   random::SeedGeneratorPtr add_seed_generator(std::optional<std::int64_t> seed);
@@ -385,3 +392,5 @@ class LoadScope {
 };
 
 }  // namespace lockstep::keras
+
+extern template class lockstep::Nested<lockstep::keras::LayerPtr>;

@@ -44,6 +44,8 @@ Tensor resized(const Tensor& given, const Json& config) {
 std::pair<std::int64_t, std::int64_t> sides(const Json& config, const char* first, const char* second,
                                             const char* target, std::int64_t given, bool crop) {
   const Json a = get(config, first), b = get(config, second), whole = get(config, target);
+  const int count = !a.is_null() + !b.is_null() + !whole.is_null();
+  if (count != 2) bad(fmt::format("found {} of {}, {} and {}, expected two of them", count, first, second, target));
   const auto rest = [&](const Json& known) {
     const std::int64_t difference = crop ? given - whole.get<std::int64_t>() : whole.get<std::int64_t>() - given;
     return difference - known.get<std::int64_t>();

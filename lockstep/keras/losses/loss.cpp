@@ -35,6 +35,8 @@ Tensor count_of(const Tensor& values) {
 
 }  // namespace
 
+Loss::~Loss() = default;
+
 Reduction parse_reduction(std::string_view text) {
   if (text == "sum_over_batch_size" || text == "auto") return Reduction::kSumOverBatchSize;
   if (text == "mean") return Reduction::kMean;

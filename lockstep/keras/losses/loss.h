@@ -38,7 +38,7 @@ class Loss {
   // Per-sample values of (y_true, y_pred).
   using KerasFunction = Tensor(const Tensor&, const Tensor&);
   static LossPtr of_function(std::function<KerasFunction> function);
-  virtual ~Loss() = default;
+  virtual ~Loss();
   // By default the name of the C++ class.
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   std::string name() const;

@@ -153,6 +153,16 @@ MetricPtr TopKCategoricalAccuracy(TopKOptions o) {
               keras::with_own_fields({}, TopKOptions{.k = o.k}));
 }
 
+MetricPtr TopKCategoricalAccuracy(std::int64_t k, TopKOptions o) {
+  o.k = k;
+  return TopKCategoricalAccuracy(std::move(o));
+}
+
+MetricPtr SparseTopKCategoricalAccuracy(std::int64_t k, TopKOptions o) {
+  o.k = k;
+  return SparseTopKCategoricalAccuracy(std::move(o));
+}
+
 MetricPtr SparseTopKCategoricalAccuracy(TopKOptions o) {
   const auto function = [o](const Tensor& y, const Tensor& p) { return sparse_top_k(y, p, o.k, o.from_sorted_ids); };
   return make("SparseTopKCategoricalAccuracy", or_else(o.name, "sparse_top_k_categorical_accuracy"), o.dtype, function,

@@ -98,11 +98,13 @@ const keras::ClassFamily<Metric>& classes() {
     add_at<At::kSpecificity>(*t, "SensitivityAtSpecificity", SensitivityAtSpecificity);
     t->add<MetricOptions>("SparseCategoricalAccuracy", {}, SparseCategoricalAccuracy);
     t->add<SparseCategoricalCrossentropyOptions>("SparseCategoricalCrossentropy", {}, SparseCategoricalCrossentropy);
-    t->add<TopKOptions>("SparseTopKCategoricalAccuracy", {}, SparseTopKCategoricalAccuracy);
+    t->add<TopKOptions>("SparseTopKCategoricalAccuracy", {},
+                        [](TopKOptions o) -> MetricPtr { return SparseTopKCategoricalAccuracy(std::move(o)); });
     add_at<At::kSensitivity>(*t, "SpecificityAtSensitivity", SpecificityAtSensitivity);
     t->add<MetricOptions>("SquaredHinge", {}, SquaredHinge);
     t->add<MetricOptions>("Sum", {}, Sum);
-    t->add<TopKOptions>("TopKCategoricalAccuracy", {}, TopKCategoricalAccuracy);
+    t->add<TopKOptions>("TopKCategoricalAccuracy", {},
+                        [](TopKOptions o) -> MetricPtr { return TopKCategoricalAccuracy(std::move(o)); });
     t->add<ThresholdOptions>("TrueNegatives", {}, TrueNegatives);
     t->add<ThresholdOptions>("TruePositives", {}, TruePositives);
     return t;

@@ -5,6 +5,8 @@
 
 namespace lockstep::metrics {
 
+Metric::~Metric() = default;
+
 VariablePtr Metric::add_variable(const Shape& shape, std::string_view name, DType dtype) {
   distribute::VariableOptions options;
   options.name = std::string(name);

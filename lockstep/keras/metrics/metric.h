@@ -29,7 +29,7 @@ class Metric {
   // Per-sample values of (y_true, y_pred), of which the metric is the mean.
   using KerasFunction = Tensor(const Tensor&, const Tensor&);
   static MetricPtr of_function(std::function<KerasFunction> function);
-  virtual ~Metric() = default;
+  virtual ~Metric();
   Metric(const Metric&) = delete;
   Metric& operator=(const Metric&) = delete;
 

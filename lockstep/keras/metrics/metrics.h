@@ -38,6 +38,9 @@ struct TopKOptions {
 };
 MetricPtr TopKCategoricalAccuracy(TopKOptions options = {});
 MetricPtr SparseTopKCategoricalAccuracy(TopKOptions options = {});
+// The same with k first: TopKCategoricalAccuracy(3, {.name = "top_3"}).
+MetricPtr TopKCategoricalAccuracy(std::int64_t k, TopKOptions options = {});
+MetricPtr SparseTopKCategoricalAccuracy(std::int64_t k, TopKOptions options = {});
 
 MetricPtr MeanSquaredError(MetricOptions options = {});
 MetricPtr RootMeanSquaredError(MetricOptions options = {});

@@ -176,6 +176,7 @@ class Model {
   virtual Structure predict_step(const Batch& batch);
   // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, unless overridden.
   virtual std::vector<metrics::MetricPtr> metrics() const;
+  std::vector<std::string> metrics_names() const;  // "loss", and "compile_metrics" if there are any
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
   // The compiled losses and the model's own; in a replica its share of them, so that replicas' losses add up.
@@ -203,6 +204,24 @@ class Model {
   }
   // Several layers in one attribute.
   LayerTree track(const std::string& attribute, LayerTree layers);
+  template <std::derived_from<Model> M>
+  std::vector<M> track(const std::string& attribute, const std::vector<M>& models) {
+    LayerTree::List parts;
+    for (const M& model : models) parts.push_back(LayerHandle(model.impl()));
+    track(attribute, LayerTree::list(std::move(parts)));
+    return models;
+  }
+  // A layer of the user's class, or several of them.
+  template <std::derived_from<Layer> L>
+  std::shared_ptr<L> track(const std::string& attribute, const std::shared_ptr<L>& layer) {
+    track(attribute, LayerHandle(layer));
+    return layer;
+  }
+  template <std::derived_from<Layer> L>
+  std::vector<std::shared_ptr<L>> track(const std::string& attribute, const std::vector<std::shared_ptr<L>>& layers) {
+    track(attribute, LayerTree::list({layers.begin(), layers.end()}));
+    return layers;
+  }
 
   mutable ModelPtr impl_;
 

@@ -53,6 +53,8 @@ class OpArgument {
   OpArgument(const Shape& value) : value_(value.dims()) {}
   OpArgument(const std::vector<std::int64_t>& value) : value_(value) {}
   OpArgument(std::initializer_list<std::int64_t> value) : value_(std::vector<std::int64_t>(value)) {}
+  template <std::floating_point T>
+  OpArgument(std::initializer_list<T> value) : value_(std::vector<double>(value.begin(), value.end())) {}
   OpArgument(std::initializer_list<std::initializer_list<std::int64_t>> value);
   OpArgument(Json value) : value_(std::move(value)) {}
 

@@ -9,6 +9,7 @@
 // fit.
 #pragma once
 
+#include "lockstep/keras/operations/functions_image.h"
 #include "lockstep/keras/operations/functions_math.h"
 #include "lockstep/keras/operations/functions_nn.h"
 #include "lockstep/keras/operations/functions_numpy_a_l.h"

@@ -11,6 +11,22 @@ struct AlphaOptions {
   OpArgument alpha = 1.0;
 };
 
+struct AlphaSigmaInterpolationFillModeFillValue00SeedDataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument alpha = 20.0;
+  OpArgument sigma = 5.0;
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_mode = "reflect";
+  OpArgument fill_value = 0.0;
+  OpArgument seed = nullptr;
+  OpArgument data_format = nullptr;
+};
+
+struct AntialiasOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument antialias = true;
+};
+
 struct ApproximateOptions {
   FieldNamesOnly names_only = {};
   OpArgument approximate = true;
@@ -139,6 +155,12 @@ struct FftLengthOptions {
   OpArgument fft_length = nullptr;
 };
 
+struct FillModeFillValue0Options {
+  FieldNamesOnly names_only = {};
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
+};
+
 struct FromLogitsAxisMinus1Options {
   FieldNamesOnly names_only = {};
   OpArgument from_logits = false;
@@ -154,6 +176,32 @@ struct FullMatricesComputeUvOptions {
   FieldNamesOnly names_only = {};
   OpArgument full_matrices = true;
   OpArgument compute_uv = true;
+};
+
+struct InterpolationAntialiasCropToAspectRatioPadToAspectRatioFillModeFillValue00DataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument interpolation = "bilinear";
+  OpArgument antialias = false;
+  OpArgument crop_to_aspect_ratio = false;
+  OpArgument pad_to_aspect_ratio = false;
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0.0;
+  OpArgument data_format = nullptr;
+};
+
+struct InterpolationFillModeFillValue0DataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
+  OpArgument data_format = nullptr;
+};
+
+struct InterpolationFillValue0DataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_value = 0;
+  OpArgument data_format = nullptr;
 };
 
 struct K0Options {
@@ -173,6 +221,13 @@ struct KeepdimsSynchronizedOptions {
   OpArgument synchronized = false;
 };
 
+struct KernelSizeSigmaDataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument kernel_size = {3, 3};
+  OpArgument sigma = {1.0, 1.0};
+  OpArgument data_format = nullptr;
+};
+
 struct LengthWindowCenterOptions {
   FieldNamesOnly names_only = {};
   OpArgument length = nullptr;
@@ -188,6 +243,16 @@ struct LowerOptions {
 struct MaskIndexOptions {
   FieldNamesOnly names_only = {};
   OpArgument mask_index = 0;
+};
+
+struct MaxValFilterSizeFilterSigmaK1K2DataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument max_val = 1.0;
+  OpArgument filter_size = 11;
+  OpArgument filter_sigma = 1.5;
+  OpArgument k1 = 0.01;
+  OpArgument k2 = 0.03;
+  OpArgument data_format = nullptr;
 };
 
 struct ModeReducedOptions {
@@ -291,6 +356,14 @@ struct StrategyBeamWidthTopPathsMergeRepeatedMaskIndexOptions {
   OpArgument mask_index = 0;
 };
 
+struct StridesDilationRatePaddingDataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument strides = nullptr;
+  OpArgument dilation_rate = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
+
 struct StridesPaddingDataFormatDilationRateOptions {
   FieldNamesOnly names_only = {};
   OpArgument strides = 1;
@@ -323,6 +396,28 @@ struct ThresholdOptions {
 struct TolOptions {
   FieldNamesOnly names_only = {};
   OpArgument tol = nullptr;
+};
+
+struct TopCroppingLeftCroppingBottomCroppingRightCroppingTargetHeightTargetWidthDataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument top_cropping = nullptr;
+  OpArgument left_cropping = nullptr;
+  OpArgument bottom_cropping = nullptr;
+  OpArgument right_cropping = nullptr;
+  OpArgument target_height = nullptr;
+  OpArgument target_width = nullptr;
+  OpArgument data_format = nullptr;
+};
+
+struct TopPaddingLeftPaddingBottomPaddingRightPaddingTargetHeightTargetWidthDataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument top_padding = nullptr;
+  OpArgument left_padding = nullptr;
+  OpArgument bottom_padding = nullptr;
+  OpArgument right_padding = nullptr;
+  OpArgument target_height = nullptr;
+  OpArgument target_width = nullptr;
+  OpArgument data_format = nullptr;
 };
 
 struct UpperOptions {

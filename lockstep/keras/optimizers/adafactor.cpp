@@ -36,7 +36,7 @@ class AdafactorOptimizer : public PerVariableOptimizer {
   void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
     const float t = static_cast<float>(step.t);
     float rate = step.learning_rate;
-    const bool scheduled = std::holds_alternative<schedules::SchedulePtr>(common().learning_rate.value());
+    const bool scheduled = common().learning_rate.schedule() != nullptr;
     if (options_.relative_step && !scheduled) rate = std::min(rate, 1.0f / std::sqrt(t));
     const double rho = std::min(rate, 1.0f / std::sqrt(t));
     const double beta_2 = 1.0f - std::pow(t, static_cast<float>(options_.beta_2_decay));

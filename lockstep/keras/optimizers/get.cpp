@@ -21,18 +21,16 @@ bool FieldType<optimizers::LearningRate>::read(const Json& found, optimizers::Le
 }
 
 Json FieldType<optimizers::LearningRate>::write(const optimizers::LearningRate& v) {
-  if (const double* rate = std::get_if<double>(&v.value())) return *rate;
-  if (const auto* schedule = std::get_if<schedules::SchedulePtr>(&v.value())) return schedules::serialize(*schedule);
-  if (const auto* variable = std::get_if<optimizers::VariablePtr>(&v.value())) {
-    return static_cast<double>((*variable)->read().item<float>());
-  }
+  if (v.number()) return *v.number();
+  if (v.schedule()) return schedules::serialize(*v.schedule());
+  if (v.variable()) return static_cast<double>((*v.variable())->read().item<float>());
   return nullptr;
 }
 
 bool FieldType<optimizers::Decay>::read(const Json& found, const optimizers::Decay& v) {
   if (!found.is_number()) return false;
   const double decay = found.get<double>();
-  const double* rate = std::get_if<double>(&v.rate.value());
+  const double* rate = v.rate.number();
   if (rate && decay != 0) v.rate = schedules::InverseTimeDecay(*rate, 1, decay);
   return true;
 }

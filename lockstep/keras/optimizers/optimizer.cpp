@@ -63,6 +63,8 @@ Tensor norm_of(const Tensor& gradient) { return ops::sqrt(ops::reduce_sum(ops::g
 
 }  // namespace
 
+Optimizer::~Optimizer() = default;
+
 Optimizer::Optimizer(std::string_view class_name, CommonOptions options)
     : name_(options.name.empty() ? keras::auto_name(class_name) : options.name) {
   check_options(std::string(class_name), options);
@@ -70,15 +72,14 @@ Optimizer::Optimizer(std::string_view class_name, CommonOptions options)
 }
 
 void Optimizer::set_options(CommonOptions options) {
-  if (const auto* function = std::get_if<std::function<double()>>(&options.learning_rate.value()))
-    require_function(*function, "learning_rate");
+  if (const auto* function = options.learning_rate.function()) require_function(*function, "learning_rate");
   options_ = std::move(options);
   if (!options_.name.empty()) name_ = options_.name;
   learning_rate_variable_ = nullptr;
   iterations_ = make_variable(Tensor::scalar<std::int64_t>(0), name_ + "/iteration");
-  if (const double* rate = std::get_if<double>(&options_.learning_rate.value())) {
+  if (const double* rate = options_.learning_rate.number()) {
     learning_rate_variable_ = make_variable(Tensor::scalar(static_cast<float>(*rate)), name_ + "/learning_rate");
-  } else if (const auto* variable = std::get_if<VariablePtr>(&options_.learning_rate.value())) {
+  } else if (const auto* variable = options_.learning_rate.variable()) {
     learning_rate_variable_ = *variable;
   }
 }
@@ -131,7 +132,7 @@ std::size_t Optimizer::index_of(const VariablePtr& variable) const {
 
 Variables Optimizer::variables() const {
   Variables all = {iterations_};
-  if (std::holds_alternative<double>(options_.learning_rate.value()) && learning_rate_variable_) {
+  if (options_.learning_rate.number() && learning_rate_variable_) {
     all.push_back(learning_rate_variable_);
   }
   for (const Variables* list : {&averages_, &accumulators_, &slots_}) all.insert(all.end(), list->begin(), list->end());
@@ -142,9 +143,9 @@ std::int64_t Optimizer::iterations() const { return iterations_->numpy().item<st
 
 float Optimizer::learning_rate() const {
   if (learning_rate_variable_) return learning_rate_variable_->numpy().item<float>();
-  const auto& value = options_.learning_rate.value();
-  if (const auto* schedule = std::get_if<schedules::SchedulePtr>(&value)) return (**schedule)(iterations());
-  return static_cast<float>(std::get<std::function<double()>>(value)());
+  const LearningRate& rate = options_.learning_rate;
+  if (rate.schedule()) return (**rate.schedule())(iterations());
+  return static_cast<float>((*rate.function())());
 }
 
 void Optimizer::set_learning_rate(double value) {

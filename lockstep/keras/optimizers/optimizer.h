@@ -10,7 +10,6 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
-#include <variant>
 #include <vector>
 
 #include "lockstep/collectives/communicator.h"
@@ -35,23 +34,31 @@ using Variables = std::vector<VariablePtr>;
 // A learning rate: a number, a schedule, a variable of the caller's, or a function asked at each step.
 class LearningRate {
  public:
-  LearningRate(double value) : value_(value) {}
-  LearningRate(schedules::SchedulePtr schedule) : value_(std::move(schedule)) {}
+  LearningRate(double value) : kind_(Kind::kNumber), number_(value) {}
+  LearningRate(schedules::SchedulePtr schedule) : kind_(Kind::kSchedule), schedule_(std::move(schedule)) {}
   // A schedule of a class of the user's: Adam(WarmUp(1e-3)), or a pointer to one.
   template <std::derived_from<schedules::LearningRateSchedule> T>
-  LearningRate(T schedule) : value_(schedules::SchedulePtr(std::make_shared<T>(std::move(schedule)))) {}
+  LearningRate(T schedule) : LearningRate(schedules::SchedulePtr(std::make_shared<T>(std::move(schedule)))) {}
   template <std::derived_from<schedules::LearningRateSchedule> T>
-  LearningRate(std::shared_ptr<T> schedule) : value_(schedules::SchedulePtr(std::move(schedule))) {}
-  LearningRate(VariablePtr variable) : value_(std::move(variable)) {}
+  LearningRate(std::shared_ptr<T> schedule) : LearningRate(schedules::SchedulePtr(std::move(schedule))) {}
+  LearningRate(VariablePtr variable) : kind_(Kind::kVariable), variable_(std::move(variable)) {}
   template <typename F>
   requires std::is_invocable_r_v<double, F&> LearningRate(F function)
-      : value_(std::function<double()>(std::move(function))) {}
+      : kind_(Kind::kFunction), function_(std::move(function)) {}
 
-  using Value = std::variant<double, schedules::SchedulePtr, VariablePtr, std::function<double()>>;
-  const Value& value() const { return value_; }
+  // One of these is not null.
+  const double* number() const { return kind_ == Kind::kNumber ? &number_ : nullptr; }
+  const schedules::SchedulePtr* schedule() const { return kind_ == Kind::kSchedule ? &schedule_ : nullptr; }
+  const VariablePtr* variable() const { return kind_ == Kind::kVariable ? &variable_ : nullptr; }
+  const std::function<double()>* function() const { return kind_ == Kind::kFunction ? &function_ : nullptr; }
 
  private:
-  Value value_;
+  enum class Kind : std::uint8_t { kNumber, kSchedule, kVariable, kFunction };
+  Kind kind_;
+  double number_ = 0;
+  schedules::SchedulePtr schedule_;
+  VariablePtr variable_;
+  std::function<double()> function_;
 };
 
 // The keyword arguments all optimizers share, for their options structs; weight_decay stands before them.
@@ -98,7 +105,7 @@ class OptimizerPtr;
 class Optimizer {
  public:
   using KerasFamily = Optimizer;
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 

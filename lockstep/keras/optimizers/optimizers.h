@@ -148,12 +148,11 @@ OptimizerPtr LossScaleOptimizer(OptimizerPtr inner_optimizer, LossScaleOptions o
 // The inner optimizer of a LossScaleOptimizer; any other optimizer itself. compile configs hold the inner one.
 OptimizerPtr inner_optimizer(const OptimizerPtr& optimizer);
 
-// The learning rate alone, first.
-#define LOCKSTEP_OPTIMIZER_BY_RATE(Name, Options)        \
-  inline OptimizerPtr Name(LearningRate learning_rate) { \
-    Options options;                                     \
-    options.learning_rate = std::move(learning_rate);    \
-    return Name(std::move(options));                     \
+// The learning rate first: Adam(1e-3), Adam(schedule, {.beta_2 = 0.98}).
+#define LOCKSTEP_OPTIMIZER_BY_RATE(Name, Options)                              \
+  inline OptimizerPtr Name(LearningRate learning_rate, Options options = {}) { \
+    options.learning_rate = std::move(learning_rate);                          \
+    return Name(std::move(options));                                           \
   }
 LOCKSTEP_OPTIMIZER_BY_RATE(SGD, SGDOptions)
 LOCKSTEP_OPTIMIZER_BY_RATE(Adam, AdamOptions)

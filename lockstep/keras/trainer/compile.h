@@ -26,6 +26,8 @@ class ArgTree {
       : leaf_(std::forward<U>(leaf)) {}
   ArgTree(std::initializer_list<ArgTree> items) : kind_(Kind::kList), items_(items) {}
   ArgTree(std::vector<ArgTree> items) : kind_(Kind::kList), items_(std::move(items)) {}
+  template <std::convertible_to<Arg> U>
+  ArgTree(const std::vector<U>& items) : ArgTree(std::vector<ArgTree>(items.begin(), items.end())) {}
   static ArgTree dict(std::vector<std::pair<std::string, ArgTree>> entries);
   // A string, an object with "class_name", an array, an object of output names, or null. `key` names the argument in
   // errors.

@@ -47,6 +47,7 @@ Results Model::test_on_batch(const Structure& x, const Structure& y, const Struc
   return trainer().test_on_batch(x, y, sample_weight);
 }
 Structure Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
+std::vector<std::string> Model::metrics_names() const { return trainer().metrics_names(); }
 optimizers::OptimizerPtr Model::optimizer() const { return trainer().optimizer(); }
 
 Trainer& Callback::trainer() const {

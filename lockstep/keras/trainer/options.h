@@ -1,13 +1,13 @@
 // The keyword arguments of fit, evaluate and predict.
 #pragma once
 
-#include <algorithm>
+#include <concepts>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "lockstep/data/dataset.h"
@@ -25,13 +25,20 @@ struct ValidationArrays {
   Structure sample_weight = {};
 };
 // Nothing, arrays as in {x, y} or {x, y, sample_weight}, or a dataset.
-class ValidationData : public std::variant<std::monostate, ValidationArrays, data::Dataset> {
+class ValidationData {
  public:
   ValidationData() = default;
-  ValidationData(ValidationArrays arrays) : variant(std::move(arrays)) {}
-  ValidationData(data::Dataset dataset) : variant(std::move(dataset)) {}
-  ValidationData(Structure x, Structure y, Structure sample_weight = {})
-      : variant(ValidationArrays{std::move(x), std::move(y), std::move(sample_weight)}) {}
+  ValidationData(ValidationArrays arrays);
+  ValidationData(data::Dataset dataset);
+  ValidationData(Structure x, Structure y, Structure sample_weight = {});
+
+  // At most one of the two is not null.
+  const ValidationArrays* arrays() const { return arrays_.get(); }
+  const data::Dataset* dataset() const { return dataset_.get(); }
+
+ private:
+  std::shared_ptr<const ValidationArrays> arrays_;
+  std::shared_ptr<const data::Dataset> dataset_;
 };
 
 // fit's shuffle: true, false or "batch".
@@ -48,14 +55,20 @@ class ValidationFreq {
   ValidationFreq(int every = 1);
   ValidationFreq(std::initializer_list<int> epochs) : epochs_(epochs), listed_(true) {}
   ValidationFreq(std::vector<int> epochs) : epochs_(std::move(epochs)), listed_(true) {}
-  bool includes(int epoch) const {  // counted from 0
-    return listed_ ? std::find(epochs_.begin(), epochs_.end(), epoch + 1) != epochs_.end() : (epoch + 1) % every_ == 0;
-  }
+  bool includes(int epoch) const;  // counted from 0
 
  private:
   int every_ = 1;
   std::vector<int> epochs_;
   bool listed_ = false;
+};
+
+// Weights of classes: {{0, 1.0}, {1, 5.0}}, or any std::map of whole numbers.
+class ClassWeight : public std::map<std::int64_t, double> {
+ public:
+  using map::map;
+  template <std::integral Class, typename Weight>
+  ClassWeight(const std::map<Class, Weight>& weights) : map(weights.begin(), weights.end()) {}
 };
 
 // Keras's keyword arguments with its defaults. verbose -1 is "auto": a bar.
@@ -67,7 +80,7 @@ struct FitOptions {
   double validation_split = 0.0;  // arrays: the last samples, before shuffling
   ValidationData validation_data = {};
   ShuffleArg shuffle = true;
-  std::map<std::int64_t, double> class_weight = {};
+  ClassWeight class_weight = {};
   Structure sample_weight = {};
   int initial_epoch = 0;
   std::optional<std::int64_t> steps_per_epoch = {};

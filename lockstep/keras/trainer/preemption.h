@@ -1,7 +1,6 @@
 // A request that fit() end early, in good order.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 namespace lockstep::keras {
@@ -10,13 +9,14 @@ namespace lockstep::keras {
 // of its own where later ones must run.
 class PreemptionToken {
  public:
+  PreemptionToken();
   // From any thread, and from signal handlers.
-  void request() const noexcept { requested_->store(true); }
-  bool requested() const noexcept { return requested_->load(); }
+  void request() const noexcept;
+  bool requested() const noexcept;
 
  private:
-  static_assert(std::atomic<bool>::is_always_lock_free, "signal handlers set it");
-  std::shared_ptr<std::atomic<bool>> requested_ = std::make_shared<std::atomic<bool>>(false);
+  struct Flag;
+  std::shared_ptr<Flag> flag_;
 };
 
 }  // namespace lockstep::keras

@@ -48,6 +48,17 @@ ValidationFreq::ValidationFreq(int every) : every_(every) {
   }
 }
 
+bool ValidationFreq::includes(int epoch) const {
+  return listed_ ? std::find(epochs_.begin(), epochs_.end(), epoch + 1) != epochs_.end() : (epoch + 1) % every_ == 0;
+}
+
+ValidationData::ValidationData(ValidationArrays arrays)
+    : arrays_(std::make_shared<const ValidationArrays>(std::move(arrays))) {}
+ValidationData::ValidationData(data::Dataset dataset)
+    : dataset_(std::make_shared<const data::Dataset>(std::move(dataset))) {}
+ValidationData::ValidationData(Structure x, Structure y, Structure sample_weight)
+    : ValidationData(ValidationArrays{std::move(x), std::move(y), std::move(sample_weight)}) {}
+
 Trainer::Trainer(ModelImpl& model)
     : session_(std::make_unique<TrainingSession>(model)), steps_(make_step_runner(*session_)) {}
 Trainer::~Trainer() = default;
@@ -111,8 +122,8 @@ std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, Fi
   session_->require_compiled("fit");
   Batch data{x, y, options.sample_weight};
   std::unique_ptr<BatchSource> validation;
-  const auto* arrays = std::get_if<ValidationArrays>(&options.validation_data);
-  const auto* dataset = std::get_if<data::Dataset>(&options.validation_data);
+  const auto* arrays = options.validation_data.arrays();
+  const auto* dataset = options.validation_data.dataset();
   const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps_per_epoch, batch_rows(data));
   const std::int64_t validation_batch = options.validation_batch_size.value_or(batch_size);
   if (arrays) {
@@ -134,10 +145,10 @@ std::shared_ptr<History> Trainer::fit(const data::Dataset& dataset, FitOptions o
     throw_invalid_argument("invalid batch_size: x is a Dataset, which is already batched; leave batch_size out");
   if (options.validation_split != 0.0) throw_invalid_argument("validation_split requires arrays; give validation_data");
   std::unique_ptr<BatchSource> validation;
-  if (const auto* arrays = std::get_if<ValidationArrays>(&options.validation_data)) {
+  if (const auto* arrays = options.validation_data.arrays()) {
     validation = array_batches({arrays->x, arrays->y, arrays->sample_weight},
                                {.batch_size = options.validation_batch_size.value_or(32)});
-  } else if (const auto* other = std::get_if<data::Dataset>(&options.validation_data)) {
+  } else if (const auto* other = options.validation_data.dataset()) {
     validation = dataset_batches(*other, session_->communicator());
   }
   const auto source = dataset_batches(dataset, session_->communicator(), options.class_weight);

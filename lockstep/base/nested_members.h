@@ -1,0 +1,157 @@
+// The members of Nested, included by nested.h. They are outside of the class so that `extern template class Nested<T>`
+// keeps them out of the programs that include it.
+#pragma once
+
+#include <algorithm>
+
+// nested.h includes this file after the class.
+
+namespace lockstep {
+
+template <typename T>
+struct Nested<T>::Parts {
+  bool is_dict = false;
+  List items;
+  Dict entries;
+};
+
+template <typename T>
+Nested<T>::Nested() = default;
+template <typename T>
+Nested<T>::Nested(T leaf) : leaf_(std::move(leaf)) {}
+template <typename T>
+Nested<T>::Nested(const Nested& other)
+    : leaf_(other.leaf_), parts_(other.parts_ ? std::make_unique<Parts>(*other.parts_) : nullptr) {}
+template <typename T>
+Nested<T>::Nested(Nested&& other) noexcept = default;
+template <typename T>
+Nested<T>& Nested<T>::operator=(const Nested& other) {
+  return *this = Nested(other);
+}
+template <typename T>
+Nested<T>& Nested<T>::operator=(Nested&& other) noexcept = default;
+template <typename T>
+Nested<T>::~Nested() = default;
+
+template <typename T>
+Nested<T>::Nested(std::initializer_list<Nested> items) : Nested(list(List(items))) {}
+template <typename T>
+Nested<T>::Nested(std::initializer_list<Entry> entries) {
+  Dict dict;
+  for (const Entry& entry : entries) dict.emplace_back(entry.name, entry.value);
+  *this = Nested::dict(std::move(dict));
+}
+template <typename T>
+Nested<T> Nested<T>::list(List items) {
+  Nested out;
+  out.parts_ = std::make_unique<Parts>(Parts{false, std::move(items), {}});
+  return out;
+}
+template <typename T>
+Nested<T> Nested<T>::dict(Dict entries) {
+  Nested out;
+  out.parts_ = std::make_unique<Parts>(Parts{true, {}, std::move(entries)});
+  return out;
+}
+
+template <typename T>
+bool Nested<T>::is_list() const {
+  return parts_ && !parts_->is_dict;
+}
+template <typename T>
+bool Nested<T>::is_dict() const {
+  return parts_ && parts_->is_dict;
+}
+template <typename T>
+const T& Nested<T>::leaf() const& {
+  if (parts_) throw_wrong_structure(is_list() ? "a list" : "a dict", "one value");
+  return leaf_;
+}
+template <typename T>
+const typename Nested<T>::List& Nested<T>::items() const& {
+  if (!is_list()) throw_wrong_structure(is_leaf() ? "one value" : "a dict", "a list");
+  return parts_->items;
+}
+template <typename T>
+const typename Nested<T>::Dict& Nested<T>::entries() const& {
+  if (!is_dict()) throw_wrong_structure(is_leaf() ? "one value" : "a list", "a dict");
+  return parts_->entries;
+}
+template <typename T>
+typename Nested<T>::List Nested<T>::items() && {
+  return std::move(items());
+}
+template <typename T>
+typename Nested<T>::Dict Nested<T>::entries() && {
+  return std::move(entries());
+}
+
+template <typename T>
+std::size_t Nested<T>::size() const {
+  return is_list() ? items().size() : is_dict() ? entries().size() : 1;
+}
+template <typename T>
+typename Nested<T>::List::const_iterator Nested<T>::begin() const {
+  return items().begin();
+}
+template <typename T>
+typename Nested<T>::List::const_iterator Nested<T>::end() const {
+  return items().end();
+}
+template <typename T>
+const Nested<T>& Nested<T>::item(std::int64_t index) const {
+  const auto count = static_cast<std::int64_t>(items().size());
+  if (index >= count || index < -count)
+    throw_out_of_range("a list of " + std::to_string(count) + " has no item " + std::to_string(index));
+  return items()[static_cast<std::size_t>(index < 0 ? index + count : index)];
+}
+template <typename T>
+const Nested<T>* Nested<T>::find(std::string_view key) const& {
+  for (const auto& [name, value] : entries()) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+template <typename T>
+const Nested<T>& Nested<T>::entry(std::string_view key) const {
+  const Nested* found = find(key);
+  if (!found) throw_not_found("the dict has no key '" + std::string(key) + "'");
+  return *found;
+}
+template <typename T>
+const Nested<T>& Nested<T>::part_of(std::size_t index, std::size_t size) const {
+  if (items().size() != size) throw_wrong_size(items().size(), size);
+  return items()[index];
+}
+
+template <typename T>
+std::vector<T> Nested<T>::flatten() const {
+  std::vector<T> out;
+  visit([&](const T& leaf) { out.push_back(leaf); });
+  return out;
+}
+template <typename T>
+void Nested<T>::visit(const std::function<void(const T&)>& fn) const {
+  if (is_leaf()) {
+    fn(leaf());
+  } else if (is_list()) {
+    for (const Nested& item : items()) item.visit(fn);
+  } else {
+    for (const auto* entry : sorted_entries()) entry->second.visit(fn);
+  }
+}
+template <typename T>
+std::size_t Nested<T>::num_leaves() const {
+  std::size_t count = 0;
+  visit([&](const T&) { ++count; });
+  return count;
+}
+template <typename T>
+std::vector<const std::pair<std::string, Nested<T>>*> Nested<T>::sorted_entries() const {
+  std::vector<const std::pair<std::string, Nested>*> sorted;
+  for (const auto& entry : entries()) sorted.push_back(&entry);
+  std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });
+  return sorted;
+}
+
+}  // namespace lockstep
