@@ -3,9 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -38,19 +40,36 @@ void add_choice(Table& table, std::string_view name, Binary f) {
     return one(from_ordered(f(ordered(a), ordered(b)), a.scalar_type()));
   });
 }
-// As add_binary; uint64, whose quotients and shifts differ from those of int64, has a function of its own.
+// A function of uint64, whose quotients and shifts differ from those of int64.
+template <typename F>
+Tensors by_words(const Call& call, const F& of_words) {
+  const auto both = at::broadcast_tensors({in(call, 0).view(at::kLong), in(call, 1).view(at::kLong)});
+  const at::Tensor x = both[0].contiguous(), y = both[1].contiguous(), out = at::empty(x.sizes(), at::kUInt64);
+  const auto* left = static_cast<const std::uint64_t*>(x.const_data_ptr());
+  const auto* right = static_cast<const std::uint64_t*>(y.const_data_ptr());
+  auto* to = static_cast<std::uint64_t*>(out.mutable_data_ptr());
+  for (std::int64_t i = 0; i < out.numel(); ++i) to[i] = of_words(left[i], right[i]);
+  return one(out);
+}
+// As add_binary, with a function of its own for uint64.
 template <typename F>
 void add_binary(Table& table, std::string_view name, Binary f, const F& of_words) {
   table.add(name, broadcast_rule, [f, of_words](const Call& call) {
-    const at::Tensor &a = in(call, 0), &b = in(call, 1);
-    if (a.scalar_type() != at::kUInt64) return one(narrow_to(f(widen(a), widen(b)), a.scalar_type()));
-    const auto both = at::broadcast_tensors({a.view(at::kLong), b.view(at::kLong)});
-    const at::Tensor x = both[0].contiguous(), y = both[1].contiguous(), out = at::empty(x.sizes(), at::kUInt64);
-    const auto* left = static_cast<const std::uint64_t*>(x.const_data_ptr());
-    const auto* right = static_cast<const std::uint64_t*>(y.const_data_ptr());
-    auto* to = static_cast<std::uint64_t*>(out.mutable_data_ptr());
-    for (std::int64_t i = 0; i < out.numel(); ++i) to[i] = of_words(left[i], right[i]);
-    return one(out);
+    const at::Tensor& a = in(call, 0);
+    if (a.scalar_type() == at::kUInt64) return by_words(call, of_words);
+    return one(narrow_to(f(widen(a), widen(in(call, 1))), a.scalar_type()));
+  });
+}
+// By at most the width of the operands' dtype, less one.
+template <typename F>
+void add_shift(Table& table, std::string_view name, bool left, const F& of_words) {
+  table.add(name, broadcast_rule, [left, of_words](const Call& call) {
+    const at::Tensor& a = in(call, 0);
+    if (a.scalar_type() == at::kUInt64) return by_words(call, of_words);
+    const at::Tensor by = at::clamp(widen(in(call, 1)), 0, static_cast<std::int64_t>(a.element_size()) * 8 - 1);
+    const at::Tensor value = widen(a);
+    return one(
+        narrow_to(left ? at::bitwise_left_shift(value, by) : at::bitwise_right_shift(value, by), a.scalar_type()));
   });
 }
 std::uint64_t divide_words(std::uint64_t a, std::uint64_t b) {
@@ -105,7 +124,12 @@ at::Tensor power(const at::Tensor& a, const at::Tensor& b) {
   if (b.dim() == 0 && !b.requires_grad() && b.numel() == 1) return at::pow(a, b.item());
   return at::pow(a, b);
 }
-at::Tensor squared_difference(const at::Tensor& a, const at::Tensor& b) { return at::square(a - b); }
+at::Tensor squared_difference(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor gap = a - b;
+  if (!has_complex(gap)) return at::square(gap);
+  const at::Tensor size = at::square(at::real(gap)) + at::square(at::imag(gap));
+  return at::complex(size, at::zeros_like(size));
+}
 at::Tensor x_divided_y(const at::Tensor& a, const at::Tensor& b) {
   return at::where(a == 0, at::zeros({}, a.options()), at::div(a, b));
 }
@@ -115,11 +139,6 @@ at::Tensor x_log_y(const at::Tensor& a, const at::Tensor& b) {
 at::Tensor x_log1p_y(const at::Tensor& a, const at::Tensor& b) {
   return at::where(a == 0, at::zeros({}, a.options()), a * at::log1p(at::where(a == 0, at::zeros({}, b.options()), b)));
 }
-at::Tensor shift(const at::Tensor& a, const at::Tensor& b, bool left) {
-  const std::int64_t width = static_cast<std::int64_t>(a.element_size()) * 8;
-  const at::Tensor by = at::clamp(b, 0, width - 1);
-  return left ? at::bitwise_left_shift(a, by) : at::bitwise_right_shift(a, by);
-}
 at::Tensor plus(const at::Tensor& a, const at::Tensor& b) {
   if (has_own_pair(a, b)) return own_sum(a, b);
   return a.scalar_type() == at::kBool ? at::logical_or(a, b) : at::add(a, b);
@@ -128,6 +147,10 @@ at::Tensor times(const at::Tensor& a, const at::Tensor& b) {
   if (auto own = try_channel_product(a, b)) return *std::move(own);
   if (has_own_pair(a, b)) return own_product(a, b);
   return at::mul(a, b);
+}
+// NaN at its poles, where LibTorch's is infinite at 0.
+at::Tensor digamma_like_tf(const at::Tensor& x) {
+  return at::where(at::logical_and(x <= 0, x == at::floor(x)), at::full({}, NAN, x.options()), at::digamma(x));
 }
 at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? x : at::round(x); }
 at::Tensor sign_of(const at::Tensor& x) {
@@ -242,8 +265,29 @@ Tensors equality(const Call& call, bool equal) {
   return one(out);
 }
 
+// Lists item by item: gradients of loops and branches. An item that was never set counts as zero.
+Tensor sum_of_lists(const Tensor& a, const Tensor& b) {
+  Tensors items = a.list_elements();
+  const Tensors& more = b.list_elements();
+  if (items.size() != more.size())
+    throw_invalid_argument(fmt::format("lists of {} and {} tensors cannot be added", items.size(), more.size()));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].defined()) {
+      items[i] = more[i];
+    } else if (more[i].defined()) {
+      items[i] = call1("AddN", {items[i], more[i]});
+    }
+  }
+  return Tensor::list(std::move(items), merge_shapes(a.list_element_shape(), b.list_element_shape()),
+                      a.list_element_dtype());
+}
+
 Tensors add_n(const Call& call) {
-  if (call.input(0).dtype() == DType::kVariant) throw_unimplemented("AddN of variants");
+  if (call.input(0).dtype() == DType::kVariant) {
+    Tensor sum = call.input(0);
+    for (int i = 1; i < call.num_inputs(); ++i) sum = sum_of_lists(sum, call.input(i));
+    return {sum};
+  }
   at::Tensor sum = in(call, 0);
   for (int i = 1; i < call.num_inputs(); ++i) {
     if (in(call, i).sizes() != sum.sizes()) throw_invalid_argument("all inputs must have the same shape");
@@ -258,23 +302,16 @@ Shapes add_n_shape(const Call& call) {
 }
 
 Tensors clip(const Call& call) {
-  const at::Tensor y =
-      at::clamp(in(call, 0), std::optional<at::Tensor>(in(call, 1)), std::optional<at::Tensor>(in(call, 2)));
+  const at::Tensor y = at::clamp(in(call, 0), std::optional<at::Tensor>(in(call, 1)),
+                                 // Where the bounds cross, the lower one.
+                                 std::optional<at::Tensor>(at::maximum(in(call, 1), in(call, 2))));
   if (y.sizes() != in(call, 0).sizes()) throw_invalid_argument("the bounds have more elements than the value");
   return one(y);
 }
 
-Tensors select_v2(const Call& call) {
-  if (call.input(1).dtype() == DType::kString) {
-    const bool scalar = call.input(0).rank() == 0;
-    if (!scalar) throw_unimplemented("SelectV2 of strings with a condition that is not a scalar");
-    return {call.input(0).item<bool>() ? call.input(1) : call.input(2)};
-  }
-  return one(at::where(in(call, 0), in(call, 1), in(call, 2)));
-}
+Tensors select_v2(const Call& call) { return one(at::where(in(call, 0), in(call, 1), in(call, 2))); }
 // A vector condition chooses whole rows.
 Tensors select_rows(const Call& call) {
-  if (call.input(1).dtype() == DType::kString) return select_v2(call);
   at::Tensor condition = in(call, 0);
   const at::Tensor &a = in(call, 1), &b = in(call, 2);
   if (a.sizes() != b.sizes()) throw_invalid_argument("'then' and 'else' must have the same shape");
@@ -328,12 +365,10 @@ void register_arithmetic(Table& table) {
   add_binary(table, "BitwiseAnd", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_and(a, b); });
   add_binary(table, "BitwiseOr", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_or(a, b); });
   add_binary(table, "BitwiseXor", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_xor(a, b); });
-  add_binary(
-      table, "LeftShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, true); },
-      [](std::uint64_t a, std::uint64_t b) { return a << std::min<std::uint64_t>(b, 63); });
-  add_binary(
-      table, "RightShift", [](const at::Tensor& a, const at::Tensor& b) { return shift(a, b, false); },
-      [](std::uint64_t a, std::uint64_t b) { return a >> std::min<std::uint64_t>(b, 63); });
+  add_shift(table, "LeftShift", true,
+            [](std::uint64_t a, std::uint64_t b) { return a << std::min<std::uint64_t>(b, 63); });
+  add_shift(table, "RightShift", false,
+            [](std::uint64_t a, std::uint64_t b) { return a >> std::min<std::uint64_t>(b, 63); });
   add_comparison(table, "Less", [](const at::Tensor& a, const at::Tensor& b) { return a.lt(b); });
   add_comparison(table, "LessEqual", [](const at::Tensor& a, const at::Tensor& b) { return a.le(b); });
   add_comparison(table, "Greater", [](const at::Tensor& a, const at::Tensor& b) { return a.gt(b); });
@@ -344,8 +379,8 @@ void register_arithmetic(Table& table) {
   table.add("NotEqual", broadcast_rule, [](const Call& call) { return equality(call, false); });
   table.add("AddN", add_n_shape, add_n);
   table.add("ClipByValue", same_shape, clip);
-  table.add("SelectV2", broadcast_all_rule, select_v2);
-  table.add("Select", select_shape, select_rows);
+  table.add("SelectV2", broadcast_all_rule, for_strings_too(select_v2));
+  table.add("Select", select_shape, for_strings_too(select_rows));
   table.add("Cast", same_shape, cast_kernel);
   table.add("Bitcast", bitcast_shape, bitcast_kernel);
   add_unary(table, "Round", half_even);
@@ -388,7 +423,7 @@ void register_unary_math(Table& table) {
   LOCKSTEP_UNARY("Erfinv", at::erfinv(x));
   LOCKSTEP_UNARY("Ndtri", at::special_ndtri(x));
   LOCKSTEP_UNARY("Lgamma", at::lgamma(x));
-  LOCKSTEP_UNARY("Digamma", at::digamma(x));
+  LOCKSTEP_UNARY("Digamma", digamma_like_tf(x));
   LOCKSTEP_UNARY("Invert", at::bitwise_not(x));
   LOCKSTEP_UNARY("Conj", at::conj(x).resolve_conj());
 #undef LOCKSTEP_UNARY

@@ -4,9 +4,11 @@
 #include <numeric>
 
 #include "lockstep/ops/array_rows_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/rows_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::ops {
@@ -446,8 +448,7 @@ Tensors linspace(const Call& call) {
 Tensors like(const Call& call, bool ones) {
   if (call.input(0).dtype() == DType::kVariant) {
     Tensors zeros;
-    for (const Tensor& x : call.input(0).list_elements())
-      zeros.push_back(x.defined() ? wrap(at::zeros_like(dense(x))) : x);
+    for (const Tensor& x : call.input(0).list_elements()) zeros.push_back(x.defined() ? call1(call.name(), {x}) : x);
     return {Tensor::list(std::move(zeros), call.input(0).list_element_shape(), call.input(0).list_element_dtype())};
   }
   if (is_string(call))
@@ -502,9 +503,9 @@ void register_array(Table& table) {
   table.add("Unpack", unpack_shape, unpack);
   table.add("Split", split_shape, split);
   table.add("SplitV", split_v_shape, split_v);
-  table.add("Pad", pad_shape, pad);
-  table.add("PadV2", pad_shape, pad);
-  table.add("MirrorPad", pad_shape, mirror_pad);
+  table.add("Pad", pad_shape, for_strings_too(pad));
+  table.add("PadV2", pad_shape, for_strings_too(pad));
+  table.add("MirrorPad", pad_shape, for_strings_too(mirror_pad));
   table.add("Tile", tile_shape, tile);
   table.add("BroadcastTo", shape_of_input(1), broadcast_to);
   table.add("Fill", shape_of_input(0), fill);

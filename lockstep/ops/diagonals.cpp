@@ -60,10 +60,21 @@ Places places_of(const Band& band, std::int64_t rows, std::int64_t columns, cons
   return places;
 }
 
+// LibTorch copies no uint16, uint32 and uint64 by index.
+at::Tensor with_columns(const at::Tensor& x, int axis, const at::Tensor& places, const at::Tensor& values) {
+  return narrow_to(widen(x).index_copy(axis, places, widen(values)), x.scalar_type());
+}
+
 at::Tensor index_of(const Ints& places) { return at::tensor(at::IntArrayRef(places), at::kLong); }
 
 std::string alignment(const Call& call) {
   return call.attrs().find("align") ? call.attr<std::string>("align") : std::string("LEFT_LEFT");
+}
+
+at::Tensor flat_matrices(const at::Tensor& x) {
+  std::int64_t count = 1;
+  for (std::int64_t i = 0; i + 2 < x.dim(); ++i) count *= x.size(i);
+  return x.reshape({count, x.size(-2) * x.size(-1)});
 }
 
 Tensors diagonal_part(const Call& call) {
@@ -74,19 +85,21 @@ Tensors diagonal_part(const Call& call) {
   const Band band = band_in(call, 1);
   const std::int64_t rows = x.size(-2), columns = x.size(-1), longest = longest_of(band, rows, columns);
   const Places places = places_of(band, rows, columns, alignment(call));
-  const at::Tensor flat = x.reshape({-1, rows * columns});
+  const at::Tensor flat = flat_matrices(x);
   const at::Tensor empty = in(call, 2).reshape({1, 1}).expand({flat.size(0), band.count() * longest}).clone();
   Ints shape(x.sizes().begin(), x.sizes().end() - 2);
   if (band.count() > 1) shape.push_back(band.count());
   shape.push_back(longest);
   return one(
-      empty.index_copy(1, index_of(places.packed), flat.index_select(1, index_of(places.matrix))).reshape(shape));
+      with_columns(empty, 1, index_of(places.packed), flat.index_select(1, index_of(places.matrix))).reshape(shape));
 }
 
 // `matrices` [n, rows * columns] with the packed diagonals in their places.
 at::Tensor with_diagonals(const at::Tensor& matrices, const at::Tensor& packed, const Places& places) {
-  const at::Tensor values = packed.reshape({matrices.size(0), -1}).index_select(1, index_of(places.packed));
-  return matrices.index_copy(1, index_of(places.matrix), values);
+  const at::Tensor values =
+      packed.reshape({matrices.size(0), matrices.size(0) == 0 ? 0 : packed.numel() / matrices.size(0)})
+          .index_select(1, index_of(places.packed));
+  return with_columns(matrices, 1, index_of(places.matrix), values);
 }
 
 void check_packed(const at::Tensor& packed, const Band& band, std::int64_t longest) {
@@ -129,9 +142,8 @@ Tensors set_diagonal(const Call& call) {
   const Band band = band_in(call, 2);
   const std::int64_t rows = x.size(-2), columns = x.size(-1);
   check_packed(in(call, 1), band, longest_of(band, rows, columns));
-  return one(
-      with_diagonals(x.reshape({-1, rows * columns}), in(call, 1), places_of(band, rows, columns, alignment(call)))
-          .reshape(x.sizes()));
+  return one(with_diagonals(flat_matrices(x), in(call, 1), places_of(band, rows, columns, alignment(call)))
+                 .reshape(x.sizes()));
 }
 
 // ---- dense from sparse and ragged -----------------------------------------------------------------------------
@@ -160,7 +172,7 @@ Tensors sparse_to_dense(const Call& call) {
   if (call.attr<bool>("validate_indices") && !std::is_sorted(order.begin(), order.end(), std::less_equal<>())) {
     throw_invalid_argument("the indices must be in order and not repeated");
   }
-  return one(in(call, 3).expand({count}).clone().index_copy(0, flat, values).reshape(shape));
+  return one(with_columns(in(call, 3).expand({count}).clone(), 0, flat, values).reshape(shape));
 }
 
 // One level of rows: how many values each row has. `rows` is the number of rows, -1 at the outermost level where only
@@ -261,7 +273,7 @@ Tensors ragged_to_dense(const Call& call) {
   whole.insert(whole.end(), dense.sizes().begin() + 1, dense.sizes().end());
   dims.insert(dims.end(), dense.sizes().begin() + 1, dense.sizes().end());
   const at::Tensor empty = in(call, 2).expand(whole).clone();
-  return one(empty.index_copy(0, index_of(to), dense.index_select(0, index_of(from))).reshape(dims));
+  return one(with_columns(empty, 0, index_of(to), dense.index_select(0, index_of(from))).reshape(dims));
 }
 
 }  // namespace

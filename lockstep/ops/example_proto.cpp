@@ -232,13 +232,19 @@ const EncodedFeature* EncodedFeatures::find(std::string_view key) const {
   return after == items_.begin() || std::prev(after)->first != key ? nullptr : &std::prev(after)->second;
 }
 
-EncodedExample parse_example(std::string_view bytes, bool sequence) {
-  EncodedExample out;
+void parse_features_of(std::string_view bytes, EncodedFeatures& out) {
+  out.clear();
   for (Fields fields(bytes); fields.next();) {
-    if (fields.is_message(1)) read_features(fields.payload, out.features);
-    if (sequence && fields.is_message(2)) read_feature_lists(fields.payload, out.lists);
+    if (fields.is_message(1)) read_features(fields.payload, out);
   }
-  out.features.finish();
+  out.finish();
+}
+
+EncodedFeatureLists parse_lists_of(std::string_view bytes) {
+  EncodedFeatureLists out;
+  for (Fields fields(bytes); fields.next();) {
+    if (fields.is_message(2)) read_feature_lists(fields.payload, out);
+  }
   return out;
 }
 

@@ -59,6 +59,7 @@ class EncodedFeatures {
   }
   // After the last add().
   void finish();
+  void clear() { items_.clear(); }
   // Null where there is none.
   const EncodedFeature* find(std::string_view key) const;
 
@@ -67,11 +68,9 @@ class EncodedFeatures {
 };
 using EncodedFeatureLists = std::map<std::string_view, std::vector<EncodedFeature>>;
 
-struct EncodedExample {
-  EncodedFeatures features;  // of an Example; the context of a SequenceExample
-  EncodedFeatureLists lists;
-};
-// Views into `bytes`. Throws InvalidArgument for malformed messages.
-EncodedExample parse_example(std::string_view bytes, bool sequence);
+// The features of an Example, or the context of a SequenceExample, and the feature lists of the latter: views into
+// `bytes`. `out` keeps its memory. Throws InvalidArgument for malformed messages.
+void parse_features_of(std::string_view bytes, EncodedFeatures& out);
+EncodedFeatureLists parse_lists_of(std::string_view bytes);
 
 }  // namespace lockstep::ops

@@ -42,8 +42,6 @@ Ranges ranges_of(const Call& call, const at::Tensor& min, const at::Tensor& max)
   for (std::int64_t i = 0; i < a.numel(); ++i) {
     const float low = a.const_data_ptr<float>()[i], high = b.const_data_ptr<float>()[i];
     const bool off = low == 0 && high == 0;
-    if (!off && !(low <= 0 && high >= 0 && low < high))
-      throw_invalid_argument(fmt::format("min {} must be at most 0, max {} at least 0, and min below max", low, high));
     const NudgedRange range = off ? NudgedRange() : nudge(low, high, bits, call.attr<bool>("narrow_range"));
     out.low.mutable_data_ptr<float>()[i] = range.low;
     out.high.mutable_data_ptr<float>()[i] = range.high;
@@ -78,6 +76,8 @@ Tensors fake_quant(const Call& call) {
   const at::Tensor& x = in(call, 0);
   at::Tensor min, max;
   if (call.num_inputs() == 1) {
+    const float low = call.attr<float>("min"), high = call.attr<float>("max");
+    if (!(low < high)) throw_invalid_argument(fmt::format("min {} must be smaller than max {}", low, high));
     min = at::full({}, call.attr<float>("min"), at::kFloat), max = at::full({}, call.attr<float>("max"), at::kFloat);
   } else {
     check_channels(call, 0, 1);

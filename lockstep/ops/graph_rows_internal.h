@@ -16,6 +16,7 @@ void register_image_patches(Table& table);       // colors, windows as rows, dil
 void register_incomplete_gamma(Table& table);    // derivatives of gamma functions and samples
 void register_linalg(Table& table);              // decompositions, solutions, Fourier transforms
 void register_matrix_functions(Table& table);    // logarithms and roots of matrices, transforms of chosen axes
+void register_optionals(Table& table);           // values that may be missing, in gradients of branches
 void register_parse_example(Table& table);       // serialized examples
 void register_partition(Table& table);           // parts by number, unique rows, searches
 void register_quantized(Table& table);           // numbers as integers with a range

@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/rows_internal.h"
 #include "lockstep/ops/slice_gradients_internal.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -276,11 +277,10 @@ at::Tensor flat_rows(const at::Tensor& indices, at::IntArrayRef dims, bool ignor
   const std::int64_t depth = indices.size(-1);
   if (depth > static_cast<std::int64_t>(dims.size()))
     throw_invalid_argument(fmt::format("index depth {} for rank {}", depth, dims.size()));
-  const at::Tensor flat = indices.to(at::kLong).reshape({-1, depth}).contiguous();
-  at::Tensor rows = at::zeros({depth == 0 ? indices.numel() : flat.size(0)}, at::kLong);
   std::int64_t count = 1;
   for (std::int64_t i = 0; i < indices.dim() - 1; ++i) count *= indices.size(i);
-  if (depth == 0) rows = at::zeros({count}, at::kLong);
+  const at::Tensor flat = indices.to(at::kLong).reshape({count, depth}).contiguous();
+  at::Tensor rows = at::zeros({count}, at::kLong);
   const auto* from = flat.const_data_ptr<std::int64_t>();
   auto* to = rows.mutable_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; depth > 0 && i < count; ++i) {
@@ -333,6 +333,11 @@ enum class Update { kAssign, kAdd, kSub, kMax, kMin };
 
 at::Tensor scatter_rows(const at::Tensor& base, const at::Tensor& indices, const at::Tensor& updates, Update how,
                         bool ignore) {
+  Ints expected(indices.sizes().begin(), indices.sizes().end() - 1);
+  expected.insert(expected.end(), base.sizes().begin() + indices.size(-1), base.sizes().end());
+  if (updates.sizes() != at::IntArrayRef(expected))
+    throw_invalid_argument(fmt::format("invalid updates: found shape {}, expected {}",
+                                       Shape(updates.sizes().vec()).to_string(), Shape(expected).to_string()));
   at::Tensor rows = flat_rows(indices, base.sizes(), ignore);
   std::int64_t outer = 1, inner = 1;
   for (std::int64_t i = 0; i < base.dim(); ++i) (i < indices.size(-1) ? outer : inner) *= base.size(i);
@@ -365,7 +370,28 @@ at::Tensor scatter_rows(const at::Tensor& base, const at::Tensor& indices, const
   return flat.index_put({rows.index_select(0, kept)}, values.index_select(0, kept)).view(base.sizes());
 }
 
+Tensors scatter_strings(const Call& call) {
+  const Ints shape = ints_in(call, 2);
+  element_count(shape, sizeof(std::string));
+  std::vector<std::string> out(static_cast<std::size_t>(element_count(shape)));
+  const std::vector<std::string>& updates = strings_in(call, 1);
+  const at::Tensor& indices = in(call, 0);
+  const at::Tensor rows = flat_rows(indices, shape, ignores_bad(call));
+  std::int64_t inner = 1;
+  for (std::size_t i = static_cast<std::size_t>(indices.size(-1)); i < shape.size(); ++i) inner *= shape[i];
+  if (static_cast<std::int64_t>(updates.size()) != rows.numel() * inner)
+    throw_invalid_argument(
+        fmt::format("invalid updates: found {} elements, expected {}", updates.size(), rows.numel() * inner));
+  std::size_t next = 0;
+  for (const std::int64_t row : ints_of(rows)) {
+    for (std::int64_t i = 0; i < inner; ++i, ++next) {
+      if (row >= 0) out[static_cast<std::size_t>(row * inner + i)] += updates[next];
+    }
+  }
+  return {Tensor::strings(std::move(out), Shape(shape))};
+}
 Tensors scatter_nd(const Call& call) {
+  if (call.input(1).dtype() == DType::kString) return scatter_strings(call);
   const Ints shape = ints_in(call, 2);
   for (auto dim : shape) {
     if (dim < 0) throw_invalid_argument("the shape must not be negative");
@@ -376,12 +402,13 @@ Tensors scatter_nd(const Call& call) {
                        updates.scalar_type()));
 }
 void add_tensor_scatter(Table& table, std::string_view name, Update how) {
-  table.add(name, same_shape, [how](const Call& call) {
+  const Kernel kernel = [how](const Call& call) {
     const at::Tensor& x = in(call, 0);
     if (in(call, 1).numel() == 0 && in(call, 1).size(-1) != 0) return Tensors{call.input(0)};
     return one(
         narrow_to(scatter_rows(widen(x), in(call, 1), widen(in(call, 2)), how, ignores_bad(call)), x.scalar_type()));
-  });
+  };
+  table.add(name, same_shape, how == Update::kAssign ? for_strings_too(kernel) : kernel);
 }
 
 // ---- OneHot, Where, Unique, Reverse, Roll, … -----------------------------------------------------------
@@ -457,7 +484,8 @@ Tensors roll(const Call& call) {
   const Ints shifts = ints_in(call, 1);
   Ints axes = ints_in(call, 2);
   for (auto& axis : axes) axis = whole_axis(axis, call.input(0).rank());
-  return rearrange(call, 0, [&](const at::Tensor& x) { return x.numel() == 0 ? x : x.roll(shifts, axes); });
+  return rearrange(call, 0,
+                   [&](const at::Tensor& x) { return x.numel() == 0 || axes.empty() ? x : x.roll(shifts, axes); });
 }
 Tensors reverse_sequence(const Call& call) {
   const at::Tensor& x = in(call, 0);
@@ -562,13 +590,13 @@ void register_indexing(Table& table) {
   add_tensor_scatter(table, "TensorScatterSub", Update::kSub);
   add_tensor_scatter(table, "TensorScatterMax", Update::kMax);
   add_tensor_scatter(table, "TensorScatterMin", Update::kMin);
-  table.add("OneHot", one_hot_shape, one_hot);
+  table.add("OneHot", one_hot_shape, for_strings_too(one_hot));
   table.add("Where", where_shape, where_kernel);
   table.add("Unique", unique_shape, unique);
   table.add("UniqueWithCounts", unique_shape, unique);
   table.add("ReverseV2", same_shape, reverse_v2);
   table.add("Roll", same_shape, roll);
-  table.add("ReverseSequence", same_shape, reverse_sequence);
+  table.add("ReverseSequence", same_shape, for_strings_too(reverse_sequence));
   table.add("InvertPermutation", same_shape, invert_permutation);
   table.add(
       "ConcatOffset",

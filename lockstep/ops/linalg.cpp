@@ -1,5 +1,6 @@
 // Decompositions, inverses and solutions of batches of matrices, by LAPACK through LibTorch; Fourier transforms.
 #include <algorithm>
+#include <complex>
 #include <utility>
 
 #include <ATen/ops/linalg_cholesky_ex.h>
@@ -40,7 +41,7 @@ Tensors cholesky(const Call& call) {
   auto [l, info] = at::linalg_cholesky_ex(x, /*upper=*/false, /*check_errors=*/false);
   if (info.numel() > 0 && info.ne(0).any().item<bool>()) {
     const at::Tensor bad = info.ne(0).unsqueeze(-1).unsqueeze(-1);
-    l = at::where(bad, at::full({}, NAN, l.options()).tril(), l).tril();
+    l = at::where(bad, at::full({}, NAN, l.options()), l).tril();
   }
   return {settled(call, l)};
 }
@@ -140,8 +141,38 @@ Tensors log_determinant(const Call& call) {
 }
 
 // l and u in one matrix; row i of the product of both is row p[i] of the input.
+// By the pivots of greatest absolute value; LAPACK takes those with the greatest sum of both parts.
+template <typename T>
+void factor_complex(T* a, std::int64_t n, std::int64_t* order) {
+  for (std::int64_t i = 0; i < n; ++i) order[i] = i;
+  for (std::int64_t k = 0; k < n; ++k) {
+    std::int64_t best = k;
+    for (std::int64_t i = k + 1; i < n; ++i) {
+      if (std::abs(a[i * n + k]) > std::abs(a[best * n + k])) best = i;
+    }
+    if (a[best * n + k] == T(0)) throw_invalid_argument("the input is not invertible");
+    std::swap(order[k], order[best]);
+    for (std::int64_t j = 0; best != k && j < n; ++j) std::swap(a[k * n + j], a[best * n + j]);
+    for (std::int64_t i = k + 1; i < n; ++i) {
+      a[i * n + k] /= a[k * n + k];
+      for (std::int64_t j = k + 1; j < n; ++j) a[i * n + j] -= a[i * n + k] * a[k * n + j];
+    }
+  }
+}
+Tensors complex_lu(const Call& call, const at::Tensor& x) {
+  const std::int64_t n = x.size(-1), count = n == 0 ? 0 : x.numel() / n / n;
+  const at::Tensor packed = x.to(at::kComplexDouble).contiguous().clone();
+  const at::Tensor order = at::empty(x.sizes().slice(0, static_cast<std::size_t>(x.dim()) - 1), at::kLong);
+  for (std::int64_t k = 0; k < count; ++k) {
+    auto* values = static_cast<std::complex<double>*>(packed.mutable_data_ptr());
+    factor_complex(values + k * n * n, n, order.mutable_data_ptr<std::int64_t>() + k * n);
+  }
+  return {settled(call, packed), wrap(order.to(to_scalar_type(call.attr<DType>("output_idx_type"))))};
+}
+
 Tensors lu(const Call& call) {
   const at::Tensor x = square_matrix(call, 0);
+  if (has_complex(x) && !x.requires_grad()) return complex_lu(call, x);
   const auto [packed, pivots] = at::linalg_lu_factor(x);
   const std::int64_t n = x.size(-1), count = n == 0 ? 0 : pivots.numel() / n;
   const Ints swaps = ints_of(pivots);

@@ -21,7 +21,7 @@ double largest_element(const at::Tensor& x) { return x.detach().abs().max().item
 
 // The principal square root by the product form of the Denman-Beavers iteration: N. Higham, Functions of Matrices
 // (2008), 6.29.
-at::Tensor square_root(const at::Tensor& a) {
+at::Tensor principal_root(const at::Tensor& a) {
   const at::Tensor one = identity_like(a);
   at::Tensor m = a, x = a;
   for (int i = 0; i < kMostSteps; ++i) {
@@ -35,12 +35,21 @@ at::Tensor square_root(const at::Tensor& a) {
   return x;
 }
 
+// A real matrix with a negative eigenvalue has no real root.
+at::Tensor square_root(const at::Tensor& a) {
+  if (has_complex(a)) return principal_root(a);
+  const at::Tensor values = at::linalg_eigvals(a.detach());
+  const at::Tensor none =
+      at::logical_and(at::imag(values) == 0, at::real(values) < 0).any(-1).unsqueeze(-1).unsqueeze(-1);
+  return at::where(none, at::full({}, NAN, a.options()), principal_root(at::where(none, identity_like(a), a)));
+}
+
 // Roots until the matrix is close to one, then the series of log((1 + z) / (1 - z)).
 at::Tensor logarithm(const at::Tensor& a) {
   const at::Tensor one = identity_like(a);
   at::Tensor x = a;
   double scale = 2;
-  for (int i = 0; i < kMostSteps && largest_element(x - one) > 0.05; ++i, scale *= 2) x = square_root(x);
+  for (int i = 0; i < kMostSteps && largest_element(x - one) > 0.05; ++i, scale *= 2) x = principal_root(x);
   const at::Tensor z = at::matmul(x - one, std::get<0>(at::linalg_inv_ex(x + one))), z2 = at::matmul(z, z);
   at::Tensor power = z, sum = z;
   for (int k = 3; k < 31; k += 2) {

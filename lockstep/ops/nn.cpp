@@ -5,6 +5,7 @@
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
+#include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -18,7 +19,7 @@ void add_gradient(Table& table, std::string_view name, Binary f) {
   table.add(name, same_shape, [f](const Call& call) {
     const at::Tensor &a = in(call, 0), &b = in(call, 1);
     if (a.sizes() != b.sizes()) throw_invalid_argument("the inputs must have the same shape");
-    return one(f(a, b));
+    return one(f(a, b).resolve_conj());
   });
 }
 
@@ -106,10 +107,10 @@ Tensors bias_add(const Call& call) {
   const Shape shape = bias_add_shape(call)[0];
   const at::Tensor& x = in(call, 0);
   const std::int64_t axis = bias_axis(call, x.dim());
-  if (axis == x.dim() - 1) return one(x + in(call, 1));
+  if (axis == x.dim() - 1) return one(narrow_to(widen(x) + widen(in(call, 1)), x.scalar_type()));
   Ints view(static_cast<std::size_t>(x.dim()), 1);
   view[static_cast<std::size_t>(axis)] = in(call, 1).size(0);
-  return one(x + in(call, 1).reshape(view));
+  return one(narrow_to(widen(x) + widen(in(call, 1)).reshape(view), x.scalar_type()));
 }
 Tensors bias_add_grad(const Call& call) {
   const at::Tensor& dy = in(call, 0);
@@ -118,7 +119,8 @@ Tensors bias_add_grad(const Call& call) {
   for (std::int64_t i = 0; i < dy.dim(); ++i) {
     if (i != axis) rest.push_back(i);
   }
-  return one(dy.sum(rest, false, dy.scalar_type()));
+  const at::Tensor wide = widen(dy);
+  return one(narrow_to(wide.sum(rest, false, wide.scalar_type()), dy.scalar_type()));
 }
 Shapes bias_add_grad_shape(const Call& call) {
   const Shape& dy = call.input(0).shape();
@@ -364,22 +366,27 @@ void register_nn(Table& table) {
   table.add("FusedBatchNormGradV3", nullptr, batch_norm_grad);
   table.add("LRN", same_shape, lrn);
   table.add(
-      "DepthToSpace", [](const Call& call) { return depth_space_shape(call, true); }, depth_to_space);
+      "DepthToSpace", [](const Call& call) { return depth_space_shape(call, true); }, for_strings_too(depth_to_space));
   table.add(
-      "SpaceToDepth", [](const Call& call) { return depth_space_shape(call, false); }, space_to_depth);
+      "SpaceToDepth", [](const Call& call) { return depth_space_shape(call, false); }, for_strings_too(space_to_depth));
   table.add(
-      "SpaceToBatchND", [](const Call& call) { return batch_space_shape(call, true); }, space_to_batch);
+      "SpaceToBatchND", [](const Call& call) { return batch_space_shape(call, true); },
+      for_strings_too(space_to_batch));
   table.add(
-      "BatchToSpaceND", [](const Call& call) { return batch_space_shape(call, false); }, batch_to_space);
+      "BatchToSpaceND", [](const Call& call) { return batch_space_shape(call, false); },
+      for_strings_too(batch_to_space));
   add_gradient(table, "SigmoidGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * y * (1 - y); });
   add_gradient(table, "TanhGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * (1 - y * y); });
-  add_gradient(table, "SqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / y; });
-  add_gradient(table, "RsqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * y * y * y; });
+  add_gradient(table, "SqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / at::conj(y); });
+  add_gradient(table, "RsqrtGrad",
+               [](const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * at::conj(y * y * y); });
   add_gradient(table, "ReluGrad", [](const at::Tensor& dy, const at::Tensor& x) {
-    return at::where(x > 0, dy, at::zeros({}, dy.options()));
+    return at::where(ordered(x) > ordered(at::zeros({}, x.options())), dy, at::zeros({}, dy.options()));
   });
   add_gradient(table, "Relu6Grad", [](const at::Tensor& dy, const at::Tensor& x) {
-    return at::where(at::logical_and(x > 0, x < 6), dy, at::zeros({}, dy.options()));
+    const at::Tensor value = ordered(x), low = ordered(at::zeros({}, x.options())),
+                     high = ordered(at::full({}, 6, x.options()));
+    return at::where(at::logical_and(value > low, value < high), dy, at::zeros({}, dy.options()));
   });
   add_gradient(table, "EluGrad",
                [](const at::Tensor& dy, const at::Tensor& y) { return at::where(y < 0, dy * (y + 1), dy); });

@@ -1,5 +1,6 @@
 // ParseExample and its relatives: features of serialized examples as sparse, dense and ragged tensors.
 #include <algorithm>
+#include <span>
 
 #include "lockstep/ops/example_proto_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
@@ -73,115 +74,173 @@ struct FeatureOutputs {
   Tensors sparse_indices, sparse_values, sparse_shapes, dense, ragged_values, ragged_splits;
 };
 
-// Rows of one fixed shape, one behind the other.
-Tensor parse_fixed(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
-                   const ValueColumn& fallback, const DenseLayout& layout, bool batched) {
-  Ints dims = layout.inner;
-  if (batched) dims.insert(dims.begin(), static_cast<std::int64_t>(rows.size()));
-  element_count(dims, dtype == DType::kString ? sizeof(std::string) : 8);
-  const auto stride = static_cast<std::size_t>(layout.stride);
-  ValueColumn all(dtype);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t before = all.size();
-    const EncodedFeature* const feature = find_feature(rows[i], key);
-    if (feature) {
-      append_values(*feature, key, all);
-      if (i == 0 && all.size() == stride) all.reserve(rows.size() * stride);
-    } else {
-      if (fallback.size() == 0)
-        throw_invalid_argument(fmt::format("feature '{}' is required, but example {} has none", key, i));
-      if (fallback.size() != 1 && fallback.size() != stride)
-        throw_invalid_argument(
-            fmt::format("the default of '{}' has {} values, expected {}", key, fallback.size(), stride));
-      all.append(fallback, 0, stride);
-    }
-    if (all.size() - before != stride) {
-      throw_invalid_argument(fmt::format("invalid feature '{}' of example {}: found {} values, expected {}", key, i,
-                                         all.size() - before, stride));
-    }
-  }
-  return std::move(all).to_tensor(Shape(dims));
-}
+using Rows = std::span<const EncodedFeatures>;
 
-// Rows of any number of steps, filled up to the longest.
-Tensor parse_varying(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
-                     const ValueColumn& fallback, const DenseLayout& layout, bool batched) {
-  std::vector<ValueColumn> values;
-  std::size_t longest = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    values.emplace_back(dtype);
-    if (const EncodedFeature* const feature = find_feature(rows[i], key)) append_values(*feature, key, values.back());
-    const auto count = static_cast<std::int64_t>(values.back().size());
-    if (layout.stride == 0 || count % layout.stride != 0) {
-      throw_invalid_argument(
-          fmt::format("invalid feature '{}' of example {}: found {} values, expected a multiple of {}", key, i, count,
-                      layout.stride));
-    }
-    longest = std::max(longest, values.back().size());
-  }
-  Ints dims = with_front(layout.inner, {layout.stride == 0 ? 0 : static_cast<std::int64_t>(longest) / layout.stride});
-  if (batched) dims.insert(dims.begin(), static_cast<std::int64_t>(rows.size()));
-  const std::int64_t total = element_count(dims, dtype == DType::kString ? sizeof(std::string) : 8);
-  if (batched && fallback.size() != 1 && total > 0)
-    throw_invalid_argument(
-        fmt::format("the default of '{}' has {} values, expected one to fill up rows", key, fallback.size()));
-  ValueColumn all(dtype);
-  for (const ValueColumn& row : values) {
-    all.append(row, 0, row.size());
-    if (row.size() < longest) all.append(fallback, 0, longest - row.size());
-  }
-  return std::move(all).to_tensor(Shape(dims));
-}
+// The values of one feature of all examples, and how many each example has.
+struct ListColumn {
+  ListColumn(const std::string& name, DType dtype) : key(name), values(dtype) {}
 
-Tensor parse_dense(const std::vector<EncodedFeatures>& rows, const std::string& key, DType dtype,
-                   const Tensor& standard, const Shape& shape, bool batched) {
-  const DenseLayout layout = layout_of(shape, key);
-  if (standard.dtype() != dtype)
-    throw_invalid_argument(
-        fmt::format("the default of '{}' is {}, expected {}", key, dtype_name(standard.dtype()), dtype_name(dtype)));
-  const ValueColumn fallback = column_of(standard);
-  return (layout.varies ? parse_varying : parse_fixed)(rows, key, dtype, fallback, layout, batched);
-}
-
-// `batched`: one row for each example; else a single example whose tensors have no axis for it.
-FeatureOutputs parse_features(const std::vector<EncodedFeatures>& rows, const FeatureSpec& spec, bool batched) {
-  check_spec(spec);
-  FeatureOutputs out;
-  const auto lists = [&](const std::string& key, ValueColumn& values, Ints& lengths) {
+  void add(Rows rows) {
     for (const EncodedFeatures& row : rows) {
       const std::size_t before = values.size();
       if (const EncodedFeature* feature = find_feature(row, key)) append_values(*feature, key, values);
       lengths.push_back(static_cast<std::int64_t>(values.size() - before));
     }
-  };
-  for (std::size_t k = 0; k < spec.sparse_keys.size(); ++k) {
-    ValueColumn values(spec.sparse_types[k]);
-    Ints lengths, indices;
-    lists(spec.sparse_keys[k], values, lengths);
-    for (std::size_t row = 0; row < lengths.size(); ++row) {
-      for (std::int64_t i = 0; i < lengths[row]; ++i) {
+  }
+
+  const std::string& key;
+  ValueColumn values;
+  Ints lengths;
+};
+std::vector<ListColumn> list_columns(const Strings& keys, const Dtypes& types) {
+  std::vector<ListColumn> out;
+  for (std::size_t k = 0; k < keys.size(); ++k) out.emplace_back(keys[k], types[k]);
+  return out;
+}
+
+// Rows of one shape, whose first extent may vary: such rows are filled up to the longest.
+class DenseColumn {
+ public:
+  DenseColumn(const std::string& key, DType dtype, const Tensor& standard, const Shape& shape, std::size_t count,
+              bool batched)
+      : key_(key),
+        dtype_(dtype),
+        layout_(layout_of(shape, key)),
+        fallback_(checked(standard, dtype, key)),
+        values_(dtype),
+        count_(count),
+        batched_(batched) {
+    if (!layout_.varies) element_count(dims_of(layout_.inner), element_size());
+  }
+
+  void add(Rows rows) {
+    for (const EncodedFeatures& row : rows) {
+      const std::size_t before = values_.size();
+      const EncodedFeature* const feature = find_feature(row, key_);
+      if (feature) append_values(*feature, key_, values_);
+      if (layout_.varies) {
+        check_steps(values_.size() - before);
+      } else {
+        if (!feature) append_default();
+        check_size(values_.size() - before);
+      }
+      ++row_;
+    }
+  }
+
+  Tensor take() {
+    if (!layout_.varies) return std::move(values_).to_tensor(Shape(dims_of(layout_.inner)));
+    const std::size_t longest = lengths_.empty() ? 0 : *std::max_element(lengths_.begin(), lengths_.end());
+    const auto stride = layout_.stride;
+    const Ints dims =
+        dims_of(with_front(layout_.inner, {stride == 0 ? 0 : static_cast<std::int64_t>(longest) / stride}));
+    const std::int64_t total = element_count(dims, element_size());
+    if (batched_ && fallback_.size() != 1 && total > 0)
+      throw_invalid_argument(
+          fmt::format("the default of '{}' has {} values, expected one to fill up rows", key_, fallback_.size()));
+    if (values_.size() == static_cast<std::size_t>(total)) return std::move(values_).to_tensor(Shape(dims));
+    ValueColumn all(dtype_);
+    all.reserve(static_cast<std::size_t>(total));
+    std::size_t first = 0;
+    for (const std::size_t length : lengths_) {
+      all.append(values_, first, length);
+      if (length < longest) all.append(fallback_, 0, longest - length);
+      first += length;
+    }
+    return std::move(all).to_tensor(Shape(dims));
+  }
+
+ private:
+  static ValueColumn checked(const Tensor& standard, DType dtype, const std::string& key) {
+    if (standard.dtype() != dtype)
+      throw_invalid_argument(
+          fmt::format("the default of '{}' is {}, expected {}", key, dtype_name(standard.dtype()), dtype_name(dtype)));
+    return column_of(standard);
+  }
+  std::int64_t element_size() const { return dtype_ == DType::kString ? sizeof(std::string) : 8; }
+  Ints dims_of(const Ints& inner) const {
+    return batched_ ? with_front(inner, {static_cast<std::int64_t>(count_)}) : inner;
+  }
+  void append_default() {
+    const auto stride = static_cast<std::size_t>(layout_.stride);
+    if (fallback_.size() == 0)
+      throw_invalid_argument(fmt::format("feature '{}' is required, but example {} has none", key_, row_));
+    if (fallback_.size() != 1 && fallback_.size() != stride)
+      throw_invalid_argument(
+          fmt::format("the default of '{}' has {} values, expected {}", key_, fallback_.size(), stride));
+    values_.append(fallback_, 0, stride);
+  }
+  void check_size(std::size_t found) {
+    const auto stride = static_cast<std::size_t>(layout_.stride);
+    if (found != stride) {
+      throw_invalid_argument(
+          fmt::format("invalid feature '{}' of example {}: found {} values, expected {}", key_, row_, found, stride));
+    }
+    if (row_ == 0) values_.reserve(count_ * stride);
+  }
+  void check_steps(std::size_t found) {
+    if (layout_.stride == 0 || static_cast<std::int64_t>(found) % layout_.stride != 0) {
+      throw_invalid_argument(
+          fmt::format("invalid feature '{}' of example {}: found {} values, expected a multiple of {}", key_, row_,
+                      found, layout_.stride));
+    }
+    lengths_.push_back(found);
+  }
+
+  const std::string& key_;
+  DType dtype_;
+  DenseLayout layout_;
+  ValueColumn fallback_, values_;
+  std::vector<std::size_t> lengths_;  // of rows that vary
+  std::size_t count_, row_ = 0;
+  bool batched_;
+};
+
+// Examples are read in blocks, so that what is known of a block stays in the cache while its features are taken.
+constexpr std::size_t kBlock = 64;
+
+// `batched`: one row for each example; else a single example whose tensors have no axis for it.
+FeatureOutputs parse_features(const Strings& serialized, const FeatureSpec& spec, bool batched) {
+  check_spec(spec);
+  std::vector<ListColumn> sparse = list_columns(spec.sparse_keys, spec.sparse_types),
+                          ragged = list_columns(spec.ragged_keys, spec.ragged_types);
+  std::vector<DenseColumn> dense;
+  for (std::size_t k = 0; k < spec.dense_keys.size(); ++k) {
+    dense.emplace_back(spec.dense_keys[k], spec.dense_types[k], spec.dense_defaults[k], spec.dense_shapes[k],
+                       serialized.size(), batched);
+  }
+  std::vector<EncodedFeatures> block(std::min(kBlock, serialized.size()));
+  for (std::size_t first = 0; first < serialized.size(); first += kBlock) {
+    const std::size_t count = std::min(kBlock, serialized.size() - first);
+    for (std::size_t i = 0; i < count; ++i) parse_features_of(serialized[first + i], block[i]);
+    const Rows rows(block.data(), count);
+    for (ListColumn& column : sparse) column.add(rows);
+    for (DenseColumn& column : dense) column.add(rows);
+    for (ListColumn& column : ragged) column.add(rows);
+  }
+  FeatureOutputs out;
+  for (ListColumn& column : sparse) {
+    Ints indices;
+    for (std::size_t row = 0; row < column.lengths.size(); ++row) {
+      for (std::int64_t i = 0; i < column.lengths[row]; ++i) {
         if (batched) indices.push_back(static_cast<std::int64_t>(row));
         indices.push_back(i);
       }
     }
-    const auto count = static_cast<std::int64_t>(values.size());
-    const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+    const auto count = static_cast<std::int64_t>(column.values.size());
+    const std::int64_t longest =
+        column.lengths.empty() ? 0 : *std::max_element(column.lengths.begin(), column.lengths.end());
     out.sparse_indices.push_back(wrap(int64_tensor(indices, {count, batched ? 2 : 1})));
-    out.sparse_values.push_back(std::move(values).to_tensor(Shape{count}));
+    out.sparse_values.push_back(std::move(column.values).to_tensor(Shape{count}));
     out.sparse_shapes.push_back(
-        wrap(int64_tensor(batched ? Ints{static_cast<std::int64_t>(rows.size()), longest} : Ints{longest})));
+        wrap(int64_tensor(batched ? Ints{static_cast<std::int64_t>(serialized.size()), longest} : Ints{longest})));
   }
-  for (std::size_t k = 0; k < spec.dense_keys.size(); ++k) {
-    out.dense.push_back(parse_dense(rows, spec.dense_keys[k], spec.dense_types[k], spec.dense_defaults[k],
-                                    spec.dense_shapes[k], batched));
-  }
-  for (std::size_t k = 0; k < spec.ragged_keys.size(); ++k) {
-    ValueColumn values(spec.ragged_types[k]);
-    Ints lengths, splits = {0};
-    lists(spec.ragged_keys[k], values, lengths);
-    for (const std::int64_t length : lengths) splits.push_back(splits.back() + length);
-    const auto count = static_cast<std::int64_t>(values.size());
-    out.ragged_values.push_back(std::move(values).to_tensor(Shape{count}));
+  for (DenseColumn& column : dense) out.dense.push_back(column.take());
+  for (std::size_t k = 0; k < ragged.size(); ++k) {
+    Ints splits = {0};
+    for (const std::int64_t length : ragged[k].lengths) splits.push_back(splits.back() + length);
+    const auto count = static_cast<std::int64_t>(ragged[k].values.size());
+    out.ragged_values.push_back(std::move(ragged[k].values).to_tensor(Shape{count}));
     if (!batched) splits.clear();
     out.ragged_splits.push_back(wrap(int64_tensor(splits).to(to_scalar_type(spec.split_types[k]))));
   }
@@ -199,19 +258,6 @@ Tensors tail_inputs(const Call& call, std::size_t first, std::size_t count) {
                  call.inputs().begin() + static_cast<std::ptrdiff_t>(first + count));
 }
 
-std::vector<EncodedExample> parse_all(const Strings& serialized, bool sequence) {
-  std::vector<EncodedExample> out;
-  for (const std::string& bytes : serialized) out.push_back(parse_example(bytes, sequence));
-  return out;
-}
-
-std::vector<EncodedFeatures> parse_features_of(const Strings& serialized) {
-  std::vector<EncodedFeatures> out;
-  out.reserve(serialized.size());
-  for (const std::string& bytes : serialized) out.push_back(parse_example(bytes, false).features);
-  return out;
-}
-
 Tensors parse_example_v1(const Call& call) {
   FeatureSpec spec;
   const auto sparse = call.attr<std::int64_t>("Nsparse"), dense = call.attr<std::int64_t>("Ndense");
@@ -221,7 +267,7 @@ Tensors parse_example_v1(const Call& call) {
   spec.dense_types = call.attr<Dtypes>("Tdense");
   spec.dense_shapes = call.attr<std::vector<Shape>>("dense_shapes");
   spec.dense_defaults = tail_inputs(call, static_cast<std::size_t>(2 + sparse + dense), spec.dense_types.size());
-  const FeatureOutputs out = parse_features(parse_features_of(strings_in(call, 0)), spec, true);
+  const FeatureOutputs out = parse_features(strings_in(call, 0), spec, true);
   return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense});
 }
 
@@ -237,7 +283,7 @@ Tensors parse_example_v2(const Call& call) {
   if (call.attr<std::int64_t>("num_sparse") != static_cast<std::int64_t>(spec.sparse_keys.size()))
     throw_invalid_argument("num_sparse is not the number of sparse keys");
   if (call.input(0).rank() > 1) throw_invalid_argument("serialized must be a scalar or a vector");
-  const FeatureOutputs out = parse_features(parse_features_of(strings_in(call, 0)), spec, call.input(0).rank() == 1);
+  const FeatureOutputs out = parse_features(strings_in(call, 0), spec, call.input(0).rank() == 1);
   return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense, &out.ragged_values,
                  &out.ragged_splits});
 }
@@ -251,7 +297,7 @@ Tensors parse_single_example(const Call& call) {
   spec.dense_defaults = tail_inputs(call, 1, spec.dense_types.size());
   if (call.attr<std::int64_t>("num_sparse") != static_cast<std::int64_t>(spec.sparse_keys.size()))
     throw_invalid_argument("num_sparse is not the number of sparse keys");
-  const FeatureOutputs out = parse_features(parse_features_of({string_in(call, 0)}), spec, false);
+  const FeatureOutputs out = parse_features({string_in(call, 0)}, spec, false);
   return joined({&out.sparse_indices, &out.sparse_values, &out.sparse_shapes, &out.dense});
 }
 
@@ -272,8 +318,8 @@ const std::vector<EncodedFeature>* find_list(const EncodedFeatureLists& lists, c
   return found == lists.end() ? nullptr : &found->second;
 }
 
-Tensor parse_dense_lists(const std::vector<EncodedExample>& rows, const ListSpec& spec, std::size_t k, bool batched,
-                         Tensors& lengths) {
+Tensor parse_dense_lists(const std::vector<EncodedFeatureLists>& rows, const ListSpec& spec, std::size_t k,
+                         bool batched, Tensors& lengths) {
   const std::string& key = spec.dense_keys[k];
   const DenseLayout layout = layout_of(spec.dense_shapes[k], key);
   if (layout.varies) throw_unimplemented(fmt::format("feature list '{}' with an unknown extent", key));
@@ -281,7 +327,7 @@ Tensor parse_dense_lists(const std::vector<EncodedExample>& rows, const ListSpec
   Ints steps;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     values.emplace_back(spec.dense_types[k]);
-    const std::vector<EncodedFeature>* list = find_list(rows[row].lists, key);
+    const std::vector<EncodedFeature>* list = find_list(rows[row], key);
     if (!list && !spec.may_be_missing[k])
       throw_invalid_argument(fmt::format("feature list '{}' is required, but example {} has none", key, row));
     steps.push_back(list ? static_cast<std::int64_t>(list->size()) : 0);
@@ -309,7 +355,7 @@ Tensor parse_dense_lists(const std::vector<EncodedExample>& rows, const ListSpec
   return std::move(all).to_tensor(Shape(dims));
 }
 
-ListOutputs parse_lists(const std::vector<EncodedExample>& rows, const ListSpec& spec, bool batched) {
+ListOutputs parse_lists(const std::vector<EncodedFeatureLists>& rows, const ListSpec& spec, bool batched) {
   if (spec.sparse_keys.size() != spec.sparse_types.size() || spec.dense_keys.size() != spec.dense_types.size() ||
       spec.dense_shapes.size() != spec.dense_keys.size() || spec.ragged_keys.size() != spec.ragged_types.size() ||
       spec.split_types.size() != spec.ragged_keys.size() || spec.may_be_missing.size() != spec.dense_keys.size()) {
@@ -318,7 +364,7 @@ ListOutputs parse_lists(const std::vector<EncodedExample>& rows, const ListSpec&
   ListOutputs out;
   const auto collect = [&](const std::string& key, ValueColumn& values, const auto& per_step, const auto& per_row) {
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      const std::vector<EncodedFeature>* list = find_list(rows[row].lists, key);
+      const std::vector<EncodedFeature>* list = find_list(rows[row], key);
       for (std::size_t step = 0; list && step < list->size(); ++step) {
         const std::size_t before = values.size();
         append_values((*list)[step], key, values);
@@ -384,11 +430,10 @@ std::vector<bool> named_in(const Strings& keys, const Strings& missing) {
 
 Tensors run_sequences(const Strings& serialized, const FeatureSpec& context, const ListSpec& lists, bool batched,
                       bool with_lengths, bool with_ragged) {
-  std::vector<EncodedExample> rows = parse_all(serialized, true);
+  std::vector<EncodedFeatureLists> rows;
+  for (const std::string& bytes : serialized) rows.push_back(parse_lists_of(bytes));
   const ListOutputs b = parse_lists(rows, lists, batched);
-  std::vector<EncodedFeatures> contexts;
-  for (EncodedExample& row : rows) contexts.push_back(std::move(row.features));
-  const FeatureOutputs a = parse_features(contexts, context, batched);
+  const FeatureOutputs a = parse_features(serialized, context, batched);
   Tensors out = joined({&a.sparse_indices, &a.sparse_values, &a.sparse_shapes, &a.dense});
   const auto add = [&](const Tensors& more) { out.insert(out.end(), more.begin(), more.end()); };
   if (with_ragged) add(a.ragged_values), add(a.ragged_splits);

@@ -232,7 +232,8 @@ Tensors permute_formats(const Call& call, bool vector) {
     for (const char letter : from) places.push_back(static_cast<std::int64_t>(to.find(letter)));
     const auto rank = static_cast<std::int64_t>(from.size());
     Ints out;
-    for (const std::int64_t axis : ints_of(x)) out.push_back(places[static_cast<std::size_t>(whole_axis(axis, rank))]);
+    for (const std::int64_t axis : ints_of(x))
+      out.push_back(places[static_cast<std::size_t>((axis % rank + rank) % rank)]);
     return one(int64_tensor(out, x.sizes().vec()).to(x.scalar_type()));
   }
   if (x.dim() < 1 || x.dim() > 2 || (x.dim() == 2 && x.size(1) != 2))
@@ -349,7 +350,7 @@ void register_partition(Table& table) {
   table.add("InplaceAdd", same_shape, [](const Call& call) { return change_rows(call, InPlace::kAdd); });
   table.add("InplaceSub", same_shape, [](const Call& call) { return change_rows(call, InPlace::kSub); });
   table.add("NthElement", nullptr, nth_element);
-  table.add("Reverse", same_shape, reverse_by_flags);
+  table.add("Reverse", same_shape, for_strings_too(reverse_by_flags));
   table.add("ConjugateTranspose", nullptr, conjugate_transpose);
   table.add("SpaceToBatch", nullptr, [](const Call& call) { return through_blocks(call, "SpaceToBatchND"); });
   table.add("BatchToSpace", nullptr, [](const Call& call) { return through_blocks(call, "BatchToSpaceND"); });

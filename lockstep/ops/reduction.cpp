@@ -358,6 +358,13 @@ Tensors sorted_segment(const Call& call, const std::string& kind) {
     throw_invalid_argument("segment ids must be sorted and not negative");
   }
   const std::int64_t num = values.empty() ? 0 : element_count({values.back()}) + 1;
+  if (kind == "mean" && at::isIntegralType(data.scalar_type(), false)) {  // LibTorch's mean rounds down
+    const at::Tensor counts = at::clamp_min(segments(at::ones_like(ids), ids, num, "sum", false), 1);
+    Ints view(static_cast<std::size_t>(data.dim()), 1);
+    view[0] = num;
+    const at::Tensor sums = widen(segments(data, ids, num, "sum", false));
+    return one(narrow_to(at::div(sums, counts.view(view), "trunc"), data.scalar_type()));
+  }
   return one(segments(data, ids, num, kind, false));
 }
 

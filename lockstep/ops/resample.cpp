@@ -58,6 +58,7 @@ Weights area_weights(std::int64_t from, std::int64_t to, bool align_corners) {
   for (std::int64_t i = 0; i < to; ++i) {
     const float begin = static_cast<float>(i) * scale, end = static_cast<float>(i + 1) * scale;
     float* row = weights.mutable_data_ptr<float>() + i * from;
+    if (scale == 0) row[0] = 1;  // one pixel, whose corners are the image's
     for (auto k = static_cast<std::int64_t>(std::floor(begin)); k < static_cast<std::int64_t>(std::ceil(end)); ++k) {
       const float covered = std::min(static_cast<float>(k + 1), end) - std::max(static_cast<float>(k), begin);
       row[bound(k, from)] += covered / scale;
@@ -67,7 +68,7 @@ Weights area_weights(std::int64_t from, std::int64_t to, bool align_corners) {
 }
 
 // A kernel of ScaleAndTranslate: 0 beyond its radius.
-struct Kernel {
+struct Filter {
   float radius;
   float (*at)(float distance);
 };
@@ -79,7 +80,7 @@ float lanczos(float x, float radius) {
   return radius * std::sin(pi * x) * std::sin(pi * x / radius) / (pi * pi * x * x);
 }
 
-Kernel kernel_of(const std::string& name) {
+Filter kernel_of(const std::string& name) {
   if (name == "lanczos1") return {1, [](float x) { return lanczos(x, 1); }};
   if (name == "lanczos3") return {3, [](float x) { return lanczos(x, 3); }};
   if (name == "lanczos5") return {5, [](float x) { return lanczos(x, 5); }};
@@ -105,7 +106,7 @@ Kernel kernel_of(const std::string& name) {
       name));
 }
 
-Weights kernel_weights(std::int64_t from, std::int64_t to, const Kernel& kernel, float scale, float translation,
+Weights kernel_weights(std::int64_t from, std::int64_t to, const Filter& kernel, float scale, float translation,
                        bool antialias) {
   if (!(scale > 0) || !std::isfinite(scale))
     throw_invalid_argument(fmt::format("scale {}, expected a number greater than zero", scale));
@@ -155,7 +156,7 @@ Tensors resize_area(const Call& call) {
 }
 
 Tensors scale_and_translate(const Call& call) {
-  const Kernel kernel = kernel_of(call.attr<std::string>("kernel_type"));
+  const Filter kernel = kernel_of(call.attr<std::string>("kernel_type"));
   const bool antialias = call.attr<bool>("antialias");
   const at::Tensor scale = in(call, 2).to(at::kFloat).contiguous(),
                    translation = in(call, 3).to(at::kFloat).contiguous();

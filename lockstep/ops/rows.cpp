@@ -7,6 +7,30 @@
 
 namespace lockstep::ops {
 
+Kernel for_strings_too(Kernel kernel) {
+  return [kernel = std::move(kernel)](const Call& call) -> Tensors {
+    const auto is_text = [](const Tensor& x) { return x.dtype() == DType::kString; };
+    if (std::none_of(call.inputs().begin(), call.inputs().end(), is_text)) return kernel(call);
+    Tensors inputs(call.inputs().begin(), call.inputs().end());
+    std::vector<std::string> texts(1);
+    for (Tensor& x : inputs) {
+      if (!is_text(x)) continue;
+      const auto first = static_cast<std::int64_t>(texts.size());
+      texts.insert(texts.end(), x.string_values().begin(), x.string_values().end());
+      x = wrap(at::arange(first, first + x.num_elements(), at::kLong).view(x.shape().dims()));
+    }
+    Tensors outputs = kernel(Call(call.signature(), inputs, call.attrs()));
+    for (Tensor& y : outputs) {
+      const at::Tensor& positions = dense(y);
+      element_count({positions.numel()}, sizeof(std::string));
+      std::vector<std::string> moved;
+      for (const std::int64_t i : ints_of(positions)) moved.push_back(texts[static_cast<std::size_t>(i)]);
+      y = Tensor::strings(std::move(moved), y.shape());
+    }
+    return outputs;
+  };
+}
+
 const std::vector<std::string>& strings_in(const Call& call, int i) {
   if (call.input(i).dtype() != DType::kString) {
     throw_invalid_argument(fmt::format("input {} is {}, expected strings", i, dtype_name(call.input(i).dtype())));

@@ -9,6 +9,10 @@
 
 namespace lockstep::ops {
 
+// A kernel that only moves elements, for tensors of strings too: it moves their positions. Elements that it fills with
+// zero become "".
+Kernel for_strings_too(Kernel kernel);
+
 // The strings of input i. Throws InvalidArgument for another dtype.
 const std::vector<std::string>& strings_in(const Call& call, int i);
 // The single string of input i.

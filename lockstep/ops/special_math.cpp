@@ -28,6 +28,13 @@ void add_special(Table& table, const char* name, const Elementwise& f, const Ele
   });
 }
 
+// A function with a fixed value at 0 and below it.
+Elementwise from_zero(const Elementwise& f, double at_most_zero) {
+  return [f, at_most_zero](const at::Tensor& x) {
+    return at::where(x <= 0, at::full({}, at_most_zero, x.options()), f(x));
+  };
+}
+
 at::Tensor over_x(const at::Tensor& y, const at::Tensor& x, double at_zero) {
   return at::where(x == 0, at::full({}, at_zero, x.options()), y / x);
 }
@@ -77,10 +84,18 @@ Tensors incomplete_beta(const Call& call) {
   })};
 }
 
+// At its poles, q = 0, -1, …, the function is infinite for even x and has no value for others; nor has it one below 0
+// for fractions.
+at::Tensor zeta_of(const at::Tensor& x, const at::Tensor& q) {
+  const at::Tensor none = at::full({}, NAN, x.options()), infinite = at::full({}, INFINITY, x.options());
+  const at::Tensor pole = at::logical_and(at::logical_and(q <= 0, q == at::floor(q)), x > 1);
+  return at::where(pole, at::where(at::remainder(x, 2) == 0, infinite, none), at::special_zeta(x, q));
+}
+
 at::Tensor polygamma_of(const at::Tensor& n, const at::Tensor& x) {
   const at::Tensor sign = 1 - 2 * at::remainder(n + 1, 2);
-  const at::Tensor value = sign * at::exp(at::lgamma(n + 1)) * at::special_zeta(n + 1, x);
-  const at::Tensor whole = at::where(n == 0, at::digamma(x), value);
+  const at::Tensor value = sign * at::exp(at::lgamma(n + 1)) * zeta_of(n + 1, x);
+  const at::Tensor whole = at::where(n == 0, dense(call1("Digamma", {wrap(x)})), value);
   return at::where(at::logical_and(n >= 0, n == at::floor(n)), whole, at::full({}, NAN, x.options()));
 }
 
@@ -94,8 +109,8 @@ Tensors polygamma(const Call& call) {
 Tensors zeta(const Call& call) {
   const auto inputs = at::broadcast_tensors({in(call, 0), in(call, 1)});
   const at::Tensor x = inputs[0].detach(), q = inputs[1].detach();
-  return {with_adjoint(wrap(inputs[1]), wrap(at::special_zeta(x, q)),
-                       [x, q](const Tensor& dy) { return wrap(dense(dy) * -x * at::special_zeta(x + 1, q)); })};
+  return {with_adjoint(wrap(inputs[1]), wrap(zeta_of(x, q)),
+                       [x, q](const Tensor& dy) { return wrap(dense(dy) * -x * zeta_of(x + 1, q)); })};
 }
 
 Tensors incomplete_gamma(const Call& call, bool upper) {
@@ -111,7 +126,9 @@ Tensors incomplete_gamma(const Call& call, bool upper) {
     });
     y = y + dense(of_a);
   }
-  return one(narrow_to(y, a.scalar_type()));
+  const at::Tensor outside = at::logical_or(x < 0, a <= 0), none = at::full({}, NAN, y.options());
+  y = at::where(upper ? outside : at::logical_and(outside, x != 0), none, y);
+  return one(narrow_to(upper ? y : at::where(x == 0, at::zeros({}, y.options()), y), a.scalar_type()));
 }
 
 Tensors population_count(const Call& call) {
@@ -150,7 +167,7 @@ void register_complex(Table& table) {
 // exp(-x^2) times the integral of exp(t^2) from 0 to x, as a sum of Gaussians (G. B. Rybicki, 1989): the error of this
 // step is below that of double.
 double dawson(double x) {
-  if (!std::isfinite(x)) return std::isnan(x) ? x : 0;
+  if (!std::isfinite(x) || x == 0) return std::isnan(x) ? x : 0;
   if (std::abs(x) > 1e4) return 0.5 / x;
   constexpr double kStep = 0.2;
   const double middle = 2 * std::round(0.5 * x / kStep);  // the nearest even multiple
@@ -166,6 +183,7 @@ double dawson(double x) {
 double exponential_integral(double x) {
   if (std::isnan(x) || x < 0) return NAN;  // TensorFlow's function ends at 0
   if (x == 0) return -INFINITY;
+  if (std::isinf(x)) return NAN;
   if (x > 700 + 20) return INFINITY;
   if (x > 40) {  // asymptotic
     double sum = 1, term = 1;
@@ -288,12 +306,13 @@ void register_bessel(Table& table) {
               [=](const at::Tensor& x) { return i0e(x) - at::sign(x) * i1e(x) - over_x(i1e(x), x, 0.5); });
   add_special(table, "BesselJ0", j0, [=](const at::Tensor& x) { return -j1(x); });
   add_special(table, "BesselJ1", j1, [=](const at::Tensor& x) { return j0(x) - over_x(j1(x), x, 0.5); });
-  add_special(table, "BesselK0", k0, [=](const at::Tensor& x) { return -k1(x); });
-  add_special(table, "BesselK0e", k0e, [=](const at::Tensor& x) { return k0e(x) - k1e(x); });
-  add_special(table, "BesselK1", k1, [=](const at::Tensor& x) { return -k0(x) - k1(x) / x; });
-  add_special(table, "BesselK1e", k1e, [=](const at::Tensor& x) { return k1e(x) * (1 - 1 / x) - k0e(x); });
-  add_special(table, "BesselY0", y0, [=](const at::Tensor& x) { return -y1(x); });
-  add_special(table, "BesselY1", y1, [=](const at::Tensor& x) { return y0(x) - y1(x) / x; });
+  add_special(table, "BesselK0", from_zero(k0, INFINITY), [=](const at::Tensor& x) { return -k1(x); });
+  add_special(table, "BesselK0e", from_zero(k0e, INFINITY), [=](const at::Tensor& x) { return k0e(x) - k1e(x); });
+  add_special(table, "BesselK1", from_zero(k1, INFINITY), [=](const at::Tensor& x) { return -k0(x) - k1(x) / x; });
+  add_special(table, "BesselK1e", from_zero(k1e, INFINITY),
+              [=](const at::Tensor& x) { return k1e(x) * (1 - 1 / x) - k0e(x); });
+  add_special(table, "BesselY0", from_zero(y0, -INFINITY), [=](const at::Tensor& x) { return -y1(x); });
+  add_special(table, "BesselY1", from_zero(y1, -INFINITY), [=](const at::Tensor& x) { return y0(x) - y1(x) / x; });
 }
 
 }  // namespace

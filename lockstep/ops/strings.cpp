@@ -279,20 +279,30 @@ std::string number_text(double value, const Call& call, const std::string& forma
 Tensors as_string(const Call& call) {
   const Tensor& x = call.input(0);
   Strings out;
-  if (x.dtype() == DType::kString) return {x};
   const auto width = call.attr<std::int64_t>("width");
   const std::string& fill = call.attr<std::string>("fill");
   if (fill.size() > 1 || (!fill.empty() && std::strchr(" +-0#", fill[0]) == nullptr))
     throw_invalid_argument(fmt::format("fill '{}' not supported", fill));
-  if (x.dtype() == DType::kBool) {
+  const int columns = static_cast<int>(std::clamp<std::int64_t>(width, 0, 4096));
+  const std::string format = call.attr<bool>("scientific") ? "e" : call.attr<bool>("shortest") ? "g" : "f";
+  if (x.dtype() == DType::kString) {
+    for (const std::string& text : x.string_values()) {
+      const std::string space(static_cast<std::size_t>(columns) > text.size() ? columns - text.size() : 0, ' ');
+      out.push_back(fill == "-" ? text + space : space + text);
+    }
+  } else if (is_complex(x.dtype())) {
+    const at::Tensor parts = at::view_as_real(dense(x).to(at::kComplexDouble)).contiguous();
+    const double* values = parts.const_data_ptr<double>();
+    for (std::int64_t i = 0; i < parts.numel(); i += 2)
+      out.push_back(
+          fmt::format("({},{})", number_text(values[i], call, format), number_text(values[i + 1], call, format)));
+  } else if (x.dtype() == DType::kBool) {
     for (bool value : x.to_vector<bool>()) out.push_back(value ? "true" : "false");
   } else if (is_floating(x.dtype())) {
-    const std::string format = call.attr<bool>("scientific") ? "e" : call.attr<bool>("shortest") ? "g" : "f";
     for (double value : wrap(dense(x).to(at::kDouble)).to_vector<double>())
       out.push_back(number_text(value, call, format));
   } else if (is_integer(x.dtype())) {
     if (call.attr<std::int64_t>("precision") > -1) throw_invalid_argument("precision does not apply to integers");
-    const int columns = static_cast<int>(std::clamp<std::int64_t>(width, 0, 4096));
     const auto text = [&](auto value) {
       out.push_back(fill == "0"   ? fmt::format("{:0{}d}", value, columns)
                     : fill == "-" ? fmt::format("{:<{}d}", value, columns)

@@ -94,6 +94,7 @@ Table::Table() {
   register_incomplete_gamma(*this);
   register_linalg(*this);
   register_matrix_functions(*this);
+  register_optionals(*this);
   register_parse_example(*this);
   register_partition(*this);
   register_quantized(*this);

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import lockstep_tool as tool
 import op_table
+import op_table_edges
 import op_table_files
 import op_table_numbers
 
@@ -106,7 +107,7 @@ def strings():
 
 
 GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}, **op_table.GROUPS, **op_table_files.GROUPS,
-          **op_table_numbers.GROUPS}
+          **op_table_numbers.GROUPS, **op_table_edges.GROUPS}
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -114,6 +114,36 @@ def test_state_changes_once(module, x, batch, tmp_path):
     judge(module(), tmp_path, {"x": x}, "--batch-size", batch)
 
 
+class Slopes(tf.Module):
+    """Gradients of branches in branches and in loops: TensorFlow keeps what they computed in optionals and in lists of lists."""
+
+    def __init__(self):
+        self.w = tf.Variable(np.arange(6, dtype="f").reshape(2, 3) / 7)
+
+    @tf.function(input_signature=[spec(2, 3), spec(dtype=tf.int32, name="n")])
+    def __call__(self, x, n):
+        def inner(t):
+            return tf.cond(tf.reduce_sum(t) > 0, lambda: tf.tanh(t * self.w) * t, lambda: tf.exp(t) - self.w)
+
+        def rows(t):
+            return tf.scan(lambda a, r: tf.sin(a) + r * r, t, initializer=self.w[0])
+
+        def step(i, t):
+            return i + 1, tf.cond(i % 2 == 0, lambda: inner(t) + rows(t), lambda: t * self.w)
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.cond(n > 0, lambda: inner(x) * rows(x), lambda: x * x)
+            y = tf.while_loop(lambda i, t: i < n, step, [0, y])[1] + rows(rows(x))
+            z = tf.reduce_sum(tf.tanh(y))
+        return dict(zip("zxw", [z, *tape.gradient(z, [x, self.w])]))
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_gradients_of_control_flow(n, tmp_path):
+    judge(Slopes(), tmp_path, {"x": np.array([[.5, -1, 2], [.1, .3, -.7]], "f"), "n": np.int32(n)})
+
+
 @pytest.mark.parametrize("x,n", [(2.5, 0), (-1.5, 3), (4.0, 4)])
 def test_resources_pass_through_calls(x, n, tmp_path):
     judge(Handles(), tmp_path, {"x": np.float32(x), "n": np.int32(n)})

@@ -1,0 +1,101 @@
+"""Types and values at the edges of operations: strings that are moved, complex gradients, unsigned integers, poles; groups as in op_table."""
+
+import numpy as np
+import tensorflow as tf
+
+from op_table import R, floats, int64, parts, seeded
+
+TEXTS = tf.constant(["a", "", "bb", "c d", "ä", "xyz", "1", "2", "3", "4", "5", "6"])
+
+
+def moved_strings():
+    rows, blocks = tf.reshape(TEXTS, [3, 4]), tf.reshape(TEXTS, [1, 1, 3, 4])
+    out = {"pad": R.Pad(input=rows, paddings=[[1, 0], [0, 2]]),
+           "reversed": R.Reverse(tensor=rows, dims=[True, False]), "hot": R.OneHot(indices=[[1, 3], [0, -1]], depth=2, on_value="x", off_value="y"),
+           "sequences": R.ReverseSequence(input=rows, seq_lengths=[3, 0, 2], seq_dim=1, batch_dim=0),
+           "chosen": R.SelectV2(condition=[[True], [False], [True]], t=rows, e="none"),
+           "rows": R.Select(condition=[True, False, True], x=rows, y=tf.reverse(rows, [0])),
+           "scattered": R.ScatterNd(indices=[[0], [2], [0]], updates=["a", "b", "c"], shape=[4]),
+           "updated": R.TensorScatterUpdate(tensor=rows, indices=[[2], [0]], updates=tf.reverse(rows, [1])[:2]),
+           "space": R.DepthToSpace(input=blocks, block_size=2), "depth": R.SpaceToDepth(input=tf.reshape(TEXTS, [1, 2, 2, 3]), block_size=2)}
+    for mode in ("REFLECT", "SYMMETRIC"):
+        out[f"mirrored_{mode}"] = R.MirrorPad(input=rows, paddings=[[1, 2], [2, 0]], mode=mode)
+    return out
+
+
+def texts_of_values():
+    complexes = tf.constant([1.5 - 2j, .25 + 1e9j], tf.complex64)
+    out = {"complex": R.AsString(input=complexes, precision=2), "wide": R.AsString(input=tf.cast(complexes, tf.complex128), width=12, fill="0"),
+           "exponents": R.AsString(input=complexes, scientific=True), "short": R.AsString(input=complexes, shortest=True)}
+    for fill in ("", "-", "0", " "):
+        out[f"padded_{fill}"] = R.AsString(input=["a", "bcd", "longer than that"], width=6, fill=fill)
+    return {f"text_{i}": value for i, value in enumerate(out.values())}
+
+
+def complex_rules():
+    x, y = tf.complex(floats(3, 4), floats(3, 4)), tf.complex(floats(4), floats(4))
+    out = {"gap": R.SquaredDifference(x=x, y=y)}
+    for name in ("SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad", "InvGrad"):
+        out[name] = getattr(R, name)(y=x, dy=tf.reverse(x, [0]))
+    out.update(parts("lu", R.Lu(input=tf.complex(floats(2, 3, 3), floats(2, 3, 3)))))
+    return out
+
+
+def unsigned():
+    out = {}
+    for dtype in (tf.uint16, tf.uint32, tf.uint64):
+        x = tf.constant([[1, 2, 3], [4, dtype.max, 6], [0, 5, 7]], dtype)
+        args = dict(k=[-1, 1], padding_value=tf.constant(9, dtype), align="RIGHT_LEFT")
+        part = R.MatrixDiagPartV3(input=x, **args)
+        out |= {f"{key}_{dtype.name}": value for key, value in {
+            "bias": R.BiasAdd(value=x, bias=x[0]), "bias_grad": R.BiasAddGrad(out_backprop=x), "part": part,
+            "relu": R.ReluGrad(gradients=x[::-1], features=x), "relu6": R.Relu6Grad(gradients=x[::-1], features=x),
+            "whole": R.MatrixDiagV3(diagonal=part, num_rows=3, num_cols=3, **args),
+            "set": R.MatrixSetDiagV3(input=x, diagonal=part, k=[-1, 1], align="RIGHT_LEFT"),
+            "left": R.LeftShift(x=x, y=tf.constant([1, 9, dtype.max], dtype)), "right": R.RightShift(x=x, y=tf.constant([1, 9, dtype.max], dtype))}.items()}
+    return out
+
+
+def poles():
+    out = {}
+    for dtype in (tf.float32, tf.float64):
+        x = tf.constant([-2., -.5, 0., .5, 1., 7., np.inf, np.nan], dtype)
+        for name in "BesselK0 BesselK0e BesselK1 BesselK1e BesselY0 Digamma Dawsn Expint".split():
+            out[f"{name}_{dtype.name}"] = getattr(R, name)(x=x)
+        for a in (-1., 0., 1., 2., 2.5, 3.):
+            first = tf.constant(a, dtype)
+            out |= {f"{key}_{a}_{dtype.name}".replace("-", "m").replace(".", "_"): value for key, value in {
+                "igamma": R.Igamma(a=first, x=x), "igammac": R.Igammac(a=first, x=x), "zeta": R.Zeta(x=first, q=x[:5]),
+                "polygamma": R.Polygamma(a=first, x=x[:5])}.items()}
+    return out
+
+
+def corners():
+    """Empty tensors, bounds in the wrong order, ranges without zero, rounding of integer means."""
+    x = tf.constant([-4., -2., 0., 1., 1.7, 3.])
+    out = {"nothing": R.GatherNd(params=floats(3, 2), indices=tf.zeros([2, 0], tf.int32)), "still": R.Roll(input=x, shift=tf.zeros([0], tf.int32), axis=tf.zeros([0], tf.int32)),
+           "diagonal": R.MatrixSetDiagV3(input=tf.zeros([3, 5, 0]), diagonal=tf.zeros([3, 0]), k=0),
+           "clip": R.ClipByValue(t=x, clip_value_min=1.5, clip_value_max=-.5), "axes": R.DataFormatDimMap(x=[5, -9, 7, 2]),
+           "means": R.SegmentMean(data=[[-3], [0], [-8], [-7], [5]], segment_ids=[0, 0, 2, 2, 2]),
+           "area": R.ResizeArea(images=tf.reshape(x, [1, 1, 3, 2]), size=[3, 4], align_corners=True),
+           "roots": R.MatrixSquareRoot(input=[[[-1., 0.], [0., 4.]], [[4., 1.], [0., 9.]]])}
+    for low, high in ((1., 2.), (-3., -1.), (-.45, 1.7)):
+        args, key = dict(min=low, max=high), str(low)[0] + str(high)[0]
+        out[f"args_{key}"] = R.FakeQuantWithMinMaxArgs(inputs=x, **args)
+        out[f"vars_{key}"] = R.FakeQuantWithMinMaxVars(inputs=x, **args)
+        out.update(parts(f"vars_grad_{key}", R.FakeQuantWithMinMaxVarsGradient(gradients=x, inputs=x[::-1], **args)))
+    lower = R.Cholesky(input=[[4., 2.], [2., 5.]])
+    return {key.replace("-", "m"): value for key, value in (out | {"lower": lower}).items()}
+
+
+def rarely_judged():
+    out = {"shape_of_numbers": tf.shape(R.NonDeterministicInts(shape=[2, 3], dtype=tf.int64))}
+    alpha = tf.constant([.3, 1., 2.5, 40.])
+    samples = tf.random.stateless_gamma([5, 4], [1, 2], alpha)
+    with tf.GradientTape() as tape:
+        tape.watch(alpha)
+        drawn = tf.reduce_sum(tf.random.stateless_gamma([5, 4], [1, 2], alpha))
+    return out | {"gamma": samples, "gamma_slopes": R.RandomGammaGrad(alpha=alpha, sample=samples), "gamma_gradient": tape.gradient(drawn, alpha)}
+
+
+GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged)}
