@@ -202,7 +202,7 @@ void write_checkpoint_state(const std::string& directory, CheckpointState state,
 
 std::optional<std::string> latest_checkpoint(const std::string& directory, io::FileSystem& files) {
   const auto state = read_checkpoint_state(directory, files);
-  if (!state || !io::is_file(files, bundle_index_path(state->model_checkpoint_path))) return std::nullopt;
+  if (!state || !checkpoint_exists(state->model_checkpoint_path, files)) return std::nullopt;
   return state->model_checkpoint_path;
 }
 

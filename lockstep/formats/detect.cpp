@@ -145,7 +145,7 @@ std::string_view kind_name(Kind kind) noexcept {
 Detected detect(const std::string& path, io::FileSystem& files) {
   const auto stat = files.stat(path);
   if (!stat) {
-    if (io::is_file(files, bundle_index_path(path))) return {Kind::kTfCheckpoint, path};
+    if (checkpoint_exists(path, files)) return {Kind::kTfCheckpoint, path};
     throw_not_found(fmt::format("{}: no such file, folder or checkpoint prefix", path));
   }
   if (stat->kind == io::FileStat::Kind::kDirectory) return detect_folder(path, files);
@@ -155,9 +155,7 @@ Detected detect(const std::string& path, io::FileSystem& files) {
   if (Hdf5File::recognise(bytes)) return {detect_hdf5(bytes, path), path};
   if (looks_like_npy(bytes)) return {Kind::kNpy, path};
   if (looks_like_table(bytes)) {
-    if (!path.ends_with(kIndexSuffix)) {
-      throw_invalid_argument(fmt::format("{}: the index of a checkpoint must be named PREFIX.index", path));
-    }
+    if (!path.ends_with(kIndexSuffix)) return {Kind::kTfCheckpoint, path};
     return {Kind::kTfCheckpoint, path.substr(0, path.size() - kIndexSuffix.size())};
   }
   if (looks_like_safetensors(bytes)) return {Kind::kSafetensors, path};

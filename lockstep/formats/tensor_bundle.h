@@ -17,6 +17,9 @@
 
 namespace lockstep::formats {
 
+// Whether the files of a checkpoint are there, in the format of bundles or in the older one.
+bool checkpoint_exists(const std::string& prefix, io::FileSystem& files = io::posix_file_system());
+
 // "PREFIX.index" and "PREFIX.data-00000-of-00001".
 std::string bundle_index_path(const std::string& prefix);
 std::string bundle_data_path(const std::string& prefix, int shard, int num_shards);
@@ -26,6 +29,8 @@ std::string bundle_data_path(const std::string& prefix, int shard, int num_shard
 // checked when they are read. Throws NotFound when the index, a shard or a tensor is missing, DataLoss
 // for damage, Unimplemented for variants and element types that lockstep has not.
 // read() of a large aligned tensor copies nothing. Several threads may read at once.
+// Also reads TensorFlow's older format (SaverDef.V1: one file PREFIX, or PREFIX-SSSSS-of-NNNNN), which is converted in
+// memory when it is opened.
 class BundleReader final : public TensorReader {
  public:
   explicit BundleReader(std::string prefix, io::FileSystem& files = io::posix_file_system());
@@ -70,6 +75,7 @@ class BundleReader final : public TensorReader {
   [[noreturn]] void damaged(const std::string& what) const;
 
   std::string prefix_;
+  std::shared_ptr<io::FileSystem> converted_;  // of the older format; before files_
   io::FileSystem& files_;
   int num_shards_ = 0;
   bool big_endian_ = false;

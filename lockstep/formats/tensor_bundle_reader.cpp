@@ -12,6 +12,7 @@
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/formats/tensor_bundle_layout_internal.h"
 #include "lockstep/formats/tensor_table_internal.h"
+#include "lockstep/formats/v1_checkpoint_internal.h"
 #include "lockstep/formats/varint_internal.h"
 #include "lockstep/io/bytes_internal.h"
 #include "lockstep/io/checksum_internal.h"
@@ -74,8 +75,25 @@ struct BundleReader::Shards {
 
 void BundleReader::damaged(const std::string& what) const { throw_data_loss(fmt::format("{}: {}", prefix_, what)); }
 
+namespace {
+
+std::shared_ptr<io::FileSystem> converted(const std::string& prefix, io::FileSystem& files) {
+  if (files.stat(bundle_index_path(prefix))) return nullptr;
+  const auto paths = v1_checkpoint_files(prefix, files);
+  return paths.empty() ? nullptr : bundle_of_v1_checkpoint(prefix, paths, files);
+}
+
+}  // namespace
+
+bool checkpoint_exists(const std::string& prefix, io::FileSystem& files) {
+  return io::is_file(files, bundle_index_path(prefix)) || !v1_checkpoint_files(prefix, files).empty();
+}
+
 BundleReader::BundleReader(std::string prefix, io::FileSystem& files)
-    : prefix_(std::move(prefix)), files_(files), shards_(std::make_unique<Shards>()) {
+    : prefix_(std::move(prefix)),
+      converted_(converted(prefix_, files)),
+      files_(converted_ ? *converted_ : files),
+      shards_(std::make_unique<Shards>()) {
   const std::string path = bundle_index_path(prefix_);
   if (!files_.stat(path)) {
     throw_not_found(

@@ -95,6 +95,25 @@ def test_partitioned_tensor_of_two_shards(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["w"], whole)
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_checkpoints_of_version_1(tmp_path, arrays, files):
+    """The format of SaverDef.V1, in one file or in two, each with its parts of a tensor."""
+    kept = {name: value for name, value in arrays.items() if value.dtype not in ("uint32", "uint64")}
+    whole = np.arange(12, dtype="float32").reshape(4, 3)
+    values = [tf.constant(v.tolist() if v.dtype.kind == "S" else v) for v in kept.values()]
+    rows = [(list(kept), [""] * len(kept), values), (["w"], ["4 3 0,1:-"], [whole[:1]]), (["w"], ["4 3 1,3:-"], [whole[1:]])]
+    for i in range(files):
+        names, slices, data = (sum(parts, []) for parts in zip(*(rows if files == 1 else rows[:2] if i == 0 else rows[2:])))
+        path = tmp_path / ("old" if files == 1 else f"old-{i:05}-of-{files:05}")
+        tf.raw_ops.SaveSlices(filename=str(path), tensor_names=names, shapes_and_slices=slices, data=data)
+    probe("copy", tmp_path / "old", tmp_path / "out.npz")
+    out = np.load(tmp_path / "out.npz")
+    assert set(out) == {*kept, "w"}
+    for name, value in {**kept, "w": whole}.items():
+        assert out[name].shape == value.shape
+        np.testing.assert_array_equal(out[name], value)
+
+
 def test_safetensors_has_the_librarys_bytes(tmp_path, arrays):
     library = pytest.importorskip("safetensors.numpy")
     table = {k: v for k, v in arrays.items() if v.dtype.kind not in "Sc"}
