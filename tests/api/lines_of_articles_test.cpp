@@ -118,6 +118,24 @@ TEST(ArticleLines, ListsOfLayersAndModelsAreTracked) {
   EXPECT_EQ(model.gate->factor, 0.5);
 }
 
+class TokenEmbedding : public keras::Layer {
+ public:
+  TokenEmbedding() { embedding = track("embedding", layers::Embedding(5, 2, {.mask_zero = true})); }
+  keras::Structure compute_mask(const keras::Structure& x, const keras::Structure&, const keras::Structure&) override {
+    return embedding.compute_mask(x);
+  }
+  keras::Structure call(const keras::Structure& x, const keras::CallContext&) override { return embedding(x) * 2.0; }
+  keras::LayerHandle embedding;
+};
+
+TEST(ArticleLines, AClassWithComputeMaskSupportsMasking) {
+  const Tensor mask = keras::make_layer<TokenEmbedding>()(Tensor{{1, 2, 0}}).mask();
+  ASSERT_TRUE(mask.defined());
+  EXPECT_EQ(ops::cast(mask, ls::int32).to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 1, 0}));
+  const Tensor other = keras::make_layer<Expert>(2.0)(layers::Embedding(5, 2, {.mask_zero = true})(Tensor{{1, 0}}));
+  EXPECT_FALSE(other.mask().defined());
+}
+
 TEST(ArticleLines, OptionsOfSavedModels) {
   const std::string folder = std::filesystem::temp_directory_path() / ("lockstep_articles_" + std::to_string(getpid()));
   const auto model = keras::Sequential({keras::Input({1}), layers::Dense(1)});

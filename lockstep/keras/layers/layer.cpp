@@ -20,6 +20,9 @@ template class lockstep::Nested<lockstep::keras::LayerPtr>;
 namespace lockstep::keras {
 namespace {
 
+// Set by Layer::compute_mask(), so that a class with one of its own is known.
+thread_local bool t_inherited_compute_mask = false;
+
 Nested<Shape> shapes_of(const Structure& inputs) {
   return inputs.map([](const Tensor& t) { return t.defined() ? t.shape() : Shape::unknown_rank(); });
 }
@@ -398,11 +401,15 @@ Structure Layer::call_symbolically(const CallArguments& full, CallArguments give
 }
 
 void Layer::attach_masks(const Structure& inputs, const Structure& mask, const Structure& outputs) {
-  if (!supports_masking()) return;
+  // As in Keras, a class of the user's supports masking if it overrides compute_mask().
+  const bool asks = !supports_masking();
+  if (asks && !module().is_null()) return;
   bool all = true;
   outputs.visit([&](const Tensor& t) { all = all && t.mask().defined(); });
   if (all) return;
+  t_inherited_compute_mask = false;
   const Structure masks = compute_mask(inputs, mask, outputs);
+  if (asks && t_inherited_compute_mask) return;
   const std::vector<Tensor> flat_masks = masks.flatten();
   const std::vector<Tensor> flat_outputs = outputs.flatten();
   for (std::size_t i = 0; i < flat_masks.size() && i < flat_outputs.size(); ++i) {
@@ -412,7 +419,10 @@ void Layer::attach_masks(const Structure& inputs, const Structure& mask, const S
   }
 }
 
-Structure Layer::compute_mask(const Structure&, const Structure& mask, const Structure&) { return mask; }
+Structure Layer::compute_mask(const Structure&, const Structure& mask, const Structure&) {
+  t_inherited_compute_mask = true;
+  return mask;
+}
 
 Structure Layer::compute_mask(const Structure& inputs, const Structure& mask) {
   const Structure outputs = compute_output_shape(shapes_of(inputs)).map([](const Shape&) { return Tensor(); });
