@@ -214,6 +214,32 @@ ROWS = {
     "scale_lanczos": lambda a, b, i: O.image.scale_and_translate(i, (1, 4, 8, 3), np.array([0.6], "float32"), np.array([0.3], "float32"), (1,), "lanczos3"),
     "sobel": lambda a, b, i: O.image.sobel_edges(i), "ssim": lambda a, b, i: O.image.ssim(O.sigmoid(i), O.sigmoid(i * 0.9), 1.0, filter_size=3),
     "ssim_first": lambda a, b, i: O.image.ssim(O.transpose(i, (0, 3, 1, 2)), O.transpose(i * 0.9, (0, 3, 1, 2)), 2.0, filter_size=5, filter_sigma=1.0, data_format="channels_first"),
+    # dtypes other than float32, and what Keras takes for a bias
+    "concatenate_half": lambda a, b, i: O.concatenate([a, O.cast(b, "float16")], 1),
+    "stack_signs": lambda a, b, i: O.stack([O.cast(a * 3, "int8"), O.cast(O.abs(b) * 9, "uint8")], 1),
+    "sum_uint8": lambda a, b, i: O.sum(PIXELS(i), axis=(1, 2)),
+    "prod_bool": lambda a, b, i: O.prod(a > 0, axis=1),
+    "nansum_uint8": lambda a, b, i: O.nansum(PIXELS(i), axis=1),
+    "max_bool": lambda a, b, i: O.max(a > 0, axis=1),
+    "cumsum_bool": lambda a, b, i: O.cumsum(a > 0, axis=1),
+    "sort_uint8": lambda a, b, i: O.sort(PIXELS(i), axis=2),
+    "argsort_bool": lambda a, b, i: O.argsort(a > 0, axis=2),
+    "matmul_int8": lambda a, b, i: O.matmul(O.cast(a * 50, "int8"), O.cast(O.transpose(b, (0, 2, 1)) * 50, "int8")),
+    "einsum_int8": lambda a, b, i: O.einsum("bij,bkj->bik", O.cast(a * 50, "int8"), O.cast(b * 50, "int8")),
+    "mod_uint8": lambda a, b, i: O.mod(PIXELS(i), 7),
+    "power_uint8": lambda a, b, i: O.power(O.cast(O.abs(a) * 3, "uint8"), 2),
+    "sign_uint8": lambda a, b, i: O.sign(PIXELS(i)),
+    "abs_bool": lambda a, b, i: O.abs(a > 0),
+    "square_bool": lambda a, b, i: O.square(a > 0),
+    "gcd_uint8": lambda a, b, i: O.gcd(PIXELS(i), 12),
+    "one_hot_float": lambda a, b, i: O.one_hot(O.abs(a) * 2, 5),
+    "arctan2_int": lambda a, b, i: O.arctan2(O.cast(a * 3, "int32"), O.cast(b * 3, "int32")),
+    "leaky_relu_int": lambda a, b, i: O.leaky_relu(O.cast(a * 3, "int32")),
+    "take_negative": lambda a, b, i: O.take(a, [-1, 0, -2], axis=1),
+    "layer_norm_int": lambda a, b, i: O.layer_normalization(O.cast(a * 5, "int32")),
+    "layer_norm_rms": lambda a, b, i: O.layer_normalization(a, rms_scaling=True),
+    "rms_norm_half": lambda a, b, i: O.rms_normalization(O.cast(a, "float16")),
+    "add_like_bias": lambda a, b, i: SQUARE(a) + np.arange(4, dtype="float32")[:, None],
 }
 SEGMENTS = np.array([0, 0, 1, 2])
 PLACES = np.array([[0, 1], [0, 3]])
@@ -227,6 +253,10 @@ POINT = np.random.default_rng(6).normal(size=(1, 1, 6, 4)).astype("float32")
 def SQUARE(a):
     """Matrices (4, 4) that are positive definite."""
     return O.matmul(a, O.transpose(a, (0, 2, 1))) + np.eye(4, dtype="float32")
+
+
+def PIXELS(i):
+    return O.cast(O.abs(i) * 60, "uint8")
 
 
 def SIGNAL(i):

@@ -56,6 +56,22 @@ int rank_of_dtype(DType dtype) {
   return 99;
 }
 
+// Keras's result_type: no dtype loses values where an integer, or float32, can hold both.
+DType common_dtype(DType a, DType b) {
+  if (rank_of_dtype(a) < rank_of_dtype(b)) std::swap(a, b);
+  if (a == DType::kBFloat16 && b == DType::kFloat16) return DType::kFloat32;
+  if (!is_integer(a) || !is_integer(b) || is_unsigned(a) == is_unsigned(b)) return a;
+  const auto bits = [](DType dtype) { return dtype_size(dtype); };
+  const DType with_sign = is_unsigned(a) ? b : a, without = is_unsigned(a) ? a : b;
+  if (bits(with_sign) > bits(without)) return with_sign;
+  switch (without) {
+    case DType::kUInt8: return DType::kInt16;
+    case DType::kUInt16: return DType::kInt32;
+    case DType::kUInt32: return DType::kInt64;
+    default: return DType::kFloat32;
+  }
+}
+
 // A tensor, a number, or nested lists of them.
 Tensor tensor_of(const Argument& given, DType other) {
   if (given.is_leaf()) {
@@ -87,7 +103,7 @@ std::pair<Tensor, Tensor> operands(const CallArguments& call, std::string_view f
   const DType other = dtype_of_tensor(a) != DType::kInvalid ? dtype_of_tensor(a) : dtype_of_tensor(b);
   Tensor x = tensor_of(a, other), y = tensor_of(b, other);
   if (x.dtype() != y.dtype() && x.dtype() != DType::kString && y.dtype() != DType::kString) {
-    const DType common = rank_of_dtype(x.dtype()) >= rank_of_dtype(y.dtype()) ? x.dtype() : y.dtype();
+    const DType common = common_dtype(x.dtype(), y.dtype());
     x = ops::cast(x, common);
     y = ops::cast(y, common);
   }
@@ -175,6 +191,16 @@ Tensor summable(const Tensor& x) {
   }
 }
 
+bool is_unsigned(DType dtype) { return is_integer(dtype) && dtype_name(dtype).starts_with('u'); }
+Tensor product(const Tensors& factors, const std::function<Tensor(const Tensors&)>& multiply) {
+  Tensors values = in_common_dtype(factors);
+  const DType dtype = values.at(0).dtype();
+  const bool wrapped = dtype == DType::kBool || is_unsigned(dtype);
+  if (!wrapped && dtype != DType::kInt8) return multiply(values);
+  for (Tensor& value : values) value = ops::cast(value, wrapped ? DType::kFloat32 : DType::kInt32);
+  return wrapped ? ops::cast(multiply(values), dtype) : multiply(values);
+}
+
 Tensor greatest(const Tensor& x, const ops::Axes& axes, bool keepdims) {
   return x.dtype() == DType::kBool ? ops::reduce_any(x, axes, keepdims) : ops::reduce_max(x, axes, keepdims);
 }
@@ -198,6 +224,12 @@ Run floating_binary(Binary fn) {
   return [fn](const CallArguments& call, const Json&) {
     const auto [x, y] = operands(call, "x1", "x2");
     return Structure(fn(to_floating(x), to_floating(y)));
+  };
+}
+Run strict_binary(Binary fn) {
+  return [fn](const CallArguments& call, const Json&) {
+    const Tensors both = in_common_dtype({tensor_operand(call, 0, "x1"), tensor_operand(call, 1, "x2")});
+    return Structure(fn(both[0], both[1]));
   };
 }
 Run reduction(Reduce fn, bool to_bool, bool to_float) {
@@ -237,7 +269,7 @@ Tensors in_common_dtype(Tensors tensors) {
   DType common = tensors.empty() ? DType::kInvalid : tensors[0].dtype();
   for (const Tensor& x : tensors) {
     if (x.dtype() == DType::kString) return tensors;
-    if (tensor_ops::rank_of_dtype(x.dtype()) > tensor_ops::rank_of_dtype(common)) common = x.dtype();
+    common = tensor_ops::common_dtype(common, x.dtype());
   }
   for (Tensor& x : tensors) {
     if (x.dtype() == common) continue;

@@ -28,15 +28,7 @@ Tensor diag(const Tensor& x, const Json& config) {
 
 // As many steps as Euclid's algorithm needs for two numbers of this many bits.
 int euclid_steps(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kUInt64 ? 92 : 47; }
-Tensor unsigned_or_abs(const Tensor& x) {
-  switch (x.dtype()) {
-    case DType::kUInt8:
-    case DType::kUInt16:
-    case DType::kUInt32:
-    case DType::kUInt64: return x;
-    default: return ops::abs(x);
-  }
-}
+Tensor unsigned_or_abs(const Tensor& x) { return is_unsigned(x.dtype()) ? x : ops::abs(x); }
 Tensor greatest_divisor(const Tensor& x, const Tensor& y) {
   if (!is_integer(x.dtype())) bad(fmt::format("Gcd and Lcm require integers, found {}", dtype_name(x.dtype())));
   Tensor a = unsigned_or_abs(x), b = unsigned_or_abs(y);
@@ -238,8 +230,8 @@ void add_products(const std::function<void(const char*, Run)>& row) {
     const auto [x, y] = operands(call, "x1", "x2");
     return Structure(correlation(x, y, get(config, "mode", "valid")));
   });
-  row("Gcd", binary(greatest_divisor));
-  row("Lcm", binary(least_multiple));
+  row("Gcd", strict_binary(greatest_divisor));
+  row("Lcm", strict_binary(least_multiple));
 }
 
 // ---- without NaN -------------------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ Tensor imaginary_part(const Tensor& x) {
 }
 Tensor conjugate(const Tensor& x) { return is_complex(x.dtype()) ? ops::call1("Conj", {x}) : ops::identity(x); }
 Tensor magnitude(const Tensor& x) {
+  if (x.dtype() == DType::kBool || is_unsigned(x.dtype())) return ops::identity(x);
   return is_complex(x.dtype()) ? ops::call1("ComplexAbs", {x}, {{"Tout", real_of(x)}}) : ops::abs(x);
 }
 Tensor angle(const Tensor& x) {

@@ -66,8 +66,9 @@ void add_nn(Rows& rows) {
     return Structure(ops::log_softmax(tensor_operand(call), axis_or(config, -1)));
   });
   row("OneHot", [](const CallArguments& call, const Json& config) {
-    return Structure(ops::one_hot(tensor_operand(call), get(config, "num_classes").get<std::int64_t>(),
-                                  dtype_or(config, DType::kFloat32), axis_or(config, -1)));
+    return Structure(ops::one_hot(ops::cast(tensor_operand(call), DType::kInt64),
+                                  get(config, "num_classes").get<std::int64_t>(), dtype_or(config, DType::kFloat32),
+                                  axis_or(config, -1)));
   });
   for (const auto& [class_name, fn] : {std::pair<const char*, Unary>{"SparsePlus", activations::sparse_plus},
                                        {"SparseSigmoid", activations::sparse_sigmoid}}) {

@@ -58,6 +58,9 @@ Tensor to_floating(const Tensor& x);
 Tensor widened(const Tensor& x);
 // As Keras adds and multiplies it up: narrow integers and bool with 32 bits.
 Tensor summable(const Tensor& x);
+bool is_unsigned(DType dtype);
+// A product of tensors as Keras computes it: of int8 with 32 bits, of bool and unsigned integers in float32.
+Tensor product(const Tensors& factors, const std::function<Tensor(const Tensors&)>& multiply);
 // The maximum and minimum, also of bool.
 Tensor greatest(const Tensor& x, const ops::Axes& axes, bool keepdims);
 Tensor least(const Tensor& x, const ops::Axes& axes, bool keepdims);
@@ -81,6 +84,8 @@ Run unary(Unary fn);
 Run floating(Unary fn);
 Run binary(Binary fn);
 Run floating_binary(Binary fn);
+// Numbers are int32 or float32 here, whatever the dtype of the other operand.
+Run strict_binary(Binary fn);
 Run reduction(Reduce fn, bool to_bool = false, bool to_float = false);
 
 // The rows by modules of keras.ops.

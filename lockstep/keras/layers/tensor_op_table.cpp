@@ -52,7 +52,22 @@ Tensor true_divide(const Tensor& a, const Tensor& b) {
   if (is_floating(a.dtype())) return ops::div(a, b);
   return ops::div(ops::cast(a, DType::kFloat32), ops::cast(b, DType::kFloat32));
 }
-Tensor matmul2(const Tensor& a, const Tensor& b) { return ops::matmul(a, b); }
+Tensor matmul2(const Tensor& a, const Tensor& b) {
+  return product({a, b}, [](const Tensors& factors) { return ops::matmul(factors[0], factors[1]); });
+}
+// Functions without a kernel for these dtypes, computed in another one.
+Tensor sortable(const Tensor& x) {
+  if (x.dtype() == DType::kBool) return ops::cast(x, DType::kInt8);
+  return is_unsigned(x.dtype()) && x.dtype() != DType::kUInt64 ? ops::cast(x, DType::kInt64) : x;
+}
+Tensor power(const Tensor& x, const Tensor& y) {
+  if (!is_unsigned(x.dtype())) return ops::pow(x, y);
+  return ops::cast(ops::pow(ops::cast(x, DType::kInt32), ops::cast(y, DType::kInt32)), x.dtype());
+}
+Tensor sign(const Tensor& x) {
+  return is_unsigned(x.dtype()) ? ops::cast(ops::sign(ops::cast(x, DType::kInt32)), x.dtype()) : ops::sign(x);
+}
+Tensor bool_as_int(const Tensor& x) { return x.dtype() == DType::kBool ? ops::cast(x, DType::kInt32) : x; }
 
 Structure where_op(const CallArguments& call, const Json&) {
   const Tensor condition = logical(tensor_operand(call, 0, "condition"));
@@ -151,12 +166,13 @@ void add_shapes_of_numpy(Rows& rows) {
     return Structure(best);
   });
   row("Sort", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::sort(x, axis); }));
+    return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) {
+      return ops::cast(ops::sort(sortable(x), axis), x.dtype());
+    }));
   });
   row("Argsort", [](const CallArguments& call, const Json& config) {
-    return Structure(
-        along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) { return ops::argsort(x, axis); }));
+    return Structure(along_axis(tensor_operand(call), config,
+                                [](const Tensor& x, int axis) { return ops::argsort(sortable(x), axis); }));
   });
   row("Cumsum", [](const CallArguments& call, const Json& config) {
     return Structure(along_axis(tensor_operand(call), config, [](const Tensor& x, int axis) {
@@ -259,8 +275,9 @@ void add_numpy(Rows& rows) {
   row("Divide", binary(true_divide));
   row("TrueDivide", binary(true_divide));
   row("FloorDivide", binary(ops::floor_div));
-  row("Mod", binary(ops::floor_mod));
-  row("Power", binary(ops::pow));
+  row("Mod",
+      strict_binary([](const Tensor& x, const Tensor& y) { return ops::floor_mod(bool_as_int(x), bool_as_int(y)); }));
+  row("Power", binary(power));
   row("Maximum", binary(ops::maximum));
   row("Minimum", binary(ops::minimum));
   row("Matmul", binary(matmul2));
@@ -274,8 +291,8 @@ void add_numpy(Rows& rows) {
   row("LogicalOr", binary([](const Tensor& a, const Tensor& b) { return ops::logical_or(logical(a), logical(b)); }));
   row("LogicalNot", unary([](const Tensor& x) { return ops::logical_not(logical(x)); }));
   row("Negative", unary(ops::neg));
-  row("Sign", unary(ops::sign));
-  row("Square", unary(ops::square));
+  row("Sign", unary(sign));
+  row("Square", unary([](const Tensor& x) { return ops::square(bool_as_int(x)); }));
   row("Sqrt", floating(ops::sqrt));
   row("Reciprocal", floating(ops::reciprocal));
   row("Exp", floating(ops::exp));
@@ -324,7 +341,7 @@ void add_numpy(Rows& rows) {
   row("Where", where_op);
   row("Split", split_op);
   row("Clip", [](const CallArguments& call, const Json& config) {
-    const Tensor x = tensor_operand(call);
+    const Tensor x = bool_as_int(tensor_operand(call));
     return Structure(ops::clip_by_value(x, get(config, "x_min").get<double>(), get(config, "x_max").get<double>()));
   });
   row("Reshape", [](const CallArguments& call, const Json& config) {
@@ -346,10 +363,10 @@ void add_numpy(Rows& rows) {
     return Structure(ops::squeeze(tensor_operand(call), axis.is_null() ? ops::Ints{} : int_list(axis, "axis")));
   });
   row("Concatenate", [](const CallArguments& call, const Json& config) {
-    return Structure(ops::concat(tensor_list(argument(call, 0, "xs")), axis_or(config, 0)));
+    return Structure(ops::concat(in_common_dtype(tensor_list(argument(call, 0, "xs"))), axis_or(config, 0)));
   });
   row("Stack", [](const CallArguments& call, const Json& config) {
-    return Structure(ops::stack(tensor_list(argument(call, 0, "x")), axis_or(config, 0)));
+    return Structure(ops::stack(in_common_dtype(tensor_list(argument(call, 0, "x"))), axis_or(config, 0)));
   });
   row("Repeat", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call);
@@ -370,7 +387,8 @@ void add_numpy(Rows& rows) {
     for (const Argument& given : call.args) {
       for (const ArgValue& value : given.flatten()) operands.push_back(value.tensor);
     }
-    return Structure(ops::einsum(get(config, "subscripts").get<std::string>(), operands));
+    const auto subscripts = get(config, "subscripts").get<std::string>();
+    return Structure(product(operands, [&](const Tensors& factors) { return ops::einsum(subscripts, factors); }));
   });
 }
 
