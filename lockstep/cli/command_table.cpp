@@ -102,6 +102,11 @@ Command evaluate_command() {
        {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
        {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
        {"--checkpoint-dir", "DIR", "evaluate the weights of the checkpoints that appear here, until SIGTERM or SIGINT"},
+       {"--max-memory", "BYTES",
+        "of the tensors that exist at one time, such as 8G (1.5G, 64 times the size of the weights and 512 times that "
+        "of the "
+        "inputs without it)",
+        "", false, check_bytes},
        {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
        kWeights,
        kStrict,
@@ -161,6 +166,9 @@ Command fit_command() {
             "write the trained model: .keras, .h5 or .weights.h5; missing folders are created, as for all outputs"},
            {"--export", "DIR", "write the trained model as a SavedModel"},
            {"--history", "F.json", "write Keras's History.history"},
+           {"--max-memory", "BYTES",
+            "of the tensors that exist at one time, such as 8G (the memory that is available without it)", "", false,
+            check_bytes},
            kWeights,
            kStrict,
            kRescale,

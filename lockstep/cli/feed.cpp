@@ -170,6 +170,17 @@ keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> 
   return model.inputs().pack(leaves);
 }
 
+std::int64_t held_bytes(const keras::Model& model, const std::vector<Tensor>& inputs) {
+  // Layers make more of an input than graphs do: the image of one channel becomes images of hundreds.
+  constexpr std::int64_t kInputFactor = 8;
+  std::int64_t bytes = static_cast<std::int64_t>(sizeof(float)) * model.count_params();
+  for (const Tensor& input : inputs) {
+    bytes += kInputFactor * input.num_elements() *
+             static_cast<std::int64_t>(std::max(dtype_size(input.dtype()), std::size_t{1}));
+  }
+  return bytes;
+}
+
 Examples read_examples(const std::string& name, const keras::Model& model, bool evaluate,
                        std::optional<double> rescale) {
   if (std::ranges::find(kBuiltIns, name) != kBuiltIns.end()) return built_in(name, evaluate, rescale);

@@ -1,6 +1,7 @@
 // Arrays of users, converted to a model's inputs.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,10 @@ std::vector<std::string> input_names(const keras::Model& model);
 std::vector<std::string> output_names(const keras::Model& model);
 // The model's input structure with these leaves.
 keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> leaves);
+
+// What the memory and the time of a run of the model grow with: bytes of its weights, and a multiple of those of the
+// inputs.
+std::int64_t held_bytes(const keras::Model& model, const std::vector<Tensor>& inputs);
 
 struct Examples {
   keras::Structure x;

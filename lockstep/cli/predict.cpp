@@ -31,18 +31,6 @@ Tensor prepared(const Tensor& value, std::optional<double> rescale) {
   return rescale ? ops::cast(value, DType::kFloat32) * *rescale : value;
 }
 
-// What the limits of a Keras model's run grow with. Layers make more of an input than graphs do: the image of one
-// channel becomes images of hundreds.
-std::int64_t held_bytes(const keras::Model& model, const std::vector<Tensor>& inputs) {
-  constexpr std::int64_t kInputFactor = 8;
-  std::int64_t bytes = static_cast<std::int64_t>(sizeof(float)) * model.count_params();
-  for (const Tensor& input : inputs) {
-    bytes += kInputFactor * input.num_elements() *
-             static_cast<std::int64_t>(std::max(dtype_size(input.dtype()), std::size_t{1}));
-  }
-  return bytes;
-}
-
 NamedTensors predict_keras(const Arguments& arguments, const std::string& path) {
   if (arguments.has("--outputs"))
     throw_usage(fmt::format("predict: --outputs requires a graph; {} is a Keras model", path));

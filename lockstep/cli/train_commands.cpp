@@ -13,8 +13,10 @@
 #include "lockstep/cli/target_kind_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/cli/worker_job_internal.h"
+#include "lockstep/collectives/shared_mapping_internal.h"
 #include "lockstep/collectives/together.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
+#include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/random/seeds.h"
@@ -178,6 +180,18 @@ int report_preempted(const Arguments& arguments, const std::string& directory) {
 
 }  // namespace
 
+namespace {
+
+// Limits the memory of the tensors that this thread makes while it lives: `otherwise` where --max-memory is not given.
+graph::RunBudget memory_budget(const Arguments& arguments, std::int64_t otherwise, std::int64_t held) {
+  graph::RunLimits limits = graph::RunLimits::none();
+  limits.max_memory = otherwise;
+  if (const auto bytes = arguments.maybe("--max-memory")) limits.max_memory = parse_bytes("--max-memory", *bytes);
+  return graph::RunBudget(limits, held);
+}
+
+}  // namespace
+
 int fit(const Arguments& arguments) {
   const Targets targets = targets_of(arguments);
   require_directory(arguments);
@@ -226,6 +240,8 @@ int fit(const Arguments& arguments) {
     options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
     options.preemption = preemption_by_signals();
   }
+  // An error instead of a process that the system ends.
+  const graph::RunBudget budget = memory_budget(arguments, collectives::available_memory(), 0);
   keras::History history;
   if (epochs > 0) history = model.fit(data.x, data.y, options);
   if (directory && model.trainer().preempted()) return report_preempted(arguments, *directory);
@@ -308,6 +324,7 @@ int evaluate(const Arguments& arguments) {
   const Examples data = read_examples(arguments.text("--data"), model, true, rescale_of(arguments));
   require_same_job(*strategy, arguments, model, data);
   const auto evaluated = [&] {
+    const graph::RunBudget budget = memory_budget(arguments, 0, held_bytes(model, data.x.flatten()));
     return model.evaluate(data.x, data.y,
                           {.batch_size = arguments.integer("--batch-size"),
                            .verbose = arguments.has("--json") ? 0 : verbosity(arguments),

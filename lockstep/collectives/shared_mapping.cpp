@@ -15,18 +15,6 @@
 namespace lockstep::collectives {
 namespace {
 
-// The memory available without swapping; proc(5), MemAvailable.
-double available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string field;
-  double kilobytes = 0;
-  while (file >> field) {
-    if (field == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
 void* map(int file, std::size_t bytes) { return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0); }
 
 // The target of a link in proc(5): "/memfd:LABEL (deleted)" for a descriptor of anonymous memory.
@@ -37,11 +25,23 @@ std::string target_of(const std::string& path) {
 
 }  // namespace
 
+// proc(5), MemAvailable.
+std::int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string field;
+  std::int64_t kilobytes = 0;
+  while (file >> field) {
+    if (field == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::numeric_limits<std::int64_t>::max();
+}
+
 // A name is "PROCESS DESCRIPTOR LABEL": where it is in the process that made it, and what only that memory is called.
 std::unique_ptr<SharedMapping> SharedMapping::make(std::size_t bytes, double part_of_free) {
   std::random_device random;
   const std::string label = fmt::format("lockstep-{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-  if (static_cast<double>(bytes) > part_of_free * available_bytes()) return nullptr;
+  if (static_cast<double>(bytes) > part_of_free * static_cast<double>(available_memory())) return nullptr;
   const int file = memfd_create(label.c_str(), MFD_CLOEXEC);
   if (file < 0) return nullptr;
   void* memory = MAP_FAILED;

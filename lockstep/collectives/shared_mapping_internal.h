@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 namespace lockstep::collectives {
+
+// Bytes that are available on the machine without swapping; the largest number if the system does not report them.
+std::int64_t available_memory();
 
 // Anonymous memory (memfd), mapped for reading and writing; zeros at first. It has no place in any file system: nothing
 // stays behind, however the processes end, and what a container allows /dev/shm does not bound it.

@@ -11,7 +11,9 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/allocation_failure_internal.h"
 #include "lockstep/ops/library_threads_internal.h"
+
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/runtime.h"
 #include "lockstep/ops/slice_gradients_internal.h"
@@ -117,6 +119,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
     found = torch::autograd::grad(out, in, seeds, retain_graph, create_graph, /*allow_unused=*/true);
   } catch (const c10::Error& error) {
     const std::string_view text = error.msg();
+    if (is_allocation_failure(text)) throw_resource_exhausted("gradient: out of memory");
     if (text.find("second time") != std::string_view::npos) {
       throw_failed_precondition(
           "gradient: a part of what the target was computed from belongs to a tape whose gradient() has been called, "

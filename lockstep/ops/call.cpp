@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/allocation_failure_internal.h"
 #include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/library_threads_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
@@ -100,6 +101,9 @@ auto as_errors(const Signature& signature, std::span<const Tensor> inputs, const
   } catch (const c10::OutOfMemoryError& error) {
     throw_resource_exhausted(fmt::format("{}: out of memory: {}", signature.name, first_line(error.msg())));
   } catch (const c10::Error& error) {
+    if (is_allocation_failure(error.msg())) {
+      throw_resource_exhausted(fmt::format("{}: out of memory (inputs: {})", signature.name, describe_inputs(inputs)));
+    }
     fail(signature, inputs, translated(error.msg(), inputs));
   } catch (const std::bad_alloc&) {
     throw_resource_exhausted(fmt::format("{}: out of memory (inputs: {})", signature.name, describe_inputs(inputs)));

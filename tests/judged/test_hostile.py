@@ -339,6 +339,9 @@ def test_models_that_ask_for_too_much(name, folder, tmp_path):
     path = with_config(tmp_path / "whole.keras", tmp_path / "m.keras", json.dumps(config))
     np.save(tmp_path / "x.npy", np.ones((3, 4), "float32"))
     assert_bounded(["predict", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz"])
+    np.savez(tmp_path / "d.npz", x=np.ones((3, 4), "float32"), y=np.ones((3, 1), "float32"))
+    assert_bounded(["evaluate", path, "--data", tmp_path / "d.npz", "--loss", "mse"])
+    assert_bounded(["fit", path, "--data", tmp_path / "d.npz", "--optimizer", "sgd", "--loss", "mse", "--max-memory", "256M"])
 
 
 def test_the_limit_of_a_model_can_be_raised(tmp_path):
