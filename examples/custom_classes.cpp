@@ -124,9 +124,7 @@ class Scale : public keras::Layer {
                          .constraint = std::make_shared<AtMostOne>(),
                          .name = "scale"});
   }
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
-    return inputs.leaf() * value(scale_) + offset_;
-  }
+  keras::Structure call(const keras::Structure& inputs) override { return inputs.leaf() * value(scale_) + offset_; }
 
  private:
   double offset_;
@@ -147,9 +145,7 @@ class Regressor : public keras::Model {
         out_(track("out", ls::layers::Dense(1))) {}
   explicit Regressor(const ls::Json& config) : Regressor(config.at("units").get<std::int64_t>()) {}
   ls::Json get_config() const override { return {{"units", units_}}; }
-  keras::Structure call(const keras::Structure& x, const keras::CallContext&) override {
-    return out_(hidden_(scale_(x)));
-  }
+  keras::Structure call(const keras::Structure& x) override { return out_(hidden_(scale_(x))); }
 
  private:
   std::int64_t units_;

@@ -24,7 +24,7 @@ class Linear : public ls::keras::Layer {
         {.shape = {shapes.leaf()[-1], units_}, .initializer = ls::initializers::GlorotUniform(), .name = "w"});
     b_ = add_weight({.shape = {units_}, .initializer = ls::initializers::Zeros(), .name = "b"});
   }
-  ls::keras::Structure call(const ls::keras::Structure& inputs, const ls::keras::CallContext&) override {
+  ls::keras::Structure call(const ls::keras::Structure& inputs) override {
     return ls::ops::matmul(inputs.leaf(), value(w_)) + value(b_);
   }
 
@@ -38,7 +38,7 @@ LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Linear, "Examples")
 class Mirrored : public ls::keras::Model {
  public:
   Mirrored() : Model("Mirrored"), linear(track("linear", ls::keras::make_layer<Linear>(1))) {}
-  ls::keras::Structure call(const ls::keras::Structure& x, const ls::keras::CallContext&) override { return linear(x); }
+  ls::keras::Structure call(const ls::keras::Structure& x) override { return linear(x); }
 
   ls::keras::Results train_step(const ls::keras::Batch& batch) override {
     const auto variables = trainable_weights();

@@ -67,9 +67,7 @@ class SubclassedModel : public ls::keras::Model {
       : Model("SubclassedModel"),
         flatten(track("flatten", ls::layers::Flatten())),
         dense(track("dense", ls::layers::Dense(10))) {}
-  ls::keras::Structure call(const ls::keras::Structure& inputs, const ls::keras::CallContext&) override {
-    return dense(flatten(inputs));
-  }
+  ls::keras::Structure call(const ls::keras::Structure& inputs) override { return dense(flatten(inputs)); }
   ls::keras::LayerHandle flatten, dense;
 };
 

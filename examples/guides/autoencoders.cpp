@@ -19,7 +19,7 @@ class Autoencoder : public ls::keras::Model {
   }
   explicit Autoencoder(const ls::Json& config) : Autoencoder(config.at("latent_dim").get<std::int64_t>()) {}
 
-  ls::keras::Structure call(const ls::keras::Structure& x, const ls::keras::CallContext&) override {
+  ls::keras::Structure call(const ls::keras::Structure& x) override {
     const auto encoded = encoder(x);
     const auto decoded = decoder(encoded);
     return decoded;

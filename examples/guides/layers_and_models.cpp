@@ -16,9 +16,7 @@ class Linear : public keras::Layer {
     b_ = add_weight({.shape = {units_}, .initializer = "zeros", .name = "b"});
   }
 
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
-    return ops::matmul(inputs, w_) + b_;
-  }
+  keras::Structure call(const keras::Structure& inputs) override { return ops::matmul(inputs, w_) + b_; }
 
   ls::Json get_config() const override { return {{"units", units_}}; }
 
@@ -35,7 +33,7 @@ class ComputeSum : public keras::Layer {
     total_ = add_weight({.shape = {input_dim}, .initializer = "zeros", .trainable = false, .name = "total"});
   }
 
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
+  keras::Structure call(const keras::Structure& inputs) override {
     total_.assign_add(ops::reduce_sum(inputs, 0));
     return total_ + 0.0;
   }
@@ -53,7 +51,7 @@ class MLPBlock : public keras::Layer {
     linear_3_ = track("linear_3", keras::make_layer<Linear>(1).ptr());
   }
 
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
+  keras::Structure call(const keras::Structure& inputs) override {
     auto x = ops::relu(linear_1_(inputs));
     x = ops::relu(linear_2_(x));
     return linear_3_(x);
@@ -68,7 +66,7 @@ class ActivityRegularizationLayer : public keras::Layer {
  public:
   explicit ActivityRegularizationLayer(double rate = 1e-2) : rate_(rate) {}
 
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
+  keras::Structure call(const keras::Structure& inputs) override {
     add_loss(rate_ * ops::reduce_mean(inputs));
     return inputs;
   }
@@ -82,7 +80,7 @@ class Sampling : public keras::Layer {
  public:
   Sampling() : seed_generator_(add_seed_generator(1337)) {}
 
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
+  keras::Structure call(const keras::Structure& inputs) override {
     const auto& [z_mean, z_log_var] = inputs;
     const auto epsilon = ls::random::normal(z_mean.leaf().shape(), {.seed = seed_generator_});
     return z_mean + ops::exp(0.5 * z_log_var) * epsilon;
@@ -107,7 +105,7 @@ class VariationalAutoEncoder : public keras::Model {
   explicit VariationalAutoEncoder(const ls::Json& config)
       : VariationalAutoEncoder(config.at("original_dim"), config.at("intermediate_dim"), config.at("latent_dim")) {}
 
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
+  keras::Structure call(const keras::Structure& inputs) override {
     const auto x = encoder_(inputs);
     const ls::Tensor z_mean = dense_mean_(x), z_log_var = dense_log_var_(x);
     const auto z = sampling_({z_mean, z_log_var});

@@ -55,7 +55,7 @@ class LogisticEndpoint : public keras::Layer {
   explicit LogisticEndpoint(const std::string& name) : Layer({.name = name}) {}
   std::vector<std::string> argument_names() const override { return {"targets", "logits"}; }
 
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
+  keras::Structure call(const keras::Structure& inputs) override {
     const auto& [targets, logits] = inputs;
     add_loss(loss_fn_(targets, logits));
     return ops::softmax(logits);

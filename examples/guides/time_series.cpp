@@ -28,16 +28,14 @@ ls::data::Dataset make_dataset(const ls::Tensor& data, bool shuffle) {
 
 class Baseline : public keras::Model {
  public:
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
-    return ops::slice_axis(inputs, 2, 0, 1);
-  }
+  keras::Structure call(const keras::Structure& inputs) override { return ops::slice_axis(inputs, 2, 0, 1); }
 };
 
 // Predicts the change since the last step.
 class ResidualWrapper : public keras::Model {
  public:
   explicit ResidualWrapper(const keras::Model& model) : model_(model) { track("model", model.impl()); }
-  keras::Structure call(const keras::Structure& inputs, const keras::CallContext&) override {
+  keras::Structure call(const keras::Structure& inputs) override {
     const ls::Tensor delta = model_(inputs);
     return ops::slice_axis(inputs, 2, 0, 1) + delta;
   }

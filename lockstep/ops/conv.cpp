@@ -346,17 +346,24 @@ Tensors backprop_filter(const Call& call) {
   require_rank(call, "out_backprop", call.input(2).shape());
   const bool first = is_channels_first(call), depthwise = call.name().starts_with("Depthwise");
   ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), first), kernel_dims(sizes));
-  w.groups = depthwise ? sizes[-2] : x.size(first ? 1 : -1) / std::max<std::int64_t>(1, sizes[-2]);
+  const std::int64_t channels = x.size(first ? 1 : -1);
+  w.groups = depthwise ? sizes[-2] : channels / std::max<std::int64_t>(1, sizes[-2]);
+  if (depthwise ? sizes[-2] != channels : sizes[-2] < 1 || channels % sizes[-2] != 0)
+    throw_invalid_argument(
+        fmt::format("the input has {} channels, the filter {} takes {}", channels, sizes.to_string(), sizes[-2]));
+  Shape expected = call.input(0).shape();
+  for (int i = 0; i < w.spatial; ++i) expected[i + (first ? 2 : 1)] = w.output[static_cast<std::size_t>(i)];
+  expected[first ? 1 : -1] = depthwise ? channels * sizes[-1] : sizes[-1];
+  if (call.input(2).shape() != expected)
+    throw_invalid_argument(
+        fmt::format("out_backprop has shape {}, expected {}", call.input(2).shape().to_string(), expected.to_string()));
   if (dy.numel() == 0) return one(at::zeros(sizes.dims(), dy.options()));
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || dy.requires_grad());
-  const bool fits = w.spatial == 2 && w.groups == 1 && x.size(0) == dy.size(0) && dy.size(3) == sizes[3] &&
-                    x.size(3) == sizes[2] && Ints{dy.size(1), dy.size(2)} == w.output;
-  if (!depthwise && !recorded && fits && can_fuse(x, dy, w)) {
+  if (!depthwise && !recorded && w.spatial == 2 && w.groups == 1 && can_fuse(x, dy, w)) {
     const at::Tensor kernel = at::empty(sizes.dims(), dy.options());
     return one(direct_backward(x, kernel, {}, dy, w, nullptr, {.kernel = true}).kernel);
   }
-  if (!recorded && w.spatial == 3 && x.dim() == 5 && x.size(0) == dy.size(0) && dy.size(4) == sizes[4] &&
-      x.size(4) == sizes[3] && Ints{dy.size(1), dy.size(2), dy.size(3)} == w.output) {
+  if (!recorded && w.spatial == 3 && !first && w.groups == 1) {
     if (auto own = try_volume_kernel_gradient(x, dy, w, sizes.dims())) return one(*std::move(own));
   }
   const auto as = compute_type(dy.scalar_type());

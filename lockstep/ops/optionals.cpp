@@ -16,6 +16,7 @@ const Tensors& content_of(const Call& call) {
 Tensors get_value(const Call& call) {
   const Tensors& content = content_of(call);
   const auto& types = call.attr<std::vector<DType>>("output_types");
+  const auto& shapes = call.attr<std::vector<Shape>>("output_shapes");
   if (content.empty()) throw_invalid_argument("the optional has no value");
   if (content.size() != types.size())
     throw_invalid_argument(fmt::format("the optional has {} tensors, expected {}", content.size(), types.size()));
@@ -23,11 +24,20 @@ Tensors get_value(const Call& call) {
     if (content[i].dtype() != types[i])
       throw_invalid_argument(fmt::format("tensor {} of the optional is {}, expected {}", i,
                                          dtype_name(content[i].dtype()), dtype_name(types[i])));
+    if (!content[i].shape().compatible_with(shapes.at(i)))
+      throw_invalid_argument(fmt::format("tensor {} of the optional has shape {}, expected {}", i,
+                                         content[i].shape().to_string(), shapes[i].to_string()));
   }
   return content;
 }
 
-Shapes value_shapes(const Call& call) { return call.attr<std::vector<Shape>>("output_shapes"); }
+Shapes value_shapes(const Call& call) {
+  const auto& shapes = call.attr<std::vector<Shape>>("output_shapes");
+  const std::size_t types = call.attr<std::vector<DType>>("output_types").size();
+  if (shapes.size() != types)
+    throw_invalid_argument(fmt::format("output_shapes has {} entries, output_types {}", shapes.size(), types));
+  return shapes;
+}
 
 }  // namespace
 

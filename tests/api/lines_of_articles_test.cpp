@@ -136,6 +136,41 @@ TEST(ArticleLines, AClassWithComputeMaskSupportsMasking) {
   EXPECT_FALSE(other.mask().defined());
 }
 
+struct TokenModel : keras::Model {
+  TokenModel() {
+    embedding = track("embedding", layers::Embedding(9, 8));
+    drop = track("drop", layers::Dropout(0.5));
+    final = track("final", layers::Dense(1));
+  }
+  keras::LayerHandle embedding, drop, final;
+};
+struct CallOfInputs : TokenModel {
+  keras::Structure call(const keras::Structure& x) override { return final(drop(embedding(x))); }
+};
+struct CallWithTraining : TokenModel {
+  keras::Structure call(const keras::Structure& x, const keras::CallContext& context) override {
+    return final(drop(embedding(x), {.training = context.training}));
+  }
+};
+// call(self, x) and call(self, x, training=None) of one model: as in Keras 3.15, fit() passes training=True to the
+// second only. Expected numbers: Keras 3.15.
+TEST(ArticleLines, CallsWithAndWithoutTraining) {
+  const auto losses = [](auto make) {
+    keras::utils::set_random_seed(3);
+    auto model = make();
+    const auto ints = [](std::int64_t f, std::int64_t m) { return ops::range(std::int64_t(80)) * f % m; };
+    const Tensor x = ops::reshape(ints(5, 9), {16, 5});
+    const Tensor y = ops::cast(ops::reshape(ints(1, 3), {16, 5, 1}), ls::float32);
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    return model.fit(ls::data::Dataset::from_tensor_slices({x, y}).batch(4), {.epochs = 2, .verbose = 0})["loss"];
+  };
+  const auto plain = losses([] { return CallOfInputs(); }), trained = losses([] { return CallWithTraining(); });
+  EXPECT_NEAR(plain[0], 1.59688079, 1e-5);
+  EXPECT_NEAR(plain[1], 1.41878283, 1e-5);
+  EXPECT_NEAR(trained[0], 1.58358431, 1e-5);
+  EXPECT_NEAR(trained[1], 1.42404532, 1e-5);
+}
+
 TEST(ArticleLines, OptionsOfSavedModels) {
   const std::string folder = std::filesystem::temp_directory_path() / ("lockstep_articles_" + std::to_string(getpid()));
   const auto model = keras::Sequential({keras::Input({1}), layers::Dense(1)});

@@ -309,6 +309,12 @@ CallContext Layer::make_context(const CallArguments& arguments, const Structure&
   return context;
 }
 
+Structure Layer::call(const Structure& inputs, const CallContext&) { return call(inputs); }
+
+Structure Layer::call(const Structure&) {
+  throw_unimplemented(fmt::format("class {} does not override call()", class_name()));
+}
+
 Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
   // A node of the functional API keeps the arguments as given. Keras adds training and mask to them only where the
   // call had a single tensor of the right dtype and nothing else.

@@ -126,8 +126,10 @@ class Layer : public Operation {
   virtual std::vector<InputSpec> input_spec() const { return {}; }
   // Makes the variables. `shapes` has the structure of the inputs.
   virtual void build(const Nested<Shape>& shapes);
-  // The computation. A mask of the inputs comes in `context`.
-  virtual Structure call(const Structure& inputs, const CallContext& context) = 0;
+  // The computation; a class overrides one of the two. The first is call(self, inputs) of Python, the second
+  // call(self, inputs, training=None, mask=None): both are in `context`.
+  virtual Structure call(const Structure& inputs);
+  virtual Structure call(const Structure& inputs, const CallContext& context);
   // The masks of the outputs. By default: the input's mask where supports_masking() and there is one
   // input and one output.
   virtual Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure& outputs);

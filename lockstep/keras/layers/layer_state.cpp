@@ -32,6 +32,7 @@ CallScope::~CallScope() {
   --t_calls;
 }
 bool CallScope::active() { return t_calls > 0; }
+bool CallScope::is_outermost() { return t_calls == 1; }
 std::optional<bool> CallScope::training() { return t_training; }
 
 std::vector<PendingLoss>& pending_losses() {

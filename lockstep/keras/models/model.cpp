@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/models/from_config_internal.h"
 #include "lockstep/keras/models/summary_internal.h"
 
@@ -168,10 +169,14 @@ const ModelPtr& Model::impl() const {
 }
 
 Structure Model::call(const Structure& inputs, const CallContext& context) {
-  if (dynamic_cast<SubclassedImpl*>(impl_.get())) {
-    throw_unimplemented(fmt::format("class {} does not override call()", impl_->class_name()));
-  }
-  return impl_->call(inputs, context);
+  if (!dynamic_cast<SubclassedImpl*>(impl_.get())) return impl_->call(inputs, context);
+  std::optional<CallScope> without_training;
+  if (CallScope::is_outermost()) without_training.emplace(std::nullopt);
+  return call(inputs);
+}
+
+Structure Model::call(const Structure&) {
+  throw_unimplemented(fmt::format("class {} does not override call()", impl_->class_name()));
 }
 
 void Model::build(const Nested<Shape>&) {}

@@ -42,7 +42,7 @@ struct ModelOptions {
 //
 //   class Classifier : public keras::Model {
 //    public:
-//     Structure call(const Structure& x, const CallContext&) override { return out(hidden(x)); }
+//     Structure call(const Structure& x) override { return out(hidden(x)); }
 //     keras::LayerHandle hidden = track("hidden", layers::Dense(64)), out = track("out", layers::Dense(10));
 //   };
 //
@@ -78,7 +78,12 @@ class Model {
   virtual ~Model();
 
   // ---- for derived classes ----
-  // The computation of a subclassed model.
+  // The computation of a subclassed model; a class overrides one of the two.
+  // call(self, inputs) of Python. As in Keras 3, a call of such a model ignores `training`, and so do the steps of
+  // fit(): its Dropout and BatchNormalization layers infer, unless a layer or model that trains calls the model.
+  virtual Structure call(const Structure& inputs);
+  // call(self, inputs, training=None, mask=None): both are in `context`, and layers that the model calls inherit
+  // `training`.
   virtual Structure call(const Structure& inputs, const CallContext& context);
   virtual void build(const Nested<Shape>& shapes);
   // The constructor's arguments, for classes registered with register_keras_serializable(); by default those that all

@@ -77,7 +77,9 @@ void TrainingSession::build_for(const Batch& batch) {
 }
 
 bool TrainingSession::has_call() const {
-  return !model.is_subclassed() || object_overriding(model, &Model::call) != nullptr;
+  using Call = Structure (Model::*)(const Structure&);
+  using CallInContext = Structure (Model::*)(const Structure&, const CallContext&);
+  return !model.is_subclassed() || object_overriding(model, Call(&Model::call), CallInContext(&Model::call)) != nullptr;
 }
 
 void TrainingSession::require_variables_of_strategy() {
