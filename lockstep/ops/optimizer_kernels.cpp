@@ -123,30 +123,49 @@ void sgd_momentum(float* w, const float* g, float* m, std::int64_t n, const SgdR
   });
 }
 
-// `squares`: those of the gradient, or null: g · g. `top` is null without amsgrad.
+// The square of element i of the gradient, whose value is g; `squares`: those of the gradient, or null: g · g.
+template <typename T>
+T square_of(T g, const float* squares, std::int64_t i) {
+  T square = g * g;
+  if (squares) load(squares + i, square);
+  return square;
+}
+
+// Elements of a gradient and of the averages of it and of its square, which have moved towards it.
+template <typename T>
+struct Moments {
+  T g, m, v;
+
+  Moments(const float* gradient, const float* squares, float* mean, float* mean_square, std::int64_t i, float b1,
+          float b2) {
+    load(gradient + i, g), load(mean + i, m), load(mean_square + i, v);
+    m = m + (g - m) * b1;
+    v = v + (square_of(g, squares, i) - v) * b2;
+    store(mean + i, m), store(mean_square + i, v);
+  }
+};
+
+// `top` is null without amsgrad.
 void adam(float* w, const float* g, const float* squares, float* m, float* v, float* top, std::int64_t n,
           const AdamRule& rule, float decay) {
   const float a = rule.alpha, b1 = rule.one_minus_beta_1, b2 = rule.one_minus_beta_2, eps = rule.epsilon;
   sweep(n, [&]<typename T>(std::int64_t i) {
-    T wi, gi, mi, vi;
-    load(w + i, wi), load(g + i, gi), load(m + i, mi), load(v + i, vi);
-    T square = gi * gi;
-    if (squares) load(squares + i, square);
-    mi = mi + (gi - mi) * b1;
-    vi = vi + (square - vi) * b2;
-    store(m + i, mi), store(v + i, vi);
+    T wi;
+    load(w + i, wi);
+    const Moments<T> moments(g, squares, m, v, i, b1, b2);
+    T vi = moments.v;
     if (top) {
       T ti;
       load(top + i, ti);
       vi = ti > vi ? ti : vi;
       store(top + i, vi);
     }
-    wi = (wi - wi * decay) - (mi * a) / (root(vi) + eps);
+    wi = (wi - wi * decay) - (moments.m * a) / (root(vi) + eps);
     store(w + i, wi);
   });
 }
 
-// `squares` as for adam(); `b` is null without momentum, `mean` unless centered.
+// `squares` as for square_of(); `b` is null without momentum, `mean` unless centered.
 void rmsprop(float* w, const float* g, const float* squares, float* v, float* b, float* mean, std::int64_t n,
              const RmspropRule& rule, float decay) {
   const float rate = rule.learning_rate, rho = rule.rho, rest = 1.0f - rule.rho, eps = rule.epsilon;
@@ -154,8 +173,7 @@ void rmsprop(float* w, const float* g, const float* squares, float* v, float* b,
   sweep(n, [&]<typename T>(std::int64_t i) {
     T wi, gi, vi;
     load(w + i, wi), load(g + i, gi), load(v + i, vi);
-    T square = gi * gi;
-    if (squares) load(squares + i, square);
+    const T square = square_of(gi, squares, i);
     vi = vi * rho + square * rest;
     store(v + i, vi);
     T denominator = vi + eps;
@@ -183,15 +201,11 @@ void nadam(float* w, const float* g, const float* squares, float* m, float* v, s
   const float rate = rule.learning_rate, b1 = rule.one_minus_beta_1, b2 = rule.one_minus_beta_2, eps = rule.epsilon;
   const float of_m = rule.of_momentum, of_g = rule.of_gradient, of_v = rule.of_velocity;
   sweep(n, [&]<typename T>(std::int64_t i) {
-    T wi, gi, mi, vi;
-    load(w + i, wi), load(g + i, gi), load(m + i, mi), load(v + i, vi);
-    T square = gi * gi;
-    if (squares) load(squares + i, square);
-    mi = mi + (gi - mi) * b1;
-    vi = vi + (square - vi) * b2;
-    store(m + i, mi), store(v + i, vi);
-    const T moved = mi * of_m + gi * of_g;
-    wi = (wi - wi * decay) - (moved * rate) / (root(vi * of_v) + eps);
+    T wi;
+    load(w + i, wi);
+    const Moments<T> moments(g, squares, m, v, i, b1, b2);
+    const T moved = moments.m * of_m + moments.g * of_g;
+    wi = (wi - wi * decay) - (moved * rate) / (root(moments.v * of_v) + eps);
     store(w + i, wi);
   });
 }
@@ -217,8 +231,7 @@ void adagrad(float* w, const float* g, const float* squares, float* a, std::int6
   sweep(n, [&]<typename T>(std::int64_t i) {
     T wi, gi, ai;
     load(w + i, wi), load(g + i, gi), load(a + i, ai);
-    T square = gi * gi;
-    if (squares) load(squares + i, square);
+    const T square = square_of(gi, squares, i);
     ai = ai + square;
     store(a + i, ai);
     wi = (wi - wi * decay) - (gi * rate) / root(ai + eps);
@@ -232,8 +245,7 @@ void adadelta(float* w, const float* g, const float* squares, float* a, float* d
   sweep(n, [&]<typename T>(std::int64_t i) {
     T wi, gi, ai, di;
     load(w + i, wi), load(g + i, gi), load(a + i, ai), load(d + i, di);
-    T square = gi * gi;
-    if (squares) load(squares + i, square);
+    const T square = square_of(gi, squares, i);
     ai = ai * rho + square * rest;
     const T factor = root(di + eps) / root(ai + eps);
     di = di * rho + factor * factor * square * rest;
