@@ -104,8 +104,7 @@ Command evaluate_command() {
        {"--checkpoint-dir", "DIR", "evaluate the weights of the checkpoints that appear here, until SIGTERM or SIGINT"},
        {"--max-memory", "BYTES",
         "of the tensors that exist at one time, such as 8G (1.5G, 64 times the size of the weights and 512 times that "
-        "of the "
-        "inputs without it)",
+        "of the inputs without it)",
         "", false, check_bytes},
        {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
        kWeights,
