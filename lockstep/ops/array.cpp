@@ -476,10 +476,12 @@ std::optional<Tensor> try_rows(const Tensor& x, std::int64_t begin, std::int64_t
 }
 
 void register_indexing(Table& table);
+void register_reordering(Table& table);
 
 void register_array(Table& table) {
   register_diagonals(table);
   register_indexing(table);
+  register_reordering(table);
   table.add("Reshape", reshape_shape, reshape);
   table.add("Shape", shape_rule, shape_kernel);
   table.add("ShapeN", shape_rule, shape_kernel);

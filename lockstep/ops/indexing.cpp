@@ -1,7 +1,5 @@
-// Slices, gathers, scatters and what finds elements.
+// Slices, gathers and scatters.
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <unordered_map>
 
 #include <ATen/core/grad_mode.h>
@@ -13,16 +11,6 @@
 
 namespace lockstep::ops {
 namespace {
-
-template <typename F>
-Tensors rearrange(const Call& call, int i, const F& f) {
-  const Tensor& x = call.input(i);
-  if (x.dtype() != DType::kString) return one(f(dense(x)));
-  const at::Tensor order = f(at::arange(x.num_elements()).view(x.shape().dims())).contiguous();
-  std::vector<std::string> out;
-  for (std::int64_t at : ints_of(order)) out.push_back(x.string_values()[static_cast<std::size_t>(at)]);
-  return {Tensor::strings(std::move(out), Shape(order.sizes().vec()))};
-}
 
 // ---- StridedSlice --------------------------------------------------------------------------------------
 struct Cut {
@@ -157,7 +145,7 @@ at::Tensor apply_cuts(at::Tensor x, const std::vector<Cut>& cuts) {
 Tensors strided_slice(const Call& call) {
   const auto cuts =
       plan_cuts(call.input(0).shape(), ints_in(call, 1), ints_in(call, 2), ints_in(call, 3), masks_of(call));
-  return rearrange(call, 0, [&](const at::Tensor& x) { return apply_cuts(x, cuts); });
+  return one(apply_cuts(in(call, 0), cuts));
 }
 
 // The gradient of StridedSlice: dy put where the slice was, zeros elsewhere.
@@ -206,11 +194,9 @@ Tensors slice(const Call& call) {
           fmt::format("begin {} and size {} do not fit axis {} of {} entries", begin[i], size[i], i, dim));
     }
   }
-  return rearrange(call, 0, [&](at::Tensor x) {
-    for (std::size_t i = 0; i < size.size(); ++i)
-      x = x.slice(static_cast<std::int64_t>(i), begin[i], begin[i] + size[i]);
-    return x;
-  });
+  at::Tensor x = in(call, 0);
+  for (std::size_t i = 0; i < size.size(); ++i) x = x.slice(static_cast<std::int64_t>(i), begin[i], begin[i] + size[i]);
+  return one(x);
 }
 
 // ---- Gather --------------------------------------------------------------------------------------------
@@ -269,7 +255,7 @@ Tensors gather_v2(const Call& call) {
   std::int64_t batch = call.attrs().find("batch_dims") ? call.attr<std::int64_t>("batch_dims") : 0;
   if (batch < 0) batch += indices.dim();
   if (batch < 0 || batch > indices.dim() || batch > axis) throw_invalid_argument("batch_dims is out of range");
-  return rearrange(call, 0, [&](const at::Tensor& x) { return gather_along(x, indices, axis, batch); });
+  return one(gather_along(in(call, 0), indices, axis, batch));
 }
 
 // Row numbers of coordinate tuples [..., depth] in a tensor of shape `dims`; -1 for bad ones when allowed.
@@ -316,16 +302,15 @@ Shapes gather_nd_shape(const Call& call) {
   return {out};
 }
 Tensors gather_nd(const Call& call) {
-  const at::Tensor& indices = in(call, 1);
+  const at::Tensor &x = in(call, 0), &indices = in(call, 1);
   const Ints out = gather_nd_shape(call)[0].dims();
   const bool ignore = ignores_bad(call);
-  return rearrange(call, 0, [&](const at::Tensor& x) {
-    const at::Tensor rows = flat_rows(indices, x.sizes(), ignore);
-    std::int64_t inner = 1, outer = 1;
-    for (std::int64_t i = 0; i < x.dim(); ++i) (i < indices.size(-1) ? outer : inner) *= x.size(i);
-    const at::Tensor picked = at::index_select(x.reshape({outer, inner}), 0, at::clamp_min(rows, 0));
-    return (ignore ? at::where((rows < 0).unsqueeze(1), at::zeros({}, picked.options()), picked) : picked).reshape(out);
-  });
+  const at::Tensor rows = flat_rows(indices, x.sizes(), ignore);
+  std::int64_t inner = 1, outer = 1;
+  for (std::int64_t i = 0; i < x.dim(); ++i) (i < indices.size(-1) ? outer : inner) *= x.size(i);
+  const at::Tensor picked = at::index_select(x.reshape({outer, inner}), 0, at::clamp_min(rows, 0));
+  return one(
+      (ignore ? at::where((rows < 0).unsqueeze(1), at::zeros({}, picked.options()), picked) : picked).reshape(out));
 }
 
 // ---- Scatter -------------------------------------------------------------------------------------------
@@ -411,167 +396,13 @@ void add_tensor_scatter(Table& table, std::string_view name, Update how) {
   table.add(name, same_shape, how == Update::kAssign ? for_strings_too(kernel) : kernel);
 }
 
-// ---- OneHot, Where, Unique, Reverse, Roll, … -----------------------------------------------------------
-Shapes one_hot_shape(const Call& call) {
-  const Shape& x = call.input(0).shape();
-  if (!x.known_rank()) return {Shape::unknown_rank()};
-  const std::int64_t axis = whole_axis(call.attr<std::int64_t>("axis"), x.rank() + 1);
-  Ints dims = x.dims();
-  dims.insert(dims.begin() + axis, known_int(call, 1).value_or(kUnknownDim));
-  return {Shape(dims)};
-}
-Tensors one_hot(const Call& call) {
-  const at::Tensor x = in(call, 0).to(at::kLong);
-  const std::int64_t depth = int_in(call, 1), axis = whole_axis(call.attr<std::int64_t>("axis"), x.dim() + 1);
-  if (depth < 0) throw_invalid_argument(fmt::format("depth must not be negative: {}", depth));
-  if (in(call, 2).dim() != 0 || in(call, 3).dim() != 0)
-    throw_invalid_argument("on_value and off_value must be scalars");
-  Ints view(static_cast<std::size_t>(x.dim() + 1), 1);
-  view[static_cast<std::size_t>(axis)] = depth;
-  return one(at::where(x.unsqueeze(axis) == at::arange(depth, at::kLong).view(view), in(call, 2), in(call, 3)));
-}
-
-template <typename T>
-void find_unique(const std::vector<T>& values, Ints& firsts, Ints& index, Ints& counts) {
-  std::unordered_map<T, std::int64_t> seen;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto [at, fresh] = seen.try_emplace(values[i], static_cast<std::int64_t>(firsts.size()));
-    if (fresh) {
-      firsts.push_back(static_cast<std::int64_t>(i));
-      counts.push_back(0);
-    }
-    index.push_back(at->second);
-    ++counts[static_cast<std::size_t>(at->second)];
-  }
-}
-Tensors unique(const Call& call) {
-  const Tensor& x = call.input(0);
-  if (x.rank() != 1) throw_invalid_argument("the input must be a vector");
-  Ints firsts, index, counts;
-  if (x.dtype() == DType::kString) {
-    find_unique(x.string_values(), firsts, index, counts);
-  } else if (is_float(dense(x))) {
-    const Tensor wide = wrap(dense(x).to(at::kDouble));
-    find_unique(wide.to_vector<double>(), firsts, index, counts);
-  } else {
-    find_unique(ints_of(dense(x)), firsts, index, counts);
-  }
-  const at::Tensor keep = at::tensor(at::IntArrayRef(firsts), at::kLong);
-  const at::ScalarType type = to_scalar_type(call.attr<DType>("out_idx"));
-  Tensors out = rearrange(call, 0, [&](const at::Tensor& t) { return t.index_select(0, keep); });
-  out.push_back(wrap(at::tensor(at::IntArrayRef(index), at::kLong).to(type)));
-  if (call.signature().outputs.size() > 2) out.push_back(wrap(at::tensor(at::IntArrayRef(counts), at::kLong).to(type)));
-  return out;
-}
-Shapes unique_shape(const Call& call) {
-  Shapes out = {Shape{kUnknownDim}, call.input(0).shape()};
-  if (call.signature().outputs.size() > 2) out.push_back(Shape{kUnknownDim});
-  return out;
-}
-Shapes where_shape(const Call& call) {
-  const Shape& x = call.input(0).shape();
-  return {Shape{kUnknownDim, x.known_rank() ? x.rank() : kUnknownDim}};
-}
-Tensors where_kernel(const Call& call) {
-  if (call.input(0).rank() == 0) throw_invalid_argument("the condition must not be a scalar");
-  return one(at::nonzero(widen(in(call, 0))).contiguous());
-}
-Tensors reverse_v2(const Call& call) {
-  const Ints axes = whole_axes(ints_in(call, 1), call.input(0).rank());
-  return rearrange(call, 0, [&](const at::Tensor& x) { return x.flip(axes); });
-}
-Tensors roll(const Call& call) {
-  const Ints shifts = ints_in(call, 1);
-  Ints axes = ints_in(call, 2);
-  for (auto& axis : axes) axis = whole_axis(axis, call.input(0).rank());
-  return rearrange(call, 0,
-                   [&](const at::Tensor& x) { return x.numel() == 0 || axes.empty() ? x : x.roll(shifts, axes); });
-}
-Tensors reverse_sequence(const Call& call) {
-  const at::Tensor& x = in(call, 0);
-  const std::int64_t seq = whole_axis(call.attr<std::int64_t>("seq_dim"), x.dim()),
-                     batch = whole_axis(call.attr<std::int64_t>("batch_dim"), x.dim());
-  if (seq == batch) throw_invalid_argument("seq_dim and batch_dim must differ");
-  const at::Tensor lengths = in(call, 1).to(at::kLong);
-  if (lengths.numel() != x.size(batch)) throw_invalid_argument("seq_lengths must have one entry for each example");
-  const std::int64_t n = x.size(seq);
-  for (auto length : ints_of(lengths)) {
-    if (length < 0 || length > n) throw_invalid_argument(fmt::format("sequence length {} outside [0, {}]", length, n));
-  }
-  const at::Tensor at = at::arange(n, at::kLong).unsqueeze(0), len = lengths.unsqueeze(1);
-  const at::Tensor index = at::where(at < len, len - 1 - at, at);  // [batch, n]
-  Ints view(static_cast<std::size_t>(x.dim()), 1);
-  view[static_cast<std::size_t>(batch)] = x.size(batch), view[static_cast<std::size_t>(seq)] = n;
-  return one(x.gather(seq, (batch < seq ? index : index.t()).reshape(view).expand(x.sizes())));
-}
-Tensors invert_permutation(const Call& call) {
-  const Ints p = ints_in(call, 0);
-  Ints inverse(p.size(), -1);
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    if (p[i] < 0 || p[i] >= static_cast<std::int64_t>(p.size()))
-      throw_invalid_argument(fmt::format("{} is not between 0 and {}", p[i], p.size()));
-    if (inverse[static_cast<std::size_t>(p[i])] != -1)
-      throw_invalid_argument(fmt::format("{} is duplicated in the input", p[i]));
-    inverse[static_cast<std::size_t>(p[i])] = static_cast<std::int64_t>(i);
-  }
-  return one(at::tensor(at::IntArrayRef(inverse), at::kLong).to(in(call, 0).scalar_type()));
-}
-Tensors concat_offset(const Call& call) {
-  const std::int64_t axis = int_in(call, 0);
-  Tensors out;
-  std::int64_t offset = 0;
-  for (int i = 1; i < call.num_inputs(); ++i) {
-    if (call.input(i).rank() != 1 || call.input(i).num_elements() != call.input(1).num_elements())
-      throw_invalid_argument("the shapes must be vectors of one length");
-    const Ints shape = ints_in(call, i);
-    Ints begin(shape.size(), 0);
-    const auto at = static_cast<std::size_t>(whole_axis(axis, static_cast<std::int64_t>(shape.size())));
-    begin[at] = offset;
-    if (__builtin_add_overflow(offset, shape[at], &offset)) throw_invalid_argument("the extents are too large");
-    out.push_back(wrap(at::tensor(at::IntArrayRef(begin), at::kLong).to(in(call, i).scalar_type())));
-  }
-  return out;
-}
-Tensors broadcast_gradient_args(const Call& call) {
-  const Ints a = ints_in(call, 0), b = ints_in(call, 1);
-  const std::size_t rank = std::max(a.size(), b.size());
-  Ints reduce_a, reduce_b;
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t x = i + a.size() >= rank ? a[i + a.size() - rank] : 1,
-                       y = i + b.size() >= rank ? b[i + b.size() - rank] : 1;
-    if (x == 1) reduce_a.push_back(static_cast<std::int64_t>(i));
-    if (y == 1) reduce_b.push_back(static_cast<std::int64_t>(i));
-  }
-  const auto type = in(call, 0).scalar_type();
-  return {wrap(at::tensor(at::IntArrayRef(reduce_a), at::kLong).to(type)),
-          wrap(at::tensor(at::IntArrayRef(reduce_b), at::kLong).to(type))};
-}
-Tensors ensure_shape(const Call& call) {
-  const Shape& wanted = call.attr<Shape>("shape");
-  if (!call.input(0).shape().compatible_with(wanted)) {
-    throw_invalid_argument(
-        fmt::format("the shape is {}, expected {}", call.input(0).shape().to_string(), wanted.to_string()));
-  }
-  return {call.input(0)};
-}
-Tensors matrix_band_part(const Call& call) {
-  const at::Tensor& x = in(call, 0);
-  const std::int64_t lower = int_in(call, 1), upper = int_in(call, 2);
-  const at::Tensor rows = at::arange(x.size(-2)).unsqueeze(1), columns = at::arange(x.size(-1)).unsqueeze(0);
-  const at::Tensor below = rows - columns;
-  at::Tensor keep = at::ones(below.sizes(), at::kBool);
-  if (lower >= 0) keep = at::logical_and(keep, below <= lower);
-  if (upper >= 0) keep = at::logical_and(keep, below >= -upper);
-  return one(at::where(keep, x, at::zeros({}, x.options())));
-}
-
 }  // namespace
 
 void register_indexing(Table& table) {
-  table.add("StridedSlice", strided_slice_shape, strided_slice);
+  table.add("StridedSlice", strided_slice_shape, for_strings_too(strided_slice));
   table.add("StridedSliceGrad", shape_of_input(0), strided_slice_grad);
-  table.add("Slice", slice_shape, slice);
-  table.add("GatherV2", gather_v2_shape, gather_v2);
+  table.add("Slice", slice_shape, for_strings_too(slice));
+  table.add("GatherV2", gather_v2_shape, for_strings_too(gather_v2));
   table.add(
       "Gather",
       [](const Call& call) -> Shapes {
@@ -581,8 +412,8 @@ void register_indexing(Table& table) {
         for (int i = 1; i < params.rank(); ++i) out.push_back(params[i]);
         return {out};
       },
-      gather_v2);
-  table.add("GatherNd", gather_nd_shape, gather_nd);
+      for_strings_too(gather_v2));
+  table.add("GatherNd", gather_nd_shape, for_strings_too(gather_nd));
   table.add("ScatterNd", shape_of_input(2), scatter_nd);
   add_tensor_scatter(table, "TensorScatterUpdate", Update::kAssign);
   add_tensor_scatter(table, "TensorScatterAdd", Update::kAdd);
@@ -590,28 +421,6 @@ void register_indexing(Table& table) {
   add_tensor_scatter(table, "TensorScatterSub", Update::kSub);
   add_tensor_scatter(table, "TensorScatterMax", Update::kMax);
   add_tensor_scatter(table, "TensorScatterMin", Update::kMin);
-  table.add("OneHot", one_hot_shape, for_strings_too(one_hot));
-  table.add("Where", where_shape, where_kernel);
-  table.add("Unique", unique_shape, unique);
-  table.add("UniqueWithCounts", unique_shape, unique);
-  table.add("ReverseV2", same_shape, reverse_v2);
-  table.add("Roll", same_shape, roll);
-  table.add("ReverseSequence", same_shape, for_strings_too(reverse_sequence));
-  table.add("InvertPermutation", same_shape, invert_permutation);
-  table.add(
-      "ConcatOffset",
-      [](const Call& call) {
-        Shapes out;
-        for (const Tensor& x : call.inputs().subspan(1)) out.push_back(x.shape());
-        return out;
-      },
-      concat_offset);
-  table.add("BroadcastGradientArgs", nullptr, broadcast_gradient_args);
-  table.add(
-      "EnsureShape",
-      [](const Call& call) { return Shapes{merge_shapes(call.input(0).shape(), call.attr<Shape>("shape"))}; },
-      ensure_shape);
-  for (auto name : {"MatrixBandPart", "BatchMatrixBandPart"}) table.add(name, same_shape, matrix_band_part);
 }
 
 }  // namespace lockstep::ops
