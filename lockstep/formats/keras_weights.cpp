@@ -17,6 +17,22 @@ namespace {
 
 constexpr std::string_view kOldLayers = "_layer_checkpoint_dependencies";
 
+// Where an object is that the file does not have under its path. Earlier versions of Keras 3 wrote objects that a layer
+// has in a private and in a public attribute under the private name.
+std::string private_path(const KerasWeights& weights, std::string_view inner_path) {
+  std::string path;
+  while (!inner_path.empty()) {
+    const std::string_view part = inner_path.substr(0, inner_path.find('/'));
+    inner_path.remove_prefix(std::min(inner_path.size(), part.size() + 1));
+    const std::string above = path.empty() ? "" : path + "/";
+    path = above + std::string(part);
+    for (const std::string& name : {fmt::format("_{}", part), fmt::format("_pipeline_{}", part)}) {
+      if (!weights.has_object(path) && weights.has_object(above + name)) path = above + name;
+    }
+  }
+  return path;
+}
+
 std::optional<std::uint64_t> as_number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -204,6 +220,9 @@ std::vector<TensorInfo> KerasWeights::variables(std::string_view inner_path) con
   std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return path_before(a.name, b.name); });
   if (result.empty() && old_layer_group_ && (inner_path == "layers" || inner_path.starts_with("layers/"))) {
     return variables(fmt::format("{}{}", kOldLayers, inner_path.substr(6)));
+  }
+  if (result.empty() && !inner_path.empty()) {
+    if (const std::string path = private_path(*this, inner_path); path != inner_path) return variables(path);
   }
   return result;
 }

@@ -23,13 +23,15 @@ struct Window {
 // The loops store the place of a maximum within its window as one byte.
 constexpr std::int64_t kMostCells = 255;
 
-// `before` and `after` are those of the padding EXPLICIT.
+// `before` and `after` are those of the padding EXPLICIT. Where steps are longer than windows, SAME may have cells to
+// spare. TensorFlow starts images at the first cell, and volumes half of the spare cells later: a negative padding.
 void add_axis(Window& w, std::int64_t in, std::int64_t size, std::int64_t stride, const std::string& padding,
               std::int64_t before = 0, std::int64_t after = 0) {
   const std::int64_t out = window_output(in, size, stride, 1, padding, before, after);
   if (padding == "SAME" && out != kUnknownDim) {
-    const std::int64_t total = std::max<std::int64_t>((out - 1) * stride + size - in, 0);
-    before = total / 2, after = total - before;
+    const std::int64_t total = (out - 1) * stride + size - in;
+    before = (w.spatial == 3 ? total : std::max<std::int64_t>(total, 0)) / 2;
+    after = std::max<std::int64_t>(total - before, 0);
   }
   w.size.push_back(size), w.strides.push_back(stride), w.input.push_back(in), w.output.push_back(out);
   w.before.push_back(before), w.after.push_back(after);
@@ -85,6 +87,16 @@ Ints pad_list(const Window& w) {
   Ints amounts;
   for (std::size_t i = w.before.size(); i-- > 0;) amounts.push_back(w.before[i]), amounts.push_back(w.after[i]);
   return amounts;
+}
+
+// Whether windows of a volume start after its first cells.
+bool starts_late(const Window& w) {
+  return w.spatial == 3 && std::any_of(w.before.begin(), w.before.end(), [](std::int64_t n) { return n < 0; });
+}
+// TensorFlow's gradients of such windows are those of windows that start at the first cell.
+Window at_first_cells(Window w) {
+  for (std::int64_t& before : w.before) before = std::max<std::int64_t>(before, 0);
+  return w;
 }
 
 // ---- max -------------------------------------------------------------------------------------------------
@@ -164,6 +176,17 @@ at::Tensor depthwise_max(const at::Tensor& x, const Window& w) {
   return x.reshape(shape).amax(axis + 1);
 }
 
+// The values of `y`, whose gradient goes to the first cell with that value of each window of `images` [n, channels, …].
+at::Tensor with_gradient_of(const at::Tensor& images, const at::Tensor& y, const Window& w) {
+  at::Tensor cells = images;
+  for (std::size_t i = 0; i < w.size.size(); ++i)
+    cells = cells.unfold(static_cast<std::int64_t>(i) + 2, w.size[i], w.strides[i]);
+  cells = cells.flatten(-3);
+  const at::Tensor equal = cells.detach() == y.detach().unsqueeze(-1);
+  const at::Tensor first = at::logical_and(equal, equal.cumsum(-1) == 1);
+  return at::where(first.any(-1), at::where(first, cells, at::zeros({}, cells.options())).sum(-1), y.detach());
+}
+
 // Any type and rank: padded with the lowest value; NaN, as the lowest value, never wins.
 at::Tensor general_max(const at::Tensor& x, const Window& w) {
   const auto type = x.scalar_type();
@@ -172,9 +195,9 @@ at::Tensor general_max(const at::Tensor& x, const Window& w) {
   const double lowest =
       type == at::kDouble ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
   images = at::where(images > lowest, images, at::full({}, lowest, images.options()));
-  images = at::constant_pad_nd(images, pad_list(w), lowest);
-  const at::Tensor y =
-      w.spatial == 2 ? at::max_pool2d(images, w.size, w.strides) : at::max_pool3d(images, w.size, w.strides);
+  const at::Tensor padded = at::constant_pad_nd(images, pad_list(w), lowest);
+  at::Tensor y = w.spatial == 2 ? at::max_pool2d(padded, w.size, w.strides) : at::max_pool3d(padded, w.size, w.strides);
+  if (starts_late(w)) y = with_gradient_of(at::constant_pad_nd(images, pad_list(at_first_cells(w)), lowest), y, w);
   return narrow_to(from_channels_first(y, w.channels_first), type);
 }
 
@@ -254,7 +277,7 @@ Tensors max_pool(const Call& call) {
     return one(largest_cells(x, w).value);
   if (x.scalar_type() != at::kFloat || w.channels_first || w.size.end()[-2] * w.size.back() > kMostCells)
     return one(general_max(x, w));
-  if (w.spatial == 3 && w.size[0] <= kMostCells && x.is_cpu()) return one(volume_max(x, w));
+  if (w.spatial == 3 && w.size[0] <= kMostCells && x.is_cpu() && !starts_late(w)) return one(volume_max(x, w));
   if (w.spatial == 3) return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
   if (!is_recorded(x)) return one(run_forward(x, g, nullptr));
@@ -296,9 +319,9 @@ at::Tensor cell_counts(const Window& w, const at::TensorOptions& options) {
 at::Tensor general_average(const at::Tensor& x, const Window& w) {
   const auto type = x.scalar_type(), as = type == at::kDouble ? at::kDouble : at::kFloat;
   at::Tensor images = to_channels_first(x.to(as), w.channels_first);
-  const auto positive = [](std::int64_t amount) { return amount > 0; };
+  const auto some = [](std::int64_t amount) { return amount != 0; };
   const bool padded =
-      std::any_of(w.before.begin(), w.before.end(), positive) || std::any_of(w.after.begin(), w.after.end(), positive);
+      std::any_of(w.before.begin(), w.before.end(), some) || std::any_of(w.after.begin(), w.after.end(), some);
   if (padded) images = at::constant_pad_nd(images, pad_list(w));
   const std::optional<std::int64_t> divisor = padded ? std::optional<std::int64_t>(1) : std::nullopt;
   at::Tensor y = w.spatial == 2 ? at::avg_pool2d(images, w.size, w.strides, Ints{0, 0}, false, true, divisor)
@@ -371,7 +394,9 @@ Tensors avg_pool(const Call& call) {
   if (*out.num_elements() == 0) return one(at::zeros(out.dims(), x.options()));
   if (w.spatial == 2 && is_large_float(x) && !w.channels_first)
     return one(run(std::make_shared<AveragePool>(w, x.size(3)), {x})[0]);
-  return one(general_average(x, w));
+  if (!starts_late(w)) return one(general_average(x, w));
+  const at::Tensor first = general_average(x, at_first_cells(w));
+  return one(general_average(x.detach(), w) + (first - first.detach()));
 }
 
 }  // namespace

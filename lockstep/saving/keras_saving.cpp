@@ -134,6 +134,8 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
         continue;
       }
     } else if (stored.size() != entries.size()) {
+      // A layer as activation that was saved before its first call keeps its initial values.
+      if (stored.empty() && object.is_activation) continue;
       failures.push_back(fmt::format("layer '{}' ({}) expects {} variables, but the file holds {}", object.name,
                                      object.path, entries.size(), stored.size()));
       continue;

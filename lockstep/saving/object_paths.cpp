@@ -28,6 +28,7 @@ class Walk {
     if (!seen_.insert(&layer).second) return;
     objects_.push_back({path, layer.name(), layer.own_state()});
     objects_.back().vocabulary = dynamic_cast<keras::KeepsVocabulary*>(&layer);
+    objects_.back().is_activation = path.ends_with("/activation") || path.ends_with("/recurrent_activation");
     auto* const model = dynamic_cast<ModelImpl*>(&layer);
     const bool graph = model && (model->is_functional() || model->is_sequential());
     if (graph) container(model->layers(), join(path, "layers"));

@@ -16,6 +16,7 @@ struct SavedObject {
   keras::OwnState state;
   bool is_optimizer = false;
   keras::KeepsVocabulary* vocabulary = nullptr;  // of a layer that has one
+  bool is_activation = false;                    // a layer that another one has instead of an activation function
 };
 
 // Walks a model as keras.saving does (rules: each object once, under the first path that reaches it; the layers of

@@ -210,3 +210,11 @@ add("ConvLSTM1D", [dict(filters=2, kernel_size=3, trainable=False)], (3, 6, 2))
 add("UpSampling2D", [dict(size=(2, 3), interpolation=i) for i in ("bicubic", "lanczos3", "lanczos5")] +
     [dict(interpolation="bicubic", **FIRST)], (3, 4, 2))
 add("Pipeline", [dict(layers=[keras.layers.Dense(3), keras.layers.Dense(2)])], (4,))
+# Windows of volumes that steps skip start half of the spare cells late.
+for kind in ("Max", "Average"):
+    add(kind + "Pooling3D", [dict(pool_size=1, strides=3, padding="same"), dict(pool_size=2, strides=4, padding="same"),
+                             dict(pool_size=(1, 2, 2), strides=(3, 4, 5), padding="same"), dict(pool_size=(1, 2, 2), strides=(3, 4, 5))], (9, 8, 7, 2))
+add("AdditiveAttention", [dict(), dict(use_scale=False)], (5, 4), (6, 4), ints=5)
+# A layer as activation, which Keras builds when it is first called: its weights are not in the file.
+add("Dense", [dict(units=3, activation=keras.layers.PReLU())], (4,))
+add("Conv2D", [dict(filters=3, kernel_size=2, activation=keras.layers.PReLU(shared_axes=[1, 2]))], (4, 5, 2))

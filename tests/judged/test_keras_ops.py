@@ -239,6 +239,13 @@ ROWS = {
     "layer_norm_int": lambda a, b, i: O.layer_normalization(O.cast(a * 5, "int32")),
     "layer_norm_rms": lambda a, b, i: O.layer_normalization(a, rms_scaling=True),
     "rms_norm_half": lambda a, b, i: O.rms_normalization(O.cast(a, "float16")),
+    **{f"{name}_{dtype}": lambda a, b, i, f=f, dtype=dtype: f(O.cast(O.abs(a) * 3, dtype), O.cast(O.abs(b) * 3, dtype))
+       for dtype in ("uint32", "uint8", "int8", "int64", "bool")
+       for name, f in {"tensordot": lambda x, y: O.tensordot(x, y, axes=[[2], [2]]), "inner": O.inner, "vdot": O.vdot, "outer": O.outer,
+                       "dot": lambda x, y: O.dot(x, O.transpose(y, (0, 2, 1)))}.items()},
+    **{f"hypot_{dtype}": lambda a, b, i, dtype=dtype: O.hypot(O.cast(a * 9, dtype), O.cast(b * 9, dtype)) for dtype in ("int64", "int32", "uint8")},
+    "hypot_large": lambda a, b, i: O.hypot(a * 1e30, b * 1e30), "diff_bool": lambda a, b, i: O.diff(a > 0), "diff2_bool": lambda a, b, i: O.diff(a > 0, 2, axis=1),
+    "dot_large_int": lambda a, b, i: O.dot(O.cast(a * 9e4, "int32"), O.cast(O.transpose(b, (0, 2, 1)) * 2, "int32")),
     "add_like_bias": lambda a, b, i: SQUARE(a) + np.arange(4, dtype="float32")[:, None],
 }
 SEGMENTS = np.array([0, 0, 1, 2])

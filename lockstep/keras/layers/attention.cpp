@@ -39,7 +39,8 @@ class SequenceAttention : public ConfiguredLayer<Derived, Options> {
     }
     Tensor weights = ops::softmax(scores, -1);
     const Tensor dropped = dropout_ ? (*dropout_)(weights, {.training = context.training}).leaf() : weights;
-    Tensor output = ops::matmul(dropped, v);
+    const bool number = is_floating(v.dtype());
+    Tensor output = ops::matmul(dropped, number ? v : ops::cast(v, dropped.dtype()));
     if (!masks.empty() && masks[0].defined())
       output = output * ops::cast(ops::expand_dims(masks[0], -1), output.dtype());
     if (const Json too = context.value("return_attention_scores"); too.is_boolean() && too.get<bool>()) {
@@ -124,7 +125,8 @@ class AdditiveAttentionLayer : public SequenceAttention<AdditiveAttentionLayer, 
 
  private:
   Tensor scores(const Tensor& q, const Tensor& k) const override {
-    const Tensor sum = ops::tanh(ops::expand_dims(q, -2) + ops::expand_dims(k, -3));
+    const Tensor both = ops::expand_dims(q, -2) + ops::expand_dims(k, -3);
+    const Tensor sum = ops::tanh(is_floating(both.dtype()) ? both : ops::cast(both, DType::kFloat32));
     return ops::reduce_sum(scale_ ? value(scale_) * sum : sum, ops::Ints{-1});
   }
   VariablePtr scale_;

@@ -106,7 +106,7 @@ class ConfiguredLayer : public Base {
   static Layer::Options merge(const OptionsT& options, Layer::Options base) {
     if (!options.name.empty()) base.name = options.name;
     if constexpr (requires { options.trainable; }) base.trainable = base.trainable && options.trainable;
-    if constexpr (requires { options.dtype; }) base.dtype = options.dtype;
+    if constexpr (requires { base.dtype = options.dtype; }) base.dtype = options.dtype;
     if constexpr (requires { options.input_shape; }) base.input_shape = options.input_shape;
     if constexpr (
         requires { options.activity_regularizer; } && !requires { Derived::kRegularizesParts; }) {
@@ -125,7 +125,11 @@ std::shared_ptr<L> layer_from_config(const Json& config) {
   Layer::Options base = read_layer_options(reader);
   options.name = base.name;
   if constexpr (requires { options.trainable; }) options.trainable = base.trainable;
-  if constexpr (requires { options.dtype; }) options.dtype = base.dtype;
+  if constexpr (requires { options.dtype.has_value(); }) {
+    if (!config.value("dtype", Json()).is_null()) options.dtype = base.dtype;
+  } else if constexpr (requires { options.dtype; }) {
+    options.dtype = base.dtype;
+  }
   if constexpr (requires { options.activity_regularizer; }) {
     if (options.activity_regularizer.empty()) options.activity_regularizer = base.activity_regularizer;
   }

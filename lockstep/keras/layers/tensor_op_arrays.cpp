@@ -211,18 +211,37 @@ Tensor correlation(const Tensor& x, const Tensor& y, const Json& mode) {
   return ops::slice_axis(z, 0, start, start + size);
 }
 
+// Keras computes these products of integers as float32, and returns integers.
+Tensor as_floating(const Tensor& x, const Tensor& y,
+                   const std::function<Tensor(const Tensor&, const Tensor&)>& multiply) {
+  const DType dtype = x.dtype();
+  if (dtype != DType::kBool && !is_integer(dtype)) return multiply(x, y);
+  return ops::cast(multiply(ops::cast(x, DType::kFloat32), ops::cast(y, DType::kFloat32)), dtype);
+}
+Tensor inner(const Tensor& x, const Tensor& y) {
+  return x.rank() == 0 || y.rank() == 0 ? x * y : contracted(x, y, Json::array({Json::array({-1}), Json::array({-1})}));
+}
+Tensor numpy_dot(const Tensor& x, const Tensor& y) {
+  if (x.rank() == 0 || y.rank() == 0) return x * y;
+  return contracted(x, y, Json::array({Json::array({-1}), Json::array({y.rank() == 1 ? -1 : -2})}));
+}
+
 void add_products(const std::function<void(const char*, Run)>& row) {
   row("Tensordot", [](const CallArguments& call, const Json& config) {
     const auto [x, y] = operands(call, "x1", "x2");
-    return Structure(contracted(x, y, get(config, "axes", 2)));
+    const Json axes = get(config, "axes", 2);
+    const auto multiply = [&](const Tensor& a, const Tensor& b) { return contracted(a, b, axes); };
+    const bool exact = x.dtype() == DType::kInt32 || x.dtype() == DType::kInt64;
+    return Structure(exact ? multiply(x, y) : as_floating(x, y, multiply));
   });
-  row("Inner", binary([](const Tensor& x, const Tensor& y) {
-        return x.rank() == 0 || y.rank() == 0 ? x * y
-                                              : contracted(x, y, Json::array({Json::array({-1}), Json::array({-1})}));
+  row("Inner", binary([](const Tensor& x, const Tensor& y) { return as_floating(x, y, inner); }));
+  row("Dot", binary([](const Tensor& x, const Tensor& y) { return as_floating(x, y, numpy_dot); }));
+  row("Vdot", binary([](const Tensor& x, const Tensor& y) {
+        return as_floating(ops::reshape(x, ops::Ints{-1}), ops::reshape(y, ops::Ints{-1}), inner);
       }));
-  row("Dot", binary([](const Tensor& x, const Tensor& y) {  // numpy's
-        if (x.rank() == 0 || y.rank() == 0) return x * y;
-        return contracted(x, y, Json::array({Json::array({-1}), Json::array({y.rank() == 1 ? -1 : -2})}));
+  row("Outer", binary([](const Tensor& x, const Tensor& y) {
+        const Tensor a = ops::reshape(x, ops::Ints{-1, 1}), b = ops::reshape(y, ops::Ints{1, -1});
+        return x.dtype() == DType::kBool ? ops::logical_and(a, b) : a * b;
       }));
   row("Kron", binary(kronecker));
   row("Corrcoef", floating(correlation_coefficients));

@@ -92,9 +92,12 @@ Tensor diagonal(const Tensor& x, const Json& config) {
 
 Tensor differences(const Tensor& x, const Json& config) {
   Tensor y = x;
+  const auto differ = [](const Tensor& a, const Tensor& b) {
+    return a.dtype() == DType::kBool ? ops::not_equal(a, b) : a - b;
+  };
   const int axis = positive_axis(x, axis_or(config, -1));
   for (std::int64_t i = 0; i < get(config, "n", 1).get<std::int64_t>(); ++i)
-    y = ops::slice_axis(y, axis, 1, std::nullopt) - ops::slice_axis(y, axis, 0, -1);
+    y = differ(ops::slice_axis(y, axis, 1, std::nullopt), ops::slice_axis(y, axis, 0, -1));
   return y;
 }
 
@@ -206,9 +209,17 @@ Tensor close(const CallArguments& call, const Json& config) {
   return ops::logical_or(out, ops::logical_and(ops::is_nan(a), ops::is_nan(b)));
 }
 
+// As Keras scales it, so that squares of large numbers stay finite.
+Tensor hypotenuse(const Tensor& x, const Tensor& y) {
+  const auto magnitude = [](const Tensor& v) {
+    return ops::abs(v.dtype() == DType::kInt64 ? ops::cast(v, DType::kFloat64) : to_floating(v));
+  };
+  const Tensor a = magnitude(x), b = magnitude(y), most = ops::maximum(a, b);
+  return most * ops::sqrt(ops::square(ops::div_no_nan(ops::minimum(a, b), most)) + 1.0);
+}
+
 void add_binary(const std::function<void(const char*, Run)>& row) {
-  row("Hypot",
-      floating_binary([](const Tensor& a, const Tensor& b) { return ops::sqrt(ops::square(a) + ops::square(b)); }));
+  row("Hypot", binary(hypotenuse));
   row("Logaddexp", floating_binary(log_add));
   row("Logaddexp2", floating_binary(log2_add));
   row("Heaviside", floating_binary([](const Tensor& a, const Tensor& b) {
@@ -235,10 +246,6 @@ void add_binary(const std::function<void(const char*, Run)>& row) {
   row("Isclose", [](const CallArguments& call, const Json& config) { return Structure(close(call, config)); });
   row("AllClose",
       [](const CallArguments& call, const Json& config) { return Structure(ops::reduce_all(close(call, config))); });
-  row("Vdot", binary([](const Tensor& a, const Tensor& b) { return ops::reduce_sum(flat(a) * flat(b)); }));
-  row("Outer", binary([](const Tensor& a, const Tensor& b) {
-        return ops::expand_dims(flat(a), 1) * ops::expand_dims(flat(b), 0);
-      }));
   row("Cross", [](const CallArguments& call, const Json& config) {
     const auto [x, y] = operands(call, "x1", "x2");
     return Structure(cross(x, y, config));

@@ -252,7 +252,10 @@ class HashedCrossingLayer : public ConfiguredLayer<HashedCrossingLayer, HashedCr
     v("output_mode", o.output_mode);
     v.dropped("sparse", false);
   }
-  explicit HashedCrossingLayer(HashedCrossingOptions options) : ConfiguredLayer(with_output_dtype(std::move(options))) {
+  explicit HashedCrossingLayer(const HashedCrossingOptions& options)
+      : ConfiguredLayer(options, {.dtype = options.dtype                  ? *options.dtype
+                                           : options.output_mode == "int" ? DTypePolicy("int64")
+                                                                          : DTypePolicy()}) {
     const std::string who = fmt::format("HashedCrossing '{}'", name());
     check_bins(options_.num_bins, who);
     normalize_choice(options_.output_mode, {"int", "one_hot"}, who + ": output_mode");

@@ -50,7 +50,7 @@ struct HashedCrossingOptions {
   std::string output_mode = "int";  // or "one_hot"
   std::string name = {};
   bool trainable = true;
-  DTypePolicy dtype = {};  // as of Hashing
+  std::optional<DTypePolicy> dtype = {};  // by default "int64" for "int", else the process's default policy
   Shape input_shape = Shape::unknown_rank();
 };
 // A hash of a combination of features: of two or more strings or integers, each of shape (), (batch) or (batch, 1).
