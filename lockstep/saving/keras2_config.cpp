@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/saving/automatic_masks_internal.h"
+#include "lockstep/saving/keras2_operations_internal.h"
 #include "lockstep/saving/keras2_table_internal.h"
 #include "lockstep/saving/old_json_internal.h"
 
@@ -121,12 +123,15 @@ class Call {
     Json given = Json::object();
     for (const auto& [key, value] : keywords.items()) given[key] = keyword(value);
     Json out = tensors(first, given);
-    return is_symbol(first) ? Json::array({out}) : out;
+    // A function of TensorFlow keeps the structure of its first argument.
+    return is_symbol(first) && !class_name_.ends_with("OpLambda") ? Json::array({out}) : out;
   }
 
  private:
   static bool is_symbol(const Json& json) { return is_object(json) && json["class_name"] == Json("__keras_tensor__"); }
-  static bool is_constant(const Json& json) { return is_object(json) && json["class_name"] == Json("__tensor__"); }
+  static bool is_constant(const Json& json) {
+    return is_object(json) && (json["class_name"] == Json("__tensor__") || json["class_name"] == Json("__numpy__"));
+  }
 
   static Json states(const Json& given) { return given.is_array() ? given : Json::array({given}); }
 
@@ -231,26 +236,36 @@ Json functional(const Json& config, const Place& place) {
   }
   std::set<std::string> used;
   collect_names(config.at("output_layers"), used);
-  const Json& entries = config.at("layers");
-  Json layers = Json::array();
-  for (const Json& entry : entries) {
-    if (is_operation(entry)) continue;
-    const Place at{place.masks, place.path, text_of(entry, "name")};
-    Json layer = object_of(entry, at);
+  const auto with_calls = [&](Json layer, const Json& given, const Place& at) {
     layer["name"] = at.layer;
     Json calls = Json::array();
     int number = 0;
-    for (const Json& call : entry.at("inbound_nodes"))
-      calls.push_back(Call(models, at, entry["class_name"].text()).run(call, number++));
+    for (const Json& call : given) calls.push_back(Call(models, at, layer["class_name"].text()).run(call, number++));
     collect_names(calls, used);
     layer["inbound_nodes"] = std::move(calls);
-    layers.push_back(std::move(layer));
+    return layer;
+  };
+  const Json& entries = config.at("layers");
+  std::vector<Json> converted(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (is_operation(entries[i])) continue;
+    const Place at{place.masks, place.path, text_of(entries[i], "name")};
+    converted[i] = with_calls(object_of(entries[i], at), entries[i].at("inbound_nodes"), at);
   }
-  // Those that compute automatic masks are not used any more.
-  for (const Json& entry : entries) {
-    if (is_operation(entry) && used.contains(text_of(entry, "name")))
-      throw_unimplemented(fmt::format("operation '{}' ({}) has no form in Keras 2", text_of(entry, "name"),
-                                      entry["class_name"].text()));
+  // Operations that compute automatic masks are not used any more.
+  for (bool found = true; found;) {
+    found = false;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::string name = text_of(entries[i], "name");
+      if (!converted[i].is_null() || !used.contains(name)) continue;
+      const Json function = function_of_keras2(entries[i]);
+      converted[i] = with_calls(function, function.at("inbound_nodes"), {place.masks, place.path, name});
+      found = true;
+    }
+  }
+  Json layers = Json::array();
+  for (Json& layer : converted) {
+    if (!layer.is_null()) layers.push_back(std::move(layer));
   }
   out["layers"] = std::move(layers);
   for (const char* key : {"input_layers", "output_layers"}) {

@@ -1,6 +1,7 @@
 #include "lockstep/saving/old_config_table_internal.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -39,6 +40,15 @@ Json padding_2d(const Json& value) {
 Json padding_1d(const Json& value) {
   if (!value.is_object()) return value;
   return Json::array({value.value("left_pad", Json(0)), value.value("right_pad", Json(0))});
+}
+
+// Scripts of Keras 1 passed on command line arguments as they were.
+Json number_of_text(const Json& value) {
+  if (!value.is_string()) return value;
+  const std::string& text = value.text();
+  double found = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), found);
+  return error == std::errc() && end == text.data() + text.size() ? Json(found) : value;
 }
 
 // Words were left out as a whole in training; prediction is the same.
@@ -162,7 +172,7 @@ constexpr OldArgument kArguments[] = {
     {1, "", "consume_less", ""},
     {1, "Dense Highway MaxoutDense Conv1D LocallyConnected1D SimpleRNN GRU LSTM", "input_dim", ""},
     {1, "Dense Conv1D LocallyConnected1D SimpleRNN GRU LSTM", "input_length", ""},
-    {1, "Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D GaussianDropout", "p", "rate"},
+    {1, "Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D GaussianDropout", "p", "rate", number_of_text},
     {1, "GaussianNoise", "sigma", "stddev"},
     {1, "MaxPooling1D AveragePooling1D", "pool_length", "pool_size"},
     {1, "MaxPooling1D AveragePooling1D", "stride", "strides"},

@@ -36,6 +36,7 @@ constexpr OpRow kOps[] = {
     {"FloorDiv", "math.floordiv", "x y"},
     {"FloorMod", "math.floormod", "x y"},
     {"Pow", "math.pow", "x y"},
+    {"SquaredDifference", "math.squared_difference", "x y"},
     {"Maximum", "math.maximum", "x y"},
     {"Minimum", "math.minimum", "x y"},
     {"Greater", "math.greater", "x y"},
@@ -113,6 +114,9 @@ constexpr OpRow kOps[] = {
     {"Cast", "cast", "x", "DstT=dtype"},
     {"DepthToSpace", "nn.depth_to_space", "input", "block_size"},
     {"SpaceToDepth", "nn.space_to_depth", "input", "block_size"},
+    {"ResizeBilinear", "image.resize", "images size", "align_corners half_pixel_centers"},
+    {"ResizeNearestNeighbor", "image.resize", "images size", "align_corners half_pixel_centers"},
+    {"ResizeBicubic", "image.resize", "images size", "align_corners half_pixel_centers"},
     {"StridedSlice", "__operators__.getitem", "tensor begin end strides",
      "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"},
 };
@@ -250,9 +254,20 @@ class OpLayer {
       if (!value.is_null()) keywords[equals == std::string::npos ? argument : argument.substr(equals + 1)] = value;
     }
     if (op_ == "StridedSlice") keywords = slices(keywords);
+    if (op_.starts_with("Resize")) change_resize(keywords);
     Json out = row_->inputs.starts_with('*') ? first : Json::array({first});
     for (Json& each : out) each.push_back(keywords);
     return row_->inputs.starts_with('*') ? out : out[0];
+  }
+
+  // TensorFlow 1 placed pixels in other ways, which image.resize does not have.
+  void change_resize(Json& keywords) const {
+    if (keywords.value("align_corners", Json(false)) == Json(true) ||
+        keywords.value("half_pixel_centers", Json(false)) != Json(true))
+      fail("only half_pixel_centers without align_corners has a counterpart in keras.ops");
+    keywords.erase("align_corners");
+    keywords.erase("half_pixel_centers");
+    keywords["method"] = op_ == "ResizeBilinear" ? "bilinear" : op_ == "ResizeBicubic" ? "bicubic" : "nearest";
   }
 
   // begin, end and strides with their masks, as an index of Python.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,28 +17,12 @@
 namespace lockstep::saving {
 namespace {
 
-// A call under construction: the constructor's arguments, and those by position.
-struct Call {
-  Json config;
-  Json args = Json::array();
-};
-
-struct OldFunction {
-  std::string_view function;    // of TensorFlow, without "tf."
-  std::string_view module;      // of Keras
-  std::string_view class_name;  // of Keras
-  std::string_view operands;    // TensorFlow's parameters that are given by position, in Keras's order
-  std::string_view arguments;   // TensorFlow's parameter = the constructor's argument, …
-  std::string_view fixed = "";  // further constructor arguments, as JSON
-  void (*change)(Call& call) = nullptr;
-};
-
 constexpr std::string_view kNumpy = "keras.src.ops.numpy", kNn = "keras.src.ops.nn", kMath = "keras.src.ops.math",
                            kCore = "keras.src.ops.core", kImage = "keras.src.ops.image", kLayers = "keras.layers",
                            kLinalg = "keras.src.ops.linalg";
 
 // Sizes of parts become the places between them.
-void change_split(Call& call) {
+void change_split(OperationCall& call) {
   Json& parts = call.config["indices_or_sections"];
   if (!parts.is_array()) return;
   Json places = Json::array();
@@ -46,7 +31,7 @@ void change_split(Call& call) {
   parts = places;
 }
 
-void change_pad(Call& call) {
+void change_pad(OperationCall& call) {
   std::string mode = call.config.value("mode", "constant");
   for (char& c : mode) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   call.config["mode"] = mode;
@@ -55,7 +40,7 @@ void change_pad(Call& call) {
 }
 
 // A tensor in the shape, such as the batch size, is the one that follows from the others.
-void change_reshape(Call& call) {
+void change_reshape(OperationCall& call) {
   Json& shape = call.config["newshape"];
   if (!shape.is_array()) throw_unimplemented("tf.reshape to a shape that is a tensor");
   int open = 0;
@@ -67,13 +52,13 @@ void change_reshape(Call& call) {
 }
 
 // rsqrt(max(sum, epsilon)) is min(rsqrt(sum), 1 / sqrt(epsilon)).
-void change_l2(Call& call) { call.config["epsilon"] = std::sqrt(call.config["epsilon"].get<double>()); }
+void change_l2(OperationCall& call) { call.config["epsilon"] = std::sqrt(call.config["epsilon"].get<double>()); }
 
-void change_norm(Call& call) {
+void change_norm(OperationCall& call) {
   if (call.config.value("ord", Json()) == Json("euclidean")) call.config["ord"] = nullptr;
 }
 
-void change_matmul(Call& call) {
+void change_matmul(OperationCall& call) {
   const bool a = call.config.value("transpose_a", false), b = call.config.value("transpose_b", false);
   call.config.erase("transpose_a");
   call.config.erase("transpose_b");
@@ -229,10 +214,40 @@ class Operations {
     if (!is_function(entry)) return;
     const std::string function = text_of(entry["config"], "function");
     const Json& nodes = entry.value("inbound_nodes", Json::array());
-    const bool of_size = nodes.is_array() && nodes.size() == 1 && is_reference(nodes[0]) &&
-                         sizes_.contains(nodes[0][0].get<std::string>());
-    if (function == "compat.v1.shape" || function == "shape" || (function == "__operators__.getitem" && of_size))
+    if (!nodes.is_array() || nodes.size() != 1) return;
+    if (function == "compat.v1.shape" || function == "shape") {
       sizes_.insert(name);
+      return;
+    }
+    const std::vector<Json> given = values_of(nodes[0]);
+    const auto is_size = [&](const Json& value) {
+      return is_reference(value) && !is_constant(value) && sizes_.contains(value[0].get<std::string>());
+    };
+    const auto is_number = [](const Json& value) { return !is_reference(value) || is_constant(value); };
+    if (std::none_of(given.begin(), given.end(), is_size)) return;
+    if (!std::all_of(given.begin(), given.end(), [&](const Json& v) { return is_size(v) || is_number(v); })) return;
+    sizes_.insert(name);
+    if (function != "stack") return;
+    Json& list = stacks_[name] = Json::array();
+    for (const Json& value : given) list.push_back(is_constant(value) ? value[2] : value);
+  }
+
+  // The tensors and constants of a call: the first argument, or its list, and the keywords.
+  static std::vector<Json> values_of(const Json& node) {
+    std::vector<Json> out;
+    const bool single = is_reference(node) || is_constant(node);
+    if (!node.is_array() || node.size() == 0) return out;
+    const Json& head = single ? node : node[0];
+    if (single) {
+      out.push_back(node);
+    } else {
+      for (const Json& each : node) out.push_back(each);
+    }
+    if (!head.is_array() || head.size() < 4 || !head[3].is_object()) return out;
+    for (const auto& [key, value] : head[3].items()) {
+      if (is_reference(value)) out.push_back(value);
+    }
+    return out;
   }
 
   [[noreturn]] void fail(const std::string& why) const {
@@ -248,7 +263,7 @@ class Operations {
     Json nodes = Json::array();
     Json object = {{"module", std::string(row->module)}, {"class_name", std::string(row->class_name)}};
     for (const Json& node : entry.value("inbound_nodes", Json::array())) {
-      Call call = bound(*row, node);
+      OperationCall call = bound(*row, node);
       nodes.push_back({{"args", call.args}, {"kwargs", Json::object()}});
       if (call.config.contains("class_name")) {
         object["class_name"] = call.config["class_name"];
@@ -264,7 +279,7 @@ class Operations {
   }
 
   // A node is [layer, call, output, {keywords}], or a list of these where the first argument is a list.
-  Call bound(const OldFunction& row, const Json& node) {
+  OperationCall bound(const OldFunction& row, const Json& node) {
     if (!node.is_array() || node.size() == 0) fail("the call has no inputs");
     const bool single = is_reference(node) || is_constant(node);
     const Json& head = single ? node : node[0];
@@ -276,7 +291,7 @@ class Operations {
       first = Json::array();
       for (const Json& each : node) first.push_back(operand(Json::array({each[0], each[1], each[2]})));
     }
-    Call call;
+    OperationCall call;
     call.config = row.fixed.empty() ? Json::object() : Json::parse(row.fixed);
     call.config["name"] = name_;
     const std::vector<std::string> operands = words(row.operands);
@@ -296,7 +311,9 @@ class Operations {
       const auto equals = argument.find('=');
       const std::string from = argument.substr(0, equals);
       used.insert(from);
-      const Json given = keywords.value(from, Json());
+      Json given = keywords.value(from, Json());
+      if (is_reference(given) && stacks_.contains(given[0].get<std::string>()))
+        given = stacks_.at(given[0].get<std::string>());
       if (!given.is_null()) call.config[equals == std::string::npos ? from : argument.substr(equals + 1)] = given;
     }
     for (const auto& [key, value] : keywords.items()) {
@@ -347,15 +364,43 @@ class Operations {
   }
 
   Json& config_;
-  std::set<std::string> models_, sizes_;
+  std::set<std::string> models_;
+  std::set<std::string> sizes_;         // layers that compute sizes of tensors
+  std::map<std::string, Json> stacks_;  // of these, lists of sizes and numbers
   std::string name_, function_;
 };
 
+// (x - y)² as two functions, since keras.ops has none for both.
+void split_squared_differences(Json& layers) {
+  Json out = Json::array();
+  for (const Json& entry : layers) {
+    if (!is_function(entry) || text_of(entry["config"], "function") != "math.squared_difference") {
+      out.push_back(entry);
+      continue;
+    }
+    Json difference = entry, square = entry;
+    const std::string name = text_of(entry, "name"), inner = name + "_difference";
+    difference["name"] = difference["config"]["name"] = inner;
+    difference["config"]["function"] = "math.subtract";
+    square["config"]["function"] = "math.square";
+    Json calls = Json::array();
+    for (std::size_t i = 0; i < entry.value("inbound_nodes", Json::array()).size(); ++i)
+      calls.push_back(Json::array({inner, i, 0, Json::object()}));
+    square["inbound_nodes"] = std::move(calls);
+    out.push_back(std::move(difference));
+    out.push_back(std::move(square));
+  }
+  layers = std::move(out);
+}
+
 }  // namespace
+
+std::span<const OldFunction> functions_of_tensorflow() { return kFunctions; }
 
 void change_operations(Json& functional) {
   if (!functional["layers"].is_array()) return;
   change_op_layers(functional);
+  split_squared_differences(functional["layers"]);
   const Json& layers = functional["layers"];
   if (std::any_of(layers.begin(), layers.end(), is_function)) Operations(functional).run();
 }

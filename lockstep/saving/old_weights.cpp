@@ -12,7 +12,7 @@ namespace {
 using keras::Layer;
 using keras::LayerPtr;
 
-std::string text_of(const Layer& layer, const char* key) {
+std::string argument_text(const Layer& layer, const char* key) {
   const Json value = layer.get_config().value(key, Json());
   return value.is_string() ? value.get<std::string>() : "";
 }
@@ -53,7 +53,7 @@ Tensor kernel_of_keras_1(const Layer& layer, const Tensor& kernel) {
   }
   for (const KernelRow& row : kernels_of_keras_1()) {
     if (row.class_name == class_name && row.rank == kernel.rank() &&
-        (row.data_format.empty() || row.data_format == text_of(layer, "data_format"))) {
+        (row.data_format.empty() || row.data_format == argument_text(layer, "data_format"))) {
       return ops::transpose(kernel, row.order);
     }
   }

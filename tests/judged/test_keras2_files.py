@@ -9,6 +9,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 
 import layer_table
@@ -318,7 +319,8 @@ def test_what_keras_2_lacks_is_named(number, tmp_path):
 def test_operations_without_a_form_in_keras_2_are_written_for_keras_3(tmp_path):
     rng = tool.generator("keras2", "operations")
     x = tf_keras.Input(VECTOR)
-    model = randomised(tf_keras.Model(x, L.Dense(3)(x * 2.0 + 1.0)), rng)
+    counts = tf.cast(tf.reduce_mean(tf.cast(x > 100.0, tf.int32), 1, keepdims=True), tf.float32)  # Keras 3 has a float32 here
+    model = randomised(tf_keras.Model(x, L.Dense(3)(x * 2.0 + counts)), rng)
     model.save(tmp_path / "m.h5")
     data = rng.normal(0, 1, (4, *VECTOR)).astype("float32")
     if tool.CONTROL:
@@ -412,3 +414,49 @@ def test_archives_of_windows(tmp_path):
                 data = out.getvalue()
             windows.writestr(name, data)
     tool.assert_close(tool.predict(tmp_path / "w.keras", x, tmp_path)[0][1], model(x).numpy(), 1e-6)
+
+
+O = keras.ops
+COLOURS = np.array([1.0, 2.0, 3.0], "float32")
+# Operations of keras.ops on a and b of shape (4, 6, 3), which Keras 2 has as functions of TensorFlow.
+OPERATIONS = [
+    lambda a, b: a + b, lambda a, b: 2 - a, lambda a, b: a * COLOURS, lambda a, b: a / b, lambda a, b: 1 / a, lambda a, b: -a, lambda a, b: a**2,
+    lambda a, b: a // 2.0, lambda a, b: a % 2.0, lambda a, b: O.maximum(a, 0.1), lambda a, b: a[:, 0], lambda a, b: a[..., ::-1],
+    lambda a, b: a[:, -1, 2:, 0], lambda a, b: a[:, None], lambda a, b: O.concatenate([a, b], -1), lambda a, b: O.stack([a, b], 1),
+    lambda a, b: O.split(a, [1, 3], axis=2)[1], lambda a, b: O.split(a, 3, axis=-1)[2], lambda a, b: O.pad(a, [[0, 0], [1, 1], [0, 2], [0, 0]]),
+    lambda a, b: O.pad(a, [[0, 0], [1, 1], [0, 2], [0, 0]], "reflect"), lambda a, b: O.pad(a, [[0, 0], [1, 1], [0, 2], [0, 0]], constant_values=2.0),
+    lambda a, b: O.mean(a, (1, 2)), lambda a, b: O.sum(a, 1, keepdims=True), lambda a, b: O.max(a, 1), lambda a, b: O.std(a, 1),
+    lambda a, b: O.logsumexp(a, -1), lambda a, b: O.norm(a, axis=-1), lambda a, b: O.transpose(a, (0, 2, 1, 3)), lambda a, b: O.expand_dims(a, 1),
+    lambda a, b: O.squeeze(a[:, :1], 1), lambda a, b: O.relu(a), lambda a, b: O.gelu(a), lambda a, b: O.gelu(a, False), lambda a, b: O.leaky_relu(a, 0.3),
+    lambda a, b: O.softmax(a, 1), lambda a, b: O.where(a > 0.5, a, 0.0), lambda a, b: O.cast(O.logical_and(a > 0, b <= 0), "float32"),
+    lambda a, b: O.image.resize(a, (8, 9)), lambda a, b: O.image.resize(a, (2, 3), interpolation="nearest"),
+    lambda a, b: O.matmul(a, O.transpose(b, (0, 1, 3, 2))), lambda a, b: O.clip(a, 0.0, 1.0), lambda a, b: O.tile(a, (1, 2, 1, 1)),
+    lambda a, b: O.repeat(a, 2, axis=1), lambda a, b: O.take(a, np.array([0, 2]), axis=1), lambda a, b: O.normalize(a), lambda a, b: O.flip(a, axis=1),
+    lambda a, b: O.one_hot(O.cast(abs(a[..., 0]), "int32"), 4), lambda a, b: O.cumsum(a, axis=1), lambda a, b: O.unstack(a, axis=3)[1],
+    lambda a, b: O.reshape(a, (-1, 72)), lambda a, b: O.depth_to_space(O.concatenate([a, b, a, b], -1), 2), lambda a, b: O.sqrt(O.abs(a)),
+]
+
+
+def test_operations_of_keras_3_for_keras_2(tmp_path):
+    rng = tool.generator("keras2", "functions")
+    a, b = keras.Input((4, 6, 3)), keras.Input((4, 6, 3))
+    model = keras.Model([a, b], [operation(a, b) for operation in OPERATIONS])
+    x = [rng.normal(0, 1, (3, 4, 6, 3)).astype("float32") for _ in range(2)]
+    model.save(tmp_path / "m.keras")
+    if tool.CONTROL:
+        return
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", "keras2")
+    two = tf_keras.models.load_model(tmp_path / "out.h5", compile=False)
+    ours = tool.predict(tmp_path / "out.h5", x, tmp_path)
+    for number, (theirs, (_, back), wanted) in enumerate(zip(two(x), ours, model(x), strict=True)):
+        tool.assert_close(np.asarray(theirs), np.asarray(wanted), 1e-5, f"operation {number} in tf-keras", atol=1e-6)
+        tool.assert_close(back, np.asarray(wanted), 1e-5, f"operation {number} read again", atol=1e-6)
+
+
+@pytest.mark.parametrize(("make", "text"), [(lambda x: O.mean(O.cast(x, "int32"), 1), "another dtype"), (lambda x: O.argmax(x, 1), "no form in Keras 2"),
+                                            (lambda x: x + O.cast(x, "int32"), "does not combine")])
+def test_operations_that_keras_2_lacks_are_named(make, text, tmp_path):
+    x = keras.Input(VECTOR)
+    keras.Model(x, make(x)).save(tmp_path / "m.keras")
+    if not tool.CONTROL:
+        assert text in tool.refused("convert", tmp_path / "m.keras", tmp_path / "out.h5", "--dialect", "keras2", code=1)

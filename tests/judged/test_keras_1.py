@@ -102,6 +102,7 @@ ROWS = [
     (VECTOR, "LeakyReLU", {"alpha": 0.2}, L.LeakyReLU(0.2), same),
     (VECTOR, "ThresholdedReLU", {"theta": 0.5}, L.ThresholdedReLU(0.5), same),
     (VECTOR, "Dropout", {"p": 0.4}, L.Dropout(0.4), same),
+    (VECTOR, "Dropout", {"p": "0.5"}, L.Dropout(0.5), same),
     (VECTOR, "GaussianNoise", {"sigma": 0.4}, L.GaussianNoise(0.4), same),
     (VECTOR, "GaussianDropout", {"p": 0.4}, L.GaussianDropout(0.4), same),
     (VECTOR, "RepeatVector", {"n": 2}, L.RepeatVector(2), same),

@@ -227,7 +227,14 @@ OPERATIONS = [
     ("StridedSlice", ["a", [0, 1, 0, 0], [0, 3, 0, -1], [1, 1, 2, 1]], {**SLICE, **masks(begin=5, end=5)}),
     ("StridedSlice", ["a", [0, 0, 2], [0, 0, 3], [1, 1, 1]], {**SLICE, **masks(ellipsis=1, new_axis=2, shrink_axis=4)}),
     ("StridedSlice", ["a", [0, 2], [0, 3], [1, 1]], {**SLICE, **masks(begin=1, end=1, shrink_axis=2)}),
+    ("SquaredDifference", ["a", "b"], F32), ("SquaredDifference", ["a", 0.5], F32),
+    *[(op, ["a", [8, 9]], {**F32, "align_corners": B(False), "half_pixel_centers": B(True)}) for op in ("ResizeBilinear", "ResizeNearestNeighbor")],
+    # A shape of computed and constant sizes.
+    ("Shape", ["a"], {**F32, "out_type": {"type": "DT_INT32"}}),
+    ("StridedSlice", ["@Shape", [0], [1], [1]], {**SLICE, "T": {"type": "DT_INT32"}, **masks(shrink_axis=1)}),
+    ("Pack", ["@StridedSlice", 24, 3], {"T": {"type": "DT_INT32"}, "axis": I(0), "N": I(3)}), ("Reshape", ["a", "@Pack"], {**F32, "Tshape": {"type": "DT_INT32"}}),
 ]
+INNER = {"Shape", "@Shape", "@StridedSlice"}  # their results are not outputs
 
 
 @pytest.mark.parametrize("form", ["json", "message"])
@@ -238,7 +245,7 @@ def test_operations_of_tensorflow(form, tmp_path):
                "inbound_nodes": []} for name in "ab"]
     layers.append({"class_name": "Concatenate", "config": {"name": "abab", "axis": -1}, "name": "abab",
                    "inbound_nodes": [[[name, 0, 0, {}] for name in "abab"]]})
-    outputs = []
+    outputs, last = [], {}
     for number, (op, inputs, attributes) in enumerate(OPERATIONS):
         name = f"{op}_{number}"
         node = {"name": name, "op": op, "input": [f"in_{i}" for i in range(len(inputs))], "attr": attributes}
@@ -248,10 +255,13 @@ def test_operations_of_tensorflow(form, tmp_path):
                 continue
             node = message.decode()
         constants = {str(i): value for i, value in enumerate(inputs) if not isinstance(value, str)}
+        inputs = [last[value[1:]] if isinstance(value, str) and value[0] == "@" else value for value in inputs]
+        last[op] = f"tf_op_layer_{name}"
         layers.append({"class_name": "TensorFlowOpLayer", "name": f"tf_op_layer_{name}",
                        "config": {"name": name, "trainable": True, "dtype": "float32", "node_def": node, "constants": constants},
                        "inbound_nodes": [[[value, 0, 0, {}] for value in inputs if isinstance(value, str)]]})
-        outputs += [[f"tf_op_layer_{name}", 0, i] for i in range(3 if op == "Split" else 1)]
+        if not INNER & {op, *(value for value in OPERATIONS[number][1] if isinstance(value, str))}:
+            outputs += [[f"tf_op_layer_{name}", 0, i] for i in range(3 if op == "Split" else 1)]
     assert len(outputs) > 30
     config = {"name": "model", "layers": layers, "input_layers": [[name, 0, 0] for name in "ab"], "output_layers": outputs}
     model = tf_keras.models.model_from_json(json.dumps({"class_name": "Functional", "config": config, "keras_version": "2.4.0"}))
