@@ -191,6 +191,7 @@ void node_to_proto(const Node& node, tensorflow::NodeDef* proto) {
 }  // namespace
 
 Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what, const Owner& owner) {
+  const RepeatedConstants limit;
   Graph graph;
   for (const auto& node : proto.node()) graph.add(node_from_proto(node, what, owner));
   for (int i = 0; i < proto.node_size(); ++i) {
@@ -215,6 +216,7 @@ Graph graph_from_proto(const tensorflow::GraphDef& proto, std::string_view what,
 
 FunctionLibrary library_from_proto(const tensorflow::FunctionDefLibrary& proto, std::string_view what,
                                    const Owner& owner) {
+  const RepeatedConstants limit;
   FunctionLibrary library;
   for (const auto& function : proto.function()) library.add(function_from_proto(function, proto, what, owner));
   return library;

@@ -12,8 +12,22 @@ namespace lockstep::graph {
 // `owner` keeps the message alive: constants share its bytes. Without one they are copied.
 using Owner = std::shared_ptr<const void>;
 
+// Limits the memory of the constants that this thread reads while one lives: those that repeat one value for their
+// whole shape may take 512 MiB together. (A few bytes of a file can ask for terabytes.)
+class RepeatedConstants {
+ public:
+  RepeatedConstants();
+  ~RepeatedConstants();
+  RepeatedConstants(const RepeatedConstants&) = delete;
+  RepeatedConstants& operator=(const RepeatedConstants&) = delete;
+
+ private:
+  std::size_t bytes_ = 0;
+  bool outermost_;
+};
+
 // Throws DataLoss for a tensor whose values do not fit its shape; ResourceExhausted for one that
-// repeats a value into more than 256 MiB.
+// repeats a value into more than 256 MiB, or into more than a RepeatedConstants allows.
 Tensor tensor_from_proto(const tensorflow::TensorProto& proto, std::string_view what, const Owner& owner = {});
 void tensor_to_proto(const Tensor& tensor, tensorflow::TensorProto* proto);
 

@@ -10,15 +10,30 @@ namespace lockstep::graph {
 namespace {
 
 constexpr std::size_t kMaxRepeated = std::size_t{256} << 20;
+constexpr std::size_t kMaxRepeatedTogether = std::size_t{512} << 20;
+
+// What the constants of the graph that this thread reads have repeated; null outside of a RepeatedConstants.
+thread_local std::size_t* t_repeated = nullptr;
+
+// Throws before a constant that repeats a value takes more than its graph may.
+void check_repeated(std::size_t count, std::size_t size, const Shape& shape, std::string_view what) {
+  if (count > kMaxRepeated / size) {
+    throw_resource_exhausted(fmt::format("{}: a constant of shape {} repeats one value; more than 256 MiB are refused",
+                                         what, shape.to_string()));
+  }
+  if (!t_repeated) return;
+  *t_repeated += count * size;
+  if (*t_repeated > kMaxRepeatedTogether) {
+    throw_resource_exhausted(
+        fmt::format("{}: the constants of the graph repeat values for more than 512 MiB together", what));
+  }
+}
 
 // Typed values, the last one repeated to fill the shape.
 template <typename T, typename Values>
 formats::TensorData repeat(DType dtype, const Shape& shape, std::size_t count, const Values& values,
                            std::string_view what) {
-  if (count * sizeof(T) > kMaxRepeated && static_cast<std::size_t>(values.size()) < count) {
-    throw_resource_exhausted(fmt::format("{}: a constant of shape {} repeats one value; more than 256 MiB are refused",
-                                         what, shape.to_string()));
-  }
+  if (static_cast<std::size_t>(values.size()) < count) check_repeated(count, sizeof(T), shape, what);
   std::span<std::byte> bytes;
   formats::TensorData data = formats::TensorData::allocate(dtype, shape, bytes);
   const std::size_t given = std::min(count, static_cast<std::size_t>(values.size()));
@@ -68,8 +83,9 @@ formats::TensorData typed_values(const tensorflow::TensorProto& proto, DType dty
 
 Tensor string_tensor(const tensorflow::TensorProto& proto, const Shape& shape, std::size_t count,
                      std::string_view what) {
-  if (count > kMaxRepeated / sizeof(std::string)) {
-    throw_resource_exhausted(fmt::format("{}: a constant of {} strings is refused", what, count));
+  if (static_cast<std::size_t>(proto.string_val_size()) < count) {
+    const std::size_t last = proto.string_val_size() == 0 ? 0 : proto.string_val().rbegin()->size();
+    check_repeated(count, sizeof(std::string) + last, shape, what);
   }
   std::vector<std::string> values;
   values.reserve(count);
@@ -81,6 +97,13 @@ Tensor string_tensor(const tensorflow::TensorProto& proto, const Shape& shape, s
 }
 
 }  // namespace
+
+RepeatedConstants::RepeatedConstants() : outermost_(!t_repeated) {
+  if (outermost_) t_repeated = &bytes_;
+}
+RepeatedConstants::~RepeatedConstants() {
+  if (outermost_) t_repeated = nullptr;
+}
 
 DType dtype_from_proto(int number) {
   if (number > 100) number -= 100;

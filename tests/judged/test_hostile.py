@@ -315,6 +315,36 @@ def test_graphs_that_ask_for_too_much(name, tmp_path):
     assert_bounded(["predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz"])
 
 
+def test_constants_that_repeat_too_much(tmp_path):
+    graph = tf.compat.v1.GraphDef()
+    for i in range(1000):
+        value = graph.node.add(name=f"c{i}", op="Const").attr["value"].tensor
+        graph.node[-1].attr["dtype"].type = value.dtype = 1
+        value.tensor_shape.dim.add(size=10**6)
+        value.float_val.append(1)
+    node = graph.node.add(name="y", op="AddN", input=[f"c{i}" for i in range(1000)])
+    node.attr["N"].i, node.attr["T"].type = 1000, 1
+    (tmp_path / "g.pb").write_bytes(graph.SerializeToString())
+    assert "512 MiB" in assert_bounded(["predict", tmp_path / "g.pb", "--outputs", "y", "--output", tmp_path / "y.npz"])
+
+
+def test_models_that_call_each_other_too_often(tmp_path):
+    """Each model calls the one inside twice: 30 levels in 20 KB make 2^30 calls."""
+    model = keras.Sequential([keras.Input((4,)), L.Activation("relu")], name="model0")
+    for level in (1, 2):
+        x = keras.Input((4,))
+        model = keras.Model(x, model(model(x)), name=f"model{level}")
+    model.save(tmp_path / "whole.keras")
+    config = keras.saving.serialize_keras_object(model)
+    (inner,) = [layer for layer in config["config"]["layers"] if layer["name"] == "model1"]
+    for level in range(30):
+        inner["config"] = json.loads(json.dumps(config["config"] if level else inner["config"])) | {"name": "model1"}
+    path = with_config(tmp_path / "whole.keras", tmp_path / "m.keras", json.dumps(config))
+    np.save(tmp_path / "x.npy", np.ones((3, 4), "float32"))
+    for command in (["summary", path], ["predict", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz"]):
+        assert "100000 times" in assert_bounded(command)
+
+
 # The layers after an input of 4 numbers.
 GREEDY = {
     "repeat": [("RepeatVector", {"n": 10**8})],
@@ -322,6 +352,7 @@ GREEDY = {
     "tokens": [("CategoryEncoding", {"num_tokens": 3 * 10**8})],
     "units": [("Dense", {"units": 10**9})],
     "vocabulary": [("Embedding", {"input_dim": 10**9, "output_dim": 10**4})],
+    "adaptive": [("Reshape", {"target_shape": [4, 1]}), ("AdaptiveAveragePooling1D", {"output_size": 10**9})],
     "kernel": [("RepeatVector", {"n": 100}), ("Conv1D", {"filters": 10**9, "kernel_size": 50})],
 }
 

@@ -29,6 +29,19 @@ class CallScope {
   std::optional<bool> previous_;
 };
 
+// Limits how many calls of layers a model makes while it is built from its config: models whose layers are models that
+// are called twice, and so on, make 2^n calls. Only the outermost one of a thread counts.
+class ScopedCallLimit {
+ public:
+  ScopedCallLimit();
+  ~ScopedCallLimit();
+  ScopedCallLimit(const ScopedCallLimit&) = delete;
+  ScopedCallLimit& operator=(const ScopedCallLimit&) = delete;
+
+ private:
+  bool outermost_;
+};
+
 // A loss term and the layer that added it; terms of destroyed layers are dropped.
 struct PendingLoss {
   std::weak_ptr<const void> owner;

@@ -15,6 +15,8 @@ namespace {
 
 thread_local std::optional<bool> t_training;
 thread_local int t_calls = 0;
+constexpr std::int64_t kMaxCalls = 100'000;
+thread_local std::int64_t t_calls_left = -1;  // negative without a limit
 thread_local std::string t_scope;
 thread_local LoadScope* t_load = nullptr;
 std::atomic<std::uint64_t> g_changed_layers{0};
@@ -24,6 +26,11 @@ std::atomic<std::uint64_t> g_changed_layers{0};
 // ---- scopes --------------------------------------------------------------------------------------------
 
 CallScope::CallScope(std::optional<bool> training) : previous_(t_training) {
+  if (t_calls_left == 0) {
+    throw_resource_exhausted(fmt::format(
+        "the model calls layers more than {} times, with the calls in the models that it calls", kMaxCalls));
+  }
+  if (t_calls_left > 0) --t_calls_left;
   t_training = training;
   ++t_calls;
 }
@@ -34,6 +41,13 @@ CallScope::~CallScope() {
 bool CallScope::active() { return t_calls > 0; }
 bool CallScope::is_outermost() { return t_calls == 1; }
 std::optional<bool> CallScope::training() { return t_training; }
+
+ScopedCallLimit::ScopedCallLimit() : outermost_(t_calls_left < 0) {
+  if (outermost_) t_calls_left = kMaxCalls;
+}
+ScopedCallLimit::~ScopedCallLimit() {
+  if (outermost_) t_calls_left = -1;
+}
 
 std::vector<PendingLoss>& pending_losses() {
   thread_local std::vector<PendingLoss> losses;

@@ -10,27 +10,36 @@
 
 namespace lockstep::keras {
 
+constexpr std::int64_t kMaxAdaptive = std::int64_t{1} << 24;
+
 // The axis becomes the height of an image of width 1, what follows it the channels.
 Tensor adaptive_pool(const Tensor& x, int axis, std::int64_t count, bool max) {
   const std::int64_t n = x.dim(axis);
+  if (count > kMaxAdaptive) {
+    throw_resource_exhausted(
+        fmt::format("invalid output_size of adaptive pooling: found {}, expected at most {}", count, kMaxAdaptive));
+  }
   ops::Ints shape(x.shape().dims().begin(), x.shape().dims().end());
   std::int64_t channels = 1;
   for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < shape.size(); ++i) channels *= shape[i];
   const Tensor image = ops::reshape(x, ops::Ints{-1, n, 1, channels});
-  const auto pooled = [max](const Tensor& part, std::int64_t size) {
-    const ops::PoolOptions how{.size = {size, 1}, .strides = {size, 1}};
-    return max ? ops::max_pool(part, how) : ops::avg_pool(part, how);
+  const auto pooled = [&](std::int64_t size, std::int64_t step) {
+    const ops::PoolOptions how{.size = {size, 1}, .strides = {step, 1}};
+    return max ? ops::max_pool(image, how) : ops::avg_pool(image, how);
   };
   Tensor y;
   if (n % count == 0) {
-    y = pooled(image, n / count);
+    y = pooled(n / count, n / count);
   } else {
-    Tensors entries;
+    // A window has one of two sizes. The windows of each size at all positions, and those that are wanted of them.
+    const std::int64_t small = (n + count - 1) / count, large = std::min(small + 1, n), windows = n - small + 1;
+    std::vector<std::int64_t> wanted;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
-      entries.push_back(pooled(ops::slice_axis(image, 1, begin, end), end - begin));
+      wanted.push_back(end - begin == small ? begin : windows + begin);
     }
-    y = ops::concat(entries, 1);
+    const Tensor all = large == small ? pooled(small, 1) : ops::concat({pooled(small, 1), pooled(large, 1)}, 1);
+    y = ops::gather(all, Tensor::from_vector(wanted), 1);
   }
   shape[static_cast<std::size_t>(axis)] = count;
   return ops::reshape(y, shape);

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
@@ -407,11 +408,13 @@ std::string class_of(const Json& entry) {
 }  // namespace
 
 std::shared_ptr<FunctionalImpl> functional_from_config(const Json& config) {
+  const ScopedCallLimit limit;
   if (!config.is_object()) throw_invalid_argument("the config of a functional model is not an object");
   return Rebuild(config).run();
 }
 
 std::shared_ptr<SequentialImpl> sequential_from_config(const Json& config) {
+  const ScopedCallLimit limit;
   // Keras 1 wrote the list of layers alone.
   const Json* entries = config.is_array() ? &config : nullptr;
   Layer::Options options;
