@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -158,8 +159,9 @@ class SequentialImpl : public ModelImpl {
   void append(LayerPtr layer);
   void check_addable(const Layer& layer) const;
   void rebuild();
-  bool input_fixed_ = false;      // the batch size of a recorded build shape is kept
-  std::vector<LayerPtr> layers_;  // the InputLayer first when there is one
+  bool input_fixed_ = false;               // the batch size of a recorded build shape is kept
+  std::vector<LayerPtr> layers_;           // the InputLayer first when there is one
+  std::unordered_set<std::string> names_;  // of layers_, but for an InputLayer that build() adds
   std::shared_ptr<FunctionalImpl> functional_;
 };
 

@@ -36,11 +36,9 @@ SequentialImpl::SequentialImpl(std::vector<LayerPtr> layers, Layer::Options opti
 }
 
 void SequentialImpl::check_addable(const Layer& layer) const {
-  for (const LayerPtr& other : layers_) {
-    if (other->name() == layer.name()) {
-      throw_invalid_argument(
-          fmt::format("Sequential '{}': two layers have the name '{}'; names must differ", name(), layer.name()));
-    }
+  if (names_.contains(layer.name())) {
+    throw_invalid_argument(
+        fmt::format("Sequential '{}': two layers have the name '{}'; names must differ", name(), layer.name()));
   }
   if (dynamic_cast<const InputLayer*>(&layer) && !layers_.empty()) {
     throw_invalid_argument(fmt::format("Sequential '{}': Input '{}' must come first", name(), layer.name()));
@@ -48,8 +46,12 @@ void SequentialImpl::check_addable(const Layer& layer) const {
 }
 
 void SequentialImpl::append(LayerPtr layer) {
-  if (layers_.empty() && layer->input_shape().known_rank()) layers_.push_back(input_of(layer->input_shape()));
+  if (layers_.empty() && layer->input_shape().known_rank()) {
+    layers_.push_back(input_of(layer->input_shape()));
+    names_.insert(layers_.back()->name());
+  }
   check_addable(*layer);
+  names_.insert(layer->name());
   layers_.push_back(std::move(layer));
 }
 
@@ -60,6 +62,7 @@ void SequentialImpl::add(LayerPtr layer) {
 
 void SequentialImpl::pop() {
   if (layers_.empty()) throw_failed_precondition(fmt::format("Sequential '{}' has no layer to remove", name()));
+  names_.erase(layers_.back()->name());
   layers_.pop_back();
   functional_ = nullptr;
   set_unbuilt();
