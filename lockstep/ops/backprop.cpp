@@ -23,6 +23,7 @@ Attrs shared_attrs(const Call& call, std::string_view name, const std::vector<st
 
 // The gradient of the first output of operation `name` with respect to input number `which`.
 Tensor gradient_through(std::string_view name, Tensors inputs, std::size_t which, const Tensor& dy, Attrs attrs) {
+  const bool recorded = grad_enabled();
   const at::AutoGradMode on(true);
   for (Tensor& input : inputs) {
     if (input.is_value() && input.dtype() != DType::kString) input = detach(input);
@@ -35,10 +36,13 @@ Tensor gradient_through(std::string_view name, Tensors inputs, std::size_t which
     throw_invalid_argument(
         fmt::format("the gradient has shape {}, expected {}", dy.shape().to_string(), y[0].shape().to_string()));
   }
-  const Tensor weights = wrap(narrow_to(dense(dy).detach(), dense(y[0]).scalar_type()));
+  const bool again = recorded && requires_grad(dy);  // the result is linear in dy
+  const at::Tensor given = again ? dense(dy) : dense(dy).detach();
+  const Tensor weights = wrap(narrow_to(given, dense(y[0]).scalar_type()));
   if (!requires_grad(y[0])) return Tensor::zeros(inputs[which].shape(), inputs[which].dtype());
-  const Tensors found = grad({y[0]}, {inputs[which]}, {weights}, false, false);
-  return found[0].defined() ? detach(found[0]) : Tensor::zeros(inputs[which].shape(), inputs[which].dtype());
+  const Tensors found = grad({y[0]}, {inputs[which]}, {weights}, again, again);
+  if (!found[0].defined()) return Tensor::zeros(inputs[which].shape(), inputs[which].dtype());
+  return again ? found[0] : detach(found[0]);
 }
 
 // A tensor of zeros whose shape is not trusted.

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <queue>
 
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/image_rows_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
@@ -241,7 +243,20 @@ Tensors crop_and_resize(const Call& call) {
       }
     }
   }
-  return one(out);
+  const Tensor tied = with_adjoint(
+      call.input(0), wrap(out.to(at::kFloat)),
+      [=, boxes = call.input(1), which = call.input(2), type = call.input(0).dtype(),
+       method = call.attr<std::string>("method")](const Tensor& dy) {
+        const Tensor shape = wrap(at::tensor(image.sizes(), at::kInt));
+        return call1("CropAndResizeGradImage", {dy, boxes, which, shape}, {{"T", type}, {"method", method}});
+      });
+  if (!requires_grad(call.input(1))) return {tied};
+  const Tensor of_boxes =
+      with_adjoint(call.input(1), wrap(at::zeros_like(out)),
+                   [given = call.input(0), boxes = call.input(1), which = call.input(2)](const Tensor& dy) {
+                     return call1("CropAndResizeGradBoxes", {dy, given, boxes, which});
+                   });
+  return one(dense(tied) + dense(of_boxes));
 }
 
 Shapes crop_shape(const Call& call) {

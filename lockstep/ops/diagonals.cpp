@@ -86,7 +86,7 @@ Tensors diagonal_part(const Call& call) {
   const std::int64_t rows = x.size(-2), columns = x.size(-1), longest = longest_of(band, rows, columns);
   const Places places = places_of(band, rows, columns, alignment(call));
   const at::Tensor flat = flat_matrices(x);
-  const at::Tensor empty = in(call, 2).reshape({1, 1}).expand({flat.size(0), band.count() * longest}).clone();
+  const at::Tensor empty = in(call, 2).detach().reshape({1, 1}).expand({flat.size(0), band.count() * longest}).clone();
   Ints shape(x.sizes().begin(), x.sizes().end() - 2);
   if (band.count() > 1) shape.push_back(band.count());
   shape.push_back(longest);
@@ -132,7 +132,7 @@ Tensors matrix_diagonal(const Call& call) {
   std::int64_t matrices = 1;
   for (std::int64_t dim : shape) matrices *= dim;
   shape.insert(shape.end(), {rows, columns});
-  const at::Tensor empty = in(call, 4).reshape({1, 1}).expand({matrices, rows * columns}).clone();
+  const at::Tensor empty = in(call, 4).detach().reshape({1, 1}).expand({matrices, rows * columns}).clone();
   return one(with_diagonals(empty, packed, places_of(band, rows, columns, alignment(call))).reshape(shape));
 }
 

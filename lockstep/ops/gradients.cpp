@@ -14,15 +14,15 @@ using torch::autograd::variable_list;
 
 struct Sqrt {
   static at::Tensor value(const at::Tensor& x) { return at::sqrt(x); }
-  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / y; }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / at::conj(y); }
 };
 struct Rsqrt {
   static at::Tensor value(const at::Tensor& x) { return at::rsqrt(x); }
-  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * (y * y * y); }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * at::conj(y * y * y); }
 };
 struct Reciprocal {
   static at::Tensor value(const at::Tensor& x) { return at::reciprocal(x); }
-  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return -(dy * (y * y)); }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return -(dy * at::conj(y * y)); }
 };
 
 // A function whose gradient follows from its value, and is 0 where dy is.

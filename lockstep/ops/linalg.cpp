@@ -5,6 +5,7 @@
 
 #include <ATen/ops/linalg_cholesky_ex.h>
 
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
@@ -71,8 +72,15 @@ Tensors svd(const Call& call) {
   return {as_t(s), settled(call, u), settled(call, vh.mH())};
 }
 
+// The function reads the lower triangle only, so the gradient is of that.
+at::Tensor lower_triangle_of(const at::Tensor& x) {
+  if (!x.requires_grad() || !grad_enabled()) return x;
+  const at::Tensor lower = at::tril(x, -1);
+  return lower + lower.mH() + at::diag_embed(at::diagonal(x, 0, -2, -1));
+}
+
 Tensors self_adjoint_eig(const Call& call) {
-  const at::Tensor x = finite(square_matrix(call, 0));
+  const at::Tensor x = lower_triangle_of(finite(square_matrix(call, 0)));
   if (call.name().ends_with("Eig")) {  // the first version: values above vectors, in one tensor
     const auto [e, v] = at::linalg_eigh(x, "L");
     return {settled(call, at::cat({e.to(v.scalar_type()).unsqueeze(-2), v}, -2))};

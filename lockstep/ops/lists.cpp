@@ -1,6 +1,7 @@
 // TensorList: a plain list of tensors, itself a value. Setting an item gives a new list.
 #include <algorithm>
 
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/variants_internal.h"
 
@@ -140,10 +141,16 @@ Tensors stack(const Call& call) {
 Tensors gather(const Call& call) {
   const Tensor& list = list_in(call, 0);
   Tensors items;
-  for (auto i : ints_in(call, 1)) {
+  const Ints numbers = ints_in(call, 1);
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    const std::int64_t i = numbers[k];
     if (i < 0 || i >= static_cast<std::int64_t>(list.list_elements().size()))
       throw_invalid_argument(fmt::format("index {} of a list with {} items", i, list.list_elements().size()));
-    items.push_back(list.list_elements()[static_cast<std::size_t>(i)]);
+    const Tensor& item = list.list_elements()[static_cast<std::size_t>(i)];
+    // TensorFlow's gradient of an item that is gathered several times is that of the last one.
+    const bool again =
+        std::find(numbers.begin() + static_cast<std::ptrdiff_t>(k) + 1, numbers.end(), i) != numbers.end();
+    items.push_back(again && item.defined() && requires_grad(item) ? detach(item) : item);
   }
   return stacked(list, items, spec(call, 2), dtype_attr(call));
 }

@@ -1,4 +1,5 @@
 // Recurrent cells as one operation, as older models have them: LSTMBlockCell, BlockLSTM, GRUBlockCell.
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -91,6 +92,8 @@ Tensors block_lstm(const Call& call) {
   Tensors out;
   for (const std::vector<at::Tensor>& part : parts)
     out.push_back(wrap(part.empty() ? rest : at::cat({at::stack(part), rest})));
+  for (const std::size_t gate : {0U, 2U, 3U, 4U, 5U})
+    out[gate] = detach(out[gate]);  // TensorFlow's gradient ignores them
   return out;
 }
 

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/image_rows_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
@@ -261,7 +263,18 @@ Tensors projective(const Call& call) {
       }
     }
   }
-  return one(narrow_to(out, in(call, 0).scalar_type()));
+  // TensorFlow's gradient: the gradient is transformed back, with the inverse matrices.
+  return {with_adjoint(call.input(0), wrap(narrow_to(out, in(call, 0).scalar_type())),
+                       [=, mode = call.attr<std::string>("fill_mode")](const Tensor& dy) {
+                         const at::Tensor back =
+                             at::linalg_inv(
+                                 at::cat({transforms, at::ones({transforms.size(0), 1})}, 1).view({-1, 3, 3}))
+                                 .reshape({-1, 9});
+                         const at::Tensor flat = (back / back.slice(1, 8)).slice(1, 0, 8).contiguous();
+                         const Tensor shape = wrap(at::tensor({images.size(1), images.size(2)}, at::kInt));
+                         return call1("ImageProjectiveTransformV2", {dy, wrap(flat), shape},
+                                      {{"interpolation", interpolation}, {"fill_mode", mode}});
+                       })};
 }
 
 Shapes projective_shape(const Call& call) {

@@ -1,0 +1,88 @@
+// For the judged tests only: outputs and gradients of the signature serving_default of SavedModels, and of frozen
+// graphs.
+//   gradient_probe
+// A line of standard input is a SavedModel, an .npz of inputs and the .npz to write, separated by tabs; with a frozen
+// graph also its outputs, separated by commas, which are written as #0, #1, …. Written are the outputs, and as
+// gradient/NAME the derivatives of the sum of log(1 + y^2) of all float outputs with respect to each float input and
+// each variable that is an attribute of the root; those without a connection are left out. For each line one is
+// printed: ok, or what is wrong.
+#include <iostream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/formats/npy.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/saving/saved_model.h"
+
+namespace {
+
+using namespace lockstep;
+
+bool is_float(const Tensor& x) { return x.dtype() == DType::kFloat32 || x.dtype() == DType::kFloat64; }
+
+using Named = std::map<std::string, Tensor>;
+
+Named run_frozen(const std::string& path, const Named& inputs, const std::string& outputs) {
+  std::vector<std::string> names;
+  std::istringstream list(outputs);
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  const Tensors values = saved_model::FrozenGraph::load(path).run(inputs, names);
+  Named found;
+  for (std::size_t i = 0; i < values.size(); ++i) found.emplace("#" + std::to_string(i), values[i]);
+  return found;
+}
+
+void run(const std::string& path, const std::string& from, const std::string& to, const std::string& frozen_outputs) {
+  const formats::NpzReader reader(from);
+  GradientTape tape({.persistent = true});
+  Named inputs;
+  for (const auto& info : reader.list()) {
+    const Tensor value = Tensor::from_data(reader.read(info.name));
+    if (is_float(value)) tape.watch(value);
+    inputs.emplace(info.name, value);
+  }
+  std::optional<saved_model::LoadedModel> model;
+  if (frozen_outputs.empty()) model = saved_model::load(path);
+  const Named outputs = model ? model->signatures("serving_default")(inputs) : run_frozen(path, inputs, frozen_outputs);
+  Tensor total = Tensor::full(Shape{}, 0);
+  for (const auto& [name, value] : outputs) {
+    if (!is_float(value)) continue;
+    const Tensor wide = ops::cast(value, DType::kFloat64);
+    total = total + ops::cast(ops::reduce_sum(ops::log1p(wide * wide)), DType::kFloat32);
+  }
+  formats::NpzWriter writer(to);
+  const auto write = [&](const std::string& name, const Tensor& value) {
+    if (value.defined())
+      writer.add(name, (value.dtype() == DType::kBFloat16 ? ops::cast(value, DType::kFloat32) : value).to_data());
+  };
+  for (const auto& [name, value] : outputs) write(name, value);
+  for (const auto& [name, value] : inputs) {
+    if (is_float(value)) write("gradient/" + name, tape.gradient(total, value));
+  }
+  for (const std::string& name : model ? model->child_names() : std::vector<std::string>()) {
+    const auto variable = model->child(name).variable();
+    if (variable && variable->trainable()) write("gradient/" + name, tape.gradient(total, variable));
+  }
+  writer.finish();
+}
+
+}  // namespace
+
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream parts(line);
+    std::string path, from, to, frozen_outputs;
+    for (std::string* part : {&path, &from, &to, &frozen_outputs}) std::getline(parts, *part, '\t');
+    try {
+      run(path, from, to, frozen_outputs);
+      std::cout << "ok" << std::endl;
+    } catch (const std::exception& error) {
+      std::cout << error.what() << std::endl;
+    }
+  }
+}

@@ -1,0 +1,96 @@
+"""Gradients of single operations in frozen graphs, with respect to their float inputs, against TensorFlow's."""
+
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import lockstep_tool as tool
+from op_table import R
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read frozen graphs")
+
+PROBE = pathlib.Path(os.environ.get("LOCKSTEP_BUILD") or tool.ROOT / "build") / "bin" / "gradient_probe"
+BOXES = np.array([[0, 0, 1, 1], [.2, .8, .9, .1], [-.5, 0, .5, 1.3]], "f")
+TURNS = np.array([[1, .1, .5, 0, 1, -.7, 0, 0], [.8, 0, 2, .2, 1.3, 0, .01, .02]], "f")
+EDGES = np.array([-2, -.5, 0, .5, 1, 7, np.inf, np.nan], "f")
+RNG = np.random.default_rng(5)
+IMAGE, MATRICES = RNG.normal(0, 1, (2, 6, 7, 3)).astype("f"), RNG.normal(0, 1, (2, 4, 4)).astype("f")
+
+
+def list_items(x):
+    items = R.TensorListFromTensor(tensor=x, element_shape=[4])
+    return R.TensorListGather(input_handle=items, indices=[2, 0, 2, 0], element_shape=[4], element_dtype=tf.float32)
+
+
+def of_complex(function):
+    return lambda x, y: tf.math.real(function(tf.complex(x, y)))
+
+
+def loop_of_lists(x):
+    steps = tf.TensorArray(tf.float32, 3, element_shape=[4])
+    steps = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a.write(i, x[i] * x[i])), [0, steps])[1]
+    return steps.gather([1, 1, 2])
+
+
+WINDOW = dict(ksize=[1, 2, 3, 1], strides=[1, 2, 2, 1], padding="SAME")
+CASES = {
+    "crops": (lambda x, b: R.CropAndResize(image=x, boxes=b, box_ind=[0, 1, 1], crop_size=[4, 3]), IMAGE, BOXES),
+    "crops_of_nearest": (lambda x: R.CropAndResize(image=x, boxes=BOXES, box_ind=[0, 1, 1], crop_size=[4, 3], method="nearest"), IMAGE),
+    **{f"turned_{method}_{mode}": (lambda x, method=method, mode=mode: R.ImageProjectiveTransformV3(
+        images=x, transforms=TURNS, output_shape=[6, 5], interpolation=method, fill_mode=mode, fill_value=.5), IMAGE)
+       for method in ("NEAREST", "BILINEAR") for mode in ("CONSTANT", "REFLECT")},
+    "clip": (lambda x, a, b: R.ClipByValue(t=x, clip_value_min=a, clip_value_max=b), MATRICES, np.float32(-.3), np.float32(.7)),
+    "clip_crossed": (lambda x, a, b: R.ClipByValue(t=x, clip_value_min=a, clip_value_max=b), MATRICES, np.float32(.7), np.float32(-.3)),
+    "power": (lambda x, y: R.Pow(x=x, y=y), MATRICES, np.float32(2)),
+    "power_of_zero": (lambda x, y: R.Pow(x=x, y=y), np.array([0, 2, 0, 3], "f"), np.array([2, 0, 1, 1.5], "f")),
+    "xdivy": (lambda x, y: R.Xdivy(x=x, y=y), np.array([0, 1, 0, 2], "f"), np.array([0, 3, 1, 5], "f")),
+    "digamma": (lambda x: R.Digamma(x=x), EDGES[1:2].repeat(3)), "sign": (lambda x: R.Sign(x=x), EDGES),
+    "igamma": (lambda a, x: R.Igamma(a=a, x=x), np.float32(2.5), EDGES[2:6]), "igammac": (lambda a, x: R.Igammac(a=a, x=x), np.float32(2.5), EDGES[2:6]),
+    "eigenvalues": (lambda x: R.SelfAdjointEigV2(input=x, compute_v=False).e, MATRICES),
+    "eigenvectors": (lambda x: tf.square(R.SelfAdjointEigV2(input=x).v), MATRICES),
+    "quantized": (lambda x: R.QuantizeAndDequantizeV4(input=x, input_min=-.5, input_max=.9), MATRICES),
+    "list": (list_items, MATRICES[0]), "array": (loop_of_lists, MATRICES[0]),
+    "max_pool": (lambda y, dy: R.MaxPoolGrad(orig_input=IMAGE, orig_output=R.MaxPool(input=IMAGE, **WINDOW), grad=dy, **WINDOW) * tf.reduce_sum(y),
+                 np.ones(2, "f"), IMAGE[:, :3, :4]),
+    "average_pool": (lambda dy: R.AvgPoolGrad(orig_input_shape=[2, 6, 7, 3], grad=dy, **WINDOW), IMAGE[:, :3, :4]),
+    "mirror": (lambda dy: R.MirrorPadGrad(input=dy, paddings=[[0, 0], [2, 1], [1, 1], [0, 0]], mode="REFLECT"), np.tile(IMAGE, (1, 2, 1, 1))),
+    **{name: (of_complex(function), MATRICES, MATRICES[::-1]) for name, function in {
+        "complex_root": lambda z: tf.sqrt(z + 3), "complex_inverse_root": lambda z: tf.math.rsqrt(z + 3),
+        "complex_reciprocal": tf.math.reciprocal, "complex_power": lambda z: tf.pow(z + 3, 1.5 - .5j)}.items()},
+    **{f"depthwise_{padding}_{rate}": (lambda x, w, padding=padding, rate=rate: tf.nn.depthwise_conv2d(
+        x, w, [1, 1, 1, 1], padding, dilations=[rate, rate]), IMAGE, RNG.normal(0, 1, (3, 2, 3, 2)).astype("f"))
+       for padding in ("SAME", "VALID") for rate in (1, 2)}}
+
+
+@pytest.fixture(scope="module")
+def probe():
+    with subprocess.Popen([PROBE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        def ask(*parts):
+            process.stdin.write("\t".join(map(str, parts)) + "\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+        yield ask
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradient(name, probe, tmp_path):
+    function, *values = CASES[name]
+    with tf.Graph().as_default() as graph:
+        inputs = {f"x{i}": tf.compat.v1.placeholder(tf.float32, value.shape, f"x{i}") for i, value in enumerate(values)}
+        y = tf.identity(function(*inputs.values()), "y")
+        (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
+        total = tf.reduce_sum(tf.math.log1p(tf.square(tf.cast(y, tf.float64))))
+        slopes = {f"gradient/{key}": slope for key, slope in zip(inputs, tf.gradients(total, list(inputs.values()))) if slope is not None}
+        feeds = dict(zip(inputs, values))
+        with tf.compat.v1.Session(graph=graph) as session:
+            theirs = session.run({"#0": y, **slopes}, {inputs[key]: value for key, value in feeds.items()})
+    np.savez(tmp_path / "x.npz", **feeds)
+    assert probe(tmp_path / "g.pb", tmp_path / "x.npz", tmp_path / "y.npz", "y:0") == "ok"
+    ours = dict(np.load(tmp_path / "y.npz"))
+    assert sorted(ours) == sorted(theirs) or name == "sign"
+    for key, value in theirs.items():
+        tool.assert_close(ours[key], value, 2e-4, key, atol=1e-6)
