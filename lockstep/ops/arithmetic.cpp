@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/gradients_internal.h"
@@ -97,7 +98,7 @@ at::Tensor truncate_divide(const at::Tensor& a, const at::Tensor& b) {
 }
 at::Tensor floor_divide(const at::Tensor& a, const at::Tensor& b) {
   check_divisor(b);
-  return is_float(a) ? at::floor(at::div(a, b)) : at::div(a, b, "floor");
+  return is_float(a) ? at::floor(at::div(a.detach(), b.detach())) : at::div(a, b, "floor");
 }
 at::Tensor floor_mod(const at::Tensor& a, const at::Tensor& b) {
   check_divisor(b);
@@ -122,7 +123,14 @@ at::Tensor power(const at::Tensor& a, const at::Tensor& b) {
     throw_invalid_argument("Integers to negative integer powers are not allowed");
   }
   if (b.dim() == 0 && !b.requires_grad() && b.numel() == 1) return at::pow(a, b.item());
-  return at::pow(a, b);
+  if (!b.requires_grad() || !grad_enabled()) return at::pow(a, b);
+  // The logarithm of a base that is not above zero counts as zero.
+  const at::Tensor base = a.detach(), y = at::pow(a, b.detach()), value = y.detach();
+  const at::Tensor inside = has_complex(base) ? base != 0 : base > 0;
+  const at::Tensor log =
+      at::where(inside, at::log(at::where(inside, base, at::ones({}, base.options()))), at::zeros({}, base.options()));
+  return y + dense(with_adjoint(wrap(b.expand_as(y)), wrap(at::zeros_like(value)),
+                                [value, log](const Tensor& dy) { return wrap(dense(dy) * at::conj(value * log)); }));
 }
 at::Tensor squared_difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor gap = a - b;
@@ -131,7 +139,7 @@ at::Tensor squared_difference(const at::Tensor& a, const at::Tensor& b) {
   return at::complex(size, at::zeros_like(size));
 }
 at::Tensor x_divided_y(const at::Tensor& a, const at::Tensor& b) {
-  return at::where(a == 0, at::zeros({}, a.options()), at::div(a, b));
+  return at::where(a == 0, at::zeros({}, a.options()), at::div(a, at::where(a == 0, at::ones({}, b.options()), b)));
 }
 at::Tensor x_log_y(const at::Tensor& a, const at::Tensor& b) {
   return at::where(a == 0, at::zeros({}, a.options()), a * at::log(at::where(a == 0, at::ones({}, b.options()), b)));
@@ -148,15 +156,11 @@ at::Tensor times(const at::Tensor& a, const at::Tensor& b) {
   if (has_own_pair(a, b)) return own_product(a, b);
   return at::mul(a, b);
 }
-// NaN at its poles, where LibTorch's is infinite at 0.
-at::Tensor digamma_like_tf(const at::Tensor& x) {
-  return at::where(at::logical_and(x <= 0, x == at::floor(x)), at::full({}, NAN, x.options()), at::digamma(x));
-}
 at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? x : at::round(x); }
 at::Tensor sign_of(const at::Tensor& x) {
   if (has_complex(x)) return at::sgn(x);
   // LibTorch's sign of NaN is 0.
-  return is_float(x) ? at::where(at::isnan(x), x, at::sign(x)) : at::sign(x);
+  return is_float(x) ? at::where(at::isnan(x), x.detach(), at::sign(x)) : at::sign(x);
 }
 
 // Float to integer as an x86 CPU does it: out of range and NaN give the smallest number of the wide type.
@@ -180,6 +184,40 @@ at::Tensor float_to_int(const at::Tensor& x, at::ScalarType to) {
   return at::where(inside, whole, at::full({}, lowest, whole.options())).to(to);
 }
 
+// How many floats TensorFlow's kernel converts to unsigned 32-bit or to short integers at once.
+std::int64_t cast_packet(at::ScalarType from, at::ScalarType to) {
+  if (to == at::kUInt32) return 8;
+  if (to == at::kInt || to == at::kLong || to == at::kUInt64) return 0;
+  return from == at::kFloat ? 32 : from == at::kBFloat16 ? 8 : 16;
+}
+
+// As float_to_int, with the results of TensorFlow's packets: there short integers are saturated, while the elements
+// after the last whole packet are truncated.
+at::Tensor float_to_int_in_packets(const at::Tensor& x, at::ScalarType to) {
+  const std::int64_t packet = cast_packet(x.scalar_type(), to);
+  const at::Tensor each = float_to_int(x, to);
+  if (packet == 0 || x.numel() < packet) return each;
+  const std::int64_t count = x.numel() - x.numel() % packet;
+  const at::Tensor given = x.detach().reshape({-1}).slice(0, 0, count), wide = given.to(at::kDouble);
+  at::Tensor whole;
+  if (to == at::kUInt32) {
+    const at::Tensor inside = at::logical_and(wide > -0x1p31 - 1, wide < 0x1p32);
+    whole = at::where(inside, wide, at::full({}, 0x1p31, wide.options())).to(at::kLong);
+  } else {
+    whole = float_to_int(given, at::kInt);
+    if (to == at::kByte && x.scalar_type() == at::kDouble)
+      whole = at::where(whole > std::numeric_limits<std::int16_t>::max(), at::zeros({}, whole.options()), whole);
+    if (to == at::kByte) whole = at::clamp(whole, 0, std::numeric_limits<std::uint8_t>::max());
+    if (to == at::kChar)
+      whole = at::clamp(whole, std::numeric_limits<std::int8_t>::min(), std::numeric_limits<std::int8_t>::max());
+    if (to == at::kShort)
+      whole = at::clamp(whole, std::numeric_limits<std::int16_t>::min(), std::numeric_limits<std::int16_t>::max());
+    if (to == at::kUInt16) whole = at::clamp(whole, 0, std::numeric_limits<std::uint16_t>::max());
+  }
+  const at::Tensor rest = each.reshape({-1}).slice(0, count);
+  return at::cat({whole.to(at::kLong), rest.to(at::kLong)}).to(to).view(x.sizes());
+}
+
 at::Tensor truncate_float(const at::Tensor& x, at::ScalarType to) {
   const at::Tensor y = x.to(to), back = y.to(x.scalar_type());
   // Rounded away from zero: one step back.
@@ -192,7 +230,7 @@ at::Tensor cast_to(const at::Tensor& x, at::ScalarType to, bool truncate) {
   if (from == to) return x;
   if (at::isComplexType(from) && !at::isComplexType(to)) return cast_to(at::real(x), to, truncate);
   if (to == at::kBool) return widen(x).ne(0);
-  if (at::isFloatingType(from) && at::isIntegralType(to, false)) return float_to_int(x, to);
+  if (at::isFloatingType(from) && at::isIntegralType(to, false)) return float_to_int_in_packets(x, to);
   if (truncate && to == at::kFloat && from == at::kDouble) return truncate_float(x, to);
   if (truncate && from == at::kFloat && to == at::kBFloat16) {
     return at::bitwise_and(x.detach().view(at::kInt), static_cast<std::int64_t>(0xFFFF0000) - 0x100000000)
@@ -238,6 +276,23 @@ Shapes bitcast_shape(const Call& call) {
   return {Shape(std::vector<std::int64_t>(shape.dims().begin(), shape.dims().end() - 1))};
 }
 
+// For each element of the result, the number of the element of `t` that is broadcast to it.
+at::Tensor broadcast_numbers(const Tensor& t, const Shape& shape) {
+  return at::arange(t.num_elements()).view(t.shape().dims()).expand(shape.dims()).contiguous();
+}
+
+Tensor sum_of_strings(const Tensor& a, const Tensor& b) {
+  const auto &x = a.string_values(), &y = b.string_values();
+  const Shape shape = broadcast_shape(a.shape(), b.shape());
+  const at::Tensor i = broadcast_numbers(a, shape), j = broadcast_numbers(b, shape);
+  std::vector<std::string> joined(static_cast<std::size_t>(i.numel()));
+  for (std::size_t n = 0; n < joined.size(); ++n) {
+    joined[n] = x[static_cast<std::size_t>(i.const_data_ptr<std::int64_t>()[n])] +
+                y[static_cast<std::size_t>(j.const_data_ptr<std::int64_t>()[n])];
+  }
+  return Tensor::strings(std::move(joined), shape);
+}
+
 Tensors equality(const Call& call, bool equal) {
   const Tensor &a = call.input(0), &b = call.input(1);
   if (!call.attr<bool>("incompatible_shape_error")) {
@@ -253,10 +308,8 @@ Tensors equality(const Call& call, bool equal) {
   }
   const auto &x = a.string_values(), &y = b.string_values();
   const Shape shape = broadcast_shape(a.shape(), b.shape());
-  const auto index = [&](const Tensor& t) {
-    return at::arange(t.num_elements()).view(t.shape().dims()).expand(shape.dims()).contiguous();
-  };
-  const at::Tensor i = index(a), j = index(b), out = at::empty(shape.dims(), at::kBool);
+  const at::Tensor i = broadcast_numbers(a, shape), j = broadcast_numbers(b, shape),
+                   out = at::empty(shape.dims(), at::kBool);
   for (std::int64_t n = 0; n < out.numel(); ++n) {
     const bool match = x[static_cast<std::size_t>(i.const_data_ptr<std::int64_t>()[n])] ==
                        y[static_cast<std::size_t>(j.const_data_ptr<std::int64_t>()[n])];
@@ -301,11 +354,35 @@ Shapes add_n_shape(const Call& call) {
   return {shape};
 }
 
+// The bounds have gradients where the value is outside of them, also where they cross.
 Tensors clip(const Call& call) {
-  const at::Tensor y = at::clamp(in(call, 0), std::optional<at::Tensor>(in(call, 1)),
-                                 // Where the bounds cross, the lower one.
-                                 std::optional<at::Tensor>(at::maximum(in(call, 1), in(call, 2))));
-  if (y.sizes() != in(call, 0).sizes()) throw_invalid_argument("the bounds have more elements than the value");
+  const at::Tensor &x = in(call, 0), &low = in(call, 1);
+  const at::Tensor high = in(call, 2);
+  at::Tensor y;
+  if (has_complex(x)) {  // real and imaginary parts by themselves
+    const auto part = [&](const at::Tensor& z) { return at::view_as_real(z.resolve_conj()); };
+    const auto bounds = at::broadcast_tensors({x, low, high});
+    y = at::view_as_complex(
+        at::clamp(part(x), part(bounds[1]), at::maximum(part(bounds[1]), part(bounds[2]))).contiguous());
+  } else {
+    const at::Tensor lower = ordered(low.detach());
+    // Where the bounds cross, the lower one.
+    y = from_ordered(at::clamp(ordered(x.detach()), lower, at::maximum(lower, ordered(high.detach()))),
+                     x.scalar_type());
+  }
+  if (y.sizes() != x.sizes()) throw_invalid_argument("the bounds have more elements than the value");
+  if (has_complex(x) || !grad_enabled() || !(x.requires_grad() || low.requires_grad() || high.requires_grad()))
+    return one(y);
+  const at::Tensor below = at::lt(x, low), above = at::gt(x, high);
+  const auto tie = [&y](const at::Tensor& input, const at::Tensor& chosen) {
+    if (!input.requires_grad()) return;
+    y = y + dense(with_adjoint(wrap(input.expand_as(y)), wrap(at::zeros_like(y)), [chosen](const Tensor& dy) {
+          return wrap(at::where(chosen, dense(dy), at::zeros({}, dense(dy).options())));
+        }));
+  };
+  tie(x, at::logical_not(at::logical_or(below, above)));
+  tie(low, below);
+  tie(high, above);
   return one(y);
 }
 
@@ -336,11 +413,7 @@ void register_arithmetic(Table& table) {
   add_binary(table, "AddV2", plus);
   table.add("Add", broadcast_rule, [](const Call& call) -> Tensors {
     if (call.input(0).dtype() != DType::kString) return one(plus(widen(in(call, 0)), widen(in(call, 1))));
-    std::vector<std::string> joined = call.input(0).string_values();
-    const auto& tail = call.input(1).string_values();
-    if (joined.size() != tail.size() && tail.size() != 1) throw_invalid_argument("Add of strings needs equal shapes");
-    for (std::size_t i = 0; i < joined.size(); ++i) joined[i] += tail[tail.size() == 1 ? 0 : i];
-    return {Tensor::strings(std::move(joined), call.input(0).shape())};
+    return {sum_of_strings(call.input(0), call.input(1))};
   });
   add_binary(table, "Sub", [](const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); });
   add_binary(table, "Mul", times);
@@ -423,7 +496,6 @@ void register_unary_math(Table& table) {
   LOCKSTEP_UNARY("Erfinv", at::erfinv(x));
   LOCKSTEP_UNARY("Ndtri", at::special_ndtri(x));
   LOCKSTEP_UNARY("Lgamma", at::lgamma(x));
-  LOCKSTEP_UNARY("Digamma", digamma_like_tf(x));
   LOCKSTEP_UNARY("Invert", at::bitwise_not(x));
   LOCKSTEP_UNARY("Conj", at::conj(x).resolve_conj());
 #undef LOCKSTEP_UNARY

@@ -191,8 +191,9 @@ Tensors quantize_and_dequantize(const Call& call) {
   }
   if (low.gt(high).any().item<bool>()) throw_invalid_argument("input_min must not be above input_max");
   const at::Tensor y = narrow_to(rounded_levels(rule, x, low.detach(), high.detach()), given.scalar_type());
-  if (call.name() != "QuantizeAndDequantizeV4" || !rule.given)
+  if (call.name() != "QuantizeAndDequantizeV4")
     return {with_adjoint(wrap(given), wrap(y), [](const Tensor& dy) { return dy; })};
+  // Also where the range is that of the values.
   const at::Tensor inside =
       at::logical_and(x >= range_input(call, 1, x, rule.axis), x <= range_input(call, 2, x, rule.axis));
   return {with_adjoint(wrap(given), wrap(y), [inside](const Tensor& dy) {

@@ -2,6 +2,7 @@
 #include "lockstep/ops/incomplete_gamma_internal.h"
 
 #include <cmath>
+#include <limits>
 
 #include <ATen/ops/digamma.h>
 
@@ -65,10 +66,16 @@ double digamma(double x) { return at::digamma(at::scalar_tensor(x, at::kDouble))
 
 bool takes_fraction(double a, double x) { return x > 1 && x > a; }
 
-double igamma_by_a(double a, double x) {
+// The exponent of x^a e^-x / Gamma(a); where it is below that of the type's smallest numbers, `least`, TensorFlow gives
+// zero.
+bool vanishes(double a, double x, double least) {
+  return std::isinf(a) || std::isinf(x) || a * std::log(x) - x - std::lgamma(a) < least;
+}
+
+double igamma_by_a(double a, double x, double least) {
   if (x == 0) return 0;
   if (std::isnan(a) || std::isnan(x) || x < 0 || a <= 0) return NAN;
-  if (std::isinf(x)) return 0;
+  if (vanishes(a, x, least)) return 0;
   if (takes_fraction(a, x)) {
     const Value f = continued_fraction(a, x);
     return -std::exp(a * std::log(x) - x - std::lgamma(a)) * (f.value * (std::log(x) - digamma(a)) + f.by_a);
@@ -77,9 +84,10 @@ double igamma_by_a(double a, double x) {
   return std::exp(a * std::log(x) - x - std::lgamma(a + 1)) * (s.value * (std::log(x) - digamma(a + 1)) + s.by_a);
 }
 
-double sample_by_alpha(double a, double x) {
+double sample_by_alpha(double a, double x, double least) {
   if (x == 0) return 0;
   if (std::isnan(a) || std::isnan(x) || x < 0 || a <= 0) return NAN;
+  if (vanishes(a, x, least)) return 0;
   if (takes_fraction(a, x)) {
     const Value f = continued_fraction(a, x);
     return (f.by_a + f.value * (std::log(x) - digamma(a))) * x;
@@ -88,12 +96,15 @@ double sample_by_alpha(double a, double x) {
   return -(s.by_a + s.value * (std::log(x) - digamma(a + 1))) * x / a;
 }
 
-at::Tensor of_elements(const at::Tensor& a, const at::Tensor& x, double (*function)(double, double)) {
+at::Tensor of_elements(const at::Tensor& a, const at::Tensor& x, double (*function)(double, double, double)) {
+  const double least = a.scalar_type() == at::kDouble ? -std::log(std::numeric_limits<double>::max())
+                                                      : -std::log(std::numeric_limits<float>::max());
   const auto both = at::broadcast_tensors({a.detach().to(at::kDouble), x.detach().to(at::kDouble)});
   const at::Tensor first = both[0].contiguous(), second = both[1].contiguous();
   at::Tensor out = at::empty(first.sizes(), at::kDouble);
   for (std::int64_t i = 0; i < out.numel(); ++i) {
-    out.mutable_data_ptr<double>()[i] = function(first.const_data_ptr<double>()[i], second.const_data_ptr<double>()[i]);
+    out.mutable_data_ptr<double>()[i] =
+        function(first.const_data_ptr<double>()[i], second.const_data_ptr<double>()[i], least);
   }
   return out.to(a.scalar_type());
 }

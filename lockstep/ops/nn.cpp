@@ -23,6 +23,15 @@ void add_gradient(Table& table, std::string_view name, Binary f) {
   });
 }
 
+// Of y and dy, which may differ in shape if they have the same number of elements.
+void add_gradient_of_value(Table& table, std::string_view name, Binary f) {
+  table.add(name, same_shape, [f](const Call& call) {
+    const at::Tensor &y = in(call, 0), &dy = in(call, 1);
+    if (y.numel() != dy.numel()) throw_invalid_argument("the inputs must have the same number of elements");
+    return one(f(y, dy.reshape(y.sizes())).resolve_conj());
+  });
+}
+
 constexpr double kSeluScale = 1.0507009873554804934193349852946;
 constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
 
@@ -375,11 +384,13 @@ void register_nn(Table& table) {
   table.add(
       "BatchToSpaceND", [](const Call& call) { return batch_space_shape(call, false); },
       for_strings_too(batch_to_space));
-  add_gradient(table, "SigmoidGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * y * (1 - y); });
-  add_gradient(table, "TanhGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * (1 - y * y); });
-  add_gradient(table, "SqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / at::conj(y); });
-  add_gradient(table, "RsqrtGrad",
-               [](const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * at::conj(y * y * y); });
+  add_gradient_of_value(table, "SigmoidGrad",
+                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * y * (1 - y); });
+  add_gradient_of_value(table, "TanhGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * (1 - y * y); });
+  add_gradient_of_value(table, "SqrtGrad",
+                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / at::conj(y); });
+  add_gradient_of_value(table, "RsqrtGrad",
+                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * at::conj(y * y * y); });
   add_gradient(table, "ReluGrad", [](const at::Tensor& dy, const at::Tensor& x) {
     return at::where(ordered(x) > ordered(at::zeros({}, x.options())), dy, at::zeros({}, dy.options()));
   });

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <complex>
 #include <functional>
+#include <limits>
 
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
@@ -92,10 +93,15 @@ at::Tensor zeta_of(const at::Tensor& x, const at::Tensor& q) {
   return at::where(pole, at::where(at::remainder(x, 2) == 0, infinite, none), at::special_zeta(x, q));
 }
 
+// NaN at its poles, where LibTorch's is infinite at 0.
+at::Tensor digamma_of(const at::Tensor& x) {
+  return at::where(at::logical_and(x <= 0, x == at::floor(x)), at::full({}, NAN, x.options()), at::digamma(x));
+}
+
 at::Tensor polygamma_of(const at::Tensor& n, const at::Tensor& x) {
   const at::Tensor sign = 1 - 2 * at::remainder(n + 1, 2);
   const at::Tensor value = sign * at::exp(at::lgamma(n + 1)) * zeta_of(n + 1, x);
-  const at::Tensor whole = at::where(n == 0, dense(call1("Digamma", {wrap(x)})), value);
+  const at::Tensor whole = at::where(n == 0, digamma_of(x), value);
   return at::where(at::logical_and(n >= 0, n == at::floor(n)), whole, at::full({}, NAN, x.options()));
 }
 
@@ -117,18 +123,19 @@ Tensors incomplete_gamma(const Call& call, bool upper) {
   const at::Tensor &a = in(call, 0), &x = in(call, 1);
   const bool narrow = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
   const at::Tensor wide_a = narrow ? a.to(at::kFloat) : a, wide_x = narrow ? x.to(at::kFloat) : x;
-  at::Tensor y = upper ? at::igammac(wide_a.detach(), wide_x) : at::igamma(wide_a.detach(), wide_x);
-  if (a.requires_grad() && grad_enabled()) {
-    const at::Tensor held_a = wide_a.detach(), held_x = wide_x.detach(), wide = wide_a.expand_as(y);
-    const Tensor of_a = with_adjoint(wrap(wide), wrap(at::zeros_like(y)), [=](const Tensor& dy) {
-      const at::Tensor slope = incomplete_gamma_by_a(held_a, held_x);
-      return wrap(dense(dy) * (upper ? -slope : slope));
-    });
-    y = y + dense(of_a);
-  }
+  const at::Tensor held_a = wide_a.detach(), held_x = wide_x.detach();
+  at::Tensor y = upper ? at::igammac(held_a, held_x) : at::igamma(held_a, held_x);
+  const auto tie = [&](const at::Tensor& input, const std::function<at::Tensor()>& slope) {
+    if (!input.requires_grad() || !grad_enabled()) return;
+    y = y + dense(with_adjoint(wrap(input.expand_as(y)), wrap(at::zeros_like(y)),
+                               [=](const Tensor& dy) { return wrap(dense(dy) * (upper ? -slope() : slope())); }));
+  };
   const at::Tensor outside = at::logical_or(x < 0, a <= 0), none = at::full({}, NAN, y.options());
   y = at::where(upper ? outside : at::logical_and(outside, x != 0), none, y);
-  return one(narrow_to(upper ? y : at::where(x == 0, at::zeros({}, y.options()), y), a.scalar_type()));
+  if (!upper) y = at::where(x == 0, at::zeros({}, y.options()), y);
+  tie(wide_a, [=] { return incomplete_gamma_by_a(held_a, held_x); });
+  tie(wide_x, [=] { return at::exp((held_a - 1) * at::log(held_x) - held_x - at::lgamma(held_a)); });
+  return one(narrow_to(y, a.scalar_type()));
 }
 
 Tensors population_count(const Call& call) {
@@ -215,15 +222,14 @@ double dilogarithm(double z) {  // of z in [-1, 0.5]
   return sum;
 }
 double spence(double x) {
-  if (std::isnan(x) || x < 0) return NAN;
+  if (std::isnan(x) || x < 0 || std::isinf(x)) return NAN;
   if (x == 0) return M_PI * M_PI / 6;
   const double z = 1 - x;
   if (z > 0.5) return M_PI * M_PI / 6 - std::log(z) * std::log(x) - dilogarithm(x);
   if (z >= -0.5) return dilogarithm(z);
-  const double log_x = std::log(x);  // z / (z - 1) is in [0, 1)
-  const double other = z / (z - 1);
-  const double inner = other > 0.5 ? M_PI * M_PI / 6 - std::log(other) * std::log1p(-other) - dilogarithm(1 - other)
-                                   : dilogarithm(other);
+  const double log_x = std::log(x), rest = 1 / x;  // z / (z - 1) is 1 - rest, in [0, 1)
+  const double inner =
+      rest < 0.5 ? M_PI * M_PI / 6 + std::log1p(-rest) * log_x - dilogarithm(rest) : dilogarithm(1 - rest);
   return -inner - 0.5 * log_x * log_x;
 }
 
@@ -312,7 +318,13 @@ void register_bessel(Table& table) {
   add_special(table, "BesselK1e", from_zero(k1e, INFINITY),
               [=](const at::Tensor& x) { return k1e(x) * (1 - 1 / x) - k0e(x); });
   add_special(table, "BesselY0", from_zero(y0, -INFINITY), [=](const at::Tensor& x) { return -y1(x); });
-  add_special(table, "BesselY1", from_zero(y1, -INFINITY), [=](const at::Tensor& x) { return y0(x) - y1(x) / x; });
+  // TensorFlow's function of float32 has no value from 0 to the smallest normal number.
+  const auto y1_like_tf = [=](const at::Tensor& x) {
+    const at::Tensor y = from_zero(y1, -INFINITY)(x);
+    if (x.scalar_type() == at::kDouble) return y;
+    return at::where(at::logical_and(x >= 0, x < std::numeric_limits<float>::min()), at::full({}, NAN, x.options()), y);
+  };
+  add_special(table, "BesselY1", y1_like_tf, [=](const at::Tensor& x) { return y0(x) - y1(x) / x; });
 }
 
 }  // namespace
@@ -324,6 +336,7 @@ void register_special_math(Table& table) {
   table.add("Igamma", broadcast_rule, [](const Call& call) { return incomplete_gamma(call, false); });
   table.add("Igammac", broadcast_rule, [](const Call& call) { return incomplete_gamma(call, true); });
   table.add("Betainc", broadcast_all_rule, incomplete_beta);
+  add_special(table, "Digamma", digamma_of, [](const at::Tensor& x) { return zeta_of(at::full_like(x, 2), x); });
   table.add("Polygamma", broadcast_rule, polygamma);
   table.add("Zeta", broadcast_rule, zeta);
   table.add("PopulationCount", same_shape, population_count);
@@ -335,8 +348,8 @@ void register_special_math(Table& table) {
   for (auto name : {"InvGrad", "ReciprocalGrad"}) {
     table.add(name, same_shape, [](const Call& call) {
       const at::Tensor y = at::conj(in(call, 0)).resolve_conj();
-      if (y.sizes() != in(call, 1).sizes()) throw_invalid_argument("y and dy differ in their shapes");
-      return one(-in(call, 1) * y * y);
+      if (y.numel() != in(call, 1).numel()) throw_invalid_argument("y and dy must have the same number of elements");
+      return one(-in(call, 1).reshape(y.sizes()) * y * y);
     });
   }
 }

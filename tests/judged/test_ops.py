@@ -9,6 +9,7 @@ import op_table
 import op_table_edges
 import op_table_files
 import op_table_numbers
+import op_table_types
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
@@ -107,7 +108,7 @@ def strings():
 
 
 GROUPS = {**{f.__name__: f for f in (diagonals, resizing, transforms, boxes, ragged, strings)}, **op_table.GROUPS, **op_table_files.GROUPS,
-          **op_table_numbers.GROUPS, **op_table_edges.GROUPS}
+          **op_table_numbers.GROUPS, **op_table_edges.GROUPS, **op_table_types.GROUPS}
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -1,0 +1,127 @@
+"""Operations with rare types, values and attributes, in groups as in op_table."""
+
+import numpy as np
+import tensorflow as tf
+
+from op_table import R, floats, int64, parts, seeded
+
+SPECIAL = [-np.inf, -1e30, -700., -20., -2.5, -1., -.5, -1e-3, -0., 0., 1e-30, 1e-4, .3, 1., 2., 5., 7., 700., 1e30, np.inf, np.nan]
+
+
+def divisions():
+    out = {}
+    x = [5.5, -5.5, 5, -5, 0, np.inf, 3, np.nan, 3, 1e3, -0., 7, 3.3, 0, 1]
+    y = [2, 2, -2, -2, 1, 2, np.inf, 1, 0, .3, 3, -np.inf, -np.inf, 0, -0.]
+    for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64):
+        a, b = tf.constant(x, dtype), tf.constant(y, dtype)
+        for name in ("TruncateMod", "Mod", "FloorMod", "FloorDiv", "TruncateDiv", "DivNoNan", "Xdivy")[0 if dtype.size > 2 else 2:]:
+            out[f"{name}_{dtype.name}"] = getattr(R, name)(x=a, y=b)
+    for dtype in (tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64):
+        a, b = [5, dtype.max, dtype.min, 7, dtype.min, 0, dtype.max], [2, 3, 3, dtype.max, dtype.max, 9, dtype.max]
+        if dtype.min < 0:
+            a, b = a + [-7, -7], b + [2, -2]
+        a, b = tf.constant(a, dtype), tf.constant(b, dtype)
+        for name in ("FloorMod", "FloorDiv", "TruncateDiv", "Div", "TruncateMod", "Mod")[:6 if dtype in (tf.int32, tf.int64) else 4]:
+            out[f"{name}_{dtype.name}"] = getattr(R, name)(x=a, y=b)
+    return judged_as_float(out)
+
+
+def judged_as_float(out):
+    """The same with float32 instead of bfloat16, which NumPy's files lack."""
+    return {key: tf.cast(value, tf.float32) if value.dtype == tf.bfloat16 else value for key, value in out.items()}
+
+
+def curves():
+    out = {}
+    for dtype in (tf.float16, tf.bfloat16, tf.float32, tf.float64):
+        x = tf.constant([v if abs(v) < 6e4 or not np.isfinite(v) else np.sign(v) * 1e3 for v in SPECIAL] if dtype == tf.float16 else SPECIAL, dtype)
+        names = "Sinh Cosh Tanh Sigmoid Softplus Expm1 Log1p Exp Log Sqrt Rsqrt Atan Asinh Acosh Atanh Erf Erfc Sign Round Floor Ceil".split()
+        if dtype.size > 2:
+            names += "Rint Lgamma BesselY1 BesselK1 Spence Expint Dawsn FresnelSin".split()
+        for name in names:
+            if name == "Sigmoid" and dtype.size == 2:
+                continue  # computed in the narrow type by TensorFlow
+            value = tf.abs(x) if name.startswith("Fresnel") else x
+            if name != "Erf" or dtype != tf.float64:  # TensorFlow's gives NaN for infinities
+                out[f"{name}_{dtype.name}"] = getattr(R, name)(**{"features" if name == "Softplus" else "x": value})
+    return judged_as_float(out)
+
+
+def gamma_slopes():
+    out = {}
+    for dtype in (tf.float32, tf.float64):
+        alpha = tf.constant([0, 1e-5, .3, 1, 2.5, 40, 1e3, -1, np.inf, np.nan], dtype)[:, None]
+        for name, sample in (("RandomGammaGrad", [0, 1e-10, .01, 1, 5, 100, -1, np.inf, np.nan]), ("IgammaGradA", [0, .01, 1, 5, 100, -1, np.nan])):
+            for i, value in enumerate(sample):
+                args = dict(alpha=alpha, sample=tf.constant(value, dtype)) if name == "RandomGammaGrad" else dict(a=alpha, x=tf.constant(value, dtype))
+                out[f"{name}_{i}_{dtype.name}"] = getattr(R, name)(**args)
+    return out
+
+
+def casts():
+    out = {}
+    x = [-1e20, -5e9, -4294967297., -4294967296., -2147483649, -3.5, -1, -.5, 0, .7, 3.9, 300., -200., 70000., 2147483648, 4294967295.5, 4294967296, 5e9, 1e19, 1e20,
+         np.inf, -np.inf, np.nan]
+    for of in (tf.float16, tf.bfloat16, tf.float32, tf.float64):
+        for to in (tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64, tf.uint64):
+            for count, values in {"some": x[5:9], "many": x, "more": x * 2, "last": x[::-1] * 3}.items():
+                out[f"{of.name}_{to.name}_{count}"] = tf.cast(tf.cast(tf.constant(values, tf.float64), of), to)
+    return out
+
+
+def clipping():
+    x, out = tf.complex(floats(6), floats(6)), {}
+    for dtype in (tf.complex64, tf.complex128):
+        z = tf.cast(x, dtype)
+        out[f"clip_{dtype.name}"] = R.ClipByValue(t=z, clip_value_min=tf.cast(-.5 - .1j, dtype), clip_value_max=tf.cast(.4 + .2j, dtype))
+        out[f"bounds_{dtype.name}"] = R.ClipByValue(t=z, clip_value_min=z * .5, clip_value_max=z[::-1])
+    for dtype in (tf.int8, tf.uint16, tf.int64, tf.float16, tf.bfloat16):
+        y = tf.cast(tf.range(8), dtype)
+        out[f"clip_{dtype.name}"] = R.ClipByValue(t=y, clip_value_min=tf.constant(2, dtype), clip_value_max=tf.constant(5, dtype))
+    return judged_as_float(out)
+
+
+def slopes():
+    """Gradients as operations, with operands of different shapes and the same number of elements."""
+    out = {}
+    for name in ("SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad", "InvGrad", "ReciprocalGrad"):
+        for key, shape in (("vector", [12]), ("turned", [4, 3]), ("more", [1, 3, 4])):
+            out[f"{name}_{key}"] = getattr(R, name)(y=tf.abs(floats(3, 4)), dy=floats(*shape))
+    return out
+
+
+def quantization():
+    out, x = {}, tf.constant([-9.0, -6.1, -1.02, -.5, 0.0, .013, .11, .6, 3.3, 5.9, 6.2, 9.0])
+    for dtype in (tf.float64, tf.float32):
+        y = tf.cast(x, dtype)
+        for signed in (True, False):
+            for given in (True, False):
+                for bits in (8, 4, 16):
+                    key = f"{dtype.name}_{signed}_{given}_{bits}"
+                    args = dict(signed_input=signed, range_given=given)
+                    low, high = tf.constant(-2.6 if signed else 0., dtype), tf.constant(3.1, dtype)
+                    source = y if signed else tf.abs(y)
+                    out[f"v2_{key}"] = R.QuantizeAndDequantizeV2(input=source, input_min=low, input_max=high, num_bits=bits, **args)
+                    out[f"v3_{key}"] = R.QuantizeAndDequantizeV3(input=source, input_min=low, input_max=high, num_bits=bits, **args)
+                    out[f"v4_{key}"] = R.QuantizeAndDequantizeV4(input=source, input_min=low, input_max=high, num_bits=bits, **args)
+    return out
+
+
+def eigenvalues():
+    out = {}
+    for dtype in (tf.float32, tf.float64, tf.complex64, tf.complex128):
+        wide = tf.complex128 if dtype.size > 8 or dtype == tf.float64 else tf.complex64
+        for n in (1, 2, 3, 4, 5, 8):
+            x = floats(2, n, n)
+            x = tf.cast(x, dtype) + (tf.cast(tf.complex(0., floats(2, n, n)), dtype) if dtype.is_complex else 0)
+            out[f"values_{dtype.name}_{n}"] = R.Eig(input=x, compute_v=False, Tout=wide).e
+            out.update(parts(f"both_{dtype.name}_{n}", R.Eig(input=x, compute_v=True, Tout=wide)))
+    return out
+
+
+def scripts():
+    return {"scripts": R.UnicodeScript(input=[0, 65, 0x41F, 0x3B1, 0x5D0, 0x627, 0x905, 0x4E00, 0x3042, 0x30A2, 0xAC00, 0x0E01, 0x1F600, 0x2019, 0x300, 0x10FFFF,
+                                              0x110000, -1, 0xD800, 0x1E900, 0x10D00, 0x1F80, 0x13000, 0x2800, 0xA000, 0x1D400])}
+
+
+GROUPS = {f.__name__: seeded(f) for f in (divisions, curves, gamma_slopes, casts, clipping, slopes, quantization)}
