@@ -137,6 +137,22 @@ TEST_F(KerasArchiveTest, OldTfKerasLayerGroupIsFound) {
   EXPECT_EQ(KerasWeights::open(path("m.weights.h5")).variables("layers/dense").size(), 1u);
 }
 
+TEST_F(KerasArchiveTest, OldTfKerasLayersAreFoundByTheirOrder) {
+  const std::string root = "_layer_checkpoint_dependencies", inner = root + "/functional/" + root;
+  WeightsPlan plan;
+  for (const std::string name : {"/dense", "/dense_2", "/dense_4", "/dense_10"}) {
+    plan.add(root + name + "/vars/0", values({1}, {1}));
+    plan.add(inner + name + "/vars/0", values({1}, {1}));
+  }
+  write_keras_weights(path("m.weights.h5"), plan);
+  const auto weights = KerasWeights::open(path("m.weights.h5"));
+  EXPECT_EQ(weights.variables("layers/dense_1").at(0).name, root + "/dense_2/vars/0");
+  EXPECT_EQ(weights.variables("layers/dense_2").at(0).name, root + "/dense_4/vars/0");
+  EXPECT_EQ(weights.variables("layers/functional/layers/dense_3").at(0).name, inner + "/dense_10/vars/0");
+  EXPECT_TRUE(weights.variables("layers/dense_4").empty());
+  EXPECT_TRUE(weights.has_object("layers/functional"));
+}
+
 LegacyH5Plan legacy_plan(std::size_t layers) {
   LegacyH5Plan plan;
   plan.model_config = Json{{"class_name", "Sequential"}};

@@ -17,27 +17,21 @@ namespace {
 
 constexpr std::string_view kOldLayers = "_layer_checkpoint_dependencies";
 
-// Where an object is that the file does not have under its path. Earlier versions of Keras 3 wrote objects that a layer
-// has in a private and in a public attribute under the private name.
-std::string private_path(const KerasWeights& weights, std::string_view inner_path) {
-  std::string path;
-  while (!inner_path.empty()) {
-    const std::string_view part = inner_path.substr(0, inner_path.find('/'));
-    inner_path.remove_prefix(std::min(inner_path.size(), part.size() + 1));
-    const std::string above = path.empty() ? "" : path + "/";
-    path = above + std::string(part);
-    for (const std::string& name : {fmt::format("_{}", part), fmt::format("_pipeline_{}", part)}) {
-      if (!weights.has_object(path) && weights.has_object(above + name)) path = above + name;
-    }
-  }
-  return path;
-}
-
 std::optional<std::uint64_t> as_number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// "conv2d_2" is ("conv2d", 2), "conv2d" is ("conv2d", 0).
+std::pair<std::string, std::uint64_t> class_and_number(std::string_view name) {
+  const auto underscore = name.rfind('_');
+  if (underscore != std::string_view::npos) {
+    if (const auto number = as_number(name.substr(underscore + 1)))
+      return {std::string(name.substr(0, underscore)), *number};
+  }
+  return {std::string(name), 0};
 }
 
 // Compares part by part, numbers by value, so that "vars/2" comes before "vars/10".
@@ -165,13 +159,47 @@ void KerasWeights::collect(std::size_t file, const Hdf5Node& node, const std::st
 }
 
 void KerasWeights::finish() {
-  const auto old_layers = places_.lower_bound(kOldLayers);
-  old_layer_group_ = old_layers != places_.end() && old_layers->first.starts_with(kOldLayers);
   for (const auto& [path, place] : places_) {
+    const std::string parent = io::parent_directory(path);
+    if (parent == kOldLayers || parent.ends_with(fmt::format("/{}", kOldLayers))) {
+      const auto [name, number] = class_and_number(std::string_view(path).substr(parent.size() + 1));
+      old_numbers_[fmt::format("{}/{}", parent, name)].push_back(number);
+    }
     if (place.node->kind == Hdf5Node::Kind::kDataset) infos_.push_back({path, place.node->dtype, place.node->shape});
   }
   std::sort(infos_.begin(), infos_.end(), [](const auto& a, const auto& b) { return path_before(a.name, b.name); });
   for (std::size_t i = 0; i < infos_.size(); ++i) places_.find(infos_[i].name)->second.info = i;
+  for (auto& [path, numbers] : old_numbers_) std::sort(numbers.begin(), numbers.end());
+}
+
+std::string KerasWeights::stored_path(std::string_view inner_path) const {
+  const auto has = [&](const std::string& path) { return places_.contains(path); };
+  const std::string asked(inner_path);
+  std::string path;
+  bool in_old_layers = false;
+  while (!inner_path.empty()) {
+    const std::string part(inner_path.substr(0, inner_path.find('/')));
+    inner_path.remove_prefix(std::min(inner_path.size(), part.size() + 1));
+    const std::string above = path.empty() ? "" : path + "/";
+    path = above + part;
+    if (in_old_layers) {
+      const auto [name, index] = class_and_number(part);
+      const auto found = old_numbers_.find(above + name);
+      in_old_layers = false;
+      if (found == old_numbers_.end()) continue;
+      if (index >= found->second.size()) return asked;
+      const std::uint64_t number = found->second[index];
+      path = above + (number == 0 ? name : fmt::format("{}_{}", name, number));
+    } else if (part == "layers" && !has(path) && has(above + std::string(kOldLayers))) {
+      path = above + std::string(kOldLayers);
+      in_old_layers = true;
+    } else {
+      for (const std::string& name : {"_" + part, "_pipeline_" + part}) {
+        if (!has(path) && has(above + name)) path = above + name;
+      }
+    }
+  }
+  return path;
 }
 
 const KerasWeights::Place& KerasWeights::place(std::string_view name) const {
@@ -218,20 +246,16 @@ std::vector<TensorInfo> KerasWeights::variables(std::string_view inner_path) con
                                 files_.empty() ? "weights" : files_[0]->what(), inner_path, numbers.size() - 1));
   }
   std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return path_before(a.name, b.name); });
-  if (result.empty() && old_layer_group_ && (inner_path == "layers" || inner_path.starts_with("layers/"))) {
-    return variables(fmt::format("{}{}", kOldLayers, inner_path.substr(6)));
-  }
-  if (result.empty() && !inner_path.empty()) {
-    if (const std::string path = private_path(*this, inner_path); path != inner_path) return variables(path);
+  if (result.empty()) {
+    if (const std::string path = stored_path(inner_path); path != inner_path) return variables(path);
   }
   return result;
 }
 
 bool KerasWeights::has_object(std::string_view inner_path) const {
-  const auto found = places_.find(inner_path);
-  if (found != places_.end()) return found->second.node->kind == Hdf5Node::Kind::kGroup;
-  return old_layer_group_ && inner_path.starts_with("layers") &&
-         has_object(fmt::format("{}{}", kOldLayers, inner_path.substr(6)));
+  auto found = places_.find(inner_path);
+  if (found == places_.end()) found = places_.find(stored_path(inner_path));
+  return found != places_.end() && found->second.node->kind == Hdf5Node::Kind::kGroup;
 }
 
 std::string KerasWeights::object_name(std::string_view inner_path) const {

@@ -75,11 +75,17 @@ class KerasWeights final : public TensorReader {
   void collect(std::size_t file, const Hdf5Node& node, const std::string& path);
   void finish();
   const Place& place(std::string_view name) const;
+  // The path of an object that the file has under another one than today's Keras: earlier versions of Keras 3 wrote
+  // objects that a layer has in a private and in a public attribute under the private name, and tf.keras 2.13 wrote the
+  // layers of a model as
+  // "_layer_checkpoint_dependencies". There a layer with weights counted twice: "dense", "dense_2", "dense_4".
+  std::string stored_path(std::string_view inner_path) const;
 
   std::vector<std::unique_ptr<Hdf5File>> files_;
   std::vector<TensorInfo> infos_;
   std::map<std::string, Place, std::less<>> places_;
-  bool old_layer_group_ = false;
+  // Numbers of the groups of one class, ascending, by "<path of _layer_checkpoint_dependencies>/<class>".
+  std::map<std::string, std::vector<std::uint64_t>, std::less<>> old_numbers_;
 };
 
 }  // namespace lockstep::formats
