@@ -261,7 +261,8 @@ Tensor dropout(const Tensor& inputs, double rate, const std::optional<Shape>& no
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] == kUnknownDim) shape[axis] = inputs.dim(axis);
   }
-  return ops::call1("Mul", {inputs, dropout_mask(shape, rate, inputs.dtype(), seed)});
+  // As in TensorFlow, an infinite or NaN element that is dropped is zero, and so is its gradient.
+  return ops::call1("MulNoNan", {inputs, dropout_mask(shape, rate, inputs.dtype(), seed)});
 }
 
 Tensor shuffle(const Tensor& x, int axis, const Seed& seed) {

@@ -244,6 +244,7 @@ ROWS = {
        for name, f in {"tensordot": lambda x, y: O.tensordot(x, y, axes=[[2], [2]]), "inner": O.inner, "vdot": O.vdot, "outer": O.outer,
                        "dot": lambda x, y: O.dot(x, O.transpose(y, (0, 2, 1)))}.items()},
     **{f"hypot_{dtype}": lambda a, b, i, dtype=dtype: O.hypot(O.cast(a * 9, dtype), O.cast(b * 9, dtype)) for dtype in ("int64", "int32", "uint8")},
+    "number_first": lambda a, b, i: 1.0 + a, "number_first_minus": lambda a, b, i: 1.0 - a, "matrix_first": lambda a, b, i: a[0] + b,
     "hypot_large": lambda a, b, i: O.hypot(a * 1e30, b * 1e30), "diff_bool": lambda a, b, i: O.diff(a > 0), "diff2_bool": lambda a, b, i: O.diff(a > 0, 2, axis=1),
     "dot_large_int": lambda a, b, i: O.dot(O.cast(a * 9e4, "int32"), O.cast(O.transpose(b, (0, 2, 1)) * 2, "int32")),
     "add_like_bias": lambda a, b, i: SQUARE(a) + np.arange(4, dtype="float32")[:, None],

@@ -267,7 +267,7 @@ void add_numpy(Rows& rows) {
   const auto row = [&](const char* name, Run run) { rows[name] = {name, "keras.src.ops.numpy", std::move(run)}; };
   row("Add", binary([](const Tensor& x, const Tensor& y) {
         // What has a batch axis has an unknown extent in Keras.
-        const bool constant = y.rank() < x.rank() || (y.rank() > 0 && y.dim(0) == 1 && x.dim(0) != 1);
+        const bool constant = y.rank() < x.rank() || (x.rank() > 1 && y.rank() > 0 && y.dim(0) == 1 && x.dim(0) != 1);
         return constant ? add_as_keras(x, y) : ops::add(x, y);
       }));
   row("Subtract", binary(ops::sub));
