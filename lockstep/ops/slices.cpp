@@ -30,6 +30,17 @@ Tensor gradient_times(const Tensor& gradient, const Tensor& factor) {
   return tensor_of_rows({slices->indices, wrap(aten(slices->values) * rows)}, gradient.shape());
 }
 
+Tensor with_unique_slices(const Tensor& gradient) {
+  const auto& slices = slices_of(gradient);
+  if (!slices) return gradient;
+  const auto [rows, places, counts] = at::_unique2(aten(slices->indices), true, true);
+  const at::Tensor values = aten(slices->values);
+  Ints shape = values.sizes().vec();
+  shape[0] = rows.size(0);
+  const at::Tensor sums = at::zeros(shape, values.options()).index_add_(0, places.flatten(), values);
+  return tensor_of_rows({wrap(rows), wrap(sums)}, gradient.shape());
+}
+
 Tensor sum_of_slices(const Tensors& gradients) {
   std::vector<at::Tensor> indices, values;
   for (const Tensor& gradient : gradients) {

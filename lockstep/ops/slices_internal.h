@@ -22,6 +22,8 @@ Tensor slicewise(const Tensor& gradient, const std::function<Tensor(const Tensor
 Tensor gradient_square(const Tensor& gradient);
 // gradient * factor of the same shape, slices kept.
 Tensor gradient_times(const Tensor& gradient, const Tensor& factor);
+// The gradient with one slice for each row, the sum of its slices.
+Tensor with_unique_slices(const Tensor& gradient);
 // The sum of gradients that all have slices, as the slices of all in their order; undefined if one has none.
 Tensor sum_of_slices(const Tensors& gradients);
 

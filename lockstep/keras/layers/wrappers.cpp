@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
+#include "lockstep/keras/layers/steps_as_samples_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -150,7 +151,8 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
   bool return_sequences_ = false, return_state_ = false;
 };
 
-class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions> {
+class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions>,
+                             public StepsAsSamples {
  public:
   static constexpr const char* kClass = "TimeDistributed";
   template <typename V>
@@ -208,7 +210,7 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
   // Layers whose result for one step depends on others in the batch, or that take a mask.
   bool per_step(const CallContext& context, const Tensor& mask) const {
     if (mask.defined() && layer_->uses_mask()) return true;
-    if (!context.training) return false;
+    if (!context.training || as_samples_) return false;
     for (const Layer* inner : layer_->flatten_layers()) {
       if (inner->training_argument() != TrainingArgument::kNone) return true;
     }

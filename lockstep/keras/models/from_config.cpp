@@ -241,7 +241,10 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
     if (!history) fail(fmt::format("layer '{}' is called on {}", operation.name(), text_of(entry)));
     inputs.push_back(ArgValue(resolve(*history)));
     if (entry.size() < 4 || !entry[3].is_object()) continue;
-    for (const auto& [key, value] : entry[3].items()) arguments.set(key, keyword(value));
+    for (const auto& [key, value] : entry[3].items()) {
+      // Recurrent layers of Keras 3 have no argument of this name.
+      if (key != "constants" || !value.is_null()) arguments.set(key, keyword(value));
+    }
   }
   if (inputs.size() == 1) {
     arguments.args.push_back(std::move(inputs[0]));

@@ -10,6 +10,7 @@
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
+#include "lockstep/ops/slices_internal.h"
 #include "lockstep/random/batch_slice.h"
 
 namespace lockstep::keras {
@@ -259,6 +260,10 @@ Results AllReduceSteps::train_step(const Batch& batch) {
     sharded =
         session_.optimizer->shard(session_.strategy->workers(), *sum, gradients, session_.model.trainable_weights());
   const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
+  // Keras 2 added the rows of an embedding's gradient before its optimizers squared them.
+  if (session_.model.keras_version() < 3) {
+    for (Tensor& gradient : gradients) gradient = ops::with_unique_slices(gradient);
+  }
   if (sharded) {
     sharded->commit(gradients, whole.others);
   } else if (!gradients.empty()) {
