@@ -7,6 +7,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
+import tf_keras
 
 import lockstep_tool as tool
 
@@ -56,3 +57,60 @@ def test_archives_with_private_names(tmp_path):
     wanted = model.predict(data, verbose=0)
     tool.assert_close(keras.models.load_model(tmp_path / "old.keras").predict(data, verbose=0), wanted, 1e-6)
     tool.assert_close(tool.predict(tmp_path / "old.keras", data, tmp_path)[0][1], wanted, 1e-5)
+
+
+def test_dropped_elements_have_no_gradient(tmp_path):
+    """The root's gradient at zero is infinite or NaN; where dropout has put a zero, it goes no further."""
+    rng = tool.generator("dropped")
+    x = keras.Input((6,))
+    y = L.Dense(3)(keras.ops.sqrt(keras.ops.abs(L.Dropout(0.4)(L.Dense(8)(x)))))
+    model = keras.Model(x, y)
+    model.compile(keras.optimizers.SGD(0.01), "mse", run_eagerly=True)
+    model.save(tmp_path / "m.keras")
+    keras.utils.set_random_seed(5)
+    model = keras.models.load_model(tmp_path / "m.keras")
+    data = {"x": rng.normal(0, 1, (8, 6)).astype("float32"), "y": rng.normal(0, 1, (8, 3)).astype("float32")}
+    model.fit(data["x"], data["y"], batch_size=4, epochs=1, verbose=0)
+    tool.save_npz(tmp_path / "d.npz", **data)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 4, "--seed", 5, "--save", tmp_path / "o.keras")
+    for ours, theirs in zip(keras.models.load_model(tmp_path / "o.keras").get_weights(), model.get_weights(), strict=True):
+        assert np.isfinite(theirs).all()
+        tool.assert_close(ours, theirs, 1e-4)
+
+
+def keras_2_models():
+    """Models of tf-keras that Keras 3 trains otherwise, with the vocabulary of their input."""
+    T = tf_keras.layers
+    repeated = tf_keras.Sequential([T.InputLayer((5,)), T.Embedding(4, 3), T.GlobalAveragePooling1D(), T.Dense(2)])
+    yield "rows of an embedding that come several times", repeated, 4
+    yield "statistics of steps", tf_keras.Sequential([T.InputLayer((4, 3)), T.TimeDistributed(T.BatchNormalization()), T.LSTM(2)]), None
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_training_of_keras_2(number, tmp_path):
+    what, model, words = list(keras_2_models())[number]
+    rng = tool.generator("training of keras 2", number)
+    model.set_weights([rng.normal(0, 0.5, w.shape) if w.min() == w.max() == 0 or w.ndim > 1 else w for w in model.get_weights()])
+    model.compile(tf_keras.optimizers.Adam(0.05), "mse")
+    model.save(tmp_path / "m.h5")
+    shape = (12, *model.input_shape[1:])
+    x = (rng.integers(0, words, shape) if words else rng.normal(0, 1, shape)).astype("float32")
+    y = rng.normal(0, 1, (12, 2)).astype("float32")
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y)
+    model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--save", tmp_path / "o.h5")
+    trained = tf_keras.models.load_model(tmp_path / "o.h5", compile=False)
+    for ours, theirs in zip(trained.get_weights(), model.get_weights(), strict=True):
+        tool.assert_close(ours, theirs, 1e-4, what, atol=1e-6)
+
+
+def test_keras_3_reads_calls_with_states_of_keras_2(tmp_path):
+    """Keras 2 names an argument that Keras 3's recurrent layers do not have."""
+    T, rng = tf_keras.layers, tool.generator("constants")
+    x = tf_keras.Input((4, 3))
+    y, *states = T.Bidirectional(T.LSTM(2, return_state=True, return_sequences=True))(x)
+    model = tf_keras.Model(x, T.Bidirectional(T.LSTM(2))(y, initial_state=states))
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "o.keras")
+    data = rng.normal(0, 1, (5, 4, 3)).astype("float32")
+    tool.assert_close(keras.models.load_model(tmp_path / "o.keras").predict(data, verbose=0), model.predict(data, verbose=0), 1e-5)
