@@ -20,18 +20,21 @@ namespace {
 // The fields of one message.
 class Fields {
  public:
-  explicit Fields(std::string_view bytes) : rest_(bytes) {}
+  explicit Fields(std::string_view bytes) : at_(bytes.data()), end_(at_ + bytes.size()) {}
 
   // False at the end.
   bool next() {
-    if (rest_.empty()) return false;
+    if (at_ == end_) return false;
     const std::uint64_t tag = varint();
     number = static_cast<std::uint32_t>(tag >> 3), type = static_cast<int>(tag & 7);
     if (number == 0) throw_malformed();
+    if (type == 2) {
+      payload = take(varint());
+      return true;
+    }
     switch (type) {
       case 0: value = varint(); return true;
       case 1: payload = take(8); return true;
-      case 2: payload = take(varint()); return true;
       case 5: payload = take(4); return true;
       default: throw_malformed();
     }
@@ -39,22 +42,10 @@ class Fields {
   bool is_message(std::uint32_t field) const { return number == field && type == 2; }
 
   std::uint64_t varint() {
-    if (!rest_.empty() && static_cast<std::uint8_t>(rest_[0]) < 0x80) {
-      const auto byte = static_cast<std::uint8_t>(rest_[0]);
-      rest_.remove_prefix(1);
-      return byte;
-    }
-    std::uint64_t out = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      if (rest_.empty()) throw_malformed();
-      const auto byte = static_cast<std::uint8_t>(rest_[0]);
-      rest_.remove_prefix(1);
-      if (shift < 64) out |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return out;
-    }
-    throw_malformed();
+    if (at_ != end_ && static_cast<std::uint8_t>(*at_) < 0x80) return static_cast<std::uint8_t>(*at_++);
+    return long_varint();
   }
-  bool empty() const { return rest_.empty(); }
+  bool empty() const { return at_ == end_; }
 
   std::uint32_t number = 0;
   int type = 0;
@@ -62,58 +53,68 @@ class Fields {
   std::string_view payload;
 
  private:
+  std::uint64_t long_varint() {
+    std::uint64_t out = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (at_ == end_) throw_malformed();
+      const auto byte = static_cast<std::uint8_t>(*at_++);
+      if (shift < 64) out |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return out;
+    }
+    throw_malformed();
+  }
   std::string_view take(std::uint64_t size) {
-    if (size > rest_.size()) throw_malformed();
-    const std::string_view out = rest_.substr(0, static_cast<std::size_t>(size));
-    rest_.remove_prefix(static_cast<std::size_t>(size));
+    if (size > static_cast<std::uint64_t>(end_ - at_)) throw_malformed();
+    const std::string_view out(at_, static_cast<std::size_t>(size));
+    at_ += size;
     return out;
   }
 
-  std::string_view rest_;
+  const char *at_, *end_;
 };
 
-EncodedFeature read_feature(std::string_view bytes) {
+void read_feature(std::string_view bytes, EncodedFeature& out) {
   static constexpr DType kTypes[] = {DType::kString, DType::kFloat32, DType::kInt64};
-  EncodedFeature out;
   for (Fields fields(bytes); fields.next();) {
     if (fields.type != 2 || fields.number > 3) continue;
     const DType dtype = kTypes[fields.number - 1];
     if (out.dtype == dtype) {
       out.more.push_back(fields.payload);
     } else {
-      out = {dtype, fields.payload, {}};
+      out.dtype = dtype, out.list = fields.payload;
+      out.more.clear();
     }
   }
-  return out;
 }
 
 // The key and the value of a map's entry.
-std::pair<std::string_view, std::string_view> read_entry(std::string_view bytes) {
-  std::pair<std::string_view, std::string_view> out;
-  for (Fields fields(bytes); fields.next();) {
-    if (fields.is_message(1)) out.first = fields.payload;
-    if (fields.is_message(2)) out.second = fields.payload;
+struct Entry {
+  explicit Entry(std::string_view bytes) {
+    for (Fields fields(bytes); fields.next();) {
+      if (fields.is_message(1)) key = fields.payload;
+      if (fields.is_message(2)) value = fields.payload;
+    }
   }
-  return out;
-}
+  std::string_view key, value;
+};
 
 void read_features(std::string_view bytes, EncodedFeatures& out) {
   for (Fields fields(bytes); fields.next();) {
     if (!fields.is_message(1)) continue;
-    const auto [key, value] = read_entry(fields.payload);
-    out.add(key, read_feature(value));
+    const Entry entry(fields.payload);
+    read_feature(entry.value, out.add(entry.key));
   }
 }
 
 void read_feature_lists(std::string_view bytes, EncodedFeatureLists& out) {
   for (Fields fields(bytes); fields.next();) {
     if (!fields.is_message(1)) continue;
-    const auto [key, value] = read_entry(fields.payload);
+    const Entry entry(fields.payload);
     std::vector<EncodedFeature> list;
-    for (Fields features(value); features.next();) {
-      if (features.is_message(1)) list.push_back(read_feature(features.payload));
+    for (Fields features(entry.value); features.next();) {
+      if (features.is_message(1)) read_feature(features.payload, list.emplace_back());
     }
-    out.insert_or_assign(key, std::move(list));
+    out.insert_or_assign(entry.key, std::move(list));
   }
 }
 
@@ -142,8 +143,8 @@ void append_list(std::string_view list, ValueColumn& out) {
       if (!fields.payload.empty())
         std::memcpy(out.floats.data() + before, fields.payload.data(), fields.payload.size());
     } else if (fields.type == 2) {
-      Fields packed(fields.payload);
-      while (!packed.empty()) out.ints.push_back(static_cast<std::int64_t>(packed.varint()));
+      for (Fields packed(fields.payload); !packed.empty();)
+        out.ints.push_back(static_cast<std::int64_t>(packed.varint()));
     } else if (fields.type == 0) {
       out.ints.push_back(static_cast<std::int64_t>(fields.value));
     } else {
@@ -167,7 +168,12 @@ void ValueColumn::reserve(std::size_t count) {
   }
 }
 
-void ValueColumn::append(const ValueColumn& other) { append(other, 0, other.size()); }
+void ValueColumn::append(ValueColumn&& other) {
+  floats.insert(floats.end(), other.floats.begin(), other.floats.end());
+  ints.insert(ints.end(), other.ints.begin(), other.ints.end());
+  strings.insert(strings.end(), std::make_move_iterator(other.strings.begin()),
+                 std::make_move_iterator(other.strings.end()));
+}
 
 void ValueColumn::append(const ValueColumn& from, std::size_t first, std::size_t count) {
   const auto copy = [&](auto& to, const auto& source) {

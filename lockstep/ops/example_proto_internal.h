@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct ValueColumn {
   std::size_t size() const {
     return dtype == DType::kFloat32 ? floats.size() : dtype == DType::kInt64 ? ints.size() : strings.size();
   }
-  void append(const ValueColumn& other);
+  // Takes the values of another column.
+  void append(ValueColumn&& other);
   void reserve(std::size_t count);
   // `count` values of `from`, beginning with number `first`; those of a column with one value are repeated.
   void append(const ValueColumn& from, std::size_t first, std::size_t count);
@@ -53,9 +55,9 @@ void append_values(const EncodedFeature& feature, std::string_view key, ValueCol
 // The features of an example by key; of a key that occurs twice, the last one.
 class EncodedFeatures {
  public:
-  void add(std::string_view key, EncodedFeature feature) {
-    if (items_.empty()) items_.reserve(4);
-    items_.emplace_back(key, std::move(feature));
+  EncodedFeature& add(std::string_view key) {
+    if (items_.empty()) items_.reserve(8);
+    return items_.emplace_back(std::piecewise_construct, std::forward_as_tuple(key), std::forward_as_tuple()).second;
   }
   // After the last add().
   void finish();

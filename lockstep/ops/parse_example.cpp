@@ -1,9 +1,12 @@
 // ParseExample and its relatives: features of serialized examples as sparse, dense and ragged tensors.
 #include <algorithm>
+#include <exception>
+#include <optional>
 #include <span>
 
 #include "lockstep/ops/example_proto_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
@@ -87,6 +90,24 @@ struct ListColumn {
       lengths.push_back(static_cast<std::int64_t>(values.size() - before));
     }
   }
+  // The rows of a column of later examples.
+  void append(ListColumn&& later) {
+    values.append(std::move(later.values));
+    lengths.insert(lengths.end(), later.lengths.begin(), later.lengths.end());
+  }
+  // The index of each value: its row, if `batched`, and its place there.
+  Tensor indices(bool batched) const {
+    const auto width = batched ? 2 : 1;
+    const at::Tensor out = at::empty({static_cast<std::int64_t>(values.size()), width}, at::kLong);
+    auto* to = out.mutable_data_ptr<std::int64_t>();
+    for (std::size_t row = 0; row < lengths.size(); ++row) {
+      for (std::int64_t i = 0; i < lengths[row]; ++i) {
+        if (batched) *to++ = static_cast<std::int64_t>(row);
+        *to++ = i;
+      }
+    }
+    return wrap(out);
+  }
 
   const std::string& key;
   ValueColumn values;
@@ -101,14 +122,16 @@ std::vector<ListColumn> list_columns(const Strings& keys, const Dtypes& types) {
 // Rows of one shape, whose first extent may vary: such rows are filled up to the longest.
 class DenseColumn {
  public:
+  // Of `count` examples, of which the column gets number `first` and following.
   DenseColumn(const std::string& key, DType dtype, const Tensor& standard, const Shape& shape, std::size_t count,
-              bool batched)
+              std::size_t first, bool batched)
       : key_(key),
         dtype_(dtype),
         layout_(layout_of(shape, key)),
         fallback_(checked(standard, dtype, key)),
         values_(dtype),
         count_(count),
+        row_(first),
         batched_(batched) {
     if (!layout_.varies) element_count(dims_of(layout_.inner), element_size());
   }
@@ -126,6 +149,14 @@ class DenseColumn {
       }
       ++row_;
     }
+  }
+  void reserve(std::size_t rows) {
+    if (!layout_.varies) values_.reserve(rows * static_cast<std::size_t>(layout_.stride));
+  }
+  // The rows of a column of later examples.
+  void append(DenseColumn&& later) {
+    values_.append(std::move(later.values_));
+    lengths_.insert(lengths_.end(), later.lengths_.begin(), later.lengths_.end());
   }
 
   Tensor take() {
@@ -176,7 +207,6 @@ class DenseColumn {
       throw_invalid_argument(
           fmt::format("invalid feature '{}' of example {}: found {} values, expected {}", key_, row_, found, stride));
     }
-    if (row_ == 0) values_.reserve(count_ * stride);
   }
   void check_steps(std::size_t found) {
     if (layout_.stride == 0 || static_cast<std::int64_t>(found) % layout_.stride != 0) {
@@ -192,45 +222,84 @@ class DenseColumn {
   DenseLayout layout_;
   ValueColumn fallback_, values_;
   std::vector<std::size_t> lengths_;  // of rows that vary
-  std::size_t count_, row_ = 0;
+  std::size_t count_, row_;
   bool batched_;
 };
 
 // Examples are read in blocks, so that what is known of a block stays in the cache while its features are taken.
 constexpr std::size_t kBlock = 64;
+constexpr std::size_t kLeastPart = 4 * kBlock;  // examples for which a thread is worth waking
+
+// The features of the examples from `first` to `last`.
+struct Columns {
+  Columns(const Strings& serialized, const FeatureSpec& spec, std::size_t first, std::size_t last, bool batched)
+      : sparse(list_columns(spec.sparse_keys, spec.sparse_types)),
+        ragged(list_columns(spec.ragged_keys, spec.ragged_types)) {
+    for (std::size_t k = 0; k < spec.dense_keys.size(); ++k) {
+      dense.emplace_back(spec.dense_keys[k], spec.dense_types[k], spec.dense_defaults[k], spec.dense_shapes[k],
+                         serialized.size(), first, batched);
+    }
+    std::vector<EncodedFeatures> block(std::min(kBlock, last - first));
+    for (std::size_t begin = first; begin < last; begin += kBlock) {
+      const std::size_t count = std::min(kBlock, last - begin);
+      for (std::size_t i = 0; i < count; ++i) parse_features_of(serialized[begin + i], block[i]);
+      const Rows rows(block.data(), count);
+      for (ListColumn& column : sparse) column.add(rows);
+      for (DenseColumn& column : dense) {
+        column.add(rows);
+        if (begin == first) column.reserve(last - first);
+      }
+      for (ListColumn& column : ragged) column.add(rows);
+    }
+  }
+
+  std::vector<ListColumn> sparse, ragged;
+  std::vector<DenseColumn> dense;
+};
+
+// The examples in parts, one for each thread that is free. A failure is that of the first part that fails.
+std::vector<Columns> read_columns(const Strings& serialized, const FeatureSpec& spec, bool batched) {
+  const std::size_t total = serialized.size(), most = 4 * static_cast<std::size_t>(std::max(parallel_threads(), 1)),
+                    count = std::clamp<std::size_t>(total / kLeastPart, 1, parallel_threads() > 1 ? most : 1);
+  std::vector<std::optional<Columns>> parts(count);
+  std::vector<std::exception_ptr> failures(count);
+  parallel_for(0, static_cast<std::int64_t>(count), 1, [&](std::int64_t from, std::int64_t to) {
+    for (auto i = static_cast<std::size_t>(from); i < static_cast<std::size_t>(to); ++i) {
+      try {
+        parts[i].emplace(serialized, spec, total * i / count, total * (i + 1) / count, batched);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  });
+  std::vector<Columns> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (failures[i]) std::rethrow_exception(failures[i]);
+    out.push_back(*std::move(parts[i]));
+  }
+  return out;
+}
 
 // `batched`: one row for each example; else a single example whose tensors have no axis for it.
 FeatureOutputs parse_features(const Strings& serialized, const FeatureSpec& spec, bool batched) {
   check_spec(spec);
-  std::vector<ListColumn> sparse = list_columns(spec.sparse_keys, spec.sparse_types),
-                          ragged = list_columns(spec.ragged_keys, spec.ragged_types);
-  std::vector<DenseColumn> dense;
-  for (std::size_t k = 0; k < spec.dense_keys.size(); ++k) {
-    dense.emplace_back(spec.dense_keys[k], spec.dense_types[k], spec.dense_defaults[k], spec.dense_shapes[k],
-                       serialized.size(), batched);
-  }
-  std::vector<EncodedFeatures> block(std::min(kBlock, serialized.size()));
-  for (std::size_t first = 0; first < serialized.size(); first += kBlock) {
-    const std::size_t count = std::min(kBlock, serialized.size() - first);
-    for (std::size_t i = 0; i < count; ++i) parse_features_of(serialized[first + i], block[i]);
-    const Rows rows(block.data(), count);
-    for (ListColumn& column : sparse) column.add(rows);
-    for (DenseColumn& column : dense) column.add(rows);
-    for (ListColumn& column : ragged) column.add(rows);
-  }
+  std::vector<Columns> parts = read_columns(serialized, spec, batched);
+  const auto all_of = [&parts](auto member) -> auto& {
+    auto& columns = parts[0].*member;
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      for (std::size_t i = 1; i < parts.size(); ++i) columns[k].append(std::move((parts[i].*member)[k]));
+    }
+    return columns;
+  };
+  for (DenseColumn& column : parts[0].dense) column.reserve(serialized.size());
+  std::vector<ListColumn>&sparse = all_of(&Columns::sparse), &ragged = all_of(&Columns::ragged);
+  std::vector<DenseColumn>& dense = all_of(&Columns::dense);
   FeatureOutputs out;
   for (ListColumn& column : sparse) {
-    Ints indices;
-    for (std::size_t row = 0; row < column.lengths.size(); ++row) {
-      for (std::int64_t i = 0; i < column.lengths[row]; ++i) {
-        if (batched) indices.push_back(static_cast<std::int64_t>(row));
-        indices.push_back(i);
-      }
-    }
     const auto count = static_cast<std::int64_t>(column.values.size());
     const std::int64_t longest =
         column.lengths.empty() ? 0 : *std::max_element(column.lengths.begin(), column.lengths.end());
-    out.sparse_indices.push_back(wrap(int64_tensor(indices, {count, batched ? 2 : 1})));
+    out.sparse_indices.push_back(column.indices(batched));
     out.sparse_values.push_back(std::move(column.values).to_tensor(Shape{count}));
     out.sparse_shapes.push_back(
         wrap(int64_tensor(batched ? Ints{static_cast<std::int64_t>(serialized.size()), longest} : Ints{longest})));
