@@ -141,6 +141,13 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
             [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
   info.requirements = requirements_of(graph.graph_def(), graph.meta_info_def().stripped_default_attrs());
+  const auto& objects = graph.object_graph_def().nodes();
+  const auto& ops = info.requirements.ops;
+  info.needs_variables =
+      info.has_objects
+          ? std::any_of(objects.begin(), objects.end(), [](const auto& node) { return node.has_variable(); })
+          : !graph.saver_def().restore_op_name().empty() &&
+                (ops.contains("VariableV2") || ops.contains("Variable") || ops.contains("VarHandleOp"));
   info.has_variables = io::is_file(files, io::join_path(directory, "variables/variables.index"));
   add_keras_model(info, directory, model, files);
   return info;

@@ -44,6 +44,7 @@ struct SavedModelInfo {
   std::vector<SignatureInfo> signatures;             // sorted by name
   std::vector<std::string> assets;                   // file names below assets/ that the graph asks for
   bool has_objects = false;                          // a TensorFlow 2 file with its object graph
+  bool needs_variables = false;                      // its variables are read from variables/variables.index
   bool has_variables = false;                        // variables/variables.index is there
   Json keras_model;     // {"class_name", "config"} that Keras 2 noted; null without, and if damaged
   Json keras_training;  // its training_config

@@ -96,6 +96,13 @@ BundleReader::BundleReader(std::string prefix, io::FileSystem& files)
       shards_(std::make_unique<Shards>()) {
   const std::string path = bundle_index_path(prefix_);
   if (!files_.stat(path)) {
+    const std::string folder = io::parent_directory(io::parent_directory(prefix_));
+    if (prefix_.ends_with("variables/variables") && files_.stat(io::join_path(folder, "saved_model.pb"))) {
+      throw_not_found(
+          fmt::format("{}: variables/variables.index is missing: the folder was copied or exported in part; copy it "
+                      "again, with its folders variables and assets",
+                      folder));
+    }
     throw_not_found(
         fmt::format("{}: no checkpoint here (no file {}); give the prefix, for instance dir/ckpt-1", prefix_, path));
   }

@@ -102,12 +102,6 @@ class ObjectLoader final : public LoadedObjects {
     checkpoint_nodes_.assign(values_.size(), -1);
     if (options_.experimental_skip_checkpoint) return;
     const std::string prefix = io::join_path(io::join_path(state_.path, "variables"), "variables");
-    if (!io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) {
-      throw_not_found(
-          fmt::format("{}: variables/variables.index is missing: the folder was copied or exported in part; copy it "
-                      "again, with its folders variables and assets",
-                      state_.path));
-    }
     bundle_ = std::make_unique<formats::BundleReader>(prefix);
     const std::string key(formats::kObjectGraphKey);
     if (!bundle_->contains(key)) throw_data_loss(fmt::format("{}: the checkpoint has no object graph", prefix));

@@ -75,6 +75,19 @@ def test_truncated(model, name, tmp_path):
         tool.refused("verify", tmp_path / ("cut" + name[1:]), code=3)
 
 
+def test_saved_model_without_its_variables(model, tmp_path):
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "saved")
+    tool.ok("verify", tmp_path / "saved")
+    for left in ("variables.data-00000-of-00001", None):
+        shutil.rmtree(tmp_path / "part", ignore_errors=True)
+        shutil.copytree(tmp_path / "saved", tmp_path / "part")
+        (tmp_path / "part" / "variables" / "variables.index").unlink()
+        if left is None:
+            shutil.rmtree(tmp_path / "part" / "variables")
+        assert "copied or exported in part" in tool.refused("verify", tmp_path / "part", code=3)
+        tool.refused(*predict(tmp_path, tmp_path / "part"))
+
+
 def test_flipped_bytes(model, tmp_path):
     """A .keras archive has checksums: every flip is found."""
     data = bytearray((tmp_path / "m.keras").read_bytes())
