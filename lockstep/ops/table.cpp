@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 
@@ -10,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/graph_rows_internal.h"
 
@@ -59,6 +61,26 @@ std::atomic<bool> table_built = false;
 std::mutex& rows_mutex() {
   static std::mutex mutex;
   return mutex;
+}
+
+// Operations that TensorFlow registers as not differentiable, of those whose kernels autograd could differentiate.
+bool is_differentiable(std::string_view name) {
+  static constexpr std::string_view kNot[] = {"HSVToRGB",
+                                              "SparseConcat",
+                                              "OneHot",
+                                              "ExtractGlimpse",
+                                              "ResizeBilinearGrad",
+                                              "FakeQuantWithMinMaxArgsGradient",
+                                              "FakeQuantWithMinMaxVarsGradient",
+                                              "FakeQuantWithMinMaxVarsPerChannelGradient"};
+  return std::find(std::begin(kNot), std::end(kNot), name) == std::end(kNot);
+}
+
+Kernel without_gradient(Kernel kernel) {
+  return [kernel = std::move(kernel)](const Call& call) {
+    const GradientsOff off;
+    return kernel(call);
+  };
 }
 
 }  // namespace
@@ -129,7 +151,7 @@ void Table::add(std::string_view name, ShapeRule shape, Kernel kernel) {
   const auto [row, fresh] = rows_.try_emplace(std::string(name));
   if (!fresh) throw_internal(fmt::format("op table: '{}' has two rows", name));
   row->second.shape = std::move(shape);
-  row->second.kernel = std::move(kernel);
+  row->second.kernel = is_differentiable(name) ? std::move(kernel) : without_gradient(std::move(kernel));
 }
 
 const Op* Table::find(std::string_view name) const {

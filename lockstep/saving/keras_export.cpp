@@ -116,6 +116,10 @@ Exportable exportable(const keras::Model& model) {
   out.functions.push_back({{"__call__"}, {{"inputs", specs}}, call, true});
   out.signatures = {{"serve", 0}, {"serving_default", 0}};
   out.variables = model.weights();
+  for (const VariablePtr& variable : model.trainable_weights()) {
+    if (const auto regularizer = impl->regularizer_of(variable.get()))
+      out.regularization_losses.push_back([variable, regularizer] { return (*regularizer)(variable->read()); });
+  }
   return out;
 }
 

@@ -53,6 +53,8 @@ CASES = {
     "eigenvalues": (lambda x: R.SelfAdjointEigV2(input=x, compute_v=False).e, MATRICES),
     "eigenvectors": (lambda x: tf.square(R.SelfAdjointEigV2(input=x).v), MATRICES),
     "quantized": (lambda x: R.QuantizeAndDequantizeV4(input=x, input_min=-.5, input_max=.9), MATRICES),
+    "colors": (lambda x: x + R.HSVToRGB(images=tf.sigmoid(x)), IMAGE),
+    "hot": (lambda x: tf.reduce_sum(x) + R.OneHot(indices=[1, 0], depth=3, on_value=x[0, 0, 0], off_value=x[0, 0, 1]), MATRICES),
     "list": (list_items, MATRICES[0]), "array": (loop_of_lists, MATRICES[0]),
     "max_pool": (lambda y, dy: R.MaxPoolGrad(orig_input=IMAGE, orig_output=R.MaxPool(input=IMAGE, **WINDOW), grad=dy, **WINDOW) * tf.reduce_sum(y),
                  np.ones(2, "f"), IMAGE[:, :3, :4]),

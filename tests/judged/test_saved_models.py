@@ -277,6 +277,31 @@ def test_trains_as_hub_layer(tmp_path):
     assert history[-1] < history[0]
 
 
+def test_penalties_of_weights_as_hub_layer(tmp_path):
+    import tensorflow_hub as hub
+    regularizers = keras.regularizers
+    model = keras.Sequential([keras.Input((12, 12, 1)), keras.layers.Conv2D(4, 3, kernel_regularizer=regularizers.L2(.01)),
+                              keras.layers.BatchNormalization(gamma_regularizer=regularizers.L1(.02)), keras.layers.Flatten(),
+                              keras.layers.Dense(5, kernel_regularizer=regularizers.L1L2(.01, .02)),
+                              keras.layers.Dense(2, kernel_regularizer="l2", trainable=False)])
+    tool.randomise(model, tool.generator("penalties"))
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "sm", "--to", "saved_model")
+    layer = hub.KerasLayer(str(tmp_path / "sm"), trainable=True)
+    x = tool.generator("penalties", 2).normal(size=(3, 12, 12, 1)).astype("f")
+    tool.assert_close(layer(x).numpy(), model(x, training=False).numpy())
+    tool.assert_close(np.array(layer.losses), np.array(model.losses))
+    slopes = []
+    for of, call, weights in ((layer, lambda: layer(x), layer.trainable_weights),
+                              (model, lambda: model(x, training=False), [w.value for w in model.trainable_weights])):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(call()**2) + tf.add_n(of.losses)
+        slopes.append(tape.gradient(total, weights))
+    assert len(slopes[0]) == len(slopes[1])
+    for ours, theirs in zip(*slopes):
+        tool.assert_close(ours.numpy(), theirs.numpy(), 1e-4)
+
+
 def test_bytes_depend_on_the_state_alone(tmp_path):
     model = cnn()
     model.save(tmp_path / "m.keras")
