@@ -12,6 +12,7 @@
 #include "lockstep/formats/tensor_table_internal.h"
 #include "lockstep/formats/varint_internal.h"
 #include "lockstep/io/bytes_internal.h"
+#include "lockstep/io/paths_internal.h"
 #include "lockstep/io/zip.h"
 
 namespace lockstep::formats {
@@ -124,6 +125,39 @@ bool looks_like_keras_config(std::span<const std::byte> bytes) {
   return text.find(text[first] == '{' ? "\"class_name\"" : "class_name:") != std::string_view::npos;
 }
 
+// The head of a SavedModel message: its version (field 1) and a MetaGraph (field 2) whose own fields 1 and 2 are
+// messages.
+bool looks_like_saved_model(std::span<const std::byte> bytes) {
+  std::uint64_t number = 0;
+  std::span<const std::byte> body;
+  if (!take_field(bytes, number, body) || number != 1 || !body.empty()) return false;
+  if (!take_field(bytes, number, body) || number != 2) return false;
+  std::span<const std::byte> meta_graph = body;
+  return take_field(meta_graph, number, body) && number == 1 && !body.empty() && take_field(meta_graph, number, body) &&
+         number == 2 && !body.empty();
+}
+
+// A file that is often taken for a model, and the remedy; empty for others.
+std::string_view known_mistake(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return "the file is empty";
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 1024));
+  if (text.starts_with("version https://git-lfs"))
+    return "a pointer of Git LFS instead of the file itself; fetch it with `git lfs pull`";
+  if (text.find("<!DOCTYPE html") != text.npos || text.find("<html") != text.npos)
+    return "an HTML page, not a model: download the file itself";
+  if (text.substr(0, 8).ends_with("TFL3"))
+    return "a TensorFlow Lite model, which is not supported; give the model that it was made from";
+  if (text.starts_with("\x1f\x8b")) return "gzip data; unpack it first";
+  if (text.substr(0, 262).ends_with("ustar")) return "a tar archive; unpack it first";
+  if (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
+    return "pickled Python data, which is never read, because reading it runs code";
+  if (looks_like_saved_model(bytes))
+    return "the graph of a SavedModel outside of its folder; name it saved_model.pb, next to the folders variables and "
+           "assets, and give "
+           "the folder";
+  return "";
+}
+
 }  // namespace
 
 std::string_view kind_name(Kind kind) noexcept {
@@ -162,6 +196,11 @@ Detected detect(const std::string& path, io::FileSystem& files) {
   if (looks_like_keras_config(bytes)) return {Kind::kKerasConfig, path};
   if (looks_like_graph(bytes)) return {Kind::kFrozenGraph, path};
   if (io::is_file(files, bundle_index_path(path))) return {Kind::kTfCheckpoint, path};
+  if (path.ends_with("saved_model.pb") && looks_like_saved_model(bytes))
+    throw_invalid_argument(
+        fmt::format("{}: the graph of a SavedModel; give its folder, {}", path, io::parent_directory(path)));
+  if (const auto mistake = known_mistake(bytes); !mistake.empty())
+    throw_invalid_argument(fmt::format("{}: {}", path, mistake));
   throw_invalid_argument(
       fmt::format("{}: unknown kind of file, or too damaged to recognize ({} bytes); {}", path, bytes.size(), kKnown));
 }

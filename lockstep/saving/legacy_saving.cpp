@@ -320,7 +320,15 @@ void compile_if_known(Trainer& trainer, const Json& config, const std::string& p
     });
     if (!resolved) known[key] = nullptr;
   }
-  attempt("not compiled, since its training_config cannot be restored", [&] { trainer.compile_from_config(known); });
+  attempt("not compiled, since its training_config cannot be restored", [&] {
+    // A loss is looked up here, too: later, saving or training would fail.
+    if (known.contains("loss")) {
+      keras::LossTree::from_config(known["loss"], "loss").to_config([](const losses::LossArg& loss) {
+        return losses::serialize(losses::get(loss));
+      });
+    }
+    trainer.compile_from_config(known);
+  });
 }
 
 bool is_legacy_weights(const std::string& path) {

@@ -280,3 +280,35 @@ def test_diff(model, tmp_path):
     model.save(tmp_path / "o.keras")
     result = tool.run("diff", tmp_path / "n.keras", tmp_path / "o.keras")
     assert result.code == 1 and "optimizer" in result.out and "compile_config" in result.out
+
+
+@pytest.mark.parametrize("content, named", {
+    b"": "empty",
+    b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n": "git lfs pull",
+    b"\n\n<!DOCTYPE html>\n<html>": "HTML",
+    b"\x1c\0\0\0TFL3" + bytes(64): "TensorFlow Lite",
+    b"\x80\x04\x95" + bytes(64): "pickled",
+    b"\x1f\x8b\x08" + bytes(64): "gzip",
+}.items())
+def test_files_that_are_taken_for_models(content, named, tmp_path):
+    (tmp_path / "m.bin").write_bytes(content)
+    for command in ("inspect", "summary"):
+        assert named in tool.refused(command, tmp_path / "m.bin")
+
+
+def test_the_graph_of_a_saved_model(model, tmp_path):
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "saved")
+    assert "give its folder" in tool.refused("inspect", tmp_path / "saved" / "saved_model.pb")
+    shutil.copy(tmp_path / "saved" / "saved_model.pb", tmp_path / "model.pb")
+    assert "name it saved_model.pb" in tool.refused("inspect", tmp_path / "model.pb")
+
+
+def test_unknown_loss_of_an_h5_file(model, tmp_path):
+    """The model is read without its compile arguments, with a warning."""
+    with h5py.File(tmp_path / "m.h5", "r+") as file:
+        training = json.loads(file.attrs["training_config"])
+        training["loss"] = {"class_name": "Custom>FocalLoss", "config": {"gamma": 2.0}}
+        file.attrs["training_config"] = json.dumps(training)
+    result = tool.run("convert", tmp_path / "m.h5", tmp_path / "out.keras")
+    assert result.code == 0 and "FocalLoss" in result.err
+    assert not keras.models.load_model(tmp_path / "out.keras").compiled
