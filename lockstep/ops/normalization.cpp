@@ -41,11 +41,30 @@ struct Rows {
   }
 };
 
-// [pieces, columns] added up in double, in order.
-at::Tensor total(const at::Tensor& parts) { return parts.sum(0, false, at::kDouble); }
+// Adds the rows of parts [pieces, columns] up in double, in order: each(column, sum). Columns are divided among the
+// threads.
+template <typename Each>
+void for_totals(std::int64_t pieces, std::int64_t columns, const float* parts, const Each& each) {
+  const std::int64_t grain = std::max<std::int64_t>(64, kNormGrain / pieces);
+  parallel_for(0, columns, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> sums(static_cast<std::size_t>(end - begin));
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      const float* const row = parts + piece * columns + begin;
+      for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += row[c];
+    }
+    for (std::size_t c = 0; c < sums.size(); ++c) each(begin + static_cast<std::int64_t>(c), sums[c]);
+  });
+}
+at::Tensor total(const at::Tensor& parts) {
+  const at::Tensor sums = at::empty({parts.size(1)}, parts.options());
+  float* const to = write(sums);
+  for_totals(parts.size(0), parts.size(1), read(parts),
+             [&](std::int64_t c, double sum) { to[c] = static_cast<float>(sum); });
+  return sums;
+}
 
 struct Sums {
-  at::Tensor of_dy, of_products;  // double [columns]
+  std::vector<double> of_dy, of_products;  // of each column
 };
 Sums column_sums(const Rows& rows, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& dy,
                  const ColumnActivation& act) {
@@ -56,7 +75,18 @@ Sums column_sums(const Rows& rows, const at::Tensor& x, const at::Tensor& mean, 
                               read(dy) + first * rows.columns, act, to + piece * rows.columns,
                               to + (rows.pieces + piece) * rows.columns);
   });
-  return {total(parts[0]), total(parts[1])};
+  Sums sums{std::vector<double>(static_cast<std::size_t>(rows.columns)), {}};
+  sums.of_products = sums.of_dy;
+  for_totals(rows.pieces, rows.columns, to,
+             [&](std::int64_t c, double sum) { sums.of_dy[static_cast<std::size_t>(c)] = sum; });
+  for_totals(rows.pieces, rows.columns, to + rows.pieces * rows.columns,
+             [&](std::int64_t c, double sum) { sums.of_products[static_cast<std::size_t>(c)] = sum; });
+  return sums;
+}
+at::Tensor as_floats(const std::vector<double>& values) {
+  const at::Tensor out = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
+  std::transform(values.begin(), values.end(), write(out), [](double value) { return static_cast<float>(value); });
+  return out;
 }
 
 ColumnActivation column_activation(const FollowingActivation& act, const at::Tensor& factor, const at::Tensor& shift) {
@@ -86,42 +116,48 @@ class BatchNormalizing : public Composite {
       row_kernels().column_moments(count, rows.columns, read(x) + first * rows.columns, to + piece * rows.columns,
                                    to + (rows.pieces + piece) * rows.columns);
     });
-    // The pieces' means and squares to those of all rows.
-    at::Tensor sizes = at::full({rows.pieces, 1}, rows.per_piece, at::kDouble);
-    sizes[rows.pieces - 1] = static_cast<double>(rows.count - (rows.pieces - 1) * rows.per_piece);
-    const at::Tensor means = parts[0].to(at::kDouble);
-    const at::Tensor mean = (means * sizes).sum(0) / static_cast<double>(rows.count);
-    const at::Tensor squares = total(parts[1]) + ((means - mean).square_() * sizes).sum(0);
-    const at::Tensor variance = squares / static_cast<double>(rows.count);
-    at::Tensor factor = at::rsqrt(variance + epsilon_);
-    if (inputs[kGamma].defined()) factor = factor * inputs[kGamma];
-    at::Tensor shift = -(mean * factor);
-    if (inputs[kBeta].defined()) shift = shift + inputs[kBeta];
-    factor = factor.to(at::kFloat), shift = shift.to(at::kFloat);
+    const at::Tensor gamma = dense(inputs[kGamma]), beta = dense(inputs[kBeta]);
+    const at::Tensor mean = at::empty({rows.columns}, x.options()), variance = at::empty_like(mean),
+                     factor = at::empty_like(mean), shift = at::empty_like(mean);
+    const Columns out{write(mean), write(variance), write(factor), write(shift)};
+    combine(rows, to, to + rows.pieces * rows.columns, [&](std::int64_t c, double m, double v) {
+      const double by = (gamma.defined() ? read(gamma)[c] : 1.0) / std::sqrt(v + epsilon_);
+      out.mean[c] = static_cast<float>(m), out.variance[c] = static_cast<float>(v);
+      out.factor[c] = static_cast<float>(by);
+      out.shift[c] = static_cast<float>((beta.defined() ? read(beta)[c] : 0.0) - m * by);
+    });
     at::Tensor y = at::empty_like(x);
     scale(rows, x, column_activation(act_, factor, shift), y);
-    return {{y, mean.to(at::kFloat), variance.to(at::kFloat)}, {factor, shift}};
+    return {{y, mean, variance}, {factor, shift}};
   }
 
   Values backward(const Recorded& recorded, const Values& dys) const override {
-    const at::Tensor x = recorded.inputs[kX].contiguous(), &gamma = recorded.inputs[kGamma];
+    const at::Tensor x = recorded.inputs[kX].contiguous(), gamma = dense(recorded.inputs[kGamma]);
     const at::Tensor mean = recorded.outputs[1].contiguous();
     const at::Tensor dy = dys[0].defined() ? dys[0].contiguous() : at::zeros_like(x);
     const Rows rows(x);
     const auto count = static_cast<double>(rows.count);
     const ColumnActivation act = column_activation(act_, recorded.kept[0], recorded.kept[1]);
     const Sums sums = column_sums(rows, x, mean, dy, act);
-    const at::Tensor inverse = at::rsqrt(recorded.outputs[2].to(at::kDouble) + epsilon_);
+    const at::Tensor variance = recorded.outputs[2].contiguous(), d_mean = dense(dys[1]), d_variance = dense(dys[2]);
+    const at::Tensor terms = at::empty({4, rows.columns}, x.options());  // of dy, of x, the rest; gradients of gamma
+    float *const of_dy = write(terms), *const of_x = of_dy + rows.columns, *const rest = of_x + rows.columns,
+                 *const of_gamma = rest + rows.columns;
+    for (std::int64_t c = 0; c < rows.columns; ++c) {
+      const auto at = static_cast<std::size_t>(c);
+      const double inverse = 1 / std::sqrt(read(variance)[c] + epsilon_), products = sums.of_products[at] * inverse;
+      const double by = gamma.defined() ? inverse * read(gamma)[c] : inverse;
+      of_gamma[c] = static_cast<float>(products);
+      of_dy[c] = static_cast<float>(by);
+      of_x[c] = static_cast<float>(((d_variance.defined() ? 2 * read(d_variance)[c] : 0.0) - by * inverse * products) /
+                                   count);
+      rest[c] = static_cast<float>(((d_mean.defined() ? read(d_mean)[c] : 0.0) - by * sums.of_dy[at]) / count);
+    }
     Values gradients(3);
-    if (recorded.wanted[kGamma]) gradients[kGamma] = (sums.of_products * inverse).to(at::kFloat);
-    if (recorded.wanted[kBeta]) gradients[kBeta] = sums.of_dy.to(at::kFloat);
+    if (recorded.wanted[kGamma]) gradients[kGamma] = terms[3];
+    if (recorded.wanted[kBeta]) gradients[kBeta] = as_floats(sums.of_dy);
     if (!recorded.wanted[kX]) return gradients;
-    const at::Tensor of_dy = gamma.defined() ? inverse * gamma : inverse;
-    at::Tensor of_x = -(of_dy * inverse * inverse * sums.of_products) / count, rest = -(of_dy * sums.of_dy) / count;
-    if (dys[1].defined()) rest = rest + dys[1] / count;
-    if (dys[2].defined()) of_x = of_x + dys[2] * (2 / count);
-    const at::Tensor terms = at::stack({of_dy, of_x, rest}).to(at::kFloat);
-    const ColumnTerms each{read(mean), read(terms), read(terms) + rows.columns, read(terms) + 2 * rows.columns};
+    const ColumnTerms each{read(mean), of_dy, of_x, rest};
     at::Tensor dx = at::empty_like(x);
     const float *from = read(x), *d = read(dy);
     float* const to = write(dx);
@@ -144,6 +180,38 @@ class BatchNormalizing : public Composite {
   }
 
  private:
+  struct Columns {
+    float *mean, *variance, *factor, *shift;
+  };
+
+  // The means and summed squares of pieces, each [pieces, columns], to the mean and variance of all rows: each(column,
+  // mean, variance).
+  template <typename Each>
+  static void combine(const Rows& rows, const float* means, const float* squares, const Each& each) {
+    const auto count = static_cast<double>(rows.count);
+    const auto size = [&](std::int64_t piece) {
+      return static_cast<double>(std::min(rows.per_piece, rows.count - piece * rows.per_piece));
+    };
+    const std::int64_t grain = std::max<std::int64_t>(64, kNormGrain / rows.pieces);
+    parallel_for(0, rows.columns, grain, [&](std::int64_t begin, std::int64_t end) {
+      const auto some = static_cast<std::size_t>(end - begin);
+      std::vector<double> mean(some), around(some);
+      for (std::int64_t piece = 0; piece < rows.pieces; ++piece) {
+        const float* const row = means + piece * rows.columns + begin;
+        for (std::size_t c = 0; c < some; ++c) mean[c] += row[c] * size(piece);
+      }
+      for (double& m : mean) m /= count;
+      for (std::int64_t piece = 0; piece < rows.pieces; ++piece) {
+        const float *const row = means + piece * rows.columns + begin, *const square = squares + (row - means);
+        for (std::size_t c = 0; c < some; ++c) {
+          const double apart = row[c] - mean[c];
+          around[c] += square[c] + apart * apart * size(piece);
+        }
+      }
+      for (std::size_t c = 0; c < some; ++c) each(begin + static_cast<std::int64_t>(c), mean[c], around[c] / count);
+    });
+  }
+
   double epsilon_;
   FollowingActivation act_;
 };
@@ -177,7 +245,7 @@ class ScaleShift : public Composite {
     }
     if (recorded.wanted[1] || recorded.wanted[2]) {
       const Sums sums = column_sums(rows, x, {}, dy, act);
-      gradients[1] = sums.of_products.to(at::kFloat), gradients[2] = sums.of_dy.to(at::kFloat);
+      gradients[1] = as_floats(sums.of_products), gradients[2] = as_floats(sums.of_dy);
     }
     return gradients;
   }
@@ -228,8 +296,8 @@ class NormalizedRows : public Composite {
                                             d_beta ? d_beta + piece * rows.columns : nullptr);
     });
     Values gradients = {dx, at::Tensor(), at::Tensor()};
-    if (of_gamma.defined()) gradients[1] = total(of_gamma).to(at::kFloat);
-    if (of_beta.defined()) gradients[2] = total(of_beta).to(at::kFloat);
+    if (of_gamma.defined()) gradients[1] = total(of_gamma);
+    if (of_beta.defined()) gradients[2] = total(of_beta);
     return gradients;
   }
 
@@ -322,8 +390,8 @@ class GroupNormalizing : public Composite {
       }
     });
     Values gradients = {dx, at::Tensor(), at::Tensor()};
-    if (recorded.wanted[1]) gradients[1] = total(of_gamma).to(at::kFloat);
-    if (recorded.wanted[2]) gradients[2] = total(of_beta).to(at::kFloat);
+    if (recorded.wanted[1]) gradients[1] = total(of_gamma);
+    if (recorded.wanted[2]) gradients[2] = total(of_beta);
     return gradients;
   }
 
