@@ -33,6 +33,7 @@ using Special = Tensors (*)(const Step& step, const Tensors& inputs, RunContext&
 Special find_special(std::string_view op);
 // Of those, the ones that change a variable of TensorFlow 1 through a reference to it.
 Special find_reference_operation(std::string_view op);
+Special find_sparse_serialization(std::string_view op);
 
 // The variable of TensorFlow 1 that `reference` refers to. Throws InvalidArgument for another tensor.
 VariableResource& referenced_variable(const Tensor& reference);

@@ -378,6 +378,7 @@ Special find_special(std::string_view op) {
   const auto found = table.find(op);
   if (found != table.end()) return found->second;
   if (const Special reference = find_reference_operation(op)) return reference;
+  if (const Special serialization = find_sparse_serialization(op)) return serialization;
   if (const Special collective = find_collective_operation(op)) return collective;
   if (const Special queue = find_queue_operation(op)) return queue;
   return find_table_operation(op);

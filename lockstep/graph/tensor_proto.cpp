@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/varint_internal.h"
 #include "lockstep/graph/graph_def_internal.h"
+#include "lockstep/io/file_system.h"
 
 namespace lockstep::graph {
 namespace {
@@ -89,6 +91,21 @@ Tensor string_tensor(const tensorflow::TensorProto& proto, const Shape& shape, s
   }
   std::vector<std::string> values;
   values.reserve(count);
+  if (!proto.tensor_content().empty()) {  // the lengths of all strings, and then their bytes
+    std::span<const std::byte> rest = io::as_bytes(proto.tensor_content());
+    std::vector<std::uint64_t> lengths;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto length = formats::take_varint(rest);
+      if (!length) throw_data_loss(fmt::format("{}: a constant of {} strings has too few lengths", what, count));
+      lengths.push_back(*length);
+    }
+    for (const std::uint64_t length : lengths) {
+      if (length > rest.size()) throw_data_loss(fmt::format("{}: a constant of {} strings is cut off", what, count));
+      values.emplace_back(reinterpret_cast<const char*>(rest.data()), static_cast<std::size_t>(length));
+      rest = rest.subspan(static_cast<std::size_t>(length));
+    }
+    return Tensor::strings(std::move(values), shape);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const int at = std::min(static_cast<int>(i), proto.string_val_size() - 1);
     values.push_back(at < 0 ? std::string() : proto.string_val(at));
@@ -132,7 +149,7 @@ Tensor tensor_from_proto(const tensorflow::TensorProto& proto, std::string_view 
   if (!elements) throw_data_loss(fmt::format("{}: a constant of shape {}", what, shape.to_string()));
   const auto count = static_cast<std::size_t>(*elements);
   const DType dtype = dtype_from_proto(proto.dtype());
-  if (dtype == DType::kString && proto.tensor_content().empty()) return string_tensor(proto, shape, count, what);
+  if (dtype == DType::kString) return string_tensor(proto, shape, count, what);
   const std::size_t size = dtype_size(dtype);
   if (size == 0) throw_unimplemented(fmt::format("{}: a constant of type {} cannot be read", what, dtype_name(dtype)));
   const std::string& content = proto.tensor_content();

@@ -31,6 +31,7 @@ void register_sparse_cross(Table& table);        // combinations of features
 void register_special_math(Table& table);        // special functions, complex numbers
 void register_tensor_arrays(Table& table);       // TensorArrayV3, StackV2
 void register_text(Table& table);                // tensors as text, edit distances
+void register_unicode_scripts(Table& table);     // scripts of characters
 void register_unicode(Table& table);             // encodings of text and bytes
 
 }  // namespace lockstep::ops

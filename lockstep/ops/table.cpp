@@ -132,6 +132,7 @@ Table::Table() {
   register_tensor_arrays(*this);
   register_text(*this);
   register_unicode(*this);
+  register_unicode_scripts(*this);
   table_built = true;
   for (auto rows : contributions()) rows(*this);
 }

@@ -124,4 +124,18 @@ def scripts():
                                               0x110000, -1, 0xD800, 0x1E900, 0x10D00, 0x1F80, 0x13000, 0x2800, 0xA000, 0x1D400])}
 
 
-GROUPS = {f.__name__: seeded(f) for f in (divisions, curves, gamma_slopes, casts, clipping, slopes, quantization)}
+def serialized_sparse():
+    out = {}
+    for name, values in {"floats": tf.constant([1.5, -2., 3., .25]), "words": tf.constant(["a", "", "ccc", "d"]), "ints": int64([1, 2, 3, 4])}.items():
+        for key, indices, shape in (("matrix", [[0, 1], [0, 3], [2, 0], [2, 2]], [4, 5]), ("cube", [[0, 1, 0], [0, 3, 1], [2, 0, 0], [2, 2, 1]], [3, 5, 2])):
+            args = dict(sparse_indices=int64(indices), sparse_values=values, sparse_shape=int64(shape))
+            one, many = R.SerializeSparse(**args), R.SerializeManySparse(**args)
+            found = {"one": R.DeserializeSparse(serialized_sparse=one, dtype=values.dtype), "many": R.DeserializeManySparse(serialized_sparse=many, dtype=values.dtype),
+                     "pairs": R.DeserializeSparse(serialized_sparse=tf.stack([[one, one]]), dtype=values.dtype)}
+            out |= {f"{name}_{key}": one, f"{name}_{key}_rows": many}
+            for how, value in found.items():
+                out.update(parts(f"{name}_{key}_{how}", value))
+    return out
+
+
+GROUPS = {f.__name__: seeded(f) for f in (divisions, curves, gamma_slopes, casts, clipping, slopes, quantization, scripts, serialized_sparse)}

@@ -1,0 +1,148 @@
+// Sparse tensors as strings: three serialized tensors, the indices, the values and the shape.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/formats/proto_io_internal.h"
+#include "lockstep/formats/varint_internal.h"
+#include "lockstep/graph/graph_def_internal.h"
+#include "lockstep/graph/plan_internal.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/ops/call.h"
+
+namespace lockstep::graph {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+constexpr std::size_t kParts = 3;
+
+std::string serialized(const Tensor& tensor) {
+  tensorflow::TensorProto proto;
+  tensor_to_proto(tensor, &proto);
+  if (tensor.dtype() == DType::kString) {  // here TensorFlow writes strings as content, too
+    std::string content;
+    for (const std::string& value : tensor.string_values()) formats::append_varint(content, value.size());
+    for (const std::string& value : tensor.string_values()) content += value;
+    proto.clear_string_val();
+    proto.set_tensor_content(std::move(content));
+  }
+  return formats::serialize_proto(proto, "a tensor");
+}
+
+Tensor parsed(const std::string& bytes) {
+  tensorflow::TensorProto proto;
+  formats::parse_proto(proto, io::as_bytes(bytes), "a serialized sparse tensor");
+  return tensor_from_proto(proto, "a serialized sparse tensor");
+}
+
+Tensor int64s(const Ints& values, const Shape& shape) { return Tensor::from_vector(values, shape); }
+
+struct Sparse {
+  Tensor values;
+  Ints indices, shape;  // rows of as many numbers as the shape has
+};
+
+void check(bool fits) {
+  if (!fits)
+    throw_invalid_argument("a sparse tensor needs int64 indices [n, rank], n values and an int64 shape [rank]");
+}
+
+Sparse sparse_of(const Tensor& indices, const Tensor& values, const Tensor& shape) {
+  check(indices.dtype() == DType::kInt64 && indices.rank() == 2 && shape.dtype() == DType::kInt64 && shape.rank() == 1);
+  check(values.rank() == 1 && values.dim(0) == indices.dim(0) && indices.dim(1) == shape.dim(0));
+  return {values, indices.to_vector<std::int64_t>(), shape.to_vector<std::int64_t>()};
+}
+
+void check_strings(const Step& step) {
+  if (step.attr<DType>("out_type") != DType::kString)
+    throw_unimplemented("sparse tensors are serialized as strings only, not as variants");
+}
+
+Tensors serialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
+  check_strings(step);
+  sparse_of(inputs[0], inputs[1], inputs[2]);
+  return {Tensor::strings({serialized(inputs[0]), serialized(inputs[1]), serialized(inputs[2])}, Shape{3})};
+}
+
+// Each row of the first axis by itself.
+Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContext&) {
+  check_strings(step);
+  const Sparse all = sparse_of(inputs[0], inputs[1], inputs[2]);
+  const std::size_t rank = all.shape.size();
+  if (rank < 2) throw_invalid_argument("the rank of the sparse tensor must be at least 2");
+  const std::int64_t rows = all.shape[0], count = inputs[1].dim(0);
+  const Tensor shape = int64s(Ints(all.shape.begin() + 1, all.shape.end()), Shape{static_cast<std::int64_t>(rank) - 1});
+  std::vector<std::string> out;
+  std::int64_t next = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t first = next;
+    Ints indices;
+    for (; next < count && all.indices[static_cast<std::size_t>(next) * rank] == row; ++next) {
+      const auto at = all.indices.begin() + next * static_cast<std::int64_t>(rank);
+      indices.insert(indices.end(), at + 1, at + static_cast<std::int64_t>(rank));
+    }
+    const Tensor values =
+        ops::call1("Slice", {all.values, int64s({first}, Shape{1}), int64s({next - first}, Shape{1})});
+    out.push_back(serialized(int64s(indices, Shape{next - first, static_cast<std::int64_t>(rank) - 1})));
+    out.push_back(serialized(values));
+    out.push_back(serialized(shape));
+  }
+  if (next != count) throw_invalid_argument("the indices must be within the shape and in the order of their rows");
+  return {Tensor::strings(std::move(out), Shape{rows, static_cast<std::int64_t>(kParts)})};
+}
+
+// Tensors of one rank become one with the axes of `serialized_sparse`, except its last, in front of theirs.
+Tensors deserialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
+  const Shape& given = inputs[0].shape();
+  if (inputs[0].dtype() != DType::kString) throw_unimplemented("sparse tensors are deserialized from strings only");
+  if (given.rank() < 1 || given[-1] != static_cast<std::int64_t>(kParts))
+    throw_invalid_argument(fmt::format("serialized_sparse must end with an axis of 3, found {}", given.to_string()));
+  const std::vector<std::string>& bytes = inputs[0].string_values();
+  const Ints outer(given.dims().begin(), given.dims().end() - 1);
+  const std::size_t count = bytes.size() / kParts;
+  if (count == 0) throw_invalid_argument("serialized_sparse must hold at least one tensor");
+  Ints indices, shape;
+  Tensors values;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Sparse each =
+        sparse_of(parsed(bytes[i * kParts]), parsed(bytes[i * kParts + 1]), parsed(bytes[i * kParts + 2]));
+    if (each.values.dtype() != step.attr<DType>("dtype"))
+      throw_invalid_argument(fmt::format("the values of sparse tensor {} are {}, expected {}", i,
+                                         dtype_name(each.values.dtype()), dtype_name(step.attr<DType>("dtype"))));
+    if (i == 0) shape.assign(each.shape.size(), 0);
+    if (shape.size() != each.shape.size())
+      throw_invalid_argument(
+          fmt::format("sparse tensor {} has rank {}, expected {}", i, each.shape.size(), shape.size()));
+    for (std::size_t k = 0; k < shape.size(); ++k) shape[k] = std::max(shape[k], each.shape[k]);
+    Ints place(outer.size());
+    std::size_t rest = i;
+    for (std::size_t k = outer.size(); k-- > 0; rest /= static_cast<std::size_t>(outer[k]))
+      place[k] = static_cast<std::int64_t>(rest % static_cast<std::size_t>(outer[k]));
+    for (std::int64_t n = 0; n < each.values.dim(0); ++n) {
+      const auto at = each.indices.begin() + n * static_cast<std::int64_t>(shape.size());
+      indices.insert(indices.end(), place.begin(), place.end());
+      indices.insert(indices.end(), at, at + static_cast<std::int64_t>(shape.size()));
+    }
+    values.push_back(each.values);
+  }
+  shape.insert(shape.begin(), outer.begin(), outer.end());
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  values.push_back(Tensor::scalar<std::int32_t>(0));
+  const Tensor all = count == 1 ? values[0] : ops::call1("ConcatV2", values);
+  return {int64s(indices, Shape{all.dim(0), rank}), all, int64s(shape, Shape{rank})};
+}
+
+}  // namespace
+
+Special find_sparse_serialization(std::string_view op) {
+  if (op == "SerializeSparse") return serialize_sparse;
+  if (op == "SerializeManySparse") return serialize_many_sparse;
+  if (op == "DeserializeSparse" || op == "DeserializeManySparse") return deserialize_sparse;
+  return nullptr;
+}
+
+}  // namespace lockstep::graph
