@@ -218,3 +218,8 @@ add("AdditiveAttention", [dict(), dict(use_scale=False)], (5, 4), (6, 4), ints=5
 # A layer as activation, which Keras builds when it is first called: its weights are not in the file.
 add("Dense", [dict(units=3, activation=keras.layers.PReLU())], (4,))
 add("Conv2D", [dict(filters=3, kernel_size=2, activation=keras.layers.PReLU(shared_axes=[1, 2]))], (4, 5, 2))
+# Unrolled backwards, Keras crosses the mask with the outputs.
+for name in ("SimpleRNN", "LSTM", "GRU"):
+    layer = getattr(keras.layers, name)
+    add(name, [dict(units=2, unroll=True, go_backwards=True, zero_output_for_mask=True, return_sequences=s) for s in (False, True)], (5, 3), mask=True)
+    add("Bidirectional", [dict(layer=layer(2, unroll=True, return_sequences=s), merge_mode=m) for s, m in ((True, "concat"), (False, "ave"))], (5, 3), mask=True)

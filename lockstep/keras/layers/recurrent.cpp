@@ -13,7 +13,7 @@ namespace {
 
 using namespace layers;
 
-// The new value where the step counts, else the old one. `mask` is (batch).
+// The new value where the step counts, else the old one. `mask` has the first axes of the values.
 Tensor keep(const Tensor& mask, const Tensor& now, const Tensor& before) {
   Tensor wide = mask;
   while (wide.rank() < now.rank()) wide = ops::expand_dims(wide, -1);
@@ -156,9 +156,16 @@ class RecurrentLayer : public Layer {
     Tensors states = initial_states(x, context);
     const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
     const CellMasks drawn = cell_->draw_masks(x.is_symbolic() ? x : at_time(x, 0));
-    const Unroll how{options.return_sequences, options.go_backwards, options.zero_output_for_mask};
+    // Unrolled backwards, Keras applies the mask in forward order to the outputs in backward order.
+    const bool crossed = mask.defined() && options.unroll && options.go_backwards && options.zero_output_for_mask;
+    const Unroll how{options.return_sequences, options.go_backwards, options.zero_output_for_mask && !crossed};
     Outcome outcome = run_cell(*cell_, x, mask.defined() ? ops::cast(mask, DType::kBool) : mask, states, how,
                                context.training ? drawn : CellMasks());
+    if (crossed) {
+      const Tensor steps = ops::cast(mask, DType::kBool);
+      if (outcome.last.defined()) outcome.last = keep(at_time(steps, 0), outcome.last, ops::zeros_like(outcome.last));
+      if (outcome.all.defined()) outcome.all = keep(steps, outcome.all, ops::zeros_like(outcome.all));
+    }
     if (options.stateful && !x.is_symbolic()) {
       for (std::size_t i = 0; i < kept_.size(); ++i)
         kept_[i]->assign(ops::cast(ops::stop_gradient(outcome.states[i]), kept_[i]->dtype()));
