@@ -103,6 +103,9 @@ constexpr std::string_view kCuDnnGru = R"({"recurrent_activation": "sigmoid", "r
 // The only kind until Keras 2.1, whose configs do not name it.
 constexpr std::string_view kResetBefore = R"({"reset_after": false})";
 
+// Of layers with several inputs; see MaskRule in merging.cpp.
+constexpr std::string_view kAllMasks = R"({"all_masks": true})";
+
 constexpr OldClass kClasses[] = {
     {1, "Convolution1D", "Conv1D", ""},
     {1, "AtrousConvolution1D", "Conv1D", ""},
@@ -122,6 +125,13 @@ constexpr OldClass kClasses[] = {
     {2, "UnifiedGRU", "GRU", ""},
     {2, "BatchNormalizationV1", "BatchNormalization", ""},
     {2, "BatchNormalizationV2", "BatchNormalization", ""},
+    {2, "Add", "Add", kAllMasks},
+    {2, "Subtract", "Subtract", kAllMasks},
+    {2, "Multiply", "Multiply", kAllMasks},
+    {2, "Average", "Average", kAllMasks},
+    {2, "Maximum", "Maximum", kAllMasks},
+    {2, "Minimum", "Minimum", kAllMasks},
+    {2, "Concatenate", "Concatenate", kAllMasks},
     {2, "SyncBatchNormalization", "BatchNormalization", R"({"synchronized": true})"},
 };
 
@@ -326,6 +336,7 @@ void change_merge(Json& object) {
         "layer '{}' (Merge of Keras 1) has mode {}, expected \"sum\", \"mul\", \"ave\", \"max\", \"concat\" or \"dot\"",
         name_of(config), dump_json(mode).substr(0, 80)));
   Json now = {{"name", name_of(config)}};
+  if (mode != Json("dot")) now["all_masks"] = true;
   if (mode == Json("concat")) now["axis"] = config.value("concat_axis", Json(-1));
   if (mode == Json("dot")) {
     Json axes = config.value("dot_axes", Json(-1));

@@ -185,6 +185,7 @@ void set_keras_version(keras::ModelImpl& model, int major) {
   if (major == 3) return;
   for (Layer* layer : model.flatten_layers()) {
     if (auto* adder = dynamic_cast<keras::BiasAdder*>(layer)) adder->add_bias_along_its_axis();
+    if (auto* inner = dynamic_cast<keras::ModelImpl*>(layer)) inner->set_keras_version(major);
     if (auto* wrapper = dynamic_cast<keras::StepsAsSamples*>(layer)) wrapper->take_steps_as_samples();
   }
 }

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
+#include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -26,8 +27,34 @@ Tensors same_rank(const std::vector<Tensor>& inputs) {
   return out;
 }
 
+// How a layer combines the masks of its inputs. Keras 3 keeps what any input keeps. In Keras 1 and 2 a step counts if
+// it does in all inputs that have a mask, and masks change no values; files of theirs get "all_masks"
+// (old_config_table.cpp), which is not written.
+class MaskRule {
+ public:
+  virtual ~MaskRule() = default;
+  void require_all_masks() { all_masks_ = true; }
+
+ protected:
+  bool all_masks_ = false;
+};
+
+template <typename L>
+ClassRow merging_row() {
+  ClassRow row = layer_row<L>();
+  row.make = [make = row.make](const Json& config) -> std::shared_ptr<void> {
+    if (!config.is_object() || !config.contains("all_masks")) return make(config);
+    Json own = config;
+    own.erase("all_masks");
+    std::shared_ptr<void> made = make(own);
+    dynamic_cast<MaskRule&>(*std::static_pointer_cast<Layer>(made)).require_all_masks();
+    return made;
+  };
+  return row;
+}
+
 template <typename Derived>
-class MergeLayer : public ConfiguredLayer<Derived, NamedOptions> {
+class MergeLayer : public ConfiguredLayer<Derived, NamedOptions>, public MaskRule {
  public:
   template <typename V>
   static void fields(V&, NamedOptions&) {}
@@ -53,15 +80,20 @@ class MergeLayer : public ConfiguredLayer<Derived, NamedOptions> {
     const Tensors all = inputs.flatten();
     if (all.empty()) throw_invalid_argument(fmt::format("{} requires inputs", who()));
     check_count(all.size());
-    return Derived::merge(in_common_dtype(same_rank(all)));
+    Tensors ready = in_common_dtype(same_rank(all));
+    for (Tensor& x : ready) {
+      if (all_masks_ && x.mask().defined()) x = ops::identity(x);
+    }
+    return Derived::merge(ready);
   }
 
   // Elements that count in any input; nothing unless every input has a mask.
   Structure compute_mask(const Structure&, const Structure& mask, const Structure&) override {
     Tensor all;
     for (const Tensor& m : mask.flatten()) {
+      if (!m.defined() && all_masks_) continue;
       if (!m.defined()) return Tensor();
-      all = all.defined() ? ops::logical_or(all, m) : m;
+      all = !all.defined() ? m : all_masks_ ? ops::logical_and(all, m) : ops::logical_or(all, m);
     }
     return all;
   }
@@ -155,7 +187,7 @@ struct MinimumLayer : MergeLayer<MinimumLayer> {
   static Tensor merge(const Tensors& inputs) { return masked_fold<ops::minimum>(inputs); }
 };
 
-class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOptions> {
+class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOptions>, public MaskRule {
  public:
   static constexpr const char* kClass = "Concatenate";
   template <typename V>
@@ -196,7 +228,8 @@ class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOpt
     if (std::none_of(masks.begin(), masks.end(), [](const Tensor& m) { return m.defined(); })) return Tensor();
     Tensors full;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      Tensor all = ops::cast(ops::ones_like(values[i]), DType::kBool);
+      // In operations that keras.ops has, so that a model's config can contain them; true for NaN as well.
+      Tensor all = ops::logical_or(ops::equal(values[i], values[i]), ops::not_equal(values[i], values[i]));
       if (i < masks.size() && masks[i].defined()) {
         Tensor m = ops::cast(masks[i], DType::kBool);
         while (m.rank() < values[i].rank()) m = ops::expand_dims(m, -1);
@@ -204,10 +237,21 @@ class ConcatenateLayer : public ConfiguredLayer<ConcatenateLayer, ConcatenateOpt
       }
       full.push_back(std::move(all));
     }
-    return ops::reduce_any(ops::concat(full, static_cast<int>(options_.axis)), ops::Ints{-1});
+    const Tensor all = joined(full);
+    return all_masks_ ? ops::reduce_all(all, ops::Ints{-1}) : ops::reduce_any(all, ops::Ints{-1});
   }
 
  private:
+  // In a functional model an operation with a name of its own, as "concatenate" may be a layer's in the same file.
+  Tensor joined(const Tensors& masks) const {
+    if (std::none_of(masks.begin(), masks.end(), as_keras_tensor))
+      return ops::concat(masks, static_cast<int>(options_.axis));
+    const auto operation = std::make_shared<TensorOp>(
+        *find_tensor_op("Concatenate"), Json{{"name", auto_name("ConcatenatedMasks")}, {"axis", options_.axis}});
+    CallArguments arguments;
+    arguments.args.push_back(Argument(std::vector<ArgValue>(masks.begin(), masks.end())));
+    return (*operation)(std::move(arguments)).leaf();
+  }
   int axis_of(int rank) const { return static_cast<int>(options_.axis < 0 ? options_.axis + rank : options_.axis); }
 };
 
@@ -269,13 +313,13 @@ class DotLayer : public ConfiguredLayer<DotLayer, DotOptions> {
 }  // namespace
 
 void register_merging_layers(ClassTable& registry) {
-  registry.add(layer_row<AddLayer>());
-  registry.add(layer_row<SubtractLayer>());
-  registry.add(layer_row<MultiplyLayer>());
-  registry.add(layer_row<AverageLayer>());
-  registry.add(layer_row<MaximumLayer>());
-  registry.add(layer_row<MinimumLayer>());
-  registry.add(layer_row<ConcatenateLayer>());
+  registry.add(merging_row<AddLayer>());
+  registry.add(merging_row<SubtractLayer>());
+  registry.add(merging_row<MultiplyLayer>());
+  registry.add(merging_row<AverageLayer>());
+  registry.add(merging_row<MaximumLayer>());
+  registry.add(merging_row<MinimumLayer>());
+  registry.add(merging_row<ConcatenateLayer>());
   registry.add(layer_row<DotLayer>());
 }
 

@@ -218,11 +218,18 @@ bool takes_states(const Operation& operation) {
   return layer && (loop_options(*layer) || layer->class_name() == "Bidirectional");
 }
 
-// Keras 1's and 2's form: [[name, call, output, {keywords}], …].
+// Keras 1's and 2's form: [[name, call, output, {keywords}], …], or a dictionary of tensors.
 CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& list, std::string& missing) {
   CallArguments arguments;
   Argument::List inputs;
-  const Json entries = list.size() >= 3 && list[0].is_string() ? Json::array({list}) : list;
+  std::vector<std::string> keys;
+  Json entries = list;
+  if (list.is_object()) {
+    entries = Json::array();
+    for (const auto& [key, entry] : list.items()) keys.push_back(key), entries.push_back(entry);
+  } else if (list.size() >= 3 && list[0].is_string()) {
+    entries = Json::array({list});
+  }
   const auto resolve = [&](TensorOrigin history) {
     // Keras 2 counts a nested model's own call of itself.
     if (is_model(history.name) && history.node > 0) --history.node;
@@ -246,7 +253,11 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
       if (key != "constants" || !value.is_null()) arguments.set(key, keyword(value));
     }
   }
-  if (inputs.size() == 1) {
+  if (list.is_object()) {
+    Argument::Dict named;
+    for (std::size_t i = 0; i < keys.size(); ++i) named.emplace_back(keys[i], std::move(inputs[i]));
+    arguments.args.push_back(Argument::dict(std::move(named)));
+  } else if (inputs.size() == 1) {
     arguments.args.push_back(std::move(inputs[0]));
   } else if (takes_states(operation)) {
     // Keras 2 passes the mask of the sequence on, Keras 3 only where it is named.
@@ -263,7 +274,8 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
 bool Rebuild::process(const Call& call, std::string& missing) {
   const Json& data = *call.data;
   CallArguments arguments;
-  if (data.is_array()) {
+  const bool legacy_call = data.is_array() || (data.is_object() && !data.contains("args") && legacy_);
+  if (legacy_call) {
     arguments = legacy_arguments(*call.operation, data, missing);
   } else if (data.is_object() && data.contains("args") && data["args"].is_array()) {
     for (const Json& arg : data["args"]) arguments.args.push_back(argument(arg, missing));
@@ -278,7 +290,11 @@ bool Rebuild::process(const Call& call, std::string& missing) {
   if (auto* op = dynamic_cast<TensorOp*>(call.operation)) {
     (*op)(std::move(arguments));
   } else {
+    const Argument* training = arguments.find("training");
+    const bool own_training = training && training->is_leaf() && training->leaf().value.is_boolean();
     dynamic_cast<Layer&>(*call.operation).invoke(std::move(arguments));
+    // Keras 2 obeys the argument in a file, so a call has it only if the file does.
+    if (legacy_call && !own_training) call.operation->inbound_nodes().back()->arguments.erase("training");
   }
   return true;
 }

@@ -376,11 +376,29 @@ Structure FunctionalImpl::adjust_inputs(const Structure& inputs) const {
   return Structure(given);
 }
 
+namespace {
+
+// The training argument of a call in a model of Keras 2. Keras 3 replaces it by that of the model's call.
+std::optional<bool> own_training(const ModelImpl& model, const Node& node) {
+  if (model.keras_version() > 2) return std::nullopt;
+  const Argument* given = node.arguments.find("training");
+  if (!given || !given->is_leaf() || !given->leaf().value.is_boolean()) return std::nullopt;
+  return given->leaf().value.get<bool>();
+}
+
+// Whether a layer is called with another one than the model.
+bool calls_otherwise(const ModelImpl& model, const std::vector<std::shared_ptr<Node>>& nodes, bool training) {
+  return std::ranges::any_of(nodes, [&](const auto& node) { return own_training(model, *node) == !training; });
+}
+
+}  // namespace
+
 Structure FunctionalImpl::call(const Structure& inputs, const CallContext& context) {
   const Structure adjusted = adjust_inputs(inputs);
   const std::vector<Tensor> masks = context.mask.flatten();
   const bool masked = std::ranges::any_of(masks, [](const Tensor& mask) { return mask.defined(); });
-  if (context.training || masked) return call_layers(adjusted, context);
+  if (context.training || masked || calls_otherwise(*this, nodes_, context.training))
+    return call_layers(adjusted, context);
   const auto layers = [&](const std::vector<Tensor>& leaves) {
     return call_layers(Structure(leaves), context).flatten();
   };
@@ -418,12 +436,13 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
   }
   const FollowerSearch search(nodes_, uses_);
   const bool traced = ops::ScopedRecorder::active() != nullptr;
+  const bool apart = traced || calls_otherwise(*this, nodes_, context.training);
   std::vector<bool> done(nodes_.size());  // by the call before them
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = *nodes_[i];
     if (done[i] || !values[i].empty() || node.arguments.tensors().empty()) continue;
     // A trace records the layers one by one.
-    const std::optional<Followers> next = traced ? std::nullopt : search.after(i, context.training);
+    const std::optional<Followers> next = apart ? std::nullopt : search.after(i, context.training);
     std::optional<ops::ScopedFollower> follower;
     std::optional<ops::ScopedPoolFollower> pool_follower;
     if (next && next->norm) {
@@ -434,7 +453,8 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
       if (const auto pool = search.pool_after(i)) pool_follower.emplace(*pool);
     }
     try {
-      values[i] = node.operation->run(node.arguments.map_tensors(lookup), training).flatten();
+      const bool own = own_training(*this, node).has_value();
+      values[i] = node.operation->run(node.arguments.map_tensors(lookup), own ? std::nullopt : training).flatten();
       if (follower && follower->taken()) {
         for (const std::size_t call : next->calls) done[call] = true;
         values[next->calls.back()] = std::move(values[i]);
