@@ -130,7 +130,13 @@ class Maker:
     def nested(self, t):
         """A model used as a layer, perhaps twice."""
         L, keras = self.L, self.keras
-        kind = self.rng.integers(5)
+        kind = self.rng.integers(6)
+        if kind == 5:
+            a, b = keras.Input(tuple(t.shape[1:]), name=f"{self.name()}_a"), keras.Input((3,), name=f"{self.name()}_b")
+            parts = {"b": L.Dense(2)(b), "a": L.Activation("tanh")(a)}
+            inner = keras.Model({"first": a, "second": b}, parts, name=self.name())
+            made = inner({"second": self.vector(self.any(), 3), "first": t})
+            return L.Concatenate()([made["b"], self.vector(made["a"], 2)])
         if kind == 0 and len(t.shape) == 3:
             inner_input = keras.Input(t.shape[1:])
             y = L.LSTM(3, return_sequences=self.chance())(L.Dense(4, "relu")(inner_input))
@@ -172,6 +178,8 @@ class Maker:
         if kind == 2:
             y, *ends = L.Bidirectional(L.LSTM(2, return_state=True, return_sequences=True))(t)
             return L.Bidirectional(L.LSTM(2, return_sequences=self.chance()))(y, initial_state=ends)
+        if self.chance(0.3):
+            return L.Bidirectional(L.RNN(self.pick([L.LSTMCell, L.GRUCell, L.SimpleRNNCell])(2), return_sequences=True))(t)
         return L.RNN([L.LSTMCell(3), L.GRUCell(2), L.SimpleRNNCell(2)][:self.rng.integers(1, 4)], return_sequences=self.chance())(t)
 
     # ---- one layer ----
@@ -185,7 +193,15 @@ class Maker:
                               lambda: made - O.mean(made, axis=-1, keepdims=True), lambda: O.cumsum(made, axis=1), lambda: O.clip(made, -1.0, 1.0),
                               lambda: O.concatenate([made, O.relu(-made)], axis=-1), lambda: O.sort(made, axis=-1), lambda: O.log1p(O.exp(made)),
                               lambda: O.einsum("b...i->b...i", made), lambda: O.leaky_relu(made, 0.3), lambda: O.moveaxis(made, 1, -1),
-                              lambda: O.stop_gradient(made) + made])()
+                              lambda: O.stop_gradient(made) + made, lambda: O.split(made, [1], axis=-1)[0], lambda: O.unstack(made, axis=1)[0] if len(made.shape) > 2 else made,
+                              lambda: O.top_k(made, 1)[0], lambda: O.var(made, axis=-1, keepdims=True) + made, lambda: O.logsumexp(made, axis=-1, keepdims=True) - made,
+                              lambda: O.tile(made, [1, 2] + [1] * (len(made.shape) - 2)), lambda: O.roll(made, 1, axis=1), lambda: O.norm(made, axis=-1, keepdims=True) * made,
+                              lambda: O.maximum(made, 0.0) // 0.5, lambda: O.minimum(made, O.flip(made, -1)), lambda: O.gelu(made), lambda: O.prod(made, axis=-1, keepdims=True),
+                              lambda: O.max(made, axis=-1, keepdims=True) * 1.0, lambda: O.pad(made, [[0, 0]] + [[1, 0]] * (len(made.shape) - 1)), lambda: O.expand_dims(made, 1)[:, 0],
+                              lambda: O.concatenate([made[:, :1], made], axis=1), lambda: O.matmul(made, O.swapaxes(made, -1, -2)) if len(made.shape) == 3 else made,
+                              lambda: O.where(made > 0, made, O.exp(made) - 1.0), lambda: O.repeat(made, 2, axis=-1), lambda: O.reshape(made, (-1, int(np.prod(made.shape[1:])))),
+                              lambda: O.hard_sigmoid(made), lambda: O.rms_normalization(made), lambda: O.layer_normalization(made), lambda: O.tril(made) if len(made.shape) > 2 else made,
+                              lambda: O.take(made, np.array([0, 0]), axis=1), lambda: O.arctan2(made, 1.5), lambda: O.sum(made, axis=1, keepdims=True) * made])()
         return made
 
     def dropout(self, *layers):
@@ -203,6 +219,10 @@ class Maker:
             lambda: L.Softmax()(t), lambda: L.UnitNormalization()(t), lambda: L.EinsumDense("ab,bc->ac", 3, bias_axes="c")(t),
             lambda: L.ReLU(max_value=1.5, threshold=0.1)(t), lambda: L.SpectralNormalization(L.Dense(3))(t),
             lambda: L.ActivityRegularization(0.01, 0.02)(t),
+            lambda: L.BatchNormalization()(t, training=self.chance()),
+            *self.dropout(lambda: L.Dropout(0.3)(t, training=self.chance()), lambda: L.RMSNormalization()(t), lambda: L.Normalization(mean=0.5, variance=2.0)(t),
+                          lambda: L.Dense(3, self.pick(["celu", "glu" if t.shape[-1] % 2 == 0 else "mish", "sparsemax", "hard_tanh", "log_softmax"]))(t) if t.shape[-1] else t,
+                          lambda: L.BatchNormalization(renorm=True)(t)),
             *self.dropout(lambda: L.Dropout(0.3)(t), lambda: L.GaussianNoise(0.2)(t), lambda: L.AlphaDropout(0.2)(t), lambda: L.GaussianDropout(0.2)(t)),
         ])()
 
@@ -231,6 +251,9 @@ class Maker:
             lambda: L.Reshape((steps, width, 1))(t), lambda: L.MultiHeadAttention(2, 2)(t, t), lambda: L.MultiHeadAttention(2, 2, value_dim=3)(t, t, use_causal_mask=True),
             lambda: L.Softmax(axis=self.pick([1, 2]))(t), lambda: L.PReLU(shared_axes=[1])(t), lambda: L.EinsumDense("abc,cd->abd", (None, 3), bias_axes="d")(t),
             lambda: L.Masking(0.0)(t), lambda: L.GroupNormalization(1)(t), lambda: L.GlobalAveragePooling1D()(t), lambda: L.Activation(self.activation())(t),
+            lambda: L.MultiHeadAttention(2, 2)(t, t, return_attention_scores=True)[0],
+            *self.dropout(lambda: L.GroupQueryAttention(2, 4, 2)(t, t), lambda: L.RMSNormalization()(t), lambda: L.MultiHeadAttention(2, 3, use_gate=True, dropout=0.2)(t, t),
+                          lambda: L.Bidirectional(self.recurrent(2), backward_layer=L.GRU(2, go_backwards=True))(t), lambda: L.AdaptiveAveragePooling1D(2)(t)),
             *self.dropout(lambda: L.SpatialDropout1D(0.3)(t), lambda: L.Dropout(0.2, noise_shape=(None, 1, width))(t)),
         ]
         if steps > 3:
@@ -251,7 +274,8 @@ class Maker:
             lambda: L.GlobalAveragePooling2D(keepdims=True)(t), lambda: L.PReLU(shared_axes=[1, 2])(t), lambda: L.Resizing(4, 5)(t),
             lambda: L.ConvLSTM1D(2, 2, padding="same", return_sequences=self.chance())(t), lambda: L.Dense(3)(t), lambda: L.GlobalMaxPooling2D()(t),
             lambda: L.UnitNormalization(axis=-1)(t), lambda: L.Flatten()(t), lambda: L.GroupNormalization(1)(t),
-            *self.dropout(lambda: L.SpatialDropout2D(0.3)(t)),
+            *self.dropout(lambda: L.SpatialDropout2D(0.3)(t), lambda: L.RandomFlip()(t), lambda: L.RandomRotation(0.1)(t), lambda: L.RandomZoom(0.2)(t),
+                          lambda: L.RandomTranslation(0.1, 0.2)(t), lambda: L.AdaptiveMaxPooling2D(2)(t), lambda: L.BatchNormalization(synchronized=True)(t)),
         ]
         if height > 3 and width > 3:
             choices += [lambda: L.Cropping2D(((1, 0), (0, 1)))(t), lambda: L.Conv2D(2, 3)(t)]
