@@ -1,0 +1,78 @@
+"""Random functional models (random_models.py): predictions, files in both directions and training against Keras 3 and tf-keras."""
+
+import keras
+import numpy as np
+import pytest
+import tf_keras
+
+import lockstep_tool as tool
+import random_models
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras would be compared with itself")
+
+
+def as_given(model, arrays):
+    """The data in the structure of the model's inputs."""
+    values = arrays if isinstance(model.input, dict) else list(arrays.values())
+    return values[0] if isinstance(values, list) and len(values) == 1 else values
+
+
+def compare(ours, theirs, what, rtol=2e-5):
+    assert len(ours) == len(theirs), what
+    for index, (a, b) in enumerate(zip(ours, theirs)):
+        tool.assert_close(a, b, rtol, f"{what}, output {index}", atol=2e-6)
+
+
+def drawn(module, name, number):
+    """A random model with random weights; None where Keras itself does not build or call it."""
+    rng = tool.generator(name, number)
+    try:
+        model, data = random_models.make(module, rng)
+        model.set_weights([np.abs(rng.normal(0, 0.4, v.shape)) + 0.5 if "variance" in w.name or "gamma" in w.name else
+                           v if "seed" in w.name else rng.normal(0, 0.4, v.shape) for w, v in zip(model.weights, model.get_weights())])
+        x = data(5)
+        wanted = random_models.arrays_of(model(as_given(model, x), training=False))
+    except Exception:
+        pytest.skip("not a model for Keras itself")
+    return model, data, x, wanted
+
+
+@pytest.mark.parametrize("number", range(100 if tool.CONFORMANCE else 4))
+def test_models_of_keras_3(number, tmp_path):
+    keras.utils.set_random_seed(number)
+    model, data, x, wanted = drawn(keras, "random models", number)
+    model.compile(keras.optimizers.SGD(0.01), "mse", run_eagerly=True)
+    model.save(tmp_path / "m.keras")
+    compare([v for _, v in tool.predict(tmp_path / "m.keras", x, tmp_path)], wanted, "predict")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "r.keras")
+    again = keras.models.load_model(tmp_path / "r.keras")
+    compare(random_models.arrays_of(again(as_given(again, x), training=False)), wanted, "written again", 1e-6)
+    # Three steps of training.
+    keras.utils.set_random_seed(5)
+    model = keras.models.load_model(tmp_path / "m.keras")
+    x = data(12)
+    rng = tool.generator("targets", number)
+    y = [rng.normal(0, 1, (12, *v.shape[1:])).astype("float32") for v in wanted]
+    names = sorted(model.output) if isinstance(model.output, dict) else model.output_names
+    named = isinstance(model.output, dict)
+    model.fit(as_given(model, x), dict(zip(names, y)) if named else y if len(y) > 1 else y[0], batch_size=4, shuffle=True, verbose=0)
+    arrays = {f"x_{name}": v for name, v in x.items()} if len(x) > 1 or isinstance(model.input, dict) else {"x": x[model.inputs[0].name]}
+    arrays.update({f"y_{name}": v for name, v in zip(names, y)} if named or len(y) > 1 else {"y": y[0]})
+    tool.save_npz(tmp_path / "d.npz", **arrays)
+    tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 4, "--seed", 5, "--save", tmp_path / "o.keras")
+    for ours, theirs in zip(keras.models.load_model(tmp_path / "o.keras").weights, model.weights, strict=True):
+        if "seed" not in theirs.path:
+            tool.assert_close(np.asarray(ours), np.asarray(theirs), 1e-3, theirs.path, atol=2e-5)
+
+
+@pytest.mark.parametrize("number", range(60 if tool.CONFORMANCE else 3))
+def test_models_of_keras_2(number, tmp_path):
+    tf_keras.utils.set_random_seed(number)
+    model, _, x, wanted = drawn(tf_keras, "random models of tf-keras", number)
+    model.compile(tf_keras.optimizers.SGD(0.01), "mse")
+    for name in ("m.h5", "m.keras"):
+        model.save(tmp_path / name)
+        compare([v for _, v in tool.predict(tmp_path / name, x, tmp_path)], wanted, name)
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "r.h5")
+    again = tf_keras.models.load_model(tmp_path / "r.h5", compile=False)
+    compare(random_models.arrays_of(again(as_given(again, x), training=False)), wanted, "written again", 1e-6)
