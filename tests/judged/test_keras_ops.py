@@ -318,8 +318,8 @@ def test_operations(tmp_path):
 WITHOUT_GRADIENT = {
     "nextafter", "ldexp", "view", "view_bytes", "rfft_short", "irfft_short", "linspace_int", "slice_update", "slice_update_edge", "unique",
     "lu_factor", "lu_factor_rows", "qr_complete", "svd_full", "resize_area",
-    # That of projective transforms is an approximation there, the gradient moved by the inverse transform; of hsv_to_rgb too.
-    "affine", "affine_nearest", "affine_wrap", "affine_fill", "perspective", "perspective_near", "rgb",
+    # That of hsv_to_rgb is an approximation there; of perspective transforms too.
+    "perspective", "perspective_near", "rgb",
 }
 
 
