@@ -23,6 +23,7 @@ namespace lockstep {
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
 class Shape;
+class ShapePart;
 class Tensor;
 struct Range;
 namespace ops {
@@ -70,8 +71,9 @@ class Nested {
  public:
   using List = std::vector<Nested>;
   using Dict = std::vector<std::pair<std::string, Nested>>;
-  // Rows of tensors are values.
-  using Item = std::conditional_t<std::is_same_v<T, Tensor>, Nested, const Nested&>;
+  // Rows of tensors and extents of shapes are values.
+  using OwnItem = std::conditional_t<std::is_same_v<T, Shape>, ShapePart, Nested>;
+  using Item = std::conditional_t<std::is_same_v<T, Tensor> || std::is_same_v<T, Shape>, OwnItem, const Nested&>;
 
   Nested();
   Nested(const Nested& other);
@@ -138,15 +140,26 @@ class Nested {
     return leaf().index(entries);
   }
 
+  template <typename U>
+  requires(std::is_same_v<T, Tensor>&& std::is_class_v<U>&& std::is_convertible_v<const U&, T>) T operator[](
+      const U& entries) const {
+    return leaf()[entries];
+  }
+  // False for "nothing": a leaf that is an undefined tensor.
+  bool defined() const requires std::is_same_v<T, Tensor> { return !is_leaf() || leaf().defined(); }
+
   // Entries of a list or a dict; 1 for a leaf.
   std::size_t size() const;
   // for (const auto& part : nested): the parts of a list. Throws InvalidArgument for others.
   typename List::const_iterator begin() const;
   typename List::const_iterator end() const;
-  // An element of a list, the entry of a dict, or a row of a leaf that is a tensor. Negative places count from the end.
+  // An element of a list, the entry of a dict, a row of a leaf that is a tensor, or the extent of an axis of a leaf
+  // that is a shape: input_shape[-1]. Negative places count from the end.
   Item operator[](std::int64_t index) const& {
     if constexpr (std::is_same_v<T, Tensor>) {
       if (is_leaf()) return leaf()[index];
+    } else if constexpr (std::is_same_v<T, Shape>) {
+      if (is_leaf()) return leaf()[static_cast<int>(index)];
     }
     return item(index);
   }
@@ -155,7 +168,7 @@ class Nested {
   const Nested& operator[](const Key& key) const& {
     return at(key);
   }
-  Nested operator[](std::int64_t index) && { return std::as_const(*this)[index]; }
+  OwnItem operator[](std::int64_t index) && { return std::as_const(*this)[index]; }
   template <std::convertible_to<std::string_view> Key>
   Nested operator[](const Key& key) && {
     return at(key);

@@ -1,5 +1,7 @@
 #include "lockstep/base/shape.h"
 
+#include <algorithm>
+
 #include "lockstep/base/error.h"
 
 namespace lockstep {
@@ -33,6 +35,19 @@ bool Shape::compatible_with(const Shape& other) const {
 void Shape::throw_no_axis(int axis) const {
   throw_invalid_argument("invalid axis " + std::to_string(axis) + ": shape " + to_string() + " has rank " +
                          (known_rank_ ? std::to_string(rank()) : "unknown"));
+}
+
+Shape Shape::operator[](const Axes& axes) const {
+  if (!known_rank_) throw_no_axis(axes.begin.value_or(0));
+  const auto place = [this](int axis) { return std::clamp(axis < 0 ? axis + rank() : axis, 0, rank()); };
+  const int begin = place(axes.begin.value_or(0)), end = place(axes.end.value_or(rank()));
+  return begin < end ? Shape(std::vector<std::int64_t>(dims_.begin() + begin, dims_.begin() + end)) : Shape();
+}
+
+std::int64_t prod(const Shape& shape) {
+  const auto count = shape.num_elements();
+  if (!count) throw_invalid_argument("the product of shape " + shape.to_string() + " is not known");
+  return *count;
 }
 
 void Shape::push_back(std::int64_t dim) { dims_.push_back(dim); }

@@ -1,6 +1,7 @@
 // Static shapes: dimensions that may be unknown, or an unknown rank.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -33,6 +34,14 @@ class Shape {
   // The dimension of an axis; negative axes count from the end. Throws InvalidArgument when the shape has no such axis.
   std::int64_t operator[](int axis) const { return dims_[position(axis)]; }
   std::int64_t& operator[](int axis) { return dims_[position(axis)]; }
+  // Axes begin, … before end, as Python's shape[1:]: shape[{1, {}}]. As there, places beyond the axes mean the ends.
+  struct Axes {
+    std::optional<int> begin, end;
+  };
+  Shape operator[](const Axes& axes) const;
+  auto begin() const { return dims_.begin(); }
+  auto end() const { return dims_.end(); }
+  std::size_t size() const { return dims_.size(); }
   void push_back(std::int64_t dim);
 
   // Product of the dimensions; empty when one is unknown or the product does not fit 63 bits.
@@ -57,5 +66,8 @@ class Shape {
   std::vector<std::int64_t> dims_;
   bool known_rank_ = true;
 };
+
+// np.prod(shape). Throws InvalidArgument for a shape that is not fully known.
+std::int64_t prod(const Shape& shape);
 
 }  // namespace lockstep

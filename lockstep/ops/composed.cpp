@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/keywords.h"
 #include "lockstep/ops/number_internal.h"
 #include "lockstep/ops/operators.h"
 
@@ -44,8 +45,38 @@ Tensor range(Number start, Number limit, Number delta) {
   const bool integer = start.is_integer() && limit.is_integer() && delta.is_integer();
   return range(scalar_of(start, integer), scalar_of(limit, integer), scalar_of(delta, integer));
 }
+Tensor range(const Tensor& limit) { return range(zeros_like(limit), limit, ones_like(limit)); }
+Tensor range(const Tensor& start, const Tensor& limit) { return range(start, limit, ones_like(start)); }
+Tensor range(Number start, const Tensor& limit) { return range(number_like(limit, start), limit); }
 Tensor linspace(double start, double stop, std::int64_t num) {
   return linspace(constant(start, DType::kFloat32), constant(stop, DType::kFloat32), num);
+}
+
+Tensor one_hot(std::int64_t index, std::int64_t depth, DType dtype) {
+  return one_hot(Tensor::scalar(index), depth, dtype);
+}
+Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& keywords) {
+  return call1("OneHot",
+               {indices, Tensor::scalar(static_cast<std::int32_t>(depth)), constant(keywords.on_value, keywords.dtype),
+                constant(keywords.off_value, keywords.dtype)},
+               {{"axis", static_cast<std::int64_t>(keywords.axis)}});
+}
+Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing) {
+  if (indexing != "xy" && indexing != "ij")
+    throw_invalid_argument(fmt::format("meshgrid: invalid indexing: found '{}', expected \"xy\" or \"ij\"", indexing));
+  if (x.rank() != 1 || y.rank() != 1) {
+    throw_invalid_argument(fmt::format("meshgrid: found shapes {} and {}, expected vectors", x.shape().to_string(),
+                                       y.shape().to_string()));
+  }
+  if (indexing == "ij") return {tile(expand_dims(x, 1), Ints{1, y.dim(0)}), tile(expand_dims(y, 0), Ints{x.dim(0), 1})};
+  return {tile(expand_dims(x, 0), Ints{y.dim(0), 1}), tile(expand_dims(y, 1), Ints{1, x.dim(0)})};
+}
+Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen, DType dtype) {
+  const Tensor limit = maxlen ? cast(Tensor::scalar(*maxlen), lengths.dtype())
+                              : maximum(reduce_max(lengths), zeros_like(reduce_max(lengths)));
+  const Tensor places =
+      range(cast(Tensor::scalar(0), lengths.dtype()), limit, cast(Tensor::scalar(1), lengths.dtype()));
+  return cast(less(places, expand_dims(lengths, -1)), dtype);
 }
 
 Tensor floor_div(const Tensor& a, Number b) { return floor_div(a, number_like(a, b)); }
@@ -60,15 +91,18 @@ Tensor where(const Tensor& condition, Number yes, const Tensor& no) {
   return where(condition, number_like(no, yes), no);
 }
 
-Tensor reduce_variance(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce_mean(square(x - reduce_mean(x, axes, true)), axes, keepdims);
+Tensor where(const Tensor& condition, Number yes, Number no) {
+  const bool integer = yes.is_integer() && no.is_integer();
+  return where(condition, scalar_of(yes, integer), scalar_of(no, integer));
 }
-Tensor reduce_std(const Tensor& x, const Axes& axes, bool keepdims) { return sqrt(reduce_variance(x, axes, keepdims)); }
-Tensor reduce_euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims) {
-  return sqrt(reduce_sum(square(x), axes, keepdims));
+
+Tensor reduce_variance(const Tensor& x, const AxisKeywords& how) {
+  return reduce_mean(square(x - reduce_mean(x, how.axis, true)), how);
 }
-Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims) {
-  return reduce_sum(cast(not_equal(x, zeros_like(x)), DType::kInt64), axes, keepdims);
+Tensor reduce_std(const Tensor& x, const AxisKeywords& how) { return sqrt(reduce_variance(x, how)); }
+Tensor reduce_euclidean_norm(const Tensor& x, const AxisKeywords& how) { return sqrt(reduce_sum(square(x), how)); }
+Tensor count_nonzero(const Tensor& x, const AxisKeywords& how) {
+  return reduce_sum(cast(not_equal(x, zeros_like(x)), DType::kInt64), how);
 }
 Tensor norm(const Tensor& x, std::optional<double> ord, const Axes& axes, bool keepdims) {
   if (!ord) return reduce_euclidean_norm(x, axes, keepdims);
@@ -104,6 +138,36 @@ Tensor trace(const Tensor& x) {
   return reduce_sum(x * eye(rows, columns, x.dtype()), {-2, -1});
 }
 
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<int> axis) {
+  if (!axis) return repeat(reshape(x, {-1}), repeats, 0);
+  const Tensor data = x.rank() == 0 ? expand_dims(x, 0) : x;
+  const int at = *axis < 0 ? *axis + data.rank() : *axis;
+  data.dim(at);
+  Ints multiples(static_cast<std::size_t>(data.rank()) + 1, 1);
+  multiples[static_cast<std::size_t>(at) + 1] = repeats;
+  std::vector<Extent> extents;
+  for (int i = 0; i < data.rank(); ++i) {
+    const bool known = data.dim(i) != kUnknownDim;
+    const std::int64_t factor = i == at ? repeats : 1;
+    extents.push_back(known ? Extent(data.dim(i) * factor)
+                            : Extent(dim_of(data, i) * Number(static_cast<std::int32_t>(factor))));
+  }
+  return reshape(tile(expand_dims(data, at + 1), multiples), ShapeArg(extents));
+}
+Tensor repeat(const Tensor& x, const Ints& repeats, std::optional<int> axis) {
+  if (repeats.size() == 1) return repeat(x, repeats[0], axis);
+  if (!axis) return repeat(reshape(x, {-1}), repeats, 0);
+  if (x.dim(*axis) != static_cast<std::int64_t>(repeats.size())) {
+    throw_invalid_argument(
+        fmt::format("repeat: found {} repeats, expected one or {}, the extent of axis {} of shape {}", repeats.size(),
+                    x.dim(*axis), *axis, x.shape().to_string()));
+  }
+  Ints places;
+  for (std::size_t i = 0; i < repeats.size(); ++i)
+    places.insert(places.end(), static_cast<std::size_t>(std::max<std::int64_t>(repeats[i], 0)),
+                  static_cast<std::int64_t>(i));
+  return gather(x, constant_ints(places), *axis);
+}
 Tensor boolean_mask(const Tensor& x, const Tensor& mask) {
   const int rank = mask.rank();
   if (rank == 0) throw_invalid_argument("boolean_mask: the mask is a scalar; expected at least one axis");
@@ -160,11 +224,6 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const std::pair<Ints, Ints>& 
   return tensordot(transpose(a, kept_a), transpose(b, summed_b), count);
 }
 
-Tensor solve(const Tensor& matrix, const Tensor& rhs) { return call1("MatrixSolve", {matrix, rhs}); }
-Tensor inv(const Tensor& x) { return call1("MatrixInverse", {x}); }
-Tensor det(const Tensor& x) { return call1("MatrixDeterminant", {x}); }
-Tensor cholesky(const Tensor& x) { return call1("Cholesky", {x}); }
-
 Tensor segment_sum(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentSum", {data, segment_ids}); }
 Tensor segment_mean(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMean", {data, segment_ids}); }
 Tensor segment_max(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMax", {data, segment_ids}); }
@@ -185,6 +244,33 @@ Tensor argsort(const Tensor& x, const SortOptions& options) { return argsort(x, 
 Unique unique(const Tensor& x) {
   const Tensors out = call("Unique", {x});
   return {out[0], out[1]};
+}
+
+UniqueWithCounts unique_with_counts(const Tensor& x) {
+  const Tensors out = call("UniqueWithCounts", {x});
+  return {out[0], out[1], out[2]};
+}
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, std::string_view side) {
+  if (side != "left" && side != "right")
+    throw_invalid_argument(fmt::format("searchsorted: invalid side: found '{}', expected \"left\" or \"right\"", side));
+  const auto rows = [](const Tensor& x) { return reshape(x, Ints{-1, x.dim(-1)}); };
+  const char* const op = side == "left" ? "LowerBound" : "UpperBound";
+  return reshape(call1(op, {rows(sorted_sequence), rows(values)}), shape_of(values));
+}
+Tensor invert_permutation(const Tensor& x) { return call1("InvertPermutation", {x}); }
+
+Tensor bincount(const Tensor& x) {
+  return bincount(x, x.num_elements() == 0 ? 0 : reduce_max(x).item<std::int64_t>() + 1);
+}
+Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions, std::optional<std::int64_t> num_classes) {
+  const std::int64_t classes =
+      num_classes ? *num_classes
+                  : std::max(reduce_max(labels).item<std::int64_t>(), reduce_max(predictions).item<std::int64_t>()) + 1;
+  const Tensor places = stack({cast(labels, DType::kInt64), cast(predictions, DType::kInt64)}, 1);
+  return scatter_nd(places, ones({labels.dim(0)}, DType::kInt32), constant_ints({classes, classes}, DType::kInt64));
+}
+Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, std::int64_t nbins) {
+  return call1("HistogramFixedWidth", {values, value_range, Tensor::scalar(static_cast<std::int32_t>(nbins))});
 }
 
 }  // namespace lockstep::ops

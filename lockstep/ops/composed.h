@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,17 @@ namespace lockstep::ops {
 // tf.constant of a number, a text, or a list: constant({{1, 2}, {3, 4}}, float16). Throws InvalidArgument for lists of
 // different lengths.
 Tensor constant(const Values& values, DType dtype = DType::kInvalid);
+// Of a tensor, which is what a NumPy array is here: the tensor, cast to the dtype; of a shape: a vector.
+template <typename T>
+requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
+    constant(const T& value, DType dtype = DType::kInvalid) {
+  const Tensor tensor = value;
+  return dtype == DType::kInvalid ? tensor : cast(tensor, dtype);
+}
+template <std::same_as<Shape> S>
+Tensor constant(const S& shape, DType dtype = DType::kInt32) {
+  return cast(constant_ints(shape.dims(), DType::kInt64), dtype);
+}
 // The tensor itself. Throws InvalidArgument when it has another dtype.
 Tensor convert_to_tensor(const Tensor& value, DType dtype = DType::kInvalid);
 
@@ -24,12 +36,22 @@ Tensor convert_to_tensor(const Tensor& value, DType dtype = DType::kInvalid);
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns = std::nullopt, DType dtype = DType::kFloat32);
 Tensor fill(const ShapeArg& shape, Number value);            // int32 of a whole number, else float32
 Tensor range(Number start, Number limit, Number delta = 1);  // int32 of whole numbers, else float32
+// With limits that are computed: range(ops::shape(x)[0]).
+Tensor range(const Tensor& limit);
+Tensor range(const Tensor& start, const Tensor& limit);
+Tensor range(Number start, const Tensor& limit);
 // tf.range(10.0): 0, 1, … below the limit, float32.
 template <std::floating_point T>
 Tensor range(T limit) {
   return range(Number(0), Number(limit));
 }
 Tensor linspace(double start, double stop, std::int64_t num);
+Tensor one_hot(std::int64_t index, std::int64_t depth, DType dtype = DType::kFloat32);
+// The grids of coordinates of two vectors, as tf.meshgrid(x, y): both (y, x), or with indexing "ij" both (x, y).
+Tensors meshgrid(const Tensor& x, const Tensor& y, std::string_view indexing = "xy");
+// (…, maxlen): true in the first lengths[…] places. Default of maxlen: the largest length.
+Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen = std::nullopt,
+                     DType dtype = DType::kBool);
 
 // A dtype by name: cast(x, "float32"). Throws InvalidArgument for an unknown one.
 Tensor cast(const Tensor& x, std::string_view dtype);
@@ -54,12 +76,27 @@ Tensor minimum(Number a, const Tensor& b);
 inline Tensor cumsum(const Tensor& x) { return cumsum(x, 0); }
 Tensor where(const Tensor& condition, const Tensor& yes, Number no);
 Tensor where(const Tensor& condition, Number yes, const Tensor& no);
+Tensor where(const Tensor& condition, Number yes, Number no);  // int32 of whole numbers, else float32
 
 // ---- reductions ----------------------------------------------------------------------------------------
-Tensor reduce_variance(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);  // divides by n
-Tensor reduce_std(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor reduce_euclidean_norm(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor count_nonzero(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);  // int64
+// Of tensors of equal shapes in a list, which is one tensor in Python: reduce_sum(losses).
+template <std::same_as<Tensors> List>
+Tensor reduce_sum(const List& values, const Axes& axes = std::nullopt) {
+  return reduce_sum(stack(values), axes);
+}
+template <std::same_as<Tensors> List>
+Tensor reduce_mean(const List& values, const Axes& axes = std::nullopt) {
+  return reduce_mean(stack(values), axes);
+}
+// Of a shape: how many elements a tensor of it has.
+template <std::same_as<Shape> S>
+Tensor reduce_prod(const S& shape) {
+  return Tensor::scalar(static_cast<std::int32_t>(prod(shape)));
+}
+LOCKSTEP_REDUCE(reduce_variance)  // divides by n
+LOCKSTEP_REDUCE(reduce_std)
+LOCKSTEP_REDUCE(reduce_euclidean_norm)
+LOCKSTEP_REDUCE(count_nonzero)  // int64
 // tf.norm: without `ord` the Euclidean norm of all elements on the axes; of vectors also with ord 1, 2, infinity or
 // another positive number. Throws InvalidArgument for others, and for an ord of two axes (a norm of matrices).
 Tensor norm(const Tensor& x, std::optional<double> ord = std::nullopt, const Axes& axes = std::nullopt,
@@ -76,12 +113,6 @@ Tensor einsum(std::string_view equation, const Tensor& first, const Operands&...
   return einsum(equation, Tensors{first, others...});
 }
 Tensor trace(const Tensor& x);  // of the last two axes
-
-// Of square matrices in the last two axes (tf.linalg).
-Tensor solve(const Tensor& matrix, const Tensor& rhs);
-Tensor inv(const Tensor& x);
-Tensor det(const Tensor& x);
-Tensor cholesky(const Tensor& x);
 
 // ---- segments ------------------------------------------------------------------------------------------
 // Of the rows with the same id; ids are sorted.
@@ -102,8 +133,28 @@ struct Unique {
   Tensor y, idx;
 };
 Unique unique(const Tensor& x);
+struct UniqueWithCounts {
+  Tensor y, idx, count;
+};
+UniqueWithCounts unique_with_counts(const Tensor& x);
+// Where values would have to be inserted into rows that are sorted: before ("left") or after ("right") equal ones.
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, std::string_view side = "left");
+Tensor invert_permutation(const Tensor& x);
+
+// ---- counts --------------------------------------------------------------------------------------------
+// How often each number from 0 to the largest one comes.
+Tensor bincount(const Tensor& x);
+// (num_classes, num_classes): rows are labels, columns predictions; int32. Default: the largest number + 1.
+Tensor confusion_matrix(const Tensor& labels, const Tensor& predictions,
+                        std::optional<std::int64_t> num_classes = std::nullopt);
+// Of nbins of equal width in the range (two numbers); values outside of it count in the first and the last one.
+Tensor histogram_fixed_width(const Tensor& values, const Tensor& value_range, std::int64_t nbins = 100);
 
 // ---- selection -----------------------------------------------------------------------------------------
+// Each element, or each slice of an axis, `repeats` times, or each its own number of times. Without an axis, of all
+// elements in a row. Throws InvalidArgument for another number of repeats.
+Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<int> axis = std::nullopt);
+Tensor repeat(const Tensor& x, const Ints& repeats, std::optional<int> axis = std::nullopt);
 // The elements of the first axes where the mask, whose shape is known, is true.
 Tensor boolean_mask(const Tensor& x, const Tensor& mask);
 Tensor tensor_scatter_nd_update(const Tensor& x, const Tensor& indices, const Tensor& updates);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/shape_arg.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -31,6 +32,20 @@ class Axes : public std::optional<Ints> {
   Axes(Ints axes) : std::optional<Ints>(std::move(axes)) {}
   Axes(std::optional<Ints> axes) : std::optional<Ints>(std::move(axes)) {}
 };
+
+// The keyword arguments of reductions: reduce_sum(x, {.axis = 1, .keepdims = true}).
+struct AxisKeywords {
+  FieldNamesOnly names_only = {};
+  Axes axis = std::nullopt;
+  bool keepdims = false;
+};
+// A reduction by keywords, and by position. The latter is a template, because GCC would take {.axis = 1} for a list.
+#define LOCKSTEP_REDUCE(function)                                                       \
+  Tensor function(const Tensor& x, const AxisKeywords& keywords);                       \
+  template <std::convertible_to<Tensor> X = Tensor>                                     \
+  Tensor function(const X& x, const Axes& axes = std::nullopt, bool keepdims = false) { \
+    return function(static_cast<Tensor>(x), AxisKeywords{{}, axes, keepdims});          \
+  }
 
 // ---- values ------------------------------------------------------------------------------------------
 Tensor constant(double value, DType dtype);                             // a scalar
@@ -170,10 +185,22 @@ Tensor dim_of(const Tensor& x, int axis);
 Tensor shape_tensor(const ShapeArg& shape);
 Tensor reshape(const Tensor& x, const ShapeArg& shape);  // at most one -1
 Tensor flatten(const Tensor& x);                         // [batch, rest]; the batch may be unknown
-Tensor transpose(const Tensor& x, const Ints& permutation);
-Tensor transpose(const Tensor& x);  // reverses all axes
+struct TransposeKeywords {
+  FieldNamesOnly names_only = {};
+  Axes perm = std::nullopt;  // default: all axes in reverse order
+};
+Tensor transpose(const Tensor& x, const TransposeKeywords& keywords);
+template <std::convertible_to<Tensor> X = Tensor>
+Tensor transpose(const X& x, const Axes& permutation = std::nullopt) {
+  return transpose(static_cast<Tensor>(x), TransposeKeywords{{}, permutation});
+}
 Tensor expand_dims(const Tensor& x, int axis);
-Tensor squeeze(const Tensor& x, const Ints& axes = {});  // none: every axis of extent 1
+// Default: every axis of extent 1.
+Tensor squeeze(const Tensor& x, const AxisKeywords& keywords);
+template <std::convertible_to<Tensor> X = Tensor>
+Tensor squeeze(const X& x, const Axes& axes = std::nullopt) {
+  return squeeze(static_cast<Tensor>(x), AxisKeywords{{}, axes, false});
+}
 Tensor broadcast_to(const Tensor& x, const ShapeArg& shape);
 Tensor concat(const Tensors& values, int axis);
 Tensor stack(const Tensors& values, int axis = 0);  // Pack
@@ -189,29 +216,30 @@ Tensor slice(const Tensor& x, const Tensor& begin, const Tensor& size);
 
 // One entry of a NumPy-like index, for strided_slice.
 struct SliceSpec {
-  std::optional<std::int64_t> begin, end;  // absent: from the first, to the last
+  Place begin, end;  // absent: from the first, to the last
   std::int64_t stride = 1;
   enum class Kind { kRange, kIndex, kNewAxis, kEllipsis } kind = Kind::kRange;
 
-  constexpr SliceSpec() = default;
+  SliceSpec() = default;
   template <std::integral I>
-  constexpr SliceSpec(I place) : begin(place), kind(Kind::kIndex) {}
-  constexpr SliceSpec(std::optional<std::int64_t> begin, std::optional<std::int64_t> end, std::int64_t stride = 1,
-                      Kind kind = Kind::kRange)
-      : begin(begin), end(end), stride(stride), kind(kind) {}
+  SliceSpec(I place) : begin(place), kind(Kind::kIndex) {}
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) SliceSpec(const T& place)
+      : begin(place), kind(Kind::kIndex) {}
+  SliceSpec(Place begin, Place end, std::int64_t stride = 1, Kind kind = Kind::kRange)
+      : begin(std::move(begin)), end(std::move(end)), stride(stride), kind(kind) {}
 
-  static constexpr SliceSpec all() { return {}; }
-  static SliceSpec range(std::optional<std::int64_t> begin, std::optional<std::int64_t> end, std::int64_t stride = 1) {
-    return {begin, end, stride, Kind::kRange};
+  static SliceSpec all() { return {}; }
+  static SliceSpec range(Place begin, Place end, std::int64_t stride = 1) {
+    return {std::move(begin), std::move(end), stride, Kind::kRange};
   }
-  static SliceSpec at(std::int64_t index) { return {index, std::nullopt, 1, Kind::kIndex}; }
-  static constexpr SliceSpec new_axis() { return {std::nullopt, std::nullopt, 1, Kind::kNewAxis}; }
-  static constexpr SliceSpec ellipsis() { return {std::nullopt, std::nullopt, 1, Kind::kEllipsis}; }
+  static SliceSpec at(Place index) { return {std::move(index), std::nullopt, 1, Kind::kIndex}; }
+  static SliceSpec new_axis() { return {std::nullopt, std::nullopt, 1, Kind::kNewAxis}; }
+  static SliceSpec ellipsis() { return {std::nullopt, std::nullopt, 1, Kind::kEllipsis}; }
 };
 Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index);
 // x[begin:end] of one axis; a missing end: to the last.
-Tensor slice_axis(const Tensor& x, int axis, std::optional<std::int64_t> begin, std::optional<std::int64_t> end,
-                  std::int64_t stride = 1);
+Tensor slice_axis(const Tensor& x, int axis, const Place& begin, const Place& end, std::int64_t stride = 1);
 
 Tensor gather(const Tensor& params, const Tensor& indices, int axis = 0, int batch_dims = 0);
 Tensor gather_nd(const Tensor& params, const Tensor& indices);
@@ -226,15 +254,15 @@ Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes);
 Tensor matrix_band_part(const Tensor& x, std::int64_t lower, std::int64_t upper);
 
 // ---- reductions and scans ----------------------------------------------------------------------------
-Tensor reduce_sum(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor reduce_mean(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor reduce_max(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor reduce_min(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor reduce_prod(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor reduce_any(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
-Tensor reduce_all(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+LOCKSTEP_REDUCE(reduce_sum)
+LOCKSTEP_REDUCE(reduce_mean)
+LOCKSTEP_REDUCE(reduce_max)
+LOCKSTEP_REDUCE(reduce_min)
+LOCKSTEP_REDUCE(reduce_prod)
+LOCKSTEP_REDUCE(reduce_any)
+LOCKSTEP_REDUCE(reduce_all)
 // As tf.reduce_logsumexp and tf.nn.moments compute them.
-Tensor reduce_logsumexp(const Tensor& x, const Axes& axes = std::nullopt, bool keepdims = false);
+LOCKSTEP_REDUCE(reduce_logsumexp)
 struct Moments {
   Tensor mean, variance;  // variance divides by n
 };
@@ -352,9 +380,9 @@ Tensor stateless_random_full_int(const Tensor& shape, const Tensor& seed, DType 
 namespace lockstep {
 
 // Entries of Tensor::index(): ':', '...' and tf.newaxis.
-inline constexpr ops::SliceSpec all = ops::SliceSpec::all();
-inline constexpr ops::SliceSpec ellipsis = ops::SliceSpec::ellipsis();
-inline constexpr ops::SliceSpec newaxis = ops::SliceSpec::new_axis();
+inline const ops::SliceSpec all = ops::SliceSpec::all();
+inline const ops::SliceSpec ellipsis = ops::SliceSpec::ellipsis();
+inline const ops::SliceSpec newaxis = ops::SliceSpec::new_axis();
 
 using ops::operator+;
 using ops::operator-;

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/tensor/symbol.h"
 
@@ -88,16 +89,16 @@ Tensor flatten(const Tensor& x) {
   return reshape(x, shape);
 }
 
-Tensor transpose(const Tensor& x, const Ints& permutation) {
-  return call1("Transpose", {x, constant_ints(permutation)});
-}
-Tensor transpose(const Tensor& x) {
-  Ints permutation(static_cast<std::size_t>(x.rank()));
-  std::iota(permutation.rbegin(), permutation.rend(), 0);
-  return transpose(x, permutation);
+Tensor transpose(const Tensor& x, const TransposeKeywords& keywords) {
+  if (keywords.perm) return call1("Transpose", {x, constant_ints(*keywords.perm)});
+  Ints reversed(static_cast<std::size_t>(x.rank()));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return call1("Transpose", {x, constant_ints(reversed)});
 }
 Tensor expand_dims(const Tensor& x, int axis) { return call1("ExpandDims", {x, constant(axis, DType::kInt32)}); }
-Tensor squeeze(const Tensor& x, const Ints& axes) { return call1("Squeeze", {x}, {{"squeeze_dims", axes}}); }
+Tensor squeeze(const Tensor& x, const AxisKeywords& keywords) {
+  return call1("Squeeze", {x}, {{"squeeze_dims", keywords.axis.value_or(Ints{})}});
+}
 Tensor broadcast_to(const Tensor& x, const ShapeArg& shape) { return call1("BroadcastTo", {x, shape_tensor(shape)}); }
 
 Tensor concat(const Tensors& values, int axis) {
@@ -126,29 +127,51 @@ Tensor slice(const Tensor& x, const Ints& begin, const Ints& size) {
 }
 Tensor slice(const Tensor& x, const Tensor& begin, const Tensor& size) { return call1("Slice", {x, begin, size}); }
 
+namespace {
+
+// The places of several axes as one vector.
+Tensor places_tensor(const std::vector<Place>& places) {
+  if (std::all_of(places.begin(), places.end(), [](const Place& place) { return place.number().has_value(); })) {
+    Ints numbers;
+    for (const Place& place : places) numbers.push_back(*place.number());
+    return constant_ints(numbers);
+  }
+  Tensors parts;
+  for (const Place& place : places)
+    parts.push_back(place.number() ? Tensor::scalar(static_cast<std::int32_t>(*place.number()))
+                                   : cast(place.tensor(), DType::kInt32));
+  return stack(parts);
+}
+Place after(const Place& place) {
+  return place.number() ? Place(*place.number() + 1) : Place(cast(place.tensor(), DType::kInt32) + 1);
+}
+
+}  // namespace
+
 Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
-  Ints begin, end, strides;
+  std::vector<Place> begin, end;
+  Ints strides;
   std::int64_t begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, shrink_mask = 0;
   for (std::size_t i = 0; i < index.size(); ++i) {
     const SliceSpec& spec = index[i];
     const std::int64_t bit = std::int64_t{1} << i;
-    begin.push_back(spec.begin.value_or(0));
-    end.push_back(spec.end.value_or(0));
+    begin.push_back(spec.begin.has_value() ? spec.begin : 0);
+    end.push_back(spec.end.has_value() ? spec.end : 0);
     strides.push_back(spec.stride);
     switch (spec.kind) {
       case SliceSpec::Kind::kRange:
-        if (!spec.begin) begin_mask |= bit;
-        if (!spec.end) end_mask |= bit;
+        if (!spec.begin.has_value()) begin_mask |= bit;
+        if (!spec.end.has_value()) end_mask |= bit;
         break;
       case SliceSpec::Kind::kIndex:
         shrink_mask |= bit;
-        end.back() = begin.back() + 1;
+        end.back() = after(begin.back());
         break;
       case SliceSpec::Kind::kNewAxis: new_axis_mask |= bit; break;
       case SliceSpec::Kind::kEllipsis: ellipsis_mask |= bit; break;
     }
   }
-  return call1("StridedSlice", {x, constant_ints(begin), constant_ints(end), constant_ints(strides)},
+  return call1("StridedSlice", {x, places_tensor(begin), places_tensor(end), constant_ints(strides)},
                {{"begin_mask", begin_mask},
                 {"end_mask", end_mask},
                 {"ellipsis_mask", ellipsis_mask},
@@ -156,8 +179,7 @@ Tensor strided_slice(const Tensor& x, const std::vector<SliceSpec>& index) {
                 {"shrink_axis_mask", shrink_mask}});
 }
 
-Tensor slice_axis(const Tensor& x, int axis, std::optional<std::int64_t> begin, std::optional<std::int64_t> end,
-                  std::int64_t stride) {
+Tensor slice_axis(const Tensor& x, int axis, const Place& begin, const Place& end, std::int64_t stride) {
   std::vector<SliceSpec> index(static_cast<std::size_t>(whole_axis(x, axis, "slice")), SliceSpec::all());
   index.push_back(SliceSpec::range(begin, end, stride));
   return strided_slice(x, index);
@@ -231,6 +253,45 @@ Tensor Tensor::operator[](std::int64_t index) const {
       throw_out_of_range(fmt::format("index {} is out of range for shape {}", index, shape().to_string()));
   }
   return ops::strided_slice(*this, {ops::SliceSpec::at(index)});
+}
+
+void Place::set(const Tensor& scalar) {
+  if (scalar.is_value() && scalar.num_elements() == 1 && is_integer(scalar.dtype())) {
+    number_ = scalar.item<std::int64_t>();
+  } else if (scalar.is_symbolic() && is_integer(scalar.dtype()) && scalar.shape().compatible_with(Shape{})) {
+    tensor_ = scalar;
+  } else {
+    throw_invalid_argument(fmt::format("invalid place on an axis: found {} {}, expected one integer",
+                                       dtype_name(scalar.dtype()), scalar.shape().to_string()));
+  }
+}
+
+TensorRows Tensor::begin() const {
+  len(*this);
+  return {*this, 0};
+}
+TensorRows Tensor::end() const { return {*this, len(*this)}; }
+
+std::int64_t len(const Tensor& tensor) {
+  if (tensor.rank() == 0) throw_invalid_argument("a scalar has no length and no rows");
+  const std::int64_t length = tensor.dim(0);
+  if (length == kUnknownDim)
+    throw_invalid_argument("the number of rows is not known while a model is built; use ops::shape(x)[0]");
+  return length;
+}
+
+Tensor Tensor::elements(const Tensor& entries) const {
+  if (entries.dtype() == DType::kBool) return ops::boolean_mask(*this, entries);
+  if (!is_integer(entries.dtype())) {
+    throw_invalid_argument(
+        fmt::format("invalid index: found a tensor of {}, expected booleans or integers", dtype_name(entries.dtype())));
+  }
+  if (entries.shape().known_rank() && entries.rank() == 0) {
+    const Place place(entries);
+    return place.number() ? (*this)[*place.number()] : ops::strided_slice(*this, {ops::SliceSpec::at(place)});
+  }
+  const Tensor from_end = entries + ops::cast(ops::dim_of(*this, 0), entries.dtype());
+  return ops::gather(*this, ops::where(ops::less(entries, 0), from_end, entries));
 }
 
 Tensor Tensor::operator[](const Range& range) const {

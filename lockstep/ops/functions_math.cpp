@@ -222,20 +222,21 @@ Tensor where(const Tensor& condition, const Tensor& yes, const Tensor& no) {
   return call1("SelectV2", {condition, yes, no});
 }
 
-Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Sum", x, axes, keepdims); }
-Tensor reduce_mean(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Mean", x, axes, keepdims); }
-Tensor reduce_max(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Max", x, axes, keepdims); }
-Tensor reduce_min(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Min", x, axes, keepdims); }
-Tensor reduce_prod(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Prod", x, axes, keepdims); }
-Tensor reduce_any(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("Any", x, axes, keepdims); }
-Tensor reduce_all(const Tensor& x, const Axes& axes, bool keepdims) { return reduce("All", x, axes, keepdims); }
+Tensor reduce_sum(const Tensor& x, const AxisKeywords& how) { return reduce("Sum", x, how.axis, how.keepdims); }
+Tensor reduce_mean(const Tensor& x, const AxisKeywords& how) { return reduce("Mean", x, how.axis, how.keepdims); }
+Tensor reduce_max(const Tensor& x, const AxisKeywords& how) { return reduce("Max", x, how.axis, how.keepdims); }
+Tensor reduce_min(const Tensor& x, const AxisKeywords& how) { return reduce("Min", x, how.axis, how.keepdims); }
+Tensor reduce_prod(const Tensor& x, const AxisKeywords& how) { return reduce("Prod", x, how.axis, how.keepdims); }
+Tensor reduce_any(const Tensor& x, const AxisKeywords& how) { return reduce("Any", x, how.axis, how.keepdims); }
+Tensor reduce_all(const Tensor& x, const AxisKeywords& how) { return reduce("All", x, how.axis, how.keepdims); }
 
-Tensor reduce_logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
+Tensor reduce_logsumexp(const Tensor& x, const AxisKeywords& how) {
+  const Axes& axes = how.axis;
   const Tensor raw = reduce_max(x, axes, true);
   const Tensor highest = stop_gradient(where(is_finite(raw), raw, zeros_like(raw)));
   const Tensor sums = log(reduce_sum(exp(x - highest), axes, true)) + highest;
-  if (keepdims) return sums;
-  if (axes) return squeeze(sums, *axes);
+  if (how.keepdims) return sums;
+  if (axes) return squeeze(sums, axes);
   return reshape(sums, Ints{});
 }
 

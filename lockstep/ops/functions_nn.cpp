@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cctype>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -67,9 +69,27 @@ Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose
   return call1("BatchMatMulV2", {a, b}, {{"adj_x", transpose_a}, {"adj_y", transpose_b}});
 }
 
+namespace {
+
+// The output of an equation without one: the ellipsis and the labels that come once, sorted.
+std::string implicit_output(std::string_view inputs) {
+  std::map<char, int> counts;
+  for (const char label : inputs) {
+    if (std::isalpha(static_cast<unsigned char>(label))) ++counts[label];
+  }
+  std::string output = inputs.find("...") == std::string_view::npos ? "" : "...";
+  for (const auto& [label, count] : counts) {
+    if (count == 1) output += label;
+  }
+  return output;
+}
+
+}  // namespace
+
 Tensor einsum(std::string_view equation, const Tensors& operands) {
   std::string compact(equation);
   std::erase(compact, ' ');
+  if (compact.find("->") == std::string::npos) compact += "->" + implicit_output(compact);
   return call1("Einsum", operands, {{"equation", std::move(compact)}});
 }
 

@@ -149,6 +149,9 @@ Shapes einsum_shape(const Call& call) {
       for (auto dim : broadcast.dims()) out.push_back(dim);
     } else if (auto known = dims.find(label); known != dims.end()) {
       out.push_back(known->second);
+    } else {
+      throw_invalid_argument(fmt::format("einsum equation '{}': the output label '{}' is not a label of an input",
+                                         call.attr<std::string>("equation"), label));
     }
   }
   return {out};

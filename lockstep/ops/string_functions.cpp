@@ -62,7 +62,9 @@ std::vector<std::vector<std::string>> bytes_split(const Tensor& x) {
   }
   return rows;
 }
-std::vector<std::vector<std::string>> unicode_split(const Tensor& x) {
+std::vector<std::vector<std::string>> unicode_split(const Tensor& x, std::string_view input_encoding) {
+  if (input_encoding != "UTF-8")
+    throw_invalid_argument(fmt::format("unicode_split: unknown encoding '{}', expected UTF-8", input_encoding));
   std::vector<std::vector<std::string>> rows;
   for (const std::string& each : one_axis("unicode_split", x).string_values()) rows.push_back(characters(each));
   return rows;

@@ -5,10 +5,12 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::strings {
@@ -21,6 +23,15 @@ Tensor join(const Tensors& parts, std::string_view separator = "");
 // The texts of all elements, or of an axis, as one.
 Tensor reduce_join(const Tensor& x, std::string_view separator = "");
 Tensor reduce_join(const Tensor& x, int axis, bool keepdims = false, std::string_view separator = "");
+struct ReduceJoinKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<int> axis = std::nullopt;
+  bool keepdims = false;
+  std::string_view separator = "";
+};
+inline Tensor reduce_join(const Tensor& x, const ReduceJoinKeywords& o) {
+  return o.axis ? reduce_join(x, *o.axis, o.keepdims, o.separator) : reduce_join(x, o.separator);
+}
 Tensor substr(const Tensor& x, const Tensor& pos, const Tensor& len, std::string_view unit = "BYTE");
 Tensor substr(const Tensor& x, int pos, int len, std::string_view unit = "BYTE");
 Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool replace_global = true);
@@ -29,11 +40,12 @@ Tensor regex_full_match(const Tensor& x, std::string_view pattern);
 std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator = "",
                                             std::int64_t maxsplit = -1);
 std::vector<std::vector<std::string>> bytes_split(const Tensor& x);
-// The characters of each text in UTF-8, or of one text. Bytes that are not UTF-8 become U+FFFD.
-std::vector<std::vector<std::string>> unicode_split(const Tensor& x);
+// The characters of each text, or of one text. Bytes that are not UTF-8, the only encoding, become U+FFFD. Throws
+// InvalidArgument for another encoding.
+std::vector<std::vector<std::string>> unicode_split(const Tensor& x, std::string_view input_encoding = "UTF-8");
 template <std::convertible_to<std::string> Text>
-Tensor unicode_split(const Text& text) {
-  const std::vector<std::string> parts = unicode_split(Tensor::strings({std::string(text)}, {1}))[0];
+Tensor unicode_split(const Text& text, std::string_view input_encoding = "UTF-8") {
+  const std::vector<std::string> parts = unicode_split(Tensor::strings({std::string(text)}, {1}), input_encoding)[0];
   return Tensor::strings(parts, {static_cast<std::int64_t>(parts.size())});
 }
 // A number from 0 to num_buckets - 1 for each text, int64.

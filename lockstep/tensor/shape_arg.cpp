@@ -1,6 +1,7 @@
 #include "lockstep/tensor/shape_arg.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,12 +38,12 @@ Extent::Extent(const Tensor& scalar) : known_(kUnknownDim) {
   }
 }
 
-ShapeArg::ShapeArg(std::initializer_list<Extent> extents) {
+ShapeArg::ShapeArg(std::vector<Extent> extents) {
   std::vector<std::int64_t> dims;
   for (const Extent& extent : extents) dims.push_back(extent.known());
   shape_ = Shape(std::move(dims));
   if (std::any_of(extents.begin(), extents.end(), [](const Extent& e) { return e.tensor().defined(); }))
-    extents_ = extents;
+    extents_ = std::move(extents);
 }
 
 ShapeArg::ShapeArg(const Tensor& vector) {

@@ -38,7 +38,8 @@ class ShapeArg {
   ShapeArg() = default;  // a scalar's
   ShapeArg(Shape shape) : shape_(std::move(shape)) {}
   ShapeArg(std::vector<std::int64_t> dims) : shape_(std::move(dims)) {}
-  ShapeArg(std::initializer_list<Extent> extents);
+  ShapeArg(std::initializer_list<Extent> extents) : ShapeArg(std::vector<Extent>(extents)) {}
+  explicit ShapeArg(std::vector<Extent> extents);
   template <std::integral I>
   ShapeArg(I extent) : shape_{static_cast<std::int64_t>(extent)} {}  // of a vector
   // Throws InvalidArgument for a tensor that is not a vector of integers.

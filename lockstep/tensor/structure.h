@@ -8,6 +8,21 @@
 
 namespace lockstep {
 
+// An element of a structure of shapes: a structure, or one extent.
+class ShapePart : public Nested<Shape> {
+ public:
+  ShapePart(const Nested<Shape>& part) : Nested(part) {}
+  ShapePart(std::int64_t extent) : extent_(extent), is_extent_(true) {}
+  operator std::int64_t() const {
+    if (!is_extent_) throw_wrong_structure(is_leaf() ? "a shape" : is_list() ? "a list" : "a dict", "one extent");
+    return extent_;
+  }
+
+ private:
+  std::int64_t extent_ = 0;
+  bool is_extent_ = false;
+};
+
 // Compiled once, in the library, instead of in every unit of a program.
 extern template class Nested<Tensor>;
 extern template class Nested<Shape>;

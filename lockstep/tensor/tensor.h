@@ -1,6 +1,7 @@
 // The one tensor type: a value in memory, an edge of a graph being built, or a handle.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -70,12 +71,8 @@ class Values {
   std::vector<Values> items_;
 };
 
-// Elements begin, begin + step, … before end, of the first axis: x[{0, 32}] is Python's x[0:32]. Negative places count
-// from the end; std::nullopt: from the first, to the last.
-struct Range {
-  std::optional<std::int64_t> begin, end;
-  std::int64_t step = 1;
-};
+struct Range;
+class TensorRows;
 
 // A cheap handle; copies share the same memory. Its content is one of
 //   - a dense value (a LibTorch tensor; data layout is TensorFlow's, e.g. NHWC),
@@ -148,6 +145,17 @@ class Tensor {
   // the first axis. Defined in ops/functions_array.cpp.
   Tensor operator[](std::int64_t index) const;
   Tensor operator[](const Range& range) const;
+  // x[mask], x[i], x[places]: of booleans the elements where the mask is true (ops::boolean_mask), of one integer the
+  // element, of several, as in NumPy, these elements (ops::gather). Throws InvalidArgument for other dtypes. A
+  // template, because {0, 3} would also be a tensor.
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor operator[](const T& entries) const {
+    return elements(static_cast<Tensor>(entries));
+  }
+  // for (const auto& row : x): the elements of the first axis. Throw InvalidArgument for a scalar and where their
+  // number is not known.
+  TensorRows begin() const;
+  TensorRows end() const;
   // Several axes: x.index({all, 0}) is Python's x[:, 0], x.index({ellipsis, {0, 2}}) is x[..., 0:2]. Throws OutOfRange
   // for a place outside an axis.
   Tensor index(std::initializer_list<ops::SliceSpec> entries) const;
@@ -177,9 +185,74 @@ class Tensor {
 
  private:
   [[noreturn]] void throw_no_such_axis(int axis) const;
+  Tensor elements(const Tensor& entries) const;
 
   std::shared_ptr<const TensorImpl> impl_;
 };
+
+// A place on an axis: a number, or an integer tensor of one element, whose value need not be known while a graph or a
+// functional model is built. Default: none.
+class Place {
+ public:
+  Place() = default;
+  Place(std::nullopt_t) {}
+  template <std::integral I>
+  Place(I number) : number_(static_cast<std::int64_t>(number)) {}
+  Place(const std::optional<std::int64_t>& number) : number_(number) {}
+  // A tensor, or what converts to one. Throws InvalidArgument for a tensor that is not one integer.
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Place(const T& scalar) {
+    set(static_cast<Tensor>(scalar));
+  }
+
+  bool has_value() const { return number_ || tensor_.defined(); }
+  const std::optional<std::int64_t>& number() const { return number_; }  // if it is known
+  const Tensor& tensor() const { return tensor_; }                       // undefined where the number is known
+
+ private:
+  void set(const Tensor& scalar);
+
+  std::optional<std::int64_t> number_;
+  Tensor tensor_;
+};
+
+// Elements begin, begin + step, … before end, of the first axis: x[{0, 32}] is Python's x[0:32]. Negative places count
+// from the end; std::nullopt: from the first, to the last.
+struct Range {
+  Place begin, end;
+  std::int64_t step = 1;
+};
+
+// Iterates over the elements of a tensor's first axis.
+class TensorRows {
+ public:
+  using value_type = Tensor;
+  using difference_type = std::ptrdiff_t;
+  TensorRows(Tensor tensor, std::int64_t row) : tensor_(std::move(tensor)), row_(row) {}
+  Tensor operator*() const { return tensor_[row_]; }
+  TensorRows& operator++() {
+    ++row_;
+    return *this;
+  }
+  TensorRows operator++(int) {
+    const TensorRows before = *this;
+    ++row_;
+    return before;
+  }
+  friend bool operator==(const TensorRows& a, const TensorRows& b) { return a.row_ == b.row_; }
+
+ private:
+  Tensor tensor_;
+  std::int64_t row_;
+};
+
+// Python's len(): the extent of a tensor's first axis, the number of items of others. Throws InvalidArgument for a
+// scalar.
+std::int64_t len(const Tensor& tensor);
+template <typename T>
+requires(!std::is_convertible_v<const T&, Tensor>) std::int64_t len(const T& items) {
+  return static_cast<std::int64_t>(items.size());
+}
 
 template <>
 std::vector<std::string> Tensor::to_vector<std::string>() const;

@@ -1,0 +1,260 @@
+#include "lockstep/ops/image_functions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/io/atomic_file.h"
+#include "lockstep/io/file_system.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/keywords.h"
+
+namespace lockstep::image {
+namespace {
+
+// fn of a batch of images, also for one image.
+template <typename Fn>
+Tensor of_batch(const char* function, const Tensor& images, Fn fn) {
+  if (images.rank() == 4) return fn(images);
+  if (images.rank() == 3) return ops::squeeze(fn(ops::expand_dims(images, 0)), {0});
+  throw_invalid_argument(
+      fmt::format("image::{}: found shape {}, expected three or four axes", function, images.shape().to_string()));
+}
+
+// Computed as floating numbers of range 0 … 1, and converted back.
+template <typename Fn>
+Tensor as_floating(const Tensor& images, Fn fn) {
+  if (is_floating(images.dtype())) return fn(images);
+  return convert_image_dtype(fn(convert_image_dtype(images, DType::kFloat32)), images.dtype(), true);
+}
+
+std::int64_t largest(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8: return std::numeric_limits<std::uint8_t>::max();
+    case DType::kInt8: return std::numeric_limits<std::int8_t>::max();
+    case DType::kUInt16: return std::numeric_limits<std::uint16_t>::max();
+    case DType::kInt16: return std::numeric_limits<std::int16_t>::max();
+    case DType::kInt32: return std::numeric_limits<std::int32_t>::max();
+    default: throw_invalid_argument(fmt::format("convert_image_dtype: {} is not supported", dtype_name(dtype)));
+  }
+}
+
+double smallest(DType dtype) {
+  const bool is_unsigned = dtype == DType::kUInt8 || dtype == DType::kUInt16;
+  return is_unsigned ? 0 : -static_cast<double>(largest(dtype)) - 1;
+}
+
+Tensor scaled(const Tensor& x, const ops::Ints& size, std::string_view method, bool antialias) {
+  const Tensor sizes = ops::constant_ints(size);
+  const auto factor = [&](int axis) {
+    return static_cast<float>(static_cast<double>(size[static_cast<std::size_t>(axis) - 1]) /
+                              static_cast<double>(x.dim(axis)));
+  };
+  const Tensor scale = Tensor::from_vector(std::vector<float>{factor(1), factor(2)});
+  const std::string kernel = method == "bilinear"  ? "triangle"
+                             : method == "bicubic" ? "keyscubic"
+                                                   : std::string(method);
+  return ops::call1("ScaleAndTranslate", {x, sizes, scale, Tensor::zeros({2})},
+                    {{"kernel_type", kernel}, {"antialias", antialias}});
+}
+
+}  // namespace
+
+Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& keywords) {
+  const Shape target = size.shape();
+  if (!size.is_known() || !target.fully_known() || target.rank() != 2 || target[0] <= 0 || target[1] <= 0) {
+    throw_invalid_argument(
+        fmt::format("image::resize: invalid size: found {}, expected two positive numbers", target.to_string()));
+  }
+  return of_batch("resize", images, [&](const Tensor& x) {
+    ops::Ints wanted = target.dims();
+    if (keywords.preserve_aspect_ratio) {
+      const auto real = [](std::int64_t n) { return static_cast<float>(n); };
+      const float factor = std::min(real(wanted[0]) / real(x.dim(1)), real(wanted[1]) / real(x.dim(2)));
+      for (std::size_t i : {0u, 1u})
+        wanted[i] = static_cast<std::int64_t>(std::nearbyint(factor * real(x.dim(static_cast<int>(i) + 1))));
+    }
+    const bool same = x.dim(1) == wanted[0] && x.dim(2) == wanted[1];
+    if (keywords.method == "nearest") {
+      return same
+                 ? x
+                 : ops::call1("ResizeNearestNeighbor", {x, ops::constant_ints(wanted)}, {{"half_pixel_centers", true}});
+    }
+    const Tensor real = ops::cast(x, DType::kFloat32);
+    if (same) return real;
+    if (keywords.method == "area") return ops::call1("ResizeArea", {x, ops::constant_ints(wanted)});
+    const bool plain = keywords.method == "bilinear" || keywords.method == "bicubic";
+    if (keywords.antialias || !plain) return scaled(real, wanted, keywords.method, keywords.antialias);
+    return ops::call1(keywords.method == "bilinear" ? "ResizeBilinear" : "ResizeBicubic",
+                      {x, ops::constant_ints(wanted)}, {{"half_pixel_centers", true}});
+  });
+}
+
+Tensor convert_image_dtype(const Tensor& image, DType dtype, bool saturate) {
+  const DType from = image.dtype();
+  if (from == dtype) return image;
+  if (is_floating(from) && is_floating(dtype)) return ops::cast(image, dtype);
+  if (is_floating(dtype)) return ops::cast(image, dtype) * Number(1.0 / static_cast<double>(largest(from)));
+  if (is_floating(from)) {
+    const auto limit = static_cast<double>(largest(dtype));
+    const Tensor scaled = image * Number(limit + 0.5);
+    return ops::cast(saturate ? ops::clip_by_value(scaled, smallest(dtype), limit) : scaled, dtype);
+  }
+  const std::int64_t in = largest(from), out = largest(dtype);
+  if (in > out) return ops::cast(ops::floor_div(image, Number((in + 1) / (out + 1))), dtype);
+  return ops::cast(image, dtype) * Number((out + 1) / (in + 1));
+}
+
+Tensor rgb_to_grayscale(const Tensor& images) {
+  const auto gray = [](const Tensor& x) {
+    return ops::expand_dims(ops::tensordot(x, Tensor({0.2989, 0.5870, 0.1140}, x.dtype()), {{-1}, {-1}}), -1);
+  };
+  return as_floating(images, gray);
+}
+Tensor grayscale_to_rgb(const Tensor& images) {
+  ops::Ints multiples(static_cast<std::size_t>(images.rank()), 1);
+  multiples.back() = 3;
+  return ops::tile(images, multiples);
+}
+Tensor flip_left_right(const Tensor& images) {
+  return of_batch("flip_left_right", images, [](const Tensor& x) { return ops::reverse(x, {2}); });
+}
+Tensor flip_up_down(const Tensor& images) {
+  return of_batch("flip_up_down", images, [](const Tensor& x) { return ops::reverse(x, {1}); });
+}
+Tensor transpose(const Tensor& images) {
+  return of_batch("transpose", images, [](const Tensor& x) { return ops::transpose(x, {0, 2, 1, 3}); });
+}
+Tensor rot90(const Tensor& images, int k) {
+  return of_batch("rot90", images, [k](const Tensor& x) {
+    switch (((k % 4) + 4) % 4) {
+      case 1: return ops::transpose(ops::reverse(x, {2}), {0, 2, 1, 3});
+      case 2: return ops::reverse(x, {1, 2});
+      case 3: return ops::reverse(ops::transpose(x, {0, 2, 1, 3}), {2});
+      default: return x;
+    }
+  });
+}
+Tensor central_crop(const Tensor& images, double central_fraction) {
+  if (!(central_fraction > 0 && central_fraction <= 1)) {
+    throw_invalid_argument(
+        fmt::format("central_crop: invalid central_fraction: found {}, expected a number in (0, 1]", central_fraction));
+  }
+  return of_batch("central_crop", images, [&](const Tensor& x) {
+    const auto start = [&](std::int64_t n) {
+      return static_cast<std::int64_t>((static_cast<double>(n) - static_cast<double>(n) * central_fraction) / 2);
+    };
+    const std::int64_t top = start(x.dim(1)), left = start(x.dim(2));
+    return ops::slice(x, {0, top, left, 0}, {-1, x.dim(1) - 2 * top, x.dim(2) - 2 * left, -1});
+  });
+}
+Tensor crop_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
+                            std::int64_t target_height, std::int64_t target_width) {
+  return of_batch("crop_to_bounding_box", images, [&](const Tensor& x) {
+    return ops::slice(x, {0, offset_height, offset_width, 0}, {-1, target_height, target_width, -1});
+  });
+}
+Tensor pad_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
+                           std::int64_t target_height, std::int64_t target_width) {
+  return of_batch("pad_to_bounding_box", images, [&](const Tensor& x) {
+    return ops::pad(x, {{0, 0},
+                        {offset_height, target_height - offset_height - x.dim(1)},
+                        {offset_width, target_width - offset_width - x.dim(2)},
+                        {0, 0}});
+  });
+}
+
+Tensor adjust_brightness(const Tensor& images, double delta) {
+  return as_floating(images, [&](const Tensor& x) { return x + delta; });
+}
+Tensor adjust_contrast(const Tensor& images, double contrast_factor) {
+  return as_floating(images, [&](const Tensor& x) {
+    return ops::call1("AdjustContrastv2", {x, Tensor::scalar(static_cast<float>(contrast_factor))});
+  });
+}
+Tensor adjust_saturation(const Tensor& images, double saturation_factor) {
+  return as_floating(images, [&](const Tensor& x) {
+    return ops::call1("AdjustSaturation", {x, Tensor::scalar(static_cast<float>(saturation_factor))});
+  });
+}
+Tensor adjust_hue(const Tensor& images, double delta) {
+  return as_floating(images, [&](const Tensor& x) {
+    return ops::call1("AdjustHue", {x, Tensor::scalar(static_cast<float>(delta))});
+  });
+}
+Tensor adjust_gamma(const Tensor& images, double gamma, double gain) {
+  if (gamma < 0)
+    throw_invalid_argument(fmt::format("adjust_gamma: invalid gamma: found {}, expected 0 or more", gamma));
+  return as_floating(images, [&](const Tensor& x) { return ops::pow(x, gamma) * gain; });
+}
+Tensor per_image_standardization(const Tensor& images) {
+  const Tensor x = ops::cast(images, is_floating(images.dtype()) ? images.dtype() : DType::kFloat32);
+  const ops::Ints axes = {-1, -2, -3};
+  const std::int64_t pixels = x.dim(-1) * x.dim(-2) * x.dim(-3);
+  const Tensor deviation = ops::maximum(ops::reduce_std(x, axes, true), 1 / std::sqrt(static_cast<double>(pixels)));
+  return (x - ops::reduce_mean(x, axes, true)) / deviation;
+}
+Tensor total_variation(const Tensor& images) {
+  const auto sum = [](const Tensor& x) {
+    const auto rest = [&](int axis) {
+      return ops::slice_axis(x, axis, 1, std::nullopt) - ops::slice_axis(x, axis, 0, -1);
+    };
+    return ops::reduce_sum(ops::abs(rest(1)), {1, 2, 3}) + ops::reduce_sum(ops::abs(rest(2)), {1, 2, 3});
+  };
+  return of_batch("total_variation", images, sum);
+}
+Tensor psnr(const Tensor& a, const Tensor& b, double max_val) {
+  const double highest =
+      is_floating(a.dtype()) ? max_val : static_cast<float>(max_val) * (1.0 / static_cast<double>(largest(a.dtype())));
+  const Tensor error = ops::reduce_mean(
+      ops::squared_difference(convert_image_dtype(a, DType::kFloat32), convert_image_dtype(b, DType::kFloat32)),
+      {-3, -2, -1});
+  return 20 * std::log(highest) / std::log(10.0) - (10 / std::log(10.0)) * ops::log(error);
+}
+
+}  // namespace lockstep::image
+
+namespace lockstep::io {
+
+Tensor read_file(std::string_view filename) {
+  const auto file = posix_file_system().map(std::string(filename));
+  const auto bytes = file->bytes();
+  return Tensor::strings({std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())}, Shape{});
+}
+Tensor read_file(const Tensor& filename) { return read_file(filename.item<std::string>()); }
+void write_file(std::string_view filename, const Tensor& contents) {
+  write_atomically(std::string(filename), contents.item<std::string>());
+}
+
+Tensor decode_image(const Tensor& contents, const DecodeKeywords& keywords) {
+  return ops::call1(
+      "DecodeImage", {contents},
+      {{"channels", keywords.channels}, {"dtype", keywords.dtype}, {"expand_animations", keywords.expand_animations}});
+}
+Tensor decode_jpeg(const Tensor& contents, std::int64_t channels) {
+  return ops::call1("DecodeJpeg", {contents}, {{"channels", channels}});
+}
+Tensor decode_png(const Tensor& contents, std::int64_t channels, DType dtype) {
+  return ops::call1("DecodePng", {contents}, {{"channels", channels}, {"dtype", dtype}});
+}
+Tensor encode_jpeg(const Tensor& image, std::int64_t quality) {
+  return ops::call1("EncodeJpeg", {image}, {{"quality", quality}});
+}
+Tensor encode_png(const Tensor& image) { return ops::call1("EncodePng", {image}); }
+Tensor decode_raw(const Tensor& input_bytes, DType out_type) {
+  return ops::call1("DecodeRaw", {input_bytes}, {{"out_type", out_type}});
+}
+Tensors decode_csv(const Tensor& records, const Tensors& record_defaults, const CsvKeywords& keywords) {
+  Tensors inputs = {records};
+  for (const Tensor& each : record_defaults) inputs.push_back(each.rank() == 0 ? ops::expand_dims(each, 0) : each);
+  return ops::call("DecodeCSV", inputs,
+                   {{"field_delim", std::string(keywords.field_delim)},
+                    {"use_quote_delim", keywords.use_quote_delim},
+                    {"na_value", std::string(keywords.na_value)}});
+}
+
+}  // namespace lockstep::io

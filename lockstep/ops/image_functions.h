@@ -1,0 +1,85 @@
+// tf.image: functions of images, (height, width, channels) or a batch of them. Names, order of arguments and defaults
+// are TensorFlow's; throw InvalidArgument for shapes that do not fit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/tensor/shape_arg.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::image {
+
+struct ResizeKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view method = "bilinear";  // "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", …
+  bool preserve_aspect_ratio = false;
+  bool antialias = false;
+};
+// float32, except for "nearest", which keeps the dtype. `size`: height and width.
+Tensor resize(const Tensor& images, const ShapeArg& size, const ResizeKeywords& keywords = {});
+
+// Integers have the range of their dtype, floating numbers 0 … 1. With `saturate` numbers beyond the range of an
+// integer dtype become its limits.
+Tensor convert_image_dtype(const Tensor& image, DType dtype, bool saturate = false);
+Tensor rgb_to_grayscale(const Tensor& images);
+Tensor grayscale_to_rgb(const Tensor& images);
+Tensor flip_left_right(const Tensor& images);
+Tensor flip_up_down(const Tensor& images);
+Tensor transpose(const Tensor& images);
+Tensor rot90(const Tensor& images, int k = 1);  // counter-clockwise
+Tensor central_crop(const Tensor& images, double central_fraction);
+Tensor crop_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
+                            std::int64_t target_height, std::int64_t target_width);
+Tensor pad_to_bounding_box(const Tensor& images, std::int64_t offset_height, std::int64_t offset_width,
+                           std::int64_t target_height, std::int64_t target_width);
+Tensor adjust_brightness(const Tensor& images, double delta);
+Tensor adjust_contrast(const Tensor& images, double contrast_factor);
+Tensor adjust_saturation(const Tensor& images, double saturation_factor);
+Tensor adjust_hue(const Tensor& images, double delta);
+Tensor adjust_gamma(const Tensor& images, double gamma = 1, double gain = 1);
+Tensor per_image_standardization(const Tensor& images);
+Tensor total_variation(const Tensor& images);  // of each image
+Tensor psnr(const Tensor& a, const Tensor& b, double max_val);
+
+}  // namespace lockstep::image
+
+// tf.io: files and formats of images and tables.
+namespace lockstep::io {
+
+Tensor read_file(const Tensor& filename);  // a string
+Tensor read_file(std::string_view filename);
+void write_file(std::string_view filename, const Tensor& contents);
+
+struct DecodeKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t channels = 0;  // 0: those of the file
+  DType dtype = DType::kUInt8;
+  bool expand_animations = true;
+};
+// Of JPEG, PNG, BMP and GIF. Throw InvalidArgument for damaged files.
+Tensor decode_image(const Tensor& contents, const DecodeKeywords& keywords = {});
+Tensor decode_jpeg(const Tensor& contents, std::int64_t channels = 0);
+Tensor decode_png(const Tensor& contents, std::int64_t channels = 0, DType dtype = DType::kUInt8);
+inline Tensor decode_jpeg(const Tensor& contents, const DecodeKeywords& keywords) {
+  return decode_jpeg(contents, keywords.channels);
+}
+inline Tensor decode_png(const Tensor& contents, const DecodeKeywords& keywords) {
+  return decode_png(contents, keywords.channels, keywords.dtype);
+}
+Tensor encode_jpeg(const Tensor& image, std::int64_t quality = 95);
+Tensor encode_png(const Tensor& image);
+// Numbers from the bytes of strings.
+Tensor decode_raw(const Tensor& input_bytes, DType out_type);
+struct CsvKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view field_delim = ",";
+  bool use_quote_delim = true;
+  std::string_view na_value = "";
+};
+// The columns of records. The defaults, of one element or, where a value is required, of none, have their dtypes.
+Tensors decode_csv(const Tensor& records, const Tensors& record_defaults, const CsvKeywords& keywords = {});
+
+}  // namespace lockstep::io

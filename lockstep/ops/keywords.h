@@ -1,0 +1,120 @@
+// Keyword arguments of TensorFlow's functions: reduce_sum(x, {.axis = 1, .keepdims = true}). Each function is the one
+// of functions.h or composed.h with these arguments by position. Names, order and defaults are TensorFlow's.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/composed.h"
+#include "lockstep/ops/functions.h"
+
+namespace lockstep::ops {
+
+#undef LOCKSTEP_REDUCE
+
+// Of functions of one axis: concat, stack, expand_dims, softmax, ...
+struct OneAxisKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+};
+inline Tensor concat(const Tensors& values, const OneAxisKeywords& keywords) { return concat(values, keywords.axis); }
+inline Tensor stack(const Tensors& values, const OneAxisKeywords& keywords) { return stack(values, keywords.axis); }
+inline Tensors unstack(const Tensor& x, const OneAxisKeywords& keywords) { return unstack(x, keywords.axis); }
+inline Tensor expand_dims(const Tensor& x, const OneAxisKeywords& keywords) { return expand_dims(x, keywords.axis); }
+inline Tensors split(const Tensor& x, int num, const OneAxisKeywords& keywords = {}) {
+  return split(x, num, keywords.axis);
+}
+inline Tensors split(const Tensor& x, const Ints& sizes, const OneAxisKeywords& keywords = {}) {
+  return split(x, sizes, keywords.axis);
+}
+
+struct ArgmaxKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+  DType output_type = DType::kInt64;
+};
+inline Tensor argmax(const Tensor& x, const ArgmaxKeywords& keywords) {
+  return argmax(x, keywords.axis, keywords.output_type);
+}
+inline Tensor argmin(const Tensor& x, const ArgmaxKeywords& keywords) {
+  return argmin(x, keywords.axis, keywords.output_type);
+}
+
+struct CumulativeKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+  bool exclusive = false;
+  bool reverse = false;
+};
+inline Tensor cumsum(const Tensor& x, const CumulativeKeywords& keywords) {
+  return cumsum(x, keywords.axis, keywords.exclusive, keywords.reverse);
+}
+inline Tensor cumprod(const Tensor& x, const CumulativeKeywords& keywords) {
+  return cumprod(x, keywords.axis, keywords.exclusive, keywords.reverse);
+}
+
+struct MatmulKeywords {
+  FieldNamesOnly names_only = {};
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+inline Tensor matmul(const Tensor& a, const Tensor& b, const MatmulKeywords& keywords) {
+  return matmul(a, b, keywords.transpose_a, keywords.transpose_b);
+}
+
+struct CastKeywords {
+  FieldNamesOnly names_only = {};
+  DType dtype = DType::kFloat32;
+};
+inline Tensor cast(const Tensor& x, const CastKeywords& keywords) { return cast(x, keywords.dtype); }
+
+struct ClipKeywords {
+  FieldNamesOnly names_only = {};
+  double clip_value_min = 0;
+  double clip_value_max = 0;
+};
+inline Tensor clip_by_value(const Tensor& x, const ClipKeywords& keywords) {
+  return clip_by_value(x, keywords.clip_value_min, keywords.clip_value_max);
+}
+
+struct GatherKeywords {
+  FieldNamesOnly names_only = {};
+  int axis = 0;
+  int batch_dims = 0;
+};
+inline Tensor gather(const Tensor& params, const Tensor& indices, const GatherKeywords& keywords) {
+  return gather(params, indices, keywords.axis, keywords.batch_dims);
+}
+
+struct RepeatKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<int> axis = std::nullopt;  // default: the elements of all axes
+};
+inline Tensor repeat(const Tensor& x, std::int64_t repeats, const RepeatKeywords& keywords) {
+  return repeat(x, repeats, keywords.axis);
+}
+inline Tensor repeat(const Tensor& x, const Ints& repeats, const RepeatKeywords& keywords) {
+  return repeat(x, repeats, keywords.axis);
+}
+
+struct OneHotKeywords {
+  FieldNamesOnly names_only = {};
+  double on_value = 1;
+  double off_value = 0;
+  int axis = -1;
+  DType dtype = DType::kFloat32;
+};
+Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& keywords);
+
+struct NormKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<double> ord = std::nullopt;
+  Axes axis = std::nullopt;
+  bool keepdims = false;
+};
+inline Tensor norm(const Tensor& x, const NormKeywords& keywords) {
+  return norm(x, keywords.ord, keywords.axis, keywords.keepdims);
+}
+
+}  // namespace lockstep::ops
