@@ -5,3 +5,9 @@
 #include "lockstep/data/distributed_dataset.h"
 #include "lockstep/data/fashion_mnist.h"
 #include "lockstep/data/files.h"
+#include "lockstep/data/keras_datasets.h"
+
+namespace lockstep::data::experimental {
+using data::AutoShardPolicy;
+using data::AUTOTUNE;
+}  // namespace lockstep::data::experimental

@@ -24,6 +24,9 @@ class TextLineDataset : public Dataset {
 class TFRecordDataset : public Dataset {
  public:
   explicit TFRecordDataset(const std::vector<std::string>& filenames, const std::string& compression_type = "");
+  explicit TFRecordDataset(const std::string& filename, const std::string& compression_type = "")
+      : TFRecordDataset(std::vector<std::string>{filename}, compression_type) {}
+  explicit TFRecordDataset(const char* filename) : TFRecordDataset(std::string(filename)) {}
   explicit TFRecordDataset(const Dataset& filenames, const std::string& compression_type = "");
 };
 

@@ -2,6 +2,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/sequence_internal.h"
@@ -192,6 +193,28 @@ class ShardNode : public PassingNode {
   std::int64_t num_shards_, index_;
 };
 
+bool same_types(const ElementSpec& a, const ElementSpec& b) {
+  if (a.is_leaf() && b.is_leaf()) return a.leaf().dtype == b.leaf().dtype;
+  if (a.size() != b.size() || a.is_list() != b.is_list() || a.is_dict() != b.is_dict()) return false;
+  if (a.is_dict()) {
+    return std::all_of(a.entries().begin(), a.entries().end(), [&](const auto& entry) {
+      const ElementSpec* other = b.find(entry.first);
+      return other && same_types(entry.second, *other);
+    });
+  }
+  return std::equal(a.begin(), a.end(), b.begin(), same_types);
+}
+std::string describe(const ElementSpec& spec) {
+  if (spec.is_leaf()) return fmt::format("{} {}", dtype_name(spec.leaf().dtype), spec.leaf().shape.to_string());
+  std::vector<std::string> parts;
+  if (spec.is_list()) {
+    for (const ElementSpec& part : spec) parts.push_back(describe(part));
+    return fmt::format("({})", fmt::join(parts, ", "));
+  }
+  for (const auto& [name, part] : spec.entries()) parts.push_back(fmt::format("'{}': {}", name, describe(part)));
+  return fmt::format("{{{}}}", fmt::join(parts, ", "));
+}
+
 // The second dataset's iterator is made when the first has ended, as tf.data does.
 class ConcatenateIterator : public NodeIterator {
  public:
@@ -199,8 +222,12 @@ class ConcatenateIterator : public NodeIterator {
       : inputs_(inputs), current_(inputs[0]->make_iterator()) {}
   bool next(Item& out) override {
     while (current_) {
-      if (current_->next(out)) return true;
+      if (current_->next(out)) {
+        if (!checked_) check(out.element());
+        return true;
+      }
       current_ = ++index_ < inputs_.size() ? inputs_[index_]->make_iterator() : nullptr;
+      checked_ = false;
     }
     return false;
   }
@@ -230,7 +257,21 @@ class ConcatenateIterator : public NodeIterator {
  private:
   const std::vector<NodePtr>& inputs_;
   IteratorPtr current_;
+  // The first element of the second dataset has the structure and the dtypes of those of the first.
+  void check(const Element& element) {
+    checked_ = true;
+    if (!first_) {
+      first_ = spec_of(element);
+    } else if (!same_types(*first_, spec_of(element))) {
+      throw_invalid_argument(
+          fmt::format("concatenate: incompatible elements: {} in the first dataset, {} in the second",
+                      describe(*first_), describe(spec_of(element))));
+    }
+  }
+
   std::size_t index_ = 0;
+  std::optional<ElementSpec> first_;
+  bool checked_ = false;
 };
 
 class ConcatenateNode : public DatasetNode {

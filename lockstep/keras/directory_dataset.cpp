@@ -97,8 +97,8 @@ void check(const DirectoryOptions& o) {
   if (o.validation_split && !(*o.validation_split > 0 && *o.validation_split < 1))
     bad(fmt::format("invalid validation_split: found {}, expected a number between 0 and 1", *o.validation_split));
   if (o.validation_split.has_value() != o.subset.has_value()) bad("validation_split and subset require each other");
-  if (o.subset && *o.subset != "training" && *o.subset != "validation")
-    bad(fmt::format("unknown subset '{}', expected training or validation", *o.subset));
+  if (o.subset && *o.subset != "training" && *o.subset != "validation" && *o.subset != "both")
+    bad(fmt::format("unknown subset '{}', expected training, validation or both", *o.subset));
   if (o.validation_split && o.shuffle && !o.seed) bad("validation_split with shuffle requires a seed");
   if (o.seed && (*o.seed < 0 || *o.seed > 0xFFFFFFFF))
     bad(fmt::format("invalid seed: found {}, expected 0 to 2^32 - 1", *o.seed));
@@ -109,6 +109,20 @@ void check(const DirectoryOptions& o) {
 DirectoryDataset dataset_from_directory(const std::string& directory, const DirectoryOptions& o,
                                         const std::function<Tensor(const std::string& path)>& read) {
   check(o);
+  if (o.subset == "both") {
+    DirectoryOptions part = o;
+    if (!part.seed) part.seed = random::numpy_randint(kSeedBound);
+    DirectoryDataset both;
+    for (const char* const subset : {"training", "validation"}) {
+      part.subset = subset;
+      part.in_new_order_each_time = *part.subset == "training";
+      both.subsets.push_back(dataset_from_directory(directory, part, read));
+    }
+    both.class_names = both.subsets[0].class_names;
+    for (const DirectoryDataset& each : both.subsets)
+      both.file_paths.insert(both.file_paths.end(), each.file_paths.begin(), each.file_paths.end());
+    return both;
+  }
   const bool with_labels = !o.labels.empty() && !o.label_mode.empty();
   const std::int64_t seed = o.seed ? *o.seed : random::numpy_randint(kSeedBound);
   Files files;
@@ -158,7 +172,7 @@ DirectoryDataset dataset_from_directory(const std::string& directory, const Dire
     }
     dataset = Dataset::zip(dataset, labels);
   }
-  if (o.shuffle) dataset = dataset.shuffle(o.batch_size ? *o.batch_size * 8 : 1024, seed);
+  if (o.shuffle && o.in_new_order_each_time) dataset = dataset.shuffle(o.batch_size ? *o.batch_size * 8 : 1024, seed);
   if (with_labels) {
     dataset = dataset.map([read](const Tensor& path, const Tensor& label) {
       return data::Element{read(path.string_values()[0]), label};
@@ -169,6 +183,10 @@ DirectoryDataset dataset_from_directory(const std::string& directory, const Dire
   if (o.batch_size) dataset = dataset.batch(*o.batch_size);
   static_cast<data::Dataset&>(result) = dataset.prefetch(data::AUTOTUNE);
   return result;
+}
+
+void DirectoryDataset::throw_not_both() {
+  throw_failed_precondition("a dataset of a folder has two parts only with subset = \"both\"");
 }
 
 }  // namespace lockstep::utils

@@ -23,6 +23,7 @@ struct DirectoryOptions {
   std::optional<double> validation_split;
   std::optional<std::string> subset;
   bool follow_links = false;
+  bool in_new_order_each_time = true;  // with shuffle
 };
 template <typename Options>
 DirectoryOptions directory_options(std::string function, std::vector<std::string_view> extensions, const Options& o) {

@@ -60,6 +60,19 @@ class DirectoryDataset : public data::Dataset {
  public:
   std::vector<std::string> class_names;
   std::vector<std::string> file_paths;
+
+  // const auto [train, validation] = image_dataset_from_directory(...) with subset "both". Throws FailedPrecondition
+  // for another subset.
+  template <std::size_t I>
+  DirectoryDataset get() const {
+    static_assert(I < 2);
+    if (subsets.size() != 2) throw_not_both();
+    return subsets[I];
+  }
+  std::vector<DirectoryDataset> subsets;  // training and validation, with subset "both"
+
+ private:
+  [[noreturn]] static void throw_not_both();
 };
 
 struct TextDatasetOptions {
@@ -71,7 +84,7 @@ struct TextDatasetOptions {
   bool shuffle = true;
   std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from NumPy's global generator
   std::optional<double> validation_split = std::nullopt;
-  std::optional<std::string> subset = std::nullopt;  // with validation_split: "training" or "validation"
+  std::optional<std::string> subset = std::nullopt;  // with validation_split: "training", "validation" or "both"
   bool follow_links = false;
 };
 // The files *.txt of a folder that has a folder for each class: elements (texts, labels), or texts without labels. In
@@ -89,7 +102,7 @@ struct ImageDatasetOptions {
   bool shuffle = true;
   std::optional<std::int64_t> seed = std::nullopt;  // default: drawn from NumPy's global generator
   std::optional<double> validation_split = std::nullopt;
-  std::optional<std::string> subset = std::nullopt;  // with validation_split: "training" or "validation"
+  std::optional<std::string> subset = std::nullopt;  // with validation_split: "training", "validation" or "both"
   std::string interpolation = "bilinear";            // "nearest", "bicubic", "area", "lanczos3", "lanczos5"
   bool follow_links = false;
   bool crop_to_aspect_ratio = false;  // the centre of images of another aspect ratio; else they are distorted
@@ -115,3 +128,10 @@ std::pair<data::Dataset, data::Dataset> split_dataset(const data::Dataset& datas
 std::pair<data::Dataset, data::Dataset> split_dataset(const data::Element& arrays, const SplitOptions& options);
 
 }  // namespace lockstep::utils
+
+template <>
+struct std::tuple_size<lockstep::utils::DirectoryDataset> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, lockstep::utils::DirectoryDataset> {
+  using type = lockstep::utils::DirectoryDataset;
+};
