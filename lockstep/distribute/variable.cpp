@@ -46,6 +46,7 @@ ScopedOwnInitialValues::~ScopedOwnInitialValues() { t_own_initial_values = previ
 Variable Variable::create(Tensor initial_value, VariableOptions options) {
   if (!initial_value.is_value())
     throw_invalid_argument(fmt::format("variable '{}': the initial value must be known", options.name));
+  if (options.dtype != DType::kInvalid) initial_value = ops::cast(initial_value, options.dtype);
   Strategy* const strategy = Strategy::current();
   if (strategy && strategy->num_replicas_in_sync() > 1 && options.synchronization == VariableSynchronization::kNone) {
     throw_invalid_argument(

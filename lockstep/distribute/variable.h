@@ -24,8 +24,9 @@ enum class VariableSynchronization { kAuto = 0, kNone = 1, kOnWrite = 2, kOnRead
 enum class VariableAggregation { kNone = 0, kSum = 1, kMean = 2, kOnlyFirstReplica = 3 };
 
 struct VariableOptions {
+  std::optional<bool> trainable = std::nullopt;  // default: true, but false for kOnRead
   std::string name = "Variable";
-  std::optional<bool> trainable;  // default: true, but false for kOnRead
+  DType dtype = DType::kInvalid;  // default: that of the initial value
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
   VariableAggregation aggregation = VariableAggregation::kNone;
 };
@@ -108,6 +109,10 @@ class Variable : public std::shared_ptr<VariableImpl> {
   Variable assign_sub(std::initializer_list<Values> delta) const { return assign_sub(Tensor(delta, dtype())); }
 
   Tensor operator[](std::int64_t index) const { return read()[index]; }
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor operator[](const T& entries) const {
+    return read()[entries];
+  }
   Tensor operator[](const Range& range) const { return read()[range]; }
   Tensor index(std::initializer_list<ops::SliceSpec> entries) const { return read().index(entries); }
 

@@ -45,8 +45,8 @@ SeedGenerator::SeedGenerator(std::optional<std::int64_t> seed, std::string name)
     : initial_seed_(seed), seed_(seed ? *seed : make_default_seed()), name_(std::move(name)) {
   if (seed_ < 0) throw_invalid_argument("SeedGenerator: the seed must not be negative");
   state_ = distribute::Variable::create(Tensor::from_vector<std::int64_t>({seed_, 0}),
-                                        {.name = "seed_generator_state",
-                                         .trainable = false,
+                                        {.trainable = false,
+                                         .name = "seed_generator_state",
                                          .aggregation = distribute::VariableAggregation::kOnlyFirstReplica});
   state_->set_path(name_ + "/seed_generator_state");
 }

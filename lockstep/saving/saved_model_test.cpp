@@ -23,7 +23,7 @@ struct Affine {
   VariablePtr w = Variable::create(Tensor::from_vector(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}), {.name = "w"});
   VariablePtr b =
       Variable::create(Tensor::from_vector(std::vector<float>{0.5f, -0.5f}), {.name = "w"});  // the same name
-  VariablePtr moving = Variable::create(Tensor::zeros({2}), {.name = "moving", .trainable = false});
+  VariablePtr moving = Variable::create(Tensor::zeros({2}), {.trainable = false, .name = "moving"});
 
   Exportable exportable() const {
     ExportFunction function;

@@ -113,7 +113,7 @@ struct Checkpoint::State {
       : node(std::make_shared<RootNode>(std::move(objects), std::move(from))), root(NodePtr(node)) {}
   void make_counter() {
     if (node->save_counter) return;
-    distribute::VariableOptions options{.name = "save_counter", .trainable = false};
+    distribute::VariableOptions options{.trainable = false, .name = "save_counter"};
     options.aggregation = distribute::VariableAggregation::kOnlyFirstReplica;
     const distribute::ScopedOwnInitialValues alone;  // the chief may be the only one who saves
     node->save_counter = distribute::Variable::create(Tensor::scalar<std::int64_t>(0), options);

@@ -175,7 +175,7 @@ TEST(TensorFlowLines, TargetsAreAddedUp) {
 }
 
 TEST(TensorFlowLines, WatchedVariablesAreListedAndForgotten) {
-  const Variable x0(3.0, {.name = "x0"}), x1(3.0, {.name = "x1"}), fixed(3.0, {.name = "fixed", .trainable = false});
+  const Variable x0(3.0, {.name = "x0"}), x1(3.0, {.name = "x1"}), fixed(3.0, {.trainable = false, .name = "fixed"});
   GradientTape tape({.persistent = true});
   auto y = x1 * fixed + x0 * x1;
   ASSERT_EQ(tape.watched_variables().size(), 2);

@@ -52,7 +52,7 @@ void Layer::configure(std::string class_name, Options options) {
 
 std::string Layer::class_name() const { return class_name_.empty() ? unqualified_name(typeid(*this)) : class_name_; }
 
-Tensors Layer::get_initial_state(std::int64_t) const {
+Tensors Layer::get_initial_state(const Extent&) const {
   throw_invalid_argument(
       fmt::format("{} '{}' has no initial state: it is not a recurrent layer", class_name(), name()));
 }
@@ -213,8 +213,8 @@ VariablePtr Layer::add_weight(WeightOptions options) {
     if (options.initializer.empty()) options.initializer = is_floating(dtype) ? "glorot_uniform" : "zeros";
     initial = initializers::get(options.initializer)(options.shape, dtype);
   }
-  distribute::VariableOptions variable{.name = options.name,
-                                       .trainable = options.trainable && trainable_,
+  distribute::VariableOptions variable{.trainable = options.trainable && trainable_,
+                                       .name = options.name,
                                        .synchronization = distribute::VariableSynchronization::kAuto,
                                        .aggregation = options.aggregation};
   VariablePtr made = Variable::create(std::move(initial), std::move(variable));

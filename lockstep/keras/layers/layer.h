@@ -20,6 +20,7 @@
 #include "lockstep/keras/regularizers/regularizers.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/random/seed_generator.h"
+#include "lockstep/tensor/shape_arg.h"
 
 namespace lockstep::data {
 class Dataset;
@@ -151,7 +152,7 @@ class Layer : public Operation {
   // Drops values carried from batch to batch.
   virtual void reset_states() {}
   // The states with which a recurrent layer begins. Throws InvalidArgument for other classes.
-  virtual Tensors get_initial_state(std::int64_t batch_size) const;
+  virtual Tensors get_initial_state(const Extent& batch_size) const;
   // Learns the layer's state from data, before fit: from an array of all samples, or from a dataset of batches (of
   // which, where its elements are tuples, the first part counts). Throws InvalidArgument for classes without state to
   // learn.

@@ -46,7 +46,7 @@ Structure LayerHandle::compute_mask(const Structure& inputs, const Structure& ma
   return object().compute_mask(inputs, mask);
 }
 void LayerHandle::reset_states() const { object().reset_states(); }
-std::vector<Tensor> LayerHandle::get_initial_state(std::int64_t batch_size) const {
+std::vector<Tensor> LayerHandle::get_initial_state(const Extent& batch_size) const {
   return object().get_initial_state(batch_size);
 }
 void LayerHandle::adapt(const Structure& data) const { object().adapt(data); }

@@ -16,6 +16,7 @@
 #include "lockstep/keras/layers/lora.h"
 #include "lockstep/keras/nested.h"
 #include "lockstep/keras/quantizers/quantizers.h"
+#include "lockstep/tensor/shape_arg.h"
 
 namespace lockstep::data {
 class Dataset;
@@ -94,7 +95,7 @@ class LayerHandle : public Handle<Layer> {
   void reset_states() const;
   void reset_state() const { reset_states(); }
   // The states with which a recurrent layer begins: zeros, (batch_size, units). Throws InvalidArgument for others.
-  std::vector<Tensor> get_initial_state(std::int64_t batch_size) const;
+  std::vector<Tensor> get_initial_state(const Extent& batch_size) const;
   // Learns the layer's state from an array of all samples or from a dataset of batches: normalization.adapt(x). Throws
   // InvalidArgument for layers without state to learn.
   void adapt(const Structure& data) const;

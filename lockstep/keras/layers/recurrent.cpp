@@ -146,7 +146,7 @@ class RecurrentLayer : public Layer {
     }
     for (std::int64_t size : cell_->state_sizes()) {
       kept_.push_back(Variable::create(Tensor::zeros({shape[0], size}, dtype_policy().variable_dtype()),
-                                       {.name = "rnn_state", .trainable = false}));
+                                       {.trainable = false, .name = "rnn_state"}));
     }
   }
 
@@ -177,11 +177,11 @@ class RecurrentLayer : public Layer {
     return Structure::list(std::move(all));
   }
 
-  Tensors get_initial_state(std::int64_t batch_size) const override {
+  Tensors get_initial_state(const Extent& batch_size) const override {
     Tensors states;
     const std::vector<DType> dtypes = cell_->state_dtypes();
     for (std::int64_t size : cell_->state_sizes())
-      states.push_back(Tensor::zeros({batch_size, size}, dtypes[states.size()]));
+      states.push_back(ops::zeros({batch_size, size}, dtypes[states.size()]));
     return states;
   }
   void reset_states() override {

@@ -1,0 +1,206 @@
+#include "lockstep/random/generator.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/mutex.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/random/seeds.h"
+
+namespace lockstep::random {
+namespace {
+
+constexpr std::int64_t kPhilox = 1;
+
+Tensor algorithm() { return Tensor::scalar(kPhilox); }
+Tensor long_shape(const ShapeArg& shape) { return ops::cast(ops::shape_tensor(shape), DType::kInt64); }
+Tensor state_of(std::int64_t counter_low, std::int64_t counter_high, std::int64_t key) {
+  return Tensor::from_vector(std::vector<std::int64_t>{counter_low, counter_high, key});
+}
+Tensor number(Number value, DType dtype) { return ops::cast(Tensor::scalar(value.integer()), dtype); }
+
+// How uniform numbers come about: from [0, 1), from a range of integers, or from all integers of the dtype.
+template <typename Real, typename Whole, typename Full>
+Tensor draw_uniform(const UniformNumbers& o, Real real, Whole whole, Full full) {
+  if (!is_integer(o.dtype)) {
+    const double low = o.minval ? o.minval->value() : 0, high = o.maxval ? o.maxval->value() : 1;
+    const Tensor drawn = real();
+    return low == 0 && high == 1 ? drawn : drawn * Number(high - low) + Number(low);
+  }
+  if (o.minval.has_value() != o.maxval.has_value()) {
+    throw_invalid_argument(
+        fmt::format("uniform: numbers of {} require both minval and maxval, or neither", dtype_name(o.dtype)));
+  }
+  return o.minval ? whole(number(*o.minval, o.dtype), number(*o.maxval, o.dtype)) : full();
+}
+Tensor scaled(const Tensor& drawn, double mean, double stddev) {
+  return mean == 0 && stddev == 1 ? drawn : drawn * Number(stddev) + Number(mean);
+}
+
+Mutex g_mutex;
+std::optional<Generator>& global_generator() {
+  static std::optional<Generator> instance;
+  return instance;
+}
+
+}  // namespace
+
+Generator::Generator(const Tensor& state) : state_(state, {.trainable = false, .name = "StateVar"}) {}
+Generator Generator::from_seed(std::int64_t seed) { return Generator(state_of(seed, 0, 0)); }
+Generator Generator::from_state(const Tensor& state) {
+  if (state.dtype() == DType::kString || !state.is_value() || state.num_elements() != 3)
+    throw_invalid_argument(
+        fmt::format("the state of a generator is three integers, found shape {}", state.shape().to_string()));
+  return Generator(ops::cast(state, DType::kInt64));
+}
+Generator Generator::from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter) {
+  if (counter.size() != 2)
+    throw_invalid_argument(fmt::format("the counter of a generator is two integers, found {}", counter.size()));
+  return Generator(state_of(counter[0], counter[1], key));
+}
+Generator Generator::from_non_deterministic_state() {
+  return Generator(ops::call1("NonDeterministicInts", {Tensor::from_vector(std::vector<std::int64_t>{3})},
+                              {{"dtype", DType::kInt64}}));
+}
+
+Tensor Generator::normal(const ShapeArg& shape, const NormalNumbers& o) {
+  return scaled(
+      ops::call1("StatefulStandardNormalV2", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", o.dtype}}),
+      o.mean, o.stddev);
+}
+Tensor Generator::normal(const ShapeArg& shape, double mean, double stddev, DType dtype) {
+  return normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
+}
+Tensor Generator::truncated_normal(const ShapeArg& shape, const NormalNumbers& o) {
+  return scaled(
+      ops::call1("StatefulTruncatedNormal", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", o.dtype}}),
+      o.mean, o.stddev);
+}
+Tensor Generator::uniform(const ShapeArg& shape, const UniformNumbers& o) {
+  const Tensor dims = long_shape(shape);
+  return draw_uniform(
+      o,
+      [&] {
+        return ops::call1("StatefulUniform", {state_->handle(), algorithm(), dims}, {{"dtype", o.dtype}});
+      },
+      [&](const Tensor& low, const Tensor& high) {
+        return ops::call1("StatefulUniformInt", {state_->handle(), algorithm(), dims, low, high});
+      },
+      [&] { return uniform_full_int(shape, o.dtype); });
+}
+Tensor Generator::uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype) {
+  return uniform(shape, {.minval = minval, .maxval = maxval, .dtype = dtype});
+}
+Tensor Generator::uniform_full_int(const ShapeArg& shape, DType dtype) {
+  return ops::call1("StatefulUniformFullInt", {state_->handle(), algorithm(), long_shape(shape)}, {{"dtype", dtype}});
+}
+Tensor Generator::make_seeds(std::int64_t count) {
+  const Tensor keys = uniform_full_int({count}, DType::kInt64);
+  return ops::stack({keys, ops::zeros_like(keys)});
+}
+std::vector<Generator> Generator::split(std::int64_t count) {
+  std::vector<Generator> generators;
+  for (const std::int64_t key : uniform_full_int({count}, DType::kInt64).to_vector<std::int64_t>())
+    generators.push_back(Generator(state_of(0, 0, key)));
+  return generators;
+}
+void Generator::skip(std::int64_t delta) {
+  ops::call("RngSkip", {state_->handle(), algorithm(), Tensor::scalar(delta)});
+}
+void Generator::reset_from_seed(std::int64_t seed) { state_.assign(state_of(seed, 0, 0)); }
+void Generator::reset(const Tensor& state) { state_.assign(ops::cast(state, DType::kInt64)); }
+std::int64_t Generator::key() const { return state_[2].item<std::int64_t>(); }
+
+void set_seed(std::int64_t seed) { set_global_seed(seed); }
+
+Generator& get_global_generator() {
+  const std::lock_guard lock(g_mutex);
+  auto& generator = global_generator();
+  if (!generator) generator = Generator::from_non_deterministic_state();
+  return *generator;
+}
+void set_global_generator(const Generator& generator) {
+  const std::lock_guard lock(g_mutex);
+  global_generator() = generator;
+}
+
+Tensor stateless_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& o) {
+  return scaled(ops::stateless_random_normal(ops::shape_tensor(shape), seed, o.dtype), o.mean, o.stddev);
+}
+Tensor stateless_truncated_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& o) {
+  return scaled(ops::stateless_truncated_normal(ops::shape_tensor(shape), seed, o.dtype), o.mean, o.stddev);
+}
+Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, const UniformNumbers& o) {
+  const Tensor dims = ops::shape_tensor(shape);
+  return draw_uniform(
+      o, [&] { return ops::stateless_random_uniform(dims, seed, o.dtype); },
+      [&](const Tensor& low, const Tensor& high) { return ops::stateless_random_uniform_int(dims, seed, low, high); },
+      [&] { return ops::stateless_random_full_int(dims, seed, o.dtype); });
+}
+Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, Number minval, Number maxval, DType dtype) {
+  return stateless_uniform(shape, seed, {.minval = minval, .maxval = maxval, .dtype = dtype});
+}
+Tensor stateless_categorical(const Tensor& logits, std::int64_t num_samples, const Tensor& seed) {
+  return ops::call1("StatelessMultinomial", {logits, Tensor::scalar(static_cast<std::int32_t>(num_samples)), seed});
+}
+Tensor split(const Tensor& seed, std::int64_t num) {
+  return stateless_uniform({num, 2}, seed, {.dtype = seed.dtype()});
+}
+Tensor fold_in(const Tensor& seed, std::int32_t data) {
+  return ops::stack({stateless_uniform(Shape{}, seed, {.dtype = DType::kInt32}), Tensor::scalar(data)});
+}
+
+}  // namespace lockstep::random
+
+namespace lockstep::ops::random {
+namespace {
+
+// With the seeds of an operation that runs now.
+Tensor draw(std::string_view op, std::initializer_list<Tensor> inputs, std::optional<std::int64_t> own_seed,
+            Attrs attrs = {}) {
+  const auto [seed, seed2] = lockstep::random::op_seeds(own_seed);
+  attrs.set("seed", seed);
+  attrs.set("seed2", seed2);
+  return call1(op, inputs, std::move(attrs));
+}
+
+}  // namespace
+
+Tensor normal(const ShapeArg& shape, const NormalOptions& o) {
+  return lockstep::random::scaled(draw("RandomStandardNormal", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}}),
+                                  o.mean, o.stddev);
+}
+Tensor normal(const ShapeArg& shape, double mean, double stddev, DType dtype) {
+  return normal(shape, {.mean = mean, .stddev = stddev, .dtype = dtype});
+}
+Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& o) {
+  return lockstep::random::scaled(draw("TruncatedNormal", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}}), o.mean,
+                                  o.stddev);
+}
+Tensor uniform(const ShapeArg& shape, const UniformOptions& o) {
+  const bool whole = is_integer(o.dtype);
+  if (whole && !o.maxval)
+    throw_invalid_argument(fmt::format("uniform: numbers of {} require maxval", dtype_name(o.dtype)));
+  return lockstep::random::draw_uniform(
+      {.minval = whole && !o.minval ? Number(0) : o.minval, .maxval = o.maxval, .dtype = o.dtype},
+      [&] {
+        return draw("RandomUniform", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}});
+      },
+      [&](const Tensor& low, const Tensor& high) {
+        return draw("RandomUniformInt", {shape_tensor(shape), low, high}, o.seed);
+      },
+      [] { return Tensor(); });
+}
+Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype) {
+  return uniform(shape, {.minval = minval, .maxval = maxval, .dtype = dtype});
+}
+Tensor shuffle(const Tensor& value, const SeedOptions& o) { return draw("RandomShuffle", {value}, o.seed); }
+Tensor categorical(const Tensor& logits, std::int64_t num_samples, const SeedOptions& o) {
+  return draw("Multinomial", {logits, Tensor::scalar(static_cast<std::int32_t>(num_samples))}, o.seed);
+}
+
+}  // namespace lockstep::ops::random

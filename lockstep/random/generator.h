@@ -1,0 +1,131 @@
+// tf.random: generators with a state of their own, and functions of given seeds. The numbers are TensorFlow's.
+//
+// tf.random.normal and its like, which follow tf.random.set_seed, are ops::random::normal, ...: random::normal and its
+// like are those of keras.random.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/distribute/variable.h"
+#include "lockstep/tensor/shape_arg.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::random {
+
+// Keyword arguments of normal and truncated_normal.
+struct NormalNumbers {
+  FieldNamesOnly names_only = {};
+  double mean = 0.0;
+  double stddev = 1.0;
+  DType dtype = DType::kFloat32;
+};
+// Keyword arguments of uniform. Integers need both limits, or neither: then all integers of the dtype are drawn.
+struct UniformNumbers {
+  FieldNamesOnly names_only = {};
+  std::optional<Number> minval = std::nullopt;  // default: 0
+  std::optional<Number> maxval = std::nullopt;  // default: 1
+  DType dtype = DType::kFloat32;
+};
+
+// tf.random.Generator of the Philox algorithm. Copies share the state.
+class Generator {
+ public:
+  static Generator from_seed(std::int64_t seed);
+  static Generator from_state(const Tensor& state);  // three int64: counter, and key last
+  static Generator from_key_counter(std::int64_t key, const std::vector<std::int64_t>& counter);
+  static Generator from_non_deterministic_state();
+
+  Tensor normal(const ShapeArg& shape, const NormalNumbers& options = {});
+  Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DType dtype = DType::kFloat32);
+  Tensor truncated_normal(const ShapeArg& shape, const NormalNumbers& options = {});
+  // Throws InvalidArgument for integers with one limit.
+  Tensor uniform(const ShapeArg& shape, const UniformNumbers& options = {});
+  Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype = DType::kFloat32);
+  Tensor uniform_full_int(const ShapeArg& shape, DType dtype = DType::kUInt64);
+  // Seeds for stateless functions, int64 (2, count): column by column.
+  Tensor make_seeds(std::int64_t count = 1);
+  // Independent generators.
+  std::vector<Generator> split(std::int64_t count = 1);
+  // As if `delta` numbers had been drawn.
+  void skip(std::int64_t delta);
+  void reset_from_seed(std::int64_t seed);
+  void reset(const Tensor& state);
+
+  // Three int64, not trainable; checkpoints contain it.
+  const distribute::Variable& state() const { return state_; }
+  std::int64_t key() const;
+
+ private:
+  explicit Generator(const Tensor& state);
+  distribute::Variable state_;
+};
+
+// tf.random.set_seed: the seed of the functions of ops::random.
+void set_seed(std::int64_t seed);
+
+// The process's generator; by default from_non_deterministic_state().
+Generator& get_global_generator();
+void set_global_generator(const Generator& generator);
+
+// The same numbers for the same seed, two integers.
+Tensor stateless_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& options = {});
+Tensor stateless_truncated_normal(const ShapeArg& shape, const Tensor& seed, const NormalNumbers& options = {});
+Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, const UniformNumbers& options = {});
+Tensor stateless_uniform(const ShapeArg& shape, const Tensor& seed, Number minval, Number maxval,
+                         DType dtype = DType::kFloat32);
+// num_samples classes for each row of logits, int64.
+Tensor stateless_categorical(const Tensor& logits, std::int64_t num_samples, const Tensor& seed);
+// New seeds that follow from one, (num, 2); a seed and a number as a seed.
+Tensor split(const Tensor& seed, std::int64_t num = 2);
+Tensor fold_in(const Tensor& seed, std::int32_t data);
+
+}  // namespace lockstep::random
+
+// Functions of tf.random that follow set_seed, or keras::utils::set_random_seed.
+namespace lockstep::ops::random {
+
+using lockstep::random::fold_in;
+using lockstep::random::Generator;
+using lockstep::random::get_global_generator;
+using lockstep::random::set_global_generator;
+using lockstep::random::split;
+using lockstep::random::stateless_categorical;
+using lockstep::random::stateless_normal;
+using lockstep::random::stateless_truncated_normal;
+using lockstep::random::stateless_uniform;
+
+using lockstep::random::set_seed;
+
+struct NormalOptions {
+  FieldNamesOnly names_only = {};
+  double mean = 0.0;
+  double stddev = 1.0;
+  DType dtype = DType::kFloat32;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+struct UniformOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<Number> minval = std::nullopt;  // default: 0
+  std::optional<Number> maxval = std::nullopt;  // default: 1; integers need one
+  DType dtype = DType::kFloat32;
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+struct SeedOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> seed = std::nullopt;
+};
+Tensor normal(const ShapeArg& shape, const NormalOptions& options = {});
+Tensor normal(const ShapeArg& shape, double mean, double stddev = 1.0, DType dtype = DType::kFloat32);
+Tensor truncated_normal(const ShapeArg& shape, const NormalOptions& options = {});
+// Throws InvalidArgument for integers without maxval.
+Tensor uniform(const ShapeArg& shape, const UniformOptions& options = {});
+Tensor uniform(const ShapeArg& shape, Number minval, Number maxval, DType dtype = DType::kFloat32);
+Tensor shuffle(const Tensor& value, const SeedOptions& options = {});
+Tensor categorical(const Tensor& logits, std::int64_t num_samples, const SeedOptions& options = {});
+
+}  // namespace lockstep::ops::random

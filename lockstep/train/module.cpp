@@ -1,0 +1,110 @@
+#include "lockstep/train/module.h"
+
+#include <algorithm>
+#include <map>
+#include <typeinfo>
+
+#include "lockstep/keras/naming_internal.h"
+#include "lockstep/keras/object_config.h"
+
+namespace lockstep {
+
+// One attribute holds variables or modules, one or a list.
+struct Module::State : train::Trackable {
+  struct Attribute {
+    std::string name;
+    std::vector<Variable> variables;
+    std::vector<Module> modules;
+    bool is_list;
+  };
+  std::string name;
+  std::vector<Attribute> attributes;  // in the order in which they were tracked
+
+  Attribute& attribute(const std::string& attribute_name) {
+    std::erase_if(attributes, [&](const Attribute& each) { return each.name == attribute_name; });
+    return attributes.emplace_back(Attribute{attribute_name, {}, {}, false});
+  }
+  train::Children checkpoint_children() const override {
+    train::Children children;
+    for (const Attribute& each : attributes) {
+      std::vector<train::Tracked> parts(each.variables.begin(), each.variables.end());
+      parts.insert(parts.end(), each.modules.begin(), each.modules.end());
+      children.emplace_back(each.name, each.is_list ? train::Tracked(std::move(parts)) : parts[0]);
+    }
+    return children;
+  }
+};
+
+Module::Module(std::string name) : state_(std::make_shared<State>()) { state_->name = std::move(name); }
+
+std::string Module::name() const {
+  return state_->name.empty() ? keras::to_snake_case(keras::unqualified_name(typeid(*this))) : state_->name;
+}
+
+Variable Module::track(const std::string& attribute, const Variable& variable) {
+  state_->attribute(attribute).variables = {variable};
+  return variable;
+}
+std::vector<Variable> Module::track(const std::string& attribute, const std::vector<Variable>& variables) {
+  State::Attribute& made = state_->attribute(attribute);
+  made.variables = variables;
+  made.is_list = true;
+  return variables;
+}
+void Module::add(const std::string& attribute, const std::vector<Module>& modules, bool is_list) {
+  State::Attribute& made = state_->attribute(attribute);
+  made.modules = modules;
+  made.is_list = is_list;
+}
+
+void Module::visit(const std::shared_ptr<State>& state, std::vector<const State*>& seen,
+                   std::vector<Variable>& variables, std::vector<Module>& modules) {
+  seen.push_back(state.get());
+  std::vector<const State::Attribute*> sorted;
+  for (const State::Attribute& each : state->attributes) sorted.push_back(&each);
+  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  for (const State::Attribute* each : sorted) {
+    for (const Variable& variable : each->variables) {
+      if (std::find(variables.begin(), variables.end(), variable) == variables.end()) variables.push_back(variable);
+    }
+  }
+  std::vector<Module> inner;
+  for (const State::Attribute* each : sorted) {
+    for (const Module& module : each->modules) {
+      if (std::find(seen.begin(), seen.end(), module.state_.get()) != seen.end()) continue;
+      seen.push_back(module.state_.get());
+      inner.push_back(module);
+    }
+  }
+  modules.insert(modules.end(), inner.begin(), inner.end());
+  for (const Module& module : inner) visit(module.state_, seen, variables, modules);
+}
+
+std::vector<Variable> Module::variables() const {
+  std::vector<const State*> seen;
+  std::vector<Variable> variables;
+  std::vector<Module> modules;
+  visit(state_, seen, variables, modules);
+  return variables;
+}
+std::vector<Variable> Module::trainable_variables() const {
+  std::vector<Variable> all = variables();
+  std::erase_if(all, [](const Variable& variable) { return !variable.trainable(); });
+  return all;
+}
+std::vector<Variable> Module::non_trainable_variables() const {
+  std::vector<Variable> all = variables();
+  std::erase_if(all, [](const Variable& variable) { return variable.trainable(); });
+  return all;
+}
+std::vector<Module> Module::submodules() const {
+  std::vector<const State*> seen;
+  std::vector<Variable> variables;
+  std::vector<Module> modules;
+  visit(state_, seen, variables, modules);
+  return modules;
+}
+
+Module::operator train::Tracked() const { return train::Tracked(state_); }
+
+}  // namespace lockstep

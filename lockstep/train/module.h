@@ -1,0 +1,60 @@
+// tf.Module: objects with variables and other modules, for programs without Keras.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/train/trackable.h"
+
+namespace lockstep {
+
+//   class Dense : public ls::Module {
+//    public:
+//     Dense(int in_features, int out_features)
+//         : w(track("w", ls::Variable(ops::ones({in_features, out_features})))) {}
+//     Tensor operator()(const Tensor& x) const { return ops::matmul(x, w); }
+//     ls::Variable w;
+//   };
+//
+// Copies are the same module: they share variables and modules. Checkpoints contain what is tracked.
+class Module {
+ public:
+  explicit Module(std::string name = {});
+  virtual ~Module() = default;
+
+  std::string name() const;  // default: the snake-case class name
+  // Each once: this module's own by the name of the attribute, then those of its modules.
+  std::vector<Variable> variables() const;
+  std::vector<Variable> trainable_variables() const;
+  std::vector<Variable> non_trainable_variables() const;
+  std::vector<Module> submodules() const;
+
+  operator train::Tracked() const;
+
+ protected:
+  Variable track(const std::string& attribute, const Variable& variable);
+  std::vector<Variable> track(const std::string& attribute, const std::vector<Variable>& variables);
+  template <std::derived_from<Module> M>
+  M track(const std::string& attribute, const M& module) {
+    add(attribute, {module}, false);
+    return module;
+  }
+  template <std::derived_from<Module> M>
+  std::vector<M> track(const std::string& attribute, const std::vector<M>& modules) {
+    add(attribute, {modules.begin(), modules.end()}, true);
+    return modules;
+  }
+
+ private:
+  struct State;
+  void add(const std::string& attribute, const std::vector<Module>& modules, bool is_list);
+  static void visit(const std::shared_ptr<State>& state, std::vector<const State*>& seen,
+                    std::vector<Variable>& variables, std::vector<Module>& modules);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace lockstep
