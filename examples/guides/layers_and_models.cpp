@@ -12,7 +12,7 @@ class Linear : public keras::Layer {
   explicit Linear(const ls::Json& config) : Linear(config.at("units").get<std::int64_t>()) {}
 
   void build(const keras::Nested<ls::Shape>& input_shape) override {
-    w_ = add_weight({.shape = {input_shape.leaf()[-1], units_}, .initializer = "random_normal", .name = "w"});
+    w_ = add_weight({.shape = {input_shape[-1], units_}, .initializer = "random_normal", .name = "w"});
     b_ = add_weight({.shape = {units_}, .initializer = "zeros", .name = "b"});
   }
 

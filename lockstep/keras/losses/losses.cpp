@@ -257,7 +257,12 @@ LossPtr Loss::of_function(LossFunction function) {
 }
 
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
-  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), std::move(function), nullptr);
+  // As Keras's LossFunctionWrapper: targets (batch,) and predictions (batch, 1) get the same rank.
+  const auto of_one_rank = [function = std::move(function)](const Tensor& y_true, const Tensor& y_pred) {
+    const auto [y, p] = squeeze_or_expand_to_same_rank(y_true, y_pred);
+    return function(y, p);
+  };
+  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), of_one_rank, nullptr);
 }
 
 // All arguments. A null reduction is Keras's "none".

@@ -4,6 +4,7 @@
 // the last axis unless `axis` is set. Probabilities are clipped to [1e-7, 1 - 1e-7].
 #pragma once
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/losses/loss.h"
 
 namespace lockstep::losses {
@@ -125,6 +126,19 @@ Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, boo
                                  double label_smoothing = 0.0, int axis = -1);
 Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
                                 double label_smoothing = 0.0, int axis = -1);
+// The keyword arguments of the functions above.
+struct CrossentropyKeywords {
+  FieldNamesOnly names_only = {};
+  bool from_logits = false;
+  double label_smoothing = 0.0;
+  int axis = -1;
+};
+inline Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyKeywords& o) {
+  return binary_crossentropy(y_true, y_pred, o.from_logits, o.label_smoothing, o.axis);
+}
+inline Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyKeywords& o) {
+  return categorical_crossentropy(y_true, y_pred, o.from_logits, o.label_smoothing, o.axis);
+}
 Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, double alpha = 0.25,
                                       double gamma = 2.0, bool from_logits = false, double label_smoothing = 0.0,
                                       int axis = -1);
@@ -132,6 +146,16 @@ Tensor categorical_generalized_cross_entropy(const Tensor& y_true, const Tensor&
 // Labels are integers (any dtype); entries equal to ignore_class give 0.
 Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, bool from_logits = false,
                                        std::optional<std::int64_t> ignore_class = std::nullopt, int axis = -1);
+struct SparseCrossentropyKeywords {
+  FieldNamesOnly names_only = {};
+  bool from_logits = false;
+  std::optional<std::int64_t> ignore_class = std::nullopt;
+  int axis = -1;
+};
+inline Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred,
+                                              const SparseCrossentropyKeywords& o) {
+  return sparse_categorical_crossentropy(y_true, y_pred, o.from_logits, o.ignore_class, o.axis);
+}
 Tensor dice(const Tensor& y_true, const Tensor& y_pred, const std::optional<std::vector<std::int64_t>>& axis = {});
 Tensor tversky(const Tensor& y_true, const Tensor& y_pred, double alpha = 0.5, double beta = 0.5,
                const std::optional<std::vector<std::int64_t>>& axis = {});

@@ -80,8 +80,11 @@ class MetricPtr : public keras::Handle<Metric> {
                     const Tensor& mask = {}) const {
     object().update_state(y_true, y_pred, sample_weight, mask);
   }
+  // Of a number: mean.update_state(0.5).
+  void update_state(Number value) const { object().update_state(Tensor::scalar(value.value(), DType::kFloat32)); }
   Tensor result() const { return object().result(); }
   void reset_state() const { object().reset_state(); }
+  void reset_states() const { object().reset_state(); }  // its name in tf-keras
   std::string name() const { return object().name(); }
   const std::vector<VariablePtr>& variables() const { return object().variables(); }
   Json get_config() const { return object().get_config(); }

@@ -32,6 +32,15 @@ struct ModelOptions {
   std::string name = {};  // default: the snake-case class name, numbered per process
 };
 
+// All arguments by name: keras::Model({.inputs = x, .outputs = y, .name = "encoder"}).
+struct ModelArguments {
+  FieldNamesOnly names_only = {};
+  Structure inputs = {};
+  Structure outputs = {};
+  std::string name = {};
+  bool trainable = true;
+};
+
 // A model: copies are the same model. Made from symbolic tensors,
 //
 //   auto x = layers::Input({28, 28, 1});
@@ -72,6 +81,8 @@ class Model {
   template <std::convertible_to<std::string> Name>
   Model(const Structure& inputs, const Structure& outputs, const Name& name)
       : Model(inputs, outputs, ModelOptions{.name = name}) {}
+  explicit Model(const ModelArguments& arguments)
+      : Model(arguments.inputs, arguments.outputs, {.trainable = arguments.trainable, .name = arguments.name}) {}
   explicit Model(ModelPtr impl);
   Model(const Model& other);
   Model& operator=(const Model& other);
