@@ -6,6 +6,7 @@
 
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/rows_internal.h"
+#include "lockstep/ops/variants_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -227,6 +228,7 @@ Tensors read_element(const Call& call) { return {array_in(call).read(int_in(call
 
 // One tensor whose first axis numbers the elements; of an empty list by the element shape.
 Tensor pack_elements(const Tensors& parts, const Shape& element, DType dtype) {
+  if (dtype == DType::kVariant) return variants(parts);
   if (parts.empty()) {
     if (!element.fully_known())
       throw_invalid_argument(
@@ -268,6 +270,10 @@ Tensors scatter_elements(const Call& call) {
   if (value.dim(0) != static_cast<std::int64_t>(indices.size()))
     throw_invalid_argument(fmt::format("{} indices for {} rows", indices.size(), value.dim(0)));
   Shape inner(std::vector<std::int64_t>(value.shape().dims().begin() + 1, value.shape().dims().end()));
+  if (value.dtype() == DType::kVariant) {
+    for (std::size_t i = 0; i < indices.size(); ++i) array.write(indices[i], variants_in(value)[i]);
+    return {call.input(3)};
+  }
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const Tensor row = rows_between(value, at, at + 1);

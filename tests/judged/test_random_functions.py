@@ -1,0 +1,74 @@
+"""Random functions of TensorFlow (random_functions.py) as SavedModels and frozen graphs: outputs and gradients."""
+
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+import lockstep_tool as tool
+import random_functions
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
+
+PROBE = pathlib.Path(os.environ.get("LOCKSTEP_BUILD") or tool.ROOT / "build") / "bin" / "gradient_probe"
+
+
+@pytest.fixture(scope="module")
+def probe():
+    with subprocess.Popen([PROBE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        def ask(*parts):
+            process.stdin.write("\t".join(map(str, parts)) + "\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+        yield ask
+
+
+def results(concrete, feeds, variables):
+    """The outputs, and the derivatives of the sum of log(1 + y^2) of those of floats."""
+    feeds = {k: tf.constant(v) for k, v in feeds.items()}
+    sources = {k: v for k, v in feeds.items() if v.dtype == tf.float32} | variables
+    with tf.GradientTape() as tape:
+        tape.watch([v for v in feeds.values() if v.dtype == tf.float32])
+        outputs = concrete(**feeds)
+        total = tf.add_n([tf.reduce_sum(tf.math.log1p(tf.square(tf.cast(y, tf.float64)))) for y in outputs.values() if y.dtype == tf.float32])
+    slopes = {k: tf.convert_to_tensor(v) for k, v in tape.gradient(total, sources).items() if v is not None}
+    return {k: v.numpy() for k, v in outputs.items()} | {f"gradient/{k}": v.numpy() for k, v in slopes.items()}
+
+
+def write(rng, number, folder):
+    """A function as a file: what the probe is given, TensorFlow's results, and the names of the outputs of a frozen graph."""
+    module, variables, feeds = tf.Module(), random_functions.variables(rng), random_functions.inputs(rng)
+    for name, variable in variables.items():
+        setattr(module, name, variable)
+    concrete = module.run = random_functions.function(rng, variables)
+    np.savez(folder / "x.npz", **feeds)
+    if number % 4 < 3 or any(op.type.startswith("Assign") for op in concrete.graph.get_operations()):
+        tf.saved_model.save(module, str(folder / "m"), signatures=concrete)
+        return [folder / "m", folder / "x.npz", folder / "y.npz"], results(concrete, feeds, variables), None
+    constants = convert_variables_to_constants_v2(concrete, lower_control_flow=number % 8 == 7)
+    (folder / "g.pb").write_bytes(constants.graph.as_graph_def().SerializeToString())
+    outputs = ",".join(t.name for t in constants.outputs)
+    return [folder / "g.pb", folder / "x.npz", folder / "y.npz", outputs], results(concrete, feeds, {}), sorted(concrete.structured_outputs)
+
+
+@pytest.mark.parametrize("number", range(400 if tool.CONFORMANCE else 12))
+def test_random_function(number, probe, tmp_path):
+    for attempt in range(9):
+        try:
+            given, theirs, names = write(tool.generator("function", number, attempt), number, tmp_path)
+            break
+        except (tf.errors.OpError, LookupError, ValueError, AssertionError):
+            continue  # what TensorFlow itself cannot compute or differentiate
+    assert probe(*given) == "ok"
+    ours = dict(np.load(tmp_path / "y.npz"))
+    if names:
+        ours = {names[int(k[1:])] if k[0] == "#" else k: v for k, v in ours.items()}
+    for key in sorted(ours.keys() | theirs.keys()):
+        if key in ours and key in theirs:
+            tool.assert_close(ours[key], theirs[key], 2e-3 if key.startswith("gradient/") else 1e-4, f"function {number} {key}", atol=1e-5)
+        else:
+            assert not np.any(ours.get(key, theirs.get(key))), f"function {number}: {key} is in one of both only"
