@@ -43,7 +43,7 @@ class Dataflow {
         ready_.push_back({id, &root_, 0, {}, 0});
       }
     }
-    while (!ready_.empty()) {
+    while (!ready_.empty() || release_merge()) {
       Ready item = std::move(ready_.front());
       ready_.pop_front();
       fire_named(item);
@@ -68,8 +68,10 @@ class Dataflow {
   };
   struct Waiting {
     Tensors inputs;
-    int missing = 0;  // inputs and controls still to come
-    int first = -1;   // for Merge: the input that came
+    int missing = 0;        // inputs and controls still to come
+    int first = -1;         // for Merge: the input that came
+    bool held = false;      // a Merge with an input that waits for controls
+    bool released = false;  // it ran without them
   };
   struct Iteration {
     std::unordered_map<int, Waiting> waiting;
@@ -89,6 +91,12 @@ class Dataflow {
     int iteration;
     Tensors inputs;
     int merged;
+  };
+
+  struct Held {
+    int node;
+    Frame* frame;
+    int iteration;
   };
 
   void emit_feed(int id) {
@@ -117,17 +125,42 @@ class Dataflow {
       if (waiting.first >= 0) return;
       waiting.first = user.input;
     }
+    if (waiting.released) return;
     if (waiting.missing <= 0 && !fresh) throw_twice(user.node);
     if (user.input >= 0) {
       Tensor& place = waiting.inputs[static_cast<std::size_t>(user.input)];
       if (place.defined()) throw_twice(user.node);
       place = value;
     }
-    if (--waiting.missing > 0) return;
-    ++frame.iterations[iteration].pending;
+    if (--waiting.missing > 0) {
+      if (waiting.first < 0 || waiting.held) return;
+      waiting.held = true;
+      held_.push_back({user.node, &frame, iteration});
+      ++frame.iterations[iteration].pending;
+      return;
+    }
+    if (!waiting.held) ++frame.iterations[iteration].pending;
     ready_.push_back({user.node, &frame, iteration, std::move(waiting.inputs), waiting.first});
     waiting.inputs.clear();  // the entry stays, so that later tokens for a Merge are noticed
     waiting.missing = -1;
+  }
+
+  // A Merge may have controls in both branches: where nothing else can run, the missing ones are in a branch that is
+  // not taken. The last Merge comes first, since those of inner branches get their inputs later.
+  bool release_merge() {
+    while (!held_.empty()) {
+      const Held last = held_.back();
+      held_.pop_back();
+      const auto iteration = last.frame->iterations.find(last.iteration);
+      if (iteration == last.frame->iterations.end()) continue;  // all of it has run
+      Waiting& waiting = iteration->second.waiting.at(last.node);
+      if (waiting.missing <= 0) continue;
+      ready_.push_back({last.node, last.frame, last.iteration, std::move(waiting.inputs), waiting.first});
+      waiting.inputs.clear();
+      waiting.missing = -1, waiting.released = true;
+      return true;
+    }
+    return false;
   }
 
   // Only an invalid graph does this, such as one with an Exit that takes a value in each iteration.
@@ -239,6 +272,7 @@ class Dataflow {
   Frame root_;
   std::map<std::pair<Frame*, int>, std::map<std::string, std::unique_ptr<Frame>>> children_;
   std::deque<Ready> ready_;
+  std::vector<Held> held_;  // those that have run since are skipped
   std::map<std::pair<int, int>, Tensor> results_;
   std::unordered_map<int, std::vector<std::pair<int, Tensor>>> fed_outputs_;
 };

@@ -182,3 +182,24 @@ def test_frames_of_version_1(n, tmp_path, version_1):
     assert sorted(ours) == sorted(theirs)
     for key, value in theirs.items():
         tool.assert_close(ours[key], value.numpy(), 1e-5, what=key)
+
+
+@pytest.mark.parametrize("x", [-2.0, 0.5, 2.0])
+def test_branches_that_controls_leave(x, tmp_path):
+    """A frozen graph whose branches became Switch and Merge: a Merge has controls in both, of which one comes."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    def checked(x, most):
+        with tf.control_dependencies([tf.debugging.assert_less(x, most)]):
+            return tf.identity(x)
+
+    def branches(x):
+        inner = lambda: tf.cond(x > 1.0, lambda: checked(x, 3.0) * 2, lambda: checked(x, 1.5) * 3)
+        y = tf.cond(x > 0.0, inner, lambda: checked(x, 0.0))
+        return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.cond(y > 0.0, lambda: checked(y, 99.0) + 1, lambda: checked(y, 0.5) - 1)), [0, y])[1]
+
+    concrete = tf.function(branches).get_concrete_function(tf.TensorSpec([], tf.float32, name="x"))
+    frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=True)
+    (tmp_path / "g.pb").write_bytes(frozen.graph.as_graph_def().SerializeToString())
+    ours = tool.predict(tmp_path / "g.pb", {"x": np.float32(x)}, tmp_path, "--outputs", frozen.outputs[0].name)
+    tool.assert_close(ours[0][1], concrete(tf.constant(x)).numpy())
