@@ -94,9 +94,17 @@ Tensors self_adjoint_eig(const Call& call) {
 Tensors eig(const Call& call) {
   const at::Tensor x = finite(square_matrix(call, 0));
   const at::ScalarType type = to_scalar_type(call.attr<DType>("Tout"));
-  if (!call.attr<bool>("compute_v"))
-    return {wrap(at::linalg_eigvals(x).to(type)), wrap(at::empty({0}, x.options().dtype(type)))};
-  const auto [e, v] = at::linalg_eig(x);
+  const bool sorted = at::isComplexType(x.scalar_type());  // those of complex matrices come by their magnitude
+  const auto order = [](const at::Tensor& e) { return at::argsort(at::abs(e.detach()), true, -1, false); };
+  if (!call.attr<bool>("compute_v")) {
+    const at::Tensor e = at::linalg_eigvals(x);
+    return {wrap((sorted ? e.gather(-1, order(e)) : e).to(type)), wrap(at::empty({0}, x.options().dtype(type)))};
+  }
+  auto [e, v] = at::linalg_eig(x);
+  if (sorted) {
+    const at::Tensor places = order(e);
+    e = e.gather(-1, places), v = v.gather(-1, places.unsqueeze(-2).expand_as(v));
+  }
   return {wrap(e.to(type)), wrap(v.to(type))};
 }
 
