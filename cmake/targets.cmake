@@ -163,6 +163,7 @@ function(lockstep_protos folder)
   target_include_directories(${target} PRIVATE ${root})
   target_link_libraries(${target} PRIVATE protobuf::libprotobuf)
   target_compile_options(${target} PRIVATE -w -O1)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 7)
   # Generated code, half of the units of base to formats. Fuzz targets keep its coverage.
   if(LOCKSTEP_FUZZ)
     target_compile_options(${target} PRIVATE -fno-sanitize=address,undefined)

@@ -74,7 +74,8 @@ def test_losses_over_the_batch(loss, weighted, tmp_path, request):
     one = fit(tmp_path, "default", "one.keras", 8)
     theirs = answers.fit(model, **arrays, batch_size=8, epochs=2)
     tool.assert_history(one, theirs)
-    near = 1e-4 if loss == "circle" else 1e-5  # it multiplies by 80
+    # It multiplies by 80: with MKL's kernels for AVX2 instead of AVX-512, three replicas differ by 1.2e-4 from one.
+    near = 5e-4 if loss == "circle" else 1e-5
     for strategy in ("mirrored:2", "mirrored:3"):
         many = fit(tmp_path, strategy, "many.keras", 8)
         compare(keras.models.load_model(tmp_path / "many.keras"), keras.models.load_model(tmp_path / "one.keras"), near, strategy)

@@ -97,8 +97,12 @@ void AllReduceSteps::spread(const Batch& batch,
   }
 }
 
+bool AllReduceSteps::one_replica() const {
+  return !session_.strategy || session_.strategy->num_replicas_in_sync() == 1;
+}
+
 AllReduceSteps::Share AllReduceSteps::share_of(const Batch& batch) const {
-  const std::int64_t rows = batch_rows(batch);
+  const std::int64_t rows = one_replica() ? first_rows(batch) : batch_rows(batch);
   const int all = session_.strategy ? session_.strategy->num_replicas_in_sync() : 1;
   Share share;
   share.replicas = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(rows, 1), all));

@@ -47,6 +47,7 @@ class AllReduceSteps : public StepRunner {
   };
   using Updates = std::vector<collectives::ShardedUpdate>;
 
+  bool one_replica() const;
   Share share_of(const Batch& batch) const;
   void spread(const Batch& batch, const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
               const std::function<void(std::size_t)>& prepare);

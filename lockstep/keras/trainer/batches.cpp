@@ -110,6 +110,16 @@ std::int64_t batch_rows(const Batch& batch) {
   return rows.value_or(0);
 }
 
+std::int64_t first_rows(const Batch& batch) {
+  std::optional<std::int64_t> rows;
+  for (const Structure* part : {&batch.x, &batch.y, &batch.sample_weight}) {
+    part->visit([&](const Tensor& leaf) {
+      if (!rows && leaf.defined() && leaf.rank() > 0) rows = leaf.dim(0);
+    });
+  }
+  return rows.value_or(0);
+}
+
 Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
   const auto cut = [&](const Tensor& leaf) {
     if (begin == 0 && end == leaf.dim(0)) return leaf;

@@ -20,6 +20,8 @@ struct Batch {
 
 // Rows of the first leaf that is defined. Throws InvalidArgument when leaves differ in length or are scalars.
 std::int64_t batch_rows(const Batch& batch);
+// The same without these checks: a step of the user's may take parts of any lengths. 0 if all are scalars.
+std::int64_t first_rows(const Batch& batch);
 // Rows begin … end-1 of every defined leaf, sharing memory.
 Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end);
 

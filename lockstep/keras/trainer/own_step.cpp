@@ -40,9 +40,9 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
   const Json metrics_before = share.idle() ? session_.save_own_metrics() : Json(nullptr);
   const auto replica_step = [&](std::size_t local) {
     const distribute::RowRange range = share.idle() ? distribute::RowRange{0, 1} : share.ranges[local];
-    parts[local] = step(batch_slice(batch, range.begin, range.end));
+    parts[local] = step(one_replica() ? batch : batch_slice(batch, range.begin, range.end));
   };
-  own_rows_ = batch_rows(batch);
+  own_rows_ = first_rows(batch);
   struct Reset {
     std::int64_t& rows;
     ~Reset() { rows = 0; }
@@ -67,7 +67,7 @@ void AllReduceSteps::prepare_metrics(const Batch& batch) {
   const bool restored = session_.compiled->has_restored_metrics();
   const bool unresolved = !session_.compiled->resolved() && session_.compiled->expects_metrics();
   if (!restored && !unresolved) return;
-  const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
+  const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, first_rows(batch)));
   const random::PausedGenerators no_draws;
   session_.run_alone([&] {
     const Structure y_pred = session_.model(one.x, {.training = false});

@@ -280,6 +280,35 @@ TEST(ModelCopies, ComputeWithTheirOwnMembers) {
   EXPECT_FLOAT_EQ(of(plain), 1.0F);
 }
 
+// Labeled and other samples in batches of different sizes, as in semi-supervised training.
+class TwoSources : public Model {
+ public:
+  TwoSources() : Model("TwoSources"), dense_(track("dense", dense())) {}
+  Structure call(const Structure& inputs) override { return dense_(inputs); }
+  Results train_step(const Batch& batch) override {
+    GradientTape tape;
+    const Tensor labeled = (*this)(batch.x).leaf(), other = (*this)(batch.y).leaf();
+    const Tensor loss = ops::reduce_mean(ops::square(labeled - 1.0)) + ops::reduce_mean(ops::square(other));
+    optimizer()->apply(tape.gradient(loss, trainable_weights()), trainable_weights());
+    return {{"loss", loss.item<float>()}};
+  }
+
+ private:
+  LayerHandle dense_;
+};
+
+// Keras 3.15: kernel and bias after two epochs with SGD(0.01).
+TEST(OwnSteps, PartsOfABatchMayHaveDifferentLengths) {
+  TwoSources model;
+  model.compile({.optimizer = optimizers::SGD(0.01)});
+  const auto labeled = data::Dataset::from_tensor_slices(column({1, 2, 3, 4, 5, 6, 7, 8})).batch(4);
+  const auto other = data::Dataset::from_tensor_slices(column({5, 6, 7, 8})).batch(2);
+  model.fit(data::Dataset::zip(labeled, other), {.epochs = 2, .verbose = 0});
+  const auto weights = model.get_weights();
+  EXPECT_NEAR(weights[0].item<float>(), 0.0881984F, 1e-6);
+  EXPECT_NEAR(weights[1].item<float>(), -0.05201472F, 1e-6);
+}
+
 TEST(ModelCopies, APlainCopyAloneIsRefused) {
   const auto make = []() -> Model {
     const Scaled local(1.0);

@@ -71,7 +71,7 @@ std::vector<std::string> TrainingSession::output_names() const {
 void TrainingSession::build_for(const Batch& batch) {
   if (model.built()) return require_variables_of_strategy();
   if (!has_call()) return;
-  const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
+  const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, first_rows(batch)));
   const random::PausedGenerators no_draws;
   model(one.x, {.training = false});
 }
