@@ -9,7 +9,7 @@ import subprocess
 import lockstep_tool as tool
 
 BUILD = pathlib.Path(os.environ.get("LOCKSTEP_BUILD", tool.ROOT / "build"))
-SECONDS = int(os.environ.get("LOCKSTEP_FUZZ_SECONDS", "20"))
+SECONDS = int(os.environ.get("LOCKSTEP_FUZZ_SECONDS", "10"))
 READERS = set(re.findall(r'^    \{"(\w+)", \w+\},$', (tool.ROOT / "fuzz" / "readers.cpp").read_text(), re.MULTILINE))
 
 

@@ -18,7 +18,7 @@ tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
 PROBE = pathlib.Path(__file__).resolve().parents[2] / "build" / "bin" / "checkpoint_probe"
-KILLS = int(os.environ.get("LOCKSTEP_KILLS", "120" if CONFORMANCE else "15"))  # of a test; half as many of whole jobs
+KILLS = int(os.environ.get("LOCKSTEP_KILLS", "120" if CONFORMANCE else "8"))  # of a test; half as many of whole jobs
 IN_A_ROW = 3
 
 
