@@ -153,8 +153,7 @@ std::string_view known_mistake(std::span<const std::byte> bytes) {
     return "pickled Python data, which is never read, because reading it runs code";
   if (looks_like_saved_model(bytes))
     return "the graph of a SavedModel outside of its folder; name it saved_model.pb, next to the folders variables and "
-           "assets, and give "
-           "the folder";
+           "assets, and give the folder";
   return "";
 }
 

@@ -2,6 +2,7 @@ import gc
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -132,3 +133,15 @@ def pytest_collection_modifyitems(items):
         for prefix, reason in known:
             if name.startswith(prefix):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+@pytest.fixture(scope="module")
+def gradient_probe():
+    """Asks lockstep/saving/gradient_probe.cpp: the parts of a line, and its answer."""
+    program = pathlib.Path(os.environ.get("LOCKSTEP_BUILD") or tool.ROOT / "build") / "bin" / "gradient_probe"
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        def ask(*parts):
+            process.stdin.write("\t".join(map(str, parts)) + "\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+        yield ask

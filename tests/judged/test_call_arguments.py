@@ -1,6 +1,7 @@
 """Calls with several tensors, by position and by keyword: saved models predict and train as Keras's own."""
 
 import keras
+import numpy as np
 import pytest
 
 import answers
@@ -142,5 +143,6 @@ def test_call(case, tmp_path, request):
     if not tool.CONTROL:
         again = tmp_path / "again.keras"
         tool.ok("convert", path, again)
-        for value, theirs in zip(keras.tree.flatten(keras.models.load_model(again).predict(arrays, verbose=0)), expected):
-            tool.assert_close(value, theirs, 1e-6, f"{case.__name__}, written again")
+        now = keras.tree.flatten(model.predict(arrays, verbose=0))  # a stored answer may be another machine's
+        for value, theirs in zip(keras.tree.flatten(keras.models.load_model(again).predict(arrays, verbose=0)), now):
+            np.testing.assert_array_equal(value, theirs)

@@ -175,3 +175,13 @@ def test_merged_masks_of_keras_2(name, tmp_path):
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "o.h5")
     for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), wanted, strict=True):
         tool.assert_close(ours, theirs, 1e-5)
+
+
+@pytest.mark.parametrize("count", [7, 2000, 5000])
+@pytest.mark.parametrize("kind", ["AdaptiveAveragePooling1D", "AdaptiveMaxPooling1D"])
+def test_adaptive_pools_of_unequal_windows(kind, count, tmp_path):
+    model = keras.Sequential([keras.Input((3001, 2)), getattr(keras.layers, kind)(count)])
+    model.save(tmp_path / "m.keras")
+    x = tool.generator("adaptive", kind, str(count)).normal(size=(2, 3001, 2)).astype("float32")
+    ((_, ours),) = tool.predict(tmp_path / "m.keras", x, tmp_path)
+    tool.assert_close(ours, model.predict(x, verbose=0), 1e-5, kind)

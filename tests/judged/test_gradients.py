@@ -1,9 +1,5 @@
 """Gradients of single operations in frozen graphs, with respect to their float inputs, against TensorFlow's."""
 
-import os
-import pathlib
-import subprocess
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +9,6 @@ from op_table import R
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read frozen graphs")
 
-PROBE = pathlib.Path(os.environ.get("LOCKSTEP_BUILD") or tool.ROOT / "build") / "bin" / "gradient_probe"
 BOXES = np.array([[0, 0, 1, 1], [.2, .8, .9, .1], [-.5, 0, .5, 1.3]], "f")
 TURNS = np.array([[1, .1, .5, 0, 1, -.7, 0, 0], [.8, 0, 2, .2, 1.3, 0, .01, .02]], "f")
 EDGES = np.array([-2, -.5, 0, .5, 1, 7, np.inf, np.nan], "f")
@@ -68,18 +63,8 @@ CASES = {
        for padding in ("SAME", "VALID") for rate in (1, 2)}}
 
 
-@pytest.fixture(scope="module")
-def probe():
-    with subprocess.Popen([PROBE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        def ask(*parts):
-            process.stdin.write("\t".join(map(str, parts)) + "\n")
-            process.stdin.flush()
-            return process.stdout.readline().strip()
-        yield ask
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_gradient(name, probe, tmp_path):
+def test_gradient(name, gradient_probe, tmp_path):
     function, *values = CASES[name]
     with tf.Graph().as_default() as graph:
         inputs = {f"x{i}": tf.compat.v1.placeholder(tf.float32, value.shape, f"x{i}") for i, value in enumerate(values)}
@@ -91,7 +76,7 @@ def test_gradient(name, probe, tmp_path):
         with tf.compat.v1.Session(graph=graph) as session:
             theirs = session.run({"#0": y, **slopes}, {inputs[key]: value for key, value in feeds.items()})
     np.savez(tmp_path / "x.npz", **feeds)
-    assert probe(tmp_path / "g.pb", tmp_path / "x.npz", tmp_path / "y.npz", "y:0") == "ok"
+    assert gradient_probe(tmp_path / "g.pb", tmp_path / "x.npz", tmp_path / "y.npz", "y:0") == "ok"
     ours = dict(np.load(tmp_path / "y.npz"))
     assert sorted(ours) == sorted(theirs) or name == "sign"
     for key, value in theirs.items():

@@ -1,9 +1,5 @@
 """Random functions of TensorFlow (random_functions.py) as SavedModels and frozen graphs: outputs and gradients."""
 
-import os
-import pathlib
-import subprocess
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,17 +10,6 @@ import random_functions
 
 pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
 
-PROBE = pathlib.Path(os.environ.get("LOCKSTEP_BUILD") or tool.ROOT / "build") / "bin" / "gradient_probe"
-
-
-@pytest.fixture(scope="module")
-def probe():
-    with subprocess.Popen([PROBE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        def ask(*parts):
-            process.stdin.write("\t".join(map(str, parts)) + "\n")
-            process.stdin.flush()
-            return process.stdout.readline().strip()
-        yield ask
 
 
 def results(concrete, feeds, variables):
@@ -56,14 +41,14 @@ def write(rng, number, folder):
 
 
 @pytest.mark.parametrize("number", range(400 if tool.CONFORMANCE else 12))
-def test_random_function(number, probe, tmp_path):
+def test_random_function(number, gradient_probe, tmp_path):
     for attempt in range(9):
         try:
             given, theirs, names = write(tool.generator("function", number, attempt), number, tmp_path)
             break
         except (tf.errors.OpError, LookupError, ValueError, AssertionError):
             continue  # what TensorFlow itself cannot compute or differentiate
-    assert probe(*given) == "ok"
+    assert gradient_probe(*given) == "ok"
     ours = dict(np.load(tmp_path / "y.npz"))
     if names:
         ours = {names[int(k[1:])] if k[0] == "#" else k: v for k, v in ours.items()}

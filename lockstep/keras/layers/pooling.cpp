@@ -11,6 +11,7 @@
 namespace lockstep::keras {
 
 constexpr std::int64_t kMaxAdaptive = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxAdaptiveSlices = 1024;  // that are pooled one after the other
 
 // The axis becomes the height of an image of width 1, what follows it the channels.
 Tensor adaptive_pool(const Tensor& x, int axis, std::int64_t count, bool max) {
@@ -23,22 +24,27 @@ Tensor adaptive_pool(const Tensor& x, int axis, std::int64_t count, bool max) {
   std::int64_t channels = 1;
   for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < shape.size(); ++i) channels *= shape[i];
   const Tensor image = ops::reshape(x, ops::Ints{-1, n, 1, channels});
-  const auto pooled = [&](std::int64_t size, std::int64_t step) {
+  const auto pooled = [max](const Tensor& part, std::int64_t size, std::int64_t step) {
     const ops::PoolOptions how{.size = {size, 1}, .strides = {step, 1}};
-    return max ? ops::max_pool(image, how) : ops::avg_pool(image, how);
+    return max ? ops::max_pool(part, how) : ops::avg_pool(part, how);
   };
+  const auto begin = [&](std::int64_t i) { return i * n / count; };
+  const auto size = [&](std::int64_t i) { return ((i + 1) * n + count - 1) / count - begin(i); };
   Tensor y;
   if (n % count == 0) {
-    y = pooled(n / count, n / count);
+    y = pooled(image, n / count, n / count);
+  } else if (count <= kMaxAdaptiveSlices) {
+    Tensors entries;
+    for (std::int64_t i = 0; i < count; ++i)
+      entries.push_back(pooled(ops::slice_axis(image, 1, begin(i), begin(i) + size(i)), size(i), size(i)));
+    y = ops::concat(entries, 1);
   } else {
     // A window has one of two sizes. The windows of each size at all positions, and those that are wanted of them.
     const std::int64_t small = (n + count - 1) / count, large = std::min(small + 1, n), windows = n - small + 1;
     std::vector<std::int64_t> wanted;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t begin = i * n / count, end = ((i + 1) * n + count - 1) / count;
-      wanted.push_back(end - begin == small ? begin : windows + begin);
-    }
-    const Tensor all = large == small ? pooled(small, 1) : ops::concat({pooled(small, 1), pooled(large, 1)}, 1);
+    for (std::int64_t i = 0; i < count; ++i) wanted.push_back(size(i) == small ? begin(i) : windows + begin(i));
+    const Tensor all =
+        large == small ? pooled(image, small, 1) : ops::concat({pooled(image, small, 1), pooled(image, large, 1)}, 1);
     y = ops::gather(all, Tensor::from_vector(wanted), 1);
   }
   shape[static_cast<std::size_t>(axis)] = count;

@@ -388,6 +388,7 @@ std::optional<bool> own_training(const ModelImpl& model, const Node& node) {
 
 // Whether a layer is called with another one than the model.
 bool calls_otherwise(const ModelImpl& model, const std::vector<std::shared_ptr<Node>>& nodes, bool training) {
+  if (model.keras_version() > 2) return false;
   return std::ranges::any_of(nodes, [&](const auto& node) { return own_training(model, *node) == !training; });
 }
 

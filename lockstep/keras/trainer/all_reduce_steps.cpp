@@ -89,7 +89,7 @@ void AllReduceSteps::spread(const Batch& batch,
         share.idle() ? distribute::RowRange{0, std::min<std::int64_t>(1, batch_rows(batch))} : share.ranges[local];
     step(local, batch_slice(batch, range.begin, range.end), range.begin);
   };
-  if (session_.strategy && session_.strategy->num_replicas_in_sync() > 1) {
+  if (!one_replica()) {
     session_.strategy->run_replicas(
         [&](int) { replica_step(static_cast<std::size_t>(distribute::current_local_replica())); }, share.replicas);
   } else {
