@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 
+from tables import write_table
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BEGIN, END = "<!-- compare.py begins -->", "<!-- compare.py ends -->"
 
 # Name, model, batch, strategy, times as fast as TensorFlow it has to be.
 TRAINING = [
@@ -281,16 +282,6 @@ class Bench:
         return "\n".join(lines)
 
 
-def write_table(table):
-    path = ROOT / "docs" / "performance.md"
-    text = path.read_text() if path.exists() else "# Performance\n\n" + BEGIN + "\n" + END + "\n"
-    if BEGIN not in text:
-        text += f"\n{BEGIN}\n{END}\n"
-    before, rest = text.split(BEGIN, 1)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END, 1)[1]}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=ROOT / "build")
@@ -318,7 +309,7 @@ def main():
              f"{options.rounds} rounds in turns.\n\n{bench.table()}")
     print("\n" + table)
     if options.write:
-        write_table(table)
+        write_table("performance.md", "compare.py", table)
     return 1 if failed else 0
 
 

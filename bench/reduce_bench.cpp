@@ -1,6 +1,6 @@
 // A worker of a job that adds up one large tensor, several times each way, and prints the least seconds of the two ways
 // as JSON:
-//   reduce_bench MEGABYTES [ring]
+//   reduce_bench MEGABYTES [ring] [ROUNDS]
 // TF_CONFIG (or another launcher's variables) describes the job. "sum": collectives::sum of a tensor that it may sum in
 // place; "gloo": LibTorch's Gloo on that tensor, a ring of all workers. With "ring" the sum does not use shared memory.
 #include <algorithm>
@@ -23,8 +23,6 @@ namespace {
 namespace ls = lockstep;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 9;
-
 double seconds(const std::function<void()>& work) {
   const auto begin = Clock::now();
   work();
@@ -37,7 +35,7 @@ void check(const std::vector<float>& values, double expected) {
   if (wrong != values.end()) ls::throw_internal(fmt::format("a sum is {}, expected {}", *wrong, expected));
 }
 
-void run(std::int64_t megabytes, bool ring) {
+void run(std::int64_t megabytes, bool ring, int rounds) {
   ls::distribute::CommunicationOptions communication;
   if (ring) communication.implementation = ls::distribute::CommunicationImplementation::kRing;
   ls::distribute::MultiWorkerMirroredStrategy strategy({.communication_options = communication});
@@ -52,7 +50,7 @@ void run(std::int64_t megabytes, bool ring) {
   const ls::Shape shape{megabytes * 1000 * 1000 / 4};
   const double all = group->size() * (group->size() + 1) / 2.0;
   double sum = 1e9, gloo = 1e9;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     ls::Tensors values;
     values.push_back(ls::Tensor::full(shape, group->rank() + 1));
     group->barrier();
@@ -70,7 +68,9 @@ void run(std::int64_t megabytes, bool ring) {
 
 int main(int argc, char** argv) {
   try {
-    run(argc > 1 ? std::atoll(argv[1]) : 100, argc > 2 && std::string(argv[2]) == "ring");
+    const bool ring = argc > 2 && std::string(argv[2]) == "ring";
+    const int rounds = argc > 2 + ring ? std::atoi(argv[2 + ring]) : 9;
+    run(argc > 1 ? std::atoll(argv[1]) : 100, ring, rounds);
   } catch (const ls::Error& e) {
     fmt::print(stderr, "reduce_bench: {}\n", e.message());
     return 1;

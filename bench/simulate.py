@@ -11,12 +11,10 @@ members is a maximum over neighbours for M clocks, which NumPy computes at once.
 
 import argparse
 import heapq
-import pathlib
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BEGIN, END = "<!-- simulate.py begins -->", "<!-- simulate.py ends -->"
+from tables import write_table
 
 # As in the sources: job_communicator.cpp, tensors_internal.h, peer_links.cpp, health_internal.h, health.cpp, rendezvous.cpp.
 PIECE, PIECE_PER_MACHINE, BUCKET = 4 << 20, 256 << 10, 4 << 20
@@ -214,10 +212,7 @@ def main():
     text = "\n".join(lines)
     print(text)
     if options.write:
-        path = ROOT / "docs" / "scaling.md"
-        page = path.read_text()
-        begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-        path.write_text(page[:begin] + "\n" + text + "\n" + page[end:])
+        write_table("scaling.md", "simulate.py", text)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@
 Needs a build with -DLOCKSTEP_BENCH=ON. The tutorial's CNN on two workers with one thread each, global batch 128: lockstep, its
 own one worker, two such processes of half the batch that know nothing of each other (the most that the machine gives), and
 tf-keras's MultiWorkerMirroredStrategy, after the weights of both sides have been compared. Then sums of 100 MB against
-plain Gloo, as root also between two network namespaces of four workers each with 1 Gbit/s between them, and a checkpoint
-of 0.5 GB saved and restored by four workers against plain writes and copies in --folder. Best and median; ratios are best
-to best.
+plain Gloo, and a checkpoint of 0.5 GB saved and restored by four workers against plain writes and copies in --folder. Best
+and median; ratios are best to best.
 """
 
 import argparse
@@ -20,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 
+from tables import write_table
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "judged"))
 from job import cluster_env, free_ports  # noqa: E402
 
-BEGIN, END = "<!-- workers.py begins -->", "<!-- workers.py ends -->"
 STEPS, EPOCHS, BATCH, CHECKED_STEPS = 60, 8, 128, 20
 
 PEER = """
@@ -145,53 +145,6 @@ def reductions(build, rounds):
     return rows
 
 
-class Line:
-    """Two network namespaces, and a line of 1 Gbit/s between them."""
-
-    def __init__(self):
-        self.names = [f"lockstep-bench-{os.getpid()}-{i}" for i in range(2)]
-        self.hosts = ["10.83.18.1", "10.83.18.2"]
-        devices = [f"lkb{os.getpid() % 100000}-{i}" for i in range(2)]
-        for name in self.names:
-            self.run("ip", "netns", "add", name)
-        self.run("ip", "link", "add", devices[0], "netns", self.names[0], "type", "veth", "peer", "name", devices[1], "netns", self.names[1])
-        for name, host, device in zip(self.names, self.hosts, devices):
-            for words in (["addr", "add", f"{host}/24", "dev", device], ["link", "set", device, "up"], ["link", "set", "lo", "up"]):
-                self.run("ip", "-n", name, *words)
-            self.run("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", "1gbit", "burst", "256kb", "latency",
-                     "50ms")
-
-    @staticmethod
-    def run(*command):
-        subprocess.run(command, check=True, capture_output=True, text=True)
-
-    def job(self, places, *command):
-        """The command once for each place, a number of a machine, by rank; what rank 0 printed."""
-        addresses = [f"{self.hosts[machine]}:{5000 + rank}" for rank, machine in enumerate(places)]
-        commands = [(["ip", "netns", "exec", self.names[machine], *command], cluster_env(addresses, rank)) for rank, machine in enumerate(places)]
-        return json.loads(run_all(commands)[0])
-
-    def close(self):
-        for name in self.names:
-            self.run("ip", "netns", "del", name)
-
-
-def machines(build, rounds):
-    if os.geteuid() != 0:
-        return []
-    line, rows, limit = Line(), [], 100e6 * 8 / 1e9
-    try:
-        for name, places in (("ranks by machine", [0] * 4 + [1] * 4), ("ranks in turns", [0, 1] * 4)):
-            runs = [line.job(places, build / "bin" / "reduce_bench", 100) for _ in range(rounds)]
-            sums, gloo = ([r[k] for r in runs] for k in ("sum", "gloo"))
-            rows += [(f"sum of 100 MB over two machines of four workers, 1 Gbit/s, {name}", cell(sums), "time / that of the line",
-                      f"{min(sums) / limit:.2f}", "<= 1.2"),
-                     ("- plain Gloo", cell(gloo), "its time / ours", f"{min(gloo) / min(sums):.2f}", "")]
-    finally:
-        line.close()
-    return rows
-
-
 def saves(build, rounds, folder):
     runs = [job(4, build / "bin" / "save_bench", folder) for _ in range(rounds)]
     values = {k: [r[k] for r in runs] for k in runs[0]}
@@ -222,13 +175,10 @@ def main():
         training = Training(build, pathlib.Path(name))
         for _ in range(options.rounds):
             training.round()
-    text = table(training.rows() + reductions(build, options.rounds) + machines(build, options.rounds) + saves(build, options.rounds, options.folder))
+    text = table(training.rows() + reductions(build, options.rounds) + saves(build, options.rounds, options.folder))
     print(text)
     if options.write:
-        path = ROOT / "docs" / "performance.md"
-        page = path.read_text()
-        begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-        path.write_text(page[:begin] + "\n" + text + "\n" + page[end:])
+        write_table("performance.md", "workers.py", text)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,10 @@ def allowed():
 
 
 class Network:
-    """`count` machines 10.83.17.1, … Where `shared` is false, `private` is another folder on each."""
+    """`count` machines 10.83.17.1, …; `private` is another folder on each."""
 
-    def __init__(self, count, tmp, seed=1):
-        self.tmp, self.random = tmp, random.Random(seed)
+    def __init__(self, count, tmp, seed=1, mtu=1500):
+        self.tmp, self.random, self.mtu = tmp, random.Random(seed), mtu
         self.delay, self.loss, self.cut = 0.0, 0.0, set()  # seconds, share, machines whose packets are dropped
         self.carried = 0  # bytes of packets between machines
         self.names = [f"lockstep{os.getpid()}-{i}" for i in range(count)]
@@ -58,12 +58,22 @@ class Network:
         """What `private` is on a machine, seen from here."""
         return self.tmp / f"machine{machine}"
 
+    def device(self, host):
+        return f"lk{os.getpid() % 100000}{host[-1]}"
+
+    def limit(self, megabits):
+        """From now on no machine sends more than so many megabits per second."""
+        for name, host in zip(self.names, self.hosts):
+            run("ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", self.device(host), "root", "tbf", "rate", f"{megabits}mbit", "burst", "256kb",
+                "latency", "50ms")
+
     def tunnel(self, name, host):
-        device = f"lk{os.getpid() % 100000}{host[-1]}"
+        device = self.device(host)
         descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH", device.encode(), IFF_TUN | IFF_NO_PI))
         run("ip", "link", "set", device, "netns", name)
-        for words in (["addr", "add", f"{host}/24", "dev", device], ["link", "set", device, "up"], ["link", "set", "lo", "up"]):
+        for words in (["addr", "add", f"{host}/24", "dev", device], ["link", "set", device, "mtu", str(self.mtu)], ["link", "set", device, "up"],
+                      ["link", "set", "lo", "up"]):
             run("ip", "-n", name, *words)
         return descriptor
 
@@ -88,23 +98,25 @@ class Network:
         self.carried += len(packet)
         heapq.heappush(self.waiting, (time.monotonic() + self.delay, next(self.order), target, packet))
 
-    def start(self, machine, *args, port=5000, env=None):
-        """lockstep on a machine, whose process is the one that is returned. `env` may have another TF_CONFIG."""
+    def start(self, machine, *args, port=5000, env=None, program=tool.BIN):
+        """A program on a machine, whose process is the one that is returned. `env` may have another TF_CONFIG."""
         config = {"cluster": {"worker": [f"{host}:{port}" for host in self.hosts]}, "task": {"type": "worker", "index": machine}}
         script = 'mount --make-rprivate / && mount --bind "$0" "$1" && shift && exec "$@"'
         command = ["ip", "netns", "exec", self.names[machine], "unshare", "--mount", "sh", "-c", script, self.folder(machine), self.private,
-                   tool.BIN, *args]
+                   program, *args]
         return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "OMP_NUM_THREADS": "1", "TF_CONFIG": json.dumps(config), **(env or {})})
 
     def job(self, *args, **kwargs):
         return [self.start(machine, *args, **kwargs) for machine in range(len(self.hosts))]
 
-    def spread_job(self, each, *args):
-        """`each` workers on every machine, whose ranks take turns over the machines."""
+    def spread_job(self, each, *args, in_turns=True, **kwargs):
+        """`each` workers on every machine, whose ranks take turns over the machines or fill one after the other."""
         places = [(machine, 5000 + place) for place in range(each) for machine in range(len(self.hosts))]
+        if not in_turns:
+            places.sort()
         workers = [f"{self.hosts[machine]}:{port}" for machine, port in places]
-        return [self.start(machine, *args, env={"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})})
+        return [self.start(machine, *args, **kwargs, env={"TF_CONFIG": json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})})
                 for rank, (machine, _) in enumerate(places)]
 
     def close(self):

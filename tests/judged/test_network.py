@@ -212,6 +212,7 @@ def test_each_machine_sends_a_sum_once(net, tmp_path):
 def test_workers_keep_parts_of_the_optimizers_state(net, tmp_path):
     """Two workers on each of two machines; the checkpoint is continued by one worker that keeps all of it."""
     L = keras.layers
+    keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((100,)), L.Dense(300, activation="relu"), L.Dense(200, activation="relu"), L.Dense(1)])
     model.compile(keras.optimizers.AdamW(0.01, use_ema=True, ema_momentum=0.5), "mse")
     model.save(tmp_path / "start.keras")
