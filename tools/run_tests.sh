@@ -1,11 +1,14 @@
 #!/bin/sh
-# Runs the tests of a finished build in two lanes, one for each of two cores. The C++ tests run in the second lane; the
-# judged tests run in both, and each lane takes the next group of cases that the other has not taken (tests/judged/conftest.py).
+# Runs the tests of a finished build in three lanes, which fill two cores: many cases wait for processes or time-outs. The C++
+# tests begin the third lane; the judged tests run in all, and each lane takes the next group of cases that no other has taken
+# (tests/judged/conftest.py).
 # Reports go to build/test-results. Arguments go to pytest. LOCKSTEP_SANITIZED names a second build folder, with sanitizers, whose
 # tests of the folders that read files and run graphs are run too.
 set -eu
 cd "$(dirname "$0")/.."
-# One seed for both lanes: which of Keras's stored answers are computed again (tests/judged/answers.py).
+# Sets of Python have the same order in every run.
+export PYTHONHASHSEED=0
+# One seed for all lanes: which of Keras's stored answers are computed again (tests/judged/answers.py).
 : "${LOCKSTEP_ANSWERS_SEED:=$(date +%s)}"
 export LOCKSTEP_ANSWERS_SEED
 venv=$(tools/judges_venv.sh)
@@ -28,24 +31,27 @@ judged() {
     "$venv/bin/python" -m pytest -q -p no:cacheprovider --junit-xml="$results/judged.$lane.xml" tests/judged "$@"
 }
 
-second() {
+programs_first() {
   ok=0
   ctest --test-dir build --output-on-failure --no-tests=error --output-junit "$results/ctest.xml" || ok=1
   if [ -n "${LOCKSTEP_SANITIZED:-}" ]; then
     ctest --test-dir "$LOCKSTEP_SANITIZED" --output-on-failure --no-tests=error -R '^(base|io|formats|ops|graph)_tests$' \
       --output-junit "$results/sanitized.xml" || ok=1
   fi
-  judged 2 "$@" || ok=1
+  judged 3 "$@" || ok=1
   return $ok
 }
 
 failed=0
-second "$@" > "$results/second.log" 2>&1 &
+judged 2 "$@" > "$results/second.log" 2>&1 &
 second=$!
-trap 'kill $second 2>/dev/null || true; [ -z "$scratch" ] || rm -rf "$scratch"' EXIT
+programs_first "$@" > "$results/third.log" 2>&1 &
+third=$!
+trap 'kill $second $third 2>/dev/null || true; [ -z "$scratch" ] || rm -rf "$scratch"' EXIT
 judged 1 "$@" || failed=1
 wait $second || failed=1
-cat "$results/second.log"
-"$venv/bin/python" tools/count_tests.py "$results" --pytest judged.1 judged.2 ${LOCKSTEP_SANITIZED:+--programs sanitized} \
+wait $third || failed=1
+cat "$results/second.log" "$results/third.log"
+"$venv/bin/python" tools/count_tests.py "$results" --pytest judged.1 judged.2 judged.3 ${LOCKSTEP_SANITIZED:+--programs sanitized} \
   --allowed-skips tests/allowed_skips.txt || failed=1
 exit $failed

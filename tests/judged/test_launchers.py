@@ -68,7 +68,8 @@ def test_what_a_launcher_gives_is_understood(launcher, tmp_path, request):
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     for peer in peers:
         out, err = peer.communicate(timeout=60)
-        assert peer.returncode == 0 and err == "", out + err
+        # On a busy machine a worker may have waited for the other.
+        assert peer.returncode == 0 and all(" waits for " in line for line in err.splitlines()), out + err
     assert_equal_to_one(tmp_path, launcher)
 
 

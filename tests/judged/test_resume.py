@@ -317,7 +317,7 @@ def test_a_job_asked_to_end_or_with_a_worker_that_is_stopped_at_any_moment_ends_
     length = time.monotonic() - start
     schedule = random.Random(SEED + how)
     ends = []
-    for folder, _ in zip(folders(tmp_path), range(KILLS // (5 if how == signal.SIGTERM else 15))):
+    for folder, _ in zip(folders(tmp_path), range(max(1, KILLS // (5 if how == signal.SIGTERM else 15)))):
         for _ in range(2):
             command = [BIN, "launch", "-n", "3", "--grace", "1", "--", *saved_often(whole, folder, 2), "--startup-timeout", "2"]
             job = subprocess.Popen([str(a) for a in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
