@@ -47,7 +47,7 @@ void run_model(const std::string& path, bool saves, const std::string& copy) {
   const keras::Model model = keras::load_model(path);
   std::vector<Tensor> leaves;
   keras::Structure x = Tensor::full(Shape{2, 4}, 0.5);
-  if (const keras::Structure inputs = model.inputs(); inputs.is_list() || inputs.is_dict() || inputs.leaf().defined()) {
+  if (const keras::Structure inputs = model.input(); inputs.is_list() || inputs.is_dict() || inputs.leaf().defined()) {
     x = inputs.map([](const Tensor& input) { return input_of(input.dtype(), input.shape()); });
   }
   const keras::Structure y = model.predict(x, {.batch_size = 2, .verbose = 0});

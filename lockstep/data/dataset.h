@@ -27,10 +27,9 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
-#include "lockstep/base/require_function.h"
 #include "lockstep/base/tensor_spec.h"
 #include "lockstep/data/dataset_options.h"
-#include "lockstep/tensor/structure.h"
+#include "lockstep/data/element.h"
 
 extern template class lockstep::Nested<lockstep::TensorSpec>;
 
@@ -39,9 +38,6 @@ namespace lockstep::data {
 class Dataset;
 class DatasetNode;
 class NodeIterator;
-
-// A tensor, a tuple of elements ({x, y}: element[0], element[1]) or a dict (element.at("name")).
-using Element = Nested<Tensor>;
 
 // The leaves of elements; dimensions that vary from element to element are unknown.
 using lockstep::TensorSpec;
@@ -134,6 +130,7 @@ class DatasetInputIterator {
   }
   // Python's next(iterator). Throws OutOfRange at the end.
   friend Element next(DatasetInputIterator& iterator) { return *iterator++; }
+  friend Element next(DatasetInputIterator&& iterator) { return *iterator++; }  // next(iter(dataset))
 
  private:
   std::shared_ptr<DatasetIterator> iterator_;
@@ -165,61 +162,6 @@ using ScanFunction = std::function<std::pair<Element, Element>(const Element&, c
 using KeyFunction = std::function<std::int64_t(const Element&)>;
 using GroupFunction = std::function<Dataset(std::int64_t, const Dataset&)>;
 
-namespace internal {
-
-template <std::size_t, typename T>
-using Repeated = T;
-// Whether Fn can be called with this many parts of an element, each a T.
-template <typename Fn, typename T, std::size_t... I>
-constexpr bool takes_parts(std::index_sequence<I...>) {
-  return std::is_invocable_v<Fn&, Repeated<I, const T&>...>;
-}
-template <typename Fn, typename T, std::size_t N>
-inline constexpr bool kTakesParts = takes_parts<Fn, T>(std::make_index_sequence<N>());
-// Whether the types of Fn's parameters are known: of functions and of lambdas without `auto`.
-template <typename Fn>
-inline constexpr bool kHasTypes = std::is_pointer_v<Fn> || requires {
-  &Fn::operator();
-};
-
-template <typename Result, std::size_t... I, typename Fn>
-std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequence<I...>) {
-  return [fn = std::move(fn)](const Element& e) mutable -> Result {
-    const auto parts = e.parts<sizeof...(I)>();
-    if constexpr (kHasTypes<Fn> && kTakesParts<Fn, Element, sizeof...(I)>) {
-      return fn(parts[I]...);
-    } else {
-      return fn(parts[I].leaf()...);
-    }
-  };
-}
-
-// Functions may take the element, or the two to four parts that it consists of; parts that are dicts or tuples
-// themselves as `const Element&`.
-template <typename Result, typename Fn>
-std::function<Result(const Element&)> element_function(Fn fn) {
-  require_function(fn, "Dataset: a transformation by a function");
-  static_assert(std::is_invocable_v<Fn&, const Element&> || kTakesParts<Fn, Tensor, 2> || kTakesParts<Fn, Tensor, 3> ||
-                    kTakesParts<Fn, Tensor, 4>,
-                "Dataset.map, filter, take_while, flat_map, interleave: the function must take the element, (const "
-                "Element& element) or (const Tensor& x), or its two to four parts, (const Tensor& x, const Tensor& y)");
-  if constexpr (std::is_invocable_v<Fn&, const Element&>) {
-    static_assert(
-        std::is_invocable_r_v<Result, Fn&, const Element&>,
-        "the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while, a "
-        "Dataset for flat_map and interleave, an integer for group_by_window and bucket_by_sequence_length");
-    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e); };
-  } else if constexpr (kTakesParts<Fn, Tensor, 2>) {
-    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<2>());
-  } else if constexpr (kTakesParts<Fn, Tensor, 3>) {
-    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<3>());
-  } else {
-    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<4>());
-  }
-}
-
-}  // namespace internal
-
 template <std::size_t N>
 class DatasetParts;
 class Windows;
@@ -241,6 +183,17 @@ class Dataset {
   // Of numbers or texts: from_tensor_slices({8, 3, 0}).
   static Dataset from_tensors(std::initializer_list<Values> values) { return from_tensors(Tensor(values)); }
   static Dataset from_tensor_slices(std::initializer_list<Values> values) { return from_tensor_slices(Tensor(values)); }
+  // Of vectors of numbers or texts: from_tensor_slices(files), from_tensor_slices({sources, targets}).
+  template <typename T>
+  requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
+  static Dataset from_tensor_slices(const std::vector<T>& values) { return from_tensor_slices(vector_of(values)); }
+  template <typename T>
+  requires std::is_arithmetic_v<T> || std::is_same_v<T, std::string>
+  static Dataset from_tensor_slices(std::initializer_list<std::vector<T>> parts) {
+    Element::List items;
+    for (const std::vector<T>& part : parts) items.emplace_back(vector_of(part));
+    return from_tensor_slices(Element::list(std::move(items)));
+  }
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }
   static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
@@ -302,6 +255,10 @@ class Dataset {
   Dataset shuffle(std::int64_t buffer_size, const ShuffleOptions& options) const {
     return shuffle(buffer_size, options.seed, options.reshuffle_each_iteration);
   }
+  // All arguments by name.
+  Dataset batch(const BatchKeywords& o) const { return batch(o.batch_size, o.drop_remainder); }
+  Dataset shuffle(const ShuffleKeywords& o) const { return shuffle(o.buffer_size, o.seed, o.reshuffle_each_iteration); }
+  Dataset prefetch(const PrefetchKeywords& o) const { return prefetch(o.buffer_size); }
   Dataset repeat(std::int64_t count = -1) const;  // negative: for ever
   Dataset take(std::int64_t count) const;         // negative: all
   Dataset skip(std::int64_t count) const;         // negative: all
@@ -478,6 +435,14 @@ class Dataset {
     return [call = internal::element_function<Whole>(std::move(fn))](const Element& e) { return call(e).value; };
   }
   static Element scalar_of(Number number);
+  template <typename T>
+  static Tensor vector_of(const std::vector<T>& values) {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return Tensor::strings(values, {static_cast<std::int64_t>(values.size())});
+    } else {
+      return Tensor::from_vector(values);
+    }
+  }
   Dataset scan_elements(const Element& initial_state, ScanFunction fn) const;
   Dataset group_elements(KeyFunction key, GroupFunction reduce, const GroupByWindowOptions& options) const;
   Dataset bucket_elements(KeyFunction length, const std::vector<std::int64_t>& boundaries,

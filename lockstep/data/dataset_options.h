@@ -19,6 +19,22 @@ struct MapOptions {
 struct BatchOptions {
   bool drop_remainder = false;
 };
+struct BatchKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t batch_size = 0;
+  bool drop_remainder = false;
+  std::int64_t num_parallel_calls = 1;  // as of map()
+};
+struct ShuffleKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t buffer_size = 0;
+  std::optional<std::int64_t> seed = std::nullopt;
+  bool reshuffle_each_iteration = true;
+};
+struct PrefetchKeywords {
+  FieldNamesOnly names_only = {};
+  std::int64_t buffer_size = -1;
+};
 struct PaddedBatchOptions {
   FieldNamesOnly names_only = {};
   std::optional<Nested<Shape>> padded_shapes = std::nullopt;  // in the element's structure

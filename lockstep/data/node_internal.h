@@ -123,6 +123,8 @@ NodePtr batch_node(NodePtr input, std::int64_t size, bool drop_remainder);
 NodePtr padded_batch_node(NodePtr input, std::int64_t size, std::vector<Shape> shapes, double value,
                           bool drop_remainder);
 NodePtr unbatch_node(NodePtr input);
+// Lists of elements. Throws InvalidArgument for sizes below 1.
+NodePtr window_node(NodePtr input, std::int64_t size, std::int64_t shift, std::int64_t stride, bool drop_remainder);
 NodePtr shuffle_node(NodePtr input, std::int64_t buffer_size, std::pair<std::int64_t, std::int64_t> seeds,
                      bool reshuffle_each_iteration);
 NodePtr cache_node(NodePtr input);

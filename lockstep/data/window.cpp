@@ -81,7 +81,7 @@ class WindowNode : public DatasetNode {
 
 }  // namespace
 
-Windows Dataset::window(std::int64_t size, const WindowOptions& options) const {
+NodePtr window_node(NodePtr input, std::int64_t size, std::int64_t shift, std::int64_t stride, bool drop_remainder) {
   const auto check = [](const char* what, std::int64_t value) {
     if (value < 1)
       throw_invalid_argument(fmt::format("window: invalid {}: found {}, expected at least 1", what, value));
@@ -89,11 +89,15 @@ Windows Dataset::window(std::int64_t size, const WindowOptions& options) const {
       throw_invalid_argument(fmt::format("window: invalid {}: found {}, which is too large", what, value));
   };
   check("size", size);
-  check("shift", options.shift.value_or(size));
-  check("stride", options.stride);
-  check("span of a window", options.stride > (std::int64_t{1} << 40) / size ? -1 : size * options.stride);
-  return Windows(Dataset(std::make_shared<WindowNode>(
-      node_, WindowSize{size, options.shift.value_or(size), options.stride, options.drop_remainder})));
+  check("shift", shift);
+  check("stride", stride);
+  check("span of a window", stride > (std::int64_t{1} << 40) / size ? -1 : size * stride);
+  return std::make_shared<WindowNode>(std::move(input), WindowSize{size, shift, stride, drop_remainder});
+}
+
+Windows Dataset::window(std::int64_t size, const WindowOptions& options) const {
+  return Windows(
+      Dataset(window_node(node_, size, options.shift.value_or(size), options.stride, options.drop_remainder)));
 }
 
 Dataset Windows::dataset_of(const Element& list) { return Dataset(elements_node(list.items())); }

@@ -67,7 +67,9 @@ bool only_reads(std::string_view op) {
                                                    "Identity",
                                                    "IdentityN",
                                                    "CheckNumericsV2"};
-  return names.contains(op) || op.starts_with("TensorArray") || op.starts_with("Nccl") || op.starts_with("Collective");
+  return names.contains(op) || op.starts_with("TensorArray") || op.starts_with("Nccl") ||
+         op.starts_with("Collective") || op.starts_with("Anonymous") || op.starts_with("Dummy") ||
+         op.ends_with("Dataset") || op.ends_with("DatasetV2") || op.ends_with("DatasetV3");
 }
 
 class Search {

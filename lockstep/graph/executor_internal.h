@@ -16,7 +16,7 @@ namespace lockstep::graph {
 class Plan;
 
 // State shared by running graphs: variables and tables by name, prepared functions. Thread-safe.
-class Resources {
+class Resources : public std::enable_shared_from_this<Resources> {
  public:
   Resources();
   ~Resources();

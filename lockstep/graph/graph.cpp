@@ -118,6 +118,15 @@ std::shared_ptr<const Function> FunctionLibrary::find(std::string_view name) con
   return it == functions_.end() ? nullptr : it->second;
 }
 
+void FunctionLibrary::register_gradient(const std::string& name, RegisteredGradient gradient) {
+  gradients_.insert_or_assign(name, std::make_shared<const RegisteredGradient>(std::move(gradient)));
+}
+
+std::shared_ptr<const RegisteredGradient> FunctionLibrary::find_gradient(std::string_view name) const {
+  const auto it = gradients_.find(name);
+  return it == gradients_.end() ? nullptr : it->second;
+}
+
 std::vector<std::string> called_functions(const Node& node) {
   std::vector<std::string> names;
   if (!ops::Table::instance().find(node.op) && node.op != "_Arg") names.push_back(node.op);

@@ -97,6 +97,11 @@ Node node_from_proto(const tensorflow::NodeDef& proto, std::string_view what, co
   node.name = proto.name();
   node.op = proto.op();
   node.device = proto.device();
+  // Calls of functions have the function's gradient, whatever name an older TensorFlow registered it by.
+  const auto gradient = proto.attr().find("_gradient_op_type");
+  if (gradient != proto.attr().end() && node.op != "PartitionedCall" && node.op != "StatefulPartitionedCall" &&
+      gradient->second.s() != node.op)
+    node.gradient = gradient->second.s();
   node.attrs =
       attrs_from_proto(proto.attr(), signature_of(proto.op()), fmt::format("{}, node '{}'", what, proto.name()), owner);
   return node;

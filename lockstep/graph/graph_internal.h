@@ -29,6 +29,7 @@ struct Node {
   std::vector<int> control_inputs;  // nodes that must have run before
   ops::Attrs attrs;                 // as written; defaults may be absent
   std::string device;
+  std::string gradient;  // the name of the gradient that replaces the operation's own (_gradient_op_type), or ""
 };
 
 // Nodes in order of insertion, which need not be an order of execution.
@@ -84,8 +85,27 @@ struct Function {
   bool stateful = false;
 };
 
+// A gradient that a SavedModel registers: a function of the library. Its arguments are the gradients of the node's
+// outputs, then the captures.
+struct RegisteredGradient {
+  // A value, or a tensor of the function whose body has the node.
+  struct Capture {
+    Tensor value;
+    std::string function;
+    Output output;
+  };
+  // Where the gradient of an input is among the function's results; rows of IndexedSlices are two of them.
+  struct Part {
+    int values = -1;  // -1: none
+    int indices = -1;
+  };
+  std::string function;
+  std::vector<Capture> captures;
+  std::vector<Part> parts;  // by input of the node
+};
+
 // Functions by name. Shared by graphs, which never change one once it is in.
-class FunctionLibrary {
+class FunctionLibrary : public std::enable_shared_from_this<FunctionLibrary> {
  public:
   // Throws AlreadyExists where another function has the name.
   void add(std::shared_ptr<const Function> function);
@@ -93,10 +113,13 @@ class FunctionLibrary {
   void merge(const FunctionLibrary& other);
   // Null when there is none.
   std::shared_ptr<const Function> find(std::string_view name) const;
+  void register_gradient(const std::string& name, RegisteredGradient gradient);
+  std::shared_ptr<const RegisteredGradient> find_gradient(std::string_view name) const;
   const std::map<std::string, std::shared_ptr<const Function>, std::less<>>& functions() const { return functions_; }
 
  private:
   std::map<std::string, std::shared_ptr<const Function>, std::less<>> functions_;
+  std::map<std::string, std::shared_ptr<const RegisteredGradient>, std::less<>> gradients_;
 };
 
 // The names of functions that attributes of `node` refer to, and of its op if that is one.

@@ -87,10 +87,12 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
   }
   for (const int id : plan.order_) {
     const Step& step = plan.steps_[static_cast<std::size_t>(id)];
+    if (step.for_gradients) continue;
     require(++steps_ <= kMostSteps);
     context_.budget.begin_step(step.node->name);
     std::vector<Lowered> inputs;
-    for (const int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
+    for (std::size_t i = 0; i < step.node->inputs.size(); ++i)
+      inputs.push_back(values[static_cast<std::size_t>(step.inputs[i])]);
     std::vector<Lowered> outputs = [&] {
       try {
         return lower_step(plan, step, std::move(inputs));

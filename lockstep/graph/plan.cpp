@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/compiled_internal.h"
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/check_internal.h"
 #include "lockstep/ops/random_scope_internal.h"
@@ -122,17 +123,35 @@ std::optional<Tensors> Plan::run_compiled(const Tensors& feeds, RunContext& cont
 // covers all outputs, as graphs from exporters feed placeholders.
 void Plan::select(const std::vector<Output>& fetches, const std::vector<int>& targets) {
   needed_.assign(graph_.nodes().size(), 0);
-  std::vector<int> stack = targets;
+  for_gradients_.assign(graph_.nodes().size(), 0);
+  std::vector<int> stack = targets, captured;
   for (const Output& fetch : fetches) stack.push_back(fetch.node);
-  while (!stack.empty()) {
-    const int id = stack.back();
-    stack.pop_back();
-    if (std::exchange(needed_[static_cast<std::size_t>(id)], 1) || fed_[static_cast<std::size_t>(id)]) continue;
-    const Node& node = graph_.node(id);
-    dataflow_ |= is_dataflow(node.op);
-    for (const Output& input : node.inputs) stack.push_back(input.node);
-    for (int control : node.control_inputs) stack.push_back(control);
+  for (char for_gradients = 0; !stack.empty(); for_gradients = 1) {
+    while (!stack.empty()) {
+      const int id = stack.back();
+      stack.pop_back();
+      if (std::exchange(needed_[static_cast<std::size_t>(id)], 1)) continue;
+      for_gradients_[static_cast<std::size_t>(id)] = for_gradients;
+      if (fed_[static_cast<std::size_t>(id)]) continue;
+      const Node& node = graph_.node(id);
+      dataflow_ |= is_dataflow(node.op);
+      for (const Output& input : node.inputs) stack.push_back(input.node);
+      for (int control : node.control_inputs) stack.push_back(control);
+      for (const Output& capture : captures_of(node)) captured.push_back(capture.node);
+    }
+    stack.swap(captured);
   }
+}
+
+std::vector<Output> Plan::captures_of(const Node& node) const {
+  std::vector<Output> outputs;
+  const auto gradient = node.gradient.empty() ? nullptr : library_.find_gradient(node.gradient);
+  if (!gradient) return outputs;
+  for (const RegisteredGradient::Capture& capture : gradient->captures) {
+    const auto function = capture.function.empty() ? nullptr : library_.find(capture.function);
+    if (function && &function->body == &graph_) outputs.push_back(capture.output);
+  }
+  return outputs;
 }
 
 void Plan::build_steps() {
@@ -146,6 +165,8 @@ void Plan::build_steps() {
     step.attrs = node.attrs;
     step.special = find_special(node.op);
     step.op = ops::Table::instance().find(node.op);
+    step.for_gradients = for_gradients_[static_cast<std::size_t>(id)];
+    if (!node.gradient.empty()) step.registered_gradient = library_.find_gradient(node.gradient);
     if (step.op) {
       check_once(step, what_);
       step.takes_references = !step.special && !has_resource_inputs(*step.op->signature);
@@ -208,6 +229,7 @@ void Plan::number_values() {
     Step& step = steps_[static_cast<std::size_t>(id)];
     if (!step.node) continue;
     for (const Output& input : step.node->inputs) step.inputs.push_back(value_of(input, step.node->name));
+    for (const Output& capture : captures_of(*step.node)) step.inputs.push_back(value_of(capture, step.node->name));
     if (step.node->op == "Const") {
       if (!step.attrs.find("value")) {
         throw_failed_precondition(
@@ -233,6 +255,7 @@ void Plan::order() {
       ++waiting[static_cast<std::size_t>(id)];
     };
     for (const Output& input : step.node->inputs) wait_for(input.node);
+    for (const Output& capture : captures_of(*step.node)) wait_for(capture.node);
     for (int control : step.node->control_inputs) wait_for(control);
     if (waiting[static_cast<std::size_t>(id)] == 0) ready.push(id);
   }
@@ -274,9 +297,7 @@ std::optional<ops::RandomScope> random_scope(const Step& step) {
   return std::optional<ops::RandomScope>(std::in_place, step.node->name);
 }
 
-Tensors run_unnamed(const Step& step, const Tensors& inputs, RunContext& context) {
-  context.budget.begin_step(step.node->name);
-  const auto scope = random_scope(step);
+Tensors run_operation(const Step& step, const Tensors& inputs, RunContext& context) {
   if (!step.op && !step.special) return call_function(step.node->op, inputs, context);
   if (step.takes_references && std::any_of(inputs.begin(), inputs.end(), is_reference)) {
     Tensors values;
@@ -289,6 +310,13 @@ Tensors run_unnamed(const Step& step, const Tensors& inputs, RunContext& context
   if (step.special) return step.special(step, inputs, context);
   if (context.recording) return ops::call(step.node->op, inputs, step.attrs);
   return ops::run_kernel(*step.op, inputs, step.attrs);
+}
+
+Tensors run_unnamed(const Step& step, const Tensors& inputs, RunContext& context) {
+  context.budget.begin_step(step.node->name);
+  const auto scope = random_scope(step);
+  return step.node->gradient.empty() ? run_operation(step, inputs, context)
+                                     : run_with_named_gradient(step, inputs, context, run_operation);
 }
 
 }  // namespace
@@ -345,9 +373,15 @@ Tensors Plan::run_in_order(Tensors feeds, RunContext& context) const {
     if (first >= 0) values[static_cast<std::size_t>(first + feeds_[i].output)] = std::move(feeds[i]);
   }
   Tensors inputs;
+  const bool gradients = ops::grad_enabled() && !context.recording;
   for (const int item : schedule_) {
     if (item >= 0) {
-      run_one(steps_[static_cast<std::size_t>(item)], values, inputs, context);
+      const Step& step = steps_[static_cast<std::size_t>(item)];
+      if (gradients || !step.for_gradients) {
+        run_one(step, values, inputs, context);
+      } else {
+        for (const int value : step.last_uses) values[static_cast<std::size_t>(value)] = Tensor();
+      }
       continue;
     }
     const SmallRegion& region = regions_[static_cast<std::size_t>(~item)];

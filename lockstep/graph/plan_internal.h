@@ -31,7 +31,10 @@ struct RunContext {
 using Special = Tensors (*)(const Step& step, const Tensors& inputs, RunContext& context);
 // Null for operations of the op table.
 Special find_special(std::string_view op);
-// Of those, the ones that change a variable of TensorFlow 1 through a reference to it.
+// For folders above: operations that `find` knows. Call it while the program is being loaded (from a static
+// initializer).
+void contribute_specials(Special (*find)(std::string_view op));
+// Of those of this folder, the ones that change a variable of TensorFlow 1 through a reference to it.
 Special find_reference_operation(std::string_view op);
 Special find_sparse_serialization(std::string_view op);
 
@@ -48,8 +51,10 @@ struct Step {
   Special special = nullptr;
   bool takes_references = false;
   std::vector<DType> input_types;  // by the signature; empty for a call of a library function
-  std::vector<int> inputs;         // values
-  int first_output = 0;            // value of output 0
+  std::vector<int> inputs;         // values; behind those of the node the ones that its registered gradient captures
+  std::shared_ptr<const RegisteredGradient> registered_gradient;
+  bool for_gradients = false;  // needed by a registered gradient only
+  int first_output = 0;        // value of output 0
   int num_outputs = 0;
   std::vector<int> last_uses;  // values to drop afterwards
   std::vector<char> takes;     // by input: the step gets the value itself, which nobody else uses
@@ -66,6 +71,10 @@ const Plan& plan_of_function(const std::string& name, RunContext& context);
 // Runs one step on its inputs and checks what it gives: as many outputs as the signature declares. Every exception that
 // leaves it is an Error that names the node; `what` names the graph.
 Tensors run_step(const Step& step, const Tensors& inputs, RunContext& context, const std::string& what);
+
+// Runs a step whose node names its gradient: `run` computes the outputs from the inputs of the node.
+using RunStep = Tensors (*)(const Step& step, const Tensors& inputs, RunContext& context);
+Tensors run_with_named_gradient(const Step& step, const Tensors& inputs, RunContext& context, RunStep run);
 
 // Steps that follow each other and are one program where their tensors are small.
 struct SmallRegion {
@@ -94,6 +103,7 @@ class Plan {
   Tensors run_in_order(Tensors feeds, RunContext& context) const;
   Tensors run_as_dataflow(const Tensors& feeds, RunContext& context) const;
   void select(const std::vector<Output>& fetches, const std::vector<int>& targets);
+  std::vector<Output> captures_of(const Node& node) const;
   void order();
   void number_values();
   void build_steps();
@@ -114,8 +124,9 @@ class Plan {
   const FunctionLibrary& library_;
   std::vector<Output> feeds_, fetches_;
   std::vector<char> needed_, fed_;  // by node
-  std::vector<int> order_;          // nodes; empty for dataflow graphs
-  std::vector<int> schedule_;       // the same with regions: a node, or ~number of a region
+  std::vector<char> for_gradients_;
+  std::vector<int> order_;     // nodes; empty for dataflow graphs
+  std::vector<int> schedule_;  // the same with regions: a node, or ~number of a region
   std::vector<SmallRegion> regions_;
   std::vector<Step> steps_;       // by node
   std::vector<int> first_value_;  // by node, -1 for unneeded ones

@@ -333,6 +333,11 @@ Tensors serialize_tensor(const Step&, const Tensors& inputs, RunContext&) {
 
 Tensors print(const Step&, const Tensors& inputs, RunContext&) { return {inputs[0]}; }
 
+std::vector<Special (*)(std::string_view op)>& contributions() {
+  static std::vector<Special (*)(std::string_view op)> functions;
+  return functions;
+}
+
 }  // namespace
 
 Special find_special(std::string_view op) {
@@ -381,7 +386,13 @@ Special find_special(std::string_view op) {
   if (const Special serialization = find_sparse_serialization(op)) return serialization;
   if (const Special collective = find_collective_operation(op)) return collective;
   if (const Special queue = find_queue_operation(op)) return queue;
-  return find_table_operation(op);
+  if (const Special on_table = find_table_operation(op)) return on_table;
+  for (const auto find : contributions()) {
+    if (const Special contributed = find(op)) return contributed;
+  }
+  return nullptr;
 }
+
+void contribute_specials(Special (*find)(std::string_view op)) { contributions().push_back(find); }
 
 }  // namespace lockstep::graph

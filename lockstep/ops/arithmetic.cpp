@@ -116,6 +116,7 @@ at::Tensor divide_no_nan(const at::Tensor& a, const at::Tensor& b) {
   return at::where(zero, at::zeros({}, a.options()), at::div(a, safe));
 }
 at::Tensor multiply_no_nan(const at::Tensor& a, const at::Tensor& b) {
+  if (has_own_pair(a, b) && !b.requires_grad()) return own_product_no_nan(a, b);
   return at::where(b == 0, at::zeros({}, a.options()), a * b);
 }
 at::Tensor power(const at::Tensor& a, const at::Tensor& b) {

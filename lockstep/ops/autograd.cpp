@@ -15,6 +15,7 @@
 #include "lockstep/ops/library_threads_internal.h"
 
 #include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/ops/runtime.h"
 #include "lockstep/ops/slice_gradients_internal.h"
 #include "lockstep/ops/slices_internal.h"
@@ -112,7 +113,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
   std::vector<at::Tensor> found;
   // One large operation must not start teams in the whole backward pass: after each loop their threads spin on the
   // cores that parallel_for uses.
-  const LibraryThreads threads(0);
+  const PooledLoops loops(true);
   const SliceCollector collector;
   const ReadyHooks hooks(in, collector, ready);
   try {

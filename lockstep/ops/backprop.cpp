@@ -28,8 +28,18 @@ Tensor gradient_through(std::string_view name, Tensors inputs, std::size_t which
   for (Tensor& input : inputs) {
     if (input.is_value() && input.dtype() != DType::kString) input = detach(input);
   }
-  if (!is_floating(inputs[which].dtype()))
-    throw_unimplemented(fmt::format("gradients of {}", dtype_name(inputs[which].dtype())));
+  const DType dtype = inputs[which].dtype();
+  if (at::isIntegralType(dense(inputs[which]).scalar_type(), false)) {  // computed with real numbers, whole ones again
+    const std::vector<ArgDef>& arguments = Table::instance().at(name).signature->inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (arguments.at(i).type_attr == arguments.at(which).type_attr)
+        inputs[i] = wrap(dense(inputs[i]).to(at::kDouble));
+    }
+    const Tensor wide = wrap(dense(dy).to(at::kDouble));
+    const at::Tensor found = dense(gradient_through(name, std::move(inputs), which, wide, std::move(attrs)));
+    return wrap(found.to(at::kLong).to(to_scalar_type(dtype)));
+  }
+  if (!is_floating(dtype) && !is_complex(dtype)) throw_unimplemented(fmt::format("gradients of {}", dtype_name(dtype)));
   inputs[which] = make_leaf(inputs[which]);
   const Tensors y = ops::call(name, inputs, std::move(attrs));
   if (!(y[0].shape() == dy.shape())) {

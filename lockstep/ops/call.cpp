@@ -10,8 +10,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/allocation_failure_internal.h"
 #include "lockstep/ops/check_internal.h"
-#include "lockstep/ops/library_threads_internal.h"
 #include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/ops/table_internal.h"
 #include "lockstep/tensor/quantized_internal.h"
 #include "lockstep/tensor/symbol.h"
@@ -264,7 +264,7 @@ void name_quantized(const Signature& signature, const Attrs& attrs, Tensors& out
 }  // namespace
 
 Tensors run_kernel(const Op& op, std::span<const Tensor> inputs, const Attrs& attrs) {
-  const LibraryThreads threads(largest_size(inputs));
+  const PooledLoops loops(largest_size(inputs) >= kPooledElements);
   return as_errors(*op.signature, inputs, [&] {
     check_shapes(*op.signature, inputs, attrs);
     Tensors outputs = op.kernel(Call(*op.signature, inputs, attrs));

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/keywords.h"
+#include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/number_internal.h"
 #include "lockstep/ops/operators.h"
 
@@ -48,6 +49,13 @@ Tensor range(Number start, Number limit, Number delta) {
 Tensor range(const Tensor& limit) { return range(zeros_like(limit), limit, ones_like(limit)); }
 Tensor range(const Tensor& start, const Tensor& limit) { return range(start, limit, ones_like(start)); }
 Tensor range(Number start, const Tensor& limit) { return range(number_like(limit, start), limit); }
+Tensor range(Number start, const Tensor& limit, Number delta) {
+  return range(number_like(limit, start), limit, number_like(limit, delta));
+}
+Tensor roll_by(const Tensor& x, const Tensor& shift, const Ints& axis) {
+  const bool one = shift.rank() == 0;
+  return call1("Roll", {x, shift, one ? Tensor::scalar(static_cast<std::int32_t>(axis.at(0))) : constant_ints(axis)});
+}
 Tensor linspace(double start, double stop, std::int64_t num) {
   return linspace(constant(start, DType::kFloat32), constant(stop, DType::kFloat32), num);
 }
@@ -104,14 +112,53 @@ Tensor reduce_euclidean_norm(const Tensor& x, const AxisKeywords& how) { return 
 Tensor count_nonzero(const Tensor& x, const AxisKeywords& how) {
   return reduce_sum(cast(not_equal(x, zeros_like(x)), DType::kInt64), how);
 }
-Tensor norm(const Tensor& x, std::optional<double> ord, const Axes& axes, bool keepdims) {
-  if (!ord) return reduce_euclidean_norm(x, axes, keepdims);
-  if (axes && axes->size() > 1) throw_invalid_argument("norm: ord requires one axis; norms of matrices have no kernel");
-  if (*ord == 2) return reduce_euclidean_norm(x, axes, keepdims);
-  if (*ord == 1) return reduce_sum(abs(x), axes, keepdims);
-  if (*ord == std::numeric_limits<double>::infinity()) return reduce_max(abs(x), axes, keepdims);
-  if (!(*ord > 0)) throw_invalid_argument(fmt::format("norm: invalid ord: {}; expected a positive number", *ord));
-  return pow(reduce_sum(pow(abs(x), *ord), axes, keepdims), 1 / *ord);
+NormOrder::NormOrder(std::string_view name) {
+  if (name != "euclidean" && name != "fro") {
+    throw_invalid_argument(fmt::format("norm: invalid ord: '{}'; expected euclidean, fro or a positive number", name));
+  }
+}
+
+namespace {
+
+// Of the matrices on two axes.
+Tensor matrix_norm(const Tensor& x, double ord, const Ints& axes, bool keepdims) {
+  const int rank = x.rank();
+  const auto place = [&](std::size_t i) { return axes[i] < 0 ? axes[i] + rank : axes[i]; };
+  const std::int64_t rows = place(0), columns = place(1);
+  x.dim(static_cast<int>(rows)), x.dim(static_cast<int>(columns));
+  Tensor norms;
+  if (ord == 1) {
+    norms = reduce_max(reduce_sum(abs(x), {rows}, true), {columns}, true);
+  } else if (ord == std::numeric_limits<double>::infinity()) {
+    norms = reduce_max(reduce_sum(abs(x), {columns}, true), {rows}, true);
+  } else if (ord == 2) {
+    Ints order;
+    for (std::int64_t axis = 0; axis < rank; ++axis) {
+      if (axis != rows && axis != columns) order.push_back(axis);
+    }
+    order.insert(order.end(), {rows, columns});
+    norms = reduce_max(svdvals(transpose(x, order)), -1);
+    for (const std::int64_t axis : {std::min(rows, columns), std::max(rows, columns)})
+      norms = expand_dims(norms, static_cast<int>(axis));
+  } else {
+    throw_invalid_argument(
+        fmt::format("norm: invalid ord: {}; a norm of matrices requires 1, 2, infinity, fro or euclidean", ord));
+  }
+  return keepdims ? norms : squeeze(norms, {rows, columns});
+}
+
+}  // namespace
+
+Tensor norm(const Tensor& x, const NormOrder& order, const Axes& axes, bool keepdims) {
+  if (!order.number()) return reduce_euclidean_norm(x, axes, keepdims);
+  const double ord = *order.number();
+  if (axes && axes->size() == 2) return matrix_norm(x, ord, *axes, keepdims);
+  if (axes && axes->size() > 2) throw_invalid_argument("norm: ord requires one axis, or two of matrices");
+  if (ord == 2) return reduce_euclidean_norm(x, axes, keepdims);
+  if (ord == 1) return reduce_sum(abs(x), axes, keepdims);
+  if (ord == std::numeric_limits<double>::infinity()) return reduce_max(abs(x), axes, keepdims);
+  if (!(ord > 0)) throw_invalid_argument(fmt::format("norm: invalid ord: {}; expected a positive number", ord));
+  return pow(reduce_sum(pow(abs(x), ord), axes, keepdims), 1 / ord);
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, int axes) {
@@ -224,6 +271,18 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const std::pair<Ints, Ints>& 
   return tensordot(transpose(a, kept_a), transpose(b, summed_b), count);
 }
 
+Tensor unsorted_segment_max(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
+  return call1("UnsortedSegmentMax", {data, segment_ids, Tensor::scalar(num_segments)});
+}
+Tensor unsorted_segment_min(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
+  return call1("UnsortedSegmentMin", {data, segment_ids, Tensor::scalar(num_segments)});
+}
+Tensor unsorted_segment_mean(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments) {
+  const Tensor rows = cast(ones_like(segment_ids), data.dtype());
+  Tensor counts = maximum(unsorted_segment_sum(rows, segment_ids, num_segments), 1.0);
+  for (int axis = 1; axis <= data.rank() - segment_ids.rank(); ++axis) counts = expand_dims(counts, -1);
+  return unsorted_segment_sum(data, segment_ids, num_segments) / counts;
+}
 Tensor segment_sum(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentSum", {data, segment_ids}); }
 Tensor segment_mean(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMean", {data, segment_ids}); }
 Tensor segment_max(const Tensor& data, const Tensor& segment_ids) { return call1("SegmentMax", {data, segment_ids}); }

@@ -25,6 +25,11 @@ requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
   const Tensor tensor = value;
   return dtype == DType::kInvalid ? tensor : cast(tensor, dtype);
 }
+// constant({1}, int64) is a vector.
+template <typename T>
+requires std::is_arithmetic_v<T> Tensor constant(std::initializer_list<T> values, DType dtype) {
+  return constant(Values(std::vector<T>(values)), dtype);
+}
 template <std::same_as<Shape> S>
 Tensor constant(const S& shape, DType dtype = DType::kInt32) {
   return cast(constant_ints(shape.dims(), DType::kInt64), dtype);
@@ -45,6 +50,7 @@ template <std::floating_point T>
 Tensor range(T limit) {
   return range(Number(0), Number(limit));
 }
+Tensor range(Number start, const Tensor& limit, Number delta);
 Tensor linspace(double start, double stop, std::int64_t num);
 Tensor one_hot(std::int64_t index, std::int64_t depth, DType dtype = DType::kFloat32);
 // The grids of coordinates of two vectors, as tf.meshgrid(x, y): both (y, x), or with indexing "ij" both (x, y).
@@ -57,11 +63,38 @@ Tensor sequence_mask(const Tensor& lengths, std::optional<std::int64_t> maxlen =
 Tensor cast(const Tensor& x, std::string_view dtype);
 // Of a number: cast(64, float32).
 Tensor cast(Number x, DType dtype);
+// Functions of a number, float32: sqrt(6.0).
+#define LOCKSTEP_OF_NUMBER(function)                             \
+  template <typename T>                                          \
+  requires std::is_arithmetic_v<T> Tensor function(T number) {   \
+    return function(Tensor::scalar(static_cast<float>(number))); \
+  }
+LOCKSTEP_OF_NUMBER(abs)
+LOCKSTEP_OF_NUMBER(square)
+LOCKSTEP_OF_NUMBER(sqrt)
+LOCKSTEP_OF_NUMBER(rsqrt)
+LOCKSTEP_OF_NUMBER(exp)
+LOCKSTEP_OF_NUMBER(log)
+LOCKSTEP_OF_NUMBER(sin)
+LOCKSTEP_OF_NUMBER(cos)
+LOCKSTEP_OF_NUMBER(tan)
+LOCKSTEP_OF_NUMBER(tanh)
+LOCKSTEP_OF_NUMBER(sigmoid)
+#undef LOCKSTEP_OF_NUMBER
 
 // ---- shapes --------------------------------------------------------------------------------------------
 inline Tensor shape(const Tensor& x, DType out_type = DType::kInt32) { return shape_of(x, out_type); }
 inline Tensor size(const Tensor& x, DType out_type = DType::kInt32) { return size_of(x, out_type); }
 inline Tensor rank(const Tensor& x) { return rank_of(x); }
+
+Tensor roll_by(const Tensor& x, const Tensor& shift, const Ints& axis);
+// With a shift that is computed, one number or one for each of the axes; of one axis.
+template <typename T>
+requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor>) Tensor
+    roll(const Tensor& x, const T& shift, const Ints& axis) {
+  return roll_by(x, static_cast<Tensor>(shift), axis);
+}
+inline Tensor roll(const Tensor& x, std::int64_t shift, int axis) { return roll(x, Ints{shift}, Ints{axis}); }
 
 // ---- arithmetic ----------------------------------------------------------------------------------------
 inline Tensor multiply(const Tensor& a, const Tensor& b) { return mul(a, b); }
@@ -97,10 +130,22 @@ LOCKSTEP_REDUCE(reduce_variance)  // divides by n
 LOCKSTEP_REDUCE(reduce_std)
 LOCKSTEP_REDUCE(reduce_euclidean_norm)
 LOCKSTEP_REDUCE(count_nonzero)  // int64
-// tf.norm: without `ord` the Euclidean norm of all elements on the axes; of vectors also with ord 1, 2, infinity or
-// another positive number. Throws InvalidArgument for others, and for an ord of two axes (a norm of matrices).
-Tensor norm(const Tensor& x, std::optional<double> ord = std::nullopt, const Axes& axes = std::nullopt,
-            bool keepdims = false);
+// The ord of a norm: a positive number, infinity included, or "euclidean" or "fro", the norm of all elements.
+class NormOrder {
+ public:
+  NormOrder(std::nullopt_t = std::nullopt) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> NormOrder(T number) : number_(static_cast<double>(number)) {}
+  NormOrder(std::string_view name);  // throws InvalidArgument for another name
+  NormOrder(const char* name) : NormOrder(std::string_view(name)) {}
+  const std::optional<double>& number() const { return number_; }  // none: "euclidean"
+
+ private:
+  std::optional<double> number_;
+};
+// tf.norm: of vectors, over one axis or all elements, or of matrices, over two axes, whose ord is 1, 2, infinity or
+// "euclidean". Throws InvalidArgument for others.
+Tensor norm(const Tensor& x, const NormOrder& ord = {}, const Axes& axes = std::nullopt, bool keepdims = false);
 
 // ---- matrices ------------------------------------------------------------------------------------------
 // Sums over the last `axes` axes of a and the first of b.
@@ -120,6 +165,10 @@ Tensor segment_sum(const Tensor& data, const Tensor& segment_ids);
 Tensor segment_mean(const Tensor& data, const Tensor& segment_ids);
 Tensor segment_max(const Tensor& data, const Tensor& segment_ids);
 Tensor segment_min(const Tensor& data, const Tensor& segment_ids);
+// Ids in any order, each below num_segments. The mean of no rows is 0.
+Tensor unsorted_segment_mean(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
+Tensor unsorted_segment_max(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
+Tensor unsorted_segment_min(const Tensor& data, const Tensor& segment_ids, std::int64_t num_segments);
 
 // ---- order ---------------------------------------------------------------------------------------------
 struct SortOptions {
@@ -167,4 +216,7 @@ Tensor tensor_scatter_nd_min(const Tensor& x, const Tensor& indices, const Tenso
 
 namespace lockstep {
 using ops::constant;
-}
+// tf.bool and tf.string.
+inline constexpr DType bool_ = DType::kBool;
+inline constexpr DType string = DType::kString;
+}  // namespace lockstep

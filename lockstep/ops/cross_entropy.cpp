@@ -23,9 +23,8 @@ struct LogitsLossNode : torch::autograd::Function<LogitsLossNode> {
   static variable_list forward(AutogradContext* context, const at::Tensor& logits, const at::Tensor& labels,
                                const at::Tensor& loss, const at::Tensor& backprop) {
     context->save_for_backward({backprop, logits, labels});
-    at::Tensor second = backprop.alias();
-    context->mark_non_differentiable({second});
-    return {loss, second};
+    context->set_materialize_grads(false);
+    return {loss, backprop.alias()};
   }
   static variable_list backward(AutogradContext* context, variable_list dy) {
     const auto saved = context->get_saved_variables();
@@ -41,11 +40,15 @@ struct LogitsLossNode : torch::autograd::Function<LogitsLossNode> {
       }
       if (context->needs_input_grad(1)) to_labels = -weight * at::log_softmax(saved[1], -1);
     }
+    if (dy[1].defined()) {  // the second output is the softmax less the labels
+      const at::Tensor p = at::softmax(saved[1], -1), slope = (dy[1] - (dy[1] * p).sum(-1, true)) * p;
+      to_logits = to_logits.defined() ? to_logits + slope : slope;
+    }
     return {to_logits, to_labels, at::Tensor(), at::Tensor()};
   }
 };
 
-// Records the values as one node whose second output has no gradient.
+// Records the values as one node. As in TensorFlow, the second output has no gradient with respect to the labels.
 CrossEntropy tie(const at::Tensor& logits, const at::Tensor& labels, CrossEntropy values) {
   if (!at::GradMode::is_enabled() || !(logits.requires_grad() || labels.requires_grad())) return values;
   const auto out = LogitsLossNode::apply(logits, labels, values.loss, values.backprop);

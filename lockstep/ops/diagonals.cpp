@@ -149,6 +149,18 @@ Tensors set_diagonal(const Call& call) {
 // ---- dense from sparse and ragged -----------------------------------------------------------------------------
 Tensors sparse_to_dense(const Call& call) {
   const Ints shape = ints_in(call, 1);
+  if (call.input(2).dtype() == DType::kString) {
+    element_count(shape, sizeof(std::string));
+    std::vector<std::string> texts = call.input(2).string_values();
+    const auto count = static_cast<std::int64_t>(texts.size());
+    texts.push_back(call.input(3).string_values().at(0));
+    const at::Tensor numbers = at::arange(count, at::kLong).reshape(call.input(2).shape().dims());
+    const Tensors inputs{call.input(0), call.input(1), wrap(numbers), Tensor::scalar(count)};
+    std::vector<std::string> out;
+    for (const std::int64_t at : ints_of(dense(sparse_to_dense(Call(call.signature(), inputs, call.attrs()))[0])))
+      out.push_back(texts[static_cast<std::size_t>(at)]);
+    return {Tensor::strings(std::move(out), Shape(shape))};
+  }
   at::Tensor indices = in(call, 0).to(at::kLong);
   if (indices.dim() < 2) indices = indices.reshape({-1, 1});
   if (indices.size(1) != static_cast<std::int64_t>(shape.size())) {

@@ -21,6 +21,8 @@ inline bool is_large_float(const at::Tensor& x) {
 bool has_own_pair(const at::Tensor& a, const at::Tensor& b);
 at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b);
 at::Tensor own_product(const at::Tensor& a, const at::Tensor& b);
+// a · b, zero where b, which has no gradient, is zero.
+at::Tensor own_product_no_nan(const at::Tensor& a, const at::Tensor& b);
 
 // A contiguous tensor as [outer, steps, columns], where `axes` are neighbours, in order, and make the steps.
 constexpr std::int64_t kFewestColumns = 8;  // a vector

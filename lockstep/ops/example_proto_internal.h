@@ -64,6 +64,8 @@ class EncodedFeatures {
   void clear() { items_.clear(); }
   // Null where there is none.
   const EncodedFeature* find(std::string_view key) const;
+  // In the order of the message, until many are sorted.
+  const std::vector<std::pair<std::string_view, EncodedFeature>>& items() const { return items_; }
 
  private:
   std::vector<std::pair<std::string_view, EncodedFeature>> items_;  // many are sorted

@@ -294,6 +294,45 @@ Tensor Tensor::elements(const Tensor& entries) const {
   return ops::gather(*this, ops::where(ops::less(entries, 0), from_end, entries));
 }
 
+Leaves::operator Tensor() const {
+  if (size() != 1) {
+    throw_invalid_argument(fmt::format("flatten: {} tensors were found where the elements of one are needed", size()));
+  }
+  return front().flatten();
+}
+
+Tensor Tensor::reshape(const ShapeArg& shape) const { return ops::reshape(*this, shape); }
+Tensor Tensor::reshaped(std::vector<std::int64_t> dims) const { return ops::reshape(*this, dims); }
+Tensor Tensor::flatten() const { return ops::reshape(*this, {-1}); }
+Tensor Tensor::astype(DType dtype) const { return ops::cast(*this, dtype); }
+Tensor Tensor::astype(std::string_view dtype) const { return ops::cast(*this, dtype); }
+Tensor Tensor::transpose() const { return ops::transpose(*this); }
+
+namespace {
+ops::Axes axes_of(std::optional<int> axis) { return axis ? ops::Axes(*axis) : ops::Axes(); }
+// Integers as NumPy adds them.
+Tensor summable(const Tensor& x) {
+  const bool whole = !is_floating(x.dtype()) && !is_complex(x.dtype());
+  return whole ? ops::cast(x, DType::kInt64) : x;
+}
+Tensor real(const Tensor& x) {
+  const bool whole = !is_floating(x.dtype()) && !is_complex(x.dtype());
+  return whole ? ops::cast(x, DType::kFloat64) : x;
+}
+}  // namespace
+
+Tensor Tensor::sum(std::optional<int> axis) const { return ops::reduce_sum(summable(*this), axes_of(axis)); }
+Tensor Tensor::mean(std::optional<int> axis) const { return ops::reduce_mean(real(*this), axes_of(axis)); }
+Tensor Tensor::std(std::optional<int> axis) const { return ops::reduce_std(real(*this), axes_of(axis)); }
+Tensor Tensor::max(std::optional<int> axis) const { return ops::reduce_max(*this, axes_of(axis)); }
+Tensor Tensor::min(std::optional<int> axis) const { return ops::reduce_min(*this, axes_of(axis)); }
+Tensor Tensor::argmax(std::optional<int> axis) const {
+  return axis ? ops::argmax(*this, *axis) : ops::argmax(flatten(), 0);
+}
+Tensor Tensor::argmin(std::optional<int> axis) const {
+  return axis ? ops::argmin(*this, *axis) : ops::argmin(flatten(), 0);
+}
+
 Tensor Tensor::operator[](const Range& range) const {
   return ops::strided_slice(*this, {ops::SliceSpec::range(range.begin, range.end, range.step)});
 }

@@ -1,9 +1,12 @@
 #include "lockstep/ops/gradients_internal.h"
 
+#include <algorithm>
+
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -14,11 +17,14 @@ using torch::autograd::variable_list;
 
 struct Sqrt {
   static at::Tensor value(const at::Tensor& x) { return at::sqrt(x); }
-  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / at::conj(y); }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * half_of_inverse(y); }
 };
 struct Rsqrt {
   static at::Tensor value(const at::Tensor& x) { return at::rsqrt(x); }
-  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * at::conj(y * y * y); }
+  static at::Tensor gradient(const at::Tensor& y, const at::Tensor& dy) {
+    const at::Tensor root = at::conj(y);  // its third power may be beyond the type
+    return dy * root * -0.5 * (root * root);
+  }
 };
 struct Reciprocal {
   static at::Tensor value(const at::Tensor& x) { return at::reciprocal(x); }
@@ -44,34 +50,89 @@ at::Tensor unary(const at::Tensor& x) {
   return x.requires_grad() && at::GradMode::is_enabled() ? UnaryNode<F>::apply(x) : F::value(x);
 }
 
-struct AdjointHolder : torch::CustomClassHolder {
-  explicit AdjointHolder(std::function<Tensor(const Tensor&)> given) : adjoint(std::move(given)) {}
-  std::function<Tensor(const Tensor&)> adjoint;
+// The state of a node with given gradients, without its dense captures.
+struct GivenGradients : torch::CustomClassHolder {
+  GradientsOf gradients;
+  std::size_t num_outputs = 0;
+  std::vector<std::size_t> inputs, outputs, captures;  // places of those that autograd knows
+  Tensors captured;
 };
 
-struct AdjointNode : torch::autograd::Function<AdjointNode> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor&, const at::Tensor& y,
-                            const c10::intrusive_ptr<torch::CustomClassHolder>& holder) {
-    context->saved_data["adjoint"] = at::IValue::make_capsule(holder);
-    return y.alias();
+bool in_autograd(const Tensor& x) {
+  return x.defined() && x.is_value() && (is_floating(x.dtype()) || is_complex(x.dtype()));
+}
+
+struct GivenNode : torch::autograd::Function<GivenNode> {
+  static variable_list forward(AutogradContext* context, at::TensorList, at::TensorList outputs,
+                               at::TensorList captured, const c10::intrusive_ptr<GivenGradients>& given) {
+    context->save_for_backward(captured.vec());
+    context->saved_data["given"] = at::IValue::make_capsule(given);
+    context->set_materialize_grads(false);
+    variable_list results;
+    for (const at::Tensor& output : outputs) results.push_back(output.alias());
+    return results;
   }
-  static variable_list backward(AutogradContext* context, variable_list dy) {
-    const auto holder = context->saved_data["adjoint"].toCapsule();
-    const auto& adjoint = static_cast<const AdjointHolder&>(*holder).adjoint;
-    return {aten(adjoint(wrap(dy[0].contiguous()))), at::Tensor(), at::Tensor()};
+  static variable_list backward(AutogradContext* context, const variable_list& dys) {
+    const auto given = c10::static_intrusive_pointer_cast<GivenGradients>(context->saved_data["given"].toCapsule());
+    const variable_list saved = context->get_saved_variables();
+    Tensors slopes(given->num_outputs), captured = given->captured;
+    for (std::size_t i = 0; i < dys.size(); ++i) {
+      if (dys[i].defined()) slopes[given->outputs[i]] = wrap(dys[i].contiguous());
+    }
+    for (std::size_t i = 0; i < saved.size(); ++i) captured[given->captures[i]] = wrap(saved[i]);
+    variable_list gradients;
+    if (std::none_of(dys.begin(), dys.end(), [](const at::Tensor& dy) { return dy.defined(); })) {
+      gradients.resize(given->inputs.size() + dys.size() + saved.size() + 1);
+      return gradients;
+    }
+    const Tensors found = given->gradients(slopes, captured);
+    for (const std::size_t i : given->inputs)
+      gradients.push_back(found.at(i).defined() ? aten(found[i]) : at::Tensor());
+    gradients.resize(gradients.size() + dys.size() + saved.size() + 1);
+    return gradients;
   }
 };
 
 }  // namespace
 
+Tensors with_gradients(const Tensors& inputs, const Tensors& outputs, const Tensors& captured, GradientsOf gradients) {
+  const auto given = c10::make_intrusive<GivenGradients>();
+  given->gradients = std::move(gradients);
+  given->num_outputs = outputs.size();
+  variable_list in, out, kept;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !requires_grad(inputs[i])) continue;
+    given->inputs.push_back(i);
+    in.push_back(aten(inputs[i]));
+  }
+  Tensors results = outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!in_autograd(outputs[i])) continue;
+    given->outputs.push_back(i);
+    out.push_back(aten(outputs[i]).detach());
+    results[i] = wrap(out.back());
+  }
+  if (in.empty() || out.empty() || !at::GradMode::is_enabled()) return results;
+  given->captured = captured;
+  for (std::size_t i = 0; i < captured.size(); ++i) {
+    if (!in_autograd(captured[i])) continue;
+    given->captures.push_back(i);
+    kept.push_back(aten(captured[i]));
+    given->captured[i] = Tensor();
+  }
+  const variable_list made = GivenNode::apply(at::TensorList(in), at::TensorList(out), at::TensorList(kept), given);
+  for (std::size_t i = 0; i < made.size(); ++i) results[given->outputs[i]] = wrap(made[i]);
+  return results;
+}
+
 Tensor with_adjoint(const Tensor& x, const Tensor& y, std::function<Tensor(const Tensor&)> adjoint) {
-  if (!at::GradMode::is_enabled() || !aten(x).requires_grad()) return y;
-  return wrap(AdjointNode::apply(
-      aten(x), aten(y).detach(),
-      c10::intrusive_ptr<torch::CustomClassHolder>(c10::make_intrusive<AdjointHolder>(std::move(adjoint)))));
+  return with_gradients({x}, {y}, {}, [adjoint = std::move(adjoint)](const Tensors& dys, const Tensors&) {
+    return Tensors{adjoint(dys[0])};
+  })[0];
 }
 
 at::Tensor sqrt_like_tf(const at::Tensor& x) { return unary<Sqrt>(x); }
+at::Tensor half_of_inverse(const at::Tensor& y) { return at::full({}, 0.5, y.options()) / at::conj(y); }
 at::Tensor rsqrt_like_tf(const at::Tensor& x) { return unary<Rsqrt>(x); }
 at::Tensor reciprocal_like_tf(const at::Tensor& x) { return unary<Reciprocal>(x); }
 

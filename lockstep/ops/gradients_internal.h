@@ -12,6 +12,9 @@ at::Tensor reciprocal_like_tf(const at::Tensor& x);
 at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b);  // ties: all to a
 at::Tensor minimum_like_tf(const at::Tensor& a, const at::Tensor& b);
 
+// 0.5 / conj(y), rounded once: the derivative of a square root y.
+at::Tensor half_of_inverse(const at::Tensor& y);
+
 struct CrossEntropy {
   at::Tensor loss, backprop;
 };

@@ -28,6 +28,7 @@ void register_recurrent_blocks(Table& table);    // cells of recurrent networks 
 void register_sets(Table& table);                // sets, counts, histograms
 void register_sparse(Table& table);              // sparse tensors
 void register_sparse_cross(Table& table);        // combinations of features
+void register_sparse_matrices(Table& table);     // sparse matrices as variants
 void register_special_math(Table& table);        // special functions, complex numbers
 void register_tensor_arrays(Table& table);       // TensorArrayV3, StackV2
 void register_text(Table& table);                // tensors as text, edit distances

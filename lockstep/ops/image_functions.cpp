@@ -216,6 +216,92 @@ Tensor psnr(const Tensor& a, const Tensor& b, double max_val) {
   return 20 * std::log(highest) / std::log(10.0) - (10 / std::log(10.0)) * ops::log(error);
 }
 
+Tensor ssim(const Tensor& a, const Tensor& b, const SsimKeywords& keywords) {
+  const std::int64_t size = keywords.filter_size;
+  for (const Tensor* images : {&a, &b}) {
+    const Shape& shape = images->shape();
+    if (shape.rank() >= 3 && shape[-3] >= size && shape[-2] >= size) continue;
+    throw_invalid_argument(fmt::format("ssim: invalid images: found shape {}, expected at least {} rows and columns",
+                                       shape.to_string(), size));
+  }
+  const double highest = is_floating(a.dtype())
+                             ? keywords.max_val
+                             : static_cast<float>(keywords.max_val) * (1.0 / static_cast<double>(largest(a.dtype())));
+  const Tensor x = convert_image_dtype(a, DType::kFloat32), y = convert_image_dtype(b, DType::kFloat32);
+  // Means weighted by a Gaussian bell.
+  const Tensor places = ops::cast(ops::range(size), DType::kFloat32) - static_cast<double>(size - 1) / 2;
+  const Tensor bell = ops::square(places) * (-0.5 / (keywords.filter_sigma * keywords.filter_sigma));
+  const Tensor both = ops::reshape(bell, {1, -1}) + ops::reshape(bell, {-1, 1});
+  const Tensor kernel =
+      ops::tile(ops::reshape(ops::softmax(ops::reshape(both, {1, -1})), {size, size, 1, 1}), {1, 1, x.dim(-1), 1});
+  const auto mean = [&](const Tensor& values) {
+    ops::Ints front = values.shape().dims();
+    const ops::Ints image(front.end() - 3, front.end());
+    front.resize(front.size() - 3);
+    const Tensor means = ops::depthwise_conv2d(ops::reshape(values, {-1, image[0], image[1], image[2]}), kernel);
+    for (const int axis : {1, 2, 3}) front.push_back(means.dim(axis));
+    return ops::reshape(means, front);
+  };
+  const double c1 = std::pow(keywords.k1 * highest, 2), c2 = std::pow(keywords.k2 * highest, 2);
+  const Tensor mean_x = mean(x), mean_y = mean(y);
+  const Tensor product = mean_x * mean_y * 2.0, squares = ops::square(mean_x) + ops::square(mean_y);
+  const Tensor luminance = (product + c1) / (squares + c1);
+  const Tensor contrast = (mean(x * y) * 2.0 - product + c2) / (mean(ops::square(x) + ops::square(y)) - squares + c2);
+  return ops::reduce_mean(ops::reduce_mean(luminance * contrast, {-3, -2}), -1);
+}
+
+Tensor sobel_edges(const Tensor& images) {
+  if (images.rank() != 4) {
+    throw_invalid_argument(
+        fmt::format("sobel_edges: found shape {}, expected a batch of images", images.shape().to_string()));
+  }
+  const Tensor down = {{-1, -2, -1}, {0, 0, 0}, {1, 2, 1}};
+  const Tensor filters = ops::expand_dims(ops::stack({down, ops::transpose(down)}, -1), 2);
+  const Tensor kernel = ops::tile(ops::cast(filters, images.dtype()), {1, 1, images.dim(-1), 1});
+  const Tensor edges =
+      ops::depthwise_conv2d(ops::mirror_pad(images, {{0, 0}, {1, 1}, {1, 1}, {0, 0}}, "REFLECT"), kernel);
+  return ops::reshape(edges, {images.dim(0), images.dim(1), images.dim(2), images.dim(3), 2});
+}
+
+ImageGradients image_gradients(const Tensor& images) {
+  if (images.rank() != 4) {
+    throw_invalid_argument(
+        fmt::format("image_gradients: found shape {}, expected a batch of images", images.shape().to_string()));
+  }
+  const auto along = [&](int axis) {
+    const Tensor steps = ops::slice_axis(images, axis, 1, std::nullopt) - ops::slice_axis(images, axis, 0, -1);
+    std::vector<std::pair<std::int64_t, std::int64_t>> end(4);
+    end[static_cast<std::size_t>(axis)].second = 1;
+    return ops::pad(steps, end);
+  };
+  return {along(1), along(2)};
+}
+
+Tensor resize_with_crop_or_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width) {
+  return of_batch("resize_with_crop_or_pad", images, [&](const Tensor& x) {
+    const std::int64_t height = x.dim(1), width = x.dim(2);
+    const auto half = [](std::int64_t difference) { return difference > 0 ? difference / 2 : 0; };
+    const Tensor cropped = crop_to_bounding_box(x, half(height - target_height), half(width - target_width),
+                                                std::min(target_height, height), std::min(target_width, width));
+    return pad_to_bounding_box(cropped, half(target_height - height), half(target_width - width), target_height,
+                               target_width);
+  });
+}
+
+Tensor resize_with_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width,
+                       const ResizeKeywords& keywords) {
+  return of_batch("resize_with_pad", images, [&](const Tensor& x) {
+    const auto height = static_cast<float>(x.dim(1)), width = static_cast<float>(x.dim(2));
+    const auto wanted_height = static_cast<float>(target_height), wanted_width = static_cast<float>(target_width);
+    const float ratio = std::max(width / wanted_width, height / wanted_height);
+    const auto whole = [](float number) { return static_cast<std::int64_t>(std::floor(number)); };
+    const Tensor resized = resize(x, {whole(height / ratio), whole(width / ratio)}, keywords);
+    return pad_to_bounding_box(resized, std::max<std::int64_t>(0, whole((wanted_height - height / ratio) / 2)),
+                               std::max<std::int64_t>(0, whole((wanted_width - width / ratio) / 2)), target_height,
+                               target_width);
+  });
+}
+
 }  // namespace lockstep::image
 
 namespace lockstep::io {

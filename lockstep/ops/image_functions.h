@@ -12,6 +12,12 @@
 
 namespace lockstep::image {
 
+// tf.image.ResizeMethod: names of methods.
+struct ResizeMethod {
+  static constexpr std::string_view BILINEAR = "bilinear", NEAREST_NEIGHBOR = "nearest", BICUBIC = "bicubic",
+                                    AREA = "area", LANCZOS3 = "lanczos3", LANCZOS5 = "lanczos5", GAUSSIAN = "gaussian",
+                                    MITCHELLCUBIC = "mitchellcubic";
+};
 struct ResizeKeywords {
   FieldNamesOnly names_only = {};
   std::string_view method = "bilinear";  // "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", …
@@ -43,6 +49,35 @@ Tensor adjust_gamma(const Tensor& images, double gamma = 1, double gain = 1);
 Tensor per_image_standardization(const Tensor& images);
 Tensor total_variation(const Tensor& images);  // of each image
 Tensor psnr(const Tensor& a, const Tensor& b, double max_val);
+// Of each pair of images, whose sides are at least filter_size.
+struct SsimKeywords {
+  FieldNamesOnly names_only = {};
+  double max_val = 1;
+  std::int64_t filter_size = 11;
+  double filter_sigma = 1.5;
+  double k1 = 0.01;
+  double k2 = 0.03;
+};
+Tensor ssim(const Tensor& a, const Tensor& b, const SsimKeywords& keywords);
+inline Tensor ssim(const Tensor& a, const Tensor& b, double max_val) { return ssim(a, b, SsimKeywords{{}, max_val}); }
+struct MaxValKeywords {
+  FieldNamesOnly names_only = {};
+  double max_val = 1;
+};
+inline Tensor psnr(const Tensor& a, const Tensor& b, const MaxValKeywords& keywords) {
+  return psnr(a, b, keywords.max_val);
+}
+// (batch, height, width, channels, 2): the vertical and the horizontal derivative. Of a batch of images.
+Tensor sobel_edges(const Tensor& images);
+struct ImageGradients {
+  Tensor dy, dx;
+};
+ImageGradients image_gradients(const Tensor& images);
+// The middle of larger images; zeros around smaller ones.
+Tensor resize_with_crop_or_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width);
+// Resized with their proportions, with zeros around them.
+Tensor resize_with_pad(const Tensor& images, std::int64_t target_height, std::int64_t target_width,
+                       const ResizeKeywords& keywords = {});
 
 }  // namespace lockstep::image
 

@@ -1,6 +1,7 @@
 // Colors of images, windows of images and volumes as rows, grey-scale dilation.
 #include <algorithm>
 
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/rows_internal.h"
 
@@ -49,17 +50,50 @@ at::Tensor to_hsv(const at::Tensor& x) {
   return at::stack({p.hue, saturation, p.high}, -1);
 }
 
-at::Tensor to_rgb(const at::Tensor& x) {
-  const at::Tensor s = x.select(-1, 1).unsqueeze(-1), v = x.select(-1, 2).unsqueeze(-1);
-  return ((1 - s) + s * pure_color(x.select(-1, 0))) * v;
-}
-
 at::Tensor color_input(const Call& call) {
   const at::Tensor& x = in(call, 0);
   check_colors(x);
   return x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
 }
 Tensors color_output(const Call& call, const at::Tensor& y) { return one(narrow_to(y, in(call, 0).scalar_type())); }
+
+// The derivatives that TensorFlow has, also where two colors are equal: the highest is the first of red, green and
+// blue, the lowest the last. A color that is not positive has fewer of them.
+at::Tensor to_hsv_gradient(const at::Tensor& x, const at::Tensor& dy) {
+  const auto of_type = [&](const at::Tensor& mask) { return mask.to(x.scalar_type()); };
+  const auto inverse = [](const at::Tensor& y) { return at::where(y == 0, at::zeros({}, y.options()), 1 / y); };
+  const at::Tensor colors[] = {x.select(-1, 0), x.select(-1, 1), x.select(-1, 2)};
+  const at::Tensor &r = colors[0], &g = colors[1], &b = colors[2];
+  const at::Tensor highest[] = {of_type((r >= b) & (r >= g)), of_type((g > r) & (g >= b)), of_type((b > r) & (b > g))};
+  const at::Tensor lowest[] = {of_type((r < b) & (r < g)), of_type((g <= r) & (g < b)), of_type((b <= r) & (b <= g))};
+  const at::Tensor high = x.amax(-1), low = x.amin(-1);
+  const at::Tensor over_range = inverse(high - low), over_high = inverse(high);
+  const at::Tensor lit = of_type(high > 0) / 6;
+  at::Tensor difference = at::zeros_like(high);  // of the two colors that the hue compares
+  for (int c = 0; c < 3; ++c) difference = difference + highest[c] * (colors[(c + 1) % 3] - colors[(c + 2) % 3]);
+  at::Tensor slopes[3];
+  for (int c = 0; c < 3; ++c) {
+    const at::Tensor hue = (highest[(c + 2) % 3] - highest[(c + 1) % 3]) * over_range -
+                           (highest[c] - lowest[c]) * difference * over_range * over_range;
+    const at::Tensor saturation =
+        of_type(colors[c] > 0) * (highest[c] * low * over_high * over_high - lowest[c] * over_high);
+    slopes[c] = dy.select(-1, 0) * lit * hue + dy.select(-1, 1) * saturation + dy.select(-1, 2) * highest[c];
+  }
+  return at::stack({slopes[0], slopes[1], slopes[2]}, -1);
+}
+
+Tensors rgb_to_hsv(const Call& call) {
+  const at::Tensor x = color_input(call);
+  const Tensor y = with_adjoint(wrap(x), wrap(to_hsv(x.detach())), [held = x.detach()](const Tensor& dy) {
+    return wrap(to_hsv_gradient(held, dense(dy)));
+  });
+  return color_output(call, dense(y));
+}
+
+at::Tensor to_rgb(const at::Tensor& x) {
+  const at::Tensor s = x.select(-1, 1).unsqueeze(-1), v = x.select(-1, 2).unsqueeze(-1);
+  return ((1 - s) + s * pure_color(x.select(-1, 0))) * v;
+}
 
 double factor_in(const Call& call, int i) {
   if (in(call, i).numel() != 1) throw_invalid_argument(fmt::format("input {} must be one number", i));
@@ -203,7 +237,7 @@ Tensors dilation(const Call& call) {
 }  // namespace
 
 void register_image_patches(Table& table) {
-  table.add("RGBToHSV", same_shape, [](const Call& call) { return color_output(call, to_hsv(color_input(call))); });
+  table.add("RGBToHSV", same_shape, rgb_to_hsv);
   table.add("HSVToRGB", same_shape, [](const Call& call) { return color_output(call, to_rgb(color_input(call))); });
   table.add("AdjustHue", same_shape, adjust_hue);
   table.add("AdjustSaturation", same_shape, adjust_saturation);

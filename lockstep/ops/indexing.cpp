@@ -152,10 +152,11 @@ Tensors strided_slice(const Call& call) {
 Tensors strided_slice_grad(const Call& call) {
   const Shape shape(ints_in(call, 0));
   const auto cuts = plan_cuts(shape, ints_in(call, 1), ints_in(call, 2), ints_in(call, 3), masks_of(call));
-  const at::Tensor& dy = in(call, 4);
+  const at::Tensor dy = widen(in(call, 4));
   at::Tensor flat = at::zeros({*shape.num_elements()}, dy.options());
   const at::Tensor order = apply_cuts(at::arange(flat.numel()).view(shape.dims()), cuts);
-  return one(flat.index_put({order.reshape({-1})}, dy.reshape({-1})).view(shape.dims()));
+  const at::Tensor dx = flat.index_put({order.reshape({-1})}, dy.reshape({-1})).view(shape.dims());
+  return one(narrow_to(dx, in(call, 4).scalar_type()));
 }
 
 // ---- Slice ---------------------------------------------------------------------------------------------

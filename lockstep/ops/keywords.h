@@ -29,6 +29,14 @@ inline Tensors split(const Tensor& x, const Ints& sizes, const OneAxisKeywords& 
   return split(x, sizes, keywords.axis);
 }
 
+// Of functions that make tensors: zeros({2, 3}, {.dtype = int32}).
+struct DTypeKeywords {
+  FieldNamesOnly names_only = {};
+  DType dtype = DType::kFloat32;
+};
+inline Tensor zeros(const ShapeArg& shape, const DTypeKeywords& keywords) { return zeros(shape, keywords.dtype); }
+inline Tensor ones(const ShapeArg& shape, const DTypeKeywords& keywords) { return ones(shape, keywords.dtype); }
+
 struct ArgmaxKeywords {
   FieldNamesOnly names_only = {};
   int axis = 0;
@@ -109,7 +117,7 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, const OneHotKeywords& 
 
 struct NormKeywords {
   FieldNamesOnly names_only = {};
-  std::optional<double> ord = std::nullopt;
+  NormOrder ord = {};
   Axes axis = std::nullopt;
   bool keepdims = false;
 };

@@ -6,6 +6,7 @@
 #include <ATen/ops/linalg_cholesky_ex.h>
 
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
@@ -68,8 +69,25 @@ Tensors svd(const Call& call) {
   const at::Tensor none = at::empty({0}, x.options());
   const auto as_t = [&](const at::Tensor& s) { return settled(call, s.to(x.scalar_type())); };
   if (!call.attr<bool>("compute_uv")) return {as_t(at::linalg_svdvals(x)), settled(call, none), settled(call, none)};
-  const auto [u, s, vh] = at::linalg_svd(x, call.attr<bool>("full_matrices"));
-  return {as_t(s), settled(call, u), settled(call, vh.mH())};
+  const bool full = call.attr<bool>("full_matrices");
+  const auto [u, s, vh] = at::linalg_svd(x, full);
+  const std::int64_t m = x.size(-2), n = x.size(-1), k = std::min(m, n);
+  if (!full || m == n || !x.requires_grad() || !grad_enabled())
+    return {as_t(s), settled(call, u), settled(call, vh.mH())};
+  if (std::max(m, n) - k > 1) {
+    return with_gradients(
+        {wrap(x)}, {as_t(s), settled(call, u), settled(call, vh.mH())}, {},
+        [](const Tensors&, const Tensors&) -> Tensors {
+          throw_unimplemented("gradient: Svd with full_matrices and sides that differ by more than 1");
+        });
+  }
+  // The vector that the singular values leave out follows from the others. LibTorch gives it no gradient.
+  const auto completed = [k](const at::Tensor& vectors) {
+    if (vectors.size(-1) == k) return vectors;
+    const at::Tensor own = vectors.slice(-1, 0, k), rest = vectors.slice(-1, k).detach();
+    return at::cat({own, rest - at::matmul(own, at::matmul(own.mH(), rest))}, -1);
+  };
+  return {as_t(s), settled(call, completed(u)), settled(call, completed(vh.mH()))};
 }
 
 // The function reads the lower triangle only, so the gradient is of that.
@@ -234,6 +252,11 @@ Shapes svd_shapes(const Call& call) {
   if (!call.attr<bool>("compute_uv")) return {behind_batch(x, {k}), Shape{0}, Shape{0}};
   const bool full = call.attr<bool>("full_matrices");
   return {behind_batch(x, {k}), behind_batch(x, {m, full ? m : k}), behind_batch(x, {n, full ? n : k})};
+}
+Shapes diagonal_shapes(const Call& call) {
+  const Shape x = call.input(0).shape();
+  const auto [m, n] = sides_of(x);
+  return {behind_batch(x, {lesser(m, n)})};
 }
 Shapes eigen_shapes(const Call& call) {
   const Shape x = call.input(0).shape();
@@ -448,7 +471,7 @@ void register_linalg(Table& table) {
   table.add("Diag", nullptr, tensor_diagonal);
   table.add("DiagPart", nullptr, tensor_diagonal_part);
   for (auto name : {"MatrixDiag", "BatchMatrixDiag"}) table.add(name, nullptr, batch_diagonal);
-  for (auto name : {"MatrixDiagPart", "BatchMatrixDiagPart"}) table.add(name, nullptr, batch_diagonal_part);
+  for (auto name : {"MatrixDiagPart", "BatchMatrixDiagPart"}) table.add(name, diagonal_shapes, batch_diagonal_part);
   for (auto name : {"MatrixSetDiag", "BatchMatrixSetDiag"}) table.add(name, same_shape, batch_set_diagonal);
   table.add("SparseMatMul", nullptr, [](const Call& call) {
     const at::Tensor a = in(call, 0).to(at::kFloat), b = in(call, 1).to(at::kFloat);

@@ -81,7 +81,7 @@ Tensor diag(const Tensor& diagonal) { return call1("MatrixDiag", {diagonal}); }
 Tensor diag_part(const Tensor& x) { return call1("MatrixDiagPart", {x}); }
 Tensor set_diag(const Tensor& x, const Tensor& diagonal) { return call1("MatrixSetDiag", {x, diagonal}); }
 Tensor cross(const Tensor& a, const Tensor& b) { return call1("Cross", {a, b}); }
-Normalized normalize(const Tensor& x, std::optional<double> ord, const Axes& axes) {
+Normalized normalize(const Tensor& x, const NormOrder& ord, const Axes& axes) {
   const Tensor length = norm(x, ord, axes, true);
   return {x / length, length};
 }

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "lockstep/base/field_names_only.h"
-#include "lockstep/ops/functions.h"
+#include "lockstep/ops/composed.h"
 
 namespace lockstep::ops {
 
@@ -69,6 +69,6 @@ Tensor cross(const Tensor& a, const Tensor& b);
 struct Normalized {
   Tensor normalized, norm;
 };
-Normalized normalize(const Tensor& x, std::optional<double> ord = std::nullopt, const Axes& axes = std::nullopt);
+Normalized normalize(const Tensor& x, const NormOrder& ord = {}, const Axes& axes = std::nullopt);
 
 }  // namespace lockstep::ops

@@ -1,6 +1,7 @@
 // Activations, softmax, losses, bias, normalization, and the gradient operations that exported graphs contain.
 #include <cmath>
 
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/elementwise_internal.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/ops/gradients_internal.h"
@@ -212,9 +213,14 @@ Tensors batch_norm_grad(const Call& call) {
   const at::ScalarType type = in(call, 0).scalar_type();
   const at::Tensor dy = in(call, 0).to(at::kFloat), x = in(call, 1).to(at::kFloat);
   check_channels(call, 1, 2, 4, true);
-  const at::Tensor &scale = in(call, 2), &mean = in(call, 3), &variance = in(call, 4);
+  const at::Tensor& scale = in(call, 2);
+  at::Tensor mean = in(call, 3).detach(), variance = in(call, 4).detach();
   const std::int64_t rank = x.dim(), axis = channel_axis(call, rank);
   const Ints axes = other_axes(axis, rank);
+  if (call.attr<bool>("is_training") && x.requires_grad() && grad_enabled()) {  // its own gradient follows the moments
+    mean = x.mean(axes);
+    variance = at::square(x - along(mean, axis, rank)).mean(axes);
+  }
   const at::Tensor inverse = at::rsqrt(variance + static_cast<double>(call.attr<float>("epsilon")));
   const at::Tensor normal = (x - along(mean, axis, rank)) * along(inverse, axis, rank);
   const at::Tensor d_scale = (dy * normal).sum(axes), d_offset = dy.sum(axes);
@@ -385,12 +391,13 @@ void register_nn(Table& table) {
       "BatchToSpaceND", [](const Call& call) { return batch_space_shape(call, false); },
       for_strings_too(batch_to_space));
   add_gradient_of_value(table, "SigmoidGrad",
-                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * y * (1 - y); });
+                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * (y * (1 - y)); });
   add_gradient_of_value(table, "TanhGrad", [](const at::Tensor& y, const at::Tensor& dy) { return dy * (1 - y * y); });
   add_gradient_of_value(table, "SqrtGrad",
-                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * 0.5 / at::conj(y); });
-  add_gradient_of_value(table, "RsqrtGrad",
-                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * -0.5 * at::conj(y * y * y); });
+                        [](const at::Tensor& y, const at::Tensor& dy) { return dy * half_of_inverse(y); });
+  add_gradient_of_value(table, "RsqrtGrad", [](const at::Tensor& y, const at::Tensor& dy) {
+    return dy * at::conj(y) * -0.5 * at::conj(y * y);
+  });
   add_gradient(table, "ReluGrad", [](const at::Tensor& dy, const at::Tensor& x) {
     return at::where(ordered(x) > ordered(at::zeros({}, x.options())), dy, at::zeros({}, dy.options()));
   });

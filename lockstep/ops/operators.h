@@ -34,6 +34,11 @@ Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
 Tensor operator~(const Tensor& x);
 
+// Python's len() of what a model returns: of a list or a dict its parts, of one tensor the extent of its first axis.
+inline std::int64_t len(const Nested<Tensor>& structure) {
+  return structure.is_leaf() ? len(structure.leaf()) : static_cast<std::int64_t>(structure.size());
+}
+
 // Of a structure of one tensor, as models return it: images *= 255.
 template <typename T>
 Nested<Tensor>& operator+=(Nested<Tensor>& a, const T& b) {

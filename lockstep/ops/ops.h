@@ -8,6 +8,8 @@
 #include "lockstep/ops/keywords.h"
 #include "lockstep/ops/linear_algebra.h"
 #include "lockstep/ops/operators.h"
+#include "lockstep/ops/ragged_tensor.h"
 #include "lockstep/ops/runtime.h"
+#include "lockstep/ops/sparse_tensor.h"
 #include "lockstep/ops/string_functions.h"
 #include "lockstep/ops/tensor_array.h"

@@ -34,6 +34,7 @@ struct Lane {
   float* s[3];
   float decay;
   const GradientRows* rows = nullptr;
+  bool rows_only = false;
 };
 
 float* memory_of(const Tensor& tensor) { return static_cast<float*>(aten(tensor).mutable_data_ptr()); }
@@ -168,7 +169,8 @@ void adam(float* w, const float* g, const float* squares, float* m, float* v, fl
 // `squares` as for square_of(); `b` is null without momentum, `mean` unless centered.
 void rmsprop(float* w, const float* g, const float* squares, float* v, float* b, float* mean, std::int64_t n,
              const RmspropRule& rule, float decay) {
-  const float rate = rule.learning_rate, rho = rule.rho, rest = 1.0f - rule.rho, eps = rule.epsilon;
+  const float rate = rule.learning_rate, rho = rule.rho, rest = 1.0f - rule.rho;
+  const float eps = rule.adds_to_root ? 0.0f : rule.epsilon, to_root = rule.adds_to_root ? rule.epsilon : 0.0f;
   const float momentum = rule.momentum;
   sweep(n, [&]<typename T>(std::int64_t i) {
     T wi, gi, vi;
@@ -184,7 +186,7 @@ void rmsprop(float* w, const float* g, const float* squares, float* v, float* b,
       store(mean + i, ai);
       denominator = vi - ai * ai + eps;
     }
-    T step = gi * rate / root(denominator);
+    T step = gi * rate / (root(denominator) + to_root);
     if (b) {
       T bi;
       load(b + i, bi);
@@ -227,14 +229,15 @@ void adamax(float* w, const float* g, float* m, float* u, std::int64_t n, const 
 
 void adagrad(float* w, const float* g, const float* squares, float* a, std::int64_t n, const AdagradRule& rule,
              float decay) {
-  const float rate = rule.learning_rate, eps = rule.epsilon;
+  const float rate = rule.learning_rate;
+  const float eps = rule.adds_to_root ? 0.0f : rule.epsilon, to_root = rule.adds_to_root ? rule.epsilon : 0.0f;
   sweep(n, [&]<typename T>(std::int64_t i) {
     T wi, gi, ai;
     load(w + i, wi), load(g + i, gi), load(a + i, ai);
     const T square = square_of(gi, squares, i);
     ai = ai + square;
     store(a + i, ai);
-    wi = (wi - wi * decay) - (gi * rate) / root(ai + eps);
+    wi = (wi - wi * decay) - (gi * rate) / (root(ai + eps) + to_root);
     store(w + i, wi);
   });
 }
@@ -342,24 +345,28 @@ void run(const LionRule& rule, const Lane& lane, std::int64_t from, std::int64_t
 
 // Whether an update leaves elements as they are whose gradient is zero.
 bool skips_zeros(const FusedRule& rule, const Lane& lane) {
+  if (lane.rows_only) return !std::holds_alternative<NadamRule>(rule);
   const auto* const adagrad = std::get_if<AdagradRule>(&rule);
   const bool only_steps = (adagrad && adagrad->epsilon > 0) || (std::holds_alternative<SgdRule>(rule) && !lane.s[0]);
   return only_steps && lane.decay == 0;
 }
 
 void run(const FusedRule& rule, const Lane& lane, std::int64_t from, std::int64_t to) {
-  const auto part = [&](std::int64_t begin, std::int64_t end, const float* g, const float* squares) {
-    if (begin < end) std::visit([&](const auto& each) { run(each, lane, begin, end, g, squares); }, rule);
+  const auto part = [&](const FusedRule& of, std::int64_t begin, std::int64_t end, const float* g,
+                        const float* squares) {
+    if (begin < end) std::visit([&](const auto& each) { run(each, lane, begin, end, g, squares); }, of);
   };
   if (!lane.rows) {
-    part(from, to, lane.g + from, nullptr);
+    part(rule, from, to, lane.g + from, nullptr);
     return;
   }
+  FusedRule idle = rule;
+  if (auto* const nadam = std::get_if<NadamRule>(&idle); nadam && lane.rows_only) nadam->learning_rate = 0;
   static constexpr std::int64_t kZeros = 1024;
   static constexpr float zeros[kZeros] = {};
   const bool skip = skips_zeros(rule, lane);
   const auto without_gradient = [&](std::int64_t begin, std::int64_t end) {
-    for (; begin < end && !skip; begin += kZeros) part(begin, std::min(end, begin + kZeros), zeros, nullptr);
+    for (; begin < end && !skip; begin += kZeros) part(idle, begin, std::min(end, begin + kZeros), zeros, nullptr);
   };
   const std::int64_t columns = lane.rows->columns;
   const auto& rows = lane.rows->rows;
@@ -368,7 +375,7 @@ void run(const FusedRule& rule, const Lane& lane, std::int64_t from, std::int64_
     const std::int64_t start = *row * columns, begin = std::max(from, start), end = std::min(to, start + columns);
     without_gradient(from, begin);
     const std::int64_t at = (row - rows.begin()) * columns + (begin - start);
-    part(begin, end, lane.rows->sums.data() + at, lane.rows->squares.data() + at);
+    part(rule, begin, end, lane.rows->sums.data() + at, lane.rows->squares.data() + at);
     from = end;
   }
   without_gradient(from, to);
@@ -395,6 +402,7 @@ void update_fused(std::span<const FusedUpdate> updates, const FusedRule& rule) {
     if (const auto& slices = slices_of(update.gradient)) {
       lanes.push_back(lane_of(update, 0, nullptr));
       lanes.back().rows = &rows.emplace_back(gradient_rows(*slices));
+      lanes.back().rows_only = update.rows_only;
       if (skips_zeros(rule, lanes.back())) {  // work for its rows, not for its elements
         const FlushedDenormals flushed;
         run(rule, lanes.back(), 0, elements);

@@ -13,12 +13,14 @@ namespace lockstep::ops {
 // is not made, with the sum of the slices' squares as its square.
 //
 // The variable: its value and slots are written to, so nobody else may see their memory
-// (make_writable of autograd.h). `decay`: the value first loses decay times itself.
+// (make_writable of autograd.h). `decay`: the value first loses decay times itself. `rows_only`: rows without slices
+// stay as they are, with Nadam their values.
 struct FusedUpdate {
   Tensor value;
   Tensor gradient;
   Tensor slots[3];
   float decay = 0;
+  bool rows_only = false;
 };
 
 // Whether the fused kernels take it: dense float32 in host memory, equal shapes.
@@ -47,6 +49,7 @@ struct RmspropRule {
   float momentum = 0;
   float epsilon = 0;
   bool centered = false;
+  bool adds_to_root = false;  // epsilon
 };
 
 // slots: momentum, velocity. The step is (m · of_momentum + g · of_gradient) · learning_rate / (√(v · of_velocity) +
@@ -72,6 +75,7 @@ struct AdamaxRule {
 struct AdagradRule {
   float learning_rate = 0;
   float epsilon = 0;
+  bool adds_to_root = false;  // epsilon
 };
 
 // slots: averages of the squares of gradients and of steps.

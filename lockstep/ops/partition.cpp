@@ -4,6 +4,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/memory_limit_internal.h"
 #include "lockstep/ops/rows_internal.h"
@@ -61,6 +62,17 @@ Shapes partition_shape(const Call& call) {
   return Shapes(count, out);
 }
 
+// The values of `stitched`. In TensorFlow the gradient of a row goes to all that were given for it, also to those that
+// later ones have replaced.
+Tensor with_gradients_of_all(const Tensor& stitched, const Tensors& parts, const std::vector<Ints>& indices) {
+  at::Tensor out = dense(stitched).detach();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const auto rows_of = [places = indices[i]](const Tensor& dy) { return take_rows(dy, places); };
+    out = out + dense(with_adjoint(parts[i], wrap(at::zeros_like(out)), rows_of));
+  }
+  return wrap(out);
+}
+
 Tensors dynamic_stitch(const Call& call) {
   const auto n = static_cast<int>(call.attr<std::int64_t>("N"));
   Tensors parts;
@@ -96,10 +108,15 @@ Tensors dynamic_stitch(const Call& call) {
           : Tensor::zeros(Shape(row), parts[0].dtype()));
   Ints from(static_cast<std::size_t>(size), total);
   std::int64_t next = 0;
+  bool replaced = false;  // a row by a later one
   for (const Ints& part : indices) {
-    for (const std::int64_t at : part) from[static_cast<std::size_t>(at)] = next++;
+    for (const std::int64_t at : part) {
+      replaced |= from[static_cast<std::size_t>(at)] != total;
+      from[static_cast<std::size_t>(at)] = next++;
+    }
   }
-  return {take_rows(concat_rows(parts), from)};
+  const Tensor rows = take_rows(concat_rows(parts), from);
+  return {replaced && requires_grad(rows) ? with_gradients_of_all(rows, parts, indices) : rows};
 }
 
 // ---- unique rows, differences
@@ -280,7 +297,8 @@ Tensors change_rows(const Call& call, InPlace how) {
     if (x.size(0) == 0) throw_invalid_argument("x has no rows");
     row = ((row % x.size(0)) + x.size(0)) % x.size(0);
   }
-  if (how == InPlace::kUpdate) return one(x.index_copy(0, int64_tensor(rows), v));
+  if (how == InPlace::kUpdate)
+    return one(narrow_to(widen(x).index_copy(0, int64_tensor(rows), widen(v)), x.scalar_type()));
   return one(
       narrow_to(widen(x).index_add(0, int64_tensor(rows), widen(v), how == InPlace::kAdd ? 1 : -1), x.scalar_type()));
 }

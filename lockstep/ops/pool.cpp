@@ -4,6 +4,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/conv_pool_internal.h"
 #include "lockstep/ops/elementwise_internal.h"
@@ -165,6 +166,8 @@ struct MaxPoolNode : torch::autograd::Function<MaxPoolNode> {
   }
 };
 
+bool is_recorded(const at::Tensor& x) { return x.requires_grad() && at::GradMode::is_enabled(); }
+
 at::Tensor depthwise_max(const at::Tensor& x, const Window& w) {
   const std::int64_t axis = w.channels_first ? 1 : x.dim() - 1, groups = x.size(axis) / w.channel_size;
   if (w.channel_size != w.channel_stride || x.size(axis) % w.channel_size != 0) {
@@ -176,15 +179,30 @@ at::Tensor depthwise_max(const at::Tensor& x, const Window& w) {
   return x.reshape(shape).amax(axis + 1);
 }
 
-// The values of `y`, whose gradient goes to the first cell with that value of each window of `images` [n, channels, …].
+// The values of `y`, whose gradient goes to all cells of the same value in each window of `images` [n, channels, …], as
+// in TensorFlow for volumes.
 at::Tensor with_gradient_of(const at::Tensor& images, const at::Tensor& y, const Window& w) {
-  at::Tensor cells = images;
-  for (std::size_t i = 0; i < w.size.size(); ++i)
-    cells = cells.unfold(static_cast<std::int64_t>(i) + 2, w.size[i], w.strides[i]);
-  cells = cells.flatten(-3);
-  const at::Tensor equal = cells.detach() == y.detach().unsqueeze(-1);
-  const at::Tensor first = at::logical_and(equal, equal.cumsum(-1) == 1);
-  return at::where(first.any(-1), at::where(first, cells, at::zeros({}, cells.options())).sum(-1), y.detach());
+  const auto adjoint = [cells = images.detach(), best = y.detach(), w](const Tensor& given) {
+    const at::Tensor& dy = dense(given);
+    at::Tensor dx = at::zeros(cells.sizes(), dy.options());
+    Ints first(w.size.size(), 0);
+    const auto of_windows = [&](at::Tensor x) {
+      for (std::size_t i = 0; i < first.size(); ++i)
+        x = x.slice(static_cast<std::int64_t>(i) + 2, first[i], first[i] + (w.output[i] - 1) * w.strides[i] + 1,
+                    w.strides[i]);
+      return x;
+    };
+    for (bool more = true; more;) {
+      of_windows(dx).add_(at::where(of_windows(cells) == best, dy, at::zeros({}, dy.options())));
+      more = false;
+      for (std::size_t i = first.size(); !more && i-- > 0;) {
+        first[i] = (first[i] + 1) % w.size[i];
+        more = first[i] != 0;
+      }
+    }
+    return wrap(dx);
+  };
+  return dense(with_adjoint(wrap(images), wrap(y), adjoint));
 }
 
 // Any type and rank: padded with the lowest value; NaN, as the lowest value, never wins.
@@ -197,7 +215,8 @@ at::Tensor general_max(const at::Tensor& x, const Window& w) {
   images = at::where(images > lowest, images, at::full({}, lowest, images.options()));
   const at::Tensor padded = at::constant_pad_nd(images, pad_list(w), lowest);
   at::Tensor y = w.spatial == 2 ? at::max_pool2d(padded, w.size, w.strides) : at::max_pool3d(padded, w.size, w.strides);
-  if (starts_late(w)) y = with_gradient_of(at::constant_pad_nd(images, pad_list(at_first_cells(w)), lowest), y, w);
+  if (w.spatial == 3 && is_recorded(images))
+    y = with_gradient_of(at::constant_pad_nd(images, pad_list(at_first_cells(w)), lowest), y, w);
   return narrow_to(from_channels_first(y, w.channels_first), type);
 }
 
@@ -237,15 +256,6 @@ Largest largest_cells(const at::Tensor& x, const Window& w) {
   return {from_ordered(chosen, x.scalar_type()), index};
 }
 
-bool is_recorded(const at::Tensor& x) { return x.requires_grad() && at::GradMode::is_enabled(); }
-
-at::Tensor image_max(const at::Tensor& x, const WindowGeometry& g) {
-  if (!is_recorded(x)) return run_forward(x, g, nullptr);
-  at::Tensor which;
-  const at::Tensor y = run_forward(x.detach(), g, &which);
-  return MaxPoolNode::apply(x, y, which, g);
-}
-
 // Float32 volumes [n, depth, height, width, channels]: within each image of the depth, then along the depth.
 at::Tensor volume_max(const at::Tensor& x, const Window& w) {
   const auto part = [&w](std::size_t first, std::size_t count) {
@@ -259,11 +269,13 @@ at::Tensor volume_max(const at::Tensor& x, const Window& w) {
     return axes;
   };
   const std::int64_t n = x.size(0), channels = x.size(4), positions = w.output[1] * w.output[2];
-  const at::Tensor images = image_max(x.reshape({-1, x.size(2), x.size(3), channels}), geometry(part(1, 2), channels));
+  const at::Tensor images =
+      run_forward(x.reshape({-1, x.size(2), x.size(3), channels}), geometry(part(1, 2), channels), nullptr);
   Window depth = part(0, 1);
   depth.size.push_back(1), depth.strides.push_back(1), depth.before.push_back(0), depth.after.push_back(0);
   depth.input.push_back(positions), depth.output.push_back(positions);
-  const at::Tensor y = image_max(images.reshape({n, x.size(1), positions, channels}), geometry(depth, channels));
+  const at::Tensor y =
+      run_forward(images.reshape({n, x.size(1), positions, channels}), geometry(depth, channels), nullptr);
   return y.reshape({n, w.output[0], w.output[1], w.output[2], channels});
 }
 
@@ -277,7 +289,13 @@ Tensors max_pool(const Call& call) {
     return one(largest_cells(x, w).value);
   if (x.scalar_type() != at::kFloat || w.channels_first || w.size.end()[-2] * w.size.back() > kMostCells)
     return one(general_max(x, w));
-  if (w.spatial == 3 && w.size[0] <= kMostCells && x.is_cpu() && !starts_late(w)) return one(volume_max(x, w));
+  if (w.spatial == 3 && w.size[0] <= kMostCells && x.is_cpu() && !starts_late(w)) {
+    const at::Tensor y = volume_max(x.detach(), w);
+    if (!is_recorded(x)) return one(y);
+    const at::Tensor images =
+        at::constant_pad_nd(to_channels_first(x, false), pad_list(w), std::numeric_limits<float>::lowest());
+    return one(from_channels_first(with_gradient_of(images, to_channels_first(y, false), w), false));
+  }
   if (w.spatial == 3) return one(general_max(x, w));
   const WindowGeometry g = geometry(w, x.size(3));
   if (!is_recorded(x)) return one(run_forward(x, g, nullptr));

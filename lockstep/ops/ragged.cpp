@@ -237,6 +237,11 @@ void check_rows(const Ints& rows, std::int64_t count) {
   }
 }
 
+// TensorFlow adds numbers of 16 bits in float32.
+at::Tensor as_summed(const at::Tensor& x) {
+  return at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : widen(x);
+}
+
 Tensors gathered_segments(const Call& call, Scale scale) {
   const at::Tensor& data = in(call, 0);
   const Ints rows = ints_in(call, 1), ids = segment_ids(call);
@@ -251,7 +256,7 @@ Tensors gathered_segments(const Call& call, Scale scale) {
   Ints shape = data.sizes().vec();
   shape[0] = count;
   element_count(shape, static_cast<std::int64_t>(data.element_size()));
-  at::Tensor taken = widen(data).index_select(0, int64_tensor(rows));
+  at::Tensor taken = as_summed(data).index_select(0, int64_tensor(rows));
   if (scale != Scale::kSum) taken = taken * scales_of(ids, scale, taken, taken.dim());
   return one(narrow_to(at::zeros(shape, taken.options()).index_add(0, int64_tensor(ids), taken), data.scalar_type()));
 }
@@ -264,7 +269,7 @@ Tensors gathered_segments_grad(const Call& call, Scale scale, bool compact) {
   if (count < 0) throw_invalid_argument("the first extent of the result must not be negative");
   check_rows(rows, count);
   check_rows(ids, gradient.size(0));
-  at::Tensor taken = gradient.index_select(0, int64_tensor(ids));
+  at::Tensor taken = as_summed(gradient).index_select(0, int64_tensor(ids));
   if (scale != Scale::kSum) taken = taken * scales_of(ids, scale, taken, taken.dim());
   Ints shape = gradient.sizes().vec(), unique = rows;
   shape[0] = count;
@@ -275,7 +280,8 @@ Tensors gathered_segments_grad(const Call& call, Scale scale, bool compact) {
     shape[0] = static_cast<std::int64_t>(unique.size());
   }
   element_count(shape, static_cast<std::int64_t>(gradient.element_size()));
-  Tensors out = one(at::zeros(shape, taken.options()).index_add(0, int64_tensor(rows), taken));
+  Tensors out =
+      one(narrow_to(at::zeros(shape, taken.options()).index_add(0, int64_tensor(rows), taken), gradient.scalar_type()));
   if (compact) out.push_back(wrap(int64_tensor(unique).to(in(call, 1).scalar_type())));
   return out;
 }

@@ -1,5 +1,9 @@
 // Recurrent cells as one operation, as older models have them: LSTMBlockCell, BlockLSTM, GRUBlockCell.
+#include <algorithm>
+
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -73,7 +77,7 @@ Tensors lstm_block_cell(const Call& call) {
 }
 
 // All steps of a sequence [time, batch, inputs]; rows of steps from seq_len_max on are 0.
-Tensors block_lstm(const Call& call) {
+Tensors run_block_lstm(const Call& call) {
   const at::Tensor& x = in(call, 1);
   const std::int64_t time = x.size(0), last = int_in(call, 0);
   if (last < 0 || last > time)
@@ -92,9 +96,33 @@ Tensors block_lstm(const Call& call) {
   Tensors out;
   for (const std::vector<at::Tensor>& part : parts)
     out.push_back(wrap(part.empty() ? rest : at::cat({at::stack(part), rest})));
-  for (const std::size_t gate : {0U, 2U, 3U, 4U, 5U})
-    out[gate] = detach(out[gate]);  // TensorFlow's gradient ignores them
   return out;
+}
+
+// TensorFlow's gradient of both versions is BlockLSTMGrad, which knows no clipping, takes slopes of cs and h only and
+// has the gates in the order of the first version.
+Tensors block_lstm(const Call& call) {
+  const Tensors inputs(call.inputs().begin(), call.inputs().end());
+  if (!grad_enabled() || std::none_of(inputs.begin(), inputs.end(), requires_grad)) return run_block_lstm(call);
+  Tensors outputs;
+  {
+    const GradientsOff off;
+    outputs = run_block_lstm(call);
+  }
+  Tensors captured = inputs;
+  captured.insert(captured.end(), outputs.begin(), outputs.end());
+  return with_gradients(inputs, outputs, captured,
+                        [peephole = call.attr<bool>("use_peephole")](const Tensors& dys, const Tensors& known) {
+                          if (!dys[1].defined() && !dys[6].defined()) return Tensors(9);
+                          Tensors given = known;
+                          for (const std::size_t i : {1U, 6U}) {
+                            const Tensor& h = known.back();
+                            given.push_back(dys[i].defined() ? dys[i] : Tensor::zeros(h.shape(), h.dtype()));
+                          }
+                          Tensors slopes = ops::call("BlockLSTMGrad", given, {{"use_peephole", peephole}});
+                          slopes.insert(slopes.begin(), Tensor());
+                          return slopes;
+                        });
 }
 
 Tensors gru_block_cell(const Call& call) {

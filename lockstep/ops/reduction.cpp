@@ -36,6 +36,13 @@ void add_reduction(Table& table, std::string_view name, Reduce reduce) {
     return one(narrow_to(reduce(widen(x), axes, call.attr<bool>("keep_dims")), x.scalar_type()));
   });
 }
+// Without axes the magnitude of each value.
+Tensors euclidean_norm(const Call& call) {
+  const at::Tensor x = widen(in(call, 0)), squares = has_complex(x) ? x * at::conj(x) : x * x;
+  const Ints axes = whole_axes(ints_in(call, 1), x.dim());
+  const at::Tensor total = axes.empty() ? squares : squares.sum(axes, call.attr<bool>("keep_dims"), x.scalar_type());
+  return one(narrow_to(at::sqrt(total), in(call, 0).scalar_type()));
+}
 // A reduction that chooses one of the values.
 void add_choice(Table& table, std::string_view name, Reduce reduce) {
   table.add(name, reduction_shape, [reduce](const Call& call) -> Tensors {
@@ -323,6 +330,11 @@ at::Tensor segments(const at::Tensor& values, const at::Tensor& ids, std::int64_
   at::Tensor out;
   if (kind == "sum") {
     out = at::zeros(shape, rows.options()).index_add(0, index, rows);
+  } else if (kind == "mean" && has_complex(rows)) {
+    Ints view(flat.size(), 1);
+    view[0] = num + 1;
+    const at::Tensor counts = at::zeros({num + 1}, at::kLong).index_add(0, index, at::ones({n}, at::kLong));
+    out = at::zeros(shape, rows.options()).index_add(0, index, rows) / counts.clamp_min(1).view(view);
   } else {
     Ints view(flat.size(), 1);
     view[0] = n;
@@ -378,8 +390,7 @@ void register_reduction(Table& table) {
   add_choice(table, "Min", [](const at::Tensor& x, const Ints& a, bool k) { return extremum(x, a, k, false); });
   add_reduction(table, "Any", [](const at::Tensor& x, const Ints& a, bool k) { return any_all(x, a, k, true); });
   add_reduction(table, "All", [](const at::Tensor& x, const Ints& a, bool k) { return any_all(x, a, k, false); });
-  add_reduction(table, "EuclideanNorm",
-                [](const at::Tensor& x, const Ints& a, bool k) { return at::sqrt(sum(x * x, a, k)); });
+  table.add("EuclideanNorm", reduction_shape, euclidean_norm);
   table.add("ArgMax", arg_shape, [](const Call& call) { return arg_extremum(call, true); });
   table.add("ArgMin", arg_shape, [](const Call& call) { return arg_extremum(call, false); });
   table.add("Cumsum", same_shape, [](const Call& call) {

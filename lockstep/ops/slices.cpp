@@ -41,6 +41,21 @@ Tensor with_unique_slices(const Tensor& gradient) {
   return tensor_of_rows({wrap(rows), wrap(sums)}, gradient.shape());
 }
 
+Tensors exchange_rows(const Tensor& gradient, std::span<Tensor* const> tensors) {
+  Tensors whole;
+  for (Tensor* const tensor : tensors) {
+    whole.push_back(*tensor);
+    *tensor = wrap(aten(*tensor).index_select(0, aten(slices_of(gradient)->indices)));
+  }
+  return whole;
+}
+
+void put_rows(const Tensor& gradient, std::span<Tensor* const> tensors, const Tensors& whole) {
+  const at::Tensor rows = aten(slices_of(gradient)->indices);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    *tensors[i] = wrap(aten(whole[i]).index_copy(0, rows, aten(*tensors[i])));
+}
+
 Tensor sum_of_slices(const Tensors& gradients) {
   std::vector<at::Tensor> indices, values;
   for (const Tensor& gradient : gradients) {

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "lockstep/tensor/indexed_slices_internal.h"
 
@@ -24,6 +25,10 @@ Tensor gradient_square(const Tensor& gradient);
 Tensor gradient_times(const Tensor& gradient, const Tensor& factor);
 // The gradient with one slice for each row, the sum of its slices.
 Tensor with_unique_slices(const Tensor& gradient);
+// Puts the rows that have slices, of which each row has one, in the place of the tensors, and returns the tensors.
+Tensors exchange_rows(const Tensor& gradient, std::span<Tensor* const> tensors);
+// Puts `whole`, with the rows that the tensors are now, in their place.
+void put_rows(const Tensor& gradient, std::span<Tensor* const> tensors, const Tensors& whole);
 // The sum of gradients that all have slices, as the slices of all in their order; undefined if one has none.
 Tensor sum_of_slices(const Tensors& gradients);
 

@@ -397,7 +397,8 @@ Tensors sparse_reduce(const Call& call, bool sum, bool sparse) {
   made.count = reduced.size(0), made.rank = static_cast<std::int64_t>(groups.shape.size());
   const std::int64_t size = element_count(groups.shape, static_cast<std::int64_t>(reduced.element_size()));
   const at::Tensor empty = at::zeros({size}, reduced.options());
-  return one(empty.index_copy(0, int64_tensor(flat_positions(made)), reduced).reshape(groups.shape));
+  const at::Tensor filled = widen(empty).index_copy(0, int64_tensor(flat_positions(made)), widen(reduced));
+  return one(narrow_to(filled.reshape(groups.shape), reduced.scalar_type()));
 }
 
 Tensors sparse_softmax(const Call& call) {

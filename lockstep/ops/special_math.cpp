@@ -349,7 +349,7 @@ void register_special_math(Table& table) {
     table.add(name, same_shape, [](const Call& call) {
       const at::Tensor y = at::conj(in(call, 0)).resolve_conj();
       if (y.numel() != in(call, 1).numel()) throw_invalid_argument("y and dy must have the same number of elements");
-      return one(-in(call, 1).reshape(y.sizes()) * y * y);
+      return one(-in(call, 1).reshape(y.sizes()) * (y * y));
     });
   }
 }

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::strings {
@@ -42,9 +43,11 @@ Tensor strip(const Tensor& x) { return ops::call1("StringStrip", {x}); }
 Tensor length(const Tensor& x, std::string_view unit) {
   return ops::call1("StringLength", {x}, {{"unit", std::string(unit)}});
 }
-Tensor join(const Tensors& parts, std::string_view separator) {
-  return ops::call1("StringJoin", std::span<const Tensor>(parts), {{"separator", std::string(separator)}});
+Tensor join(const std::vector<Text>& parts, std::string_view separator) {
+  const Tensors texts(parts.begin(), parts.end());
+  return ops::call1("StringJoin", std::span<const Tensor>(texts), {{"separator", std::string(separator)}});
 }
+Tensor join(const std::vector<Text>& parts, const JoinKeywords& keywords) { return join(parts, keywords.separator); }
 std::vector<std::vector<std::string>> split(const Tensor& x, std::string_view separator, std::int64_t maxsplit) {
   const Tensor texts = one_axis("split", x);
   const Tensors parts = ops::call("StringSplitV2", {texts, text(separator)}, {{"maxsplit", maxsplit}});
@@ -70,7 +73,7 @@ std::vector<std::vector<std::string>> unicode_split(const Tensor& x, std::string
   return rows;
 }
 Tensor reduce_join(const Tensor& x, std::string_view separator) {
-  return ops::call1("ReduceJoin", {x, ops::range(x.rank())}, {{"separator", std::string(separator)}});
+  return ops::call1("ReduceJoin", {x, ops::range(x.rank() - 1, -1, -1)}, {{"separator", std::string(separator)}});
 }
 Tensor reduce_join(const Tensor& x, int axis, bool keepdims, std::string_view separator) {
   return ops::call1("ReduceJoin", {x, Tensor::scalar(axis)},

@@ -19,7 +19,27 @@ Tensor lower(const Tensor& x);
 Tensor upper(const Tensor& x);
 Tensor strip(const Tensor& x);
 Tensor length(const Tensor& x, std::string_view unit = "BYTE");  // int32; unit: "BYTE", "UTF8_CHAR"
-Tensor join(const Tensors& parts, std::string_view separator = "");
+// A text, or a string tensor.
+class Text : public Tensor {
+ public:
+  Text(const Tensor& text) : Tensor(text) {}
+  Text(const char* text) : Tensor(Tensor::strings({text}, {})) {}
+  Text(std::string text) : Tensor(Tensor::strings({std::move(text)}, {})) {}
+  template <typename T>
+  requires(std::is_class_v<T>&& std::is_convertible_v<const T&, Tensor> && !std::is_base_of_v<Tensor, T>)
+      Text(const T& text)
+      : Tensor(static_cast<Tensor>(text)) {}
+};
+struct JoinKeywords {
+  FieldNamesOnly names_only = {};
+  std::string_view separator = "";
+};
+Tensor join(const std::vector<Text>& parts, std::string_view separator = "");
+Tensor join(const std::vector<Text>& parts, const JoinKeywords& keywords);
+template <std::same_as<Tensors> List>
+Tensor join(const List& parts, std::string_view separator = "") {
+  return join(std::vector<Text>(parts.begin(), parts.end()), separator);
+}
 // The texts of all elements, or of an axis, as one.
 Tensor reduce_join(const Tensor& x, std::string_view separator = "");
 Tensor reduce_join(const Tensor& x, int axis, bool keepdims = false, std::string_view separator = "");
@@ -47,6 +67,11 @@ template <std::convertible_to<std::string> Text>
 Tensor unicode_split(const Text& text, std::string_view input_encoding = "UTF-8") {
   const std::vector<std::string> parts = unicode_split(Tensor::strings({std::string(text)}, {1}), input_encoding)[0];
   return Tensor::strings(parts, {static_cast<std::int64_t>(parts.size())});
+}
+// Of texts in a vector.
+template <std::same_as<std::vector<std::string>> Texts>
+std::vector<std::vector<std::string>> unicode_split(const Texts& texts, std::string_view input_encoding = "UTF-8") {
+  return unicode_split(Tensor::strings(texts, {static_cast<std::int64_t>(texts.size())}), input_encoding);
 }
 // A number from 0 to num_buckets - 1 for each text, int64.
 Tensor to_hash_bucket_fast(const Tensor& x, std::int64_t num_buckets);

@@ -66,14 +66,12 @@ Tensors reduce_join(const Call& call) {
   const Tensor& x = call.input(0);
   Ints axes = whole_axes(ints_in(call, 1), x.rank());
   const std::string& separator = call.attr<std::string>("separator");
-  if (axes.empty()) {
-    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
-  }
+  if (axes.empty()) return {x};
   Ints order, kept;
   for (int i = 0; i < x.rank(); ++i) {
     if (std::find(axes.begin(), axes.end(), i) == axes.end()) order.push_back(i), kept.push_back(x.dim(i));
   }
-  order.insert(order.end(), axes.begin(), axes.end());
+  order.insert(order.end(), axes.rbegin(), axes.rend());  // the first of the axes varies fastest
   const Ints index = ints_of(at::arange(x.num_elements()).view(x.shape().dims()).permute(order));
   std::int64_t rows = 1;
   for (auto dim : kept) rows *= dim;

@@ -128,6 +128,7 @@ Table::Table() {
   register_sets(*this);
   register_sparse(*this);
   register_sparse_cross(*this);
+  register_sparse_matrices(*this);
   register_special_math(*this);
   register_tensor_arrays(*this);
   register_text(*this);

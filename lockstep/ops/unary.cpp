@@ -48,16 +48,18 @@ class UnaryComposite : public Composite {
   double alpha_;
 };
 
-at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) {
+// loop(count, x, y, to) over two tensors of equal shapes, in pieces.
+template <typename Loop>
+at::Tensor pairwise(const at::Tensor& a, const at::Tensor& b, const Loop& loop) {
   const at::Tensor left = a.contiguous(), right = b.contiguous();
-  at::Tensor sum = at::empty_like(left);
+  at::Tensor made = at::empty_like(left);
   const float *const x = left.const_data_ptr<float>(), *const y = right.const_data_ptr<float>();
-  float* const to = sum.mutable_data_ptr<float>();
-  parallel_for(0, sum.numel(), kUnaryGrain, [&](std::int64_t begin, std::int64_t end) {
-    row_kernels().add(end - begin, x + begin, y + begin, to + begin);
-  });
-  return sum;
+  float* const to = made.mutable_data_ptr<float>();
+  parallel_for(0, made.numel(), kUnaryGrain,
+               [&](std::int64_t begin, std::int64_t end) { loop(end - begin, x + begin, y + begin, to + begin); });
+  return made;
 }
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) { return pairwise(a, b, row_kernels().add); }
 
 struct SumNode : torch::autograd::Function<SumNode> {
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& a, const at::Tensor& b) {
@@ -83,15 +85,28 @@ class ProductOf : public Composite {
   Values plain(const Values& inputs) const override { return {inputs[0] * inputs[1]}; }
 
  private:
+  static at::Tensor product(const at::Tensor& a, const at::Tensor& b) { return pairwise(a, b, row_kernels().multiply); }
+};
+
+// a · b of equal shapes, zero where b is zero even if a is not finite. b has no gradient.
+class ProductNoNan : public Composite {
+ public:
+  Made forward(const Values& inputs, bool) const override { return {{product(inputs[0], inputs[1])}, {}}; }
+  Values backward(const Recorded& recorded, const Values& dys) const override {
+    return {product(dys[0], recorded.inputs[1]), {}};
+  }
+  Values plain(const Values& inputs) const override {
+    return {at::where(inputs[1] == 0, at::zeros({}, inputs[0].options()), inputs[0] * inputs[1])};
+  }
+
+ private:
   static at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-    const at::Tensor left = a.contiguous(), right = b.contiguous();
-    at::Tensor made = at::empty_like(left);
-    const float *const x = left.const_data_ptr<float>(), *const y = right.const_data_ptr<float>();
-    float* const to = made.mutable_data_ptr<float>();
-    parallel_for(0, made.numel(), kUnaryGrain, [&](std::int64_t begin, std::int64_t end) {
-      row_kernels().multiply(end - begin, x + begin, y + begin, to + begin);
+    return pairwise(a, b, [](std::int64_t count, const float* x, const float* y, float* to) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float value = x[i] * y[i];
+        to[i] = y[i] == 0 ? 0 : value;
+      }
     });
-    return made;
   }
 };
 
@@ -133,6 +148,10 @@ at::Tensor own_sum(const at::Tensor& a, const at::Tensor& b) {
 
 at::Tensor own_product(const at::Tensor& a, const at::Tensor& b) {
   return run(std::make_shared<ProductOf>(), {a, b})[0];
+}
+
+at::Tensor own_product_no_nan(const at::Tensor& a, const at::Tensor& b) {
+  return run(std::make_shared<ProductNoNan>(), {a, b})[0];
 }
 
 at::Tensor plain_unary(Unary kind, double alpha, const at::Tensor& x) {

@@ -136,7 +136,8 @@ at::Tensor assign_slice(const Call& call, const at::Tensor& x, const at::Tensor&
     throw_invalid_argument(fmt::format("the slice has shape {}, the value {}", places.shape().to_string(),
                                        call.input(4).shape().to_string()));
   }
-  return x.flatten().index_copy(0, dense(places).flatten(), value.flatten()).reshape(x.sizes());
+  const at::Tensor changed = widen(x).flatten().index_copy(0, dense(places).flatten(), widen(value).flatten());
+  return narrow_to(changed.reshape(x.sizes()), x.scalar_type());
 }
 
 Tensors strided_slice_assign(const Call& call) {

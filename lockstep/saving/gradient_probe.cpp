@@ -2,10 +2,12 @@
 // graphs.
 //   gradient_probe
 // A line of standard input is a SavedModel, an .npz of inputs and the .npz to write, separated by tabs; with a frozen
-// graph also its outputs, separated by commas, which are written as #0, #1, …. Written are the outputs, and as
-// gradient/NAME the derivatives of the sum of log(1 + y^2) of all float outputs with respect to each float input and
-// each variable that is an attribute of the root; those without a connection are left out. For each line one is
-// printed: ok, or what is wrong.
+// graph also its outputs, separated by commas, which are written as #0, #1, …; with a SavedModel perhaps call:NAME, a
+// function that is called instead of the signature: arg_0, arg_1, … are its arguments by position, others those by
+// keyword, and the leaves of its result are written as #0, #1, …. Written are the outputs, and as gradient/NAME the
+// derivatives of the sum of log(1 + y^2) of all float outputs with respect to each float input and each variable that
+// is an attribute of the root; those without a connection are left out. For each line one is printed: ok, or what is
+// wrong.
 #include <iostream>
 #include <map>
 #include <optional>
@@ -22,6 +24,7 @@
 namespace {
 
 using namespace lockstep;
+using keras::Structure;
 
 bool is_float(const Tensor& x) { return x.dtype() == DType::kFloat32 || x.dtype() == DType::kFloat64; }
 
@@ -37,6 +40,22 @@ Named run_frozen(const std::string& path, const Named& inputs, const std::string
   return found;
 }
 
+Named call_function(const saved_model::LoadedModel& model, const std::string& function, const Named& inputs) {
+  std::vector<Structure> arguments;
+  std::map<std::string, Structure> keywords;
+  for (const auto& [name, value] : inputs) {
+    if (name.starts_with("arg_")) {
+      arguments.emplace_back(value);
+    } else {
+      keywords.emplace(name, value);
+    }
+  }
+  Named found;
+  for (const Tensor& leaf : model.call(function, arguments, std::nullopt, keywords).flatten())
+    found.emplace("#" + std::to_string(found.size()), leaf);
+  return found;
+}
+
 void run(const std::string& path, const std::string& from, const std::string& to, const std::string& frozen_outputs) {
   const formats::NpzReader reader(from);
   GradientTape tape({.persistent = true});
@@ -47,8 +66,11 @@ void run(const std::string& path, const std::string& from, const std::string& to
     inputs.emplace(info.name, value);
   }
   std::optional<saved_model::LoadedModel> model;
-  if (frozen_outputs.empty()) model = saved_model::load(path);
-  const Named outputs = model ? model->signatures("serving_default")(inputs) : run_frozen(path, inputs, frozen_outputs);
+  const bool calls = frozen_outputs.starts_with("call:");
+  if (calls || frozen_outputs.empty()) model = saved_model::load(path);
+  const Named outputs = calls   ? call_function(*model, frozen_outputs.substr(5), inputs)
+                        : model ? model->signatures("serving_default")(inputs)
+                                : run_frozen(path, inputs, frozen_outputs);
   Tensor total = Tensor::full(Shape{}, 0);
   for (const auto& [name, value] : outputs) {
     if (!is_float(value)) continue;

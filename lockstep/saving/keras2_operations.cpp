@@ -105,6 +105,9 @@ class Function {
       require("axis", config_.value("axis", Json()).is_number());
     } else if (class_ == "Take" || class_ == "Cumsum") {
       require("axis", !config_.value("axis", Json()).is_null());
+    } else if (class_ == "Argmax" || class_ == "Argmin") {
+      require("axis", !config_.value("axis", Json()).is_null());
+      config_["output_type"] = "int32";
     } else if (class_ == "Tile") {
       require("repeats", config_.value("repeats", Json()).is_array());
     }

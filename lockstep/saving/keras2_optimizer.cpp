@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/train/optimizer_slots_internal.h"
@@ -19,8 +20,8 @@ using optimizers::Optimizer;
 using train::OptimizerSlots;
 using train::SlotKind;
 
-// The first optimizers that computed what those of today compute. RMSprop added epsilon to the square root and Nadam
-// had another momentum schedule, so these are written as the later ones.
+// The first optimizers that computed what those of today compute, except for embeddings. RMSprop added epsilon to the
+// square root and Nadam had another momentum schedule, so those of today are written as the later ones.
 constexpr std::string_view kSameRule[] = {"SGD", "Adam", "Adagrad", "Adadelta", "Adamax", "Ftrl"};
 constexpr std::string_view kNotInKeras2[] = {"Lamb", "Muon", "ScheduleFreeAdamW", "LossScaleOptimizer",
                                              "MultiOptimizer"};
@@ -66,6 +67,14 @@ Form form_of(const std::vector<std::string_view>& names) {
   return first == "iteration" || first.ends_with("/iteration") ? Form::kLater : Form::kStandalone;
 }
 
+// That of Nadam; null for others.
+VariablePtr momentum_product(const Optimizer& optimizer) {
+  for (const VariablePtr& variable : optimizer.variables()) {
+    if (variable->path().ends_with("/u_product")) return variable;
+  }
+  return nullptr;
+}
+
 // Keras before TensorFlow 2 named slots "training/Adam/Variable_3:0": kind by kind, after the number of iterations,
 // which some optimizers lack. `ends` are the kinds in that order.
 std::vector<VariablePtr> standalone_targets(const Optimizer& optimizer, const std::vector<std::string_view>& names) {
@@ -76,6 +85,7 @@ std::vector<VariablePtr> standalone_targets(const Optimizer& optimizer, const st
   std::vector<VariablePtr> targets;
   if (!names.empty() && last_part(without_number(names[0])).starts_with("iterations"))
     targets.push_back(optimizer.iterations_variable());
+  if (const VariablePtr product = momentum_product(optimizer)) targets.push_back(product);
   for (const OptimizerSlots& slots : kinds) targets.insert(targets.end(), slots.slots.begin(), slots.slots.end());
   // Adam without amsgrad has placeholders after its slots, SGD without momentum has zeros.
   const std::size_t n = optimizer.trainable_variables().size();
@@ -136,9 +146,7 @@ std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::v
     } else if (last_part(name) == "learning_rate") {
       if (optimizer.has_fixed_learning_rate()) targets[i] = ours.at(1);
     } else if (last_part(name) == "momentum_cache") {
-      for (const VariablePtr& variable : ours) {
-        if (variable->path().ends_with("/u_product")) targets[i] = variable;
-      }
+      targets[i] = momentum_product(optimizer);
     } else {
       places[form == Form::kFirst ? last_part(name) : second_part(name)].push_back(i);
     }
@@ -155,14 +163,46 @@ std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::v
   return places.empty() || zeros ? targets : std::vector<VariablePtr>{};
 }
 
-Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config) {
+namespace {
+bool is_decayed_schedule(const Json& rate) {
+  return rate.is_object() && rate.value("class_name", Json()) == Json("DecayedSchedule");
+}
+}  // namespace
+
+Json compile_config_of_keras3(const Json& compile, const std::string& model) {
+  const Json optimizer = compile.is_object() ? compile.value("optimizer", Json()) : Json();
+  const Json arguments = optimizer.is_object() ? optimizer.value("config", Json()) : Json();
+  if (!arguments.is_object() || !is_decayed_schedule(arguments.value("learning_rate", Json()))) return compile;
+  log_warning("model '{}' is written without compile arguments: Keras 3 has no optimizer with a schedule and decay",
+              model);
+  return Json::object();
+}
+
+Json with_module_of_optimizer(Json config) {
+  if (!config.is_object() || !config.value("class_name", Json()).is_string()) return config;
+  Json arguments = config.value("config", Json());
+  if (!arguments.is_object()) return config;
+  const bool later = config.at("class_name").text().find('>') != std::string::npos ||
+                     !arguments.value("is_legacy_optimizer", Json(true)).get<bool>();
+  if (!later) config["module"] = "keras.optimizers.legacy";
+  if (arguments.contains("inner_optimizer")) {
+    config.erase("module");  // the scaling is the same
+    config["config"]["inner_optimizer"] = with_module_of_optimizer(arguments["inner_optimizer"]);
+  }
+  return config;
+}
+
+Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config, bool embeddings) {
   const std::string class_name = optimizer.class_name();
   if (contains(kNotInKeras2, class_name)) throw_unimplemented(fmt::format("Keras 2 has no optimizer {}", class_name));
   for (const char* key : {"loss_scale_factor", "gradient_accumulation_steps"}) {
     if (!is_null(config, key)) throw_unimplemented(fmt::format("optimizers of Keras 2 have no {}", key));
   }
-  const bool first = contains(kSameRule, class_name) && is_null(config, "weight_decay") &&
-                     config.value("use_ema", Json(false)) == Json(false);
+  const optimizers::LegacyRules* const legacy = optimizer.legacy_rules();
+  const bool plain = is_null(config, "weight_decay") && config.value("use_ema", Json(false)) == Json(false);
+  const bool stateless = class_name == "SGD" && train::slots_of(optimizer).empty();
+  const bool same = contains(kSameRule, class_name) && (!embeddings || class_name == "Adam" || stateless);
+  const bool first = legacy || (plain && same);
   const Form form = first ? Form::kFirst : Form::kLater;
   Json arguments = Json::object();
   for (const auto& [key, value] : config.items()) {
@@ -172,17 +212,25 @@ Keras2Optimizer keras2_optimizer(const Optimizer& optimizer, const Json& config)
     if (first && (later || (clipping && value.is_null()))) continue;
     arguments[key] = value;
   }
+  const Json rate = config.value("learning_rate", Json());
+  const bool decayed = is_decayed_schedule(rate);
+  if (decayed && !first) throw_unimplemented(fmt::format("{} with a schedule and decay is not written", class_name));
   if (!first) {
     arguments["jit_compile"] = false;
     arguments["is_legacy_optimizer"] = false;
   } else {
-    arguments["decay"] = 0.0;
+    arguments["decay"] = class_name == "Nadam" ? legacy->schedule_decay : 0.0;
+    if (decayed) {
+      for (const char* key : {"learning_rate", "decay"}) arguments[key] = rate.at("config").at(key);
+    }
   }
   Keras2Optimizer out;
   out.config = {{"class_name", first ? class_name : "Custom>" + class_name}, {"config", std::move(arguments)}};
   if (!optimizer.built()) return out;
   out.weights.push_back(
       weight_entry(first ? fmt::format("{}/iter:0", class_name) : "iteration:0", optimizer.iterations_variable()));
+  const VariablePtr product = momentum_product(optimizer);
+  if (first && product) out.weights.push_back(weight_entry(fmt::format("{}/momentum_cache:0", class_name), product));
   add_slots(out, optimizer, form, class_name);
   return out;
 }

@@ -1,9 +1,11 @@
 // The state of an optimizer in an .h5 file of Keras 2, which had several forms:
 //   - before TensorFlow 2: the iterations, where there are any, then slots kind by kind under names without meaning;
-//   - until 2.10 (tf-keras's optimizers.legacy): "Adam/iter:0", then slots kind by kind, "Adam/dense/kernel/m:0";
+//   - until 2.10 (tf-keras's optimizers.legacy): "Adam/iter:0", Nadam's "momentum_cache:0", then slots kind by kind,
+//     "Adam/dense/kernel/m:0";
 //   - since 2.11: "iteration:0", then slots in the order of Keras 3, "Adam/m/dense/kernel:0"; no learning rate.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,17 +14,25 @@
 
 namespace lockstep::saving {
 
+// The config of an optimizer in a file of Keras 2, with the module of the legacy optimizers if it is one of them.
+Json with_module_of_optimizer(Json config);
+
 // For each of the weights that Keras 2 wrote, in the file's order, our variable, or null for slots that this optimizer
 // does not have (SGD without momentum saved zeros). Empty where they do not fit.
 std::vector<distribute::VariablePtr> keras2_targets(const optimizers::Optimizer& optimizer,
                                                     const std::vector<std::string_view>& names);
+
+// The compile arguments of a model as Keras 3 has them; empty, with a warning, where its optimizer divides a schedule
+// by a growing number, as the first ones of Keras 2 do (`decay`).
+Json compile_config_of_keras3(const Json& compile, const std::string& model);
 
 struct Keras2Optimizer {
   Json config;  // {"class_name", "config"} of training_config; objects in it are still those of Keras 3
   std::vector<formats::WeightEntry> weights;
 };
 // In the form that most versions of Keras read: that of 2.10 where it had this rule with these arguments. `config` are
-// the optimizer's arguments. Throws Unimplemented for what Keras 2 lacks.
-Keras2Optimizer keras2_optimizer(const optimizers::Optimizer& optimizer, const Json& config);
+// the optimizer's arguments; `embeddings`: the model has some, of which the rules of 2.10 change rows. Throws
+// Unimplemented for what Keras 2 lacks.
+Keras2Optimizer keras2_optimizer(const optimizers::Optimizer& optimizer, const Json& config, bool embeddings);
 
 }  // namespace lockstep::saving

@@ -12,6 +12,7 @@
 #include "lockstep/formats/keras_metadata_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
@@ -212,6 +213,7 @@ keras::Model load_keras2_saved_model(const std::string& path, bool compile) {
   for (const formats::TensorInfo& info : reader.list()) bytes += info.shape.num_elements().value_or(0) * 8;
   keras::ModelPtr model;
   {
+    const keras::Keras2Order order;
     const keras::LoadScope limit(4 * bytes + (std::int64_t{64} << 20));
     model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(upgraded_config(config, version + ".")));
   }
@@ -223,7 +225,10 @@ keras::Model load_keras2_saved_model(const std::string& path, bool compile) {
   weights.add_model(*model, json.at("config").at("layers"));
   keras::Trainer& trainer = model->trainer();
   if (compile && json.contains("training_config") && json.at("training_config").is_object()) {
-    compile_if_known(trainer, json.at("training_config"), path);
+    Json training = json.at("training_config");
+    if (training.contains("optimizer_config"))
+      training["optimizer_config"] = with_module_of_optimizer(training["optimizer_config"]);
+    compile_if_known(trainer, training, path);
     if (model->built() && trainer.optimizer()) {
       trainer.build_optimizer();
       add_optimizer(*trainer.optimizer(), path, reader, *graph, weights, assignment);

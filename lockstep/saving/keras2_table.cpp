@@ -40,7 +40,7 @@ constexpr Keras3Argument kArguments[] = {
     {"Resizing", "fill_value", "", ""},
     {"Resizing", "antialias", "", "[false]"},
     {"RandomContrast", "value_range", "", "[[0, 255], [0.0, 255.0]]"},
-    {"StringLookup IntegerLookup", "oov_method", "", R"([null, "default"])"},
+    {"StringLookup IntegerLookup", "oov_method", "", R"([null, "default", "floormod"])"},
     {"StringLookup IntegerLookup", "salt", "", "[null]"},
     {"", "autocast", "", ""},
     {"Glorot* He* Lecun* VarianceScaling", "input_axes", "", ""},

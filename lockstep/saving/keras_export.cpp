@@ -1,5 +1,6 @@
 #include "lockstep/saving/keras_export.h"
 
+#include <algorithm>
 #include <set>
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ Specs input_specs(const keras::Model& model) {
     throw_failed_precondition(fmt::format(
         "model '{}' cannot be saved: it has not been built; call it on data, or fit it, first", model.name()));
   }
-  return model.inputs().map([&](const Tensor& input) {
+  return model.input().map([&](const Tensor& input) {
     const keras::KerasTensor* symbol = keras::as_keras_tensor(input);
     const std::string name =
         symbol && !is_automatic(symbol->operation()->name()) ? symbol->operation()->name() : next_name();
@@ -60,7 +61,14 @@ class LoadedLayer : public Layer {
   LoadedLayer(LoadedModel loaded, const KerasLayerOptions& options)
       : Layer("KerasLayer", {.name = options.name, .trainable = options.trainable}),
         loaded_(std::move(loaded)),
-        signature_(options.signature) {
+        signature_(options.signature),
+        output_key_(options.output_key),
+        arguments_(options.arguments) {
+    if (signature_.empty() && !loaded_.has_function("__call__")) {
+      const std::vector<std::string> names = loaded_.signature_names();
+      const bool module = std::find(names.begin(), names.end(), "default") != names.end();
+      signature_ = module ? "default" : "serving_default";
+    }
     const auto& trainable = loaded_.trainable_variables();
     const std::set<VariablePtr> trained(trainable.begin(), trainable.end());
     for (const VariablePtr& variable : loaded_.variables()) adopt_weight(variable, trained.contains(variable));
@@ -72,8 +80,8 @@ class LoadedLayer : public Layer {
   bool casts_inputs() const override { return false; }
 
   Structure call(const Structure& inputs, const CallContext& context) override {
-    if (loaded_.has_function("__call__")) {
-      const Structure out = loaded_.call("__call__", {inputs}, context.training && trainable());
+    if (signature_.empty()) {
+      const Structure out = loaded_.call("__call__", {inputs}, context.training && trainable(), arguments_);
       if (context.training && trainable()) {
         for (const Tensor& loss : loaded_.regularization_losses()) add_loss(loss);
       }
@@ -92,6 +100,14 @@ class LoadedLayer : public Layer {
       for (std::size_t i = 0; i < values.size(); ++i) feeds[signature.inputs()[i].name] = values[i];
     }
     const std::map<std::string, Tensor> results = signature(feeds);
+    if (!output_key_.empty()) {
+      const auto found = results.find(output_key_);
+      if (found != results.end()) return found->second;
+      std::vector<std::string> names;
+      for (const auto& [name, value] : results) names.push_back(name);
+      throw_invalid_argument(fmt::format("KerasLayer '{}': the signature '{}' has no output '{}'; its outputs are: {}",
+                                         name(), signature_, output_key_, fmt::join(names, ", ")));
+    }
     if (results.size() == 1) return results.begin()->second;
     Structure::Dict out;
     for (const auto& [name, value] : results) out.emplace_back(name, Structure(value));
@@ -100,7 +116,8 @@ class LoadedLayer : public Layer {
 
  private:
   LoadedModel loaded_;
-  std::string signature_;
+  std::string signature_, output_key_;
+  std::map<std::string, Structure> arguments_;
 };
 
 }  // namespace

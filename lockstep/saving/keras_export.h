@@ -20,7 +20,11 @@ void save(const keras::Model& model, const std::string& path, const SaveOptions&
 struct KerasLayerOptions {
   bool trainable = false;
   std::string name = {};
-  std::string signature = "serving_default";  // called where the SavedModel has no __call__
+  // Called instead of __call__. Where it is "" and the SavedModel has no __call__: "default" of a module for
+  // TensorFlow 1, else "serving_default".
+  std::string signature = {};
+  std::string output_key = {};  // the output of the signature that is returned; "": all as a dict, or the only one
+  std::map<std::string, Structure> arguments = {};  // more arguments of __call__, by keyword
 };
 // hub.KerasLayer: a loaded SavedModel as a layer of a model, its variables trained when `trainable`.
 keras::LayerHandle KerasLayer(const LoadedModel& loaded, KerasLayerOptions options = {});

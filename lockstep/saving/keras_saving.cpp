@@ -14,9 +14,11 @@
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
+#include "lockstep/saving/keras2_optimizer_internal.h"
 #include "lockstep/saving/keras2_saved_model_internal.h"
 #include "lockstep/saving/legacy_saving_internal.h"
 #include "lockstep/saving/object_paths_internal.h"
@@ -94,12 +96,16 @@ void load_assets(ModelImpl& model, const formats::KerasArchive& archive, const s
   }
 }
 
-// The variables that those of an optimizer in the file are for. tf-keras leaves out the learning rate, and has other
-// variables for some optimizers. Empty if they do not fit.
+// The variables that those of an optimizer in the file are for. tf-keras leaves out the learning rate, Nadam's
+// product and what Adafactor has in the place of factors, and has other variables for some optimizers. Empty if they do
+// not fit.
 std::vector<distribute::VariablePtr> optimizer_targets(std::vector<distribute::VariablePtr> targets,
                                                        const std::vector<formats::TensorInfo>& stored) {
-  if (targets.size() != stored.size() + 1) return targets.size() == stored.size() ? targets : decltype(targets){};
-  std::erase_if(targets, [](const auto& variable) { return variable->path().ends_with("/learning_rate"); });
+  if (targets.size() == stored.size()) return targets;
+  std::erase_if(targets, [](const auto& variable) {
+    return variable->path().ends_with("/learning_rate") || variable->path().ends_with("/u_product") ||
+           (variable->dtype() == DType::kInt32 && variable->shape().rank() == 0);
+  });
   const bool fits = std::ranges::equal(targets, stored, [](const auto& target, const formats::TensorInfo& saved) {
     return target->shape() == saved.shape;
   });
@@ -183,6 +189,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   keras::ModelPtr model;
   {
     // Variables that a config requests may not take more memory than a few times the file's size.
+    const keras::Keras2Order order(weights_origin(version_of(archive), "").major < 3);
     const keras::LoadScope limit(4 * file_bytes(path) + (std::int64_t{64} << 20));
     model = std::dynamic_pointer_cast<ModelImpl>(
         keras::deserialize_layer(upgraded_config(archive.config(), version_of(archive))));
@@ -203,6 +210,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
 
 // A model with new weights. `path` names the config in errors.
 keras::Model model_of(const Json& config, const std::string& path, bool compile) {
+  const keras::Keras2Order order(weights_origin(formats::version_of_keras_config(config), "").major < 3);
   const keras::LoadScope limit(std::int64_t{1} << 34);
   const auto model = std::dynamic_pointer_cast<ModelImpl>(
       keras::deserialize_layer(upgraded_config(config, formats::version_of_keras_config(config))));
@@ -220,7 +228,7 @@ keras::Model load_architecture(const std::string& path, bool compile) {
 
 Json model_config(ModelImpl& model) {
   Json config = keras::serialize_operation(model);
-  config["compile_config"] = model.trainer().get_compile_config();
+  config["compile_config"] = compile_config_of_keras3(model.trainer().get_compile_config(), model.name());
   return config;
 }
 

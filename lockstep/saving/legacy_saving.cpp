@@ -13,6 +13,7 @@
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/metrics/metrics.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
 #include "lockstep/saving/keras2_config_internal.h"
@@ -143,6 +144,7 @@ void order_by_name(Pairing& pairing) {
 
 void plan_layers(ModelImpl& model, const formats::LegacyH5& file, const std::string& path,
                  const LoadWeightsOptions& options, bool own_model, Assignment& assignment) {
+  const keras::Keras2Order order(weights_origin(file.keras_version(), file.backend()).major < 3);
   if (options.by_name) {
     std::map<std::string, const formats::LegacyLayer*> saved;
     for (const auto& layer : file.layers()) saved[layer.name] = &layer;
@@ -201,8 +203,14 @@ std::string keras2_name(const ModelImpl& model, const VariablePtr& variable) {
   return (path.starts_with(prefix) ? path.substr(prefix.size()) : path) + ":0";
 }
 
+bool has_embeddings(ModelImpl& model) {
+  return std::ranges::any_of(model.flatten_layers(),
+                             [](const auto* layer) { return layer->class_name() == "Embedding"; });
+}
+
 // Compile arguments and the optimizer's state; a model without them is whole, so what Keras 2 lacks is left out.
-void add_keras2_training(formats::LegacyH5Plan& plan, Trainer& trainer, const std::string& path) {
+void add_keras2_training(formats::LegacyH5Plan& plan, ModelImpl& model, const std::string& path) {
+  Trainer& trainer = model.trainer();
   const Json compile = trainer.get_compile_config();
   if (compile.empty()) return;
   try {
@@ -210,7 +218,8 @@ void add_keras2_training(formats::LegacyH5Plan& plan, Trainer& trainer, const st
     for (const char* key : {"loss", "metrics", "weighted_metrics", "loss_weights"}) {
       config[key] = keras2_object(compile.value(key, Json()));
     }
-    Keras2Optimizer optimizer = keras2_optimizer(*trainer.optimizer(), compile.at("optimizer").at("config"));
+    Keras2Optimizer optimizer =
+        keras2_optimizer(*trainer.optimizer(), compile.at("optimizer").at("config"), has_embeddings(model));
     config["optimizer_config"] = keras2_object(optimizer.config);
     plan.training_config = std::move(config);
     plan.optimizer_weights = std::move(optimizer.weights);
@@ -249,10 +258,11 @@ void save_legacy_model(ModelImpl& model, const std::string& path, bool include_o
   plan.model_config = keras2 ? std::move(*keras2_config) : legacy_object(keras::serialize_operation(model));
   if (keras2) {
     plan.keras_version = kKeras2Version;
-    if (include_optimizer) add_keras2_training(plan, trainer, path);
+    if (include_optimizer) add_keras2_training(plan, model, path);
   } else if (include_optimizer) {
-    plan.training_config = training_config(trainer.get_compile_config());
+    plan.training_config = training_config(compile_config_of_keras3(trainer.get_compile_config(), model.name()));
   }
+  const keras::Keras2Order order(keras2);
   for (const LayerPtr& layer : model.layers()) {
     formats::LegacyLayerPlan saved{layer->name(), {}};
     for (const VariablePtr& variable : legacy_weights(*layer))
@@ -277,6 +287,7 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   {
     const auto stat = io::posix_file_system().stat(path);
     const auto size = static_cast<std::int64_t>(stat ? stat->size : 0);
+    const keras::Keras2Order order(weights_origin(file.keras_version(), file.backend()).major < 3);
     const keras::LoadScope limit(4 * size + (std::int64_t{64} << 20));
     model = std::dynamic_pointer_cast<ModelImpl>(
         keras::deserialize_layer(upgraded_config(file.model_config(), file.keras_version())));
@@ -286,7 +297,10 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   plan_layers(*model, file, path, {}, true, assignment);
   Trainer& trainer = model->trainer();
   if (compile && !file.training_config().is_null()) {
-    compile_if_known(trainer, file.training_config(), path);
+    Json config = file.training_config();
+    if (weights_origin(file.keras_version(), file.backend()).major < 3 && config.contains("optimizer_config"))
+      config["optimizer_config"] = with_module_of_optimizer(config["optimizer_config"]);
+    compile_if_known(trainer, config, path);
     if (model->built() && trainer.optimizer()) {
       trainer.build_optimizer();
       plan_optimizer(*trainer.optimizer(), file, path, assignment);

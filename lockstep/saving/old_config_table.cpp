@@ -106,6 +106,16 @@ constexpr std::string_view kResetBefore = R"({"reset_after": false})";
 // Of layers with several inputs; see MaskRule in merging.cpp.
 constexpr std::string_view kAllMasks = R"({"all_masks": true})";
 
+// Layers that support masks since Keras 3.
+constexpr std::string_view kDropsMasks = R"({"drops_masks": true})";
+
+// Keras 2 has the integers in the dtype of the layer.
+void change_discretization(Json& object) {
+  Json& config = object["config"];
+  if (config.value("output_mode", Json("int")) == Json("int"))
+    config["integers"] = config.value("dtype", Json("int64"));
+}
+
 constexpr OldClass kClasses[] = {
     {1, "Convolution1D", "Conv1D", ""},
     {1, "AtrousConvolution1D", "Conv1D", ""},
@@ -132,6 +142,11 @@ constexpr OldClass kClasses[] = {
     {2, "Maximum", "Maximum", kAllMasks},
     {2, "Minimum", "Minimum", kAllMasks},
     {2, "Concatenate", "Concatenate", kAllMasks},
+    {2, "Rescaling", "Rescaling", kDropsMasks},
+    {2, "Normalization", "Normalization", kDropsMasks},
+    {2, "Identity", "Identity", kDropsMasks},
+    {2, "Discretization", "Discretization", "", change_discretization},
+    {2, "TimeDistributed", "TimeDistributed", R"({"steps_as_samples": true})"},
     {2, "SyncBatchNormalization", "BatchNormalization", R"({"synchronized": true})"},
 };
 

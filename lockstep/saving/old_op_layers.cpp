@@ -86,6 +86,8 @@ constexpr OpRow kOps[] = {
     {"Prod", "math.reduce_prod", "input_tensor axis", "keep_dims=keepdims"},
     {"Any", "math.reduce_any", "input_tensor axis", "keep_dims=keepdims"},
     {"All", "math.reduce_all", "input_tensor axis", "keep_dims=keepdims"},
+    {"ArgMax", "math.argmax", "input axis", "output_type"},
+    {"ArgMin", "math.argmin", "input axis", "output_type"},
     {"Cumsum", "math.cumsum", "x axis", "exclusive reverse"},
     {"MatMul", "linalg.matmul", "a b", "transpose_a transpose_b"},
     {"BatchMatMul", "linalg.matmul", "a b", "adj_x=transpose_a adj_y=transpose_b"},

@@ -67,6 +67,19 @@ void change_matmul(OperationCall& call) {
   call.config["subscripts"] = fmt::format("...{},...{}->...ik", a ? "ji" : "ij", b ? "kj" : "jk");
 }
 
+// TensorFlow keeps the dtype of integers, also in means, which it rounds towards zero.
+void keep_dtype(OperationCall& call) { call.dtypes = {{"integers", "float64"}, {"result", "operand"}}; }
+void keep_dtype_of_sums(OperationCall& call) { call.dtypes = {{"result", "operand"}}; }
+
+// TensorFlow divides integers as float64.
+void divide_integers(OperationCall& call) { call.dtypes = {{"integers", "float64"}}; }
+
+void change_arg(OperationCall& call) {
+  const Json type = call.config.value("output_type", Json());
+  call.config.erase("output_type");
+  call.dtypes = {{"result", type.is_string() ? type : Json("int64")}};
+}
+
 constexpr OldFunction kFunctions[] = {
     {"__operators__.add", kNumpy, "Add", "x y", ""},
     {"math.add", kNumpy, "Add", "x y", ""},
@@ -74,8 +87,8 @@ constexpr OldFunction kFunctions[] = {
     {"math.subtract", kNumpy, "Subtract", "x y", ""},
     {"math.multiply", kNumpy, "Multiply", "x y", ""},
     {"math.scalar_mul", kNumpy, "Multiply", "scalar x", ""},
-    {"math.truediv", kNumpy, "TrueDivide", "x y", ""},
-    {"math.divide", kNumpy, "TrueDivide", "x y", ""},
+    {"math.truediv", kNumpy, "TrueDivide", "x y", "", "", divide_integers},
+    {"math.divide", kNumpy, "TrueDivide", "x y", "", "", divide_integers},
     {"realdiv", kNumpy, "TrueDivide", "x y", ""},
     {"math.floordiv", kNumpy, "FloorDivide", "x y", ""},
     {"compat.v1.floor_div", kNumpy, "FloorDivide", "x y", ""},
@@ -129,17 +142,21 @@ constexpr OldFunction kFunctions[] = {
     {"nn.softmax", kNn, "Softmax", "logits", "axis"},
     {"nn.log_softmax", kNn, "LogSoftmax", "logits", "axis"},
     {"math.l2_normalize", kNn, "Normalize", "x", "axis epsilon", R"({"order": 2, "epsilon": 1e-12})", change_l2},
-    {"math.reduce_mean", kNumpy, "Mean", "input_tensor", "axis keepdims"},
-    {"math.reduce_sum", kNumpy, "Sum", "input_tensor", "axis keepdims"},
+    {"math.reduce_mean", kNumpy, "Mean", "input_tensor", "axis keepdims", "", keep_dtype},
+    {"math.reduce_sum", kNumpy, "Sum", "input_tensor", "axis keepdims", "", keep_dtype_of_sums},
     {"math.reduce_max", kNumpy, "Max", "input_tensor", "axis keepdims"},
     {"math.reduce_min", kNumpy, "Min", "input_tensor", "axis keepdims"},
-    {"math.reduce_prod", kNumpy, "Prod", "input_tensor", "axis keepdims"},
+    {"math.reduce_prod", kNumpy, "Prod", "input_tensor", "axis keepdims", "", keep_dtype_of_sums},
     {"math.reduce_any", kNumpy, "Any", "input_tensor", "axis keepdims"},
     {"math.reduce_all", kNumpy, "All", "input_tensor", "axis keepdims"},
     {"math.reduce_std", kNumpy, "Std", "input_tensor", "axis keepdims"},
     {"math.reduce_variance", kNumpy, "Var", "input_tensor", "axis keepdims"},
     {"math.reduce_logsumexp", kMath, "Logsumexp", "input_tensor", "axis keepdims"},
     {"math.cumsum", kNumpy, "Cumsum", "x", "axis", R"({"axis": 0})"},
+    {"math.argmax", kNumpy, "Argmax", "input", "axis output_type", R"({"axis": 0})", change_arg},
+    {"math.argmin", kNumpy, "Argmin", "input", "axis output_type", R"({"axis": 0})", change_arg},
+    {"compat.v1.argmax", kNumpy, "Argmax", "input", "axis output_type", R"({"axis": 0})", change_arg},
+    {"compat.v1.argmin", kNumpy, "Argmin", "input", "axis output_type", R"({"axis": 0})", change_arg},
     {"norm", kLinalg, "Norm", "tensor", "axis keepdims ord", "", change_norm},
     {"compat.v1.norm", kLinalg, "Norm", "tensor", "axis keepdims ord", "", change_norm},
     {"linalg.matmul", kNumpy, "Matmul", "a b", "transpose_a transpose_b", "", change_matmul},
@@ -269,6 +286,7 @@ class Operations {
         object["class_name"] = call.config["class_name"];
         call.config.erase("class_name");
       }
+      if (!call.dtypes.is_null()) object["dtypes_of_keras2"] = call.dtypes;
       if (object.contains("config") && object["config"] != call.config) fail("two calls have other arguments");
       object["config"] = call.config;
     }

@@ -12,6 +12,9 @@ namespace lockstep::saving {
 struct OperationCall {
   Json config;
   Json args = Json::array();
+  // Where TensorFlow's dtypes differ from Keras's: the dtype of integer operands and that of the result, which is
+  // "operand" for that of the first operand.
+  Json dtypes;
 };
 
 struct OldFunction {

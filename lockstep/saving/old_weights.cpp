@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "lockstep/keras/layers/bias_add_internal.h"
-#include "lockstep/keras/layers/steps_as_samples_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::saving {
@@ -186,7 +185,6 @@ void set_keras_version(keras::ModelImpl& model, int major) {
   for (Layer* layer : model.flatten_layers()) {
     if (auto* adder = dynamic_cast<keras::BiasAdder*>(layer)) adder->add_bias_along_its_axis();
     if (auto* inner = dynamic_cast<keras::ModelImpl*>(layer)) inner->set_keras_version(major);
-    if (auto* wrapper = dynamic_cast<keras::StepsAsSamples*>(layer)) wrapper->take_steps_as_samples();
   }
 }
 

@@ -160,10 +160,13 @@ class LoadedModel {
   // Functions that are attributes of the object: "__call__", "serve", …
   std::vector<std::string> function_names() const;
   bool has_function(const std::string& name) const;
-  // Calls one; the traced version that fits the arguments and `training` runs. Works on values, inside a
+  // Calls one; the traced version that fits the arguments and `training` runs. `arguments` are those by position,
+  // `training` excepted; parameters without an argument have their defaults. A scalar stands for an argument that was a
+  // number, a boolean or a string when the function was traced, an undefined tensor for None. Works on values, inside a
   // GradientTape, and on symbols while a model is built or traced. Throws NotFound, InvalidArgument.
   Structure call(const std::string& name, const std::vector<Structure>& arguments,
-                 std::optional<bool> training = std::nullopt) const;
+                 std::optional<bool> training = std::nullopt,
+                 const std::map<std::string, Structure>& keywords = {}) const;
   // __call__.
   Structure operator()(const Structure& inputs, std::optional<bool> training = std::nullopt) const {
     return call("__call__", {inputs}, training);

@@ -45,11 +45,13 @@ Tensor slice_of(const Tensor& whole, std::string_view text) {
   return ops::call1("Slice", {whole, Tensor::from_vector(begin), Tensor::from_vector(size)});
 }
 
-// "w:0" of a VariableDef.
-std::string variable_node(const std::string& bytes, const std::string& path) {
-  tensorflow::VariableDef def;
-  formats::parse_proto(def, io::as_bytes(bytes), path);
-  return def.variable_name().substr(0, def.variable_name().find(':'));
+// "w" of "w:0".
+std::string node_of(const std::string& tensor) { return tensor.substr(0, tensor.find(':')); }
+
+std::string string_attr(const graph::Node& node, std::string_view name) {
+  const ops::Attr* attr = node.attrs.find(name);
+  const auto* text = attr ? std::get_if<std::string>(attr) : nullptr;
+  return text ? *text : "";
 }
 
 class GraphLoader {
@@ -107,11 +109,48 @@ class GraphLoader {
     graph::Executable::prepare(*graph_, state_.library, state_.resources, feeds, {}, {target})->run(values);
   }
 
+  std::vector<tensorflow::VariableDef> variables_in(const char* name) const {
+    std::vector<tensorflow::VariableDef> defs;
+    const auto collection = state_.meta->collection_def().find(name);
+    if (collection == state_.meta->collection_def().end()) return defs;
+    for (const std::string& bytes : collection->second.bytes_list().value())
+      formats::parse_proto(defs.emplace_back(), io::as_bytes(bytes), state_.path);
+    return defs;
+  }
+
+  // Modules of TensorFlow Hub have no operations that restore: each variable has its own name in the checkpoint.
+  void restore_by_name(const formats::BundleReader& bundle) {
+    for (const tensorflow::VariableDef& def : variables_in("variables")) {
+      const std::string name = node_of(def.variable_name());
+      const int id = graph_->parse_output(name).node;
+      const graph::Node& node = graph_->node(id);
+      const auto& slice = def.save_slice_info_def();
+      Tensor value = read_variable(bundle, slice.full_name().empty() ? name : slice.full_name());
+      if (!slice.full_name().empty()) {
+        const auto numbers = [](const auto& values) {
+          return Tensor::from_vector(std::vector<std::int64_t>(values.begin(), values.end()));
+        };
+        value = ops::call1("Slice", {value, numbers(slice.var_offset()), numbers(slice.var_shape())});
+      }
+      const std::string shared = string_attr(node, "shared_name");
+      distribute::VariableOptions options;
+      options.name = name;
+      state_.resources->put("variable",
+                            fmt::format("{}/{}", string_attr(node, "container"),
+                                        shared.empty() && node.op != "VarHandleOp" ? name : shared),
+                            distribute::Variable::create(value, options));
+    }
+  }
+
   void restore() {
-    if (!state_.meta->has_saver_def() || options_.experimental_skip_checkpoint) return;
+    if (options_.experimental_skip_checkpoint) return;
     const std::string prefix = io::join_path(io::join_path(state_.path, "variables"), "variables");
     if (!io::is_file(io::posix_file_system(), formats::bundle_index_path(prefix))) return;
     const auto bundle = std::make_shared<formats::BundleReader>(prefix);
+    if (!state_.meta->has_saver_def()) {
+      restore_by_name(*bundle);
+      return;
+    }
     state_.resources->checkpoint_prefix = prefix;
     state_.resources->read_checkpoint = [bundle](const std::string& name, const std::string& slice) {
       const Tensor value = read_variable(*bundle, name);
@@ -125,10 +164,8 @@ class GraphLoader {
 
   std::vector<std::string> trainable_names() const {
     std::vector<std::string> names;
-    const auto collection = state_.meta->collection_def().find("trainable_variables");
-    if (collection == state_.meta->collection_def().end()) return names;
-    for (const std::string& bytes : collection->second.bytes_list().value())
-      names.push_back(variable_node(bytes, state_.path));
+    for (const tensorflow::VariableDef& def : variables_in("trainable_variables"))
+      names.push_back(node_of(def.variable_name()));
     return names;
   }
 
@@ -165,7 +202,15 @@ class GraphLoader {
       }
       name = found->second.node_list().value(0);
     }
-    if (!name.empty()) run_target(name, {}, {});
+    if (!name.empty()) {
+      run_target(name, {}, {});
+      return;
+    }
+    for (const tensorflow::VariableDef& def : variables_in("local_variables"))
+      run_target(def.initializer_name(), {}, {});
+    const auto tables = state_.meta->collection_def().find("table_initializer");
+    if (tables == state_.meta->collection_def().end()) return;
+    for (const std::string& initializer : tables->second.node_list().value()) run_target(initializer, {}, {});
   }
 
   void add_signature(const std::string& key, const tensorflow::SignatureDef& def) {

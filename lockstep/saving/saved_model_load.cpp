@@ -23,11 +23,16 @@ std::string tag_sets(const tensorflow::SavedModel& model) {
   return text;
 }
 
+bool is_hub_module(const std::string& path) {
+  return io::is_file(io::posix_file_system(), io::join_path(path, "tfhub_module.pb"));
+}
+
 const tensorflow::MetaGraphDef& select_meta_graph(const tensorflow::SavedModel& model, std::vector<std::string> tags,
                                                   const std::string& path) {
   if (model.meta_graphs_size() == 0) throw_data_loss(fmt::format("{}: saved_model.pb holds no MetaGraph", path));
   if (tags.empty() && model.meta_graphs_size() == 1) return model.meta_graphs(0);
-  if (tags.empty()) tags = {"serve"};
+  // Of a module of TensorFlow Hub for TensorFlow 1 the MetaGraph without tags.
+  if (tags.empty() && !is_hub_module(path)) tags = {"serve"};
   const std::set<std::string> wanted(tags.begin(), tags.end());
   for (const auto& meta : model.meta_graphs()) {
     const auto& found = meta.meta_info_def().tags();
@@ -65,125 +70,6 @@ std::int64_t bytes_of_files(const std::string& path) {
     }
   }
   return static_cast<std::int64_t>(bytes);
-}
-
-// How well one argument fits a part of a trace's signature; the tensors it contributes are appended.
-bool fits(const tensorflow::StructuredValue& spec, const Structure* argument, Tensors* flat) {
-  using tensorflow::StructuredValue;
-  const bool absent = !argument || (argument->is_leaf() && !argument->leaf().defined());
-  const auto all = [&](const auto& values) {
-    if (!argument) return values.empty();
-    if (argument->is_leaf() && values.size() == 1) return fits(values[0], argument, flat);
-    if (!argument->is_list() || static_cast<int>(argument->items().size()) != values.size()) return false;
-    for (int i = 0; i < values.size(); ++i) {
-      if (!fits(values[i], &argument->items()[static_cast<std::size_t>(i)], flat)) return false;
-    }
-    return true;
-  };
-  switch (spec.kind_case()) {
-    case StructuredValue::kTensorSpecValue: {
-      if (absent || !argument->is_leaf()) return false;
-      const TensorSpec wanted = read_spec(spec.tensor_spec_value());
-      const Tensor& given = argument->leaf();
-      flat->push_back(given);
-      return given.dtype() == wanted.dtype && wanted.shape.compatible_with(given.shape());
-    }
-    case StructuredValue::kListValue: return all(spec.list_value().values());
-    case StructuredValue::kTupleValue: return all(spec.tuple_value().values());
-    case StructuredValue::kDictValue: {
-      const auto& fields = spec.dict_value().fields();
-      if (!argument || !argument->is_dict() || argument->entries().size() != fields.size()) return false;
-      std::map<std::string, const StructuredValue*> sorted;
-      for (const auto& [key, field] : fields) sorted.emplace(key, &field);
-      for (const auto& [key, field] : sorted) {
-        if (!fits(*field, argument->find(key), flat)) return false;
-      }
-      return true;
-    }
-    case StructuredValue::kTypeSpecValue: {
-      if (absent) return false;
-      for (const Tensor& part : argument->flatten()) flat->push_back(part);
-      return true;
-    }
-    default: return absent;  // None or a Python value: the traced one is kept
-  }
-}
-
-bool training_fits(const tensorflow::StructuredValue& spec, std::optional<bool> training, bool strict) {
-  if (spec.kind_case() == tensorflow::StructuredValue::kBoolValue) {
-    return training ? spec.bool_value() == *training : (!strict || !spec.bool_value());
-  }
-  return !strict || !training;
-}
-
-// The flat tensor arguments when the call fits this trace.
-std::optional<Tensors> bind(const RestoredFunction& function, const BoundFunction& trace,
-                            const std::vector<Structure>& arguments, std::optional<bool> training, bool strict) {
-  if (!trace.input_signature || trace.input_signature->tuple_value().values_size() != 2) return std::nullopt;
-  const auto& positional = trace.input_signature->tuple_value().values(0).tuple_value();
-  const auto& keywords = trace.input_signature->tuple_value().values(1).dict_value();
-  Tensors flat;
-  std::size_t next = 0;
-  for (int i = 0; i < positional.values_size(); ++i) {
-    const bool named = static_cast<std::size_t>(i) < function.parameters.size();
-    const std::string name = named ? function.parameters[static_cast<std::size_t>(i)] : "";
-    if (name == "training") {
-      if (!training_fits(positional.values(i), training, strict)) return std::nullopt;
-      continue;
-    }
-    const Structure* argument = next < arguments.size() ? &arguments[next] : nullptr;
-    const bool tensors = [&] {
-      std::vector<TensorSpec> specs;
-      collect_specs(positional.values(i), &specs);
-      return !specs.empty();
-    }();
-    if (tensors || !argument) {
-      ++next;
-    } else {
-      argument = nullptr;  // a Python value, which no tensor can stand for
-    }
-    if (!fits(positional.values(i), argument, &flat)) return std::nullopt;
-  }
-  std::map<std::string, const tensorflow::StructuredValue*> sorted;
-  for (const auto& [name, spec] : keywords.fields()) sorted.emplace(name, &spec);
-  const Structure* dict =
-      positional.values_size() == 0 && arguments.size() == 1 && arguments[0].is_dict() ? &arguments[0] : nullptr;
-  if (dict) ++next;
-  for (const auto& [name, spec] : sorted) {
-    if (name == "training") {
-      if (!training_fits(*spec, training, strict)) return std::nullopt;
-    } else if (!fits(*spec, dict ? dict->find(name) : nullptr, &flat)) {
-      return std::nullopt;
-    }
-  }
-  if (next < arguments.size()) return std::nullopt;
-  return flat;
-}
-
-std::string describe(const std::vector<Structure>& arguments) {
-  std::string text;
-  for (const Structure& argument : arguments) {
-    for (const Tensor& tensor : argument.flatten()) {
-      if (!tensor.defined()) continue;
-      text += fmt::format("{}{}{}", text.empty() ? "" : ", ", dtype_name(tensor.dtype()), tensor.shape().to_string());
-    }
-  }
-  return text;
-}
-
-std::string describe_traces(const RestoredFunction& function) {
-  std::string text;
-  for (const BoundFunction& trace : function.traces) {
-    std::vector<TensorSpec> specs;
-    if (trace.input_signature) collect_specs(*trace.input_signature, &specs);
-    std::string one;
-    for (const TensorSpec& spec : specs) {
-      one += fmt::format("{}{}{}", one.empty() ? "" : ", ", dtype_name(spec.dtype), spec.shape.to_string());
-    }
-    const std::string item = fmt::format("({})", one);
-    if (text.find(item) == std::string::npos) text += (text.empty() ? "" : " or ") + item;
-  }
-  return text;
 }
 
 }  // namespace
@@ -334,28 +220,6 @@ std::vector<std::string> LoadedModel::function_names() const {
 }
 
 bool LoadedModel::has_function(const std::string& name) const { return state_->functions_of(node_).contains(name); }
-
-Structure LoadedModel::call(const std::string& name, const std::vector<Structure>& arguments,
-                            std::optional<bool> training) const {
-  const auto& functions = state_->functions_of(node_);
-  const auto found = functions.find(name);
-  if (found == functions.end()) {
-    throw_not_found(
-        fmt::format("{}: the model has no function '{}'{}", state_->path, name, did_you_mean(name, function_names())));
-  }
-  const RestoredFunction& function = found->second;
-  if (!training) training = function.default_training;
-  for (const bool strict : {true, false}) {
-    for (const BoundFunction& trace : function.traces) {
-      const auto flat = bind(function, trace, arguments, training, strict);
-      if (!flat) continue;
-      std::size_t next = 0;
-      return pack_results(*trace.output_signature, state_->run(trace, *flat), &next);
-    }
-  }
-  throw_invalid_argument(fmt::format("{}: function '{}' was not traced for ({}); it takes {}", state_->path, name,
-                                     describe(arguments), describe_traces(function)));
-}
 
 Tensors LoadedModel::regularization_losses() const {
   Tensors losses;

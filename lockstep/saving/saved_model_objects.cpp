@@ -35,6 +35,7 @@ class ObjectLoader final : public LoadedObjects {
   void load() {
     check_edges();
     open_checkpoint();
+    register_gradients();
     load_lists();
     load_functions(0, &state_.functions);
     load_losses();
@@ -235,6 +236,53 @@ class ObjectLoader final : public LoadedObjects {
     return bound;
   }
 
+  // Where a gradient function returns the gradients of the inputs of the operation.
+  static std::vector<graph::RegisteredGradient::Part> parts_of(const StructuredValue& outputs) {
+    std::vector<graph::RegisteredGradient::Part> parts;
+    int next = 0;
+    for (const StructuredValue& item : items_of(outputs)) {
+      std::vector<TensorSpec> specs;
+      collect_specs(item, &specs);
+      auto& part = parts.emplace_back();
+      if (!specs.empty()) part.values = next;
+      if (specs.size() > 1) part.indices = next + 1;  // IndexedSlices: values, indices and perhaps the dense shape
+      next += static_cast<int>(specs.size());
+    }
+    return parts;
+  }
+
+  // Custom gradients: functions that capture tensors of the function whose results they differentiate.
+  void register_gradients() {
+    const auto& definitions = state_.meta->graph_def().library().registered_gradients();
+    if (definitions.empty()) return;
+    const auto library = std::make_shared<graph::FunctionLibrary>(*state_.library);
+    for (const auto& definition : definitions) {
+      const auto function = library->find(definition.gradient_func());
+      const auto saved = graph_.concrete_functions().find(definition.gradient_func());
+      if (!function || saved == graph_.concrete_functions().end()) continue;
+      graph::RegisteredGradient gradient;
+      gradient.function = definition.gradient_func();
+      gradient.parts = parts_of(saved->second.output_signature());
+      for (const int id : saved->second.bound_inputs()) {
+        auto& capture = gradient.captures.emplace_back();
+        if (node(id).kind_case() != SavedObject::kCapturedTensor) {
+          capture.value = value(id);
+          continue;
+        }
+        const auto& captured = node(id).captured_tensor();
+        const auto owner = library->find(captured.concrete_function());
+        if (!owner) {
+          throw_data_loss(fmt::format("{}: the gradient '{}' captures a tensor of the unknown function '{}'",
+                                      state_.path, definition.registered_op_type(), captured.concrete_function()));
+        }
+        capture.function = captured.concrete_function();
+        capture.output = owner->body.parse_output(captured.name());
+      }
+      library->register_gradient(definition.registered_op_type(), std::move(gradient));
+    }
+    state_.library = library;
+  }
+
   std::vector<BoundFunction> traces_of(int id) {
     std::vector<BoundFunction> traces;
     const SavedObject& object = node(id);
@@ -273,37 +321,41 @@ class ObjectLoader final : public LoadedObjects {
     if (!has_trainable_list_) mark_trainable();
   }
 
-  static std::vector<std::string> strings_of(const StructuredValue& value) {
-    std::vector<std::string> items;
-    for (const auto& item : value.list_value().values()) items.push_back(item.string_value());
-    return items;
-  }
-
   void read_parameters(const tensorflow::FunctionSpec& spec, RestoredFunction* function) const {
-    const StructuredValue* defaults = nullptr;
-    const StructuredValue* keyword_defaults = nullptr;
-    for (const auto& field : spec.fullargspec().named_tuple_value().values()) {
-      if (field.key() == "args") function->parameters = strings_of(field.value());
-      if (field.key() == "defaults") defaults = &field.value();
-      if (field.key() == "kwonlydefaults") keyword_defaults = &field.value();
-    }
-    auto& names = function->parameters;
-    const bool method = spec.is_method() || (!names.empty() && names[0] == "self");
-    if (method && !names.empty()) names.erase(names.begin());
-    if (keyword_defaults) {
-      const auto found = keyword_defaults->dict_value().fields().find("training");
-      if (found != keyword_defaults->dict_value().fields().end() &&
-          found->second.kind_case() == StructuredValue::kBoolValue) {
-        function->default_training = found->second.bool_value();
+    const auto& fields = spec.fullargspec().named_tuple_value().values();
+    function->described = !fields.empty();
+    const auto field = [&](std::string_view name) -> const StructuredValue& {
+      for (const auto& pair : fields) {
+        if (pair.key() == name) return pair.value();
       }
+      return StructuredValue::default_instance();
+    };
+    const auto names_in = [](const StructuredValue& value) {
+      std::vector<RestoredFunction::Parameter> parameters;
+      for (const auto& item : items_of(value)) parameters.push_back({item.string_value(), nullptr});
+      return parameters;
+    };
+    auto& parameters = function->parameters = names_in(field("args"));
+    const bool method = spec.is_method() || (!parameters.empty() && parameters[0].name == "self");
+    if (method && !parameters.empty()) parameters.erase(parameters.begin());
+    const auto& defaults = items_of(field("defaults"));
+    for (int i = 0; i < defaults.size(); ++i) {
+      const int at = static_cast<int>(parameters.size()) - defaults.size() + i;
+      if (at >= 0) parameters[static_cast<std::size_t>(at)].default_value = &defaults[i];
     }
-    if (!defaults) return;
-    const auto& values = defaults->kind_case() == StructuredValue::kListValue ? defaults->list_value().values()
-                                                                              : defaults->tuple_value().values();
-    for (int i = 0; i < values.size(); ++i) {
-      const int at = static_cast<int>(names.size()) - values.size() + i;
-      if (at < 0 || names[static_cast<std::size_t>(at)] != "training") continue;
-      if (values[i].kind_case() == StructuredValue::kBoolValue) function->default_training = values[i].bool_value();
+    function->keyword_only = names_in(field("kwonlyargs"));
+    const auto& keyword_defaults = field("kwonlydefaults").dict_value().fields();
+    for (auto& parameter : function->keyword_only) {
+      const auto found = keyword_defaults.find(parameter.name);
+      if (found != keyword_defaults.end()) parameter.default_value = &found->second;
+    }
+    function->any_keywords = field("varkw").kind_case() == StructuredValue::kStringValue;
+    for (const auto* list : {&parameters, &function->keyword_only}) {
+      for (const auto& parameter : *list) {
+        if (parameter.name == "training" && parameter.default_value &&
+            parameter.default_value->kind_case() == StructuredValue::kBoolValue)
+          function->default_training = parameter.default_value->bool_value();
+      }
     }
   }
 

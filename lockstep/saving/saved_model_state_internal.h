@@ -24,8 +24,15 @@ struct BoundFunction {
 
 // A callable attribute of an object: several traces of one Python function.
 struct RestoredFunction {
+  struct Parameter {
+    std::string name;
+    const tensorflow::StructuredValue* default_value = nullptr;  // null: the caller must give a value
+  };
   std::vector<BoundFunction> traces;
-  std::vector<std::string> parameters;  // positional ones, without self
+  std::vector<Parameter> parameters;  // positional ones, without self
+  std::vector<Parameter> keyword_only;
+  bool any_keywords = false;  // **kwargs
+  bool described = false;     // the file has the parameters
   std::optional<bool> default_training;
 };
 

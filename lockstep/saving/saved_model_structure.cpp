@@ -72,6 +72,16 @@ void write_function_spec(const std::vector<std::string>& parameters, bool takes_
   set_none(spec->mutable_input_signature());
 }
 
+const google::protobuf::RepeatedPtrField<StructuredValue>& items_of(const StructuredValue& value) {
+  return value.kind_case() == StructuredValue::kTupleValue ? value.tuple_value().values() : value.list_value().values();
+}
+
+std::map<std::string, const StructuredValue*> sorted_fields(const StructuredValue& value) {
+  std::map<std::string, const StructuredValue*> sorted;
+  for (const auto& [key, field] : value.dict_value().fields()) sorted.emplace(key, &field);
+  return sorted;
+}
+
 TensorSpec read_spec(const tensorflow::TensorSpecProto& proto) {
   return {graph::shape_from_proto(proto.shape()), graph::dtype_from_proto(proto.dtype()), proto.name()};
 }
@@ -82,25 +92,15 @@ namespace {
 void for_each_child(const StructuredValue& value, const std::function<void(const StructuredValue&)>& fn) {
   switch (value.kind_case()) {
     case StructuredValue::kListValue:
-      for (const auto& item : value.list_value().values()) fn(item);
-      break;
     case StructuredValue::kTupleValue:
-      for (const auto& item : value.tuple_value().values()) fn(item);
+      for (const auto& item : items_of(value)) fn(item);
       break;
     case StructuredValue::kNamedTupleValue:
       for (const auto& item : value.named_tuple_value().values()) fn(item.value());
       break;
-    case StructuredValue::kDictValue: {
-      const auto& fields = value.dict_value().fields();
-      for (const auto& [key, item] : std::map<std::string, const StructuredValue*>([&] {
-             std::map<std::string, const StructuredValue*> sorted;
-             for (const auto& [name, field] : fields) sorted.emplace(name, &field);
-             return sorted;
-           }())) {
-        fn(*item);
-      }
+    case StructuredValue::kDictValue:
+      for (const auto& [key, item] : sorted_fields(value)) fn(*item);
       break;
-    }
     default: break;
   }
 }
@@ -159,10 +159,9 @@ Structure pack_results(const StructuredValue& value, const Tensors& flat, std::s
       return Structure::list(std::move(parts));
     }
     case StructuredValue::kDictValue: {
-      std::map<std::string, const StructuredValue*> sorted;
-      for (const auto& [name, field] : value.dict_value().fields()) sorted.emplace(name, &field);
       Structure::Dict entries;
-      for (const auto& [name, field] : sorted) entries.emplace_back(name, pack_results(*field, flat, next));
+      for (const auto& [name, field] : sorted_fields(value))
+        entries.emplace_back(name, pack_results(*field, flat, next));
       return Structure::dict(std::move(entries));
     }
     case StructuredValue::kNamedTupleValue: {

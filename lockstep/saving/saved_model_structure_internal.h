@@ -1,6 +1,7 @@
 // StructuredValue: nests of tensor specifications and Python values. Internal.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ void write_input_signature(const std::vector<ExportFunction::Argument>& argument
 // fullargspec of a function with these parameters.
 void write_function_spec(const std::vector<std::string>& parameters, bool takes_training,
                          tensorflow::FunctionSpec* spec);
+
+// The items of a list or tuple; none of other values.
+const google::protobuf::RepeatedPtrField<tensorflow::StructuredValue>& items_of(
+    const tensorflow::StructuredValue& value);
+// The fields of a dict by key, in Python's order of flattening; none of other values.
+std::map<std::string, const tensorflow::StructuredValue*> sorted_fields(const tensorflow::StructuredValue& value);
 
 TensorSpec read_spec(const tensorflow::TensorSpecProto& proto);
 // The tensor leaves in Python's order of flattening; None and constants have none.

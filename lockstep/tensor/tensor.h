@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct TensorImpl;
 class Symbol;
 class Resource;
 class Tensor;
+class RaggedTensor;
 
 using Tensors = std::vector<Tensor>;
 
@@ -64,6 +66,7 @@ class Values {
 
  private:
   friend class Tensor;
+  friend class RaggedTensor;
   enum class Kind { kBool, kInt, kLong, kReal, kText, kList };
   Kind kind_;
   Number number_ = 0;
@@ -72,6 +75,8 @@ class Values {
 };
 
 struct Range;
+class Leaves;
+class ShapeArg;
 class TensorRows;
 
 // A cheap handle; copies share the same memory. Its content is one of
@@ -136,8 +141,28 @@ class Tensor {
   explicit operator T() const {
     return item<T>();
   }
-  // The value itself: what is a NumPy array in Python is a tensor here.
+  // The value itself: what is a NumPy array in Python is a tensor here, with the members of arrays that programs use
+  // most: x_train.reshape(60000, 784).astype("float32"). Axes and results are NumPy's: sums of integers are int64,
+  // means float64, std divides by n, argmax without an axis is a place among all elements.
   Tensor numpy() const { return *this; }
+  Tensor reshape(const ShapeArg& shape) const;
+  template <std::integral... I>
+  Tensor reshape(I... extents) const {
+    return reshaped({static_cast<std::int64_t>(extents)...});
+  }
+  Tensor astype(DType dtype) const;
+  Tensor astype(std::string_view dtype) const;
+  Tensor flatten() const;
+  Tensor ravel() const { return flatten(); }
+  Tensor copy() const { return *this; }
+  Tensor transpose() const;
+  Tensor sum(std::optional<int> axis = std::nullopt) const;
+  Tensor mean(std::optional<int> axis = std::nullopt) const;
+  Tensor std(std::optional<int> axis = std::nullopt) const;
+  Tensor max(std::optional<int> axis = std::nullopt) const;
+  Tensor min(std::optional<int> axis = std::nullopt) const;
+  Tensor argmax(std::optional<int> axis = std::nullopt) const;
+  Tensor argmin(std::optional<int> axis = std::nullopt) const;
   // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.
   std::string to_string() const;
 
@@ -185,9 +210,19 @@ class Tensor {
 
  private:
   [[noreturn]] void throw_no_such_axis(int axis) const;
+  Tensor reshaped(std::vector<std::int64_t> dims) const;
   Tensor elements(const Tensor& entries) const;
 
   std::shared_ptr<const TensorImpl> impl_;
+};
+
+// The tensors of a structure in order: model.outputs().flatten(). As a tensor it is, of one tensor, the vector of its
+// elements, as NumPy's flatten() of predictions: const Tensor errors = model.predict(x).flatten() - y. Throws
+// InvalidArgument for another number of tensors.
+class Leaves : public Tensors {
+ public:
+  using Tensors::Tensors;
+  operator Tensor() const;
 };
 
 // A place on an axis: a number, or an integer tensor of one element, whose value need not be known while a graph or a

@@ -137,4 +137,31 @@ def rows_of_functions():
     return out | {"listed": R.TensorListStack(input_handle=changed, element_shape=[3], element_dtype=tf.float32)}
 
 
-GROUPS = {f.__name__: seeded(f) for f in (stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions)}
+def sparse_matrices():
+    """CSRSparseMatrix of rank 2 and 3, of real and complex numbers."""
+    out = {}
+    for rank in (2, 3):
+        for dtype in (tf.float32, tf.complex64):
+            values = lambda *shape: tf.cast(floats(*shape), dtype) * (1 + 2j if dtype.is_complex else 1)
+            places = int64([[0, 1], [0, 3], [2, 0], [2, 3]]) if rank == 2 else int64([[0, 0, 1], [0, 2, 3], [1, 1, 0], [1, 1, 2]])
+            shape, name = [3, 4] if rank == 2 else [2, 3, 4], f"{rank}_{dtype.name}"
+            a = R.SparseTensorToCSRSparseMatrix(indices=places, values=values(4), dense_shape=int64(shape))
+            b = R.DenseToCSRSparseMatrix(dense_input=values(*shape), indices=places[1:])
+            dense = lambda x: R.CSRSparseMatrixToDense(sparse_input=x, type=dtype)
+            found = R.CSRSparseMatrixToSparseTensor(sparse_matrix=a, type=dtype)
+            out |= {f"indices_{name}": found.indices, f"values_{name}": found.values, f"shape_{name}": found.dense_shape, f"a_{name}": dense(a), f"b_{name}": dense(b),
+                    f"count_{name}": R.SparseMatrixNNZ(sparse_matrix=a)}
+            out |= parts(f"parts_{name}", R.CSRSparseMatrixComponents(csr_sparse_matrix=a, index=rank - 2, type=dtype))
+            for conjugate in (False, True):
+                turned = R.SparseMatrixTranspose(input=b, conjugate=conjugate, type=dtype)
+                out[f"turned_{conjugate}_{name}"] = dense(turned)
+                out[f"product_{conjugate}_{name}"] = dense(R.SparseMatrixSparseMatMul(a=a, b=turned, type=dtype))
+                out[f"product_of_turned_{conjugate}_{name}"] = dense(R.SparseMatrixSparseMatMul(a=a, b=b, type=dtype, transpose_a=conjugate, adjoint_a=not conjugate))
+            for i, how in enumerate([{}, {"transpose_b": True}, {"adjoint_b": True}, {"transpose_output": True}, {"conjugate_output": True}, {"transpose_a": True}, {"adjoint_a": True}]):
+                turned_a, turned_b = any(k.endswith("_a") for k in how), any(k.endswith("_b") for k in how)
+                sides = [3 if turned_a else 4, 2]
+                out[f"dense_{i}_{name}"] = R.SparseMatrixMatMul(a=a, b=values(*shape[:-2], *(sides[::-1] if turned_b else sides)), **how)
+    return out
+
+
+GROUPS = {f.__name__: seeded(f) for f in (stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices)}

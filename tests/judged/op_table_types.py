@@ -138,4 +138,50 @@ def serialized_sparse():
     return out
 
 
-GROUPS = {f.__name__: seeded(f) for f in (divisions, curves, gamma_slopes, casts, clipping, slopes, quantization, scripts, serialized_sparse, eigenvalues)}
+def narrow_slopes():
+    """Rounded to 16 bits at each step, as TensorFlow does; sums of segments in float32."""
+    out = {}
+    for dtype in (tf.float16, tf.bfloat16):
+        y, dy = tf.cast(tf.abs(floats(320)) + .2, dtype), tf.cast(floats(320), dtype)
+        for name in ("SqrtGrad", "RsqrtGrad", "InvGrad", "ReciprocalGrad", "SigmoidGrad", "TanhGrad"):
+            out[f"{name}_{dtype.name}"] = getattr(R, name)(y=y, dy=dy)
+        out[f"large_{dtype.name}"] = R.RsqrtGrad(y=tf.constant([100., 200.], dtype), dy=tf.constant([.02, .01], dtype))
+        rows, ids = tf.range(320) * 7 % 320, tf.range(320) // 13
+        for name in ("Sum", "Mean", "SqrtN"):
+            out[f"{name}_{dtype.name}"] = getattr(R, "SparseSegment" + name)(data=y[:, None], indices=rows, segment_ids=ids)
+            out[f"{name}_grad_{dtype.name}"] = getattr(R, f"SparseSegment{name}Grad")(grad=y[:25, None], indices=rows, segment_ids=ids, output_dim0=320)
+    return judged_as_float(out)
+
+
+def whole_gradients():
+    out = {}
+    for dtype in (tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.uint32, tf.int64, tf.uint64):
+        x = tf.cast(tf.abs(floats(1, 6, 6, 2) * 9), dtype)
+        window = dict(ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
+        pooled, turned = tf.cast(R.MaxPool(input=tf.cast(x, tf.float32), **window), dtype), tf.cast(tf.abs(floats(1, 3, 3, 2) * 99), dtype)
+        around = dict(strides=[1, 1, 1, 1], rates=[1, 1, 1, 1], padding="SAME", input=x, filter=x[0, :2, :2], out_backprop=x[:, ::-1])
+        out |= {f"{key}_{dtype.name}": value for key, value in {
+            "pool": R.MaxPoolGrad(orig_input=x, orig_output=pooled, grad=turned, **window), "pad": R.MirrorPadGrad(input=x, paddings=[[0, 0], [2, 1], [1, 1], [0, 0]], mode="REFLECT"),
+            "dilation": R.Dilation2DBackpropInput(**around), "filter": R.Dilation2DBackpropFilter(**around),
+            "rows": R.InplaceUpdate(x=tf.identity(x[0]), i=[2, 0], v=x[0, 3:5])}.items()}
+        if dtype in (tf.int8, tf.uint8, tf.int32):
+            out[f"nearest_{dtype.name}"] = R.ResizeNearestNeighborGrad(grads=x, size=[3, 4])
+    z = tf.complex(floats(5, 3), floats(5, 3))
+    return out | {"pad_complex": R.MirrorPadGrad(input=z, paddings=[[1, 1], [0, 0]], mode="SYMMETRIC"), "mean_complex": R.SegmentMean(data=z, segment_ids=[0, 0, 2, 2, 2])}
+
+
+def unsigned_and_strings():
+    words, places = tf.constant(["a", "bb", ""]), int64([[0, 1], [1, 0], [2, 2]])
+    out = {"words": R.SparseToDense(sparse_indices=places, output_shape=int64([3, 4]), sparse_values=words, default_value="?"),
+           "one_word": R.SparseToDense(sparse_indices=[1, 3], output_shape=[5], sparse_values="x", default_value=""),
+           "magnitudes": R.EuclideanNorm(input=floats(2, 3), axis=tf.zeros([0], tf.int32)), "complex": R.EuclideanNorm(input=tf.complex(floats(2, 3), floats(2, 3)), axis=[1], keep_dims=True)}
+    for dtype in (tf.uint16, tf.uint32, tf.uint64):
+        x, part = tf.cast(tf.reshape(tf.range(12), [3, 4]), dtype), dict(begin=[0, 3], end=[3, 0], strides=[2, -1])
+        sparse = dict(input_indices=places, input_values=x[1, :3], input_shape=int64([3, 4]), reduction_axes=[0])
+        out |= {f"{key}_{dtype.name}": value for key, value in {
+            "cut": R.StridedSliceGrad(shape=[3, 4], dy=x[:2, :3], **part), "set": R.TensorStridedSliceUpdate(input=x, value=x[1:, 1:], **part),
+            "sum": R.SparseReduceSum(**sparse), "max": R.SparseReduceMax(**sparse)}.items()}
+    return out
+
+
+GROUPS = {f.__name__: seeded(f) for f in (divisions, curves, gamma_slopes, casts, clipping, slopes, quantization, scripts, serialized_sparse, eigenvalues, narrow_slopes, whole_gradients, unsigned_and_strings)}

@@ -24,9 +24,9 @@ class Maker:
             t = self.any()
             if not t.shape or np.prod([d or 1 for d in t.shape[1:]]) > MOST:
                 t = self.vector(t)
-            kind = self.rng.integers(10)
-            made = (self.merge(t) if kind == 0 else self.nested(t) if kind == 1 else self.shared(t) if kind == 2 else
-                    self.states(t) if kind == 3 else self.step(t))
+            kinds = [self.merge, self.nested, self.shared, self.states, self.masked, self.typed]
+            kind = self.rng.integers(12)
+            made = (kinds[kind] if kind < len(kinds) else self.step)(t)
             self.tensors.append(made)
         return self.model()
 
@@ -130,7 +130,25 @@ class Maker:
     def nested(self, t):
         """A model used as a layer, perhaps twice."""
         L, keras = self.L, self.keras
-        kind = self.rng.integers(6)
+        kind = self.rng.integers(9)
+        if kind == 6:  # in two places, within one another
+            width = self.size()
+            inner_input = keras.Input((width,))
+            core = keras.Sequential([keras.Input((width,)), L.Dense(width, self.activation())], name=self.name())
+            middle = keras.Model(inner_input, [core(core(inner_input)), L.BatchNormalization()(inner_input)], name=self.name())
+            a, b = middle(self.vector(t, width))
+            return L.Add()([a, b, *middle(self.vector(self.any(), width))])
+        if kind == 7 and len(t.shape) in (3, 4):  # of each step
+            shape = tuple(t.shape[2:])
+            inner_input = keras.Input(shape)
+            y = L.LSTM(2)(inner_input) if len(shape) == 2 else L.Add()([L.Dense(3)(inner_input), L.Dense(3, "tanh")(inner_input)])
+            inner = keras.Model(inner_input, L.BatchNormalization()(y) if self.chance() else y, name=self.name())
+            return L.TimeDistributed(inner)(t)
+        if kind == 8:
+            width = self.size()
+            inner_input = keras.Input((width,))
+            inner = keras.Model(inner_input, {"x": L.Dense(2)(inner_input), "y": {"z": inner_input * 2.0}} if self.three else {"x": L.Dense(2)(inner_input)}, name=self.name())
+            return L.Concatenate()([inner(self.vector(t, width))["x"], inner(self.vector(self.any(), width), training=self.chance())["x"]])
         if kind == 5:
             a, b = keras.Input(tuple(t.shape[1:]), name=f"{self.name()}_a"), keras.Input((3,), name=f"{self.name()}_b")
             parts = {"b": L.Dense(2)(b), "a": L.Activation("tanh")(a)}
@@ -168,7 +186,16 @@ class Maker:
         L = self.L
         if len(t.shape) != 3:
             return self.step(t)
-        kind = self.rng.integers(4)
+        kind = self.rng.integers(7)
+        if kind == 4:
+            y, *ends = L.RNN([L.GRUCell(3), L.LSTMCell(2)], return_state=True, return_sequences=True)(t)
+            return L.RNN([L.GRUCell(3), L.LSTMCell(2)], return_sequences=self.chance())(y, initial_state=ends)
+        if kind == 5:
+            start = [self.vector(self.any(), 3) for _ in range(2)]
+            return L.LSTM(3, return_sequences=self.chance(), go_backwards=self.chance())(t, initial_state=start)
+        if kind == 6:
+            start = [self.vector(self.any(), 2) for _ in range(2)]
+            return L.Bidirectional(L.GRU(2, return_sequences=self.chance()), merge_mode=self.pick(["concat", "sum", "ave"]))(t, initial_state=start)
         if kind == 0:
             y, h, c = L.LSTM(3, return_state=True, return_sequences=True)(t)
             return L.LSTM(3)(y, initial_state=[h, c])
@@ -181,6 +208,79 @@ class Maker:
         if self.chance(0.3):
             return L.Bidirectional(L.RNN(self.pick([L.LSTMCell, L.GRUCell, L.SimpleRNNCell])(2), return_sequences=True))(t)
         return L.RNN([L.LSTMCell(3), L.GRUCell(2), L.SimpleRNNCell(2)][:self.rng.integers(1, 4)], return_sequences=self.chance())(t)
+
+    def masked(self, t):
+        """Layers that get masks, given as tensors or passed on by what is before them."""
+        L = self.L
+        if len(t.shape) != 3:
+            return self.step(t)
+        steps, width = t.shape[1], t.shape[2]
+        positive = (lambda v: self.keras.ops.greater(v[:, :, 0], -0.5)) if self.three else (lambda v: v[:, :, 0] > -0.5)
+        mask = positive(t)
+        other = L.Dense(width)(L.Masking()(t)) if self.chance() else L.Dense(width)(t)
+        sequences = self.chance(0.7)
+
+        def joined():
+            a, b = L.Masking()(t), L.Activation("tanh")(t)
+            y = self.pick([lambda: L.Add()([a, b]), lambda: L.Concatenate()([a, b]), lambda: L.Concatenate(axis=1)([a, b]), lambda: L.Multiply()([a, a]),
+                           lambda: L.Average()([b, a]), lambda: L.Maximum()([a, L.Masking(0.5)(t)]), lambda: L.Subtract()([a, b])])()
+            return self.recurrent(3, return_sequences=sequences)(y)
+
+        def passed_on():
+            y = L.Masking()(t)
+            y = self.pick([lambda: L.TimeDistributed(L.Dense(3))(y), lambda: L.LayerNormalization(epsilon=1e-3)(y), lambda: L.Dense(3)(y), lambda: L.PReLU()(y),
+                           lambda: L.Bidirectional(L.GRU(2, return_sequences=True))(y), lambda: L.LSTM(3, return_sequences=True)(y),
+                           lambda: L.MultiHeadAttention(2, 2)(y, y), lambda: L.BatchNormalization()(y), lambda: L.Activation("relu")(y)])()
+            return self.pick([lambda: L.GlobalAveragePooling1D()(y), lambda: L.LSTM(2)(y), lambda: L.Bidirectional(L.LSTM(2), merge_mode=None)(y)[0],
+                              lambda: L.GRU(2, go_backwards=True, return_sequences=True)(y), lambda: L.Attention()([y, y])])()
+
+        choices = [
+            joined, passed_on, joined, passed_on,
+            lambda: L.Attention(score_mode=self.pick(["dot", "concat"]), use_scale=self.chance())([t, other], mask=[mask, positive(other)], use_causal_mask=self.chance()),
+            lambda: L.AdditiveAttention(use_scale=self.chance())([t, other], mask=[mask, mask]),
+            lambda: L.Attention()([t, other], return_attention_scores=True)[self.rng.integers(2)],
+            lambda: L.MultiHeadAttention(2, 2, output_shape=3)(t, other, attention_mask=self.mask_of_pairs(mask, steps)),
+            lambda: self.recurrent(3, return_sequences=sequences)(t, mask=mask),
+            lambda: L.Bidirectional(self.recurrent(2, return_sequences=sequences))(t, mask=mask),
+            lambda: L.GlobalAveragePooling1D(keepdims=self.chance())(t, mask=mask),
+            lambda: L.RNN(L.StackedRNNCells([L.GRUCell(2), L.LSTMCell(3)]), return_sequences=sequences)(t, mask=mask),
+            lambda: L.GRU(3, zero_output_for_mask=True, return_sequences=True)(t, mask=mask),
+        ]
+        if self.three:
+            choices += [lambda: L.BatchNormalization()(t, mask=mask), lambda: L.MultiHeadAttention(2, 2)(t, other, query_mask=mask, value_mask=mask),
+                        lambda: L.GroupQueryAttention(2, 4, 2)(t, other, attention_mask=self.mask_of_pairs(mask, steps))]
+        return self.pick(choices)()
+
+    def mask_of_pairs(self, mask, steps):
+        """(batch, steps) as (batch, steps, steps)."""
+        if self.three:
+            O = self.keras.ops
+            return O.logical_or(O.expand_dims(mask, 1), O.expand_dims(mask, 2))
+        return self.L.Reshape((1, steps))(mask)
+
+    def typed(self, t):
+        """Layers of other types: float64, integers and booleans."""
+        L = self.L
+        rank = len(t.shape)
+        choices = [lambda: L.Dense(3, "tanh", dtype="float64")(t), lambda: L.Activation("relu", dtype="float64")(t), lambda: L.BatchNormalization(dtype="float64")(t),
+                   lambda: L.Discretization([-0.7, 0.1, 0.6])(t)]
+        if rank == 2:
+            choices += [lambda: L.Embedding(5, 3, mask_zero=self.chance())(L.Discretization([-0.5, 0.2, 0.9])(t)),
+                        lambda: L.CategoryEncoding(5, output_mode=self.pick(["multi_hot", "count"]))(L.Discretization([-0.5, 0.2, 0.9])(t))]
+        if rank == 3:
+            choices += [lambda: L.LSTM(2, dtype="float64", return_sequences=self.chance())(t), lambda: L.Conv1D(2, 2, dtype="float64")(t)]
+        if self.three:
+            O = self.keras.ops
+            choices += [lambda: O.cast(t > 0.1, "float32") * t, lambda: O.where(O.logical_and(t > -0.5, t < 0.5), t, 0.0), lambda: O.cast(O.argmax(t, axis=-1, keepdims=True), "float32"),
+                        lambda: O.one_hot(O.argmax(t, axis=-1), t.shape[-1]), lambda: O.cast(O.floor(t), "int32") * 2, lambda: O.cast(O.sign(t), "int8"),
+                        lambda: O.cast(t, "float64") * 0.5, lambda: O.mean(O.cast(O.floor(t * 3.0), "int32"), axis=-1, keepdims=True), lambda: O.cast(t, "int32") // 2 + 1,
+                        lambda: O.any(t > 0.5, axis=-1, keepdims=True), lambda: O.bincount(O.cast(O.clip(t, 0, 3), "int32"), minlength=4) if rank == 2 else t]
+        else:
+            import tensorflow as tf
+            choices += [lambda: tf.cast(t > 0.1, "float32") * t, lambda: tf.where(t > 0.0, t, 0.5 * t), lambda: tf.one_hot(tf.cast(t, "int32"), 3),
+                        lambda: tf.reduce_sum(tf.cast(t * 3.0, "int32"), axis=-1, keepdims=True), lambda: tf.cast(t * 2.0, "int32") // 2, lambda: tf.cast(tf.floor(t), "float64")]
+        y = self.pick(choices)()
+        return y if "float" in str(y.dtype) and self.chance() else L.Rescaling(0.5, dtype="float32")(y)
 
     # ---- one layer ----
 
@@ -274,6 +374,10 @@ class Maker:
             lambda: L.GlobalAveragePooling2D(keepdims=True)(t), lambda: L.PReLU(shared_axes=[1, 2])(t), lambda: L.Resizing(4, 5)(t),
             lambda: L.ConvLSTM1D(2, 2, padding="same", return_sequences=self.chance())(t), lambda: L.Dense(3)(t), lambda: L.GlobalMaxPooling2D()(t),
             lambda: L.UnitNormalization(axis=-1)(t), lambda: L.Flatten()(t), lambda: L.GroupNormalization(1)(t),
+            lambda: L.ConvLSTM1D(2, 2, padding="same", go_backwards=self.chance(), return_sequences=self.chance(), recurrent_activation="sigmoid", strides=self.pick([1, 2]))(t),
+            lambda: L.Bidirectional(L.ConvLSTM1D(2, 2, padding="same", return_sequences=self.chance()))(t),
+            lambda: L.CenterCrop(max(1, height - 1), max(1, width - 1))(t), lambda: L.Conv2D(4, 1, groups=1, kernel_constraint="max_norm")(t),
+            lambda: L.SeparableConv2D(2, 2, strides=2, padding="same", activation="tanh")(t), lambda: L.EinsumDense("abcd,de->abce", (None, None, 3))(t),
             *self.dropout(lambda: L.SpatialDropout2D(0.3)(t), lambda: L.RandomFlip()(t), lambda: L.RandomRotation(0.1)(t), lambda: L.RandomZoom(0.2)(t),
                           lambda: L.RandomTranslation(0.1, 0.2)(t), lambda: L.AdaptiveMaxPooling2D(2)(t), lambda: L.BatchNormalization(synchronized=True)(t)),
         ]
@@ -292,9 +396,9 @@ class Maker:
         ])()
 
 
-def make(keras, rng):
+def make(keras, rng, maker=Maker):
     """A model, and its data for n rows: (model, n -> {input name: array})."""
-    model = Maker(keras, rng)()
+    model = maker(keras, rng)()
 
     def data(n):
         arrays = {}
@@ -312,5 +416,21 @@ def make(keras, rng):
 def arrays_of(outputs):
     """The outputs of a model as arrays in the order of tree.flatten()."""
     if isinstance(outputs, dict):
-        return [np.asarray(outputs[name]) for name in sorted(outputs)]
-    return [np.asarray(v) for v in (outputs if isinstance(outputs, (list, tuple)) else [outputs])]
+        return [array for name in sorted(outputs) for array in arrays_of(outputs[name])]
+    if isinstance(outputs, (list, tuple)):
+        return [array for part in outputs for array in arrays_of(part)]
+    return [np.asarray(outputs)]
+
+
+LOSSES = ["mse", "mae", "huber", "log_cosh", "cosine_similarity"]
+
+
+def losses(names, rng, named):
+    """Arguments of compile(): one loss for all outputs, or one for each, with weights."""
+    if len(names) == 1 or rng.random() < 0.4:
+        return {"loss": LOSSES[rng.integers(4)]}
+    each = {name: LOSSES[rng.integers(len(LOSSES))] for name in names}
+    weights = {name: float(np.round(rng.uniform(0.1, 2.0), 2)) for name in names}
+    if named or rng.random() < 0.5:
+        return {"loss": each, **({"loss_weights": weights} if rng.random() < 0.7 else {})}
+    return {"loss": list(each.values()), **({"loss_weights": list(weights.values())} if rng.random() < 0.7 else {})}

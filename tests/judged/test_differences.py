@@ -1,6 +1,7 @@
 """Small differences between files, versions and dtypes, each of which gave other numbers, other dtypes or a refusal."""
 
 import io
+import json
 import zipfile
 
 import h5py
@@ -125,6 +126,50 @@ def test_keras_3_reads_calls_with_states_of_keras_2(tmp_path):
     tool.assert_close(keras.models.load_model(tmp_path / "o.keras").predict(data, verbose=0), model.predict(data, verbose=0), 1e-5)
 
 
+def calls_with_states():
+    x, h, c = keras.Input((4, 3)), keras.Input((2,)), keras.Input((2,))
+    yield [x, h], L.GRU(2, name="made")(x, initial_state=h)
+    yield [x, h], L.GRU(2, name="made")(x, initial_state=[h])
+    yield [x, h, c], L.LSTM(2, name="made")(x, initial_state=[h, c])
+    yield [x, h, c], L.Bidirectional(L.LSTM(2), name="made")(x, initial_state=[h, c, c, h])
+    yield [x, h, c], L.RNN([L.GRUCell(2), L.LSTMCell(2)], name="made")(x, initial_state=[h, h, c])
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_shapes_of_states_are_in_build_configs(number, tmp_path):
+    model = keras.Model(*list(calls_with_states())[number])
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "o.keras")
+    configs = []
+    for name in ("m.keras", "o.keras"):
+        with zipfile.ZipFile(tmp_path / name) as archive:
+            layers = json.loads(archive.read("config.json"))["config"]["layers"]
+        configs.append(next(layer for layer in layers if layer["name"] == "made")["build_config"])
+    assert configs[0] == configs[1]
+    keras.models.load_model(tmp_path / "o.keras")
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("module", [keras, tf_keras], ids=["keras", "tf_keras"])
+def test_convolutional_layers_in_both_directions(module, rank, sequences, tmp_path):
+    rng = tool.generator("both directions", rank, sequences)
+    T = module.layers
+    shape = (3, *(4, 5)[:rank], 2)
+    x = module.Input(shape)
+    inner = getattr(T, f"ConvLSTM{rank}D")(2, 2, padding="same", return_sequences=sequences)
+    model = module.Model(x, T.Bidirectional(inner, merge_mode="concat" if sequences else "ave")(x))
+    model.set_weights([rng.normal(0, 0.5, w.shape) for w in model.get_weights()])
+    data = rng.normal(0, 1, (4, *shape)).astype("float32")
+    wanted = model.predict(data, verbose=0)
+    for name in ("m.keras", "m.h5"):
+        model.save(tmp_path / name)
+        tool.assert_close(tool.predict(tmp_path / name, data, tmp_path)[0][1], wanted, 1e-5, name)
+        tool.ok("convert", tmp_path / name, tmp_path / f"o_{name}")
+        tool.assert_close(module.models.load_model(tmp_path / f"o_{name}" if module is keras or name == "m.h5" else tmp_path / name)
+                          .predict(data, verbose=0), wanted, 1e-6, name)
+
+
 def test_nested_models_of_keras_2_called_with_a_dict(tmp_path):
     T, rng = tf_keras.layers, tool.generator("dict of keras 2")
     a, b = tf_keras.Input((3,), name="inner_a"), tf_keras.Input((2,), name="inner_b")
@@ -185,3 +230,105 @@ def test_adaptive_pools_of_unequal_windows(kind, count, tmp_path):
     x = tool.generator("adaptive", kind, str(count)).normal(size=(2, 3001, 2)).astype("float32")
     ((_, ours),) = tool.predict(tmp_path / "m.keras", x, tmp_path)
     tool.assert_close(ours, model.predict(x, verbose=0), 1e-5, kind)
+
+
+def layers_after_masks():
+    """They drop masks in Keras 2; in Keras 3 they pass them on."""
+    T = tf_keras.layers
+    yield T.Rescaling(0.5)
+    yield T.Normalization(mean=0.1, variance=2.0)
+    yield T.Identity()
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_layers_of_keras_2_that_drop_masks(number, tmp_path):
+    T, rng = tf_keras.layers, tool.generator("dropped masks", number)
+    x = tf_keras.Input((4,))
+    y = T.Embedding(5, 3, mask_zero=True)(x)
+    model = tf_keras.Model(x, [T.LSTM(2)(list(layers_after_masks())[number](y)), T.LSTM(2)(y)])
+    data = rng.integers(0, 3, (6, 4)).astype("float32")
+    wanted = model.predict(data, verbose=0)
+    for name in ("m.h5", "m.keras"):
+        model.save(tmp_path / name)
+        for (_, ours), theirs in zip(tool.predict(tmp_path / name, data, tmp_path), wanted, strict=True):
+            tool.assert_close(ours, theirs, 1e-5)
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "o.h5")
+    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), wanted, strict=True):
+        tool.assert_close(ours, theirs, 1e-5)
+
+
+def masks_of_steps(x):
+    """Steps of steps, whose masks TimeDistributed of Keras 2 passes to its layer, and makes of those of its layer."""
+    T = tf_keras.layers
+    words = T.TimeDistributed(T.Embedding(5, 3, mask_zero=True))(x)
+    yield T.LSTM(2)(T.TimeDistributed(T.LSTM(2))(words))
+    yield T.LSTM(2)(T.TimeDistributed(T.Bidirectional(T.GRU(2)))(words))
+    yield T.LSTM(2)(T.TimeDistributed(T.GlobalAveragePooling1D())(words))
+    yield T.TimeDistributed(T.GRU(2))(T.TimeDistributed(T.LSTM(2, return_sequences=True))(words))
+    yield T.LSTM(2)(T.TimeDistributed(T.LSTM(2))(T.TimeDistributed(T.Dense(2))(words)))
+
+
+@pytest.mark.parametrize("number", tool.pick(range(5), 2, "masks of steps"))
+def test_masks_of_steps_in_keras_2(number, tmp_path):
+    rng = tool.generator("masks of steps", number)
+    x = tf_keras.Input((4, 3))
+    for i, y in enumerate(masks_of_steps(x)):
+        if i == number:
+            break
+    model = tf_keras.Model(x, y)
+    model.set_weights([rng.normal(0, 0.6, w.shape) for w in model.get_weights()])
+    data = rng.integers(0, 3, (6, 4, 3)).astype("float32")
+    data[1, 2:] = data[3, :2] = 0
+    wanted = model.predict(data, verbose=0)
+    for name in ("m.h5", "m.keras"):
+        model.save(tmp_path / name)
+        tool.assert_close(tool.predict(tmp_path / name, data, tmp_path)[0][1], wanted, 1e-5, name)
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "o.h5")
+    tool.assert_close(tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [None, "int32", "uint8"])
+def test_bins_of_keras_2_have_the_dtype_of_the_layer(dtype, tmp_path):
+    x = tf_keras.Input((4,))
+    model = tf_keras.Model(x, tf_keras.layers.Discretization([-0.5, 0.5], dtype=dtype)(x))
+    model.save(tmp_path / "m.h5")
+    data = tool.generator("bins", str(dtype)).normal(0, 1, (5, 4)).astype("float32")
+    tool.assert_close(tool.predict(tmp_path / "m.h5", data, tmp_path)[0][1], model.predict(data, verbose=0))
+
+
+@pytest.mark.parametrize(("dtype", "policy"), tool.pick([(dtype, policy) for dtype in ("int32", "int8", "int64", "bool") for policy in
+                                                          ("float32", "mixed_bfloat16", "float64", "mixed_float16")], 4, "dense of integers"))
+def test_dense_of_integers(dtype, policy, tmp_path):
+    rng = tool.generator("dense of integers", dtype, policy)
+    x = keras.Input((4,))
+    model = keras.Model(x, L.Dense(3, dtype=policy)(keras.ops.cast(x * 3.0, dtype)))
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    data = rng.normal(0, 1, (5, 4)).astype("float32")
+    ours, theirs = tool.predict(tmp_path / "m.keras", data, tmp_path)[0][1], model.predict(data, verbose=0)
+    tool.assert_close(np.asarray(ours).astype("float64"), np.asarray(theirs).astype("float64"), 1e-5 if policy.startswith("float") else 1e-2)
+
+
+@pytest.mark.parametrize("offset", [0, 1, -1])
+def test_diagonals_have_a_shape(offset, tmp_path):
+    rng, x = tool.generator("diagonals", str(offset)), keras.Input((3, 4))
+    trace = keras.ops.trace(x, offset=offset, axis1=1, axis2=2)
+    diagonal = keras.ops.diagonal(x, offset=offset, axis1=1, axis2=2)
+    model = keras.Model(x, [L.Dense(2)(L.Reshape((1,))(trace)), L.Dense(2)(diagonal)])
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    data = rng.normal(0, 1, (5, 3, 4)).astype("float32")
+    for (_, ours), theirs in zip(tool.predict(tmp_path / "m.keras", data, tmp_path), model.predict(data, verbose=0), strict=True):
+        tool.assert_close(ours, theirs, 1e-5)
+
+
+def test_tables_of_integers_stay_those_of_keras_2(tmp_path):
+    T = tf_keras.layers
+    x = tf_keras.Input((4,), dtype="int32")
+    model = tf_keras.Model(x, T.IntegerLookup(vocabulary=[3, 1, 7], num_oov_indices=2)(x))
+    data = tool.generator("tables").integers(0, 9, (5, 4)).astype("int32")
+    model.save(tmp_path / "m.h5")
+    tool.ok("convert", tmp_path / "m.h5", tmp_path / "o.h5")
+    wanted = model.predict(data, verbose=0)
+    tool.assert_close(tf_keras.models.load_model(tmp_path / "o.h5").predict(data, verbose=0), wanted)
+    tool.assert_close(tool.predict(tmp_path / "o.h5", data, tmp_path)[0][1], wanted)

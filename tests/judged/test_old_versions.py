@@ -175,8 +175,16 @@ def functions_of_tensorflow(a, b):
         tf.tile(a, [1, 2, 1, 1]), tf.repeat(a, 2, axis=1), tf.gather(a, [0, 2], axis=1), tf.math.l2_normalize(a, axis=-1),
         tf.add_n([a, b]), tf.identity(a), tf.one_hot(tf.cast(tf.abs(a[..., 0]), tf.int32), 4),
         tf.nn.bias_add(a, [1.0, 2.0, 3.0]), tf.nn.depth_to_space(tf.concat([a, b, a, b], -1), 2),
-        tf.nn.space_to_depth(a, 2), tf.zeros_like(a), tf.math.cumsum(a, axis=1), nested(a) * 2.0,
+        tf.nn.space_to_depth(a, 2), tf.zeros_like(a), tf.math.cumsum(a, axis=1), nested(a) * 2.0, *functions_of_integers(a),
     ]
+
+
+def functions_of_integers(a):
+    """Whose results have other dtypes in Keras 3."""
+    whole = tf.cast(a * 3.0, tf.int32)
+    return [tf.reduce_mean(whole, -1), tf.reduce_mean(whole, [1, 2], keepdims=True), tf.reduce_mean(tf.cast(whole, tf.int64), 1), whole / 4, 7 / (tf.abs(whole) + 1),
+            tf.cast(whole, tf.int8) / tf.cast(2 + tf.abs(whole), tf.int8), tf.reduce_sum(tf.cast(whole, tf.int8), 1), tf.reduce_prod(tf.sign(whole), 2),
+            tf.argmax(a, -1), tf.argmax(a, 1, output_type=tf.int32), tf.argmin(a, axis=2), tf.one_hot(tf.argmax(a, -1), 3)]
 
 
 def test_functions_of_tensorflow(tmp_path):
@@ -229,6 +237,8 @@ OPERATIONS = [
     ("StridedSlice", ["a", [0, 2], [0, 3], [1, 1]], {**SLICE, **masks(begin=1, end=1, shrink_axis=2)}),
     ("SquaredDifference", ["a", "b"], F32), ("SquaredDifference", ["a", 0.5], F32),
     *[(op, ["a", [8, 9]], {**F32, "align_corners": B(False), "half_pixel_centers": B(True)}) for op in ("ResizeBilinear", "ResizeNearestNeighbor")],
+    ("ArgMax", ["a", -1], {**F32, **I32, "output_type": {"type": "DT_INT64"}}), ("ArgMin", ["a", 2], {**F32, **I32, "output_type": {"type": "DT_INT32"}}),
+    ("Cast", ["a"], {"SrcT": {"type": "DT_FLOAT"}, "DstT": {"type": "DT_INT32"}, "Truncate": B(False)}), ("Mean", ["@Cast", [1]], {**REDUCED, "T": {"type": "DT_INT32"}}),
     # A shape of computed and constant sizes.
     ("Shape", ["a"], {**F32, "out_type": {"type": "DT_INT32"}}),
     ("StridedSlice", ["@Shape", [0], [1], [1]], {**SLICE, "T": {"type": "DT_INT32"}, **masks(shrink_axis=1)}),

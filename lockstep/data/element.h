@@ -1,0 +1,72 @@
+// Elements of a Dataset, and the functions of them that its transformations take.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/base/require_function.h"
+#include "lockstep/tensor/structure.h"
+
+namespace lockstep::data {
+
+// A tensor, a tuple of elements ({x, y}: element[0], element[1]) or a dict (element.at("name")).
+using Element = Nested<Tensor>;
+
+namespace internal {
+
+template <std::size_t, typename T>
+using Repeated = T;
+// Whether Fn can be called with this many parts of an element, each a T.
+template <typename Fn, typename T, std::size_t... I>
+constexpr bool takes_parts(std::index_sequence<I...>) {
+  return std::is_invocable_v<Fn&, Repeated<I, const T&>...>;
+}
+template <typename Fn, typename T, std::size_t N>
+inline constexpr bool kTakesParts = takes_parts<Fn, T>(std::make_index_sequence<N>());
+// Whether the types of Fn's parameters are known: of functions and of lambdas without `auto`.
+template <typename Fn>
+inline constexpr bool kHasTypes = std::is_pointer_v<Fn> || requires {
+  &Fn::operator();
+};
+
+template <typename Result, std::size_t... I, typename Fn>
+std::function<Result(const Element&)> function_of_parts(Fn fn, std::index_sequence<I...>) {
+  return [fn = std::move(fn)](const Element& e) mutable -> Result {
+    const auto parts = e.parts<sizeof...(I)>();
+    if constexpr (kHasTypes<Fn> && kTakesParts<Fn, Element, sizeof...(I)>) {
+      return fn(parts[I]...);
+    } else {
+      return fn(parts[I].leaf()...);
+    }
+  };
+}
+
+// Functions may take the element, or the two to four parts that it consists of; parts that are dicts or tuples
+// themselves as `const Element&`.
+template <typename Result, typename Fn>
+std::function<Result(const Element&)> element_function(Fn fn) {
+  require_function(fn, "Dataset: a transformation by a function");
+  static_assert(std::is_invocable_v<Fn&, const Element&> || kTakesParts<Fn, Tensor, 2> || kTakesParts<Fn, Tensor, 3> ||
+                    kTakesParts<Fn, Tensor, 4>,
+                "Dataset.map, filter, take_while, flat_map, interleave: the function must take the element, (const "
+                "Element& element) or (const Tensor& x), or its two to four parts, (const Tensor& x, const Tensor& y)");
+  if constexpr (std::is_invocable_v<Fn&, const Element&>) {
+    static_assert(
+        std::is_invocable_r_v<Result, Fn&, const Element&>,
+        "the function must return a Tensor or an Element for Dataset.map, a bool for filter and take_while, a "
+        "Dataset for flat_map and interleave, an integer for group_by_window and bucket_by_sequence_length");
+    return [fn = std::move(fn)](const Element& e) mutable -> Result { return fn(e); };
+  } else if constexpr (kTakesParts<Fn, Tensor, 2>) {
+    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<2>());
+  } else if constexpr (kTakesParts<Fn, Tensor, 3>) {
+    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<3>());
+  } else {
+    return function_of_parts<Result>(std::move(fn), std::make_index_sequence<4>());
+  }
+}
+
+}  // namespace internal
+
+}  // namespace lockstep::data

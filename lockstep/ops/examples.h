@@ -1,0 +1,154 @@
+// tf.train.Example, and the functions of tf.io that write and read it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/tensor/shape_arg.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::train {
+
+// Bytes in a list: a text, or a string tensor of one element.
+class BytesValue {
+ public:
+  BytesValue(std::string bytes) : bytes_(std::move(bytes)) {}
+  BytesValue(const char* text) : bytes_(text) {}
+  BytesValue(const Tensor& scalar) : bytes_(scalar.item<std::string>()) {}
+  operator std::string() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+// The values of a list: numbers or texts in braces or in a vector, or the elements of a tensor.
+template <typename T, typename Item>
+class ListValues : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  ListValues(std::initializer_list<Item> values) : std::vector<T>(values.begin(), values.end()) {}
+  ListValues(const std::vector<T>& values) : std::vector<T>(values) {}
+  ListValues(const Tensor& values);
+};
+template <>
+ListValues<float, double>::ListValues(const Tensor& values);
+template <>
+ListValues<std::int64_t, std::int64_t>::ListValues(const Tensor& values);
+template <>
+ListValues<std::string, BytesValue>::ListValues(const Tensor& values);
+
+struct BytesList {
+  FieldNamesOnly names_only = {};
+  ListValues<std::string, BytesValue> value = {};
+};
+struct FloatList {
+  FieldNamesOnly names_only = {};
+  ListValues<float, double> value = {};
+};
+struct Int64List {
+  FieldNamesOnly names_only = {};
+  ListValues<std::int64_t, std::int64_t> value = {};
+};
+// One of the three: Feature({.int64_list = Int64List({.value = {1}})}).
+struct Feature {
+  FieldNamesOnly names_only = {};
+  std::optional<BytesList> bytes_list = std::nullopt;
+  std::optional<FloatList> float_list = std::nullopt;
+  std::optional<Int64List> int64_list = std::nullopt;
+  // "bytes_list", "float_list", "int64_list", or "" of an empty feature.
+  std::string WhichOneof(std::string_view oneof = "kind") const;
+};
+struct Features {
+  FieldNamesOnly names_only = {};
+  std::map<std::string, Feature> feature = {};
+};
+// train::Example({.features = train::Features({.feature = {{"label", ...}}})}).
+struct Example {
+  FieldNamesOnly names_only = {};
+  Features features = {};
+
+  // Keys in sorted order.
+  std::string SerializeToString() const;
+  // Throw InvalidArgument for bytes that are not a valid Example.
+  static Example FromString(std::string_view bytes);
+  void ParseFromString(std::string_view bytes) { *this = FromString(bytes); }
+};
+
+}  // namespace lockstep::train
+
+namespace lockstep::io {
+
+// A feature of this number of values. Without a default value an example that lacks it is an InvalidArgument.
+class FixedLenFeature {
+ public:
+  struct Options {
+    FieldNamesOnly names_only = {};
+    ShapeArg shape = {};
+    DType dtype = DType::kFloat32;  // float32, int64 or string
+    Tensor default_value = {};
+  };
+  FixedLenFeature(const Options& options) : options_(options) {}
+  FixedLenFeature(const ShapeArg& shape, DType dtype) : options_{{}, shape, dtype} {}
+  // A number, a text, a list or a tensor.
+  template <typename V>
+  FixedLenFeature(const ShapeArg& shape, DType dtype, const V& default_value)
+      : options_{{}, shape, dtype, tensor(default_value)} {}
+  FixedLenFeature(const ShapeArg& shape, DType dtype, const char* default_value)
+      : options_{{}, shape, dtype, Tensor::strings({default_value}, {})} {}
+  const Options& options() const { return options_; }
+
+ private:
+  template <typename V>
+  static Tensor tensor(const V& value) {
+    if constexpr (std::is_arithmetic_v<V>) {
+      return Tensor::scalar(value);
+    } else if constexpr (std::is_convertible_v<const V&, Tensor>) {
+      return value;
+    } else {
+      return Tensor::strings({std::string(value)}, {});
+    }
+  }
+  Options options_;
+};
+// A feature of any number of values: a dict of indices, values and dense_shape, of which SparseTensor is made.
+struct VarLenFeature {
+  VarLenFeature(DType dtype) : dtype(dtype) {}
+  DType dtype;
+};
+using FeatureDescription = std::map<std::string, std::variant<FixedLenFeature, VarLenFeature>>;
+
+// The features of a serialized Example, or of a vector of them, by name.
+Nested<Tensor> parse_single_example(const Tensor& serialized, const FeatureDescription& features);
+Nested<Tensor> parse_example(const Tensor& serialized, const FeatureDescription& features);
+
+// A tensor as bytes (a TensorProto), and back. parse_tensor throws InvalidArgument for another dtype.
+Tensor serialize_tensor(const Tensor& tensor);
+Tensor parse_tensor(const Tensor& serialized, DType out_type);
+
+// Writes a TFRecord file, which appears when it is closed. Errors are those of io::AtomicFile.
+class TFRecordWriter {
+ public:
+  explicit TFRecordWriter(const std::string& path);
+  // Closes, unless an exception is on its way.
+  ~TFRecordWriter() noexcept(false);
+  TFRecordWriter(TFRecordWriter&&) noexcept;
+  TFRecordWriter& operator=(TFRecordWriter&&) = delete;
+  void write(std::string_view record);
+  void write(const Tensor& record) { write(std::string_view(record.item<std::string>())); }
+  void flush() {}
+  void close();
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace lockstep::io

@@ -1,0 +1,348 @@
+#include "lockstep/ops/ragged_tensor.h"
+
+#include <algorithm>
+#include <ostream>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
+#include "lockstep/ops/operators.h"
+
+namespace lockstep {
+namespace {
+
+using Ints = ops::Ints;
+
+Tensor ints(const Ints& values) { return ops::constant_ints(values, DType::kInt64); }
+Ints read(const Tensor& vector) { return ops::cast(vector, DType::kInt64).to_vector<std::int64_t>(); }
+
+Ints running_total(const Ints& lengths) {
+  Ints splits = {0};
+  for (const std::int64_t length : lengths) {
+    if (length < 0) throw_invalid_argument(fmt::format("RaggedTensor: invalid row length: found {}", length));
+    splits.push_back(splits.back() + length);
+  }
+  return splits;
+}
+
+Tensor rows_of(const Tensor& x, std::int64_t begin, std::int64_t end) { return ops::slice_axis(x, 0, begin, end); }
+
+}  // namespace
+
+RaggedTensor::RaggedTensor(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::string> all;
+  Ints lengths;
+  for (const auto& row : rows) {
+    all.insert(all.end(), row.begin(), row.end());
+    lengths.push_back(static_cast<std::int64_t>(row.size()));
+  }
+  const auto count = static_cast<std::int64_t>(all.size());
+  *this = from_row_lengths(Tensor::strings(std::move(all), {count}), ints(lengths));
+}
+
+RaggedTensor RaggedTensor::constant(const Values& values, DType dtype) {
+  // Level by level: the lists of each become those of the next, until there are values only.
+  using Kind = Values::Kind;
+  const auto is_list = [](const Values& v) { return v.kind_ == Kind::kList; };
+  if (!is_list(values)) return RaggedTensor(ops::constant(values, dtype));
+  std::vector<Values> level = values.items_;
+  Tensors splits;
+  while (std::any_of(level.begin(), level.end(), is_list)) {
+    Ints lengths;
+    std::vector<Values> next;
+    for (const Values& each : level) {
+      if (!is_list(each)) throw_invalid_argument("ragged.constant: found values next to lists, expected one depth");
+      lengths.push_back(static_cast<std::int64_t>(each.items_.size()));
+      next.insert(next.end(), each.items_.begin(), each.items_.end());
+    }
+    splits.push_back(ints(running_total(lengths)));
+    level = std::move(next);
+  }
+  if (level.empty())
+    return RaggedTensor(Tensor::zeros({0}, dtype == DType::kInvalid ? DType::kFloat32 : dtype), splits);
+  return RaggedTensor(ops::constant(Values(level), dtype), std::move(splits));
+}
+
+RaggedTensor RaggedTensor::from_row_splits(const RaggedTensor& values, const Tensor& row_splits) {
+  const Ints splits = read(row_splits);
+  const std::int64_t count = values.ragged_rank() > 0 ? values.nrows() : values.values_.dim(0);
+  if (splits.empty() || splits.front() != 0 || splits.back() != count ||
+      !std::is_sorted(splits.begin(), splits.end())) {
+    throw_invalid_argument(
+        fmt::format("RaggedTensor: invalid row_splits: expected numbers that begin at 0, do not decrease, and end at "
+                    "{}, the number of values",
+                    count));
+  }
+  Tensors all = {ints(splits)};
+  all.insert(all.end(), values.splits_.begin(), values.splits_.end());
+  return RaggedTensor(values.values_, std::move(all));
+}
+RaggedTensor RaggedTensor::from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths) {
+  return from_row_splits(values, ints(running_total(read(row_lengths))));
+}
+RaggedTensor RaggedTensor::from_value_rowids(const RaggedTensor& values, const Tensor& value_rowids,
+                                             std::optional<std::int64_t> nrows) {
+  const Ints ids = read(value_rowids);
+  const std::int64_t rows = nrows.value_or(ids.empty() ? 0 : ids.back() + 1);
+  Ints lengths(static_cast<std::size_t>(std::max<std::int64_t>(rows, 0)), 0);
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= rows) {
+      throw_invalid_argument(
+          fmt::format("RaggedTensor: invalid value_rowids: found {}, expected 0 to {}", id, rows - 1));
+    }
+    ++lengths[static_cast<std::size_t>(id)];
+  }
+  if (!std::is_sorted(ids.begin(), ids.end())) throw_invalid_argument("RaggedTensor: value_rowids must be sorted");
+  return from_row_lengths(values, ints(lengths));
+}
+RaggedTensor RaggedTensor::from_tensor(const Tensor& tensor, const RaggedFromTensorKeywords& keywords) {
+  const std::int64_t rows = tensor.dim(0), columns = tensor.dim(1);
+  Ints lengths(static_cast<std::size_t>(rows), columns);
+  if (keywords.lengths.defined()) lengths = read(keywords.lengths);
+  if (keywords.padding.defined()) {
+    const Tensor padding =
+        tensor.dtype() == DType::kString ? Tensor(keywords.padding) : ops::cast(keywords.padding, tensor.dtype());
+    const std::vector<bool> padded = ops::equal(tensor, padding).to_vector<bool>();
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::int64_t& length = lengths[static_cast<std::size_t>(row)];
+      while (length > 0 && padded[static_cast<std::size_t>(row * columns + length - 1)]) --length;
+    }
+  }
+  if (static_cast<std::int64_t>(lengths.size()) != rows) {
+    throw_invalid_argument(
+        fmt::format("RaggedTensor.from_tensor: found {} lengths, expected {}", lengths.size(), rows));
+  }
+  const Tensor kept = ops::sequence_mask(ints(lengths), columns);
+  return from_row_lengths(ops::boolean_mask(tensor, kept), ints(lengths));
+}
+
+const Tensors& RaggedTensor::nested_row_splits() const {
+  if (splits_.empty()) throw_failed_precondition("RaggedTensor: the tensor has no ragged axis");
+  return splits_;
+}
+RaggedTensor RaggedTensor::values() const {
+  return RaggedTensor(values_, Tensors(nested_row_splits().begin() + 1, splits_.end()));
+}
+std::int64_t RaggedTensor::nrows() const { return row_splits().dim(0) - 1; }
+Tensor RaggedTensor::row_starts() const { return ops::slice_axis(row_splits(), 0, 0, -1); }
+Tensor RaggedTensor::row_lengths() const { return ops::slice_axis(row_splits(), 0, 1, std::nullopt) - row_starts(); }
+Tensor RaggedTensor::value_rowids() const {
+  return ops::repeat(ops::range(nrows(), DType::kInt64), read(row_lengths()));
+}
+Shape RaggedTensor::shape() const {
+  if (splits_.empty()) return values_.shape();
+  std::vector<std::int64_t> dims = {nrows()};
+  dims.insert(dims.end(), splits_.size(), kUnknownDim);
+  dims.insert(dims.end(), values_.shape().begin() + 1, values_.shape().end());
+  return Shape(std::move(dims));
+}
+Tensor RaggedTensor::bounding_shape() const {
+  Ints dims = {nrows()};
+  for (const Tensor& splits : splits_) {
+    const Ints ends = read(splits);
+    std::int64_t longest = 0;
+    for (std::size_t i = 1; i < ends.size(); ++i) longest = std::max(longest, ends[i] - ends[i - 1]);
+    dims.push_back(longest);
+  }
+  dims.insert(dims.end(), values_.shape().begin() + 1, values_.shape().end());
+  return ints(dims);
+}
+
+RaggedRow RaggedTensor::operator[](std::int64_t index) const {
+  if (splits_.empty()) return RaggedRow(values_[index]);
+  const std::int64_t rows = nrows(), at = index < 0 ? index + rows : index;
+  if (at < 0 || at >= rows) {
+    throw_out_of_range(fmt::format("RaggedTensor: row {} was asked for, there are {} rows", index, rows));
+  }
+  Ints splits = read(splits_[0]);
+  std::int64_t begin = splits[static_cast<std::size_t>(at)], end = splits[static_cast<std::size_t>(at) + 1];
+  Tensors inner;
+  for (std::size_t level = 1; level < splits_.size(); ++level) {
+    splits = read(splits_[level]);
+    Ints part(splits.begin() + begin, splits.begin() + end + 1);
+    begin = part.front(), end = part.back();
+    for (std::int64_t& split : part) split -= begin;
+    inner.push_back(ints(part));
+  }
+  return RaggedRow(RaggedTensor(rows_of(values_, begin, end), std::move(inner)));
+}
+
+RaggedTensor::operator Tensor() const {
+  if (!splits_.empty()) {
+    throw_failed_precondition(fmt::format(
+        "RaggedTensor of shape {}: rows of different lengths are not a tensor; use to_tensor()", shape().to_string()));
+  }
+  return values_;
+}
+
+Tensor RaggedTensor::to_tensor(const RaggedToTensorKeywords& keywords) const {
+  const bool text = dtype() == DType::kString;
+  Tensor other = keywords.default_value;
+  if (!other.defined()) other = text ? Tensor::strings({""}, {}) : Tensor::scalar(0.0, dtype());
+  if (!text) other = ops::cast(other, dtype());
+  const Tensor shape = keywords.shape ? ints(keywords.shape->dims()) : Tensor::scalar(std::int64_t{-1});
+  Tensors inputs = {shape, values_, other};
+  std::vector<std::string> kinds;
+  for (const Tensor& splits : nested_row_splits()) {
+    inputs.push_back(splits);
+    kinds.emplace_back("ROW_SPLITS");
+  }
+  return ops::call1(
+      "RaggedTensorToTensor", inputs,
+      {{"row_partition_types", kinds}, {"num_row_partition_tensors", static_cast<std::int64_t>(kinds.size())}});
+}
+SparseTensor RaggedTensor::to_sparse() const {
+  Tensors inputs = nested_row_splits();
+  inputs.push_back(values_);
+  const Tensors made =
+      ops::call("RaggedTensorToSparse", inputs, {{"RAGGED_RANK", static_cast<std::int64_t>(splits_.size())}});
+  return {made[0], made[1], made[2]};
+}
+RaggedTensor RaggedTensor::with_flat_values(const Tensor& values) const {
+  if (values.rank() < 1 || values.dim(0) != values_.dim(0)) {
+    throw_invalid_argument(fmt::format("RaggedTensor: invalid values: found shape {}, expected {} rows",
+                                       values.shape().to_string(), values_.dim(0)));
+  }
+  return RaggedTensor(values, splits_);
+}
+
+std::string RaggedTensor::to_string() const {
+  if (splits_.empty()) {
+    const std::string text = values_.to_string();  // tf.Tensor(…, shape=…
+    const std::size_t begin = text.find('(') + 1, end = text.rfind(", shape=");
+    std::string out;
+    bool space = false;
+    for (const char c : text.substr(begin, end - begin)) {
+      if (c == ' ' || c == '\n') {
+        space = true;
+        continue;
+      }
+      if (space && !out.empty() && out.back() != '[' && c != ']') out += ", ";
+      space = false;
+      out += c;
+    }
+    return out;
+  }
+  std::string out = "[";
+  for (std::int64_t row = 0; row < nrows(); ++row) out += (row ? ", " : "") + (*this)[row].to_string();
+  return out + "]";
+}
+std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged) {
+  return out << "<tf.RaggedTensor " << ragged.to_string() << ">";
+}
+
+namespace {
+
+RaggedTensor combined(const char* what, const RaggedTensor& a, const RaggedTensor& b,
+                      Tensor (*fn)(const Tensor&, const Tensor&)) {
+  if (b.ragged_rank() == 0 && b.flat_values().rank() == 0)
+    return a.with_flat_values(fn(a.flat_values(), b.flat_values()));
+  if (a.ragged_rank() == 0 && a.flat_values().rank() == 0)
+    return b.with_flat_values(fn(a.flat_values(), b.flat_values()));
+  bool same = a.ragged_rank() == b.ragged_rank() && a.ragged_rank() > 0;
+  for (std::size_t i = 0; same && i < a.nested_row_splits().size(); ++i)
+    same = read(a.nested_row_splits()[i]) == read(b.nested_row_splits()[i]);
+  if (!same) {
+    throw_invalid_argument(fmt::format("{} of ragged tensors requires rows of equal lengths: found shapes {} and {}",
+                                       what, a.shape().to_string(), b.shape().to_string()));
+  }
+  return a.with_flat_values(fn(a.flat_values(), b.flat_values()));
+}
+
+}  // namespace
+
+RaggedTensor operator+(const RaggedTensor& a, const RaggedTensor& b) { return combined("a sum", a, b, ops::add); }
+RaggedTensor operator-(const RaggedTensor& a, const RaggedTensor& b) {
+  return combined("a difference", a, b, ops::sub);
+}
+RaggedTensor operator*(const RaggedTensor& a, const RaggedTensor& b) { return combined("a product", a, b, ops::mul); }
+
+namespace ragged {
+
+RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& ragged) {
+  return ragged.with_flat_values(fn(ragged.flat_values()));
+}
+RaggedTensor range(const Tensor& limits) {
+  const Tensors made =
+      ops::call("RaggedRange", {Tensor::scalar(0.0, limits.dtype()), limits, Tensor::scalar(1.0, limits.dtype())});
+  return RaggedTensor::from_row_splits(made[1], made[0]);
+}
+RaggedTensor stack(const std::vector<RaggedTensor>& values) {
+  Ints lengths;
+  for (const RaggedTensor& each : values)
+    lengths.push_back(each.ragged_rank() > 0 ? each.nrows() : each.flat_values().dim(0));
+  return RaggedTensor::from_row_lengths(ops::concat_ragged(values, 0), ints(lengths));
+}
+
+}  // namespace ragged
+
+namespace ops {
+
+RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis) {
+  if (values.empty()) throw_invalid_argument("concat: found no ragged tensors");
+  const int rank = values[0].ragged_rank();
+  for (const RaggedTensor& each : values) {
+    if (each.ragged_rank() == rank) continue;
+    throw_invalid_argument(fmt::format(
+        "concat of ragged tensors requires equal numbers of ragged axes: found {} and {}", rank, each.ragged_rank()));
+  }
+  Tensors flat;
+  if (rank == 0) {
+    for (const RaggedTensor& each : values) flat.push_back(Tensor(each));
+    return RaggedTensor(concat(flat, axis));
+  }
+  if (axis == 0) {
+    Ints lengths;
+    std::vector<RaggedTensor> parts;
+    for (const RaggedTensor& each : values) {
+      for (const std::int64_t length : read(each.row_lengths())) lengths.push_back(length);
+      parts.push_back(each.values());
+    }
+    return RaggedTensor::from_row_lengths(concat_ragged(parts, 0), ints(lengths));
+  }
+  if (axis != 1) throw_unimplemented(fmt::format("concat of ragged tensors along axis {}", axis));
+  std::vector<RaggedTensor> rows;
+  Ints lengths;
+  for (std::int64_t row = 0; row < values[0].nrows(); ++row) {
+    std::int64_t length = 0;
+    for (const RaggedTensor& each : values) {
+      rows.push_back(each[row]);
+      length += read(each.row_lengths())[static_cast<std::size_t>(row)];
+    }
+    lengths.push_back(length);
+  }
+  if (rows.empty()) return values[0];
+  return RaggedTensor::from_row_lengths(concat_ragged(rows, 0), ints(lengths));
+}
+
+Tensor reduce_ragged(const RaggedTensor& ragged, const char* how, std::optional<int> axis) {
+  const std::string_view what = how;
+  const Tensor& values = ragged.flat_values();
+  if (!axis) {
+    return what == "Sum"    ? reduce_sum(values)
+           : what == "Mean" ? reduce_mean(values)
+           : what == "Max"  ? reduce_max(values)
+                            : reduce_min(values);
+  }
+  if (*axis != 1 || ragged.ragged_rank() != 1) {
+    throw_unimplemented(
+        fmt::format("reductions of ragged tensors along axis {} of shape {}: only along axis 1 of one "
+                    "ragged axis",
+                    *axis, ragged.shape().to_string()));
+  }
+  const Tensor ids = ragged.value_rowids(), rows = Tensor::scalar(ragged.nrows());
+  const auto segments = [&](const char* op) { return call1(op, {values, ids, rows}); };
+  if (what == "Max") return segments("UnsortedSegmentMax");
+  if (what == "Min") return segments("UnsortedSegmentMin");
+  const Tensor sum = segments("UnsortedSegmentSum");
+  if (what == "Sum") return sum;
+  Tensor counts = cast(ragged.row_lengths(), is_floating(sum.dtype()) ? sum.dtype() : DType::kFloat64);
+  for (int i = 1; i < sum.rank(); ++i) counts = expand_dims(counts, -1);
+  return div(is_floating(sum.dtype()) ? sum : cast(sum, DType::kFloat64), counts);
+}
+
+}  // namespace ops
+}  // namespace lockstep

@@ -1,0 +1,164 @@
+// tf.RaggedTensor and tf.ragged: tensors whose rows differ in length. Names and defaults are TensorFlow's.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/ops/functions.h"
+#include "lockstep/ops/sparse_tensor.h"
+
+namespace lockstep {
+
+class RaggedRow;
+
+// A number, a text, or a tensor of one element.
+class FillValue : public Tensor {
+ public:
+  FillValue() = default;
+  FillValue(const Tensor& value) : Tensor(value) {}
+  FillValue(const char* text) : Tensor(Tensor::strings({text}, {})) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> FillValue(T number) : Tensor(Tensor::scalar(number)) {}
+};
+// Keyword arguments of from_tensor() and to_tensor().
+struct RaggedFromTensorKeywords {
+  FieldNamesOnly names_only = {};
+  Tensor lengths = {};     // of each row
+  FillValue padding = {};  // dropped at the ends of rows
+};
+struct RaggedToTensorKeywords {
+  FieldNamesOnly names_only = {};
+  FillValue default_value = {};               // default: 0 or ""
+  std::optional<Shape> shape = std::nullopt;  // rows are cut and filled up to it; kUnknownDim: the longest
+};
+
+// Rows of different lengths: those of row i are values[row_splits[i] .. row_splits[i + 1]]. Values may be ragged
+// themselves. Without ragged axes it is a plain tensor, as elements of an axis can be.
+class RaggedTensor {
+ public:
+  RaggedTensor() = default;
+  RaggedTensor(const Tensor& values) : values_(values) {}  // of no ragged axes
+  // Texts as strings::split() gives them.
+  RaggedTensor(const std::vector<std::vector<std::string>>& rows);
+  // tf.ragged.constant: lists in lists, all but the innermost of any length. Throws InvalidArgument for lists of
+  // different depth.
+  static RaggedTensor constant(const Values& values, DType dtype = DType::kInvalid);
+  // Throw InvalidArgument for splits that do not begin at 0, decrease, or end elsewhere than the values.
+  static RaggedTensor from_row_splits(const RaggedTensor& values, const Tensor& row_splits);
+  static RaggedTensor from_row_lengths(const RaggedTensor& values, const Tensor& row_lengths);
+  static RaggedTensor from_value_rowids(const RaggedTensor& values, const Tensor& value_rowids,
+                                        std::optional<std::int64_t> nrows = std::nullopt);
+  static RaggedTensor from_tensor(const Tensor& tensor, const RaggedFromTensorKeywords& keywords = {});
+
+  int ragged_rank() const { return static_cast<int>(splits_.size()); }
+  DType dtype() const { return values_.dtype(); }
+  // kUnknownDim for ragged axes.
+  Shape shape() const;
+  const Tensor& flat_values() const { return values_; }
+  RaggedTensor values() const;                                         // one ragged axis less
+  const Tensor& row_splits() const { return nested_row_splits()[0]; }  // int64
+  const Tensors& nested_row_splits() const;
+  Tensor row_lengths() const;
+  Tensor row_starts() const;
+  Tensor value_rowids() const;
+  std::int64_t nrows() const;
+  Tensor bounding_shape() const;
+  // Python's rt[i]; of one ragged axis a tensor.
+  RaggedRow operator[](std::int64_t index) const;
+  // The tensor. Throws FailedPrecondition where there are ragged axes.
+  explicit operator Tensor() const;
+
+  Tensor to_tensor(const RaggedToTensorKeywords& keywords = {}) const;
+  SparseTensor to_sparse() const;
+  RaggedTensor with_flat_values(const Tensor& values) const;
+  // "[[3, 1], [], [5]]".
+  std::string to_string() const;
+
+ private:
+  RaggedTensor(Tensor values, Tensors splits) : values_(std::move(values)), splits_(std::move(splits)) {}
+
+  Tensor values_;
+  Tensors splits_;  // of the outermost axis first
+};
+// A row, which converts to a tensor: const Tensor row = ragged[0]. Throws FailedPrecondition where it is ragged itself.
+class RaggedRow : public RaggedTensor {
+ public:
+  explicit RaggedRow(const RaggedTensor& row) : RaggedTensor(row) {}
+  operator Tensor() const { return static_cast<const RaggedTensor&>(*this).operator Tensor(); }
+  // float(row[0]), int(row[0]): of one element.
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  explicit operator T() const { return static_cast<Tensor>(*this).item<T>(); }
+};
+std::ostream& operator<<(std::ostream& out, const RaggedTensor& ragged);
+
+// Elementwise, of rows of equal lengths. Throw InvalidArgument for others.
+RaggedTensor operator+(const RaggedTensor& a, const RaggedTensor& b);
+RaggedTensor operator-(const RaggedTensor& a, const RaggedTensor& b);
+RaggedTensor operator*(const RaggedTensor& a, const RaggedTensor& b);
+#define LOCKSTEP_RAGGED_AND_NUMBER(op)                                         \
+  template <std::same_as<RaggedTensor> R, typename T>                          \
+  requires std::is_arithmetic_v<T> RaggedTensor operator op(const R& a, T b) { \
+    return a.with_flat_values(a.flat_values() op b);                           \
+  }
+LOCKSTEP_RAGGED_AND_NUMBER(+)
+LOCKSTEP_RAGGED_AND_NUMBER(-)
+LOCKSTEP_RAGGED_AND_NUMBER(*)
+LOCKSTEP_RAGGED_AND_NUMBER(/)
+#undef LOCKSTEP_RAGGED_AND_NUMBER
+
+namespace ragged {
+
+inline RaggedTensor constant(const Values& values, DType dtype = DType::kInvalid) {
+  return RaggedTensor::constant(values, dtype);
+}
+// fn of the values of all rows together.
+RaggedTensor map_flat_values(const std::function<Tensor(const Tensor&)>& fn, const RaggedTensor& ragged);
+// 0 … limit - 1 for each of the limits.
+RaggedTensor range(const Tensor& limits);
+// Rows, one after the other.
+RaggedTensor stack(const std::vector<RaggedTensor>& values);
+
+}  // namespace ragged
+
+namespace ops {
+
+// Along axis 0 rows after rows; along axis 1 the rows of the same number joined.
+RaggedTensor concat_ragged(const std::vector<RaggedTensor>& values, int axis);
+template <std::same_as<RaggedTensor> R>
+RaggedTensor concat(std::initializer_list<R> values, int axis) {
+  return concat_ragged(values, axis);
+}
+template <std::same_as<std::vector<RaggedTensor>> List>
+RaggedTensor concat(const List& values, int axis) {
+  return concat_ragged(values, axis);
+}
+// "Sum", "Mean", "Max" or "Min" over the rows' axis, 1, of one ragged axis; without an axis over all values.
+Tensor reduce_ragged(const RaggedTensor& ragged, const char* how, std::optional<int> axis);
+struct RaggedAxisKeywords {
+  FieldNamesOnly names_only = {};
+  std::optional<int> axis = std::nullopt;
+};
+#define LOCKSTEP_REDUCE_RAGGED(function, how)                            \
+  template <std::same_as<RaggedTensor> R>                                \
+  Tensor function(const R& ragged, std::optional<int> axis = {}) {       \
+    return reduce_ragged(ragged, how, axis);                             \
+  }                                                                      \
+  template <std::same_as<RaggedTensor> R>                                \
+  Tensor function(const R& ragged, const RaggedAxisKeywords& keywords) { \
+    return reduce_ragged(ragged, how, keywords.axis);                    \
+  }
+LOCKSTEP_REDUCE_RAGGED(reduce_sum, "Sum")
+LOCKSTEP_REDUCE_RAGGED(reduce_mean, "Mean")
+LOCKSTEP_REDUCE_RAGGED(reduce_max, "Max")
+LOCKSTEP_REDUCE_RAGGED(reduce_min, "Min")
+#undef LOCKSTEP_REDUCE_RAGGED
+
+}  // namespace ops
+}  // namespace lockstep

@@ -1,0 +1,98 @@
+#include "lockstep/ops/sparse_tensor.h"
+
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/call.h"
+#include "lockstep/ops/composed.h"
+
+namespace lockstep {
+
+SparseTensor::SparseTensor(const Parts& parts)
+    : indices_(ops::cast(parts.indices, DType::kInt64)),
+      values_(parts.values),
+      dense_shape_(ops::cast(parts.dense_shape, DType::kInt64)) {
+  const Shape &places = indices_.shape(), &values = values_.shape(), &shape = dense_shape_.shape();
+  if (places.rank() == 2 && values.rank() == 1 && shape.rank() == 1 && places[0] == values[0] && places[1] == shape[0])
+    return;
+  throw_invalid_argument(
+      fmt::format("SparseTensor: found indices of shape {}, values of shape {}, dense_shape of shape {}; expected (n, "
+                  "rank), (n,) and (rank,)",
+                  places.to_string(), values.to_string(), shape.to_string()));
+}
+SparseTensor::SparseTensor(const Nested<Tensor>& parts)
+    : SparseTensor(parts.at("indices").leaf(), parts.at("values").leaf(), parts.at("dense_shape").leaf()) {}
+Shape SparseTensor::shape() const { return Shape(dense_shape_.to_vector<std::int64_t>()); }
+std::ostream& operator<<(std::ostream& out, const SparseTensor& sparse) {
+  return out << "SparseTensor(indices=" << sparse.indices() << ", values=" << sparse.values()
+             << ", dense_shape=" << sparse.dense_shape() << ")";
+}
+
+namespace sparse {
+
+Tensor to_dense(const SparseTensor& sp_input, const Tensor& default_value) {
+  Tensor other = default_value;
+  if (!other.defined()) {
+    other = sp_input.dtype() == DType::kString ? Tensor::strings({""}, {}) : Tensor::scalar(0.0, sp_input.dtype());
+  }
+  return ops::call1("SparseToDense", {sp_input.indices(), sp_input.dense_shape(), sp_input.values(),
+                                      sp_input.dtype() == DType::kString ? other : ops::cast(other, sp_input.dtype())});
+}
+SparseTensor from_dense(const Tensor& tensor) {
+  const Tensor set = tensor.dtype() == DType::kString ? ops::not_equal(tensor, Tensor::strings({""}, {}))
+                                                      : ops::not_equal(tensor, ops::zeros_like(tensor));
+  const Tensor places = ops::call1("Where", {set});
+  return {places, ops::gather_nd(tensor, places), ops::cast(ops::shape(tensor), DType::kInt64)};
+}
+SparseTensor reorder(const SparseTensor& sp_input) {
+  const Tensors sorted = ops::call("SparseReorder", {sp_input.indices(), sp_input.values(), sp_input.dense_shape()});
+  return {sorted[0], sorted[1], sp_input.dense_shape()};
+}
+SparseTensor add(const SparseTensor& a, const SparseTensor& b) {
+  const Tensors sum = ops::call("SparseAdd", {a.indices(), a.values(), a.dense_shape(), b.indices(), b.values(),
+                                              b.dense_shape(), Tensor::scalar(0.0, a.dtype())});
+  return {sum[0], sum[1], sum[2]};
+}
+Tensor add(const SparseTensor& a, const Tensor& b) { return to_dense(a) + b; }
+SparseTensor reshape(const SparseTensor& sp_input, const ShapeArg& shape) {
+  const Tensors made = ops::call("SparseReshape", {sp_input.indices(), sp_input.dense_shape(),
+                                                   ops::constant_ints(shape.shape().dims(), DType::kInt64)});
+  return {made[0], sp_input.values(), made[1]};
+}
+SparseTensor concat(int axis, const std::vector<SparseTensor>& sp_inputs) {
+  if (sp_inputs.size() == 1) return sp_inputs[0];
+  Tensors inputs;
+  for (const SparseTensor& each : sp_inputs) inputs.push_back(each.indices());
+  for (const SparseTensor& each : sp_inputs) inputs.push_back(each.values());
+  for (const SparseTensor& each : sp_inputs) inputs.push_back(each.dense_shape());
+  const Tensors made = ops::call(
+      "SparseConcat", inputs, {{"concat_dim", std::int64_t{axis}}, {"N", static_cast<std::int64_t>(sp_inputs.size())}});
+  return {made[0], made[1], made[2]};
+}
+SparseTensor slice(const SparseTensor& sp_input, const ops::Ints& start, const ops::Ints& size) {
+  const Tensors made =
+      ops::call("SparseSlice", {sp_input.indices(), sp_input.values(), sp_input.dense_shape(),
+                                ops::constant_ints(start, DType::kInt64), ops::constant_ints(size, DType::kInt64)});
+  return {made[0], made[1], made[2]};
+}
+SparseTensor eye(std::int64_t num_rows, std::int64_t num_columns, DType dtype) {
+  const std::int64_t count = std::min(num_rows, num_columns);
+  const Tensor places = ops::range(count, DType::kInt64);
+  return {ops::stack({places, places}, 1), ops::ones({count}, dtype),
+          ops::constant_ints({num_rows, num_columns}, DType::kInt64)};
+}
+SparseTensor map_values(const std::function<Tensor(const Tensor&)>& fn, const SparseTensor& sp_input) {
+  return sp_input.with_values(fn(sp_input.values()));
+}
+Tensor sparse_dense_matmul(const SparseTensor& sp_a, const Tensor& b, const MatmulKeywords& keywords) {
+  return ops::call1("SparseTensorDenseMatMul", {sp_a.indices(), sp_a.values(), sp_a.dense_shape(), b},
+                    {{"adjoint_a", keywords.adjoint_a}, {"adjoint_b", keywords.adjoint_b}});
+}
+Tensor reduce_sum(const SparseTensor& sp_input, const ops::Axes& axis, bool keepdims) {
+  return ops::reduce_sum(to_dense(sp_input), axis, keepdims);
+}
+
+}  // namespace sparse
+}  // namespace lockstep

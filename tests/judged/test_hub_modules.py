@@ -1,0 +1,66 @@
+"""Modules of TensorFlow Hub for TensorFlow 1: MetaGraphs with and without tags, variables without operations that restore them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_hub as hub
+from tensorflow.core.protobuf import saved_model_pb2
+
+import lockstep_tool as tool
+
+pytestmark = pytest.mark.skipif(tool.CONTROL, reason="Keras itself does not read SavedModels")
+
+v1 = tf.compat.v1
+X = np.random.default_rng(2).normal(0, 1, (5, 3)).astype("f")
+
+
+def build(training, resources):
+    """A graph with variables, one of them partitioned, a local variable and a table; its signatures."""
+    x, words = v1.placeholder(tf.float32, [None, 3], "x"), v1.placeholder(tf.string, [None], "words")
+    with v1.variable_scope("module", use_resource=resources):
+        w = v1.get_variable("w", [3, 4], initializer=v1.random_normal_initializer(seed=3))
+        rows = v1.get_variable("rows", [5, 4], initializer=v1.random_normal_initializer(seed=4), partitioner=v1.fixed_size_partitioner(2))
+        count = v1.get_variable("count", [], initializer=v1.constant_initializer(3.), collections=[v1.GraphKeys.LOCAL_VARIABLES], trainable=False)
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a", "b", "c"], tf.constant([3, 1, 4])), 0)
+    y = tf.tanh(x @ w) * (2. if training else 1.) + count
+    found = v1.nn.embedding_lookup(rows, table.lookup(words), partition_strategy="div")
+    info = v1.saved_model.build_tensor_info
+    signature = lambda inputs, outputs: v1.saved_model.build_signature_def(
+        {k: info(t) for k, t in inputs.items()}, {k: info(t) for k, t in outputs.items()})
+    return {"default": signature({"x": x}, {"default": y}), "words": signature({"words": words}, {"rows": found, "sum": tf.reduce_sum(found, 1)}),
+            "both": signature({"x": x, "words": words}, {"default": y + found})}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["references", "resources"])
+def folder(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("hub") / "module"
+    (path / "variables").mkdir(parents=True)
+    saved = saved_model_pb2.SavedModel(saved_model_schema_version=1)
+    for tags in ([], ["train"]):
+        with tf.Graph().as_default() as graph:
+            signatures = build(bool(tags), request.param)
+            meta = v1.train.export_meta_graph(graph=graph)
+            meta.meta_info_def.tags.extend(tags)
+            for key, signature in signatures.items():
+                meta.signature_def[key].CopyFrom(signature)
+            saved.meta_graphs.add().CopyFrom(meta)
+            if not tags:
+                with v1.Session() as session:
+                    session.run(v1.global_variables_initializer())
+                    v1.train.Saver().save(session, str(path / "variables" / "variables"), write_meta_graph=False, write_state=False)
+    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    (path / "tfhub_module.pb").write_bytes(b"\x08\x03")
+    return path
+
+
+@pytest.mark.parametrize("signature", ["default", "words", "both"])
+@pytest.mark.parametrize("tags", [[], ["train"]])
+def test_signature(folder, signature, tags, tmp_path):
+    feeds = {"x": X, "words": np.array([b"b", b"?", b"c", b"a", b"b"])}
+    function = hub.load(str(folder), tags=tags or None).signatures[signature]
+    feeds = {k: v for k, v in feeds.items() if k in function.structured_input_signature[1]}
+    theirs = function(**{k: tf.constant(v) for k, v in feeds.items()})
+    ours = dict(tool.predict(folder, feeds, tmp_path, "--signature", signature, *(["--tags", ",".join(tags)] if tags else [])))
+    assert sorted(ours) == sorted(theirs)
+    for key, value in theirs.items():
+        tool.assert_close(ours[key], value.numpy(), what=key)
