@@ -1,7 +1,7 @@
 // All of lockstep: train Keras models natively under any tf.distribute strategy, save them once, load them anywhere.
 #pragma once
 
-#include "lockstep/applications/applications.h"
+#include "lockstep/applications/architectures.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/log.h"
 #include "lockstep/base/zip.h"
@@ -27,6 +27,7 @@
 #include "lockstep/ops/ops.h"
 #include "lockstep/random/generator.h"
 #include "lockstep/random/random.h"
+#include "lockstep/random/random_images.h"
 #include "lockstep/saving/saving.h"
 #include "lockstep/tensor/tensor.h"
 #include "lockstep/train/train.h"
@@ -39,6 +40,10 @@ using keras::Layer;
 namespace lockstep::ops {
 namespace linalg = lockstep::ops;
 namespace math = lockstep::ops;
+namespace image = lockstep::image;
+namespace io = lockstep::io;
+namespace ragged = lockstep::ragged;
+namespace sparse = lockstep::sparse;
 namespace nn = lockstep::nn;
 namespace strings = lockstep::strings;
 }  // namespace lockstep::ops
@@ -60,6 +65,11 @@ namespace quantizers = lockstep::quantizers;
 namespace random = lockstep::random;
 namespace regularizers = lockstep::regularizers;
 namespace utils = lockstep::utils;
+namespace mixed_precision {
+using optimizers::LossScaleOptimizer;
+using Policy = DTypePolicy;
+inline void set_global_policy(const std::string& name) { set_dtype_policy(name); }
+}  // namespace mixed_precision
 namespace models {
 using keras::clone_model;
 using keras::load_model;

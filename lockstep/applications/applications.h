@@ -146,4 +146,7 @@ struct ClassPrediction {
 std::vector<std::vector<ClassPrediction>> decode_predictions(const Tensor& predictions, const std::string& class_index,
                                                              std::int64_t top = 5);
 
+// preprocess_input() of a mode; with an empty one, the images as they are.
+Tensor preprocessed(const Tensor& x, const std::string& mode);
+
 }  // namespace lockstep::applications

@@ -12,6 +12,8 @@
 
 namespace lockstep::applications {
 
+Tensor preprocessed(const Tensor& x, const std::string& mode) { return mode.empty() ? x : preprocess_input(x, mode); }
+
 Tensor preprocess_input(const Tensor& x, const std::string& mode, const std::string& data_format) {
   if (mode != "tf" && mode != "torch" && mode != "caffe")
     throw_invalid_argument(fmt::format("preprocess_input: unknown mode '{}', expected 'tf', 'torch' or 'caffe'", mode));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -22,6 +23,7 @@ namespace lockstep {
 // Throws InvalidArgument: "<found> was given where <wanted> is needed".
 [[noreturn]] void throw_wrong_structure(const char* found, const char* wanted);
 
+class Leaves;
 class Shape;
 class ShapePart;
 class Tensor;
@@ -38,6 +40,8 @@ template <typename T>
 inline constexpr bool kIsNested = false;
 template <typename T>
 inline constexpr bool kIsNested<Nested<T>> = true;
+template <>
+inline constexpr bool kIsNested<Leaves> = true;
 // Objects that stand for a tensor: a variable for its value.
 template <typename U, typename T>
 concept StandsFor = std::is_same_v<T, Tensor> && std::is_class_v<U> && !kIsNested<U> && !std::is_same_v<U, T> &&
@@ -134,6 +138,15 @@ class Nested {
   auto dtype() const requires std::is_same_v<T, Tensor> { return leaf().dtype(); }
   T mask() const requires std::is_same_v<T, Tensor> { return leaf().mask(); }
   T numpy() const requires std::is_same_v<T, Tensor> { return leaf().numpy(); }
+  // Members of arrays, of a leaf that is a tensor: model.predict(x).argmax(1).
+  template <typename... Extents>
+  T reshape(const Extents&... extents) const requires std::is_same_v<T, Tensor> {
+    return leaf().reshape(extents...);
+  }
+  T argmax(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> {
+    return leaf().argmax(axis);
+  }
+  T mean(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().mean(axis); }
   // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
   T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
   T index(std::initializer_list<ops::SliceSpec> entries) const requires std::is_same_v<T, Tensor> {
@@ -194,7 +207,8 @@ class Nested {
     return out;
   }
 
-  std::vector<T> flatten() const;
+  // Of tensors: a vector of them which, of one tensor, is also what NumPy's flatten() gives: see Leaves.
+  std::conditional_t<std::is_same_v<T, Tensor>, Leaves, std::vector<T>> flatten() const;
   // Calls fn on each leaf in the order of flatten().
   void visit(const std::function<void(const T&)>& fn) const;
   std::size_t num_leaves() const;

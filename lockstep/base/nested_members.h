@@ -125,8 +125,8 @@ const Nested<T>& Nested<T>::part_of(std::size_t index, std::size_t size) const {
 }
 
 template <typename T>
-std::vector<T> Nested<T>::flatten() const {
-  std::vector<T> out;
+std::conditional_t<std::is_same_v<T, Tensor>, Leaves, std::vector<T>> Nested<T>::flatten() const {
+  std::conditional_t<std::is_same_v<T, Tensor>, Leaves, std::vector<T>> out;
   visit([&](const T& leaf) { out.push_back(leaf); });
   return out;
 }

@@ -142,7 +142,7 @@ void write_outputs(const std::string& path, const NamedTensors& outputs) {
 std::vector<std::string> input_names(const keras::Model& model) {
   std::vector<std::string> names;
   if (model.impl()->is_subclassed()) return names;
-  for (const Tensor& input : model.inputs().flatten()) {
+  for (const Tensor& input : model.input().flatten()) {
     const keras::KerasTensor* symbol = keras::as_keras_tensor(input);
     names.push_back(symbol->operation()->name());
   }
@@ -152,7 +152,7 @@ std::vector<std::string> input_names(const keras::Model& model) {
 std::vector<std::string> output_names(const keras::Model& model) {
   std::vector<std::string> names;
   if (model.impl()->is_subclassed()) return names;
-  const keras::Structure& outputs = model.outputs();
+  const keras::Structure outputs = model.output();
   if (outputs.is_dict()) {
     for (const auto& [name, value] : outputs.entries()) names.push_back(name);
     std::ranges::sort(names);
@@ -167,7 +167,7 @@ std::vector<std::string> output_names(const keras::Model& model) {
 
 keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> leaves) {
   if (model.impl()->is_subclassed()) return leaves.size() == 1 ? keras::Structure(leaves[0]) : keras::Structure(leaves);
-  return model.inputs().pack(leaves);
+  return model.input().pack(leaves);
 }
 
 std::int64_t held_bytes(const keras::Model& model, const std::vector<Tensor>& inputs) {
@@ -192,7 +192,7 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
   std::vector<std::string> outputs = output_names(model);
   if (inputs.empty()) inputs = {"0"};
   if (outputs.empty()) {
-    const std::size_t count = model.impl()->is_subclassed() ? 1 : model.outputs().num_leaves();
+    const std::size_t count = model.impl()->is_subclassed() ? 1 : model.output().num_leaves();
     for (std::size_t i = 0; i < count; ++i) outputs.push_back(std::to_string(i));
   }
   Examples examples;
@@ -203,7 +203,7 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
   if (model.impl()->is_subclassed()) {
     examples.y = keras::Structure(y[0]);
   } else {
-    examples.y = model.outputs().pack(y);
+    examples.y = model.output().pack(y);
   }
   if (const Tensor* weight = find(arrays, "sample_weight")) examples.sample_weight = *weight;
   return examples;

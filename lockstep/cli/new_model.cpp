@@ -39,7 +39,7 @@ int new_model(const Arguments& arguments) {
   write_model(model, *out, kind);
   const std::string mode = applications::preprocessing_mode(*architecture);
   fmt::print("{} -> {}: {} parameters, input {}, output {}{}\n", *architecture, *out, model.count_params(),
-             model.inputs().leaf().shape().to_string(), model.outputs().leaf().shape().to_string(),
+             model.input().leaf().shape().to_string(), model.output().leaf().shape().to_string(),
              mode.empty() ? "" : fmt::format(", preprocessing '{}'", mode));
   return 0;
 }

@@ -18,6 +18,7 @@
 #include "lockstep/distribute/replica_group_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/ops/slices_internal.h"
 
 namespace lockstep::distribute {
@@ -215,6 +216,7 @@ void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun&
     const int own_threads = ops::intra_op_threads();
     pool_->run(n, [&](int local) {
       if (ops::intra_op_threads() != threads) ops::set_intra_op_threads(threads);
+      const ops::PooledLoops loops(true);
       replica(local);
     });
     if (own_threads != threads) ops::set_intra_op_threads(own_threads);

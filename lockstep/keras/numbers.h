@@ -53,6 +53,28 @@ struct Window {
     return Class(Window(field.begin(), field.end()), std::move(options));   \
   }
 
+// The first argument by position, as in Reshape({28, 28, 1}), of a class that takes its options. GCC ignores the names
+// in
+// {.target_shape = {28, 28, 1}} while it looks for constructors of the argument; of two functions that fit equally well
+// it takes the one that is not a template.
+#define LOCKSTEP_BY_POSITION(Class, Options, Type, field) \
+  template <typename = void>                              \
+  LayerHandle Class(Type field, Options options = {}) {   \
+    options.field = std::move(field);                     \
+    return Class(std::move(options));                     \
+  }
+// The same for the filters and the window of a convolution: Conv2D(32, {3, 3}), Conv2D(32, {.kernel_size = {3, 3}}).
+#define LOCKSTEP_FILTERS_BY_POSITION(Class, Options)                                         \
+  inline LayerHandle Class(std::int64_t filters, Options options) {                          \
+    options.filters = filters;                                                               \
+    return Class(std::move(options));                                                        \
+  }                                                                                          \
+  template <typename = void>                                                                 \
+  LayerHandle Class(std::int64_t filters, keras::Window kernel_size, Options options = {}) { \
+    options.kernel_size = std::move(kernel_size);                                            \
+    return Class(filters, std::move(options));                                               \
+  }
+
 // A window, or None.
 class OptionalWindow : public std::optional<Window> {
  public:

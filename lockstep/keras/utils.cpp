@@ -76,6 +76,14 @@ Tensor pad_sequences(std::initializer_list<std::initializer_list<double>> sequen
   return padded(std::vector<std::vector<double>>(sequences.begin(), sequences.end()), options);
 }
 
+Tensor img_to_array(const Tensor& img, DType dtype) {
+  if (img.rank() != 2 && img.rank() != 3) {
+    throw_invalid_argument(fmt::format("img_to_array: invalid image: found shape {}, expected two or three axes",
+                                       img.shape().to_string()));
+  }
+  return ops::cast(img.rank() == 2 ? ops::expand_dims(img, -1) : img, dtype);
+}
+
 Tensor normalize(const Tensor& x, int axis, double order) {
   const Tensor numbers = is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat64);
   static_cast<void>(numbers.dim(axis));

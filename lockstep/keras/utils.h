@@ -38,6 +38,8 @@ Tensor pad_sequences(std::initializer_list<std::initializer_list<double>> sequen
 
 // x over its norm along an axis, where that is not 0: order 1, 2 or infinity. Integers become float64.
 Tensor normalize(const Tensor& x, int axis = -1, double order = 2);
+// An image as numbers of a dtype; (height, width) gets an axis of one channel. Throws InvalidArgument for other ranks.
+Tensor img_to_array(const Tensor& img, DType dtype = DType::kFloat32);
 
 struct TimeseriesOptions {
   std::int64_t sequence_stride = 1;              // between the beginnings of two sequences

@@ -50,6 +50,10 @@ std::optional<Generator>& global_generator() {
 }  // namespace
 
 Generator::Generator(const Tensor& state) : state_(state, {.trainable = false, .name = "StateVar"}) {}
+Limit::Limit(const Tensor& scalar)
+    : std::optional<Number>(is_floating(scalar.dtype()) ? Number(scalar.item<double>())
+                                                        : Number(scalar.item<std::int64_t>())) {}
+
 Generator Generator::from_seed(std::int64_t seed) { return Generator(state_of(seed, 0, 0)); }
 Generator Generator::from_state(const Tensor& state) {
   if (state.dtype() == DType::kString || !state.is_value() || state.num_elements() != 3)
@@ -186,7 +190,7 @@ Tensor uniform(const ShapeArg& shape, const UniformOptions& o) {
   if (whole && !o.maxval)
     throw_invalid_argument(fmt::format("uniform: numbers of {} require maxval", dtype_name(o.dtype)));
   return lockstep::random::draw_uniform(
-      {.minval = whole && !o.minval ? Number(0) : o.minval, .maxval = o.maxval, .dtype = o.dtype},
+      {.minval = whole && !o.minval ? Limit(Number(0)) : o.minval, .maxval = o.maxval, .dtype = o.dtype},
       [&] {
         return draw("RandomUniform", {shape_tensor(shape)}, o.seed, {{"dtype", o.dtype}});
       },

@@ -24,11 +24,21 @@ struct NormalNumbers {
   double stddev = 1.0;
   DType dtype = DType::kFloat32;
 };
+// A limit of uniform: a number, or a tensor of one.
+class Limit : public std::optional<Number> {
+ public:
+  Limit(std::nullopt_t = std::nullopt) {}
+  Limit(const std::optional<Number>& number) : std::optional<Number>(number) {}
+  Limit(Number number) : std::optional<Number>(number) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> Limit(T number) : std::optional<Number>(Number(number)) {}
+  Limit(const Tensor& scalar);
+};
 // Keyword arguments of uniform. Integers need both limits, or neither: then all integers of the dtype are drawn.
 struct UniformNumbers {
   FieldNamesOnly names_only = {};
-  std::optional<Number> minval = std::nullopt;  // default: 0
-  std::optional<Number> maxval = std::nullopt;  // default: 1
+  Limit minval = std::nullopt;  // default: 0
+  Limit maxval = std::nullopt;  // default: 1
   DType dtype = DType::kFloat32;
 };
 
@@ -92,6 +102,7 @@ namespace lockstep::ops::random {
 using lockstep::random::fold_in;
 using lockstep::random::Generator;
 using lockstep::random::get_global_generator;
+using lockstep::random::Limit;
 using lockstep::random::set_global_generator;
 using lockstep::random::split;
 using lockstep::random::stateless_categorical;
@@ -110,8 +121,8 @@ struct NormalOptions {
 };
 struct UniformOptions {
   FieldNamesOnly names_only = {};
-  std::optional<Number> minval = std::nullopt;  // default: 0
-  std::optional<Number> maxval = std::nullopt;  // default: 1; integers need one
+  Limit minval = std::nullopt;  // default: 0
+  Limit maxval = std::nullopt;  // default: 1; integers need one
   DType dtype = DType::kFloat32;
   std::optional<std::int64_t> seed = std::nullopt;
 };

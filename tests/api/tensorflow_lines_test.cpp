@@ -101,7 +101,7 @@ TEST(TensorFlowLines, ComposedFunctions) {
   expect_near(ops::norm(c, 1, 0), {14, 6});
   expect_near(ops::norm(c, 3, 1), {5.738794, 10.003332}, 1e-5);
   expect_near(ops::norm(c, std::numeric_limits<double>::infinity(), 1), {5, 10});
-  EXPECT_THROW(ops::norm(c, 2, {0, 1}), ls::errors::InvalidArgumentError);
+  EXPECT_THROW(ops::norm(c, 3, {0, 1}), ls::errors::InvalidArgumentError);
   expect_near(ops::reduce_std(c, 0), {3, 2});
   expect_near(ops::reduce_variance(c), {10.5});
   expect_near(ops::reduce_euclidean_norm(c, 1), {6.4031243, 10.049875}, 1e-5);

@@ -83,7 +83,7 @@ TEST(TutorialLines, InputShapeBuildsASequential) {
   const keras::Sequential model({layers::Flatten({.input_shape = {28, 28}}), layers::Dense(10)});
   EXPECT_TRUE(model.built());
   EXPECT_EQ(model.count_params(), 7850);
-  EXPECT_EQ(model.inputs().shape(), (ls::Shape{ls::kUnknownDim, 28, 28}));
+  EXPECT_EQ(model.inputs()[0].shape(), (ls::Shape{ls::kUnknownDim, 28, 28}));
   const ls::Json config = model.get_config();
   EXPECT_EQ(config["layers"][0]["class_name"], "InputLayer");
   EXPECT_EQ(config["layers"][1]["class_name"], "Flatten");

@@ -144,6 +144,14 @@ class CallbackArg {
  private:
   CallbackPtr ptr_;
 };
+// The argument `callbacks`: callbacks in braces, or a vector of callbacks.
+class CallbackArgs : public std::vector<CallbackArg> {
+ public:
+  using vector::vector;
+  CallbackArgs(std::vector<CallbackArg> callbacks) : vector(std::move(callbacks)) {}
+  template <std::convertible_to<CallbackArg> C>
+  CallbackArgs(const std::vector<C>& callbacks) : vector(callbacks.begin(), callbacks.end()) {}
+};
 
 // The result of fit(): Keras's History. `history` keeps the order in which names first came; history["loss"] gives the
 // values of one name.

@@ -45,6 +45,11 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
   // By position, as in the list that Keras's evaluate returns; at(i) is the name and the value. Throws OutOfRange.
   const LogValue& operator[](int index) const&;
   LogValue operator[](int index) && { return std::as_const(*this)[index]; }
+  // double loss = model.evaluate(x, y): of one result, as of a model without metrics. Throws InvalidArgument for
+  // another number of results. (A template, because results["loss"] could also be an index.)
+  template <typename T>
+  requires std::is_same_v<T, double> || std::is_same_v<T, float>
+  operator T() const { return static_cast<T>(static_cast<double>(require(1)[0])); }
   // const auto [loss, accuracy] = model.evaluate(x, y): the values of two results. Throws InvalidArgument for another
   // number of results.
   template <std::size_t I>

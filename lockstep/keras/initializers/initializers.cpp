@@ -421,10 +421,13 @@ const keras::ClassFamily<Initializer>& classes() {
     t->add<FanOptions>("LecunUniform", {}, LecunUniform);
     t->add<NoOptions>("Ones", {"one"}, [](NoOptions) { return Ones(); });
     t->add<OrthogonalOptions>("Orthogonal", {"OrthogonalInitializer"}, Orthogonal);
-    t->add<RandomNormalOptions>("RandomNormal", {"normal"}, RandomNormal);
-    t->add<RandomUniformOptions>("RandomUniform", {"uniform"}, RandomUniform);
+    t->add<RandomNormalOptions>("RandomNormal", {"normal"},
+                                [](RandomNormalOptions o) { return RandomNormal(std::move(o)); });
+    t->add<RandomUniformOptions>("RandomUniform", {"uniform"},
+                                 [](RandomUniformOptions o) { return RandomUniform(std::move(o)); });
     t->add<StftOptions>("STFT", {"STFTInitializer"}, STFT);
-    t->add<RandomNormalOptions>("TruncatedNormal", {}, TruncatedNormal);
+    t->add<RandomNormalOptions>("TruncatedNormal", {},
+                                [](RandomNormalOptions o) { return TruncatedNormal(std::move(o)); });
     t->add<VarianceScalingOptions>("VarianceScaling", {}, VarianceScaling);
     t->add<NoOptions>("Zeros", {"zero"}, [](NoOptions) { return Zeros(); });
     return t;

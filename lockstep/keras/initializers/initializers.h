@@ -102,6 +102,25 @@ InitializerPtr LecunNormal(FanOptions options = {});
 InitializerPtr RandomNormal(RandomNormalOptions options = {});
 InitializerPtr TruncatedNormal(RandomNormalOptions options = {});
 InitializerPtr RandomUniform(RandomUniformOptions options = {});
+// Mean and standard deviation, or limits, by position: RandomNormal(0.0, 0.02), RandomUniform(-1, 1, {.seed = 1}).
+template <typename A, typename B>
+requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B> InitializerPtr RandomNormal(A mean, B stddev,
+                                                                                        RandomNormalOptions o = {}) {
+  o.mean = mean, o.stddev = stddev;
+  return RandomNormal(std::move(o));
+}
+template <typename A, typename B>
+requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B> InitializerPtr TruncatedNormal(A mean, B stddev,
+                                                                                           RandomNormalOptions o = {}) {
+  o.mean = mean, o.stddev = stddev;
+  return TruncatedNormal(std::move(o));
+}
+template <typename A, typename B>
+requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B> InitializerPtr RandomUniform(A minval, B maxval,
+                                                                                         RandomUniformOptions o = {}) {
+  o.minval = minval, o.maxval = maxval;
+  return RandomUniform(std::move(o));
+}
 // Columns (or rows, if there are fewer) of unit length at right angles, times gain. Equal to Keras's up to
 // the rounding of its QR decomposition (3e-7).
 InitializerPtr Orthogonal(OrthogonalOptions options = {});

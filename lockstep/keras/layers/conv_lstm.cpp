@@ -3,6 +3,7 @@
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/conv_lstm_internal.h"
 #include "lockstep/keras/layers/convolution_internal.h"
+#include "lockstep/keras/layers/first_states_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/random/random.h"
 
@@ -101,7 +102,7 @@ class ConvLstmCell : public Layer {
 };
 
 template <int kRank>
-class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptions> {
+class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptions>, public LoopsOverTime {
  public:
   static constexpr const char* kClass = kRank == 1 ? "ConvLSTM1D" : kRank == 2 ? "ConvLSTM2D" : "ConvLSTM3D";
   template <typename V>
@@ -146,6 +147,16 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     cell_ = this->track("cell", std::make_shared<ConvLstmCell>(o, kRank));
   }
 
+  LoopOptions loop() const override {
+    const auto& o = this->options_;
+    return {.return_sequences = o.return_sequences,
+            .return_state = o.return_state,
+            .go_backwards = o.go_backwards,
+            .stateful = o.stateful,
+            .zero_output_for_mask = zeros_.value_or(o.zero_output_for_mask)};
+  }
+  void set_zero_output_for_mask(bool zero) override { zeros_ = zero; }
+  Json get_build_config() const override { return states_.with_states(Layer::get_build_config()); }
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kDefaultFalse; }
@@ -183,6 +194,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
 
   Structure call(const Structure& inputs, const CallContext& context) override {
     const auto& o = this->options_;
+    states_.see(inputs.leaf(), context);
     const Tensor x = channels_first() ? moved(inputs.leaf(), true) : inputs.leaf();
     const Tensor first = at_time(x, 0);
     const Tensors dropped = cell_->draw(first, o.dropout.value);
@@ -290,7 +302,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
       if (run.mask.defined()) {
         Tensor counts = at_time(run.mask, t);
         while (counts.rank() < output.rank()) counts = ops::expand_dims(counts, -1);
-        const bool zeros = o.zero_output_for_mask || !previous.defined();
+        const bool zeros = loop().zero_output_for_mask || !previous.defined();
         output = ops::where(counts, output, zeros ? ops::zeros_like(output) : previous);
         for (std::size_t s = 0; s < 2; ++s) states[s] = ops::where(counts, next[s], states[s]);
       } else {
@@ -323,12 +335,12 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
   }
 
   std::shared_ptr<ConvLstmCell> cell_;
+  FirstStates states_;
+  std::optional<bool> zeros_;  // for masked steps, where a Bidirectional has decided; Keras 2 has no argument for it
 };
 
 template <int kRank>
-LayerHandle make_conv_lstm(std::int64_t filters, Window kernel_size, ConvLSTMOptions options) {
-  options.filters = filters;
-  options.kernel_size = std::move(kernel_size);
+LayerHandle make_conv_lstm(ConvLSTMOptions options) {
   return std::make_shared<ConvLstmLayer<kRank>>(std::move(options));
 }
 
@@ -344,14 +356,8 @@ void register_conv_lstm_layers(ClassTable& registry) {
 
 namespace lockstep::layers {
 
-LayerHandle ConvLSTM1D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options) {
-  return keras::make_conv_lstm<1>(filters, std::move(kernel_size), std::move(options));
-}
-LayerHandle ConvLSTM2D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options) {
-  return keras::make_conv_lstm<2>(filters, std::move(kernel_size), std::move(options));
-}
-LayerHandle ConvLSTM3D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options) {
-  return keras::make_conv_lstm<3>(filters, std::move(kernel_size), std::move(options));
-}
+LayerHandle ConvLSTM1D(ConvLSTMOptions options) { return keras::make_conv_lstm<1>(std::move(options)); }
+LayerHandle ConvLSTM2D(ConvLSTMOptions options) { return keras::make_conv_lstm<2>(std::move(options)); }
+LayerHandle ConvLSTM3D(ConvLSTMOptions options) { return keras::make_conv_lstm<3>(std::move(options)); }
 
 }  // namespace lockstep::layers

@@ -7,6 +7,7 @@ namespace lockstep::layers {
 
 // Windows: one number for all spatial axes, or one for each. "channels_first" is (batch, time, channels, spatial axes).
 struct ConvLSTMOptions {
+  FieldNamesOnly names_only = {};
   ActivationArg activation = "tanh";
   std::int64_t filters = 0;
   keras::Window kernel_size = {};
@@ -45,8 +46,11 @@ struct ConvLSTMOptions {
 // Kernel (window, channels, 4 filters), recurrent kernel (window, filters, 4 filters), bias (4 filters), in the order
 // input, forget, cell, output. The spatial extents must be known. Output: the last step's, (batch, new spatial axes,
 // filters), or all of them with return_sequences; with return_state also both states.
-LayerHandle ConvLSTM1D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options = {});
-LayerHandle ConvLSTM2D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options = {});
-LayerHandle ConvLSTM3D(std::int64_t filters, keras::Window kernel_size, ConvLSTMOptions options = {});
+LayerHandle ConvLSTM1D(ConvLSTMOptions options);
+LayerHandle ConvLSTM2D(ConvLSTMOptions options);
+LayerHandle ConvLSTM3D(ConvLSTMOptions options);
+LOCKSTEP_FILTERS_BY_POSITION(ConvLSTM1D, ConvLSTMOptions)
+LOCKSTEP_FILTERS_BY_POSITION(ConvLSTM2D, ConvLSTMOptions)
+LOCKSTEP_FILTERS_BY_POSITION(ConvLSTM3D, ConvLSTMOptions)
 
 }  // namespace lockstep::layers

@@ -329,23 +329,17 @@ namespace lockstep::layers {
 
 using namespace keras;
 
-LayerHandle Conv1D(std::int64_t filters, Window kernel_size, ConvOptions options) {
-  return make_convolution<Conv1DLayer>(filters, std::move(kernel_size), std::move(options));
+LayerHandle Conv1D(ConvOptions options) { return std::make_shared<Conv1DLayer>(std::move(options)); }
+LayerHandle Conv2D(ConvOptions options) { return std::make_shared<Conv2DLayer>(std::move(options)); }
+LayerHandle Conv3D(ConvOptions options) { return std::make_shared<Conv3DLayer>(std::move(options)); }
+LayerHandle Conv1DTranspose(ConvTransposeOptions options) {
+  return std::make_shared<Conv1DTransposeLayer>(std::move(options));
 }
-LayerHandle Conv2D(std::int64_t filters, Window kernel_size, ConvOptions options) {
-  return make_convolution<Conv2DLayer>(filters, std::move(kernel_size), std::move(options));
+LayerHandle Conv2DTranspose(ConvTransposeOptions options) {
+  return std::make_shared<Conv2DTransposeLayer>(std::move(options));
 }
-LayerHandle Conv3D(std::int64_t filters, Window kernel_size, ConvOptions options) {
-  return make_convolution<Conv3DLayer>(filters, std::move(kernel_size), std::move(options));
-}
-LayerHandle Conv1DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
-  return make_convolution<Conv1DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
-}
-LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
-  return make_convolution<Conv2DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
-}
-LayerHandle Conv3DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options) {
-  return make_convolution<Conv3DTransposeLayer>(filters, std::move(kernel_size), std::move(options));
+LayerHandle Conv3DTranspose(ConvTransposeOptions options) {
+  return std::make_shared<Conv3DTransposeLayer>(std::move(options));
 }
 
 }  // namespace lockstep::layers

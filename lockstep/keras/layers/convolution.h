@@ -9,6 +9,7 @@ namespace lockstep::layers {
 using keras::Window;
 
 struct ConvOptions {
+  FieldNamesOnly names_only = {};
   ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
@@ -35,11 +36,15 @@ struct ConvOptions {
 using Conv1DOptions = ConvOptions;
 using Conv2DOptions = ConvOptions;
 using Conv3DOptions = ConvOptions;
-LayerHandle Conv1D(std::int64_t filters, Window kernel_size, ConvOptions options = {});
-LayerHandle Conv2D(std::int64_t filters, Window kernel_size, ConvOptions options = {});
-LayerHandle Conv3D(std::int64_t filters, Window kernel_size, ConvOptions options = {});
+LayerHandle Conv1D(ConvOptions options);
+LayerHandle Conv2D(ConvOptions options);
+LayerHandle Conv3D(ConvOptions options);
+LOCKSTEP_FILTERS_BY_POSITION(Conv1D, ConvOptions)
+LOCKSTEP_FILTERS_BY_POSITION(Conv2D, ConvOptions)
+LOCKSTEP_FILTERS_BY_POSITION(Conv3D, ConvOptions)
 
 struct ConvTransposeOptions {
+  FieldNamesOnly names_only = {};
   ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
@@ -61,11 +66,15 @@ struct ConvTransposeOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle Conv1DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
-LayerHandle Conv2DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
-LayerHandle Conv3DTranspose(std::int64_t filters, Window kernel_size, ConvTransposeOptions options = {});
+LayerHandle Conv1DTranspose(ConvTransposeOptions options);
+LayerHandle Conv2DTranspose(ConvTransposeOptions options);
+LayerHandle Conv3DTranspose(ConvTransposeOptions options);
+LOCKSTEP_FILTERS_BY_POSITION(Conv1DTranspose, ConvTransposeOptions)
+LOCKSTEP_FILTERS_BY_POSITION(Conv2DTranspose, ConvTransposeOptions)
+LOCKSTEP_FILTERS_BY_POSITION(Conv3DTranspose, ConvTransposeOptions)
 
 struct DepthwiseConvOptions {
+  FieldNamesOnly names_only = {};
   ActivationArg activation = {};
   Window kernel_size = {};
   Window strides = 1;
@@ -86,10 +95,13 @@ struct DepthwiseConvOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle DepthwiseConv1D(Window kernel_size, DepthwiseConvOptions options = {});
-LayerHandle DepthwiseConv2D(Window kernel_size, DepthwiseConvOptions options = {});
+LayerHandle DepthwiseConv1D(DepthwiseConvOptions options);
+LayerHandle DepthwiseConv2D(DepthwiseConvOptions options);
+LOCKSTEP_BY_POSITION(DepthwiseConv1D, DepthwiseConvOptions, Window, kernel_size)
+LOCKSTEP_BY_POSITION(DepthwiseConv2D, DepthwiseConvOptions, Window, kernel_size)
 
 struct SeparableConvOptions {
+  FieldNamesOnly names_only = {};
   ActivationArg activation = {};
   std::int64_t filters = 0;
   Window kernel_size = {};
@@ -114,7 +126,9 @@ struct SeparableConvOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle SeparableConv1D(std::int64_t filters, Window kernel_size, SeparableConvOptions options = {});
-LayerHandle SeparableConv2D(std::int64_t filters, Window kernel_size, SeparableConvOptions options = {});
+LayerHandle SeparableConv1D(SeparableConvOptions options);
+LayerHandle SeparableConv2D(SeparableConvOptions options);
+LOCKSTEP_FILTERS_BY_POSITION(SeparableConv1D, SeparableConvOptions)
+LOCKSTEP_FILTERS_BY_POSITION(SeparableConv2D, SeparableConvOptions)
 
 }  // namespace lockstep::layers

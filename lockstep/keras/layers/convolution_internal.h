@@ -113,13 +113,6 @@ class ConvolutionBase : public ConfiguredLayer<Derived, Options>, public LastCon
   VariablePtr bias_;
 };
 
-template <typename L, typename Options>
-LayerHandle make_convolution(std::int64_t filters, Window kernel_size, Options options) {
-  options.filters = filters;
-  options.kernel_size = std::move(kernel_size);
-  return std::make_shared<L>(std::move(options));
-}
-
 void register_depthwise_convolution_layers(ClassTable& registry);
 
 }  // namespace lockstep::keras

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/kernel_layer_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -65,7 +66,10 @@ class DenseLayer : public KernelLayer<DenseLayer, DenseOptions> {
     }
     const auto& activation = *options_.activation.object();
     const bool fused = activation.name() == "relu";
-    Tensor y = ops::dense_bias_act(inputs, kernel_value(), bias_value(), fused ? "relu" : "");
+    const Tensor kernel = kernel_value();
+    Tensor x = inputs.leaf();
+    if (!is_floating(x.dtype())) x = ops::cast(x, kernel.dtype());
+    Tensor y = ops::dense_bias_act(x, kernel, bias_value(), fused ? "relu" : "");
     return fused ? y : activation(y);
   }
 
@@ -320,14 +324,18 @@ class MaskingLayer : public ConfiguredLayer<MaskingLayer, MaskingOptions> {
   }
 };
 
-class IdentityLayer : public ConfiguredLayer<IdentityLayer, NamedOptions> {
+class IdentityLayer : public ConfiguredLayer<IdentityLayer, NamedOptions>, public MaskSupport {
  public:
   static constexpr const char* kClass = "Identity";
   template <typename V>
   static void fields(V&, NamedOptions&) {}
   explicit IdentityLayer(NamedOptions options) : ConfiguredLayer(std::move(options)) { set_built_in_constructor(); }
-  bool supports_masking() const override { return true; }
-  Structure call(const Structure& inputs, const CallContext&) override { return inputs; }
+  bool supports_masking() const override { return keeps_masks_; }
+  Structure call(const Structure& inputs, const CallContext&) override {
+    if (keeps_masks_) return inputs;
+    // Another tensor of the same values, which has no mask.
+    return inputs.map([](const Tensor& x) { return ops::squeeze(ops::expand_dims(x, 0), {0}); });
+  }
 };
 
 }  // namespace
@@ -340,7 +348,7 @@ void register_core_layers(ClassTable& registry) {
   registry.add(layer_row<DenseLayer>());
   registry.add(layer_row<EinsumDenseLayer>());
   registry.add(layer_row<MaskingLayer>());
-  registry.add(layer_row<IdentityLayer>());
+  registry.add(mask_dropping_row<IdentityLayer>());
 }
 
 }  // namespace lockstep::keras

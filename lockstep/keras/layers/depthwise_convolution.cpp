@@ -191,19 +191,17 @@ namespace lockstep::layers {
 
 using namespace keras;
 
-LayerHandle DepthwiseConv1D(Window kernel_size, DepthwiseConvOptions options) {
-  options.kernel_size = std::move(kernel_size);
+LayerHandle DepthwiseConv1D(DepthwiseConvOptions options) {
   return std::make_shared<DepthwiseConv1DLayer>(std::move(options));
 }
-LayerHandle DepthwiseConv2D(Window kernel_size, DepthwiseConvOptions options) {
-  options.kernel_size = std::move(kernel_size);
+LayerHandle DepthwiseConv2D(DepthwiseConvOptions options) {
   return std::make_shared<DepthwiseConv2DLayer>(std::move(options));
 }
-LayerHandle SeparableConv1D(std::int64_t filters, Window kernel_size, SeparableConvOptions options) {
-  return make_convolution<SeparableConv1DLayer>(filters, std::move(kernel_size), std::move(options));
+LayerHandle SeparableConv1D(SeparableConvOptions options) {
+  return std::make_shared<SeparableConv1DLayer>(std::move(options));
 }
-LayerHandle SeparableConv2D(std::int64_t filters, Window kernel_size, SeparableConvOptions options) {
-  return make_convolution<SeparableConv2DLayer>(filters, std::move(kernel_size), std::move(options));
+LayerHandle SeparableConv2D(SeparableConvOptions options) {
+  return std::make_shared<SeparableConv2DLayer>(std::move(options));
 }
 
 }  // namespace lockstep::layers

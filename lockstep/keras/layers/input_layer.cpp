@@ -103,10 +103,15 @@ Tensor InputWithBatchShape(const Shape& batch_shape, const InputOptions& options
   return keras::InputLayer::create(batch_shape, options)->output();
 }
 
-Tensor Input(const Shape& shape, const InputOptions& options) {
+Tensor make_input(const Shape& shape, const InputOptions& options) {
   std::vector<std::int64_t> dims = shape.dims();
   dims.insert(dims.begin(), options.batch_size.value_or(kUnknownDim));
   return InputWithBatchShape(Shape(std::move(dims)), options);
+}
+
+Tensor Input(const InputKeywords& keywords) {
+  return make_input(keywords.shape,
+                    {.batch_size = keywords.batch_size, .dtype = keywords.dtype, .name = keywords.name});
 }
 
 }  // namespace lockstep::layers

@@ -57,8 +57,21 @@ namespace lockstep::layers {
 
 using InputOptions = keras::InputOptions;
 
+Tensor make_input(const Shape& shape, const InputOptions& options);
 // keras.Input: a symbolic tensor. `shape` is without the batch axis, kUnknownDim for None.
-Tensor Input(const Shape& shape, const InputOptions& options = {});
+template <std::convertible_to<Shape> S = Shape>
+Tensor Input(const S& shape, const InputOptions& options = {}) {
+  return make_input(shape, options);
+}
+// All arguments by name: Input({.shape = {28, 28}, .name = "image"}).
+struct InputKeywords {
+  FieldNamesOnly names_only = {};
+  Shape shape = {};
+  std::optional<std::int64_t> batch_size = std::nullopt;
+  keras::DTypeName dtype = {};
+  std::string name = {};
+};
+Tensor Input(const InputKeywords& keywords);
 // The same from a shape with its batch axis.
 Tensor InputWithBatchShape(const Shape& batch_shape, const InputOptions& options = {});
 

@@ -29,6 +29,27 @@ struct ArgValue {
 };
 using Argument = Nested<ArgValue>;
 
+// A keyword argument: tensors, or plain data.
+class KeywordArgument : public std::pair<std::string, Argument> {
+ public:
+  template <typename V>
+  KeywordArgument(std::string name, const V& value) : pair(std::move(name), argument(value)) {}
+
+ private:
+  template <typename V>
+  static Argument argument(const V& value) {
+    if constexpr (std::is_convertible_v<const V&, Argument>) {
+      return value;
+    } else if constexpr (std::is_convertible_v<const V&, ArgValue>) {
+      return Argument(ArgValue(value));
+    } else if constexpr (std::is_convertible_v<const V&, Nested<Tensor>>) {
+      return Nested<Tensor>(value).map([](const Tensor& tensor) { return ArgValue(tensor); });
+    } else {
+      return Argument(ArgValue(Json(value)));
+    }
+  }
+};
+
 // The positional and keyword arguments of one call.
 struct CallArguments {
   std::vector<Argument> args;

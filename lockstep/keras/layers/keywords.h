@@ -1,12 +1,16 @@
-// Layers whose required arguments are given by name too: Dense({.units = 10}), Conv2D(32, {.kernel_size = 3}).
+// Layers whose required numbers are given by name too: Dense({.units = 10}), Embedding(100, {.output_dim = 8}).
 #pragma once
 
 #include <concepts>
 
 #include "lockstep/keras/layers/attention.h"
-#include "lockstep/keras/layers/convolution.h"
 #include "lockstep/keras/layers/core.h"
+#include "lockstep/keras/layers/images.h"
 #include "lockstep/keras/layers/recurrent.h"
+#include "lockstep/keras/layers/regularization.h"
+#include "lockstep/keras/layers/reshaping.h"
+#include "lockstep/keras/preprocessing/augmentation.h"
+#include "lockstep/keras/preprocessing/categories.h"
 
 namespace lockstep::layers {
 
@@ -22,18 +26,26 @@ namespace lockstep::layers {
   }
 
 LOCKSTEP_KEYWORD(Dense, DenseOptions, units)
+LOCKSTEP_KEYWORD(Dropout, DropoutOptions, rate)
+LOCKSTEP_KEYWORD(AlphaDropout, DropoutOptions, rate)
+LOCKSTEP_KEYWORD(SpatialDropout1D, SpatialDropoutOptions, rate)
+LOCKSTEP_KEYWORD(SpatialDropout2D, SpatialDropoutOptions, rate)
+LOCKSTEP_KEYWORD(SpatialDropout3D, SpatialDropoutOptions, rate)
+LOCKSTEP_KEYWORD(GaussianDropout, GaussianDropoutOptions, rate)
+LOCKSTEP_KEYWORD(GaussianNoise, GaussianNoiseOptions, stddev)
+LOCKSTEP_KEYWORD(RepeatVector, RepeatVectorOptions, n)
+LOCKSTEP_KEYWORD(Hashing, HashingOptions, num_bins)
+LOCKSTEP_KEYWORD(HashedCrossing, HashedCrossingOptions, num_bins)
+LOCKSTEP_KEYWORDS(Resizing, ResizingOptions, height, width)
+LOCKSTEP_KEYWORDS(CenterCrop, CenterCropOptions, height, width)
+LOCKSTEP_KEYWORDS(RandomCrop, RandomCropOptions, height, width)
 LOCKSTEP_KEYWORDS(Embedding, EmbeddingOptions, input_dim, output_dim)
-LOCKSTEP_KEYWORDS(Conv1D, ConvOptions, filters, kernel_size)
-LOCKSTEP_KEYWORDS(Conv2D, ConvOptions, filters, kernel_size)
-LOCKSTEP_KEYWORDS(Conv3D, ConvOptions, filters, kernel_size)
-LOCKSTEP_KEYWORDS(Conv1DTranspose, ConvTransposeOptions, filters, kernel_size)
-LOCKSTEP_KEYWORDS(Conv2DTranspose, ConvTransposeOptions, filters, kernel_size)
-LOCKSTEP_KEYWORDS(Conv3DTranspose, ConvTransposeOptions, filters, kernel_size)
-LOCKSTEP_KEYWORDS(SeparableConv1D, SeparableConvOptions, filters, kernel_size)
-LOCKSTEP_KEYWORDS(SeparableConv2D, SeparableConvOptions, filters, kernel_size)
 LOCKSTEP_KEYWORD(LSTM, RNNOptions, units)
 LOCKSTEP_KEYWORD(GRU, RNNOptions, units)
 LOCKSTEP_KEYWORD(SimpleRNN, RNNOptions, units)
+LOCKSTEP_KEYWORD(LSTMCell, RNNOptions, units)
+LOCKSTEP_KEYWORD(GRUCell, RNNOptions, units)
+LOCKSTEP_KEYWORD(SimpleRNNCell, RNNOptions, units)
 LOCKSTEP_KEYWORDS(MultiHeadAttention, MultiHeadAttentionOptions, num_heads, key_dim)
 #undef LOCKSTEP_KEYWORD
 #undef LOCKSTEP_KEYWORDS

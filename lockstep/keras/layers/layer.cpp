@@ -22,6 +22,22 @@ namespace {
 
 // Set by Layer::compute_mask(), so that a class with one of its own is known.
 thread_local bool t_inherited_compute_mask = false;
+// Set by Layer::build(), likewise.
+thread_local bool t_inherited_build = false;
+// Whether a layer is being called for the first time whose layers Keras would have built before that.
+thread_local bool t_built_by_caller = false;
+
+// For the duration of a layer's call.
+class BuiltByCaller {
+ public:
+  explicit BuiltByCaller(bool built) : previous_(t_built_by_caller) { t_built_by_caller = previous_ || built; }
+  ~BuiltByCaller() { t_built_by_caller = previous_; }
+  BuiltByCaller(const BuiltByCaller&) = delete;
+  BuiltByCaller& operator=(const BuiltByCaller&) = delete;
+
+ private:
+  bool previous_;
+};
 
 Nested<Shape> shapes_of(const Structure& inputs) {
   return inputs.map([](const Tensor& t) { return t.defined() ? t.shape() : Shape::unknown_rank(); });
@@ -164,7 +180,7 @@ void Layer::build_from_config(const Json& config) {
 
 // ---- building ------------------------------------------------------------------------------------------
 
-void Layer::build(const Nested<Shape>&) {}
+void Layer::build(const Nested<Shape>&) { t_inherited_build = true; }
 
 void Layer::ensure_built(const Nested<Shape>& shapes) {
   if (built_) return;
@@ -259,6 +275,42 @@ random::SeedGeneratorPtr Layer::track(random::SeedGeneratorPtr generator) {
 
 // ---- calling -------------------------------------------------------------------------------------------
 
+namespace {
+
+// Keras builds the layers of a layer without a build() of its own by a symbolic call() with the arguments of its first
+// call. MultiHeadAttention takes the masks from tensors given to it, then already: the call proper has none.
+void take_masks_of_first_call(Layer& layer, const CallArguments& arguments,
+                              const std::function<void(const CallArguments&)>& call) {
+  const PausedLosses no_losses;
+  const NameScope names(layer.name());
+  const CallScope scope(false);
+  std::vector<std::pair<Tensor, Tensor>> masked;
+  try {
+    graph::ScratchScope scratch;
+    CallArguments symbols = arguments.map_tensors([&](const Tensor& t) {
+      if (!t.defined()) return t;
+      Tensor symbol = scratch.input(t.dtype(), t.shape());
+      if (const Tensor mask = t.mask(); mask.defined()) {
+        symbol.set_mask(scratch.input(mask.dtype(), mask.shape()));
+        masked.emplace_back(t, symbol);
+      }
+      return symbol;
+    });
+    if (symbols.find("training")) symbols.set("training", Argument(ArgValue(Json(false))));
+    call(symbols);
+  } catch (const std::exception&) {  // as in Keras, where values are needed: the call proper builds the layers
+  }
+  for (const auto& [given, symbol] : masked) {
+    if (!symbol.mask().defined()) given.set_mask(Tensor());
+  }
+}
+
+bool any_mask(const CallArguments& arguments) {
+  return std::ranges::any_of(arguments.tensors(), [](const Tensor& t) { return t.defined() && t.mask().defined(); });
+}
+
+}  // namespace
+
 Structure Layer::run(const CallArguments& arguments, std::optional<bool> training) {
   return invoke(arguments, training);
 }
@@ -341,7 +393,21 @@ Structure Layer::invoke(CallArguments arguments, std::optional<bool> training) {
   arguments = cast_arguments(arguments);
   Structure inputs = first_arguments(arguments);
   check_inputs(inputs);
-  if (!built_) ensure_built(shapes_of(inputs));
+  bool symbolic_first = false;
+  if (!built_) {
+    t_inherited_build = false;
+    ensure_built(shapes_of(inputs));
+    symbolic_first = module().is_null() && t_inherited_build && !t_built_by_caller &&
+                     !std::ranges::all_of(sublayers(), [](const LayerPtr& layer) { return layer->built(); });
+  }
+  if (symbolic_first && any_mask(arguments) && !any_keras_tensor(arguments)) {
+    symbolic_first = false;
+    take_masks_of_first_call(*this, arguments, [this](const CallArguments& symbols) {
+      const Structure given_first = first_arguments(symbols);
+      call(given_first, make_context(symbols, given_first, false));
+    });
+  }
+  const BuiltByCaller built_by_caller(symbolic_first);
   fill_masks(arguments);
   if (any_keras_tensor(arguments)) {
     if (plain || !casts_inputs()) {

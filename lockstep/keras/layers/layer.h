@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,8 @@ using distribute::Variable;
 using distribute::VariablePtr;
 
 using LayerPtr = LayerHandle;
+template <typename L>
+class CustomLayer;
 // A layer, or a list or dict of layers, kept in one attribute.
 using LayerTree = Nested<LayerPtr>;
 
@@ -222,6 +226,9 @@ class Layer : public Operation {
   std::vector<VariablePtr> variables() const;  // weights and random states
   std::vector<VariablePtr> trainable_weights() const;
   std::vector<VariablePtr> non_trainable_weights() const;
+  // The statistics of a Normalization layer; of others the variables of these names.
+  virtual Tensor mean() const { return weight("mean"); }
+  virtual Tensor variance() const { return weight("variance"); }
   // The variable of that name: this layer's own, or the only one below it. Throws NotFound, naming what there is, and
   // FailedPrecondition for a layer that has not been built.
   VariablePtr weight(std::string_view name) const;
@@ -253,6 +260,10 @@ class Layer : public Operation {
 
   // The constructor's argument; of unknown rank if it was not given.
   const Shape& input_shape() const { return input_shape_; }
+  // Makes another object as make_layer() made this one; empty where the layer was made otherwise, or from a layer or a
+  // model. clone_model() uses it for classes that are not registered.
+  const std::function<LayerHandle()>& maker() const { return maker_; }
+  void set_maker(std::function<LayerHandle()> maker) { maker_ = std::move(maker); }
   const regularizers::RegularizerPtr& activity_regularizer() const { return activity_regularizer_; }
 
  protected:
@@ -276,6 +287,11 @@ class Layer : public Operation {
   template <typename L>
   std::shared_ptr<L> track(const std::string& attribute, std::shared_ptr<L> layer) {
     track_tree(attribute, LayerTree(LayerPtr(layer)));
+    return layer;
+  }
+  template <typename L>
+  CustomLayer<L> track(const std::string& attribute, const CustomLayer<L>& layer) {
+    track_tree(attribute, LayerTree(LayerHandle(layer)));
     return layer;
   }
   LayerHandle track(const std::string& attribute, const LayerHandle& layer) {
@@ -309,6 +325,7 @@ class Layer : public Operation {
  private:
   void configure(std::string class_name, Options options);
   friend LayerPtr deserialize_layer(const Json& object);
+  friend LayerPtr remade_layer(const Layer& layer);
   // Sets the keys of Layer::get_config().
   void set_base_config(const Json& config);
   void require_called(const char* what) const;
@@ -327,6 +344,7 @@ class Layer : public Operation {
   void collect_weights(std::vector<VariablePtr>& out, bool with_seeds, std::vector<const Layer*>& seen) const;
 
   std::string class_name_;
+  std::function<LayerHandle()> maker_;
   bool trainable_ = true;
   DTypePolicy policy_;
   Shape input_shape_ = Shape::unknown_rank();
@@ -358,7 +376,15 @@ class CustomLayer : public LayerHandle {
 // A layer class of the user's: make_layer<MyLayer>(args…).
 template <typename L, typename... Args>
 CustomLayer<L> make_layer(Args&&... args) {
+  std::function<LayerHandle()> maker;
+  if constexpr (((std::is_copy_constructible_v<std::decay_t<Args>> &&
+                  !std::is_convertible_v<const std::decay_t<Args>&, LayerHandle>)&&...)) {
+    maker = [copies = std::make_tuple(args...)] {
+      return std::apply([](const auto&... copy) { return LayerHandle(std::make_shared<L>(copy...)); }, copies);
+    };
+  }
   CustomLayer<L> layer(std::make_shared<L>(std::forward<Args>(args)...));
+  layer->set_maker(std::move(maker));
   static_cast<void>(layer->name());  // numbered in the order of construction
   return layer;
 }

@@ -24,6 +24,8 @@ Structure LayerHandle::output() const { return object().output(); }
 Variable LayerHandle::weight(std::string_view name) const { return object().weight(name); }
 Variable LayerHandle::kernel() const { return object().kernel(); }
 Variable LayerHandle::bias() const { return object().bias(); }
+Tensor LayerHandle::mean() const { return object().mean(); }
+Tensor LayerHandle::variance() const { return object().variance(); }
 std::vector<Variable> LayerHandle::weights() const { return object().weights(); }
 std::vector<Variable> LayerHandle::trainable_weights() const { return object().trainable_weights(); }
 std::vector<Variable> LayerHandle::non_trainable_weights() const { return object().non_trainable_weights(); }

@@ -1,6 +1,7 @@
 // A layer as programs hold it, and the arguments of its calls.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -35,8 +36,9 @@ struct CallOptions {
   std::optional<bool> return_attention_scores = std::nullopt;
   std::optional<bool> training = std::nullopt;
   std::optional<bool> use_causal_mask = std::nullopt;
-  Tensor count_weights = {};                                     // CategoryEncoding
-  std::vector<std::pair<std::string, Argument>> arguments = {};  // any other keyword, for classes of the user's
+  Tensor count_weights = {};  // CategoryEncoding
+  // Any other keyword, for classes of the user's: {{"state", tensor}, {"return_state", true}}.
+  std::vector<KeywordArgument> arguments = {};
 };
 
 template <typename T>
@@ -54,6 +56,11 @@ class LayerHandle : public Handle<Layer> {
   // Numbers or texts in braces are a tensor: lookup({{"a", "b"}, {"c", "d"}}).
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
     return (*this)(Tensor(values), options);
+  }
+  // A text is a tensor too: lookup("word").
+  template <std::convertible_to<std::string> Text>
+  Structure operator()(const Text& text, const CallOptions& options = {}) const {
+    return (*this)(Tensor::strings({std::string(text)}, {}), options);
   }
   // Arguments by position, as in Python: attention(query, value), lstm(x, initial_state).
   template <PositionalArgument T>
@@ -76,6 +83,12 @@ class LayerHandle : public Handle<Layer> {
   distribute::Variable weight(std::string_view name) const;
   distribute::Variable kernel() const;
   distribute::Variable bias() const;
+  distribute::Variable gamma() const { return weight("gamma"); }
+  distribute::Variable beta() const { return weight("beta"); }
+  distribute::Variable embeddings() const { return weight("embeddings"); }
+  // Of Normalization, in a shape that broadcasts with its inputs; of other layers, their variables of these names.
+  Tensor mean() const;
+  Tensor variance() const;
   std::vector<distribute::Variable> weights() const;
   std::vector<distribute::Variable> trainable_weights() const;
   std::vector<distribute::Variable> non_trainable_weights() const;

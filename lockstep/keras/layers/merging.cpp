@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/tensor_ops_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
@@ -41,16 +42,7 @@ class MaskRule {
 
 template <typename L>
 ClassRow merging_row() {
-  ClassRow row = layer_row<L>();
-  row.make = [make = row.make](const Json& config) -> std::shared_ptr<void> {
-    if (!config.is_object() || !config.contains("all_masks")) return make(config);
-    Json own = config;
-    own.erase("all_masks");
-    std::shared_ptr<void> made = make(own);
-    dynamic_cast<MaskRule&>(*std::static_pointer_cast<Layer>(made)).require_all_masks();
-    return made;
-  };
-  return row;
+  return flagged_row<L>("all_masks", [](L& layer, const Json&) { layer.require_all_masks(); });
 }
 
 template <typename Derived>
@@ -336,10 +328,7 @@ LayerHandle Minimum(NamedOptions options) { return std::make_shared<keras::Minim
 LayerHandle Concatenate(ConcatenateOptions options) {
   return std::make_shared<keras::ConcatenateLayer>(std::move(options));
 }
-LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options) {
-  options.axes = std::move(axes);
-  return std::make_shared<keras::DotLayer>(std::move(options));
-}
+LayerHandle Dot(DotOptions options) { return std::make_shared<keras::DotLayer>(std::move(options)); }
 
 Tensor add(const std::vector<Tensor>& inputs, NamedOptions options) { return Add(std::move(options))(inputs).leaf(); }
 Tensor subtract(const std::vector<Tensor>& inputs, NamedOptions options) {
@@ -364,8 +353,6 @@ Tensor concatenate(const std::vector<Tensor>& inputs, std::int64_t axis, Concate
 Tensor concatenate(const std::vector<Tensor>& inputs, ConcatenateOptions options) {
   return Concatenate(std::move(options))(inputs).leaf();
 }
-Tensor dot(const std::vector<Tensor>& inputs, std::vector<std::int64_t> axes, DotOptions options) {
-  return Dot(std::move(axes), std::move(options))(inputs).leaf();
-}
+Tensor dot(const std::vector<Tensor>& inputs, DotOptions options) { return Dot(std::move(options))(inputs).leaf(); }
 
 }  // namespace lockstep::layers

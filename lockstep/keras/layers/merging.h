@@ -28,7 +28,8 @@ inline LayerHandle Concatenate(std::int64_t axis, ConcatenateOptions options = {
 }
 
 struct DotOptions {
-  std::vector<std::int64_t> axes = {};
+  FieldNamesOnly names_only = {};
+  keras::Axes axes = keras::Ints{};
   bool normalize = false;  // to unit length first
   std::string name = {};
   bool trainable = true;
@@ -36,11 +37,9 @@ struct DotOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 // Products over one axis of each input, for each sample.
-LayerHandle Dot(std::vector<std::int64_t> axes, DotOptions options = {});
-// The same axis of both.
-inline LayerHandle Dot(std::int64_t axis, DotOptions options = {}) {
-  return Dot(std::vector<std::int64_t>{axis}, std::move(options));
-}
+// One axis is that of both.
+LayerHandle Dot(DotOptions options);
+LOCKSTEP_BY_POSITION(Dot, DotOptions, keras::Axes, axes)
 
 // The same as functions: layers::add({a, b}) is layers::Add()({a, b}).
 Tensor add(const std::vector<Tensor>& inputs, NamedOptions options = {});
@@ -51,9 +50,11 @@ Tensor maximum(const std::vector<Tensor>& inputs, NamedOptions options = {});
 Tensor minimum(const std::vector<Tensor>& inputs, NamedOptions options = {});
 Tensor concatenate(const std::vector<Tensor>& inputs, std::int64_t axis = -1, ConcatenateOptions options = {});
 Tensor concatenate(const std::vector<Tensor>& inputs, ConcatenateOptions options);
-Tensor dot(const std::vector<Tensor>& inputs, std::vector<std::int64_t> axes, DotOptions options = {});
-inline Tensor dot(const std::vector<Tensor>& inputs, std::int64_t axis, DotOptions options = {}) {
-  return dot(inputs, std::vector<std::int64_t>{axis}, std::move(options));
+Tensor dot(const std::vector<Tensor>& inputs, DotOptions options);
+template <typename = void>
+Tensor dot(const std::vector<Tensor>& inputs, keras::Axes axes, DotOptions options = {}) {
+  options.axes = std::move(axes);
+  return dot(inputs, std::move(options));
 }
 
 }  // namespace lockstep::layers

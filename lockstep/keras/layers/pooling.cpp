@@ -328,33 +328,23 @@ LayerHandle GlobalAveragePooling3D(GlobalPoolingOptions options) {
   return std::make_shared<keras::GlobalAveragePooling3DLayer>(std::move(options));
 }
 
-namespace {
-
-template <typename Layer>
-LayerHandle adaptive(Window output_size, AdaptivePoolingOptions options) {
-  options.output_size = std::move(output_size);
-  return std::make_shared<Layer>(std::move(options));
+LayerHandle AdaptiveMaxPooling1D(AdaptivePoolingOptions options) {
+  return std::make_shared<keras::AdaptiveMaxPooling1DLayer>(std::move(options));
 }
-
-}  // namespace
-
-LayerHandle AdaptiveMaxPooling1D(Window output_size, AdaptivePoolingOptions options) {
-  return adaptive<keras::AdaptiveMaxPooling1DLayer>(std::move(output_size), std::move(options));
+LayerHandle AdaptiveMaxPooling2D(AdaptivePoolingOptions options) {
+  return std::make_shared<keras::AdaptiveMaxPooling2DLayer>(std::move(options));
 }
-LayerHandle AdaptiveMaxPooling2D(Window output_size, AdaptivePoolingOptions options) {
-  return adaptive<keras::AdaptiveMaxPooling2DLayer>(std::move(output_size), std::move(options));
+LayerHandle AdaptiveMaxPooling3D(AdaptivePoolingOptions options) {
+  return std::make_shared<keras::AdaptiveMaxPooling3DLayer>(std::move(options));
 }
-LayerHandle AdaptiveMaxPooling3D(Window output_size, AdaptivePoolingOptions options) {
-  return adaptive<keras::AdaptiveMaxPooling3DLayer>(std::move(output_size), std::move(options));
+LayerHandle AdaptiveAveragePooling1D(AdaptivePoolingOptions options) {
+  return std::make_shared<keras::AdaptiveAveragePooling1DLayer>(std::move(options));
 }
-LayerHandle AdaptiveAveragePooling1D(Window output_size, AdaptivePoolingOptions options) {
-  return adaptive<keras::AdaptiveAveragePooling1DLayer>(std::move(output_size), std::move(options));
+LayerHandle AdaptiveAveragePooling2D(AdaptivePoolingOptions options) {
+  return std::make_shared<keras::AdaptiveAveragePooling2DLayer>(std::move(options));
 }
-LayerHandle AdaptiveAveragePooling2D(Window output_size, AdaptivePoolingOptions options) {
-  return adaptive<keras::AdaptiveAveragePooling2DLayer>(std::move(output_size), std::move(options));
-}
-LayerHandle AdaptiveAveragePooling3D(Window output_size, AdaptivePoolingOptions options) {
-  return adaptive<keras::AdaptiveAveragePooling3DLayer>(std::move(output_size), std::move(options));
+LayerHandle AdaptiveAveragePooling3D(AdaptivePoolingOptions options) {
+  return std::make_shared<keras::AdaptiveAveragePooling3DLayer>(std::move(options));
 }
 
 }  // namespace lockstep::layers

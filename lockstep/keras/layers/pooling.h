@@ -47,6 +47,7 @@ LayerHandle GlobalAveragePooling2D(GlobalPoolingOptions options = {});
 LayerHandle GlobalAveragePooling3D(GlobalPoolingOptions options = {});
 
 struct AdaptivePoolingOptions {
+  FieldNamesOnly names_only = {};
   Window output_size = {};  // entries along each spatial axis; one number: along all
   std::string data_format = {};
   std::string name = {};
@@ -56,11 +57,17 @@ struct AdaptivePoolingOptions {
 };
 // Entry i along an axis of n pools the entries from floor(i·n/size) to before ceil((i+1)·n/size), whatever n is; the
 // extents of the input must be known.
-LayerHandle AdaptiveMaxPooling1D(Window output_size, AdaptivePoolingOptions options = {});
-LayerHandle AdaptiveMaxPooling2D(Window output_size, AdaptivePoolingOptions options = {});
-LayerHandle AdaptiveMaxPooling3D(Window output_size, AdaptivePoolingOptions options = {});
-LayerHandle AdaptiveAveragePooling1D(Window output_size, AdaptivePoolingOptions options = {});
-LayerHandle AdaptiveAveragePooling2D(Window output_size, AdaptivePoolingOptions options = {});
-LayerHandle AdaptiveAveragePooling3D(Window output_size, AdaptivePoolingOptions options = {});
+LayerHandle AdaptiveMaxPooling1D(AdaptivePoolingOptions options);
+LayerHandle AdaptiveMaxPooling2D(AdaptivePoolingOptions options);
+LayerHandle AdaptiveMaxPooling3D(AdaptivePoolingOptions options);
+LayerHandle AdaptiveAveragePooling1D(AdaptivePoolingOptions options);
+LayerHandle AdaptiveAveragePooling2D(AdaptivePoolingOptions options);
+LayerHandle AdaptiveAveragePooling3D(AdaptivePoolingOptions options);
+LOCKSTEP_BY_POSITION(AdaptiveMaxPooling1D, AdaptivePoolingOptions, Window, output_size)
+LOCKSTEP_BY_POSITION(AdaptiveMaxPooling2D, AdaptivePoolingOptions, Window, output_size)
+LOCKSTEP_BY_POSITION(AdaptiveMaxPooling3D, AdaptivePoolingOptions, Window, output_size)
+LOCKSTEP_BY_POSITION(AdaptiveAveragePooling1D, AdaptivePoolingOptions, Window, output_size)
+LOCKSTEP_BY_POSITION(AdaptiveAveragePooling2D, AdaptivePoolingOptions, Window, output_size)
+LOCKSTEP_BY_POSITION(AdaptiveAveragePooling3D, AdaptivePoolingOptions, Window, output_size)
 
 }  // namespace lockstep::layers

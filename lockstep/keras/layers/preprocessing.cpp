@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/windows_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -40,7 +41,7 @@ Tensor numbers(const Json& json, DType dtype, const std::string& who) {
   return ops::cast(Tensor::from_vector(values, shape), dtype);
 }
 
-class RescalingLayer : public ConfiguredLayer<RescalingLayer, RescalingOptions> {
+class RescalingLayer : public ConfiguredLayer<RescalingLayer, RescalingOptions>, public MaskSupport {
  public:
   static constexpr const char* kClass = "Rescaling";
   template <typename V>
@@ -52,7 +53,7 @@ class RescalingLayer : public ConfiguredLayer<RescalingLayer, RescalingOptions> 
     scale_ = numbers(options_.scale, compute_dtype(), fmt::format("Rescaling '{}': scale", name()));
     offset_ = numbers(options_.offset, compute_dtype(), fmt::format("Rescaling '{}': offset", name()));
   }
-  bool supports_masking() const override { return true; }
+  bool supports_masking() const override { return keeps_masks_; }
   Structure call(const Structure& inputs, const CallContext&) override {
     return ops::cast(inputs, compute_dtype()) * scale_ + offset_;
   }
@@ -61,7 +62,7 @@ class RescalingLayer : public ConfiguredLayer<RescalingLayer, RescalingOptions> 
   Tensor scale_, offset_;
 };
 
-class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, NormalizationOptions> {
+class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, NormalizationOptions>, public MaskSupport {
  public:
   static constexpr const char* kClass = "Normalization";
   template <typename V>
@@ -159,13 +160,20 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
   }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor x = ops::cast(inputs, compute_dtype());
-    const Tensor mean = ops::reshape(mean_ ? value(mean_) : given_mean_, broadcast_);
-    const Tensor deviation =
-        ops::maximum(ops::sqrt(ops::reshape(variance_ ? value(variance_) : given_variance_, broadcast_)), 1e-7);
-    return options_.invert ? mean + x * deviation : (x - mean) / deviation;
+    const Tensor center = mean(), deviation = ops::maximum(ops::sqrt(variance()), 1e-7);
+    return options_.invert ? center + x * deviation : (x - center) / deviation;
   }
+  Tensor mean() const override { return broadcast(mean_, given_mean_); }
+  Tensor variance() const override { return broadcast(variance_, given_variance_); }
 
  private:
+  Tensor broadcast(const VariablePtr& learned, const Tensor& given) const {
+    if (!learned && !given.defined()) {
+      throw_failed_precondition(
+          fmt::format("Normalization '{}' has no statistics yet: call adapt(), or the layer, first", name()));
+    }
+    return ops::reshape(learned ? value(learned) : given, broadcast_);
+  }
   // Makes the variables for data of this shape.
   void begin_adapting(const Shape& shape) {
     if (!options_.mean.is_null()) {
@@ -235,8 +243,8 @@ class CategoryEncodingLayer : public ConfiguredLayer<CategoryEncodingLayer, Cate
 }  // namespace
 
 void register_preprocessing_layers(ClassTable& registry) {
-  registry.add(layer_row<RescalingLayer>());
-  registry.add(layer_row<NormalizationLayer>());
+  registry.add(mask_dropping_row<RescalingLayer>());
+  registry.add(mask_dropping_row<NormalizationLayer>());
   registry.add(layer_row<CategoryEncodingLayer>());
 }
 
@@ -244,10 +252,7 @@ void register_preprocessing_layers(ClassTable& registry) {
 
 namespace lockstep::layers {
 
-LayerHandle Rescaling(Json scale, RescalingOptions options) {
-  options.scale = std::move(scale);
-  return std::make_shared<keras::RescalingLayer>(std::move(options));
-}
+LayerHandle Rescaling(RescalingOptions options) { return std::make_shared<keras::RescalingLayer>(std::move(options)); }
 LayerHandle CategoryEncoding(std::int64_t num_tokens, CategoryEncodingOptions options) {
   options.num_tokens = num_tokens;
   return std::make_shared<keras::CategoryEncodingLayer>(std::move(options));

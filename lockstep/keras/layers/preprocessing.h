@@ -7,6 +7,7 @@
 namespace lockstep::layers {
 
 struct RescalingOptions {
+  FieldNamesOnly names_only = {};
   Json scale = 1.0;  // a number, or one for each channel
   Json offset = 0.0;
   std::string name = {};
@@ -14,7 +15,15 @@ struct RescalingOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle Rescaling(Json scale, RescalingOptions options = {});
+LayerHandle Rescaling(RescalingOptions options);
+LOCKSTEP_BY_POSITION(Rescaling, RescalingOptions, Json, scale)
+// Rescaling(1.0 / 127.5, -1).
+template <std::convertible_to<Json> Offset>
+requires std::is_arithmetic_v<Offset> LayerHandle Rescaling(Json scale, Offset offset, RescalingOptions options = {}) {
+  options.scale = std::move(scale);
+  options.offset = offset;
+  return Rescaling(std::move(options));
+}
 
 struct NormalizationOptions {
   keras::OptionalList<std::int64_t> axis = -1;  // std::nullopt: one mean for all

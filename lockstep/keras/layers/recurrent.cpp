@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/first_states_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -112,11 +113,8 @@ Outcome run_cell(RnnCell& cell, const Tensor& x, const Tensor& mask, const Tenso
 }
 
 // LSTM, GRU, SimpleRNN and RNN.
-class RecurrentLayer : public Layer {
+class RecurrentLayer : public Layer, public LoopsOverTime {
  public:
-  virtual LoopOptions loop() const = 0;
-  virtual void set_zero_output_for_mask(bool zero) = 0;
-
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
   TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
@@ -150,8 +148,11 @@ class RecurrentLayer : public Layer {
     }
   }
 
+  Json get_build_config() const override { return states_.with_states(Layer::get_build_config()); }
+
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& x = inputs.leaf();
+    states_.see(x, context);
     const LoopOptions options = loop();
     Tensors states = initial_states(x, context);
     const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
@@ -231,6 +232,7 @@ class RecurrentLayer : public Layer {
 
   std::shared_ptr<RnnCell> cell_;
   std::vector<VariablePtr> kept_;
+  FirstStates states_;
 };
 
 template <typename Derived, typename OptionsT>
@@ -335,12 +337,12 @@ void register_recurrent_layers(ClassTable& registry) {
 }
 
 std::optional<LoopOptions> loop_options(const Layer& layer) {
-  const auto* recurrent = dynamic_cast<const RecurrentLayer*>(&layer);
+  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&layer);
   return recurrent ? std::optional(recurrent->loop()) : std::nullopt;
 }
 
 void set_zero_output_for_mask(Layer& layer, bool zero) {
-  if (auto* recurrent = dynamic_cast<RecurrentLayer*>(&layer)) recurrent->set_zero_output_for_mask(zero);
+  if (auto* recurrent = dynamic_cast<LoopsOverTime*>(&layer)) recurrent->set_zero_output_for_mask(zero);
 }
 
 }  // namespace lockstep::keras
@@ -356,9 +358,6 @@ LayerHandle GRU(std::int64_t units, RNNOptions options) {
 LayerHandle SimpleRNN(std::int64_t units, RNNOptions options) {
   return keras::make_gated<keras::SimpleRnnLayer>(units, std::move(options));
 }
-LayerHandle RNN(LayerHandle cell, GenericRNNOptions options) {
-  options.cell = std::move(cell);
-  return std::make_shared<keras::RnnLayer>(std::move(options));
-}
+LayerHandle RNN(GenericRNNOptions options) { return std::make_shared<keras::RnnLayer>(std::move(options)); }
 
 }  // namespace lockstep::layers

@@ -53,6 +53,7 @@ LayerHandle SimpleRNNCell(std::int64_t units, RNNOptions options = {});
 LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options = {});
 
 struct GenericRNNOptions {
+  FieldNamesOnly names_only = {};
   LayerHandle cell = {};
   bool return_sequences = false;
   bool return_state = false;
@@ -66,9 +67,11 @@ struct GenericRNNOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 // Runs a cell over the time steps.
-LayerHandle RNN(LayerHandle cell, GenericRNNOptions options = {});
+LayerHandle RNN(GenericRNNOptions options);
+LOCKSTEP_BY_POSITION(RNN, GenericRNNOptions, LayerHandle, cell)
 
 struct BidirectionalOptions {
+  FieldNamesOnly names_only = {};
   LayerHandle layer = {};
   std::optional<std::string> merge_mode = "concat";  // "sum", "mul", "ave", or nothing: two outputs
   LayerHandle backward_layer = {};
@@ -78,9 +81,11 @@ struct BidirectionalOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 // Two copies of a recurrent layer, one from each end.
-LayerHandle Bidirectional(LayerHandle layer, BidirectionalOptions options = {});
+LayerHandle Bidirectional(BidirectionalOptions options);
+LOCKSTEP_BY_POSITION(Bidirectional, BidirectionalOptions, LayerHandle, layer)
 
 struct TimeDistributedOptions {
+  FieldNamesOnly names_only = {};
   LayerHandle layer = {};
   std::string name = {};
   bool trainable = true;
@@ -88,6 +93,7 @@ struct TimeDistributedOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 // Applies a layer to each time step.
-LayerHandle TimeDistributed(LayerHandle layer, TimeDistributedOptions options = {});
+LayerHandle TimeDistributed(TimeDistributedOptions options);
+LOCKSTEP_BY_POSITION(TimeDistributed, TimeDistributedOptions, LayerHandle, layer)
 
 }  // namespace lockstep::layers

@@ -133,6 +133,13 @@ struct LoopOptions {
   bool unroll = false;
   bool zero_output_for_mask = false;
 };
+// What Bidirectional asks of its layers.
+class LoopsOverTime {
+ public:
+  virtual ~LoopsOverTime() = default;
+  virtual LoopOptions loop() const = 0;
+  virtual void set_zero_output_for_mask(bool zero) = 0;
+};
 // Empty for a layer that is not recurrent.
 std::optional<LoopOptions> loop_options(const Layer& layer);
 void set_zero_output_for_mask(Layer& layer, bool zero);

@@ -103,6 +103,14 @@ Json serialize_operation(const Operation& operation) {
   return object;
 }
 
+LayerPtr remade_layer(const Layer& layer) {
+  if (!layer.maker() || find_registered(layer.registered_type())) return nullptr;
+  LayerPtr made = layer.maker()();
+  made->set_base_config(layer.Layer::get_config());
+  made->set_maker(layer.maker());
+  return made;
+}
+
 bool is_legacy_object(const Json& object) { return object.is_object() && !object.contains("module"); }
 
 LayerPtr deserialize_layer(const Json& object) {

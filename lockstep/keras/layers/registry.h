@@ -13,6 +13,8 @@ Json serialize_operation(const Operation& operation);
 // unknown class, naming it and the nearest known one, Unimplemented for classes that hold code (Lambda,
 // TFSMLayer, TorchModuleWrapper), InvalidArgument for configs that do not fit.
 LayerPtr deserialize_layer(const Json& object);
+// Another layer of a class that is not registered, as make_layer() made this one; null where it did not.
+LayerPtr remade_layer(const Layer& layer);
 // A layer of any kind from class name and config alone, as Keras 2 and earlier wrote them.
 bool is_legacy_object(const Json& object);
 

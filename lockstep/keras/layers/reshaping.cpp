@@ -54,6 +54,9 @@ class ReshapeLayer : public ConfiguredLayer<ReshapeLayer, ReshapeOptions> {
   }
   Structure call(const Structure& inputs, const CallContext&) override {
     const Tensor& x = inputs.leaf();
+    if (x.rank() < 1)
+      throw_invalid_argument(fmt::format("invalid input of Reshape '{}': found shape {}, expected at least one axis",
+                                         name(), x.shape().to_string()));
     ops::Ints target = options_.target_shape;
     const auto unknown = std::find(target.begin(), target.end(), -1);
     if (unknown != target.end()) {
@@ -332,17 +335,6 @@ struct UpSampling3DLayer : UpSamplingLayer<UpSampling3DLayer, 3> {
   static constexpr const char* kClass = "UpSampling3D";
   using UpSamplingLayer::UpSamplingLayer;
 };
-
-template <typename L>
-LayerHandle padded(Json padding, ZeroPaddingOptions options) {
-  options.padding = std::move(padding);
-  return std::make_shared<L>(std::move(options));
-}
-template <typename L>
-LayerHandle cropped(Json cropping, CroppingOptions options) {
-  options.cropping = std::move(cropping);
-  return std::make_shared<L>(std::move(options));
-}
 }  // namespace
 
 void register_reshaping_layers(ClassTable& registry) {
@@ -366,36 +358,24 @@ void register_reshaping_layers(ClassTable& registry) {
 namespace lockstep::layers {
 
 LayerHandle Flatten(FlattenOptions options) { return std::make_shared<keras::FlattenLayer>(std::move(options)); }
-LayerHandle Reshape(std::vector<std::int64_t> target_shape, ReshapeOptions options) {
-  options.target_shape = std::move(target_shape);
-  return std::make_shared<keras::ReshapeLayer>(std::move(options));
-}
-LayerHandle Permute(std::vector<std::int64_t> dims, PermuteOptions options) {
-  options.dims = std::move(dims);
-  return std::make_shared<keras::PermuteLayer>(std::move(options));
-}
+LayerHandle Reshape(ReshapeOptions options) { return std::make_shared<keras::ReshapeLayer>(std::move(options)); }
+LayerHandle Permute(PermuteOptions options) { return std::make_shared<keras::PermuteLayer>(std::move(options)); }
 LayerHandle RepeatVector(std::int64_t n, RepeatVectorOptions options) {
   options.n = n;
   return std::make_shared<keras::RepeatVectorLayer>(std::move(options));
 }
-LayerHandle ZeroPadding1D(Json p, ZeroPaddingOptions o) {
-  return keras::padded<keras::ZeroPadding1DLayer>(std::move(p), std::move(o));
+LayerHandle ZeroPadding1D(ZeroPaddingOptions options) {
+  return std::make_shared<keras::ZeroPadding1DLayer>(std::move(options));
 }
-LayerHandle ZeroPadding2D(Json p, ZeroPaddingOptions o) {
-  return keras::padded<keras::ZeroPadding2DLayer>(std::move(p), std::move(o));
+LayerHandle ZeroPadding2D(ZeroPaddingOptions options) {
+  return std::make_shared<keras::ZeroPadding2DLayer>(std::move(options));
 }
-LayerHandle ZeroPadding3D(Json p, ZeroPaddingOptions o) {
-  return keras::padded<keras::ZeroPadding3DLayer>(std::move(p), std::move(o));
+LayerHandle ZeroPadding3D(ZeroPaddingOptions options) {
+  return std::make_shared<keras::ZeroPadding3DLayer>(std::move(options));
 }
-LayerHandle Cropping1D(Json c, CroppingOptions o) {
-  return keras::cropped<keras::Cropping1DLayer>(std::move(c), std::move(o));
-}
-LayerHandle Cropping2D(Json c, CroppingOptions o) {
-  return keras::cropped<keras::Cropping2DLayer>(std::move(c), std::move(o));
-}
-LayerHandle Cropping3D(Json c, CroppingOptions o) {
-  return keras::cropped<keras::Cropping3DLayer>(std::move(c), std::move(o));
-}
+LayerHandle Cropping1D(CroppingOptions options) { return std::make_shared<keras::Cropping1DLayer>(std::move(options)); }
+LayerHandle Cropping2D(CroppingOptions options) { return std::make_shared<keras::Cropping2DLayer>(std::move(options)); }
+LayerHandle Cropping3D(CroppingOptions options) { return std::make_shared<keras::Cropping3DLayer>(std::move(options)); }
 LayerHandle UpSampling1D(UpSamplingOptions options) {
   return std::make_shared<keras::UpSampling1DLayer>(std::move(options));
 }

@@ -16,6 +16,7 @@ struct FlattenOptions {
 LayerHandle Flatten(FlattenOptions options = {});
 
 struct ReshapeOptions {
+  FieldNamesOnly names_only = {};
   std::vector<std::int64_t> target_shape = {};
   std::string name = {};
   bool trainable = true;
@@ -23,9 +24,11 @@ struct ReshapeOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 // `target_shape` is without the batch; one entry may be -1.
-LayerHandle Reshape(std::vector<std::int64_t> target_shape, ReshapeOptions options = {});
+LayerHandle Reshape(ReshapeOptions options);
+LOCKSTEP_BY_POSITION(Reshape, ReshapeOptions, std::vector<std::int64_t>, target_shape)
 
 struct PermuteOptions {
+  FieldNamesOnly names_only = {};
   std::vector<std::int64_t> dims = {};
   std::string name = {};
   bool trainable = true;
@@ -33,7 +36,8 @@ struct PermuteOptions {
   Shape input_shape = Shape::unknown_rank();
 };
 // Axes counted from 1, the batch excluded.
-LayerHandle Permute(std::vector<std::int64_t> dims, PermuteOptions options = {});
+LayerHandle Permute(PermuteOptions options);
+LOCKSTEP_BY_POSITION(Permute, PermuteOptions, std::vector<std::int64_t>, dims)
 
 struct RepeatVectorOptions {
   std::int64_t n = 1;
@@ -45,6 +49,7 @@ struct RepeatVectorOptions {
 LayerHandle RepeatVector(std::int64_t n, RepeatVectorOptions options = {});
 
 struct ZeroPaddingOptions {
+  FieldNamesOnly names_only = {};
   Json padding = nullptr;  // default: 1 on every side
   std::string data_format = {};
   std::string name = {};
@@ -52,11 +57,15 @@ struct ZeroPaddingOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle ZeroPadding1D(Json padding = 1, ZeroPaddingOptions options = {});
-LayerHandle ZeroPadding2D(Json padding = 1, ZeroPaddingOptions options = {});
-LayerHandle ZeroPadding3D(Json padding = 1, ZeroPaddingOptions options = {});
+LayerHandle ZeroPadding1D(ZeroPaddingOptions options = {});
+LayerHandle ZeroPadding2D(ZeroPaddingOptions options = {});
+LayerHandle ZeroPadding3D(ZeroPaddingOptions options = {});
+LOCKSTEP_BY_POSITION(ZeroPadding1D, ZeroPaddingOptions, Json, padding)
+LOCKSTEP_BY_POSITION(ZeroPadding2D, ZeroPaddingOptions, Json, padding)
+LOCKSTEP_BY_POSITION(ZeroPadding3D, ZeroPaddingOptions, Json, padding)
 
 struct CroppingOptions {
+  FieldNamesOnly names_only = {};
   Json cropping = nullptr;  // default: 1 on every side, 0 for Cropping2D
   std::string data_format = {};
   std::string name = {};
@@ -64,9 +73,12 @@ struct CroppingOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle Cropping1D(Json cropping = 1, CroppingOptions options = {});
-LayerHandle Cropping2D(Json cropping = 0, CroppingOptions options = {});
-LayerHandle Cropping3D(Json cropping = 1, CroppingOptions options = {});
+LayerHandle Cropping1D(CroppingOptions options = {});
+LayerHandle Cropping2D(CroppingOptions options = {});
+LayerHandle Cropping3D(CroppingOptions options = {});
+LOCKSTEP_BY_POSITION(Cropping1D, CroppingOptions, Json, cropping)
+LOCKSTEP_BY_POSITION(Cropping2D, CroppingOptions, Json, cropping)
+LOCKSTEP_BY_POSITION(Cropping3D, CroppingOptions, Json, cropping)
 
 struct UpSamplingOptions {
   FieldNamesOnly names_only = {};

@@ -338,9 +338,7 @@ void add_shapes(const std::function<void(const char*, Run)>& row) {
 }  // namespace
 
 Tensor diagonal_part(const Tensor& x, std::int64_t k) {
-  if (k == 0) return ops::call1("MatrixDiagPart", {x});
-  return ops::call1("MatrixDiagPartV3",
-                    {x, Tensor::scalar(static_cast<std::int32_t>(k)), Tensor::scalar(0.0, x.dtype())});
+  return ops::call1("MatrixDiagPart", {k == 0 ? x : ops::slice_axis(x, k > 0 ? -1 : -2, std::abs(k), std::nullopt)});
 }
 
 Tensor finite_numbers(const Tensor& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {

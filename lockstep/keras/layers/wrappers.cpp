@@ -5,8 +5,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/first_states_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
+#include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
-#include "lockstep/keras/layers/steps_as_samples_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -80,7 +82,7 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
   std::vector<std::string> call_parameters() const override {
     return {"sequences", "initial_state", "mask", "training"};
   }
-  std::vector<InputSpec> input_spec() const override { return {InputSpec{.ndim = 3}}; }
+  std::vector<InputSpec> input_spec() const override { return forward_->input_spec(); }
   void build(const Nested<Shape>& shapes) override {
     forward_->ensure_built(shapes);
     backward_->ensure_built(shapes);
@@ -95,7 +97,10 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
     return Structure::list(std::move(all));
   }
 
+  Json get_build_config() const override { return states_.with_states(Layer::get_build_config()); }
+
   Structure call(const Structure& inputs, const CallContext& context) override {
+    states_.see(inputs.leaf(), context);
     const Tensor mask = context.mask.num_leaves() > 0 ? context.mask.flatten()[0] : Tensor();
     CallArguments ahead, back;
     ahead.args = {ArgValue(inputs.leaf())};
@@ -148,11 +153,11 @@ class BidirectionalLayer : public ConfiguredLayer<BidirectionalLayer, Bidirectio
   }
 
   LayerPtr forward_, backward_;
+  FirstStates states_;
   bool return_sequences_ = false, return_state_ = false;
 };
 
-class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions>,
-                             public StepsAsSamples {
+class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDistributedOptions> {
  public:
   static constexpr const char* kClass = "TimeDistributed";
   template <typename V>
@@ -164,6 +169,11 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     if (!layer_) throw_invalid_argument(fmt::format("TimeDistributed '{}' requires a layer", name()));
     track("layer", layer_);
   }
+
+  // Keras 3 calls a layer that differs in training once for each step, so that BatchNormalization has statistics of
+  // each. Keras 1 and 2 call it once, with the steps as samples of a batch; files of theirs get "steps_as_samples"
+  // (old_config_table.cpp).
+  void take_steps_as_samples() { as_samples_ = true; }
 
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
@@ -181,17 +191,50 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
     if (per_step(context, mask) && x.dim(1) != kUnknownDim && !x.is_symbolic())
       return step_by_step(x, mask, context.training);
-    // Steps are samples: (batch · time, …).
+    const Tensor y = (*layer_)(merged(x), {.mask = mask_of_samples(mask), .training = context.training}).leaf();
+    return separated(y, x);
+  }
+
+  // Keras 3 passes the mask on. In Keras 1 and 2 the steps have the masks that the layer gives them.
+  Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure& outputs) override {
+    if (!as_samples_) return ConfiguredLayer::compute_mask(inputs, mask, outputs);
+    const Tensor& x = inputs.leaf();
+    const Tensor given = mask.is_leaf() ? mask.leaf() : Tensor();
+    const Tensor of_samples = given.defined() ? merged(given) : Tensor();
+    Tensor found;
+    if (layer_->supports_masking()) found = layer_->compute_mask(merged(x), of_samples, Tensor()).leaf();
+    if (found.defined() && !same_tensor(found, of_samples)) return separated(found, x);
+    if (!given.defined() || given.rank() == 2 || found.defined()) return given;
+    ops::Ints inner;
+    for (int i = 2; i < given.rank(); ++i) inner.push_back(i);
+    return ops::reduce_any(given, inner);
+  }
+
+ private:
+  // Layers whose result for one step depends on others in the batch, or that take a mask.
+  bool per_step(const CallContext& context, const Tensor& mask) const {
+    if (as_samples_) return false;
+    if (mask.defined() && layer_->uses_mask()) return true;
+    if (!context.training) return false;
+    for (const Layer* inner : layer_->flatten_layers()) {
+      if (inner->training_argument() != TrainingArgument::kNone) return true;
+    }
+    return false;
+  }
+  // (batch · time, …) of (batch, time, …).
+  static Tensor merged(const Tensor& x) {
     Tensors sizes = {Tensor::scalar(std::int32_t{-1})};
-    ops::Ints merged = {-1};
+    ops::Ints shape = {-1};
     bool known = true;
     for (int i = 2; i < x.rank(); ++i) {
-      merged.push_back(x.dim(i));
+      shape.push_back(x.dim(i));
       known = known && x.dim(i) != kUnknownDim;
       sizes.push_back(ops::dim_of(x, i));
     }
-    const Tensor flat = known ? ops::reshape(x, merged) : ops::reshape(x, ops::stack(sizes));
-    const Tensor y = (*layer_)(flat, {.training = context.training}).leaf();
+    return known ? ops::reshape(x, shape) : ops::reshape(x, ops::stack(sizes));
+  }
+  // (batch, time, …) of (batch · time, …), with the sizes of x.
+  static Tensor separated(const Tensor& y, const Tensor& x) {
     if (x.dim(1) != kUnknownDim) {
       ops::Ints shape = {-1, x.dim(1)};
       bool rest = true;
@@ -205,16 +248,11 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     for (int i = 1; i < y.rank(); ++i) out.push_back(ops::dim_of(y, i));
     return ops::reshape(y, ops::stack(out));
   }
-
- private:
-  // Layers whose result for one step depends on others in the batch, or that take a mask.
-  bool per_step(const CallContext& context, const Tensor& mask) const {
-    if (mask.defined() && layer_->uses_mask()) return true;
-    if (!context.training || as_samples_) return false;
-    for (const Layer* inner : layer_->flatten_layers()) {
-      if (inner->training_argument() != TrainingArgument::kNone) return true;
-    }
-    return false;
+  Tensor mask_of_samples(const Tensor& mask) const {
+    return as_samples_ && mask.defined() && layer_->uses_mask() ? merged(mask) : Tensor();
+  }
+  static bool same_tensor(const Tensor& a, const Tensor& b) {
+    return a.is_symbolic() && b.defined() && as_keras_tensor(a) == as_keras_tensor(b);
   }
   Structure step_by_step(const Tensor& x, const Tensor& mask, bool training) {
     const Tensors steps = ops::unstack(x, 1);
@@ -228,25 +266,25 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     return ops::stack(outputs, 1);
   }
   LayerPtr layer_;
+  bool as_samples_ = false;
 };
 
 }  // namespace
 
 void register_wrappers(ClassTable& registry) {
   registry.add(layer_row<BidirectionalLayer>());
-  registry.add(layer_row<TimeDistributedLayer>());
+  registry.add(flagged_row<TimeDistributedLayer>(
+      "steps_as_samples", [](TimeDistributedLayer& layer, const Json&) { layer.take_steps_as_samples(); }));
 }
 
 }  // namespace lockstep::keras
 
 namespace lockstep::layers {
 
-LayerHandle Bidirectional(LayerHandle layer, BidirectionalOptions options) {
-  options.layer = std::move(layer);
+LayerHandle Bidirectional(BidirectionalOptions options) {
   return std::make_shared<keras::BidirectionalLayer>(std::move(options));
 }
-LayerHandle TimeDistributed(LayerHandle layer, TimeDistributedOptions options) {
-  options.layer = std::move(layer);
+LayerHandle TimeDistributed(TimeDistributedOptions options) {
   return std::make_shared<keras::TimeDistributedLayer>(std::move(options));
 }
 

@@ -81,7 +81,11 @@ class MetricPtr : public keras::Handle<Metric> {
     object().update_state(y_true, y_pred, sample_weight, mask);
   }
   // Of a number: mean.update_state(0.5).
-  void update_state(Number value) const { object().update_state(Tensor::scalar(value.value(), DType::kFloat32)); }
+  template <typename V>
+  requires std::is_convertible_v<const V&, double> &&
+      (!std::is_convertible_v<const V&, Tensor>)void update_state(const V& value) const {
+    object().update_state(Tensor::scalar(static_cast<double>(value), DType::kFloat32));
+  }
   Tensor result() const { return object().result(); }
   void reset_state() const { object().reset_state(); }
   void reset_states() const { object().reset_state(); }  // its name in tf-keras

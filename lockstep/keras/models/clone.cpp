@@ -1,4 +1,5 @@
 // keras.models.clone_model.
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -14,6 +15,9 @@ namespace {
 
 // A new object of the same config, not built.
 LayerPtr from_own_config(const Operation& operation) {
+  if (const auto* const layer = dynamic_cast<const Layer*>(&operation)) {
+    if (LayerPtr made = remade_layer(*layer)) return made;
+  }
   Json object = serialize_operation(operation);
   object.erase("build_config");
   return deserialize_layer(object);
@@ -84,8 +88,12 @@ Model clone_model(const Model& model, const CloneOptions& options) {
   const ModelPtr& impl = model.impl();
   LayerCloner clone(options);
   if (impl->is_sequential()) return clone_sequential(*impl, clone);
-  if (!options.clone_function) return as_model(from_own_config(*impl));
   const auto* const functional = dynamic_cast<const FunctionalImpl*>(impl.get());
+  const auto layers = impl->layers();
+  const bool by_calls = functional && std::any_of(layers.begin(), layers.end(), [](const LayerPtr& layer) {
+                          return layer->module().is_null() && layer->maker();
+                        });
+  if (!options.clone_function && !by_calls) return as_model(from_own_config(*impl));
   if (!functional) {
     throw_invalid_argument(
         fmt::format("clone_model: clone_function requires a Sequential or functional model; found '{}' ({}), whose "

@@ -102,6 +102,8 @@ class Rebuild {
   Argument argument(const Json& json, std::string& missing);
   CallArguments legacy_arguments(const Operation& operation, const Json& list, std::string& missing);
   Tensor tensor(const TensorOrigin& history, std::string& missing);
+  void call_with_dtypes(TensorOp& op, CallArguments arguments, const Json& dtypes);
+  Tensor in_dtype(const Tensor& x, const std::string& dtype, std::string name);
   bool is_model(const std::string& name) const;
   Structure boundary(const Json& json, const char* what);
   std::string model_name() const {
@@ -117,6 +119,8 @@ class Rebuild {
   std::vector<OperationPtr> order_;
   std::map<std::string, OperationPtr> operations_;
   std::map<const Operation*, std::deque<Call>> queue_;
+  std::map<const Operation*, Json> dtypes_;                  // of TensorFlow's functions (old_operations_internal.h)
+  std::map<std::pair<const Operation*, int>, Tensor> cast_;  // the results of such calls
 };
 
 // The config of an operation with the name of a layer class: it lacks what all layers have.
@@ -151,6 +155,8 @@ void Rebuild::create(const Json& entry) {
     operation = deserialize_layer(entry);
   }
   order_.push_back(operation);
+  if (const auto dtypes = entry.find("dtypes_of_keras2"); dtypes != entry.end() && dtypes->is_object())
+    dtypes_[operation.get()] = *dtypes;
   if (!operations_.emplace(name, operation).second) fail(fmt::format("two layers have the name '{}'", name));
   const auto nodes = entry.find("inbound_nodes");
   if (nodes == entry.end()) fail(fmt::format("layer '{}' has no inbound_nodes", name));
@@ -179,6 +185,8 @@ Tensor Rebuild::tensor(const TensorOrigin& history, std::string& missing) {
     missing = history.name;
     return {};
   }
+  if (const auto result = cast_.find({&operation, history.node}); result != cast_.end() && history.tensor == 0)
+    return result->second;
   const std::vector<Tensor> outputs = operation.outputs_of(history.node).flatten();
   if (history.tensor >= static_cast<int>(outputs.size())) {
     fail(fmt::format("output {} of layer '{}' was asked for, which has {}", history.tensor, history.name,
@@ -271,6 +279,30 @@ CallArguments Rebuild::legacy_arguments(const Operation& operation, const Json& 
   return arguments;
 }
 
+Tensor Rebuild::in_dtype(const Tensor& x, const std::string& dtype, std::string name) {
+  if (std::string(dtype_name(x.dtype())) == dtype) return x;
+  const auto cast = std::make_shared<TensorOp>(*find_tensor_op("Cast"), Json{{"dtype", dtype}, {"name", name}});
+  order_.push_back(cast);
+  CallArguments arguments;
+  arguments.args.push_back(ArgValue(x));
+  return (*cast)(std::move(arguments)).leaf();
+}
+
+void Rebuild::call_with_dtypes(TensorOp& op, CallArguments arguments, const Json& dtypes) {
+  const auto call = static_cast<int>(op.inbound_nodes().size());
+  const std::string who = call == 0 ? op.name() : fmt::format("{}_{}", op.name(), call);
+  const Json integers = dtypes.value("integers", Json()), wanted = dtypes.value("result", Json());
+  std::string result = wanted.is_string() ? wanted.text() : "";
+  if (result == "operand") result = dtype_name(arguments.tensors().at(0).dtype());
+  for (std::size_t i = 0; integers.is_string() && i < arguments.args.size(); ++i) {
+    Argument& given = arguments.args[i];
+    if (!given.is_leaf() || !given.leaf().is_tensor() || !is_integer(given.leaf().tensor.dtype())) continue;
+    given = ArgValue(in_dtype(given.leaf().tensor, integers.text(), fmt::format("{}_operand_{}", who, i)));
+  }
+  const Tensor found = op(std::move(arguments)).leaf();
+  if (!result.empty()) cast_[{&op, call}] = in_dtype(found, result, who + "_result");
+}
+
 bool Rebuild::process(const Call& call, std::string& missing) {
   const Json& data = *call.data;
   CallArguments arguments;
@@ -288,7 +320,12 @@ bool Rebuild::process(const Call& call, std::string& missing) {
   if (!missing.empty()) return false;
   if (!any_keras_tensor(arguments)) fail(fmt::format("a call of '{}' has no symbolic input", call.operation->name()));
   if (auto* op = dynamic_cast<TensorOp*>(call.operation)) {
-    (*op)(std::move(arguments));
+    const auto dtypes = dtypes_.find(op);
+    if (dtypes == dtypes_.end()) {
+      (*op)(std::move(arguments));
+    } else {
+      call_with_dtypes(*op, std::move(arguments), dtypes->second);
+    }
   } else {
     const Argument* training = arguments.find("training");
     const bool own_training = training && training->is_leaf() && training->leaf().value.is_boolean();

@@ -10,9 +10,9 @@
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/keras/layers/input_layer.h"
-#include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/models/compiled_call_internal.h"
 #include "lockstep/keras/models/graph_walk_internal.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/functions.h"
@@ -177,6 +177,9 @@ void FunctionalImpl::build_graph() {
     walk.keep(symbol.operation());
     all.push_back(symbol.operation()->inbound_nodes()[static_cast<std::size_t>(symbol.node_index())]);
   }
+  if (Keras2Order::active()) {
+    for (const auto& [operation, depth] : depths_in_keras2(finished, outputs_)) operation_depth[operation] = depth;
+  }
   order_operations(walk, operation_depth);
   int deepest = 0;
   for (const auto& [node, depth] : node_depth) deepest = std::max(deepest, depth);
@@ -233,7 +236,7 @@ std::vector<LayerPtr> FunctionalImpl::layers() const {
   for (const OperationPtr& operation : operations_) {
     if (auto layer = std::dynamic_pointer_cast<Layer>(operation)) out.push_back(std::move(layer));
   }
-  return out;
+  return Keras2Order::active() ? in_order_of_keras2(std::move(out), inputs_, outputs_) : out;
 }
 
 bool FunctionalImpl::owns(const Node* node) const { return node_ids_.contains(node); }
@@ -312,6 +315,19 @@ class FollowerSearch {
   const std::vector<int>& uses_;
 };
 
+[[noreturn]] void throw_other_shape(const FunctionalImpl& model, const Tensor& given, const KerasTensor& expected) {
+  throw_invalid_argument(fmt::format("model '{}': input '{}' has shape {}, expected {}", model.name(),
+                                     expected.operation()->name(), given.shape().to_string(),
+                                     expected.shape().to_string()));
+}
+
+// The extents after the batch, without a last axis of 1.
+std::vector<std::int64_t> checked_extents(const Shape& shape) {
+  std::vector<std::int64_t> extents(shape.dims().begin(), shape.dims().end());
+  if (!extents.empty() && extents.back() == 1) extents.pop_back();
+  return {extents.begin() + (extents.empty() ? 0 : 1), extents.end()};
+}
+
 }  // namespace
 
 Tensor FunctionalImpl::adjust_input(const Tensor& given, const KerasTensor& expected) const {
@@ -332,18 +348,14 @@ Tensor FunctionalImpl::adjust_input(const Tensor& given, const KerasTensor& expe
       value = ops::expand_dims(value, -1);
     }
   }
-  Shape free = want;
-  if (free.known_rank() && free.rank() > 0) free[0] = kUnknownDim;
-  if (!value.shape().compatible_with(free)) {
-    throw_invalid_argument(fmt::format("model '{}': input '{}' has shape {}, expected {}", name(),
-                                       expected.operation()->name(), given.shape().to_string(), want.to_string()));
-  }
+  if (value.shape().known_rank() && want.known_rank() && value.shape().rank() != want.rank())
+    throw_other_shape(*this, given, expected);
   if (given.mask().defined() && !same(value, given)) value.set_mask(given.mask());
   return value;
 }
 
-Structure FunctionalImpl::adjust_inputs(const Structure& inputs) const {
-  std::vector<Tensor> expected = inputs_.flatten();
+std::vector<Tensor> FunctionalImpl::ordered_inputs(const Structure& inputs) const {
+  const std::vector<Tensor> expected = inputs_.flatten();
   Structure ordered = inputs;
   if (inputs.is_dict() && !inputs_.is_dict()) {
     Structure::List picked;
@@ -367,7 +379,11 @@ Structure FunctionalImpl::adjust_inputs(const Structure& inputs) const {
     }
     ordered = Structure::dict(std::move(picked));
   }
-  std::vector<Tensor> given = ordered.flatten();
+  return ordered.flatten();
+}
+
+Structure FunctionalImpl::adjust_inputs(std::vector<Tensor> given) const {
+  const std::vector<Tensor> expected = inputs_.flatten();
   if (given.size() != expected.size()) {
     throw_invalid_argument(
         fmt::format("model '{}' takes {} inputs, {} were given", name(), expected.size(), given.size()));
@@ -394,8 +410,30 @@ bool calls_otherwise(const ModelImpl& model, const std::vector<std::shared_ptr<N
 
 }  // namespace
 
+void FunctionalImpl::check_extents(const std::vector<Tensor>& given) const {
+  const std::vector<Tensor> expected = inputs_.flatten();
+  for (std::size_t i = 0; i < given.size() && i < expected.size(); ++i) {
+    if (!given[i].defined() || !given[i].shape().known_rank() || !expected[i].shape().known_rank()) continue;
+    const std::vector<std::int64_t> want = checked_extents(expected[i].shape());
+    const std::vector<std::int64_t> extents = checked_extents(given[i].shape());
+    for (std::size_t axis = 0; axis < want.size() && axis < extents.size(); ++axis) {
+      if (want[axis] != kUnknownDim && extents[axis] != kUnknownDim && want[axis] != extents[axis])
+        throw_other_shape(*this, given[i], *as_keras_tensor(expected[i]));
+    }
+  }
+}
+
 Structure FunctionalImpl::call(const Structure& inputs, const CallContext& context) {
-  const Structure adjusted = adjust_inputs(inputs);
+  std::vector<Tensor> given = ordered_inputs(inputs);
+  check_extents(given);
+  return call_adjusted(adjust_inputs(std::move(given)), context);
+}
+
+Structure FunctionalImpl::call_with_any_extents(const Structure& inputs, const CallContext& context) {
+  return call_adjusted(adjust_inputs(ordered_inputs(inputs)), context);
+}
+
+Structure FunctionalImpl::call_adjusted(const Structure& adjusted, const CallContext& context) {
   const std::vector<Tensor> masks = context.mask.flatten();
   const bool masked = std::ranges::any_of(masks, [](const Tensor& mask) { return mask.defined(); });
   if (context.training || masked || calls_otherwise(*this, nodes_, context.training))
@@ -472,98 +510,5 @@ Structure FunctionalImpl::call_layers(const Structure& adjusted, const CallConte
 Structure FunctionalImpl::compute_mask(const Structure&, const Structure&, const Structure& outputs) {
   return outputs.map([](const Tensor& t) { return t.mask(); });
 }
-
-// ---- configuration -------------------------------------------------------------------------------------
-
-namespace {
-
-Json tensor_values(const Tensor& tensor) {
-  const Tensor flat = ops::cast(tensor, is_floating(tensor.dtype()) ? DType::kFloat64 : DType::kInt64);
-  Json numbers = Json::array();
-  if (is_floating(tensor.dtype())) {
-    for (double v : flat.to_vector<double>()) numbers.push_back(v);
-  } else {
-    for (std::int64_t v : flat.to_vector<std::int64_t>()) numbers.push_back(v);
-  }
-  for (int axis = tensor.rank() - 1; axis > 0; --axis) {
-    Json rows = Json::array();
-    const auto width = static_cast<std::size_t>(tensor.dim(axis));
-    for (std::size_t i = 0; width > 0 && i < numbers.size(); i += width) {
-      Json row = Json::array();
-      for (std::size_t j = 0; j < width; ++j) row.push_back(numbers[i + j]);
-      rows.push_back(std::move(row));
-    }
-    numbers = std::move(rows);
-  }
-  return tensor.rank() == 0 ? numbers[0] : numbers;
-}
-
-}  // namespace
-
-Json FunctionalImpl::serialize_argument(const Argument& argument) const {
-  if (argument.is_list()) {
-    Json out = Json::array();
-    for (const auto& item : argument.items()) out.push_back(serialize_argument(item));
-    return out;
-  }
-  if (argument.is_dict()) {
-    Json out = Json::object();
-    for (const auto& [key, item] : argument.entries()) out[key] = serialize_argument(item);
-    return out;
-  }
-  const ArgValue& value = argument.leaf();
-  if (!value.is_tensor()) return value.value;
-  if (const KerasTensor* symbol = as_keras_tensor(value.tensor)) {
-    return {{"class_name", "__keras_tensor__"},
-            {"config",
-             {{"shape", shape_to_json(symbol->shape())},
-              {"dtype", std::string(dtype_name(symbol->dtype()))},
-              {"keras_history", {symbol->operation()->name(), node_number(&symbol->node()), symbol->tensor_index()}}}}};
-  }
-  return {
-      {"class_name", "__tensor__"},
-      {"config", {{"value", tensor_values(value.tensor)}, {"dtype", std::string(dtype_name(value.tensor.dtype()))}}}};
-}
-
-Json FunctionalImpl::get_config() const {
-  Json layers = Json::array();
-  for (const OperationPtr& operation : operations_) {
-    Json calls = Json::array();
-    for (const auto& node : operation->inbound_nodes()) {
-      if (!owns(node.get()) || node->arguments.tensors().empty()) continue;
-      Json args = Json::array();
-      for (const Argument& argument : node->arguments.args) args.push_back(serialize_argument(argument));
-      Json kwargs = Json::object();
-      for (const auto& [key, argument] : node->arguments.kwargs) kwargs[key] = serialize_argument(argument);
-      calls.push_back({{"args", std::move(args)}, {"kwargs", std::move(kwargs)}});
-    }
-    Json entry = serialize_operation(*operation);
-    entry["name"] = operation->name();
-    entry["inbound_nodes"] = std::move(calls);
-    layers.push_back(std::move(entry));
-  }
-  const std::function<Json(const Structure&)> history = [&](const Structure& s) -> Json {
-    if (s.is_leaf()) {
-      const KerasTensor& symbol = *as_keras_tensor(s.leaf());
-      const bool nested = dynamic_cast<const FunctionalImpl*>(symbol.operation().get()) != nullptr;
-      return Json::array(
-          {symbol.operation()->name(), node_number(&symbol.node()) + (nested ? 1 : 0), symbol.tensor_index()});
-    }
-    Json out = s.is_list() ? Json::array() : Json::object();
-    if (s.is_list()) {
-      for (const auto& item : s.items()) out.push_back(history(item));
-    } else {
-      for (const auto& [key, item] : s.entries()) out[key] = history(item);
-    }
-    return out;
-  };
-  return {{"name", name()},
-          {"trainable", trainable()},
-          {"layers", std::move(layers)},
-          {"input_layers", history(inputs_)},
-          {"output_layers", history(outputs_)}};
-}
-
-Json FunctionalImpl::get_build_config() const { return {{"input_shape", nullptr}}; }
 
 }  // namespace lockstep::keras

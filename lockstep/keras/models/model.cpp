@@ -179,7 +179,7 @@ Structure Model::call(const Structure&) {
   throw_unimplemented(fmt::format("class {} does not override call()", impl_->class_name()));
 }
 
-void Model::build(const Nested<Shape>&) {}
+void Model::build(const Nested<Shape>& shapes) { impl()->Layer::build(shapes); }
 
 Json Model::get_config() const {
   if (const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get()))
@@ -192,10 +192,10 @@ Structure Model::operator()(const Structure& inputs, const CallOptions& options)
 }
 
 Nested<Shape> Model::input_shape() const {
-  return inputs().map([](const Tensor& x) { return x.shape(); });
+  return input().map([](const Tensor& x) { return x.shape(); });
 }
 Nested<Shape> Model::output_shape() const {
-  return outputs().map([](const Tensor& x) { return x.shape(); });
+  return output().map([](const Tensor& x) { return x.shape(); });
 }
 
 std::string Model::name() const { return impl()->name(); }
@@ -229,8 +229,18 @@ LayerPtr Model::get_layer(int index) const {
   return all[static_cast<std::size_t>(at)];
 }
 
-Structure Model::inputs() const { return impl()->inputs(); }
-Structure Model::outputs() const { return impl()->outputs(); }
+namespace {
+Structure list_of(const Structure& tensors) {
+  if (!tensors.defined()) return tensors;
+  const Tensors flat = tensors.flatten();
+  return Structure::list({flat.begin(), flat.end()});
+}
+}  // namespace
+
+Structure Model::inputs() const { return list_of(input()); }
+Structure Model::outputs() const { return list_of(output()); }
+Structure Model::input() const { return impl()->inputs(); }
+Structure Model::output() const { return impl()->outputs(); }
 std::vector<VariablePtr> Model::weights() const { return impl()->weights(); }
 std::vector<VariablePtr> Model::trainable_weights() const { return impl()->trainable_weights(); }
 std::vector<VariablePtr> Model::variables() const { return impl()->variables(); }
@@ -255,7 +265,7 @@ std::optional<Nested<TensorInfo>> Model::save_spec() const {
   const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get());
   if (subclassed) return subclassed->save_spec();
   if (!built()) return std::nullopt;
-  return inputs().map([](const Tensor& t) { return TensorInfo{t.dtype(), t.shape()}; });
+  return input().map([](const Tensor& t) { return TensorInfo{t.dtype(), t.shape()}; });
 }
 
 std::string Model::summary_text(const SummaryOptions& options) const { return keras::summary_text(*impl(), options); }

@@ -112,6 +112,11 @@ class Model {
   Structure operator()(std::initializer_list<Values> values, const CallOptions& options = {}) const {
     return (*this)(Tensor(values), options);
   }
+  // A text is a tensor too.
+  template <std::convertible_to<std::string> Text>
+  Structure operator()(const Text& text, const CallOptions& options = {}) const {
+    return (*this)(Tensor::strings({std::string(text)}, {}), options);
+  }
   // Arguments of call() by position.
   template <PositionalArgument T>
   Structure operator()(const Structure& first, const T& second, const CallOptions& options = {}) const {
@@ -126,10 +131,12 @@ class Model {
   // Throw NotFound, naming the nearest layer, and OutOfRange.
   LayerPtr get_layer(const std::string& name) const;
   LayerPtr get_layer(int index) const;
+  // Lists, also of one tensor; of subclassed models undefined.
   Structure inputs() const;
   Structure outputs() const;
-  Structure input() const { return inputs(); }
-  Structure output() const { return outputs(); }
+  // In the structure in which they were given: of one tensor the tensor.
+  Structure input() const;
+  Structure output() const;
   Nested<Shape> input_shape() const;
   Nested<Shape> output_shape() const;
   std::vector<VariablePtr> weights() const;
@@ -195,6 +202,9 @@ class Model {
   std::vector<std::string> metrics_names() const;  // "loss", and "compile_metrics" if there are any
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
+  // self.loss(y, y_pred) of custom steps: the loss that compile() was given. Throws FailedPrecondition where it was
+  // given none, or several.
+  Tensor loss(const Tensor& y, const Tensor& y_pred, const Tensor& sample_weight = {}) const;
   // The compiled losses and the model's own; in a replica its share of them, so that replicas' losses add up.
   virtual Tensor compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
                               const Structure& sample_weight = {}) const;
@@ -213,6 +223,16 @@ class Model {
       : Model(subclassed(class_name, std::move(options))) {}
   explicit Model(Layer::Options options) : Model(subclassed({}, std::move(options))) {}
   LayerHandle track(const std::string& attribute, LayerHandle layer);
+  template <typename L>
+  CustomLayer<L> track(const std::string& attribute, const CustomLayer<L>& layer) {
+    track(attribute, LayerHandle(layer));
+    return layer;
+  }
+  template <std::derived_from<LayerHandle> H>
+  std::vector<H> track(const std::string& attribute, const std::vector<H>& layers) {
+    track(attribute, LayerTree::list({layers.begin(), layers.end()}));
+    return layers;
+  }
   template <std::derived_from<Model> M>
   M track(const std::string& attribute, const M& model) {
     track(attribute, LayerHandle(model.impl()));

@@ -95,6 +95,12 @@ class FunctionalImpl : public ModelImpl {
   Json get_build_config() const override;
   void build(const Nested<Shape>&) override {}
   Structure call(const Structure& inputs, const CallContext& context) override;
+  // Of inputs of any extents, as Keras's Sequential calls its graph: ranks alone are checked.
+  Structure call_with_any_extents(const Structure& inputs, const CallContext& context);
+  // The leaves, of a dict by the names of the model's inputs.
+  std::vector<Tensor> ordered_inputs(const Structure& inputs) const;
+  // Of such leaves. Throws InvalidArgument for other extents. As in Keras, a last axis of 1 matches any and none.
+  void check_extents(const std::vector<Tensor>& given) const;
   Structure compute_mask(const Structure& inputs, const Structure& mask, const Structure& outputs) override;
 
   std::vector<LayerPtr> layers() const override;
@@ -115,7 +121,8 @@ class FunctionalImpl : public ModelImpl {
   void build_graph();
   void order_operations(GraphWalk& walk, const std::unordered_map<const Operation*, int>& depths);
   void count_uses();
-  Structure adjust_inputs(const Structure& inputs) const;
+  Structure adjust_inputs(std::vector<Tensor> given) const;
+  Structure call_adjusted(const Structure& adjusted, const CallContext& context);
   Tensor adjust_input(const Tensor& given, const KerasTensor& expected) const;
   Json serialize_argument(const Argument& argument) const;
   // The layers in order; `inputs` are adjusted.
@@ -178,6 +185,7 @@ class SubclassedImpl : public ModelImpl {
   Structure call(const Structure& inputs, const CallContext& context) override;
   std::vector<LayerPtr> layers() const override;
   bool is_subclassed() const override { return true; }
+  bool supports_masking() const override { return false; }
   // The dtypes and shapes of the first call's inputs; empty before (tf.keras's save_spec()).
   const std::optional<Nested<TensorInfo>>& save_spec() const { return save_spec_; }
 

@@ -108,10 +108,14 @@ void SequentialImpl::build(const Nested<Shape>& shapes) {
 
 Structure SequentialImpl::call(const Structure& inputs, const CallContext& context) {
   if (!functional_) throw_failed_precondition(fmt::format("Sequential '{}' is not built", name()));
-  return functional_->call(inputs, context);
+  return functional_->call_with_any_extents(inputs, context);
 }
 
-Structure SequentialImpl::compute_mask(const Structure&, const Structure&, const Structure& outputs) {
+Structure SequentialImpl::compute_mask(const Structure& inputs, const Structure&, const Structure& outputs) {
+  // Keras checks the extents in symbolic calls only; call() has placeholders for their inputs.
+  const std::vector<Tensor> given = inputs.flatten();
+  if (functional_ && !given.empty() && as_keras_tensor(given[0]))
+    functional_->check_extents(functional_->ordered_inputs(inputs));
   return outputs.map([](const Tensor& t) { return t.mask(); });
 }
 

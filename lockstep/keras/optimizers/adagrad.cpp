@@ -18,14 +18,15 @@ class AdagradOptimizer : public FusedOptimizer {
     }
   }
   ops::FusedRule rule(const Step& step) const override {
-    return ops::AdagradRule{step.learning_rate, static_cast<float>(options_.epsilon)};
+    return ops::AdagradRule{step.learning_rate, static_cast<float>(options_.epsilon), legacy_rules() != nullptr};
   }
   Slots slots_of(std::size_t index) const override { return {accumulators_[index]}; }
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     Tensor& a = accumulators_[index]->shared_value();
     w = w - w * static_cast<double>(decay);
     a = a + ops::gradient_square(g);
-    w = w - g * static_cast<double>(step.learning_rate) / ops::sqrt(a + options_.epsilon);
+    const Tensor root = legacy_rules() ? ops::sqrt(a) + options_.epsilon : ops::sqrt(a + options_.epsilon);
+    w = w - g * static_cast<double>(step.learning_rate) / root;
   }
   AdagradOptions options_;
   Variables accumulators_;
@@ -50,6 +51,7 @@ class AdadeltaOptimizer : public FusedOptimizer {
                              static_cast<float>(options_.epsilon)};
   }
   Slots slots_of(std::size_t index) const override { return {gradients_[index], deltas_[index]}; }
+  bool changes_rows_only() const override { return legacy_rules(); }
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     w = w - w * static_cast<double>(decay);
     const double rho = options_.rho, epsilon = options_.epsilon;

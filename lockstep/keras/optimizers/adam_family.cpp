@@ -53,7 +53,8 @@ class AdamaxOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
         static_cast<float>(1.0 - power_of(options_.beta_1, step.t)), static_cast<float>(options_.epsilon)};
   }
   Slots slots_of(std::size_t index) const override { return {first_[index], second_[index]}; }
-  bool takes_slices() const override { return false; }  // their absolute values are added
+  bool takes_slices() const override { return adds_rows(); }  // Keras 3 adds their absolute values
+  bool changes_rows_only() const override { return legacy_rules(); }
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     w = w - w * static_cast<double>(decay);
     const Tensor& m = advance_first(index, g);
@@ -78,9 +79,27 @@ class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
     TwoMomentOptimizer::create_slots();
     product_ = add_variable(Shape{}, DType::kFloat32, name() + "/u_product", 1.0);
   }
-  double u(std::int64_t t) const { return options_.beta_1 * (1.0 - 0.5 * power_of(0.96, t)); }
+  double u(std::int64_t t) const {
+    const float decay = legacy_rules() ? static_cast<float>(legacy_rules()->schedule_decay) : 1.0f;
+    return options_.beta_1 * (1.0 - 0.5 * std::pow(0.96f, decay * static_cast<float>(t)));
+  }
+
+  // tf-keras multiplies the product by u for each variable. Its code means to do so once a step, but counts the
+  // variables when a function is traced, which is twice for an optimizer that has made no step before.
+  bool fuses() const override { return !adds_rows() || legacy_rules(); }
+  void multiply_for_variable(const Step& step) {
+    const auto n = static_cast<std::int64_t>(step.indices.size());
+    if (first_count_ == 0) first_count_ = step.t == 1 ? n + 1 : 1;
+    const bool keeps = first_count_ + position_++ == step.t + 1;
+    const float product = product_->numpy().item<float>() * (keeps ? 1.0f : static_cast<float>(u(step.t)));
+    product_->shared_value() = Tensor::scalar(product);
+    now_ = product;
+    next_ = now_ * u(step.t + 1);
+  }
 
   void prepare(const Step& step) override {
+    position_ = 0;
+    if (!fuses()) return;
     const float product = product_->numpy().item<float>() * static_cast<float>(u(step.t));
     product_->shared_value() = Tensor::scalar(product);
     now_ = product;
@@ -96,7 +115,9 @@ class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
                           static_cast<float>(options_.epsilon)};
   }
   Slots slots_of(std::size_t index) const override { return {first_[index], second_[index]}; }
+  bool changes_rows_only() const override { return legacy_rules(); }
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
+    if (!fuses()) multiply_for_variable(step);
     w = w - w * static_cast<double>(decay);
     const Tensor m = advance_first(index, g);
     const Tensor& v = advance_second(index, g);
@@ -105,7 +126,9 @@ class NadamOptimizer : public TwoMomentOptimizer<FusedOptimizer> {
     w = w - m_hat * static_cast<double>(step.learning_rate) / (ops::sqrt(v_hat) + options_.epsilon);
   }
   VariablePtr product_;
-  double now_ = 1, next_ = 1;  // products of u up to this and the next step
+  double now_ = 1, next_ = 1;     // products of u up to this and the next step
+  std::int64_t first_count_ = 0;  // in tf-keras, of the variables; 0 before the first step
+  std::int64_t position_ = 0;     // of a variable in its step
 };
 
 class LambOptimizer : public TwoMomentOptimizer<PerVariableOptimizer> {

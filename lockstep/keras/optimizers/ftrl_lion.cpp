@@ -20,6 +20,11 @@ class FtrlOptimizer : public PerVariableOptimizer {
     }
   }
   void update_one(std::size_t index, Tensor& w, const Tensor& g, const Step& step) override {
+    if (!legacy_rules() || !ops::slices_of(g)) return update_dense(index, w, g, step);
+    const std::array slots = {accumulators_[index], linears_[index]};
+    update_rows(g, w, slots, [&](const Tensor& rows) { update_dense(index, w, rows, step); });
+  }
+  void update_dense(std::size_t index, Tensor& w, const Tensor& g, const Step& step) {
     const double rate = step.learning_rate, power = -options_.learning_rate_power;
     const double l1 = options_.l1_regularization_strength;
     const double l2 = options_.l2_regularization_strength + options_.beta / (2.0 * rate);

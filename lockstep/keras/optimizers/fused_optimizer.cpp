@@ -175,12 +175,20 @@ void FusedOptimizer::update(Step& step) {
     const std::size_t index = step.indices[i];
     const VariablePtr& variable = trainable_[index];
     const Tensor& gradient = step.gradients[i];
-    if (!ops::fusable(variable->shared_value(), gradient) || (!takes_slices() && ops::slices_of(gradient))) {
-      update_one(index, variable->shared_value(), gradient, step.decays[i], step);
+    const Slots slots = slots_of(index);
+    const bool rows_only = changes_rows_only() && ops::slices_of(gradient);
+    const bool taken = takes_slices() || !ops::slices_of(gradient);
+    if (!fuses() || !taken || !ops::fusable(variable->shared_value(), gradient)) {
+      Tensor& value = variable->shared_value();
+      const auto update_all = [&](const Tensor& g) { update_one(index, value, g, step.decays[i], step); };
+      if (rows_only) {
+        update_rows(gradient, value, slots, update_all);
+      } else {
+        update_all(gradient);
+      }
       continue;
     }
-    ops::FusedUpdate update{writable(variable), gradient, {}, step.decays[i]};
-    const Slots slots = slots_of(index);
+    ops::FusedUpdate update{writable(variable), gradient, {}, step.decays[i], rows_only};
     for (std::size_t k = 0; k < slots.size(); ++k) {
       if (slots[k]) update.slots[k] = writable(slots[k]);
     }

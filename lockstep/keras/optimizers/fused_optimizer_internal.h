@@ -21,6 +21,10 @@ class FusedOptimizer : public Optimizer {
   virtual ops::FusedRule rule(const Step& step) const = 0;
   // Whether the kernel has the rule for gradients with slices.
   virtual bool takes_slices() const { return true; }
+  // Whether the kernel has the rule in this model.
+  virtual bool fuses() const { return true; }
+  // Whether only the rows with slices are updated: by most rules of optimizers with legacy rules.
+  virtual bool changes_rows_only() const { return false; }
   // Once a step, before the first variable, unless the step is sharded.
   virtual void prepare(const Step&) {}
   // In the rule's order; null where the options ask for none.

@@ -2,6 +2,27 @@
 #include "lockstep/keras/class_tables_internal.h"
 #include "lockstep/keras/optimizers/fields_internal.h"
 
+namespace lockstep::optimizers {
+namespace {
+
+// A schedule together with the decay of Keras 2's first optimizers, for which Keras 3 has no class.
+class DecayedSchedule : public schedules::LearningRateSchedule {
+ public:
+  DecayedSchedule(schedules::SchedulePtr schedule, double decay) : schedule_(std::move(schedule)), decay_(decay) {}
+  std::string class_name() const override { return "DecayedSchedule"; }
+  float operator()(std::int64_t step) const override {
+    return schedule_(step) / (1.0f + static_cast<float>(decay_) * static_cast<float>(step));
+  }
+  Json get_config() const override { return {{"learning_rate", schedules::serialize(schedule_)}, {"decay", decay_}}; }
+
+ private:
+  schedules::SchedulePtr schedule_;
+  double decay_;
+};
+
+}  // namespace
+}  // namespace lockstep::optimizers
+
 namespace lockstep::keras {
 
 bool FieldType<optimizers::LearningRate>::read(const Json& found, optimizers::LearningRate& v) {
@@ -30,8 +51,12 @@ Json FieldType<optimizers::LearningRate>::write(const optimizers::LearningRate& 
 bool FieldType<optimizers::Decay>::read(const Json& found, const optimizers::Decay& v) {
   if (!found.is_number()) return false;
   const double decay = found.get<double>();
-  const double* rate = v.rate.number();
-  if (rate && decay != 0) v.rate = schedules::InverseTimeDecay(*rate, 1, decay);
+  if (decay == 0) return true;
+  if (const double* rate = v.rate.number()) {
+    v.rate = schedules::InverseTimeDecay(*rate, 1, decay);
+  } else if (const schedules::SchedulePtr* schedule = v.rate.schedule()) {
+    v.rate = schedules::SchedulePtr(std::make_shared<optimizers::DecayedSchedule>(*schedule, decay));
+  }
   return true;
 }
 
@@ -85,7 +110,46 @@ void Optimizer::set_base_config(const Json& config) {
   set_options(std::move(options));
 }
 
+void Optimizer::set_legacy_rules(const Json& config) {
+  legacy_.emplace();
+  CommonOptions options = options_;
+  keras::FieldReader reader(class_name(), config);
+  reader("clipnorm", options.clipnorm);
+  reader("clipvalue", options.clipvalue);
+  reader("global_clipnorm", options.global_clipnorm);
+  reader("schedule_decay", legacy_->schedule_decay);
+  set_options(std::move(options));
+}
+
+namespace {
+
+// Of Keras 2 until 2.10. Several arguments for clipping could be given, and Nadam's `decay` is not of the rate.
+constexpr std::string_view kOwnArguments[] = {"clipnorm", "clipvalue", "global_clipnorm", "schedule_decay"};
+
+bool is_legacy(const Json& config) {
+  return config.is_object() && config.value("module", Json()).is_string() &&
+         config.at("module").text().find("optimizers.legacy") != std::string::npos;
+}
+
+}  // namespace
+
 OptimizerPtr deserialize(const Json& config) {
+  if (is_legacy(config) && config.contains("config") && config.at("config").is_object()) {
+    Json usual = config, own = Json::object();
+    usual["module"] = "keras.optimizers";
+    Json& arguments = usual["config"];
+    for (const std::string_view key : kOwnArguments) {
+      const std::string name(key);
+      if (!arguments.contains(name)) continue;
+      own[name] = arguments[name];
+      arguments.erase(name);
+    }
+    const keras::ClassRow* const row = classes().find(config.value("class_name", std::string()));
+    if (row && row->name == "Nadam") arguments.erase("decay");
+    OptimizerPtr made = deserialize(usual);
+    made->set_legacy_rules(own);
+    return made;
+  }
   return classes().deserialize(config, [](Optimizer& made, const Json& base) { made.set_base_config(base); });
 }
 

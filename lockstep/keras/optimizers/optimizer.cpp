@@ -71,6 +71,18 @@ Optimizer::Optimizer(std::string_view class_name, CommonOptions options)
   set_options(std::move(options));
 }
 
+Optimizer::Optimizer(CommonOptions options) : Optimizer("Optimizer", std::move(options)) {}
+
+void Optimizer::update_step(const Tensor&, const VariablePtr&, const Tensor&) {
+  throw_unimplemented(fmt::format("optimizer '{}' has no rule: its class must override update_step()", name_));
+}
+void Optimizer::update(Step& step) {
+  decay_weights(step);
+  const Tensor rate = Tensor::scalar(step.learning_rate);
+  for (std::size_t i = 0; i < step.indices.size(); ++i)
+    update_step(step.gradients[i], trainable_[step.indices[i]], rate);
+}
+
 void Optimizer::set_options(CommonOptions options) {
   if (const auto* function = options.learning_rate.function()) require_function(*function, "learning_rate");
   options_ = std::move(options);
@@ -204,7 +216,8 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
   if (auto* const servers = distribute::ParameterServers::current()) {
     clip(defined);
     Tensors sent(trainable_.size());
-    for (std::size_t i = 0; i < indices.size(); ++i) sent[indices[i]] = std::move(defined[i]);
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      sent[indices[i]] = adds_rows() ? ops::with_unique_slices(defined[i]) : std::move(defined[i]);
     iterations_->assign(Tensor::scalar(servers->apply(remote(), sent)));
     return;
   }
@@ -239,6 +252,9 @@ bool Optimizer::is_elementwise() const {
 std::int64_t Optimizer::updates_made() const { return iterations() / options_.gradient_accumulation_steps.value_or(1); }
 
 Optimizer::Step Optimizer::begin_step(std::vector<std::size_t> indices, Tensors gradients) const {
+  if (adds_rows()) {
+    for (Tensor& gradient : gradients) gradient = ops::with_unique_slices(gradient);
+  }
   Step step{std::move(indices), std::move(gradients), {}, updates_made() + 1, learning_rate()};
   for (std::size_t index : step.indices) step.decays.push_back(decay_of(index) * step.learning_rate);
   return step;
@@ -276,6 +292,11 @@ bool Optimizer::accumulate(std::vector<std::size_t>& indices, Tensors& gradients
 }
 
 void Optimizer::clip(Tensors& gradients) const {
+  if (options_.clipvalue) {
+    const double limit = *options_.clipvalue;
+    for (Tensor& g : gradients)
+      g = ops::slicewise(g, [&](const Tensor& v) { return ops::clip_by_value(v, -limit, limit); });
+  }
   if (options_.clipnorm) {
     for (Tensor& g : gradients) {
       const Tensor norm = ops::maximum(norm_of(g), *options_.clipnorm);
@@ -291,11 +312,10 @@ void Optimizer::clip(Tensors& gradients) const {
     const double limit = *options_.global_clipnorm;
     // norm - norm is NaN for a norm that is not finite, and nothing otherwise.
     const Tensor scale = ops::minimum(1.0 / norm, 1.0 / limit) * limit + (norm - norm);
-    for (Tensor& g : gradients) g = g * ops::cast(scale, g.dtype());
-  } else if (options_.clipvalue) {
-    const double limit = *options_.clipvalue;
-    for (Tensor& g : gradients)
-      g = ops::slicewise(g, [&](const Tensor& v) { return ops::clip_by_value(v, -limit, limit); });
+    for (Tensor& g : gradients) {
+      const auto scaled = [&](const Tensor& values) { return values * ops::cast(scale, g.dtype()); };
+      g = adds_rows() ? ops::slicewise(g, scaled) : scaled(g);  // Keras 3 makes it dense
+    }
   }
 }
 

@@ -100,6 +100,13 @@ using GradientsAndVariables = std::vector<std::pair<Tensor, VariablePtr>>;
 
 class OptimizerPtr;
 
+// What the optimizers of Keras 2 until 2.10 (tf.keras.optimizers.legacy) compute in another way, in addition to the
+// rules of their classes: gradients are clipped by value before they are clipped by norm, and most rules change only
+// the rows of an embedding that have a gradient.
+struct LegacyRules {
+  double schedule_decay = 0.004;  // of Nadam's momentum
+};
+
 // One optimizer object. Not thread-safe; under a strategy call apply() in every replica (it sums the
 // replicas' gradients and updates once) or apply_aggregated() across replicas.
 class Optimizer {
@@ -142,6 +149,11 @@ class Optimizer {
   // Weight decay does not touch these variables, nor those whose name matches one of the regular expressions.
   virtual void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {});
 
+  // Whether the rows of an embedding's gradient are added, after clipping, before the rule sees them: Keras 2 did so.
+  virtual void set_adds_rows(bool adds) { adds_rows_ = adds; }
+  // Null unless this is an optimizer of Keras 2 until 2.10.
+  const LegacyRules* legacy_rules() const { return legacy_ ? &*legacy_ : nullptr; }
+
   virtual std::int64_t iterations() const;
   virtual const VariablePtr& iterations_variable() const { return iterations_; }
   // The rate the next step will use.
@@ -169,6 +181,20 @@ class Optimizer {
 
  protected:
   Optimizer(std::string_view class_name, CommonOptions options);
+  // Of the name of the C++ class.
+  explicit Optimizer(CommonOptions options);
+
+  // A class overrides create_slots() and update(), or, as in Keras, build(), which makes slots, and update_step(),
+  // which changes one variable.
+  virtual void update_step(const Tensor& gradient, const VariablePtr& variable, const Tensor& learning_rate);
+  // For these: a slot like the variable, whose place in trainable_variables() is get_variable_index().
+  VariablePtr add_variable_from_reference(const VariablePtr& variable, std::string_view name) {
+    return add_slot(index_of(variable), name);
+  }
+  std::size_t get_variable_index(const VariablePtr& variable) const { return index_of(variable); }
+  void assign(const VariablePtr& variable, const Tensor& value) const { variable->assign(value); }
+  void assign_add(const VariablePtr& variable, const Tensor& value) const { variable->assign_add(value); }
+  void assign_sub(const VariablePtr& variable, const Tensor& value) const { variable->assign_sub(value); }
 
   // The input of an update rule in one step; the three lists are parallel.
   struct Step {
@@ -188,9 +214,9 @@ class Optimizer {
   // gradients.
   void end_step(std::vector<std::size_t> made, std::vector<std::size_t> rest, Tensors sums);
   std::size_t index_of(const VariablePtr& variable) const;
-  virtual void create_slots() = 0;
+  virtual void create_slots() {}
   // Decays the weights and applies the rule to each variable.
-  virtual void update(Step& step) = 0;
+  virtual void update(Step& step);
   virtual float decay_of(std::size_t index) const;
 
   // A slot like variable `index` (or of `shape`), filled with `initial`, appended to the list of variables.
@@ -198,6 +224,7 @@ class Optimizer {
   VariablePtr add_variable(const Shape& shape, DType dtype, std::string path, double initial = 0.0);
   // w -= w · decay for all variables of the step; rules without a fused kernel call it first.
   void decay_weights(const Step& step);
+  bool adds_rows() const { return adds_rows_ || legacy_; }
   Json base_config() const;
   const CommonOptions& common() const { return options_; }
 
@@ -209,6 +236,7 @@ class Optimizer {
   friend OptimizerPtr deserialize(const Json& config);
   friend Json serialize(const OptimizerPtr& optimizer);
   void set_base_config(const Json& config);
+  void set_legacy_rules(const Json& config);
   void set_options(CommonOptions options);
   // A gradient as rules take it: checked, of the variable's dtype.
   Tensor accepted(const Tensor& gradient, const distribute::VariableImpl& variable) const;
@@ -219,6 +247,8 @@ class Optimizer {
   void constrain(const std::vector<std::size_t>& indices);
 
   CommonOptions options_;
+  std::optional<LegacyRules> legacy_;
+  bool adds_rows_ = false;
   std::string name_;
   VariablePtr iterations_, learning_rate_variable_;
   Variables averages_, accumulators_;
@@ -253,7 +283,8 @@ class OptimizerPtr : public keras::Handle<Optimizer> {
 using OptimizerArg = keras::ObjectArg<Optimizer>;
 
 // From "adam", "SGD", …, a config of Keras 3 or 2 (lr, decay, Custom>Adam; unknown Keras 2 keywords are
-// dropped) or an object. Throws InvalidArgument for an unknown name, with the nearest known one.
+// dropped; of the module keras.optimizers.legacy, with the rules of these) or an object. Throws InvalidArgument for an
+// unknown name, with the nearest known one.
 OptimizerPtr get(const OptimizerArg& identifier);
 OptimizerPtr deserialize(const Json& config);
 Json serialize(const OptimizerPtr& optimizer);

@@ -24,22 +24,31 @@ class RMSpropOptimizer : public FusedOptimizer {
   }
 
   ops::FusedRule rule(const Step& step) const override {
-    return ops::RmspropRule{step.learning_rate, static_cast<float>(options_.rho), static_cast<float>(options_.momentum),
-                            static_cast<float>(options_.epsilon), options_.centered};
+    return ops::RmspropRule{step.learning_rate,
+                            static_cast<float>(options_.rho),
+                            static_cast<float>(options_.momentum),
+                            static_cast<float>(options_.epsilon),
+                            options_.centered,
+                            adds_to_root()};
   }
   Slots slots_of(std::size_t index) const override { return {velocities_[index], momenta_[index], means_[index]}; }
+  bool changes_rows_only() const override { return legacy_rules() && options_.momentum > 0; }
+  // Whether epsilon is added to the root, not to what it is taken of.
+  bool adds_to_root() const { return legacy_rules() && options_.momentum == 0; }
 
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     Tensor& v = velocities_[index]->shared_value();
     w = w - w * static_cast<double>(decay);
     v = v * options_.rho + ops::gradient_square(g) * (1.0 - options_.rho);
-    Tensor denominator = v + options_.epsilon;
+    Tensor variance = v;
     if (options_.centered) {
       Tensor& mean = means_[index]->shared_value();
       mean = mean * options_.rho + g * (1.0 - options_.rho);
-      denominator = v - ops::square(mean) + options_.epsilon;
+      variance = v - ops::square(mean);
     }
-    Tensor change = g * static_cast<double>(step.learning_rate) / ops::sqrt(denominator);
+    const Tensor root =
+        adds_to_root() ? ops::sqrt(variance) + options_.epsilon : ops::sqrt(variance + options_.epsilon);
+    Tensor change = g * static_cast<double>(step.learning_rate) / root;
     if (options_.momentum > 0) {
       Tensor& momentum = momenta_[index]->shared_value();
       change = momentum = momentum * options_.momentum + change;

@@ -16,6 +16,11 @@ inline Tensor& writable(const VariablePtr& variable) {
   return value;
 }
 
+// Calls update() with the gradient's slices, one for each row, while the value and the slots are their rows only; null
+// slots are left out.
+void update_rows(const Tensor& gradient, Tensor& value, std::span<const VariablePtr> slots,
+                 const std::function<void(const Tensor&)>& update);
+
 // Throws InvalidArgument unless low <= value < high.
 void check_range(const char* who, const char* what, double value, double low, double high);
 

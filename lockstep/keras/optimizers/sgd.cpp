@@ -11,6 +11,17 @@ void check_range(const char* who, const char* what, double value, double low, do
   }
 }
 
+void update_rows(const Tensor& gradient, Tensor& value, std::span<const VariablePtr> slots,
+                 const std::function<void(const Tensor&)>& update) {
+  std::vector<Tensor*> changed = {&value};
+  for (const VariablePtr& slot : slots) {
+    if (slot) changed.push_back(&slot->shared_value());
+  }
+  const Tensors whole = ops::exchange_rows(gradient, changed);
+  update(ops::slices_of(gradient)->values);
+  ops::put_rows(gradient, changed, whole);
+}
+
 namespace {
 
 class SGDOptimizer : public FusedOptimizer {
@@ -33,6 +44,7 @@ class SGDOptimizer : public FusedOptimizer {
     return ops::SgdRule{step.learning_rate, static_cast<float>(options_.momentum), options_.nesterov};
   }
   Slots slots_of(std::size_t index) const override { return {momenta_[index]}; }
+  bool changes_rows_only() const override { return legacy_rules() && options_.momentum != 0; }
 
   void update_one(std::size_t index, Tensor& w, const Tensor& g, float decay, const Step& step) override {
     const VariablePtr& slot = momenta_[index];

@@ -391,17 +391,13 @@ namespace lockstep::layers {
 LayerHandle RandomFlip(RandomFlipOptions options) {
   return std::make_shared<keras::RandomFlipLayer>(std::move(options));
 }
-LayerHandle RandomRotation(Json factor, RandomRotationOptions options) {
-  options.factor = std::move(factor);
+LayerHandle RandomRotation(RandomRotationOptions options) {
   return std::make_shared<keras::RandomRotationLayer>(std::move(options));
 }
-LayerHandle RandomZoom(Json height_factor, RandomZoomOptions options) {
-  options.height_factor = std::move(height_factor);
+LayerHandle RandomZoom(RandomZoomOptions options) {
   return std::make_shared<keras::RandomZoomLayer>(std::move(options));
 }
-LayerHandle RandomTranslation(Json height_factor, Json width_factor, RandomTranslationOptions options) {
-  options.height_factor = std::move(height_factor);
-  options.width_factor = std::move(width_factor);
+LayerHandle RandomTranslation(RandomTranslationOptions options) {
   return std::make_shared<keras::RandomTranslationLayer>(std::move(options));
 }
 LayerHandle RandomShear(RandomShearOptions options) {

@@ -39,6 +39,7 @@ LayerHandle RandomFlip(const Mode& mode, RandomFlipOptions options = {}) {
 
 // Pixels outside the image: fill_mode "reflect" (d c b a | a b c d), "wrap", "nearest", or "constant", fill_value.
 struct RandomRotationOptions {
+  FieldNamesOnly names_only = {};
   Json factor = 0.0;  // of a whole turn, -1 to 1
   std::string fill_mode = "reflect";
   std::string interpolation = "bilinear";  // or "nearest"
@@ -50,9 +51,11 @@ struct RandomRotationOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle RandomRotation(Json factor, RandomRotationOptions options = {});
+LayerHandle RandomRotation(RandomRotationOptions options);
+LOCKSTEP_BY_POSITION(RandomRotation, RandomRotationOptions, Json, factor)
 
 struct RandomZoomOptions {
+  FieldNamesOnly names_only = {};
   Json height_factor = 0.0;     // above 0: the image gets smaller
   Json width_factor = nullptr;  // null: the height's, so that proportions stay
   std::string fill_mode = "reflect";
@@ -65,9 +68,18 @@ struct RandomZoomOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle RandomZoom(Json height_factor, RandomZoomOptions options = {});
+LayerHandle RandomZoom(RandomZoomOptions options);
+LOCKSTEP_BY_POSITION(RandomZoom, RandomZoomOptions, Json, height_factor)
+template <std::convertible_to<Json> Factor>
+requires std::is_arithmetic_v<Factor> LayerHandle RandomZoom(Json height_factor, Factor width_factor,
+                                                             RandomZoomOptions options = {}) {
+  options.height_factor = std::move(height_factor);
+  options.width_factor = width_factor;
+  return RandomZoom(std::move(options));
+}
 
 struct RandomTranslationOptions {
+  FieldNamesOnly names_only = {};
   Json height_factor = 0.0;  // of the height, -1 to 1
   Json width_factor = 0.0;
   std::string fill_mode = "reflect";
@@ -80,7 +92,13 @@ struct RandomTranslationOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle RandomTranslation(Json height_factor, Json width_factor, RandomTranslationOptions options = {});
+LayerHandle RandomTranslation(RandomTranslationOptions options);
+template <typename = void>
+LayerHandle RandomTranslation(Json height_factor, Json width_factor, RandomTranslationOptions options = {}) {
+  options.height_factor = std::move(height_factor);
+  options.width_factor = std::move(width_factor);
+  return RandomTranslation(std::move(options));
+}
 
 struct RandomShearOptions {
   Json x_factor = 0.0;  // 0 to 1
@@ -111,6 +129,7 @@ struct RandomCropOptions {
 LayerHandle RandomCrop(std::int64_t height, std::int64_t width, RandomCropOptions options = {});
 
 struct RandomContrastOptions {
+  FieldNamesOnly names_only = {};
   Json factor = 0.0;  // 0 to 1
   std::vector<double> value_range = {0, 255};
   std::optional<std::int64_t> seed = {};
@@ -120,13 +139,16 @@ struct RandomContrastOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle RandomContrast(Json factor, RandomContrastOptions options = {});
+LayerHandle RandomContrast(RandomContrastOptions options);
+LOCKSTEP_BY_POSITION(RandomContrast, RandomContrastOptions, Json, factor)
 
 // The added value, as a part of the range: -1 to 1.
 using RandomBrightnessOptions = RandomContrastOptions;
-LayerHandle RandomBrightness(Json factor, RandomBrightnessOptions options = {});
+LayerHandle RandomBrightness(RandomBrightnessOptions options);
+LOCKSTEP_BY_POSITION(RandomBrightness, RandomBrightnessOptions, Json, factor)
 
 struct RandomHueOptions {
+  FieldNamesOnly names_only = {};
   Json factor = 0.0;  // 0 to 1
   std::vector<double> value_range = {0, 255};
   std::string data_format = {};
@@ -136,19 +158,24 @@ struct RandomHueOptions {
   DTypePolicy dtype = {};
   Shape input_shape = Shape::unknown_rank();
 };
-LayerHandle RandomHue(Json factor, RandomHueOptions options = {});
+LayerHandle RandomHue(RandomHueOptions options);
+LOCKSTEP_BY_POSITION(RandomHue, RandomHueOptions, Json, factor)
 // 0.5 leaves the saturation, 0 gives gray images.
 using RandomSaturationOptions = RandomHueOptions;
-LayerHandle RandomSaturation(Json factor, RandomSaturationOptions options = {});
+LayerHandle RandomSaturation(RandomSaturationOptions options);
+LOCKSTEP_BY_POSITION(RandomSaturation, RandomSaturationOptions, Json, factor)
 // 0.5 leaves the image, less blurs it.
 using RandomSharpnessOptions = RandomHueOptions;
-LayerHandle RandomSharpness(Json factor, RandomSharpnessOptions options = {});
+LayerHandle RandomSharpness(RandomSharpnessOptions options);
+LOCKSTEP_BY_POSITION(RandomSharpness, RandomSharpnessOptions, Json, factor)
 // 1 gives gray images.
 using RandomColorDegenerationOptions = RandomHueOptions;
-LayerHandle RandomColorDegeneration(Json factor, RandomColorDegenerationOptions options = {});
+LayerHandle RandomColorDegeneration(RandomColorDegenerationOptions options);
+LOCKSTEP_BY_POSITION(RandomColorDegeneration, RandomColorDegenerationOptions, Json, factor)
 // How many of 8 bits stay: 1 to 8.
 using RandomPosterizationOptions = RandomHueOptions;
-LayerHandle RandomPosterization(Json factor, RandomPosterizationOptions options = {});
+LayerHandle RandomPosterization(RandomPosterizationOptions options);
+LOCKSTEP_BY_POSITION(RandomPosterization, RandomPosterizationOptions, Json, factor)
 
 struct RandomGrayscaleOptions {
   double factor = 0.5;  // the probability

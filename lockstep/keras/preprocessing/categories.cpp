@@ -10,6 +10,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/trace_internal.h"
 #include "lockstep/io/fingerprint_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/preprocessing/categories_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/ops/call.h"
@@ -129,8 +130,10 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
     const Tensor x = wide ? given : ops::cast(given, DType::kFloat32);
     const Tensor bins = ops::call1("Bucketize", {x}, {{"boundaries", boundaries}});
     return encode_categories(bins, options_.output_mode, static_cast<std::int64_t>(boundaries.size()) + 1,
-                             options_.output_mode == "int" ? DType::kInt32 : compute_dtype());
+                             options_.output_mode == "int" ? integers_ : compute_dtype());
   }
+  // Of "int": int32 whatever the policy is; in Keras 2 that of the policy.
+  void set_integers(DType dtype) { integers_ = dtype; }
   void adapt(const Structure& data) {
     Summary summary;
     add(summary, data);
@@ -143,6 +146,7 @@ class DiscretizationLayer : public ConfiguredLayer<DiscretizationLayer, Discreti
   }
 
  private:
+  DType integers_ = DType::kInt32;
   static Json with_fields_of(const DiscretizationOptions& options) {
     Json config = Json::object();
     FieldWriter writer(config);
@@ -339,7 +343,10 @@ Tensor hash_buckets(const Tensor& values, std::int64_t num_buckets,
 }
 
 void register_category_layers(ClassTable& registry) {
-  registry.add(layer_row<DiscretizationLayer>());
+  registry.add(flagged_row<DiscretizationLayer>("integers", [](DiscretizationLayer& layer, const Json& dtype) {
+    const auto found = dtype.is_string() ? parse_dtype(dtype.text()) : std::nullopt;
+    layer.set_integers(found && is_integer(*found) ? *found : DType::kInt64);
+  }));
   registry.add(layer_row<HashingLayer>());
   registry.add(layer_row<HashedCrossingLayer>());
 }

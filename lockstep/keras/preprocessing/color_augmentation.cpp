@@ -480,36 +480,24 @@ void register_color_augmentation(ClassTable& registry) {
 }  // namespace lockstep::keras
 
 namespace lockstep::layers {
-namespace {
-
-template <typename L, typename Options>
-LayerHandle with_factor(Json factor, Options options) {
-  options.factor = std::move(factor);
-  return std::make_shared<L>(std::move(options));
+LayerHandle RandomContrast(RandomContrastOptions options) {
+  return std::make_shared<keras::RandomContrastLayer>(std::move(options));
 }
-
-}  // namespace
-
-LayerHandle RandomContrast(Json factor, RandomContrastOptions options) {
-  return with_factor<keras::RandomContrastLayer>(std::move(factor), std::move(options));
+LayerHandle RandomBrightness(RandomBrightnessOptions options) {
+  return std::make_shared<keras::RandomBrightnessLayer>(std::move(options));
 }
-LayerHandle RandomBrightness(Json factor, RandomBrightnessOptions options) {
-  return with_factor<keras::RandomBrightnessLayer>(std::move(factor), std::move(options));
+LayerHandle RandomHue(RandomHueOptions options) { return std::make_shared<keras::RandomHueLayer>(std::move(options)); }
+LayerHandle RandomSaturation(RandomSaturationOptions options) {
+  return std::make_shared<keras::RandomSaturationLayer>(std::move(options));
 }
-LayerHandle RandomHue(Json factor, RandomHueOptions options) {
-  return with_factor<keras::RandomHueLayer>(std::move(factor), std::move(options));
+LayerHandle RandomSharpness(RandomSharpnessOptions options) {
+  return std::make_shared<keras::RandomSharpnessLayer>(std::move(options));
 }
-LayerHandle RandomSaturation(Json factor, RandomSaturationOptions options) {
-  return with_factor<keras::RandomSaturationLayer>(std::move(factor), std::move(options));
+LayerHandle RandomColorDegeneration(RandomColorDegenerationOptions options) {
+  return std::make_shared<keras::RandomColorDegenerationLayer>(std::move(options));
 }
-LayerHandle RandomSharpness(Json factor, RandomSharpnessOptions options) {
-  return with_factor<keras::RandomSharpnessLayer>(std::move(factor), std::move(options));
-}
-LayerHandle RandomColorDegeneration(Json factor, RandomColorDegenerationOptions options) {
-  return with_factor<keras::RandomColorDegenerationLayer>(std::move(factor), std::move(options));
-}
-LayerHandle RandomPosterization(Json factor, RandomPosterizationOptions options) {
-  return with_factor<keras::RandomPosterizationLayer>(std::move(factor), std::move(options));
+LayerHandle RandomPosterization(RandomPosterizationOptions options) {
+  return std::make_shared<keras::RandomPosterizationLayer>(std::move(options));
 }
 LayerHandle RandomGrayscale(RandomGrayscaleOptions options) {
   return std::make_shared<keras::RandomGrayscaleLayer>(std::move(options));

@@ -264,10 +264,7 @@ Results AllReduceSteps::train_step(const Batch& batch) {
     sharded =
         session_.optimizer->shard(session_.strategy->workers(), *sum, gradients, session_.model.trainable_weights());
   const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
-  // Keras 2 added the rows of an embedding's gradient before its optimizers squared them.
-  if (session_.model.keras_version() < 3) {
-    for (Tensor& gradient : gradients) gradient = ops::with_unique_slices(gradient);
-  }
+  session_.optimizer->set_adds_rows(session_.model.keras_version() < 3);
   if (sharded) {
     sharded->commit(gradients, whole.others);
   } else if (!gradients.empty()) {

@@ -13,6 +13,7 @@
 #include "lockstep/keras/trainer/step_runner_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/random/seeds.h"
 
 namespace lockstep::keras {
@@ -298,9 +299,21 @@ void Trainer::restore(Loop& loop, TrainingState state) {
   random::restore_state(values["random"]);
 }
 
+namespace {
+// A step of the user's own may take batches on which the model itself cannot be called; it makes the variables then.
+void build_for_step(TrainingSession& session, const Batch& batch, bool own_step) {
+  try {
+    session.build_for(batch);
+  } catch (const Error&) {
+    if (!own_step || session.strategy) throw;
+  }
+}
+}  // namespace
+
 Results Trainer::train(const Batch& batch) {
+  const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
-  session_->build_for(batch);
+  build_for_step(*session_, batch, object_overriding(session_->model, &Model::train_step) != nullptr);
   Model* const object =
       object_overriding(session_->model, &Model::train_step, &Model::compute_loss, &Model::compute_metrics);
   if (!object) return steps_->train_step(batch);
@@ -309,8 +322,9 @@ Results Trainer::train(const Batch& batch) {
 }
 
 Results Trainer::test(const Batch& batch) {
+  const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
-  session_->build_for(batch);
+  build_for_step(*session_, batch, object_overriding(session_->model, &Model::test_step) != nullptr);
   Model* const object =
       object_overriding(session_->model, &Model::test_step, &Model::compute_loss, &Model::compute_metrics);
   if (!object) return steps_->test_step(batch);
@@ -319,6 +333,7 @@ Results Trainer::test(const Batch& batch) {
 }
 
 Structure Trainer::predict_batch(const Batch& batch) {
+  const ops::PooledLoops loops(true);
   const auto scope = session_->enter_strategy();
   session_->build_for(batch);
   Model* const object = object_overriding(session_->model, &Model::predict_step);

@@ -72,6 +72,14 @@ Results Model::test_step(const Batch& batch) { return trainer().test_step(batch)
 Structure Model::predict_step(const Batch& batch) { return trainer().predict_step(batch); }
 std::vector<metrics::MetricPtr> Model::metrics() const { return trainer().default_metrics(); }
 Results Model::get_metrics_result() const { return trainer().get_metrics_result(); }
+Tensor Model::loss(const Tensor& y, const Tensor& y_pred, const Tensor& sample_weight) const {
+  const LossTree& given = trainer().compile_options().loss;
+  if (given.empty() || !given.is_leaf()) {
+    throw_failed_precondition(fmt::format("model '{}': loss() requires one loss in compile(); found {}", name(),
+                                          given.empty() ? "none" : "several: use compute_loss()"));
+  }
+  return losses::get(given.leaf())(y, y_pred, sample_weight);
+}
 Tensor Model::compute_loss(const Structure& x, const Structure& y, const Structure& y_pred,
                            const Structure& sample_weight) const {
   return trainer().compute_loss(x, y, y_pred, sample_weight);

@@ -76,7 +76,7 @@ struct FitOptions {
   std::optional<std::int64_t> batch_size = {};  // 32 for arrays; not for datasets
   int epochs = 1;                               // index of the last epoch + 1
   int verbose = -1;
-  std::vector<CallbackArg> callbacks = {};
+  CallbackArgs callbacks = {};
   double validation_split = 0.0;  // arrays: the last samples, before shuffling
   ValidationData validation_data = {};
   ShuffleArg shuffle = true;
@@ -98,14 +98,14 @@ struct EvaluateOptions {
   int verbose = -1;
   Structure sample_weight = {};
   std::optional<std::int64_t> steps = {};
-  std::vector<CallbackArg> callbacks = {};
+  CallbackArgs callbacks = {};
 };
 
 struct PredictOptions {
   std::optional<std::int64_t> batch_size = {};
   int verbose = -1;
   std::optional<std::int64_t> steps = {};
-  std::vector<CallbackArg> callbacks = {};
+  CallbackArgs callbacks = {};
 };
 
 }  // namespace lockstep::keras

@@ -1,0 +1,36 @@
+// The order of layers in Keras 2, whose graphs have no operations that compute masks.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/layers/layer.h"
+
+namespace lockstep::keras {
+
+// While one lives, this thread makes functional models with their layers in the order of Keras 2, and gets the layers
+// of other functional models in that order.
+class Keras2Order {
+ public:
+  explicit Keras2Order(bool active = true);
+  ~Keras2Order();
+  Keras2Order(const Keras2Order&) = delete;
+  Keras2Order& operator=(const Keras2Order&) = delete;
+  static bool active();
+
+ private:
+  bool previous_;
+};
+
+using OperationDepths = std::unordered_map<const Operation*, int>;
+
+// Depths without the operations that only compute masks; `finished` is as GraphWalk gives it.
+OperationDepths depths_in_keras2(const std::vector<std::shared_ptr<Node>>& finished, const Structure& outputs);
+
+// The layers of a functional model that was made in the order of Keras 3.
+std::vector<LayerPtr> in_order_of_keras2(std::vector<LayerPtr> layers, const Structure& inputs,
+                                         const Structure& outputs);
+
+}  // namespace lockstep::keras
