@@ -227,7 +227,7 @@ TEST(Json, ArraysAreReadByIndex) {
   EXPECT_EQ(fault_of([&] { Json("abc")[0]; }), "invalid value in JSON: found string \"abc\", expected an array");
 }
 
-TEST(Json, CopiesAreApartAndMovedValuesAreNull) {
+TEST(Json, CopiesAreIndependentAndMovedValuesAreNull) {
   Json one = {{"a", {1, {{"b", "text"}}}}};
   const Json two = one;
   one["a"][1]["b"] = 5;

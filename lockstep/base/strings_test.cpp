@@ -34,7 +34,7 @@ TEST(EditDistance, CountsEdits) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
 }
 
-TEST(NearestName, FindsWhatWasMeant) {
+TEST(NearestName, SuggestsTheNearestName) {
   const std::vector<std::string> names = {"Conv1D", "Conv2D", "Dense", "Dropout", "MaxPooling2D"};
   EXPECT_EQ(nearest_name("Desne", names), "Dense");
   EXPECT_EQ(nearest_name("conv2d", names), "Conv2D");

@@ -153,6 +153,10 @@ Command fit_command() {
            {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; other classes weigh 1", "", false,
             check_class_weights},
            {"--steps-per-epoch", "N", "batches per epoch; default: all", "", false, check_integer<1>},
+           {"--validation-steps", "N", "batches of a validation; default: all", "", false, check_integer<1>},
+           {"--validation-batch-size", "B", "batch size of the validation; default: --batch-size", "", false,
+            check_integer<1>},
+           {"--validation-freq", "N", "epochs between validations", "1", false, check_integer<1, kMaxInt>},
            {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume from the latest one"},
            {"--checkpoint-every", "N", "batches between checkpoints, in addition to those at the end of each epoch", "",
             false, check_integer<1, kMaxInt>},
@@ -187,17 +191,14 @@ Command convert_command() {
       "convert",
       "write a model or its weights in another format",
       "Writes IN as OUT. The kind of OUT follows from its extension (.keras, .h5, .weights.h5, .safetensors, "
-      ".ckpt; a name "
-      "without extension is a SavedModel) or from --to. The optimizer's state is converted if OUT can contain it; "
-      "what is "
-      "left behind is reported.",
+      ".ckpt; a name without extension is a SavedModel) or from --to. The optimizer's state is converted if OUT can "
+      "contain it; parts of IN that are not converted are reported.",
       {{"IN", "", "any model or file of weights"},
        {"OUT", "", "the path to write; an existing one is replaced, missing folders are created"},
        {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"},
        {"--dialect", "NAME",
-        "of an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; without it that of the "
-        "file which the model comes from",
-        "", false, check_dialect},
+        "of an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; default: that of IN", "",
+        false, check_dialect},
        {"--quantize", "MODE",
         "int8 or int4: keep the kernels of Dense, EinsumDense and Embedding layers as integers, as model.quantize() "
         "does; OUT is not compiled",
@@ -315,7 +316,8 @@ std::vector<Command> make_table() {
        "a picture of a model's layers",
        "Draws MODEL as Keras's plot_model() does: a box for each layer, and arrows between them.",
        {kLayersModel,
-        {"OUT", "", "the picture to write, a .svg file, or a .dot file of Graphviz; missing folders are created"},
+        {"OUT", "", "the picture to write, a .svg file, or a .dot file of Graphviz; missing folders are created", "",
+         false, check_picture_path},
         {"--show-shapes", "", "the shapes of inputs and outputs"},
         {"--show-dtype", "", "the dtypes of outputs"},
         {"--show-layer-names", "", "the names of layers"},
@@ -338,13 +340,13 @@ std::vector<Command> make_table() {
        inspect},
       {"verify",
        "check a file or folder for damage",
-       "Reads all of PATH and checks what can be checked: structure, sizes, checksums, missing shards.",
+       "Reads all of PATH and checks its structure, sizes and checksums, and that no shard is missing.",
        {{"PATH", "", "as for inspect"}},
        {"lockstep verify model.keras"},
        ", 3 damaged",
        verify},
       {"audit",
-       "what could a file do if somebody ran it?",
+       "find code, references to other files and network addresses in a file",
        "Lists code in PATH (Lambda layers, pickled objects), classes and operations that are not part of Keras and "
        "TensorFlow, operations that call Python, read or write files, open connections or take memory without bound, "
        "links to other files, absolute paths and URLs; and the versions that PATH requires. Runs nothing. The other "

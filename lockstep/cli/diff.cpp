@@ -13,9 +13,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/artifact_internal.h"
 #include "lockstep/cli/commands_internal.h"
-#include "lockstep/cli/elements_internal.h"
 #include "lockstep/cli/engine_loader_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
+#include "lockstep/cli/tensor_compare_internal.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
 
 namespace lockstep::cli {

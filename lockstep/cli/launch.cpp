@@ -135,7 +135,7 @@ void report_interrupted(const LocalJob& job, const JobEnd& end) {
     text += "; nothing is saved, as fit has no --checkpoint-dir";
   } else {
     text += end.stopped_twice ? "" : " before all workers were training";
-    text += "; the same command goes on from the last checkpoint";
+    text += "; run the same command again to resume from the last checkpoint";
   }
   fmt::print(stderr, "lockstep: launch: {}\n", text);
 }

@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
 #include "lockstep/cli/engine_commands_internal.h"
-#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/input_arrays_internal.h"
 #include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"

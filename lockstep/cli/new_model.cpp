@@ -1,7 +1,10 @@
 // lockstep new: models of known architectures.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/applications/applications.h"
+#include "lockstep/base/strings_internal.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
@@ -12,9 +15,14 @@ namespace lockstep::cli {
 
 int new_model(const Arguments& arguments) {
   const auto architecture = arguments.maybe("ARCHITECTURE");
+  const std::vector<std::string> names = applications::names();
   if (!architecture) {
-    for (const std::string& name : applications::names()) fmt::print("{}\n", name);
+    for (const std::string& name : names) fmt::print("{}\n", name);
     return 0;
+  }
+  if (std::ranges::find(names, *architecture) == names.end()) {
+    throw_usage(fmt::format("unknown architecture '{}'{}; 'lockstep new' lists all of them", *architecture,
+                            did_you_mean(*architecture, names)));
   }
   const auto out = arguments.maybe("OUT");
   if (!out) throw_usage(fmt::format("OUT is missing: the file to write, such as {}.keras", *architecture));

@@ -171,4 +171,9 @@ void check_arrays_path(const std::string& option, const std::string& text) {
     throw_expected(option, "a path that ends in .npy or .npz", text);
 }
 
+void check_picture_path(const std::string& option, const std::string& text) {
+  if (!text.ends_with(".svg") && !text.ends_with(".dot"))
+    throw_expected(option, "a path that ends in .svg or .dot", text);
+}
+
 }  // namespace lockstep::cli

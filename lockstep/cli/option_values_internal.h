@@ -62,5 +62,7 @@ void check_strictness(const std::string& option, const std::string& text);
 void check_tensorflow_version(const std::string& option, const std::string& text);
 // A .npy or .npz file to write.
 void check_arrays_path(const std::string& option, const std::string& text);
+// A .svg or .dot file to write.
+void check_picture_path(const std::string& option, const std::string& text);
 
 }  // namespace lockstep::cli

@@ -7,7 +7,7 @@
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
-#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/input_arrays_internal.h"
 #include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/report_internal.h"
 #include "lockstep/cli/usage_error_internal.h"

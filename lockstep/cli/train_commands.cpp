@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/engine_commands_internal.h"
 #include "lockstep/cli/exit_codes_internal.h"
-#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/input_arrays_internal.h"
 #include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
@@ -172,7 +172,7 @@ keras::PreemptionToken preemption_by_signals() {
 
 int report_preempted(const Arguments& arguments, const std::string& directory) {
   if (prints_output(arguments)) {
-    fmt::print(stderr, "lockstep: stopped by SIG{}; all is saved in {}, and the same command goes on from there\n",
+    fmt::print(stderr, "lockstep: stopped by SIG{}; the state is saved in {}, run the same command again to resume\n",
                sigabbrev_np(stop_signal), directory);
   }
   return kPreempted;
@@ -231,6 +231,9 @@ int fit(const Arguments& arguments) {
   if (const auto split = arguments.maybe("--validation-split"))
     options.validation_split = parse_fraction("--validation-split", *split);
   options.steps_per_epoch = arguments.maybe_integer("--steps-per-epoch");
+  options.validation_steps = arguments.maybe_integer("--validation-steps");
+  options.validation_batch_size = arguments.maybe_integer("--validation-batch-size");
+  options.validation_freq = static_cast<int>(arguments.integer("--validation-freq"));
   if (const auto validation = arguments.maybe("--validation-data")) {
     const Examples held = read_examples(*validation, model, true, rescale);
     options.validation_data = keras::ValidationArrays{held.x, held.y, held.sample_weight};

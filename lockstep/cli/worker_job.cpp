@@ -106,8 +106,8 @@ void require_same_job(const distribute::Strategy& strategy, const Arguments& arg
   std::string weights;
   for (const auto& weight : model.weights()) weights += digest(weight->numpy(), index++);
   facts["weights"] = text_digest(weights);
-  for (const char* option :
-       {"--seed", "--epochs", "--batch-size", "--steps-per-epoch", "--validation-split", "--class-weight"}) {
+  for (const char* option : {"--seed", "--epochs", "--batch-size", "--steps-per-epoch", "--validation-split",
+                             "--validation-steps", "--validation-batch-size", "--validation-freq", "--class-weight"}) {
     facts[option] = arguments.maybe(option).value_or("none");
   }
   facts["--no-shuffle"] = arguments.has("--no-shuffle") ? "given" : "not given";

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/input_arrays_internal.h"
 #include "lockstep/cli/options_internal.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/models/model.h"

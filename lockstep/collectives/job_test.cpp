@@ -132,7 +132,7 @@ TEST(Job, VersionsMustAgree) {
                                  HasSubstr("worker 1 (" + addresses[1] + ") runs lockstep \"0.0.1\", worker 0")));
 }
 
-TEST(Job, AWorkerThatFailsTellsTheOthers) {
+TEST(Job, AFailureIsReportedToTheOtherWorkers) {
   const auto addresses = free_addresses(2);
   const auto messages = run(2, [&](int rank) {
     const CommunicatorPtr group = join_job(job(rank, addresses));

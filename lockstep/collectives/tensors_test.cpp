@@ -43,7 +43,7 @@ TEST(Sum, AddsTensorsOfSeveralTypesAndLeavesGapsAndGivenTensorsAlone) {
   }
 }
 
-TEST(Sum, ATensorThatFillsAPackIsSummedWhereItLies) {
+TEST(Sum, ALargeTensorIsSummedInPlace) {
   run_ranks(2, [](Communicator& group) {
     Tensors values{Tensor::full(Shape{1000}, 1 + group.rank())};
     const void* const before = values[0].to_data().bytes.data();
@@ -130,7 +130,7 @@ TEST(Gather, TensorsOfAnyTypeAndShape) {
   });
 }
 
-TEST(GradientSum, BucketsAreEqualInWhateverOrderGradientsCome) {
+TEST(GradientSum, BucketsDoNotDependOnTheOrderOfGradients) {
   for (const std::int64_t bytes : {1, 24, 1 << 20}) {
     run_ranks(3, [bytes](Communicator& group) {
       const auto rank = static_cast<float>(group.rank());
@@ -251,7 +251,7 @@ TEST(SharedMemory, AddsInTheOrderOfRanksInPlace) {
 
 // Each element is made by one rank, from the sum and what that rank holds, and comes to all; sums of both kinds in
 // turns.
-TEST(SharedMemory, SharesOutWhatIsMadeOfASum) {
+TEST(SharedMemory, UpdatesShardsBetweenReduceScatterAndAllGather) {
   for (const int size : {2, 3}) {
     const std::size_t count = 2500007;
     std::vector<std::atomic<int>> makers(count);

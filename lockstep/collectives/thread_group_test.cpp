@@ -65,7 +65,7 @@ TEST(ThreadGroup, GathersAndBroadcasts) {
   });
 }
 
-TEST(ThreadGroup, NobodyPassesABarrierEarly) {
+TEST(ThreadGroup, ABarrierWaitsForAllRanks) {
   std::atomic<int> arrived{0};
   run_ranks(8, [&](Communicator& group) {
     for (int round = 1; round <= 50; ++round) {
@@ -97,7 +97,7 @@ TEST(ThreadGroup, ALateRankIsNamedAndTheGroupStaysBroken) {
   EXPECT_EQ(code_of([&] { ranks[2]->barrier(); }), Code::kDeadlineExceeded);
 }
 
-TEST(ThreadGroup, AFailedRankIsToldToTheOthersAndItsCauseIsRethrown) {
+TEST(ThreadGroup, TheErrorOfARankIsRethrownOnAllRanks) {
   std::atomic<int> recorded{0};
   std::string message;
   EXPECT_EQ(code_of(

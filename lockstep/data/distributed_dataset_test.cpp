@@ -311,7 +311,7 @@ TEST_F(DistributedDatasetTest, ReplicasMayEachHaveACopy) {
 }
 
 // TensorFlow does not inform the others, which hang or pair wrongly.
-TEST_F(DistributedDatasetTest, APipelineThatThrowsIsToldToTheOthers) {
+TEST_F(DistributedDatasetTest, APipelineThatThrowsIsReportedToTheOthers) {
   std::vector<std::string> messages(2);
   collectives::run_ranks(2, [&](collectives::Communicator& group) {
     const DistributedDataset distributed = distribute_from_function(

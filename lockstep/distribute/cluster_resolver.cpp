@@ -164,9 +164,8 @@ void ClusterResolver::check_cluster() const {
       }
       const auto [owner, added] = owners.emplace(canonical_address(address), task_name(job, id));
       if (!added) {
-        throw_invalid_argument(
-            fmt::format("{}: the address {} is given to {} and to {}; each task needs an address of its own", source_,
-                        quoted(address), owner->second, task_name(job, id)));
+        throw_invalid_argument(fmt::format("{}: the address {} is given to {} and to {}; addresses must differ",
+                                           source_, quoted(address), owner->second, task_name(job, id)));
       }
     }
   }
@@ -181,7 +180,7 @@ void ClusterResolver::check_task() const {
   if (cluster_spec_.empty() && task_type_.empty()) return;
   if (task_type_.empty()) {
     throw_invalid_argument(
-        fmt::format("{} has a cluster of the jobs {} but does not say which task this process is; add "
+        fmt::format("{} has a cluster of the jobs {} but no task of this process; add "
                     "\"task\": {{\"type\": \"worker\", \"index\": 0}}",
                     source_, fmt::join(cluster_spec_.jobs(), ", ")));
   }

@@ -52,7 +52,7 @@ std::string two(const std::string& index) {
   return text.replace(text.find("%s"), 2, index);
 }
 
-TEST(TFConfig, NoClusterIsAProcessOfItsOwn) {
+TEST(TFConfig, NoClusterIsASingleProcess) {
   for (const ClusterResolver& resolver :
        {resolve_cluster(environment({})), tf_config("{}"), tf_config(R"({"cluster": {}})"),
         tf_config(R"({"cluster": null, "task": null})"), tf_config(R"({"environment": "cloud"})")}) {
@@ -117,7 +117,7 @@ TEST(TFConfig, NumbersMayHaveGaps) {
   EXPECT_EQ(dump_json(resolver.cluster_spec().as_dict()), R"({"worker": {"0": "a:1", "3": "b:2", "10": "c:3"}})");
 }
 
-TEST(TFConfig, AnEvaluatorIsAGroupOfItsOwn) {
+TEST(TFConfig, AnEvaluatorIsAGroupOfOne) {
   for (const char* jobs : {R"("worker": ["a:1", "b:2"])", R"("worker": ["a:1"], "evaluator": ["e:5"])"}) {
     const ClusterResolver resolver =
         tf_config(std::string(R"({"cluster": {)") + jobs + R"(}, "task": {"type": "evaluator", "index": 0}})");
@@ -208,7 +208,7 @@ TEST(TFConfig, ShapesThatAreNotExpectedAreQuoted) {
 
 TEST(TFConfig, TasksThatTheClusterLacksAreNamed) {
   EXPECT_THAT(refused(R"({"cluster": {"worker": ["a:1"]}})"),
-              AllOf(HasSubstr("does not say which task"), HasSubstr("\"task\"")));
+              AllOf(HasSubstr("but no task of this process"), HasSubstr("\"task\"")));
   EXPECT_THAT(refused(R"({"cluster": {"worker": ["a:1"]}, "task": {}})"), HasSubstr("{} has no \"type\""));
   EXPECT_THAT(refused(R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}})"),
               AllOf(HasSubstr("{\"type\": \"worker\"} has no \"index\"")));

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -101,7 +102,7 @@ TEST(Strategy, ReducesOverReplicasAndAxes) {
   EXPECT_EQ(strategy.reduce(ReduceOp::kMean, integers, std::nullopt).dtype(), DType::kFloat64);
 }
 
-TEST(Strategy, AllReduceMeetsEveryReplica) {
+TEST(Strategy, AllReduceAddsAllReplicas) {
   MirroredStrategy strategy({"/cpu:0", "/cpu:1", "/cpu:2"});
   const auto sums = strategy.run([] {
     return get_replica_context()->all_reduce(ReduceOp::kSum,
@@ -131,6 +132,17 @@ TEST(Strategy, UnequalNumbersOfCollectivesAreAnError) {
     return 0;
   }),
                Error);
+}
+
+TEST(Strategy, DifferentCollectivesAreAnError) {
+  MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
+  const auto step = [] {
+    ReplicaContext& context = *get_replica_context();
+    if (context.local_replica() == 0) return context.all_reduce(ReduceOp::kSum, Tensor::scalar(1.0F));
+    return context.all_gather(Tensor::from_vector<float>({1, 2}), 0);
+  };
+  EXPECT_THAT([&] { strategy.run(step); }, testing::ThrowsMessage<errors::FailedPreconditionError>(
+                                               testing::HasSubstr("the replicas made different collective calls")));
 }
 
 TEST(Strategy, ScopesDoNotMix) {

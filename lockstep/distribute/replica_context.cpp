@@ -1,5 +1,7 @@
 #include "lockstep/distribute/replica_context.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
@@ -43,6 +45,9 @@ std::any ReplicaGroup::meet(int replica, std::any value,
   if (++waiting_ == size_) {
     error_ = nullptr;
     try {
+      const std::any& first = inputs_[0];
+      if (!std::ranges::all_of(inputs_, [&](const std::any& input) { return input.type() == first.type(); }))
+        throw_failed_precondition("the replicas made different collective calls");
       output_ = combine(inputs_);
     } catch (...) {
       error_ = std::current_exception();

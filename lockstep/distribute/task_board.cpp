@@ -96,7 +96,7 @@ std::string TaskBoard::missing() const {
 void TaskBoard::give_back(std::optional<Task>& running, const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!running) return;
-  if (options_.report && !ending_) options_.report(fmt::format("{}; what it was doing is done again", why));
+  if (options_.report && !ending_) options_.report(fmt::format("{}; its task is repeated", why));
   put_back(running);
   running.reset();
   --running_;

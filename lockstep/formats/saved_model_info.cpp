@@ -118,7 +118,8 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   const auto file = files.map(path);
   tensorflow::SavedModel model;
   parse_proto(model, file->bytes(), path);
-  if (model.meta_graphs_size() == 0) throw_data_loss(path + " holds no meta graph: it is damaged, or no SavedModel");
+  if (model.meta_graphs_size() == 0)
+    throw_data_loss(path + " contains no meta graph: it is damaged, or not a SavedModel");
   const int described = serving_graph(model);
   const tensorflow::MetaGraphDef& graph = model.meta_graphs(described);
   SavedModelInfo info;

@@ -67,7 +67,7 @@ void killed(const std::function<void()>& work) {
   ::waitpid(child, &status, 0);
 }
 
-TEST_F(AtomicFileTest, WhatAKilledProcessLeftGoesWithTheNextSave) {
+TEST_F(AtomicFileTest, TheNextSaveRemovesLeftoversOfAKilledProcess) {
   const auto leave = [&] { killed([&] { (new AtomicFile(at("a")))->append("half"); }); };
   leave();
   ASSERT_EQ(files_.list(folder_).size(), 1u);
@@ -83,7 +83,7 @@ TEST_F(AtomicFileTest, WhatAKilledProcessLeftGoesWithTheNextSave) {
   EXPECT_EQ(read_text(files_, at("b")), "z");
 }
 
-TEST_F(AtomicDirectoryTest, WhatAKilledProcessHadToCarryOverIsKept) {
+TEST_F(AtomicDirectoryTest, OtherFilesSurviveAKilledCommit) {
   AtomicDirectory first(at("d"), {"ours"});
   write_atomically(join_path(first.staging_path(), "ours"), "1");
   first.commit();

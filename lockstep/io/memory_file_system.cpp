@@ -55,7 +55,7 @@ MemoryFileSystem::Bytes& MemoryFileSystem::file(const std::string& path) {
 std::unique_ptr<WritableFile> MemoryFileSystem::create(const std::string& path, std::uint32_t) {
   const std::lock_guard lock(mutex_);
   const auto folder = folders_.find(parent_directory(path));
-  if (folder == folders_.end()) throw_not_found(fmt::format("{}: its folder is not there", path));
+  if (folder == folders_.end()) throw_not_found(fmt::format("{}: its folder does not exist", path));
   if (files_.contains(path) || folders_.contains(path)) throw_already_exists(fmt::format("{}: is there already", path));
   folder->second.insert(base_name(path));
   return std::make_unique<MemoryFile>(files_[path] = std::make_shared<std::string>());
@@ -85,7 +85,7 @@ void MemoryFileSystem::rename(const std::string& from, const std::string& to) {
   const std::lock_guard lock(mutex_);
   const Bytes moved = file(from);
   const auto folder = folders_.find(parent_directory(to));
-  if (folder == folders_.end()) throw_not_found(fmt::format("{}: its folder is not there", to));
+  if (folder == folders_.end()) throw_not_found(fmt::format("{}: its folder does not exist", to));
   files_.erase(from);
   folders_[parent_directory(from)].erase(base_name(from));
   folder->second.insert(base_name(to));

@@ -97,7 +97,7 @@ TEST_F(CheckpointTest, ListsMapsAndObjectsOfTheUsers) {
   EXPECT_TRUE(reader.contains("pair/.ATTRIBUTES/py_state"));
 }
 
-TEST_F(CheckpointTest, StatusesTellWhatIsMissing) {
+TEST_F(CheckpointTest, StatusesReportMissingValues) {
   const auto a = floats({1}), b = floats({2});
   Checkpoint({{"a", a}}).save(path("ckpt"));
   const auto status = Checkpoint({{"a", a}, {"b", b}}).restore(path("ckpt-1"));
@@ -116,7 +116,7 @@ TEST_F(CheckpointTest, StatusesTellWhatIsMissing) {
             Code::kFailedPrecondition);
 }
 
-TEST_F(CheckpointTest, RefusesWhatDoesNotFitAndChangesNothing) {
+TEST_F(CheckpointTest, RejectsMismatchesWithoutChanges) {
   const auto a = floats({1, 2});
   const auto z = floats({9});
   Checkpoint({{"a", floats({5, 6})}, {"z", floats({1, 2, 3})}}).write(path("other"));

@@ -202,7 +202,7 @@ TEST_F(SharedSaveTest, DamageAnywhereIsFoundByAll) {
 }
 
 // As in the tutorials: the chief saves to the real path, the others to folders that they remove.
-TEST_F(SharedSaveTest, TheClassicProgramNeedsNobodyElse) {
+TEST_F(SharedSaveTest, EachWorkerMaySaveAlone) {
   collectives::run_ranks(3, [&](Communicator& group) {
     const State state;
     state.set(7);
@@ -252,7 +252,7 @@ TEST_F(SharedSaveTest, WhoIsMissingInASaveByTheChiefAloneIsNamed) {
   }
 }
 
-TEST_F(SharedSaveTest, WhatKilledSavesLeftIsRemoved) {
+TEST_F(SharedSaveTest, LeftoversOfKilledSavesAreRemoved) {
   fs::create_directories(folder_);
   const std::vector<std::string> strays{".ckpt-9.data-00001-of-00002.tmp-00000000-12-34-5",
                                         "ckpt-9.data-00000-of-00002", ".checkpoint.tmp-00000000-12-34-6",

@@ -11,6 +11,8 @@ import pathlib
 import keras
 import numpy as np
 
+STEPS = ("steps-per-epoch", "validation-steps", "validation-batch-size", "validation-freq")
+
 
 def load(path):
     return keras.models.load_model(path)
@@ -78,6 +80,9 @@ def command_fit(a):
         options["validation_data"] = tuple(v for v in dataset(a.validation_data, model) if v is not None)
     if a.class_weight:
         options["class_weight"] = {int(k): float(v) for k, v in (p.split(":") for p in a.class_weight.split(","))}
+    for name in STEPS:
+        if getattr(a, name.replace("-", "_")) is not None:
+            options[name.replace("-", "_")] = getattr(a, name.replace("-", "_"))
     history = model.fit(x, y, sample_weight=w, epochs=a.epochs, batch_size=a.batch_size or 32, shuffle=not a.no_shuffle,
                         verbose=0, **options)
     if a.history:
@@ -96,7 +101,7 @@ def main(args):
         for option in ("input", "output", "data", "validation-data", "strategy", "save", "history", "class-weight", "optimizer",
                        "loss", "metrics"):
             command.add_argument("--" + option)
-        for option in ("epochs", "seed", "batch-size"):
+        for option in ("epochs", "seed", "batch-size", *STEPS):
             command.add_argument("--" + option, type=int)
         command.add_argument("--no-shuffle", action="store_true")
         command.add_argument("--json", action="store_true")

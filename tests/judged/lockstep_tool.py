@@ -11,6 +11,7 @@ import pathlib
 import random
 import resource
 import subprocess
+import time
 import zlib
 
 import numpy as np
@@ -76,6 +77,15 @@ def refused(*args, code=None, **kwargs):
     assert len(lines) == 1, f"one line on stderr expected: {result}"
     assert len(lines[0]) > 15, f"a clear line expected: {result}"
     return lines[0]
+
+
+def wait_for(path, job=None, timeout=90):
+    """Returns when `path` exists. Fails when the process `job` ends before."""
+    deadline = time.monotonic() + timeout
+    while not path.exists():
+        assert job is None or job.poll() is None, job.communicate()
+        assert time.monotonic() < deadline, f"{path} does not exist after {timeout} s"
+        time.sleep(0.02)
 
 
 def generator(*name):

@@ -243,7 +243,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path):
     assert "ckpt-3" in done.stdout + done.stderr
 
 
-def test_what_does_not_fit_is_refused(tmp_path):
+def test_mismatches_are_rejected(tmp_path):
     model = made("sequential", "adam", 17)
     path = tf.train.Checkpoint(model=model).save(str(tmp_path / "ckpt"))
     made("image", "adam", 18).save(tmp_path / "m.keras")

@@ -64,6 +64,8 @@ def test_wrong_usage_of_other_commands_ends_with_2(folder, tmp_path):
     assert "did you mean 'keras'" in tool.refused("convert", folder / "m.keras", tmp_path / "o", "--to", "kerass", code=2)
     assert "--to" in tool.refused("convert", folder / "m.keras", tmp_path / "o.bin", code=2)
     assert "unexpected argument" in tool.refused("verify", folder / "m.keras", "more", code=2)
+    assert "unknown architecture" in tool.refused("new", "ResNett50", tmp_path / "m.keras", code=2)
+    assert ".svg or .dot" in tool.refused("plot", folder / "m.keras", tmp_path / "m.png", code=2)
     # What a file holds is not usage.
     tool.refused("fit", folder / "none.keras", "--data", folder / "d.npz", code=1)
     tool.refused("fit", folder / "m.keras", "--data", folder / "none.npz", code=1)

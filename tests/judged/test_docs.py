@@ -58,7 +58,7 @@ def test_environment_variables_are_documented():
     assert {"LOCKSTEP_LOG_LEVEL", "TF_CONFIG", "RANK", "SLURM_PROCID", "OMP_NUM_THREADS"} <= read
     assert not read - documented, "these are not in docs/environment.md"
     everything = set()
-    for folder in ("lockstep", "tools", "tests", "cmake"):
+    for folder in ("lockstep", "tools", "tests", "cmake", "fuzz"):
         for path in (tool.ROOT / folder).rglob("*"):
             if path.suffix in (".h", ".cpp", ".py", ".sh", ".cmake"):
                 everything |= set(re.findall(r"\b[A-Z][A-Z_]+\b", path.read_text()))

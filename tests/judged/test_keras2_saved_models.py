@@ -127,7 +127,7 @@ class Subclassed(tf_keras.Model):
         return self.dense(x)
 
 
-def test_what_cannot_be_opened_says_what_to_do(tmp_path):
+def test_errors_of_unreadable_models_give_the_remedy(tmp_path):
     model = Subclassed()
     model(np.zeros((1, 3), "float32"))
     model.save(tmp_path / "subclassed", save_format="tf")

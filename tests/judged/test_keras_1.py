@@ -314,7 +314,7 @@ def test_a_sequential_of_branches(mode, tmp_path):
     ("BatchNormalization", {"epsilon": 1e-3, "mode": 2, "axis": -1, "momentum": 0.9}, "mode 2"),
     ("Merge", {"mode": "cos", "concat_axis": -1, "dot_axes": -1}, "cos"),
 ])
-def test_what_has_no_counterpart_is_refused(class_name, config, text, tmp_path):
+def test_classes_without_counterpart_are_rejected(class_name, config, text, tmp_path):
     names, model = model_of([(VECTOR, class_name, config)], VECTOR)
     write(tmp_path / "m.h5", model, [("input_1", []), (names[0], [])])
     if not tool.CONTROL:

@@ -56,7 +56,7 @@ def assert_equal_to_one(tmp, request_name):
 
 
 @pytest.mark.parametrize("launcher", RECORDED)
-def test_what_a_launcher_gives_is_understood(launcher, tmp_path, request):
+def test_variables_of_launchers_are_read(launcher, tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 29)
     port = free_ports(1)[0]
     if "Slurm" in launcher:  # ports from one on

@@ -33,14 +33,6 @@ def training(tmp, *options, epochs=100000):
             "--save", tmp / "out.keras", *options)
 
 
-def wait_for(path):
-    for _ in range(600):
-        if path.exists():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{path} did not come")
-
-
 def assert_ended(net, results, victims):
     """Each has ended with one clear line, which names one of the others that it cannot hear."""
     for machine, (code, out, err) in enumerate(results):
@@ -70,7 +62,7 @@ def drawn(full, quick):
 def test_a_cut_line_in_training(net, victim, tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
     job = net.job(*training(tmp_path, "--timeout", 3, "--checkpoint-dir", tmp_path / "run"))
-    wait_for(tmp_path / "run" / "checkpoint")
+    tool.wait_for(tmp_path / "run" / "checkpoint")
     began = time.monotonic()
     net.cut = {victim}
     assert_ended(net, network.finish(job), {victim})
@@ -88,7 +80,7 @@ def test_a_cut_line_in_a_save(net, tmp_path, request):
         net.cut = set()
         options = ("--checkpoint-dir", run, "--checkpoint-every", 1)
         job = net.job(*training(tmp_path, "--timeout", 2, *options), port=5000)
-        wait_for(run / "checkpoint")
+        tool.wait_for(run / "checkpoint")
         time.sleep(moments.uniform(0, 0.3))
         net.cut = {moments.choice([0, 1])}
         assert_ended(net, network.finish(job), net.cut)
@@ -118,7 +110,7 @@ def test_a_short_outage_is_sat_out(net, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     fit(tmp_path, "default", "one.keras", 8, 300, "--seed", 1)
     job = net.job(*training(tmp_path, "--timeout", 10, "--checkpoint-dir", tmp_path / "run", "--no-shuffle", epochs=300))
-    wait_for(tmp_path / "run" / "checkpoint")
+    tool.wait_for(tmp_path / "run" / "checkpoint")
     net.cut = {0, 1}
     time.sleep(2)
     net.cut = set()
@@ -139,12 +131,12 @@ def test_delays_and_losses_change_nothing(net, tmp_path, request):
 @pytest.mark.parametrize("victim", drawn([0, 1, 2], [0, 2]))
 def test_a_killed_machine_is_named(net, victim, tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
-    job = net.job(*training(tmp_path, "--timeout", 20, "--checkpoint-dir", tmp_path / "run"))
-    wait_for(tmp_path / "run" / "checkpoint")
+    job = net.job(*training(tmp_path, "--timeout", 90, "--checkpoint-dir", tmp_path / "run"))
+    tool.wait_for(tmp_path / "run" / "checkpoint")
     began = time.monotonic()
     job[victim].send_signal(signal.SIGKILL)
     results = network.finish(job)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30, "noticed before the time-out"
     for machine in {0, 1, 2} - {victim}:
         code, _, err = results[machine]
         assert code == 1 and len(err.splitlines()) == 1 and f"worker {victim} ({net.hosts[victim]}:5000)" in err, err
@@ -155,7 +147,7 @@ def test_a_worker_that_stands_still_for_a_while_is_waited_for(net, tmp_path, req
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     fit(tmp_path, "default", "one.keras", 8, 300, "--seed", 1)
     job = net.job(*training(tmp_path, "--timeout", 10, "--checkpoint-dir", tmp_path / "run", "--no-shuffle", epochs=300))
-    wait_for(tmp_path / "run" / "checkpoint")
+    tool.wait_for(tmp_path / "run" / "checkpoint")
     for machine in (1, 0):
         job[machine].send_signal(signal.SIGSTOP)
         time.sleep(1.5)
@@ -247,7 +239,7 @@ def private_training(net, tmp, *options, epochs=4):
 
 
 @pytest.mark.parametrize("net", [3], indirect=True)
-def test_what_is_saved_is_gathered_at_the_chief(net, tmp_path, request):
+def test_saves_are_gathered_at_the_chief(net, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     one = fit(tmp_path, "default", "one.keras", 8, 4, "--seed", 1)
     planned = network.finish(net.job(*private_training(net, tmp_path, "--dry-run")))
@@ -276,7 +268,7 @@ def test_the_chief_alone_has_the_checkpoints_and_all_resume(net, victim, tmp_pat
     for name in ("out.keras", "out.json"):
         os.remove(net.folder(0) / name)
     job = net.job(*command)
-    wait_for(net.folder(0) / "run" / "checkpoint")
+    tool.wait_for(net.folder(0) / "run" / "checkpoint")
     job[victim].send_signal(signal.SIGKILL)
     network.finish(job)
     assert not (net.folder(0) / "out.keras").exists(), "it was over too early"

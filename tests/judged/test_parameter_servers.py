@@ -53,14 +53,6 @@ def pid_of(job, kind, index):
     raise AssertionError(f"{kind} {index} did not start")
 
 
-def wait_for(path, job, timeout=90):
-    deadline = time.monotonic() + timeout
-    while not path.exists():
-        assert job.poll() is None, job.communicate()
-        assert time.monotonic() < deadline, path
-        time.sleep(0.02)
-
-
 CASES = [("dense", "adam"), ("cnn", "adamw"), ("dense", "sgd-global-clipnorm"), ("lstm", "rmsprop-centered"), ("dropout", "sgd-momentum"),
          ("embedding", "adam"), ("frozen", "adam-ema"), ("dense", "sgd-loss-scale"), ("dense", "sgd-accumulate"), ("dense", "adam-cosine"),
          ("dense", "sgd-decay")]
@@ -125,26 +117,29 @@ def test_three_workers_and_two_servers(tmp_path):
 
 
 def test_exchange_with_tensorflows_strategy(tmp_path):
-    """Three workers and two servers each: both reach the same loss, and read the sharded variables of the other one."""
-    rng = tool.generator("exchange")
+    """Three workers and two servers each: both learn the data, and read the sharded variables of the other one.
+
+    How late gradients arrive depends on the load. So both train with a high rate, until little is left of the loss."""
+    rng, epochs = tool.generator("exchange"), 16
+    keras.utils.set_random_seed(int(rng.integers(1000)))
     L = keras.layers
     model = keras.Sequential([keras.Input((5,), dtype="int32"), L.Embedding(41, 6), L.Flatten(), L.Dense(3)])
-    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile(keras.optimizers.Adam(0.05), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.save(tmp_path / "start.keras")
     x, scores = rng.integers(0, 41, (96, 5)), rng.normal(size=(41, 3))
     np.savez(tmp_path / "d.npz", x=x, y=scores[x].sum(axis=1).argmax(axis=1))
     options = ("--batch-size", 8, "--no-shuffle", "--variable-partitioner", "min_size:200:3")
-    ok(*command(tmp_path, 3, 2, "--epochs", 16, "--save", tmp_path / "ours.keras", *options))
+    ok(*command(tmp_path, 3, 2, "--epochs", epochs, "--save", tmp_path / "ours.keras", *options))
     for name in ("start", "ours"):
         tool.ok("convert", tmp_path / f"{name}.keras", tmp_path / name / "model", "--to", "tf_checkpoint")
-    peer = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("parameter_server_peer.py"), tmp_path, "16"], capture_output=True,
+    peer = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("parameter_server_peer.py"), tmp_path, str(epochs)], capture_output=True,
                           text=True, timeout=90)
     assert peer.returncode == 0, peer.stdout + peer.stderr
     for ours, theirs in zip(keras.models.load_model(tmp_path / "ours.keras").get_weights(), np.load(tmp_path / "read.npz").values()):
         np.testing.assert_array_equal(ours, theirs)
     data, losses = np.load(tmp_path / "d.npz"), json.loads((tmp_path / "losses.json").read_text())
     untrained = keras.models.load_model(tmp_path / "start.keras").evaluate(data["x"], data["y"], verbose=0)
-    assert max(losses.values()) < 0.5 * untrained and abs(losses["ours"] - losses["theirs"]) < 0.1 * untrained, (losses, untrained)
+    assert max(losses.values()) < 0.1 * untrained, (losses, untrained)
 
     tool.ok("convert", tmp_path / "start.keras", tmp_path / "back.keras", "--weights", tmp_path / "theirs" / "ckpt-1", "--strict", "optimizer")
     back, theirs = keras.models.load_model(tmp_path / "back.keras"), list(np.load(tmp_path / "theirs.npz").values())
@@ -153,7 +148,7 @@ def test_exchange_with_tensorflows_strategy(tmp_path):
     for ours, value in zip([*back.get_weights(), *slots], theirs, strict=True):
         np.testing.assert_array_equal(ours, value)
     ok(*command(tmp_path, 1, 2, "--weights", tmp_path / "theirs" / "ckpt-1", "--epochs", 1, "--save", tmp_path / "more.keras", *options))
-    assert iterations(tmp_path / "more.keras") == 16 * 12 + 12
+    assert iterations(tmp_path / "more.keras") == (epochs + 1) * 12
 
 
 @pytest.mark.parametrize("kind", ["worker", "ps"])
@@ -161,7 +156,7 @@ def test_a_killed_process_is_started_again(kind, tmp_path):
     regression(tmp_path, 1024)
     job = start(*command(tmp_path, 2, 2, "--epochs", 20, "--batch-size", 8, "--save", tmp_path / "out.keras", "--checkpoint-dir", tmp_path / "run",
                          launch=("--restarts", 2)))
-    wait_for(tmp_path / "run" / "checkpoint", job)
+    tool.wait_for(tmp_path / "run" / "checkpoint", job)
     os.kill(pid_of(job, kind, 1), signal.SIGKILL)
     out, err = job.communicate(timeout=120)
     assert job.returncode == 0, out + err
@@ -175,7 +170,7 @@ def test_a_killed_process_is_started_again(kind, tmp_path):
 def test_a_killed_worker_that_is_not_started_again(tmp_path):
     regression(tmp_path, 1024)
     job = start(*command(tmp_path, 2, 1, "--epochs", 20, "--batch-size", 8, "--save", tmp_path / "out.keras", "--checkpoint-dir", tmp_path / "run"))
-    wait_for(tmp_path / "run" / "checkpoint", job)
+    tool.wait_for(tmp_path / "run" / "checkpoint", job)
     os.kill(pid_of(job, "worker", 0), signal.SIGKILL)
     out, err = job.communicate(timeout=120)
     assert job.returncode == 0 and "it is not started again" in err, out + err
@@ -186,10 +181,10 @@ def test_a_stopped_job_is_resumed(tmp_path):
     regression(tmp_path, 1024)
     args = command(tmp_path, 2, 1, "--epochs", 15, "--batch-size", 8, "--save", tmp_path / "out.keras", "--checkpoint-dir", tmp_path / "run")
     job = start(*args)
-    wait_for(tmp_path / "run" / "checkpoint", job)
+    tool.wait_for(tmp_path / "run" / "checkpoint", job)
     job.send_signal(signal.SIGTERM)
     out, err = job.communicate(timeout=120)
-    assert job.returncode == 42 and "all is saved" in err, out + err
+    assert job.returncode == 42 and "the state is saved" in err, out + err
     out, err = ok(*args)
     assert "resumed after" in out, out + err
     assert_trained(tmp_path, 15 * 128)

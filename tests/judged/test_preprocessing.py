@@ -128,7 +128,7 @@ def test_training_behind_a_vocabulary(tmp_path):
     tool.assert_close(answer(again, ASKED_TEXTS)[0], answer(model, ASKED_TEXTS)[0], 1e-5)
 
 
-def test_what_a_file_cannot_have_is_refused(tmp_path):
+def test_arguments_that_files_cannot_contain_are_rejected(tmp_path):
     inputs = keras.Input((3,), dtype="string")
     model = keras.Model(inputs, adapted(L.StringLookup(), WORDS)(inputs))
     model.save(tmp_path / "m.keras")

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from lockstep_tool import BIN, CONFORMANCE, SEED, assert_close, ok, refused, run
+from lockstep_tool import BIN, CONFORMANCE, SEED, assert_close, ok, refused, run, wait_for
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
@@ -200,8 +200,7 @@ def test_two_jobs_in_one_folder(tmp_path, task):
     endless = [a if a != "4" else "100000" for a in whole] + ["--checkpoint-dir", run_folder]
     first = subprocess.Popen([BIN, *map(str, endless)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        while not (run_folder / "checkpoint").exists():
-            time.sleep(0.02)
+        wait_for(run_folder / "checkpoint", first)
         second = [*whole, "--checkpoint-dir", run_folder, "--save", tmp_path / "out.keras"]
         job = run("launch", "-n", "2", "--", *second)
         assert job.code == 1

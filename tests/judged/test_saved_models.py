@@ -312,7 +312,7 @@ def test_bytes_depend_on_the_state_alone(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "no_index", "no_pb", "flipped"])
-def test_damage_is_told(tmp_path, damage):
+def test_damage_is_reported(tmp_path, damage):
     tf.saved_model.save(Affine(), str(tmp_path / "m"))
     x = tmp_path / "x.npy"
     np.save(x, np.zeros((2, 4), "f"))

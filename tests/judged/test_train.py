@@ -119,6 +119,20 @@ def test_validation_data(tmp_path, request):
     judge(tmp_path, model, x, y, "--validation-data", tmp_path / "v.npz", validation_data=(vx, vy))
 
 
+# Four batches of training data and two of validation data, or four of batch size 4.
+@pytest.mark.parametrize("options", [
+    dict(steps_per_epoch=4), dict(steps_per_epoch=3, validation_steps=1), dict(steps_per_epoch=1, validation_freq=2),
+    dict(validation_steps=3, validation_batch_size=4), dict(steps_per_epoch=2, validation_steps=2, validation_freq=3)
+], ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()))
+def test_steps_of_epochs_and_of_validations(options, tmp_path, request):
+    rng = tool.generator(request.node.name)
+    model, x, y = prepare(tmp_path, "dense", "scce", table.OPTIMIZERS["sgd-momentum"](), rng)
+    vx, vy = table.inputs(rng, model, 13), table.targets(rng, "class", 13)
+    np.savez(tmp_path / "v.npz", x=vx, y=vy)
+    given = [part for name, value in options.items() for part in ("--" + name.replace("_", "-"), value)]
+    judge(tmp_path, model, x, y, "--validation-data", tmp_path / "v.npz", *given, epochs=5, validation_data=(vx, vy), **options)
+
+
 def two_headed(rng):
     a, b = keras.Input((4,), name="a"), keras.Input((3,), name="b")
     h = keras.layers.Concatenate()([a, b])

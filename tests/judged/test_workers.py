@@ -56,7 +56,7 @@ def test_over_tcp_alone(tmp_path, request):
 
 @pytest.mark.parametrize("communication", ["auto", "ring"])
 @pytest.mark.parametrize("workers", [2, 3])
-def test_gradients_larger_than_what_travels_together(workers, communication, tmp_path, request):
+def test_gradients_larger_than_a_bucket(workers, communication, tmp_path, request):
     """6 MB of gradients, more than the shared memory holds at once; a batch with fewer rows than workers at the end."""
     rng = tool.generator(request.node.name)
     L = keras.layers
@@ -127,7 +127,7 @@ def test_evaluate(tmp_path, request):
     one = json.loads(tool.ok(*command))
     results = Job(2, *command, "--strategy", "multi_worker").ok()
     tool.assert_history({k: [v] for k, v in json.loads(results[0][1]).items()}, {k: [v] for k, v in one.items()}, 1e-6)
-    assert results[1][1] == "", "the chief alone speaks"
+    assert results[1][1] == "", "only the chief prints"
 
 
 @pytest.mark.skipif(not tool.CONFORMANCE, reason="drawn for the full run")
@@ -195,7 +195,7 @@ def test_evaluating_uneven_rows(tmp_path, request):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_lost_worker_is_named(victim, how, tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
-    job = long_job(tmp_path, 3, "--timeout", 3)
+    job = long_job(tmp_path, 3, "--timeout", 60 if how == signal.SIGKILL else 3)
     job.wait_until_connected()
     began = time.time()
     job.kill(victim, how)
@@ -206,7 +206,7 @@ def test_a_lost_worker_is_named(victim, how, tmp_path, request):
         assert process.returncode == 1, f"worker {index}: {process.returncode} {out}{err}"
         assert f"worker {victim} ({job.addresses[victim]})" in err.splitlines()[-1], err
         assert err.startswith("lockstep: ") and len(err.splitlines()) == 1, err
-    assert time.time() - began < (5 if how == signal.SIGKILL else 12), "a killed process is seen within a second on an idle machine"
+    assert time.time() - began < 25, "long before --timeout, and before its default"
     job.kill(victim, signal.SIGKILL)
     job.processes[victim].communicate()
     assert not (tmp_path / "never.keras").exists()
@@ -237,7 +237,7 @@ def test_a_time_out_is_on_by_default(tmp_path, request):
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_worker_that_waits_says_for_whom_and_leaves_when_told_to(index, how, tmp_path, request):
+def test_a_waiting_worker_names_the_missing_ones_and_ends_at_a_signal(index, how, tmp_path, request):
     start_model(tmp_path, "dense", "adam", tool.generator(request.node.name), 32)
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     command = [tool.BIN, "fit", tmp_path / "start.keras", "--data", tmp_path / "d.npz", "--strategy", "multi_worker", "--startup-timeout", "600",
@@ -245,9 +245,8 @@ def test_a_worker_that_waits_says_for_whom_and_leaves_when_told_to(index, how, t
     alone = subprocess.Popen([str(a) for a in command], env={**os.environ, **cluster_env(addresses, index)}, stderr=subprocess.PIPE, text=True)
     line = alone.stderr.readline()
     assert f"worker {index} ({addresses[index]}) waits for worker {1 - index} ({addresses[1 - index]})" in line and "s left" in line, line
-    began = time.time()
     alone.send_signal(how)
-    assert alone.wait(timeout=20) == -how and time.time() - began < 2
+    assert alone.wait(timeout=20) == -how
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.npz", "start.keras"]
 
 
@@ -293,14 +292,6 @@ def checkpointed(tmp, out, *options, ports=None):
                "--history", tmp / f"{out}.json", *options, ports=ports)
 
 
-def wait_for_checkpoint(folder):
-    for _ in range(400):
-        if (folder / "checkpoint").exists():
-            return
-        time.sleep(0.02)
-    raise AssertionError("no checkpoint was written")
-
-
 def same_end(tmp, a, b):
     assert (tmp / f"{a}.keras").read_bytes() == (tmp / f"{b}.keras").read_bytes()
     assert (tmp / f"{a}.json").read_text() == (tmp / f"{b}.json").read_text()
@@ -338,7 +329,7 @@ def test_sigterm_saves_and_the_same_command_resumes(asked, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     checkpointed(tmp_path, "whole").ok()
     job = checkpointed(tmp_path, "stopped")
-    wait_for_checkpoint(tmp_path / "stopped")
+    tool.wait_for(tmp_path / "stopped" / "checkpoint")
     job.kill(asked, signal.SIGTERM)
     assert [code for code, _, _ in job.wait()] == [42, 42]
     assert not (tmp_path / "stopped.keras").exists()
@@ -351,7 +342,7 @@ def test_a_dead_worker_alone_is_started_again(victim, tmp_path, request):
     start_model(tmp_path, "dropout", "adam", tool.generator(request.node.name), 29)
     checkpointed(tmp_path, "whole").ok()
     job = checkpointed(tmp_path, "lost", "--restarts", 2)
-    wait_for_checkpoint(tmp_path / "lost")
+    tool.wait_for(tmp_path / "lost" / "checkpoint")
     job.kill(victim)
     job.processes[victim].communicate()
     job.processes[victim] = job.start(victim)

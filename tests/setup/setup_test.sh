@@ -71,7 +71,7 @@ echo torn > "$first.part/lib/libc10.so"
 setup || fail "after a torn unpacking"
 whole "after a torn unpacking" one
 
-# Cut off while downloading: what lies there is not believed.
+# Interrupted while downloading: the partial file is not used.
 rm -rf "$first"
 mkdir -p "$cache/download"
 echo torn > "$cache/download/torch-9.0-py3-none-any.whl"

@@ -95,7 +95,7 @@ TEST(Initializers, AxesReplacePositions) {
   EXPECT_NE(first(query, {4, 2, 3}, 24), first(GlorotUniform({.seed = 1}), {4, 2, 3}, 24));
 }
 
-TEST(Initializers, UnknownNamesAreAnsweredWithTheNearest) {
+TEST(Initializers, UnknownNamesHaveASuggestion) {
   try {
     get("glorot_unifrom");
     FAIL();

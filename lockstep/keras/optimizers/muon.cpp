@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <regex>
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/optimizers/per_variable_internal.h"
@@ -15,12 +15,10 @@ class MuonOptimizer : public PerVariableOptimizer {
   explicit MuonOptimizer(MuonOptions options)
       : PerVariableOptimizer("Muon", common_options(options)), options_(std::move(options)) {
     for (const std::string& pattern : options_.exclude_layers) {
-      try {
-        excluded_.emplace_back(pattern);
-      } catch (const std::regex_error&) {
-        throw_invalid_argument(
-            fmt::format("Muon: exclude_layers holds '{}', which is not a regular expression", pattern));
-      }
+      excluded_.push_back(std::make_unique<RE2>(pattern, RE2::Quiet));
+      if (!excluded_.back()->ok())
+        throw_invalid_argument(fmt::format("Muon: invalid exclude_layers: '{}' is not a regular expression of RE2: {}",
+                                           pattern, excluded_.back()->error()));
     }
   }
   std::string class_name() const override { return "Muon"; }
@@ -34,7 +32,7 @@ class MuonOptimizer : public PerVariableOptimizer {
     if (variable.shape().rank() != 2) return true;
     if (options_.exclude_embeddings && path.find("embedding") != std::string::npos) return true;
     return std::any_of(excluded_.begin(), excluded_.end(),
-                       [&](const std::regex& name) { return std::regex_search(variable.path(), name); });
+                       [&](const auto& pattern) { return RE2::PartialMatch(variable.path(), *pattern); });
   }
 
   void create_slots() override {
@@ -97,7 +95,7 @@ class MuonOptimizer : public PerVariableOptimizer {
   }
 
   MuonOptions options_;
-  std::vector<std::regex> excluded_;
+  std::vector<std::unique_ptr<RE2>> excluded_;
   Variables momenta_, velocities_;
 };
 

@@ -1,9 +1,9 @@
 #include "lockstep/keras/optimizers/optimizer.h"
 
 #include <cmath>
-#include <regex>
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/parameter_server_strategy.h"
@@ -342,12 +342,12 @@ void Optimizer::exclude_from_weight_decay(const Variables& variables, const std:
   }
   for (const VariablePtr& variable : variables) not_decayed_.insert(variable.get());
   for (const std::string& name : names) {
-    try {
-      not_decayed_names_.emplace_back(
-          [pattern = std::regex(name)](const std::string& text) { return std::regex_search(text, pattern); });
-    } catch (const std::regex_error&) {
-      throw_invalid_argument(fmt::format("{}: '{}' is not a regular expression", name_, name));
+    auto pattern = std::make_shared<RE2>(name, RE2::Quiet);
+    if (!pattern->ok()) {
+      throw_invalid_argument(
+          fmt::format("{}: '{}' is not a regular expression of RE2: {}", name_, name, pattern->error()));
     }
+    not_decayed_names_.emplace_back([pattern](const std::string& text) { return RE2::PartialMatch(text, *pattern); });
   }
 }
 

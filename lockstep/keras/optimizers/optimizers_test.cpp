@@ -327,7 +327,20 @@ TEST(Optimizers, ConstraintsAndExclusions) {
   EXPECT_THAT(values_of(bias), ::testing::ElementsAre(4));
 }
 
-TEST(Optimizers, SayWhatIsWrong) {
+// Also for expressions and names of which an engine that backtracks tries 2^60 ways.
+TEST(Optimizers, ExpressionsTakeTimeInProportionToTheNames) {
+  const std::string expression = "(x+x+)+y", name = std::string(60, 'x');
+  const VariablePtr w = variable({1, 2, 3, 4}, {2, 2}, name);
+  const OptimizerPtr sgd = SGD({.weight_decay = 1});
+  sgd->exclude_from_weight_decay({}, {expression});
+  const Tensor zeros = Tensor::zeros({2, 2}, DType::kFloat32);
+  sgd->apply({zeros}, {w});
+  Muon({.exclude_layers = {expression}})->apply({zeros}, {w});
+  EXPECT_THROW(SGD()->exclude_from_weight_decay({}, {"(x"}), errors::InvalidArgumentError);
+  EXPECT_THROW(Muon({.exclude_layers = {"(x"}}), errors::InvalidArgumentError);
+}
+
+TEST(Optimizers, ReportTheError) {
   const VariablePtr w = variable({1, 2}, {2}), other = variable({1, 2}, {2});
   const OptimizerPtr sgd = SGD();
   EXPECT_THROW(sgd->apply({Tensor()}, {w}), Error);

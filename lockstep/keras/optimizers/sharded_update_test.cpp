@@ -105,7 +105,7 @@ std::vector<std::function<OptimizerPtr()>> rules() {
           [] { return Lion(); }};
 }
 
-TEST(ShardedUpdate, IsToTheBitWhatEachWouldDo) {
+TEST(ShardedUpdate, IsBitIdenticalToAFullUpdate) {
   for (const int size : {2, 3}) {
     with_workers(size, [size](int, const collectives::CommunicatorPtr& group) {
       for (const auto& rule : rules()) {
@@ -124,7 +124,7 @@ TEST(ShardedUpdate, IsToTheBitWhatEachWouldDo) {
 
 // Workers on several machines, which keep parts of the state: what they compute from the same sums is what each would
 // compute alone, whether the state is read after each step or only at the end, and after it was assigned.
-TEST(ShardedState, IsToTheBitWhatEachWouldDo) {
+TEST(ShardedState, IsBitIdenticalToAFullUpdate) {
   for (const std::string machines : {"ab", "aab"}) {
     const int size = static_cast<int>(machines.size());
     const auto addresses = collectives::threaded_job::free_addresses(size);
@@ -185,7 +185,7 @@ TEST(ShardedUpdate, StepsFollowEachOther) {
 }
 
 // A model that is gone before its last step has arrived leaves nothing behind.
-TEST(ShardedUpdate, NobodyHasToLook) {
+TEST(ShardedUpdate, VariablesNeedNoReadBetweenSteps) {
   with_workers(2, [](int, const collectives::CommunicatorPtr& group) {
     for (int round = 0; round < 3; ++round) {
       Model unseen(Adam());
@@ -225,7 +225,7 @@ TEST(ShardedUpdate, SlotsAreVariablesLikeOthers) {
   });
 }
 
-TEST(ShardedUpdate, WhatNeedsWholeGradientsIsNotShared) {
+TEST(ShardedUpdate, RulesThatNeedWholeGradientsAreNotSharded) {
   with_workers(2, [](int rank, const collectives::CommunicatorPtr& group) {
     for (const OptimizerPtr& optimizer :
          {SGD({.clipnorm = 1.0}), SGD({.global_clipnorm = 1.0}), SGD({.clipvalue = 1.0}),

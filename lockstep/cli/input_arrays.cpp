@@ -1,4 +1,4 @@
-#include "lockstep/cli/feed_internal.h"
+#include "lockstep/cli/input_arrays_internal.h"
 #include "lockstep/keras/callbacks/progress_bar_internal.h"
 
 #include <algorithm>

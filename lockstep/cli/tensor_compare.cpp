@@ -1,4 +1,4 @@
-#include "lockstep/cli/elements_internal.h"
+#include "lockstep/cli/tensor_compare_internal.h"
 
 #include <algorithm>
 #include <bit>
