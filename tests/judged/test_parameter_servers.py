@@ -133,7 +133,7 @@ def test_exchange_with_tensorflows_strategy(tmp_path):
     for name in ("start", "ours"):
         tool.ok("convert", tmp_path / f"{name}.keras", tmp_path / name / "model", "--to", "tf_checkpoint")
     peer = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("parameter_server_peer.py"), tmp_path, str(epochs)], capture_output=True,
-                          text=True, timeout=90)
+                          text=True, timeout=240)
     assert peer.returncode == 0, peer.stdout + peer.stderr
     for ours, theirs in zip(keras.models.load_model(tmp_path / "ours.keras").get_weights(), np.load(tmp_path / "read.npz").values()):
         np.testing.assert_array_equal(ours, theirs)
