@@ -15,11 +15,11 @@ const OptionRow kStrategy{"--strategy", "SPEC",
                           "(the workers described by TF_CONFIG, torchrun, mpirun or srun), or parameter_server (fit: "
                           "asynchronous, the jobs chief, worker and ps of TF_CONFIG)",
                           "default"};
-const OptionRow kTimeout{"--timeout", "S",   "several workers: seconds that one may be silent or late (30 without it)",
+const OptionRow kTimeout{"--timeout", "S",   "several workers: seconds that one may be silent or late; default: 30",
                          "",          false, check_seconds};
 const OptionRow kStartupTimeout{"--startup-timeout",
                                 "S",
-                                "several workers: seconds that they wait for each other at the start (20 without it)",
+                                "several workers: seconds that they wait for each other at the start; default: 20",
                                 "",
                                 false,
                                 check_seconds};
@@ -43,8 +43,8 @@ const OptionRow kWeights{
     "--weights", "W", "weights from another file: .weights.h5, .h5, .keras, a TensorFlow checkpoint or a SavedModel"};
 const OptionRow kStrict{"--strict",
                         "LEVEL",
-                        "what a checkpoint given as --weights must be complete for: none, model (every weight), "
-                        "optimizer (its state too), all (and no value is unused)",
+                        "what a checkpoint given as --weights must contain: none, model (every weight), optimizer "
+                        "(its state too), all (the same, and no other value)",
                         "model",
                         false,
                         check_strictness};
@@ -72,15 +72,16 @@ Command predict_command() {
        kWeights,
        kStrict,
        {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
-       {"--tags", "A,B", "of the MetaGraph of a SavedModel that has several (serve without it)"},
+       {"--tags", "A,B", "of the MetaGraph of a SavedModel that has several; default: serve"},
        {"--outputs", "A,B", "tensors of a frozen graph"},
        kRescale,
        {"--max-memory", "BYTES",
-        "of the tensors that one run of a graph or a Keras model makes, such as 512M or 8G (1.5G and 64 times the "
-        "size of inputs and files without it; 512 times that of a Keras model's inputs)",
+        "of the tensors that one run of a graph or a Keras model makes, such as 512M or 8G; default: 1.5G plus 64 "
+        "times "
+        "the size of inputs and files (512 times that of a Keras model's inputs)",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "that one run may take (5, and 1 for each megabyte of inputs and files without it; 8 for each of a Keras "
+        "that one run may take; default: 5, plus 1 for each megabyte of inputs and files (8 for each of a Keras "
         "model's inputs)",
         "", false, check_seconds},
        {"--max-iterations", "N", "that the loops of one run of a graph may make", "1000000", false, check_integer<1>},
@@ -103,8 +104,8 @@ Command evaluate_command() {
        {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
        {"--checkpoint-dir", "DIR", "evaluate the weights of the checkpoints that appear here, until SIGTERM or SIGINT"},
        {"--max-memory", "BYTES",
-        "of the tensors that exist at one time, such as 8G (1.5G, 64 times the size of the weights and 512 times that "
-        "of the inputs without it)",
+        "of the tensors that exist at one time, such as 8G; default: 1.5G plus 64 times the size of the weights and "
+        "512 times that of the inputs",
         "", false, check_bytes},
        {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
        kWeights,
@@ -169,9 +170,8 @@ Command fit_command() {
             "write the trained model: .keras, .h5 or .weights.h5; missing folders are created, as for all outputs"},
            {"--export", "DIR", "write the trained model as a SavedModel"},
            {"--history", "F.json", "write Keras's History.history"},
-           {"--max-memory", "BYTES",
-            "of the tensors that exist at one time, such as 8G (the memory that is available without it)", "", false,
-            check_bytes},
+           {"--max-memory", "BYTES", "of the tensors that exist at one time, such as 8G; default: the available memory",
+            "", false, check_bytes},
            kWeights,
            kStrict,
            kRescale,
@@ -227,7 +227,7 @@ Command launch_command() {
       "the terminal. Lines of the others have their name as a prefix. SIGINT and SIGTERM are sent to all workers. If a "
       "worker "
       "fails, the others are terminated.",
-      {{"-n", "N", "how many workers", "", true, check_integer<1, 1024>},
+      {{"-n", "N", "number of workers", "", true, check_integer<1, 1024>},
        {"--ps", "P",
         "asynchronous training with P parameter servers (--strategy parameter_server), and a chief that hands out the "
         "steps. A worker or server that fails is restarted automatically, up to --restarts times; the job continues "
