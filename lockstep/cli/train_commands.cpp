@@ -14,10 +14,10 @@
 #include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/cli/worker_job_internal.h"
 #include "lockstep/collectives/shared_mapping_internal.h"
-#include "lockstep/collectives/together.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/io/atomic_file.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/random/seeds.h"
 #include "lockstep/train/training_checkpoints.h"
@@ -104,7 +104,8 @@ void write_targets(const distribute::Strategy& strategy, const Targets& targets,
     if (!workers && !strategy.is_chief()) return;
     if (!workers) return how(*path);
     const distribute::ScopedOwnInitialValues alone;
-    collectives::run_on_chief(workers.get(), fmt::format("saving {}", *path), [&] { how(*path); });
+    optimizers::run_on_chief(workers.get(), fmt::format("saving {}", *path), model.optimizer()->variables(),
+                             [&] { how(*path); });
   };
   write(targets.save, [&](const std::string& path) { write_model(model, path, targets.save_kind); });
   write(targets.saved_model, [&](const std::string& path) { write_model(model, path, formats::Kind::kSavedModel); });

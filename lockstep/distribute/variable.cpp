@@ -288,6 +288,7 @@ Tensor VariableImpl::peek() const {
 Tensor& VariableImpl::shared_value() {
   settle();
   if (copies_.size() != 1) copies_.resize(1);
+  if (!has_common_value()) common_ = Tensor();  // it was replaced
   return copies_[0];
 }
 

@@ -45,6 +45,10 @@ class BundleReader final : public TensorReader {
   const TensorInfo& info(const std::string& name) const;
   // Copies the tensor into `target`, checked on the way. Throws InvalidArgument when the size differs or for strings.
   void read_into(const std::string& name, std::span<std::byte> target) const;
+  // Copies the bytes of a tensor from `begin` on into `target`. Of a partitioned tensor only the slices with some of
+  // these bytes are read and checked; the checksum of another one is checked if `check`. Throws InvalidArgument for
+  // bytes that it does not have, and for strings.
+  void read_range(const std::string& name, std::uint64_t begin, std::span<std::byte> target, bool check) const;
   int num_shards() const { return num_shards_; }
   const std::string& prefix() const { return prefix_; }
 
@@ -70,7 +74,10 @@ class BundleReader final : public TensorReader {
   TensorData read_entry_data(const Entry& entry, bool check = true) const;
   TensorData read_strings(const Entry& entry) const;
   TensorData assemble(const Entry& entry) const;
-  void copy_slice(const Entry& whole, const std::vector<Extent>& slice, std::span<std::byte> target) const;
+  void check_slices(const Entry& entry) const;
+  // `target` is the bytes of the whole tensor from `begin` on.
+  void copy_slice(const Entry& whole, const std::vector<Extent>& slice, std::span<std::byte> target,
+                  std::size_t begin = 0) const;
   void check_crc(const Entry& entry, std::uint32_t crc) const;
   [[noreturn]] void damaged(const std::string& what) const;
 

@@ -325,8 +325,8 @@ TensorData BundleReader::read_strings(const Entry& entry) const {
   return tensor;
 }
 
-// Slices are read whole and copied to their boxes. They must cover the tensor exactly once.
-TensorData BundleReader::assemble(const Entry& entry) const {
+// Slices must cover the tensor exactly once.
+void BundleReader::check_slices(const Entry& entry) const {
   const std::size_t width = dtype_size(entry.info.dtype);
   if (width == 0) {
     throw_unimplemented(fmt::format("{}: partitioned tensor {} has dtype {}, which cannot be put together", prefix_,
@@ -386,13 +386,38 @@ TensorData BundleReader::assemble(const Entry& entry) const {
   }
   if (present != stored * width)
     damaged(fmt::format("tensor {}: its slices have {} bytes, expected {}", entry.info.name, present, stored * width));
+}
+
+// Slices are read whole and copied to their boxes.
+TensorData BundleReader::assemble(const Entry& entry) const {
+  check_slices(entry);
   std::span<std::byte> target;
   TensorData whole = TensorData::allocate(entry.info.dtype, entry.info.shape, target);
   for (const auto& box : entry.slices) copy_slice(entry, box, target);
   return whole;
 }
 
-void BundleReader::copy_slice(const Entry& whole, const std::vector<Extent>& slice, std::span<std::byte> target) const {
+void BundleReader::read_range(const std::string& name, std::uint64_t begin, std::span<std::byte> target,
+                              bool check) const {
+  const Entry& found = entry(name);
+  const std::uint64_t size =
+      static_cast<std::uint64_t>(*found.info.shape.num_elements()) * dtype_size(found.info.dtype);
+  if (dtype_size(found.info.dtype) == 0 || begin > size || target.size() > size - begin) {
+    throw_invalid_argument(fmt::format("{}: tensor {} of dtype {} and shape {} has no bytes {} to {}", prefix_, name,
+                                       dtype_name(found.info.dtype), found.info.shape.to_string(), begin,
+                                       begin + target.size()));
+  }
+  if (found.slices.empty()) {
+    const TensorData whole = read_entry_data(found, check);
+    if (!target.empty()) std::memcpy(target.data(), whole.bytes.data() + begin, target.size());
+    return;
+  }
+  check_slices(found);
+  for (const auto& slice : found.slices) copy_slice(found, slice, target, begin);
+}
+
+void BundleReader::copy_slice(const Entry& whole, const std::vector<Extent>& slice, std::span<std::byte> target,
+                              std::size_t begin) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> extents;
   std::vector<std::int64_t> expected;
   for (std::size_t axis = 0; axis < slice.size(); ++axis) {
@@ -400,6 +425,23 @@ void BundleReader::copy_slice(const Entry& whole, const std::vector<Extent>& sli
     expected.push_back(slice[axis].length < 0 ? whole.info.shape[static_cast<int>(axis)] - slice[axis].start
                                               : slice[axis].length);
   }
+  const std::size_t width = dtype_size(whole.info.dtype);
+  const std::size_t rank = expected.size();
+  // The place in the tensor of the element at `at` of the slice, in bytes.
+  const auto place_of = [&](const std::vector<std::int64_t>& at) {
+    std::size_t offset = 0;
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      offset = offset * static_cast<std::size_t>(whole.info.shape[static_cast<int>(axis)]) +
+               static_cast<std::size_t>(extents[axis].first + at[axis]);
+    }
+    return offset * width;
+  };
+  const std::size_t end = begin + target.size();
+  std::vector<std::int64_t> last = expected;
+  for (std::int64_t& each : last) each -= 1;
+  const bool none = std::any_of(expected.begin(), expected.end(), [](std::int64_t dim) { return dim == 0; });
+  const std::vector<std::int64_t> first(rank, 0);
+  if (!none && (place_of(last) < begin || place_of(first) >= end)) return;
   const TensorData part = read_entry_data(entry(slice_key(whole.info.name, extents)));
   if (part.dtype != whole.info.dtype || part.shape != Shape(expected)) {
     damaged(fmt::format("tensor {}: a slice has dtype {} and shape {}, expected {} and {}", whole.info.name,
@@ -407,17 +449,11 @@ void BundleReader::copy_slice(const Entry& whole, const std::vector<Extent>& sli
                         Shape(expected).to_string()));
   }
   if (part.bytes.empty()) return;
-  const std::size_t width = dtype_size(whole.info.dtype);
-  const std::size_t rank = expected.size();
   const std::size_t row = (rank == 0 ? 1 : static_cast<std::size_t>(expected[rank - 1])) * width;
   std::vector<std::int64_t> at(rank, 0);
   for (std::size_t source = 0; source < part.bytes.size(); source += row) {
-    std::size_t offset = 0;
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-      offset = offset * static_cast<std::size_t>(whole.info.shape[static_cast<int>(axis)]) +
-               static_cast<std::size_t>(extents[axis].first + at[axis]);
-    }
-    std::memcpy(target.data() + offset * width, part.bytes.data() + source, row);
+    const std::size_t place = place_of(at), from = std::max(place, begin), to = std::min(place + row, end);
+    if (from < to) std::memcpy(target.data() + (from - begin), part.bytes.data() + source + (from - place), to - from);
     for (std::size_t axis = rank == 0 ? 0 : rank - 1; axis-- > 0;) {
       if (++at[axis] < expected[axis]) break;
       at[axis] = 0;

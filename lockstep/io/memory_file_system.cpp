@@ -46,6 +46,13 @@ void MemoryFileSystem::put(const std::string& path, std::string bytes) {
   files_[path] = std::make_shared<std::string>(std::move(bytes));
 }
 
+void MemoryFileSystem::put(const std::string& path, std::shared_ptr<const FileBytes> bytes) {
+  make_directories(*this, parent_directory(path));
+  const std::lock_guard lock(mutex_);
+  folders_[parent_directory(path)].insert(base_name(path));
+  elsewhere_[path] = std::move(bytes);
+}
+
 MemoryFileSystem::Bytes& MemoryFileSystem::file(const std::string& path) {
   const auto found = files_.find(path);
   if (found == files_.end()) throw_not_found(fmt::format("{}: no such file", path));
@@ -63,12 +70,15 @@ std::unique_ptr<WritableFile> MemoryFileSystem::create(const std::string& path, 
 
 std::shared_ptr<const FileBytes> MemoryFileSystem::map(const std::string& path) {
   const std::lock_guard lock(mutex_);
+  if (const auto found = elsewhere_.find(path); found != elsewhere_.end()) return found->second;
   return std::make_shared<MemoryBytes>(file(path));
 }
 
 std::optional<FileStat> MemoryFileSystem::stat(const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (folders_.contains(path)) return FileStat{FileStat::Kind::kDirectory, 0, 0755};
+  if (const auto found = elsewhere_.find(path); found != elsewhere_.end())
+    return FileStat{FileStat::Kind::kFile, found->second->bytes().size(), 0444};
   const auto found = files_.find(path);
   if (found == files_.end()) return std::nullopt;
   return FileStat{FileStat::Kind::kFile, found->second->size(), 0644};

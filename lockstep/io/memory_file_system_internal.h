@@ -18,6 +18,8 @@ class MemoryFileSystem final : public FileSystem {
   MemoryFileSystem();
   // A file with these bytes, and its folders.
   void put(const std::string& path, std::string bytes);
+  // The same of bytes that are elsewhere; this file is only read.
+  void put(const std::string& path, std::shared_ptr<const FileBytes> bytes);
 
   std::unique_ptr<WritableFile> create(const std::string& path, std::uint32_t mode) override;
   std::shared_ptr<const FileBytes> map(const std::string& path) override;
@@ -40,6 +42,7 @@ class MemoryFileSystem final : public FileSystem {
 
   std::mutex mutex_;
   std::map<std::string, Bytes> files_;
+  std::map<std::string, std::shared_ptr<const FileBytes>> elsewhere_;
   std::map<std::string, std::set<std::string>> folders_;  // and the names in them
 };
 

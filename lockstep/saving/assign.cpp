@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::saving {
@@ -37,7 +38,7 @@ void Assignment::commit() {
     if (on_read && item.variable->num_copies() > 1) {
       item.variable->assign(item.value);
     } else {
-      item.variable->shared_value() = std::move(item.value);
+      optimizers::replace_value(*item.variable, std::move(item.value));
     }
   }
   items_.clear();

@@ -1,5 +1,6 @@
 #include "lockstep/saving/backup_and_restore.h"
 
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +14,8 @@
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/io/memory_file_system_internal.h"
+#include "lockstep/keras/callbacks/reads_together.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/keras_saving.h"
 
@@ -27,7 +30,7 @@ constexpr const char* kMetadata = "training_metadata.json";
 constexpr const char* kState = "training_state";  // a tensor bundle: what Keras does not keep
 constexpr const char* kPrevious = ".bkp";
 
-class Backup final : public Callback {
+class Backup final : public Callback, public keras::ReadsTogether {
  public:
   Backup(std::string folder, BackupAndRestoreOptions options)
       : folder_(std::move(folder)), options_(std::move(options)), files_(io::posix_file_system()) {
@@ -45,9 +48,10 @@ class Backup final : public Callback {
     }
     if (on_chief([&] { return std::string(any_weights() ? "yes" : ""); }) == "yes") trainer_->build_optimizer();
     // Which backup was taken, and its epoch.
+    const std::set<const distribute::VariableImpl*> ranges = make_slots_whole();
     const std::string found = on_chief([&] { return load(); });
     if (found.empty()) return;
-    share_variables(model);
+    share_variables(model, ranges);
     const Json taken = Json::parse(found);
     if (taken["epoch"].is_null()) return;
     auto whole = load_state(in_folder(kState + taken["suffix"].get<std::string>()));
@@ -84,11 +88,13 @@ class Backup final : public Callback {
     return trainer_->strategy() ? trainer_->strategy()->workers() : nullptr;
   }
 
+  std::string backup_name() const { return fmt::format("the backup in {}", folder_); }
+
   // The chief runs it, and all workers get its result.
   std::string on_chief(const std::function<std::string()>& work) const {
     const auto group = workers();
     if (!group) return work();
-    return collectives::run_together(*group, fmt::format("the backup in {}", folder_),
+    return collectives::run_together(*group, backup_name(),
                                      [&] { return group->rank() == 0 ? work() : std::string(); })[0];
   }
 
@@ -120,8 +126,19 @@ class Backup final : public Callback {
     return dump_json({{"suffix", suffix}, {"epoch", epoch ? Json(*epoch) : Json(nullptr)}});
   }
 
+  // The chief alone reads values, so it must have slots as a whole. Returns those of which workers had ranges.
+  std::set<const distribute::VariableImpl*> make_slots_whole() const {
+    std::set<const distribute::VariableImpl*> ranges;
+    for (const auto& slot : trainer_->optimizer()->variables()) {
+      if (!optimizers::slot_range(*slot)) continue;
+      optimizers::keep_whole(*slot);
+      ranges.insert(slot.get());
+    }
+    return ranges;
+  }
+
   // Sends the chief's loaded values to the others.
-  void share_variables(keras::ModelImpl& model) const {
+  void share_variables(keras::ModelImpl& model, const std::set<const distribute::VariableImpl*>& ranges) const {
     const auto group = workers();
     if (!group) return;
     auto variables = model.weights();
@@ -129,10 +146,14 @@ class Backup final : public Callback {
     variables.insert(variables.end(), slots.begin(), slots.end());
     for (const auto& variable : variables) {
       // A separate copy: the loaded value may be mapped, and copies may share memory.
-      const formats::TensorData loaded = variable->numpy().to_data();
-      Tensor value = Tensor::from_data(formats::TensorData::copy_of(loaded.dtype, loaded.shape, loaded.bytes));
+      Tensor value = Tensor::zeros(variable->shape(), variable->dtype());
+      if (group->rank() == 0) {
+        const formats::TensorData loaded = variable->numpy().to_data();
+        value = Tensor::from_data(formats::TensorData::copy_of(loaded.dtype, loaded.shape, loaded.bytes));
+      }
       group->broadcast(value, 0);
       variable->shared_value() = std::move(value);
+      if (ranges.contains(variable.get())) optimizers::keep_range(*variable, group);
     }
   }
 
@@ -193,7 +214,8 @@ class Backup final : public Callback {
     const keras::TrainingState state = trainer_->training_state();
     std::vector<std::string> values{dump_json(state.values)};
     if (const auto group = workers()) values = group->all_gather(values[0]);
-    on_chief([&] { return write(state, values), std::string(); });
+    optimizers::run_on_chief(workers().get(), backup_name(), trainer_->optimizer()->variables(),
+                             [&] { write(state, values); });
   }
 
   void write(const keras::TrainingState& state, const std::vector<std::string>& values) {

@@ -6,7 +6,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
-#include "lockstep/collectives/together.h"
 #include "lockstep/formats/detect.h"
 #include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/keras_config.h"
@@ -15,6 +14,7 @@
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/models/keras2_order_internal.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/saving/assign_internal.h"
@@ -240,8 +240,10 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
   if (options.workers) {
     SaveModelOptions alone = options;
     alone.workers = nullptr;
-    return collectives::run_on_chief(options.workers.get(), fmt::format("saving {}", path),
-                                     [&] { save_model(model, path, alone); });
+    const auto& optimizer = model.trainer().optimizer();
+    return optimizers::run_on_chief(options.workers.get(), fmt::format("saving {}", path),
+                                    optimizer ? optimizer->variables() : optimizers::Variables(),
+                                    [&] { save_model(model, path, alone); });
   }
   check_target(path, options.overwrite);
   if (path.ends_with(".h5") || path.ends_with(".hdf5")) {

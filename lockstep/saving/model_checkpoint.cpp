@@ -4,10 +4,11 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
-#include "lockstep/collectives/together.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/callbacks/monitors.h"
+#include "lockstep/keras/callbacks/reads_together.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/keras_saving.h"
 
@@ -42,7 +43,7 @@ std::string format_field(const std::string& filepath, const std::string& field,
                                      log_names(logs)));
 }
 
-class ModelSaver final : public Callback {
+class ModelSaver final : public Callback, public keras::ReadsTogether {
  public:
   explicit ModelSaver(ModelCheckpointOptions options)
       : options_(std::move(options)),
@@ -127,7 +128,7 @@ class ModelSaver final : public Callback {
       }
     };
     const auto workers = trainer_->strategy() ? trainer_->strategy()->workers() : nullptr;
-    collectives::run_on_chief(workers.get(), fmt::format("saving {}", path), write);
+    optimizers::run_on_chief(workers.get(), fmt::format("saving {}", path), trainer_->optimizer()->variables(), write);
     print(epoch, fmt::format("finished saving model to {}", path));
   }
 

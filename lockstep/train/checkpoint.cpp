@@ -1,9 +1,13 @@
 #include "lockstep/train/checkpoint.h"
 
 #include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +18,8 @@
 #include "lockstep/collectives/together.h"
 #include "lockstep/formats/checkpoint_state.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/io/atomic_file.h"
+#include "lockstep/io/bytes_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/io/memory_file_system_internal.h"
 #include "lockstep/train/async_saver_internal.h"
@@ -140,47 +146,51 @@ std::string Checkpoint::write(const std::string& prefix, const CheckpointOptions
 std::string Checkpoint::write_then(const std::string& prefix, const CheckpointOptions& options,
                                    const std::function<void()>& after) const {
   if (prefix.empty()) throw_invalid_argument("Checkpoint: invalid prefix: found an empty string, expected a path");
-  Contents contents = contents_of(build_live_graph(state_->root.ptr()), job_state(options));
+  LiveValues values = values_of(build_live_graph(state_->root.ptr()), job_state(options));
   if (options.workers && options.workers->size() > 1) {
-    write_shared(prefix, std::move(contents), options, after);
+    write_shared(prefix, std::move(values), options, after);
   } else {
-    write_local(prefix, std::move(contents), options, after);
+    write_local(prefix, std::move(values), options, after);
   }
   return prefix;
 }
 
-void Checkpoint::write_local(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+void Checkpoint::write_local(const std::string& prefix, LiveValues values, const CheckpointOptions& options,
                              const std::function<void()>& after) const {
-  const auto write = [=](const Contents& values) {
-    io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
-    write_contents(values, prefix);
+  const auto write = [=](const LiveValues& of_save) {
+    write_values(of_save, prefix);
     if (after) after();
     for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
   };
   if (!options.enable_async) {
     state_->wait();
-    return write(contents);
+    return write(values);
   }
   std::vector<formats::TensorData*> tensors;
   std::uint64_t bytes = 0;
-  for (auto& [key, data] : contents) {
+  for (auto& [key, data] : values.contents) {
     tensors.push_back(&data);
     bytes += data.bytes.size();
   }
   AsyncSaver& saver = state_->saver();
   if (saver.failed()) saver.wait();
   saver.make_room(bytes, options.async_byte_budget);
-  state_->buffers.copy(std::move(tensors));
-  saver.submit(bytes, [write, contents = std::move(contents)] { write(contents); });
+  {
+    std::vector<std::unique_ptr<optimizers::WholeSlot>> whole;  // the copy is
+    for (const auto& [key, range] : std::exchange(values.ranges, {}))
+      whole.push_back(std::make_unique<optimizers::WholeSlot>(*range));
+    state_->buffers.copy(std::move(tensors));
+  }
+  saver.submit(bytes, [write, values = std::move(values)] { write(values); });
 }
 
-void Checkpoint::write_shared(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+void Checkpoint::write_shared(const std::string& prefix, LiveValues values, const CheckpointOptions& options,
                               const std::function<void()>& after) const {
   const std::string directory = io::parent_directory(prefix);
   State::Job& job = state_->job_of(options.workers);
   auto ranks = job.ranks.find(directory);
   if (ranks == job.ranks.end()) ranks = job.ranks.emplace(directory, ranks_at(*options.workers, directory)).first;
-  SharedPart part = shared_part(*options.workers, ranks->second, prefix, contents);
+  SharedPart part = shared_part(*options.workers, ranks->second, prefix, values);
   const auto write = [=](collectives::Communicator& group, SharedPart mine) {
     write_together(group, std::move(mine), after);
     for (const auto& callback : options.experimental_write_callbacks) callback(prefix);
@@ -192,9 +202,11 @@ void Checkpoint::write_shared(const std::string& prefix, Contents contents, cons
   if (!job.background) job.background = options.workers->duplicate("checkpoints");
   std::vector<formats::TensorData*> tensors;
   std::uint64_t bytes = 0;
-  for (auto& piece : part.pieces) {
-    tensors.push_back(&piece);
-    bytes += piece.bytes.size();
+  for (auto* const pieces : {&part.pieces, &part.sent}) {
+    for (auto& piece : *pieces) {
+      tensors.push_back(&piece);
+      bytes += piece.bytes.size();
+    }
   }
   AsyncSaver& saver = state_->saver();
   // A failed save is thrown on all workers by the same call, though one may have learnt of it before another.
@@ -209,9 +221,9 @@ void Checkpoint::wait() const { state_->wait(); }
 
 namespace {
 
-std::string plan_of(const Contents& contents, const std::vector<int>& ranks, const std::string& prefix) {
+std::string plan_of(const LiveValues& values, const std::vector<int>& ranks, const std::string& prefix) {
   constexpr std::size_t kMostLines = 64;
-  const auto tensors = planned_tensors(contents);
+  const auto tensors = planned_tensors(values);
   return train::plan_text(plan_save(tensors, ranks), tensors, prefix, kMostLines);
 }
 
@@ -222,14 +234,14 @@ std::string Checkpoint::plan_text(const std::string& prefix, int num_workers) co
     throw_invalid_argument(fmt::format("plan_text: invalid num_workers: found {}, expected at least 1", num_workers));
   std::vector<int> ranks(static_cast<std::size_t>(num_workers));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return plan_of(contents_of(build_live_graph(state_->root.ptr())), ranks, prefix);
+  return plan_of(values_of(build_live_graph(state_->root.ptr())), ranks, prefix);
 }
 
 std::string Checkpoint::plan_text(const std::string& prefix, collectives::Communicator& workers) const {
   std::string folder = io::parent_directory(prefix);
   while (!io::is_directory(io::posix_file_system(), folder)) folder = io::parent_directory(folder);
   const std::vector<int> ranks = ranks_at(workers, workers.broadcast(workers.rank() == 0 ? folder : "", 0));
-  std::string text = plan_of(contents_of(build_live_graph(state_->root.ptr())), ranks, prefix);
+  std::string text = plan_of(values_of(build_live_graph(state_->root.ptr())), ranks, prefix);
   if (static_cast<int>(ranks.size()) == workers.size()) return text;
   std::vector<std::string> others;
   for (int rank = 0; rank < workers.size(); ++rank) {
@@ -277,8 +289,51 @@ void require_index(const std::string& prefix) {
                   prefix, formats::bundle_index_path(prefix)));
 }
 
+// A file of the chief's on another machine: in a temporary file, which ends with its mapping. The chief sends it in
+// parts, so that it takes no memory.
+class ReceivedFile {
+ public:
+  explicit ReceivedFile(const std::string& name) {
+    std::error_code ignored;  // the file cannot be made then
+    path_ = io::temporary_sibling(io::join_path(std::filesystem::temp_directory_path(ignored).string(), name));
+    attempt([this] { file_ = files_.create(path_, 0600); });
+  }
+  ~ReceivedFile() {
+    if (files_.stat(path_)) files_.remove_file(path_);
+  }
+  ReceivedFile(const ReceivedFile&) = delete;
+  ReceivedFile& operator=(const ReceivedFile&) = delete;
+  void append(std::string_view bytes) {
+    attempt([&] { file_->write_at(size_, io::as_bytes(bytes)); });
+    size_ += bytes.size();
+  }
+  // Throws what has failed since the beginning, when no other rank waits for this one any more.
+  std::shared_ptr<const io::FileBytes> map() {
+    attempt([this] { file_->close(); });
+    if (failure_) std::rethrow_exception(failure_);
+    return files_.map(path_);
+  }
+
+ private:
+  void attempt(const std::function<void()>& work) {
+    if (failure_) return;
+    try {
+      work();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  }
+
+  io::FileSystem& files_ = io::posix_file_system();
+  std::string path_;
+  std::unique_ptr<io::WritableFile> file_;
+  std::uint64_t size_ = 0;
+  std::exception_ptr failure_;
+};
+
 // The chief's files of a checkpoint, for the ranks that do not see them. Empty where nobody needs them.
 std::shared_ptr<io::FileSystem> files_from_chief(collectives::Communicator& group, const std::string& prefix) {
+  constexpr std::size_t kPart = 16 << 20;
   auto& files = io::posix_file_system();
   const bool chief = group.rank() == 0;
   const auto seen = collectives::run_together(group, fmt::format("restoring {}", prefix), [&] {
@@ -294,15 +349,28 @@ std::shared_ptr<io::FileSystem> files_from_chief(collectives::Communicator& grou
     }
   }
   names = group.broadcast(names, 0);
-  const auto memory = std::make_shared<io::MemoryFileSystem>();
+  const bool needs = seen[static_cast<std::size_t>(group.rank())].empty();
+  std::vector<std::pair<std::string, std::unique_ptr<ReceivedFile>>> received;
   for (std::size_t at = 0; at < names.size();) {
     const std::size_t end = names.find('\n', at);
     const std::string path = io::join_path(io::parent_directory(prefix), names.substr(at, end - at));
     at = end + 1;
-    std::string bytes = group.broadcast(chief ? std::string(io::as_text(files.map(path)->bytes())) : std::string(), 0);
-    if (seen[static_cast<std::size_t>(group.rank())].empty()) memory->put(path, std::move(bytes));
+    const auto sent = chief ? files.map(path) : nullptr;
+    if (needs) received.emplace_back(path, std::make_unique<ReceivedFile>(io::base_name(path)));
+    for (std::size_t part = 0;; part += kPart) {
+      std::string_view bytes = sent ? io::as_text(sent->bytes()) : std::string_view();
+      bytes = bytes.substr(std::min(part, bytes.size()), kPart);
+      const std::string got = group.broadcast(std::string(bytes), 0);
+      if (needs) received.back().second->append(got);
+      if (got.size() < kPart) break;
+    }
   }
-  return seen[static_cast<std::size_t>(group.rank())].empty() ? memory : nullptr;
+  const auto memory = std::make_shared<io::MemoryFileSystem>();
+  collectives::run_together(group, fmt::format("restoring {}", prefix), [&] {
+    for (const auto& [path, file] : received) memory->put(path, file->map());
+    return std::string();
+  });
+  return needs ? memory : nullptr;
 }
 
 }  // namespace

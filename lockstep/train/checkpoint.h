@@ -22,7 +22,7 @@ class BundleReader;
 namespace lockstep::train {
 
 class Restoration;
-using Contents = std::vector<std::pair<std::string, formats::TensorData>>;
+struct LiveValues;
 
 struct CheckpointOptions {
   std::string experimental_io_device = {};  // accepted; there is one host
@@ -133,9 +133,9 @@ class Checkpoint {
   // `after` runs when the checkpoint is visible, on the chief of several workers: part of the same save.
   std::string write_then(const std::string& prefix, const CheckpointOptions& options,
                          const std::function<void()>& after) const;
-  void write_local(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+  void write_local(const std::string& prefix, LiveValues values, const CheckpointOptions& options,
                    const std::function<void()>& after) const;
-  void write_shared(const std::string& prefix, Contents contents, const CheckpointOptions& options,
+  void write_shared(const std::string& prefix, LiveValues values, const CheckpointOptions& options,
                     const std::function<void()>& after) const;
   LoadStatus load(const std::string& prefix, const CheckpointOptions& options) const;
   std::shared_ptr<State> state_;

@@ -1,5 +1,8 @@
 #include "lockstep/train/live_graph_internal.h"
 
+#include <exception>
+#include <functional>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -25,6 +28,16 @@ formats::TensorData string_tensor(std::string text) {
   data.shape = Shape{};
   data.strings.push_back(std::move(text));
   return data;
+}
+
+// All variables that are stored, with their keys.
+void for_each_variable(const LiveGraph& live,
+                       const std::function<void(const std::string&, const distribute::VariablePtr&)>& fn) {
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    const auto* value = live.graph.nodes[i].attribute(formats::kVariableValue);
+    if (value) fn(value->key, live.nodes[i]->variable());
+  }
+  for (const StoredVariable& stored : live.extra) fn(stored.key, stored.variable);
 }
 
 }  // namespace
@@ -71,28 +84,47 @@ LiveGraph build_live_graph(const NodePtr& root) {
   return live;
 }
 
-Contents contents_of(const LiveGraph& live, Contents more) {
-  Contents contents;
-  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
-    const auto* value = live.graph.nodes[i].attribute(formats::kVariableValue);
-    if (value) contents.emplace_back(value->key, live.nodes[i]->variable()->peek().to_data());
-  }
-  for (const StoredVariable& stored : live.extra) contents.emplace_back(stored.key, stored.variable->peek().to_data());
+LiveValues values_of(const LiveGraph& live, Contents more) {
+  LiveValues values;
+  Contents& contents = values.contents;
+  for_each_variable(live, [&](const std::string& key, const distribute::VariablePtr& variable) {
+    const auto range = optimizers::slot_range(*variable);
+    contents.emplace_back(key, (range ? range->value() : variable->peek()).to_data());
+    if (range) values.ranges.emplace(key, range);
+  });
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {
     const auto* state = live.graph.nodes[i].attribute("py_state");
     if (state) contents.emplace_back(state->key, string_tensor(live.nodes[i]->python_state().value_or("")));
   }
   for (auto& tensor : more) contents.push_back(std::move(tensor));
   contents.emplace_back(formats::kObjectGraphKey, string_tensor(live.graph.serialize()));
-  return contents;
+  return values;
 }
 
-void write_contents(const Contents& contents, const std::string& prefix) {
+void write_values(const LiveValues& values, const std::string& prefix) {
   std::uint64_t bytes = 0;
-  for (const auto& [key, data] : contents) bytes += data.bytes.size();
-  formats::BundleWriter writer(prefix, io::posix_file_system(), bytes);
-  for (const auto& [key, data] : contents) writer.add(key, data);
-  writer.finish();
+  for (const auto& [key, data] : values.contents) bytes += data.bytes.size();
+  std::optional<formats::BundleWriter> writer;
+  std::exception_ptr failure;  // of this worker; the others still get its ranges
+  const auto attempt = [&](const std::function<void()>& work) {
+    if (failure) return;
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  };
+  attempt([&] {
+    io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
+    writer.emplace(prefix, io::posix_file_system(), bytes);
+  });
+  for (const auto& [key, data] : values.contents) {
+    std::optional<optimizers::WholeSlot> whole;
+    if (const auto range = values.ranges.find(key); range != values.ranges.end()) whole.emplace(*range->second);
+    attempt([&writer, &key = key, &data = data] { writer->add(key, data); });
+  }
+  if (failure) std::rethrow_exception(failure);
+  writer->finish();
 }
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/tensor_data.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/train/tracked_node_internal.h"
 
 namespace lockstep::train {
@@ -30,10 +32,18 @@ LiveGraph build_live_graph(const NodePtr& root);
 // The tensors of a checkpoint, in the order in which TensorFlow writes them.
 using Contents = std::vector<std::pair<std::string, formats::TensorData>>;
 
-// The live objects' values, then `more`, the graph last. Values share the variables' memory.
-Contents contents_of(const LiveGraph& live, Contents more = {});
-// Writes a checkpoint as one transaction.
-void write_contents(const Contents& contents, const std::string& prefix);
+// Values of which each worker holds a range, by key. Those in Contents are whole only while a range is.
+using Ranges = std::map<std::string, std::shared_ptr<optimizers::SlotRange>>;
+struct LiveValues {
+  Contents contents;
+  Ranges ranges;
+};
+
+// The live objects' values, then `more`, the graph last. Values share the variables' memory; those of ranges are not
+// gathered.
+LiveValues values_of(const LiveGraph& live, Contents more = {});
+// Writes a checkpoint as one transaction. Workers with ranges each write one, at the same point of their programs.
+void write_values(const LiveValues& values, const std::string& prefix);
 
 // Names that begin so belong to the job, not to objects; TensorFlow does not look at them. Strings are lists with
 // one entry for each worker.

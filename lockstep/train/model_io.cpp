@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/io/file_system.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/live_graph_internal.h"
@@ -127,10 +126,9 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) 
   if (const auto& optimizer = model.trainer().optimizer()) objects.emplace_back("optimizer", optimizer);
   const Checkpoint checkpoint(std::move(objects));
   checkpoint.save_counter()->assign(Tensor::scalar<std::int64_t>(1));
-  io::make_directories(io::posix_file_system(), io::parent_directory(prefix));
   LiveGraph live = build_live_graph(checkpoint.root().ptr());
   Aliases(live).add(model);
-  write_contents(contents_of(live), prefix);
+  write_values(values_of(live), prefix);
 }
 
 RestoreReport read_model_checkpoint(keras::ModelImpl& model, const std::string& prefix, Strictness strict) {

@@ -305,12 +305,27 @@ void Restoration::queue(const std::string& key, const distribute::VariablePtr& v
                     "variable '{}' first",
                     prefix(), key, dtype_name(variable->dtype()), dtype_name(info.dtype), variable->path()));
   }
-  pending_.push_back({variable, Tensor::from_data(is_mine_to_check(key) ? reader_.read(key) : reader_.map(key))});
+  const bool check = is_mine_to_check(key);
+  if (const auto range = optimizers::slot_range(*variable)) {
+    std::span<std::byte> elements;
+    const auto data = formats::TensorData::allocate(
+        info.dtype, Shape{static_cast<std::int64_t>(range->own().size() / dtype_size(info.dtype))}, elements);
+    reader_.read_range(key, range->ranges().begin * dtype_size(info.dtype), elements, check);
+    pending_.push_back({variable, Tensor::from_data(data), range});
+    return;
+  }
+  pending_.push_back({variable, Tensor::from_data(check ? reader_.read(key) : reader_.map(key)), nullptr});
 }
 
 void Restoration::commit() {
   set_states();
-  for (Pending& each : pending_) assign(each.variable, std::move(each.value));
+  for (Pending& each : pending_) {
+    if (each.range) {
+      each.range->take(each.value.to_data().bytes);
+    } else {
+      assign(each.variable, std::move(each.value));
+    }
+  }
   pending_.clear();
   previous_states_.clear();
 }

@@ -10,6 +10,7 @@
 
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/training_state.h"
 #include "lockstep/train/restore_report.h"
 #include "lockstep/train/tracked_node_internal.h"
@@ -72,6 +73,7 @@ class Restoration {
   struct Pending {  // an assignment that has been checked
     distribute::VariablePtr variable;
     Tensor value;
+    std::shared_ptr<optimizers::SlotRange> range;  // the value has only these elements; null: all
   };
   void bind_by_name();
   void bind_from_root();

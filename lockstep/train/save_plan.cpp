@@ -12,17 +12,17 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::uint64_t kSlack = 4096;  // bytes by which shards may differ in any case
-constexpr std::uint64_t kParts = 32;    // a cut is this exact: a 1/32 of a share
+constexpr std::uint64_t kSlack = 4096;     // bytes by which shards may differ in any case
+constexpr std::uint64_t kParts = 32;       // a cut is this exact: a 1/32 of a share
+constexpr std::uint64_t kSent = 16 << 20;  // bytes of a piece that another rank sends
 
 using Order = std::vector<std::size_t>;
 
-// Largest first to whoever has least.
-SavePlan whole_tensors(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks) {
-  SavePlan plan;
-  for (const int rank : ranks) plan.shards.push_back({rank, 0, {}});
+// Largest first to whoever has least. `plan` has the ranges already.
+SavePlan whole_tensors(const std::vector<PlannedTensor>& tensors, SavePlan plan) {
   Order order;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].ends.empty()) continue;
     if (tensors[i].dtype == DType::kString) {
       plan.shards[0].bytes += tensors[i].bytes;
       plan.shards[0].pieces.push_back({i, tensors[i].bytes});
@@ -43,8 +43,8 @@ SavePlan whole_tensors(const std::vector<PlannedTensor>& tensors, const std::vec
     least.emplace(plan.shards[s].bytes, s);
   }
   for (auto& shard : plan.shards) {
-    std::sort(shard.pieces.begin(), shard.pieces.end(),
-              [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
+    std::stable_sort(shard.pieces.begin(), shard.pieces.end(),
+                     [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
   }
   return plan;
 }
@@ -116,17 +116,73 @@ std::int64_t block_of(const PlannedTensor& tensor, std::uint64_t share) {
   return block;
 }
 
-// All tensors one after the other, cut into equal ranges.
-SavePlan ranges(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks, std::uint64_t total) {
+// The ranges that ranks have, in the shards of these ranks; those of others in turn.
+SavePlan distributed(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks) {
   SavePlan plan;
   for (const int rank : ranks) plan.shards.push_back({rank, 0, {}});
-  const auto n = static_cast<std::uint64_t>(ranks.size());
-  const std::uint64_t share = std::max<std::uint64_t>(1, total / n);
+  std::size_t size = 0;
+  for (const PlannedTensor& tensor : tensors) size = std::max(size, tensor.ends.size());
+  std::vector<int> place(size, -1);  // of each rank, its shard
+  for (std::size_t s = 0; s < ranks.size() && size > 0; ++s)
+    place.at(static_cast<std::size_t>(ranks[s])) = static_cast<int>(s);
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const PlannedTensor& tensor = tensors[i];
+    const std::uint64_t width = dtype_size(tensor.dtype);
+    for (std::size_t rank = 0; rank < tensor.ends.size(); ++rank) {
+      const std::uint64_t begin = rank == 0 ? 0 : tensor.ends[rank - 1], end = tensor.ends[rank];
+      const bool sent = place[rank] < 0;
+      PlannedShard& shard = plan.shards[sent ? others++ % ranks.size() : static_cast<std::size_t>(place[rank])];
+      const std::uint64_t step = sent ? kSent : end - begin;
+      for (std::uint64_t at = begin; at < end; at += step) {
+        const std::uint64_t stop = std::min(end, at + step);
+        std::vector<PlannedPiece> pieces;
+        if (at == 0 && stop == tensor.bytes) {
+          pieces.push_back({i, tensor.bytes});
+        } else {
+          Boxes(i, tensor, pieces).add(static_cast<std::int64_t>(at / width), static_cast<std::int64_t>(stop / width));
+        }
+        for (PlannedPiece& piece : pieces) {
+          piece.source = sent ? static_cast<int>(rank) : -1;
+          shard.bytes += piece.bytes;
+          shard.pieces.push_back(std::move(piece));
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+// Where to cut `rest` bytes so that the shards, which have some already, become as equal as they can.
+std::vector<std::uint64_t> cuts(const SavePlan& plan, std::uint64_t rest) {
+  std::vector<std::uint64_t> filled;
+  for (const PlannedShard& shard : plan.shards) filled.push_back(shard.bytes);
+  std::sort(filled.begin(), filled.end());
+  std::uint64_t level = rest, below = 0;  // of the shards that get a part
+  for (std::size_t n = 1; n <= filled.size(); ++n) {
+    below += filled[n - 1];
+    level = (rest + below) / n;
+    if (n == filled.size() || level <= filled[n]) break;
+  }
+  std::vector<std::uint64_t> ends;
+  std::uint64_t end = 0;
+  for (const PlannedShard& shard : plan.shards) {
+    end = std::min(rest, end + (level > shard.bytes ? level - shard.bytes : 0));
+    ends.push_back(end);
+  }
+  ends.back() = rest;
+  return ends;
+}
+
+// All other tensors one after the other, cut so that the shards are equal. `plan` has the ranges already.
+SavePlan ranges(const std::vector<PlannedTensor>& tensors, SavePlan plan, std::uint64_t total) {
+  const std::uint64_t share = std::max<std::uint64_t>(1, total / plan.shards.size());
+  std::uint64_t rest = total;
+  for (const PlannedShard& shard : plan.shards) rest -= shard.bytes;
+  const std::vector<std::uint64_t> ends = cuts(plan, rest);
   std::size_t s = 0;
   std::uint64_t done = 0;  // bytes before the place that is looked at
-  const auto end_of = [&](std::size_t shard) {
-    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(total) * (shard + 1) / n);
-  };
+  const auto end_of = [&](std::size_t shard) { return ends[shard]; };
   const auto put = [&](PlannedPiece piece) {
     plan.shards[s].bytes += piece.bytes;
     plan.shards[s].pieces.push_back(std::move(piece));
@@ -134,7 +190,7 @@ SavePlan ranges(const std::vector<PlannedTensor>& tensors, const std::vector<int
   for (const bool strings : {true, false}) {  // strings first: they are the first rank's
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const PlannedTensor& tensor = tensors[i];
-      if ((tensor.dtype == DType::kString) != strings) continue;
+      if ((tensor.dtype == DType::kString) != strings || !tensor.ends.empty()) continue;
       if (strings || tensor.bytes == 0) {
         if (strings) s = 0;
         put({i, tensor.bytes});
@@ -191,8 +247,9 @@ SavePlan plan_save(const std::vector<PlannedTensor>& tensors, const std::vector<
   std::uint64_t total = 0;
   for (const auto& tensor : tensors) total += tensor.bytes;
   const std::uint64_t share = total / ranks.size();
-  SavePlan plan = whole_tensors(tensors, ranks);
-  if (plan.largest_shard() > share + share / 20 + kSlack) plan = ranges(tensors, ranks, total);
+  const SavePlan held = distributed(tensors, ranks);
+  SavePlan plan = whole_tensors(tensors, held);
+  if (plan.largest_shard() > share + share / 20 + kSlack) plan = ranges(tensors, held, total);
   std::erase_if(plan.shards, [](const PlannedShard& shard) { return shard.pieces.empty(); });
   if (plan.shards.empty()) plan.shards.push_back({ranks[0], 0, {}});
   plan.num_ranks = static_cast<int>(ranks.size());

@@ -15,6 +15,8 @@ struct PlannedTensor {
   DType dtype = DType::kFloat32;
   Shape shape;              // fully known
   std::uint64_t bytes = 0;  // as stored; an estimate for strings, which only the chief writes
+  // Where each rank has only a range of the elements, in the order of ranks: the ends of the ranges, in bytes.
+  std::vector<std::size_t> ends = {};
 };
 
 // A tensor, or a box of one: `start` and `size` along each axis.
@@ -24,6 +26,7 @@ struct PlannedPiece {
   bool whole = true;
   std::vector<std::int64_t> start = {};
   std::vector<std::int64_t> size = {};
+  int source = -1;  // the rank that sends it to the one that writes it; -1: that has it
 };
 
 struct PlannedShard {
@@ -43,8 +46,9 @@ struct SavePlan {
 
 // Divides the tensors among `ranks` so that each writes about a 1/N of the bytes, one copy in all. Whole tensors where
 // that balances to 5 % and 4 KiB; else the list is cut into N equal ranges, and tensors across a cut are stored in
-// boxes, which TensorFlow's checkpoints know as slices. Ranks for which nothing is left write no file. Strings go to
-// the first rank. The same on every worker and in every run. Throws InvalidArgument for no ranks.
+// boxes, which TensorFlow's checkpoints know as slices. Ranges are written by the ranks that have them; those of ranks
+// that do not write are sent to the others in pieces of 16 MiB at most. Ranks for which nothing is left write no file.
+// Strings go to the first rank. The same on every worker and in every run. Throws InvalidArgument for no ranks.
 SavePlan plan_save(const std::vector<PlannedTensor>& tensors, const std::vector<int>& ranks);
 SavePlan plan_save(const std::vector<PlannedTensor>& tensors, int num_ranks);
 

@@ -128,6 +128,35 @@ TEST(SavePlan, BalanceUpTo4096Ranks) {
   }
 }
 
+// Tensors of which each rank has a range, next to whole ones: ranks write what they have, all about equally much.
+TEST(SavePlan, RangesAreWrittenByTheirRanks) {
+  for (const std::vector<int>& ranks : {std::vector<int>{0, 1, 2, 3}, {0}, {0, 2}}) {
+    std::vector<PlannedTensor> tensors = {floats("w", {100, 300}), floats("m", {100, 300}), floats("b", {9}),
+                                          floats("v", {100, 300})};
+    for (const std::size_t i : {1, 3}) tensors[i].ends = {28000, 60004, 90008, 120000};
+    const SavePlan plan = plan_save(tensors, ranks);
+    expect_one_copy(plan, tensors);
+    const std::uint64_t share = plan.bytes / ranks.size();
+    EXPECT_LT(plan.largest_shard(), share + (ranks.size() == 2 ? share / 5 : share / 20 + 4096));
+    for (const PlannedShard& shard : plan.shards) {
+      for (const PlannedPiece& piece : shard.pieces) {
+        if (tensors[piece.tensor].ends.empty()) {
+          EXPECT_EQ(piece.source, -1);
+        } else if (piece.source == -1) {
+          const auto& ends = tensors[piece.tensor].ends;
+          const auto rank = static_cast<std::size_t>(shard.rank);
+          const auto begin =
+              static_cast<std::size_t>(piece.start.empty() ? 0 : (piece.start[0] * 300 + piece.start[1]) * 4);
+          EXPECT_GE(begin, rank == 0 ? 0 : ends[rank - 1]);
+          EXPECT_LE(begin + piece.bytes, ends[rank]);
+        } else {
+          EXPECT_THAT(ranks, ::testing::Not(::testing::Contains(piece.source)));
+        }
+      }
+    }
+  }
+}
+
 // ---- the commit: what all ranks do to one folder, one after the other ----
 
 Contents numbers(int version) {
@@ -141,7 +170,7 @@ Contents numbers(int version) {
 }
 
 void save(const Contents& contents, int ranks, const std::string& prefix, io::FileSystem& files) {
-  const auto tensors = planned_tensors(contents);
+  const auto tensors = planned_tensors({contents, {}});
   const SavePlan plan = plan_save(tensors, ranks);
   io::make_directories(files, io::parent_directory(prefix));
   const int count = formats::unused_shard_count(prefix, static_cast<int>(plan.shards.size()), files);

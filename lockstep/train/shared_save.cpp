@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <functional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -89,20 +91,44 @@ void fill_in_texts(SharedPart& part, collectives::Communicator& group) {
 
 }  // namespace
 
-std::vector<PlannedTensor> planned_tensors(const Contents& contents) {
+std::vector<PlannedTensor> planned_tensors(const LiveValues& values) {
   std::vector<PlannedTensor> tensors;
-  for (const auto& [key, data] : contents) {
+  for (const auto& [key, data] : values.contents) {
     // The length of strings is known to the chief alone, and plans must be the same everywhere.
     tensors.push_back({key, data.dtype, data.shape, data.bytes.size()});
+    if (const auto range = values.ranges.find(key); range != values.ranges.end())
+      tensors.back().ends = range->second->ranges().ends;
   }
   return tensors;
 }
 
+namespace {
+
+bool receives(const PlannedShard& shard) {
+  return std::any_of(shard.pieces.begin(), shard.pieces.end(),
+                     [](const PlannedPiece& piece) { return piece.source >= 0; });
+}
+
+formats::TensorData piece_of(const PlannedPiece& piece, const Contents& contents) {
+  const auto& data = contents[piece.tensor].second;
+  return piece.whole ? data : box_of(data, piece);
+}
+
+void add_piece(formats::BundleShard& shard, const PlannedPiece& piece, const PlannedTensor& tensor,
+               const formats::TensorData& data) {
+  if (piece.whole) {
+    shard.add(tensor.key, data);
+  } else {
+    shard.add_slice(tensor.key, tensor.shape, piece.start, data);
+  }
+}
+
+}  // namespace
+
 std::vector<formats::TensorData> pieces_of(const SavePlan& plan, std::size_t shard, const Contents& contents) {
   std::vector<formats::TensorData> pieces;
   for (const PlannedPiece& piece : plan.shards[shard].pieces) {
-    const auto& data = contents[piece.tensor].second;
-    pieces.push_back(piece.whole ? data : box_of(data, piece));
+    pieces.push_back(piece.source < 0 ? piece_of(piece, contents) : formats::TensorData());
   }
   return pieces;
 }
@@ -115,14 +141,9 @@ std::unique_ptr<formats::BundleShard> write_shard(const SavePlan& plan, std::siz
   auto out = std::make_unique<formats::BundleShard>(prefix, static_cast<int>(shard), num_files, files, part.bytes);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const PlannedPiece& piece = part.pieces[i];
-    const PlannedTensor& tensor = tensors[piece.tensor];
-    if (piece.whole) {
-      out->add(tensor.key, pieces[i]);
-    } else {
-      out->add_slice(tensor.key, tensor.shape, piece.start, pieces[i]);
-    }
+    if (piece.source < 0) add_piece(*out, piece, tensors[piece.tensor], pieces[i]);
   }
-  out->file().sync_data();
+  if (!receives(part)) out->file().sync_data();
   return out;
 }
 
@@ -163,13 +184,55 @@ std::vector<int> ranks_at(collectives::Communicator& group, const std::string& d
   return ranks;
 }
 
+namespace {
+
+using OnSent = std::function<void(const PlannedShard&, const PlannedPiece&)>;
+void for_each_sent(const SavePlan& plan, const OnSent& fn) {
+  for (const PlannedShard& shard : plan.shards) {
+    for (const PlannedPiece& piece : shard.pieces) {
+      if (piece.source >= 0) fn(shard, piece);
+    }
+  }
+}
+
+// Sends the pieces of ranks that do not write to those that do, one at a time. Returns what failed on this rank, which
+// the others do not wait for.
+std::exception_ptr write_sent(collectives::Communicator& group, const SharedPart& part, formats::BundleShard* shard) {
+  std::exception_ptr failure;
+  std::size_t next = 0;  // of part.sent
+  for_each_sent(part.plan, [&](const PlannedShard& of_piece, const PlannedPiece& piece) {
+    const PlannedTensor& tensor = part.tensors[piece.tensor];
+    std::string bytes;
+    if (piece.source == group.rank()) bytes = io::as_text(part.sent[next++].bytes);
+    bytes = group.broadcast(bytes, piece.source);
+    if (of_piece.rank != group.rank() || failure) return;
+    try {
+      formats::TensorData data;
+      data.dtype = tensor.dtype;
+      data.shape = piece.whole ? tensor.shape : Shape(piece.size);
+      data.bytes = io::as_bytes(bytes);
+      if (bytes.size() != piece.bytes)
+        throw_data_loss(fmt::format("{}: truncated message", group.member_name(piece.source)));
+      add_piece(*shard, piece, tensor, data);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  return failure;
+}
+
+}  // namespace
+
 SharedPart shared_part(const collectives::Communicator& group, const std::vector<int>& ranks, const std::string& prefix,
-                       const Contents& contents) {
-  SharedPart part{prefix, planned_tensors(contents), {}, -1, {}, {}};
+                       const LiveValues& values) {
+  SharedPart part{prefix, planned_tensors(values), {}, -1, {}, {}, {}};
   part.plan = plan_save(part.tensors, ranks);
   part.shard = part.plan.shard_of(group.rank());
-  if (part.shard >= 0) part.pieces = pieces_of(part.plan, static_cast<std::size_t>(part.shard), contents);
-  for (const auto& [key, data] : contents) {
+  if (part.shard >= 0) part.pieces = pieces_of(part.plan, static_cast<std::size_t>(part.shard), values.contents);
+  for_each_sent(part.plan, [&](const PlannedShard&, const PlannedPiece& piece) {
+    if (piece.source == group.rank()) part.sent.push_back(piece_of(piece, values.contents));
+  });
+  for (const auto& [key, data] : values.contents) {
     if (is_workers_text(key, data.dtype) && !data.strings.empty()) part.texts[key] = data.strings[0];
   }
   return part;
@@ -188,14 +251,28 @@ void write_together(collectives::Communicator& group, SharedPart part, const std
   });
   const int count = std::stoi(counts[0]);
   std::unique_ptr<formats::BundleShard> shard;  // until the end: the chief renames its file
-  const auto reports = collectives::run_together(group, what, [&] {
-    std::string report;
-    if (part.shard < 0) return report;
-    shard = write_shard(part.plan, static_cast<std::size_t>(part.shard), count, part.tensors, part.pieces, part.prefix,
-                        files);
-    put_text(report, shard->file().temporary_path());
-    return report + shard->entries().serialize();
+  const auto report = [&] {
+    std::string text;
+    if (!shard) return text;
+    put_text(text, shard->file().temporary_path());
+    return text + shard->entries().serialize();
+  };
+  auto reports = collectives::run_together(group, what, [&] {
+    if (part.shard >= 0)
+      shard = write_shard(part.plan, static_cast<std::size_t>(part.shard), count, part.tensors, part.pieces,
+                          part.prefix, files);
+    return report();
   });
+  bool sends = false;
+  for_each_sent(part.plan, [&](const PlannedShard&, const PlannedPiece&) { sends = true; });
+  if (sends) {
+    const std::exception_ptr failure = write_sent(group, part, shard.get());
+    reports = collectives::run_together(group, what, [&] {
+      if (failure) std::rethrow_exception(failure);
+      if (shard && receives(part.plan.shards[static_cast<std::size_t>(part.shard)])) shard->file().sync_data();
+      return report();
+    });
+  }
   collectives::run_on_chief(&group, what, [&] {
     std::vector<WrittenShard> written;
     for (const PlannedShard& each : part.plan.shards) {

@@ -15,13 +15,13 @@
 namespace lockstep::train {
 
 // The values that the plan divides.
-std::vector<PlannedTensor> planned_tensors(const Contents& contents);
+std::vector<PlannedTensor> planned_tensors(const LiveValues& values);
 
-// The data of a shard's pieces, sharing the memory of the contents.
+// The data of a shard's pieces, sharing the memory of the contents; empty for those that other ranks send.
 std::vector<formats::TensorData> pieces_of(const SavePlan& plan, std::size_t shard, const Contents& contents);
 
-// Writes and syncs shard `shard` of `num_files` under a temporary name. Dropped before somebody has renamed it, it
-// leaves no trace.
+// Writes the pieces of shard `shard` of `num_files` that its rank has under a temporary name, and syncs them unless
+// other ranks send more of them. Dropped before somebody has renamed it, it leaves no trace.
 std::unique_ptr<formats::BundleShard> write_shard(const SavePlan& plan, std::size_t shard, int num_files,
                                                   const std::vector<PlannedTensor>& tensors,
                                                   const std::vector<formats::TensorData>& pieces,
@@ -44,6 +44,7 @@ struct SharedPart {
   SavePlan plan;
   int shard = -1;                            // -1: it writes nothing
   std::vector<formats::TensorData> pieces;   // of the shard
+  std::vector<formats::TensorData> sent;     // pieces that other ranks write, in the order of the plan
   std::map<std::string, std::string> texts;  // the texts of each worker, by key
 };
 
@@ -55,7 +56,7 @@ std::vector<int> ranks_at(collectives::Communicator& group, const std::string& d
 // The part of the group's rank when `ranks` write. Values are those of the contents, not copies. A string tensor below
 // "/.LOCKSTEP_STATE/" is the worker's own text: the checkpoint gets the list of all. Other strings are the chief's.
 SharedPart shared_part(const collectives::Communicator& group, const std::vector<int>& ranks, const std::string& prefix,
-                       const Contents& contents);
+                       const LiveValues& values);
 
 // Every rank calls it with its part of the same checkpoint. Throws on every rank when it fails on one, see
 // collectives::run_together; InvalidArgument naming the rank whose prefix or tensors differ. `after_commit` runs on the

@@ -20,8 +20,11 @@
 #include "lockstep/collectives/together.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/train/async_saver_internal.h"
 #include "lockstep/train/checkpoint_manager.h"
+#include "lockstep/train/shared_save_internal.h"
 
 namespace lockstep::train {
 namespace {
@@ -105,6 +108,62 @@ TEST_F(SharedSaveTest, EachRankWritesItsPartAndAnyNumberReadsIt) {
     EXPECT_EQ(manager.save(), path("ckpt-4"));
     EXPECT_EQ(manager.checkpoints().front(), path("ckpt-3"));
   });
+}
+
+// Values of which each rank has a range: each writes its range, or sends it where it does not see the folder; any
+// number of ranks reads them, whole or a range. Nothing is gathered.
+TEST_F(SharedSaveTest, RangesAreWrittenAndReadWhereTheyAre) {
+  struct Parts {
+    VariablePtr large = Variable::create(Tensor::zeros(Shape{300, 100}), {.name = "large"});
+    VariablePtr flat = Variable::create(Tensor::zeros(Shape{20001}), {.name = "flat"});
+    VariablePtr whole = Variable::create(Tensor::zeros(Shape{50, 50}), {.name = "whole"});
+    Checkpoint checkpoint{{"large", large}, {"flat", flat}, {"whole", whole}};
+    std::vector<VariablePtr> all() const { return {large, flat, whole}; }
+    void keep(const CommunicatorPtr& group) const {
+      for (const VariablePtr& each : {large, flat}) optimizers::keep_range(*each, group);
+    }
+    static Tensor value(const VariablePtr& variable) {
+      std::vector<float> values(static_cast<std::size_t>(*variable->shape().num_elements()));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 8191);
+      return ops::reshape(Tensor::from_vector(values), variable->shape());
+    }
+  };
+  for (const std::vector<int>& writers : {std::vector<int>{0, 1, 2}, {0}, {0, 2}}) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    collectives::run_ranks(3, [&](Communicator& group) {
+      const Parts parts;
+      for (const VariablePtr& each : parts.all()) each->assign(Parts::value(each));
+      parts.keep(borrowed(group));
+      const LiveValues values = values_of(build_live_graph(parts.checkpoint.root().ptr()));
+      ASSERT_EQ(values.ranges.size(), 2u);
+      write_together(group, shared_part(group, writers, path("ckpt-1"), values));
+      for (const auto& [key, range] : values.ranges) EXPECT_FALSE(range->whole()) << key;
+    });
+    const Parts alone;
+    alone.checkpoint.read(path("ckpt-1")).expect_partial();
+    for (const VariablePtr& each : alone.all())
+      EXPECT_TRUE(each->numpy().to_vector<float>() == Parts::value(each).to_vector<float>()) << each->name();
+    collectives::run_ranks(4, [&](Communicator& group) {
+      const Parts parts;
+      parts.keep(borrowed(group));
+      parts.checkpoint.read(path("ckpt-1"), {.workers = borrowed(group)}).expect_partial();
+      for (const VariablePtr& each : {parts.large, parts.flat}) {
+        ASSERT_TRUE(optimizers::slot_range(*each));
+        EXPECT_FALSE(optimizers::slot_range(*each)->whole());
+      }
+      for (const VariablePtr& each : parts.all())
+        EXPECT_TRUE(each->numpy().to_vector<float>() == Parts::value(each).to_vector<float>()) << each->name();
+      // Each to a folder of its own, as programs without `workers` do.
+      const std::string own = path(fmt::format("own-{}/ckpt", group.rank()));
+      parts.checkpoint.write(own);
+      const Parts again;
+      again.checkpoint.read(own).expect_partial();
+      for (const VariablePtr& each : again.all())
+        EXPECT_TRUE(each->numpy().to_vector<float>() == Parts::value(each).to_vector<float>()) << each->name();
+      group.barrier();
+    });
+  }
 }
 
 TEST_F(SharedSaveTest, AFailureOfOneIsThrownByAllAndLeavesNothing) {

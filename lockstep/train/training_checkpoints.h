@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lockstep/keras/callbacks/callback.h"
+#include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/keras/callbacks/save_frequency.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/train/checkpoint_manager.h"
@@ -31,7 +32,7 @@ struct TrainingCheckpointsOptions {
 // trains no other process may train into the folder: a fit that begins there waits five seconds for the one before to
 // end, then throws FailedPrecondition.
 // Throws InvalidArgument for every_batches < 1 and max_to_keep < 1.
-class TrainingCheckpoints : public keras::Callback {
+class TrainingCheckpoints : public keras::Callback, public keras::ReadsTogether {
  public:
   TrainingCheckpoints(const keras::Model& model, const std::string& directory, TrainingCheckpointsOptions options = {});
 

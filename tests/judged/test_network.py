@@ -202,7 +202,8 @@ def test_each_machine_sends_a_sum_once(net, tmp_path):
 
 
 def test_workers_keep_parts_of_the_optimizers_state(net, tmp_path):
-    """Two workers on each of two machines; the checkpoint is continued by one worker that keeps all of it."""
+    """Two workers on each of two machines, which share the folder of checkpoints or do not; the checkpoint is continued by one
+    worker that keeps all of the state, and by two that keep parts of it."""
     L = keras.layers
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((100,)), L.Dense(300, activation="relu"), L.Dense(200, activation="relu"), L.Dense(1)])
@@ -211,19 +212,25 @@ def test_workers_keep_parts_of_the_optimizers_state(net, tmp_path):
     rng = tool.generator("state")
     np.savez(tmp_path / "d.npz", x=rng.normal(size=(24, 100)).astype("float32"), y=rng.normal(size=24).astype("float32"))
     written, carried = [], [net.carried]
-    for options in ((), ("--shard-optimizer",)):
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        results = network.finish(net.spread_job(2, *training(tmp_path, "--no-shuffle", "--checkpoint-dir", tmp_path / "run", "--checkpoint-every", 2,
-                                                             *options, epochs=2)))
+    for folder, seen_here, options in [(tmp_path / "whole", tmp_path / "whole", ()), (tmp_path / "parts", tmp_path / "parts", ("--shard-optimizer",)),
+                                       (net.private / "run", net.folder(0) / "run", ("--shard-optimizer",))]:
+        results = network.finish(net.spread_job(2, *training(tmp_path, "--no-shuffle", "--checkpoint-dir", folder, "--checkpoint-every", 2, *options,
+                                                             epochs=2)))
         assert all(code == 0 for code, _, _ in results), results
-        files = [tmp_path / "out.keras", *sorted((tmp_path / "run").glob("ckpt-*"))]
-        written.append([(path.name, path.read_bytes()) for path in files])
+        prefixes = sorted(path.with_suffix("") for path in seen_here.glob("ckpt-*.index"))
+        readers = [tf.train.load_checkpoint(str(prefix)) for prefix in prefixes]
+        values = [(prefix.name, {key: reader.get_tensor(key).tobytes() for key, dtype in reader.get_variable_to_dtype_map().items() if dtype != tf.string})
+                  for prefix, reader in zip(prefixes, readers)]
+        written.append(([("out.keras", (tmp_path / "out.keras").read_bytes())] + values, len(list(seen_here.glob("ckpt-1.data-*")))))
         carried.append(net.carried)
-    assert carried[2] - carried[1] > 1.3 * (carried[1] - carried[0]), "weights and slots are gathered"
-    assert [name for name, _ in written[0]] == [name for name, _ in written[1]] and len(written[0]) > 3
-    assert written[0] == written[1], "to the bit what workers do that keep all of it"
+    assert carried[2] - carried[1] > 1.3 * (carried[1] - carried[0]), "weights are gathered, and slots for the archive"
+    assert len(written[0][0]) > 3 and [files for _, files in written] == [4, 4, 2]
+    assert written[0][0] == written[1][0] == written[2][0], "to the bit what workers have that keep all of it"
     fit(tmp_path, "default", "one.keras", 8, 4)
-    fit(tmp_path, "default", "more.keras", 8, 4, "--checkpoint-dir", tmp_path / "run")
+    results = network.finish(net.job(*training(tmp_path, "--no-shuffle", "--checkpoint-dir", net.private / "run", "--shard-optimizer", epochs=4)))
+    assert all(code == 0 for code, _, _ in results), results
+    compare(keras.models.load_model(tmp_path / "out.keras"), keras.models.load_model(tmp_path / "one.keras"), 5e-4, "continued in parts")
+    fit(tmp_path, "default", "more.keras", 8, 4, "--checkpoint-dir", tmp_path / "parts")
     compare(keras.models.load_model(tmp_path / "more.keras"), keras.models.load_model(tmp_path / "one.keras"), 5e-4, "continued")
 
 

@@ -15,7 +15,7 @@
 namespace lockstep::callbacks {
 namespace {
 
-class CsvWriter final : public Callback {
+class CsvWriter final : public Callback, public keras::ReadsTogether {
  public:
   CsvWriter(std::string filename, CSVLoggerOptions options)
       : filename_(std::move(filename)), options_(std::move(options)) {

@@ -156,7 +156,7 @@ optimizers::Optimizer& optimizer_of(Trainer* trainer, const char* who) {
   return *trainer->optimizer();
 }
 
-class Plateau final : public Callback {
+class Plateau final : public Callback, public keras::ReadsTogether {
  public:
   explicit Plateau(ReduceLROnPlateauOptions options)
       : options_(std::move(options)),
@@ -225,7 +225,7 @@ class Plateau final : public Callback {
   int cooldown_ = 0, wait_ = 0;
 };
 
-class Scheduler final : public Callback {
+class Scheduler final : public Callback, public keras::ReadsTogether {
  public:
   Scheduler(std::function<double(int, double)> schedule, int verbose)
       : schedule_(std::move(schedule)), verbose_(verbose) {
@@ -253,7 +253,7 @@ class Scheduler final : public Callback {
   int verbose_;
 };
 
-class NaNTerminator final : public Callback {
+class NaNTerminator final : public Callback, public keras::ReadsTogether {
  public:
   explicit NaNTerminator(bool raise_error) : raise_error_(raise_error) {}
   void on_train_batch_end(std::int64_t batch, const Logs& logs) override {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lockstep/keras/callbacks/callback.h"
+#include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::callbacks {
@@ -61,7 +62,7 @@ struct EarlyStoppingOptions {
 
 // Stops fit when the value has not improved for `patience` epochs. With restore_best_weights the best
 // epoch's weights are put back at the end of training, stopped early or not.
-class EarlyStoppingCallback : public Callback {
+class EarlyStoppingCallback : public Callback, public keras::ReadsTogether {
  public:
   explicit EarlyStoppingCallback(EarlyStoppingOptions options);
   void on_train_begin(const Logs&) override;

@@ -15,6 +15,7 @@
 #include "lockstep/collectives/tcp_internal.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/callbacks/monitors.h"
+#include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::callbacks {
@@ -71,7 +72,7 @@ class Socket {
   int socket_;
 };
 
-class RemoteMonitorCallback final : public Callback {
+class RemoteMonitorCallback final : public Callback, public keras::ReadsTogether {
  public:
   explicit RemoteMonitorCallback(RemoteMonitorOptions options) : options_(std::move(options)) {
     constexpr std::string_view kScheme = "http://";

@@ -21,6 +21,7 @@
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/formats/record_file_internal.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/keras/models/from_config_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/optimizers/optimizer.h"
@@ -124,7 +125,7 @@ std::vector<double> histogram(const std::vector<double>& values) {
   return rows;
 }
 
-class TensorBoardCallback final : public keras::Callback {
+class TensorBoardCallback final : public keras::Callback, public keras::ReadsTogether {
  public:
   explicit TensorBoardCallback(TensorBoardOptions options) : options_(std::move(options)) {
     const Json& frequency = options_.update_freq;

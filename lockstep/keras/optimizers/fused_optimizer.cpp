@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/distribute/strategy.h"
 #include "lockstep/io/bytes_internal.h"
 #include "lockstep/keras/optimizers/sharded_step_internal.h"
 
@@ -67,6 +68,15 @@ struct FusedOptimizer::Shards {
     std::memcpy(piece, mine.value + offset, bytes);
   }
 };
+
+void FusedOptimizer::keep_ranges() {
+  auto* const strategy = is_elementwise() ? distribute::Strategy::current() : nullptr;
+  if (!strategy || !strategy->workers() || !strategy->gradient_sum(0, false)->shards_state()) return;
+  for (const VariablePtr& slot : slots_) {
+    if (slot->dtype() == DType::kFloat32 && bytes_of(*slot) >= static_cast<std::size_t>(collectives::kBytesOfLarge))
+      keep_range(*slot, strategy->workers(), true);
+  }
+}
 
 std::optional<ShardedStep> FusedOptimizer::shard(const collectives::CommunicatorPtr& workers,
                                                  const collectives::GradientSum& sum, const Tensors& gradients,
@@ -140,26 +150,24 @@ std::optional<ShardedStep> FusedOptimizer::shard_ranges(const collectives::Commu
     (shared ? indices : whole).push_back(index_of(variables[i]));
   }
   if (indices.empty()) return std::nullopt;
-  if (!ranges_ || ranges_->workers() != workers) ranges_ = std::make_shared<SlotRanges>(workers);
   ShardedStep sharded;
   sharded.commit = [this, workers, indices, places, whole, places_of_whole](const Tensors& sums, const auto&) {
     const Step step = begin_step(indices, {});
-    ranges_->scatter();
     for (std::size_t k = 0; k < indices.size(); ++k) {
       const VariablePtr& variable = trainable_[indices[k]];
-      const ElementRanges range(sums[places[k]].num_elements(), workers->rank(), workers->size());
+      const ElementRanges range(variable->shape(), workers->rank(), workers->size());
       ops::FusedUpdate update{writable(variable), sums[places[k]], {}, step.decays[k]};
       const Slots slots = slots_of(indices[k]);
       for (std::size_t i = 0; i < slots.size(); ++i) {
-        if (slots[i]) update.slots[i] = ranges_->for_update(*slots[i]);
+        if (!slots[i]) continue;
+        const auto slot = keep_range(*slots[i], workers);
+        slot->release();
+        update.slots[i] = slot->value();
       }
       const auto* const sum = reinterpret_cast<const float*>(sums[places[k]].to_data().bytes.data());
       ops::update_piece(update, rule(step), range.begin, range.end - range.begin, sum + range.begin);
       const auto weights = update.value.to_data().bytes;
       collectives::gather_ranges(*workers, {const_cast<std::byte*>(weights.data()), weights.size()}, range.ends);
-      for (const VariablePtr& slot : slots) {
-        if (slot) slot->set_arriving(ranges_);
-      }
     }
     Tensors of_whole;
     for (const std::size_t place : places_of_whole) of_whole.push_back(sums[place]);
@@ -177,6 +185,9 @@ void FusedOptimizer::update(Step& step) {
     const Tensor& gradient = step.gradients[i];
     const Slots slots = slots_of(index);
     const bool rows_only = changes_rows_only() && ops::slices_of(gradient);
+    for (const VariablePtr& slot : slots) {
+      if (slot) keep_whole(*slot);
+    }
     const bool taken = takes_slices() || !ops::slices_of(gradient);
     if (!fuses() || !taken || !ops::fusable(variable->shared_value(), gradient)) {
       Tensor& value = variable->shared_value();

@@ -10,6 +10,8 @@ namespace lockstep::optimizers {
 
 class FusedOptimizer : public Optimizer {
  public:
+  // Where workers are to keep parts of the state, new slots are ranges from the start, so that a restore reads no more.
+  void keep_ranges();
   // After the first such step, the slots of shared variables are stored once for all workers, in shared memory.
   std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers, const collectives::GradientSum& sum,
                                    const Tensors& gradients, const Variables& variables) override;
@@ -40,7 +42,6 @@ class FusedOptimizer : public Optimizer {
                                           const Variables& variables);
 
   std::shared_ptr<SlotMemory> memory_;  // null before the first step that is shared
-  std::shared_ptr<SlotRanges> ranges_;  // null before the first step with sharded state
 };
 
 }  // namespace lockstep::optimizers

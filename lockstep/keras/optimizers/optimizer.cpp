@@ -13,6 +13,7 @@
 #include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/fields_internal.h"
+#include "lockstep/keras/optimizers/fused_optimizer_internal.h"
 #include "lockstep/keras/optimizers/sharded_step_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
@@ -97,6 +98,7 @@ void Optimizer::set_options(CommonOptions options) {
 }
 
 VariablePtr Optimizer::add_variable(const Shape& shape, DType dtype, std::string path, double initial) {
+  const distribute::ScopedOwnInitialValues same_everywhere;
   slots_.push_back(make_variable(Tensor::full(shape, initial, dtype), path));
   return slots_.back();
 }
@@ -127,6 +129,8 @@ void Optimizer::build(const Variables& variables) {
   }
   slots_.clear();
   create_slots();
+  // Before anybody sees the slots.
+  if (auto* const fused = dynamic_cast<FusedOptimizer*>(this)) fused->keep_ranges();
   built_ = true;
   keras::notify_built();
 }

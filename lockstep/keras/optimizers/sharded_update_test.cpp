@@ -10,6 +10,7 @@
 #include "lockstep/collectives/threaded_job_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/sharded_step_internal.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -122,28 +123,41 @@ TEST(ShardedUpdate, IsBitIdenticalToAFullUpdate) {
   }
 }
 
+// A job over loopback whose ranks are on machines of these names, and a step in which each keeps a part of the state.
+void on_machines(const std::string& machines, const std::function<void(int, const collectives::CommunicatorPtr&)>& fn) {
+  const int size = static_cast<int>(machines.size());
+  const auto addresses = collectives::threaded_job::free_addresses(size);
+  const auto messages = collectives::threaded_job::run(size, [&](int rank) {
+    auto options = collectives::threaded_job::job(rank, addresses);
+    options.machine = machines[static_cast<std::size_t>(rank)];
+    const collectives::CommunicatorPtr group = collectives::join_job(options);
+    fn(rank, group);
+    group->barrier();
+  });
+  EXPECT_THAT(messages, ::testing::Each(""));
+}
+
+void step_in_parts(Model& sharded, Model& alone, int step, const collectives::CommunicatorPtr& group) {
+  Tensors mine = sharded.gradients(step, group->rank());
+  collectives::GradientSum sum(*group, mine.size(), {.shard_state = true});
+  auto made = sharded.optimizer->shard(group, sum, mine, sharded.variables);
+  ASSERT_TRUE(made.has_value());
+  Tensors exact;
+  sum.finish(mine, exact);
+  alone.optimizer->apply_aggregated(mine, alone.variables);
+  made->commit(mine, nullptr);
+}
+
 // Workers on several machines, which keep parts of the state: what they compute from the same sums is what each would
 // compute alone, whether the state is read after each step or only at the end, and after it was assigned.
 TEST(ShardedState, IsBitIdenticalToAFullUpdate) {
   for (const std::string machines : {"ab", "aab"}) {
-    const int size = static_cast<int>(machines.size());
-    const auto addresses = collectives::threaded_job::free_addresses(size);
-    const auto messages = collectives::threaded_job::run(size, [&](int rank) {
-      auto options = collectives::threaded_job::job(rank, addresses);
-      options.machine = machines[static_cast<std::size_t>(rank)];
-      const collectives::CommunicatorPtr group = collectives::join_job(options);
+    on_machines(machines, [&](int, const collectives::CommunicatorPtr& group) {
       for (const auto& rule : rules()) {
         for (const bool reads : {false, true}) {
           Model sharded(rule()), alone(rule());
           for (int step = 0; step < 4; ++step) {
-            Tensors mine = sharded.gradients(step, rank);
-            collectives::GradientSum sum(*group, mine.size(), {.shard_state = true});
-            auto made = sharded.optimizer->shard(group, sum, mine, sharded.variables);
-            ASSERT_TRUE(made.has_value());
-            Tensors exact;
-            sum.finish(mine, exact);
-            alone.optimizer->apply_aggregated(mine, alone.variables);
-            made->commit(mine, nullptr);
+            step_in_parts(sharded, alone, step, group);
             if (reads) {
               EXPECT_TRUE(sharded.state() == alone.state()) << machines << " step " << step;
             }
@@ -158,10 +172,73 @@ TEST(ShardedState, IsBitIdenticalToAFullUpdate) {
           EXPECT_TRUE(sharded.state() == alone.state()) << machines << " " << dump_json(alone.optimizer->get_config());
         }
       }
-      group->barrier();
     });
-    EXPECT_THAT(messages, ::testing::Each(""));
   }
+}
+
+TEST(ShardedState, ValuesThatAreHeldStayAsTheyWere) {
+  on_machines("ab", [](int, const collectives::CommunicatorPtr& group) {
+    Model sharded(Adam()), alone(Adam());
+    step_in_parts(sharded, alone, 0, group);
+    Tensors held;
+    std::vector<Values> before;
+    for (const VariablePtr& each : sharded.optimizer->variables()) held.push_back(each->numpy());
+    for (const Tensor& each : held) {
+      if (each.dtype() == DType::kFloat32) before.push_back(each.to_vector<float>());
+    }
+    step_in_parts(sharded, alone, 1, group);
+    std::vector<Values> after;
+    for (const Tensor& each : held) {
+      if (each.dtype() == DType::kFloat32) after.push_back(each.to_vector<float>());
+    }
+    EXPECT_TRUE(before == after);
+    EXPECT_TRUE(sharded.state() == alone.state());
+  });
+}
+
+// Slots that the chief alone reads, in its order and twice; a step follows, and all read together again.
+TEST(ShardedState, TheChiefReadsAlone) {
+  for (const std::string machines : {"ab", "abc", "aab"}) {
+    on_machines(machines, [](int rank, const collectives::CommunicatorPtr& group) {
+      Model sharded(Adam({.amsgrad = true})), alone(Adam({.amsgrad = true}));
+      for (int step = 0; step < 2; ++step) {
+        step_in_parts(sharded, alone, step, group);
+        std::size_t ranges = 0;
+        for (const VariablePtr& each : sharded.optimizer->variables()) ranges += slot_range(*each) != nullptr;
+        EXPECT_EQ(ranges, 3u) << "the slots of the large variable";
+        std::vector<std::vector<Values>> seen;
+        run_on_chief(group.get(), "reading", sharded.optimizer->variables(), [&] {
+          for (int pass = 0; pass < 2; ++pass) seen.push_back(sharded.state());
+        });
+        EXPECT_EQ(seen.size(), rank == 0 ? 2u : 0u);
+        for (const auto& state : seen) EXPECT_TRUE(state == alone.state());
+        std::string message;
+        try {
+          run_on_chief(group.get(), "reading", sharded.optimizer->variables(),
+                       [] { throw_resource_exhausted("the disk is full"); });
+        } catch (const Error& error) {
+          message = error.message();
+        }
+        EXPECT_THAT(message, ::testing::HasSubstr("the disk is full"));
+        if (step == 1) {
+          EXPECT_TRUE(sharded.state() == alone.state());
+        }
+      }
+    });
+  }
+}
+
+// A step with slices of a gradient needs whole slots, on all ranks, for good.
+TEST(ShardedState, SlicesMakeSlotsWhole) {
+  on_machines("ab", [](int, const collectives::CommunicatorPtr& group) {
+    Model sharded(Adam()), alone(Adam());
+    step_in_parts(sharded, alone, 0, group);
+    for (Model* const each : {&sharded, &alone}) each->step_alone(1, 2);
+    for (const VariablePtr& each : sharded.optimizer->variables()) EXPECT_EQ(slot_range(*each), nullptr);
+    EXPECT_TRUE(sharded.state() == alone.state());
+    step_in_parts(sharded, alone, 2, group);
+    EXPECT_TRUE(sharded.state() == alone.state());
+  });
 }
 
 // Nobody looks at anything between steps, so that each begins while others still make parts of the last one; then

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/epoch_iterator_internal.h"
@@ -40,12 +41,16 @@ std::vector<CallbackPtr> complete(const std::vector<CallbackArg>& given, int ver
   return callbacks;
 }
 
-// Callbacks may read the optimizer's state on the chief alone, so workers that keep parts of it gather them before. The
-// history and the bar do not read it: nothing is gathered unless some rank has callbacks of the user.
-bool callbacks_on_any_rank(const TrainingSession& session, const FitOptions& options) {
+// Callbacks may read the optimizer's state on the chief alone, so workers that keep parts of it gather them before,
+// unless all callbacks of all ranks are known to read it together.
+bool callbacks_read_alone(const TrainingSession& session, const FitOptions& options) {
   if (!session.strategy || !session.strategy->workers()) return false;
-  const auto own = Tensor::from_vector<std::int64_t>({options.callbacks.empty() ? 0 : 1});
-  const Tensors all = collectives::gather(*session.strategy->workers(), own, "whether fit() has callbacks");
+  const bool mine = std::any_of(options.callbacks.begin(), options.callbacks.end(), [](const CallbackPtr& each) {
+    return !dynamic_cast<const ReadsTogether*>(each.get()) && !dynamic_cast<const History*>(each.get()) &&
+           !dynamic_cast<const ProgbarLogger*>(each.get());
+  });
+  const auto own = Tensor::from_vector<std::int64_t>({mine ? 1 : 0});
+  const Tensors all = collectives::gather(*session.strategy->workers(), own, "whether callbacks may read state alone");
   return std::any_of(all.begin(), all.end(), [](const Tensor& flag) { return flag.to_vector<std::int64_t>()[0] != 0; });
 }
 
@@ -97,7 +102,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
   std::optional<EpochIterator> validation;
   if (validation_source) validation.emplace(iterate(*validation_source, options.validation_steps));
   if (session_->strategy) batches.peek();
-  const bool gathers = callbacks_on_any_rank(*session_, options);
+  const bool gathers = callbacks_read_alone(*session_, options);
   CallbackList callbacks(complete(options.callbacks, verbose, history_), this,
                          {verbose, options.epochs, batches.num_batches()});
   Loop loop{batches, validation ? &*validation : nullptr, options, callbacks, options.initial_epoch};
