@@ -30,9 +30,10 @@ struct CommunicationOptions {
   // Weights and all other tensors are never rounded.
   collectives::Compression compression = collectives::Compression::kNone;
   // Each worker keeps a part of the optimizer's state (ZeRO-1) of variables of at least 64 KiB, for SGD, Adam, AdamW
-  // and RMSprop without clipping, loss scaling and accumulation. Results are the same to the bit. Reading a slot
-  // gathers it from all workers, which must then do so at the same point; fit does that at the end of each epoch and
-  // for checkpoints. Workers of a single machine hold the state once in any case.
+  // and RMSprop without clipping, loss scaling and accumulation. Results are the same to the bit. Checkpoints and
+  // saves with `workers`, and the callbacks that save, leave the parts where they are. Other reads of a slot gather it
+  // from all workers, which must then make them at the same point; fit gathers all slots at the end of each epoch where
+  // a worker has callbacks of the user. Workers of a single machine hold the state once in any case.
   bool shard_optimizer_state = false;
 };
 

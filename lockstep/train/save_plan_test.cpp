@@ -170,7 +170,12 @@ Contents numbers(int version) {
 }
 
 void save(const Contents& contents, int ranks, const std::string& prefix, io::FileSystem& files) {
-  const auto tensors = planned_tensors({contents, {}});
+  auto tensors = planned_tensors({contents, {}});
+  for (std::size_t i = 0; i < tensors.size(); i += 3) {  // of which each rank has a range
+    for (int rank = 1; rank <= ranks && tensors[i].dtype != DType::kString; ++rank)
+      tensors[i].ends.push_back(tensors[i].bytes / 4 * static_cast<std::uint64_t>(rank) /
+                                static_cast<std::uint64_t>(ranks) * 4);
+  }
   const SavePlan plan = plan_save(tensors, ranks);
   io::make_directories(files, io::parent_directory(prefix));
   const int count = formats::unused_shard_count(prefix, static_cast<int>(plan.shards.size()), files);
