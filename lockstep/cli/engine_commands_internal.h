@@ -1,7 +1,9 @@
 // The commands that compute.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lockstep/cli/options_internal.h"
@@ -29,9 +31,13 @@ int list_ops(const Arguments& arguments);
 // convert --to without output: diff compares artifacts of different kinds with it.
 int rewrite_model(const Arguments& arguments);
 
+// Bytes of the weights of an architecture without values, where --max-memory does not say more.
+inline constexpr std::int64_t kMaxNewWeights = std::int64_t{1} << 30;
 // A model that can be trained, under the current strategy. Throws InvalidArgument, with the reason, for artifacts that
 // contain none.
-keras::Model load_trainable(const std::string& path, bool compile);
+keras::Model load_trainable(const std::string& path, bool compile, std::int64_t max_new_weights = kMaxNewWeights);
+// --max-memory, where it was given.
+std::optional<std::int64_t> max_memory_of(const Arguments& arguments);
 // Loads --weights into the model, if given.
 void apply_weights(const keras::Model& model, const Arguments& arguments);
 // Recompiles the model if --optimizer, --loss or --metrics is given; the other arguments remain the model's.

@@ -170,10 +170,14 @@ keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> 
   return model.input().pack(leaves);
 }
 
-std::int64_t held_bytes(const keras::Model& model, const std::vector<Tensor>& inputs) {
+bool has_weights(const Arguments& arguments) {
+  return arguments.has("--weights") || formats::detect(arguments.text("MODEL")).kind != formats::Kind::kKerasConfig;
+}
+
+std::int64_t held_bytes(const Arguments& arguments, const keras::Model& model, const std::vector<Tensor>& inputs) {
   // Layers make more of an input than graphs do: the image of one channel becomes images of hundreds.
   constexpr std::int64_t kInputFactor = 8;
-  std::int64_t bytes = static_cast<std::int64_t>(sizeof(float)) * model.count_params();
+  std::int64_t bytes = has_weights(arguments) ? static_cast<std::int64_t>(sizeof(float)) * model.count_params() : 0;
   for (const Tensor& input : inputs) {
     bytes += kInputFactor * input.num_elements() *
              static_cast<std::int64_t>(std::max(dtype_size(input.dtype()), std::size_t{1}));

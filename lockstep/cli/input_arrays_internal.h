@@ -33,9 +33,11 @@ std::vector<std::string> output_names(const keras::Model& model);
 // The model's input structure with these leaves.
 keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> leaves);
 
-// What the memory and the time of a run of the model grow with: bytes of its weights, and a multiple of those of the
-// inputs.
-std::int64_t held_bytes(const keras::Model& model, const std::vector<Tensor>& inputs);
+// Whether a file has the values of MODEL's weights: it is more than an architecture, or --weights is given.
+bool has_weights(const Arguments& arguments);
+// What the memory and the time of a run of MODEL grow with: bytes of its weights, where a file has their values, and a
+// multiple of those of the inputs.
+std::int64_t held_bytes(const Arguments& arguments, const keras::Model& model, const std::vector<Tensor>& inputs);
 
 struct Examples {
   keras::Structure x;

@@ -39,13 +39,18 @@ Json name_or_config(const std::string& text, const char* option) {
 
 }  // namespace
 
-keras::Model load_trainable(const std::string& path, bool compile) {
+std::optional<std::int64_t> max_memory_of(const Arguments& arguments) {
+  const auto bytes = arguments.maybe("--max-memory");
+  return bytes ? std::optional(parse_bytes("--max-memory", *bytes)) : std::nullopt;
+}
+
+keras::Model load_trainable(const std::string& path, bool compile, std::int64_t max_new_weights) {
   const formats::Detected found = formats::detect(path);
   switch (found.kind) {
     case Kind::kKeras:
     case Kind::kKerasConfig:
     case Kind::kSavedModel:
-    case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile});
+    case Kind::kKerasH5: return keras::load_model(found.path, {.compile = compile, .max_memory = max_new_weights});
     case Kind::kFrozenGraph:
       throw_unimplemented(fmt::format("{} is a frozen graph: its weights are constants; predict runs it", path));
     default:

@@ -34,7 +34,7 @@ Tensor prepared(const Tensor& value, std::optional<double> rescale) {
 NamedTensors predict_keras(const Arguments& arguments, const std::string& path) {
   if (arguments.has("--outputs"))
     throw_usage(fmt::format("predict: --outputs requires a graph; {} is a Keras model", path));
-  const keras::Model model = keras::load_model(path, {.compile = false});
+  const keras::Model model = load_trainable(path, false, max_memory_of(arguments).value_or(kMaxNewWeights));
   apply_weights(model, arguments);
   std::vector<std::string> names = input_names(model);
   const NamedTensors arrays = input_arrays(arguments, true);
@@ -45,7 +45,7 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   }
   std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
-  const graph::RunBudget budget(graph::run_limits(), held_bytes(model, leaves));
+  const graph::RunBudget budget(graph::run_limits(), held_bytes(arguments, model, leaves));
   const keras::Structure result =
       model.predict(input_structure(model, leaves),
                     {.batch_size = arguments.integer("--batch-size"), .verbose = verbosity(arguments)});
@@ -109,7 +109,7 @@ std::map<std::string, Tensor> run_signature(const saved_model::Signature& signat
 
 void set_run_limits(const Arguments& arguments) {
   graph::RunLimits limits;
-  if (const auto bytes = arguments.maybe("--max-memory")) limits.max_memory = parse_bytes("--max-memory", *bytes);
+  limits.max_memory = max_memory_of(arguments).value_or(0);
   if (const auto seconds = arguments.maybe("--max-seconds"))
     limits.max_seconds = parse_seconds("--max-seconds", *seconds);
   limits.max_iterations = arguments.integer("--max-iterations");

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "lockstep/cli/worker_job_internal.h"
 #include "lockstep/collectives/shared_mapping_internal.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
+#include "lockstep/graph/default_memory_internal.h"
 #include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/io/atomic_file.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
@@ -183,12 +185,19 @@ int report_preempted(const Arguments& arguments, const std::string& directory) {
 
 namespace {
 
-// Limits the memory of the tensors that this thread makes while it lives: `otherwise` where --max-memory is not given.
-graph::RunBudget memory_budget(const Arguments& arguments, std::int64_t otherwise, std::int64_t held) {
+// Limits the memory of the tensors that this thread makes while it lives, for runs of the model on the examples.
+graph::RunBudget memory_budget(const Arguments& arguments, const keras::Model& model, const Examples& data) {
   graph::RunLimits limits = graph::RunLimits::none();
-  limits.max_memory = otherwise;
-  if (const auto bytes = arguments.maybe("--max-memory")) limits.max_memory = parse_bytes("--max-memory", *bytes);
-  return graph::RunBudget(limits, held);
+  // Where the machine has less, an error instead of a process that the system ends.
+  std::int64_t allowed =
+      std::min(graph::default_memory(held_bytes(arguments, model, data.x.flatten())), collectives::available_memory());
+  if (!has_weights(arguments)) allowed -= static_cast<std::int64_t>(sizeof(float)) * model.count_params();
+  limits.max_memory = max_memory_of(arguments).value_or(std::max(allowed, std::int64_t{1}));
+  return graph::RunBudget(limits, 0);
+}
+
+keras::Model trained_model(const Arguments& arguments) {
+  return load_trainable(arguments.text("MODEL"), true, max_memory_of(arguments).value_or(kMaxNewWeights));
 }
 
 }  // namespace
@@ -206,7 +215,7 @@ int fit(const Arguments& arguments) {
   const auto strategy = strategy_of(arguments);
   require_training_task(*strategy);
   auto scope = strategy->scope();
-  const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  const keras::Model model = trained_model(arguments);
   apply_weights(model, arguments);
   apply_compile_overrides(model, arguments);
   if (!model.compiled()) {
@@ -244,8 +253,7 @@ int fit(const Arguments& arguments) {
     options.callbacks.push_back(checkpoints(model, *directory, *strategy, arguments));
     options.preemption = preemption_by_signals();
   }
-  // An error instead of a process that the system ends.
-  const graph::RunBudget budget = memory_budget(arguments, collectives::available_memory(), 0);
+  const graph::RunBudget budget = memory_budget(arguments, model, data);
   keras::History history;
   if (epochs > 0) history = model.fit(data.x, data.y, options);
   if (directory && model.trainer().preempted()) return report_preempted(arguments, *directory);
@@ -319,7 +327,7 @@ int evaluate(const Arguments& arguments) {
     throw_usage("evaluate: --strategy parameter_server is for fit; leave it out");
   const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
-  const keras::Model model = load_trainable(arguments.text("MODEL"), true);
+  const keras::Model model = trained_model(arguments);
   apply_weights(model, arguments);
   apply_compile_overrides(model, arguments);
   if (!model.compiled()) {
@@ -328,7 +336,7 @@ int evaluate(const Arguments& arguments) {
   const Examples data = read_examples(arguments.text("--data"), model, true, rescale_of(arguments));
   require_same_job(*strategy, arguments, model, data);
   const auto evaluated = [&] {
-    const graph::RunBudget budget = memory_budget(arguments, 0, held_bytes(model, data.x.flatten()));
+    const graph::RunBudget budget = memory_budget(arguments, model, data);
     return model.evaluate(data.x, data.y,
                           {.batch_size = arguments.integer("--batch-size"),
                            .verbose = arguments.has("--json") ? 0 : verbosity(arguments),

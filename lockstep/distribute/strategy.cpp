@@ -19,6 +19,7 @@
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/pooled_loops_internal.h"
+#include "lockstep/ops/shared_memory_limit_internal.h"
 #include "lockstep/ops/slices_internal.h"
 
 namespace lockstep::distribute {
@@ -214,7 +215,9 @@ void Strategy::run_threads(const std::function<void(int)>& fn, const ReplicaRun&
     const int threads = std::max(1, num_cores() / n);
     if (!pool_) pool_ = std::make_unique<Pool>(num_local_replicas() - 1);
     const int own_threads = ops::intra_op_threads();
+    const auto memory = ops::current_memory_limit();
     pool_->run(n, [&](int local) {
+      const ops::SharedMemoryLimit limit(memory);
       if (ops::intra_op_threads() != threads) ops::set_intra_op_threads(threads);
       const ops::PooledLoops loops(true);
       replica(local);

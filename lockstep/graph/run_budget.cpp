@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/default_memory_internal.h"
 
 namespace lockstep::graph {
 namespace {
@@ -17,14 +18,6 @@ namespace {
 constexpr std::int64_t kMemory = std::int64_t{3} << 29, kMemoryOfByte = 64;
 constexpr double kSeconds = 5, kSecondsOfByte = 1e-6;
 constexpr int kMaxDepth = 1000;  // the stack of a thread holds some thousand
-
-std::int64_t memory_of(const RunLimits& limits, std::int64_t held) {
-  if (limits.max_memory != 0) return limits.max_memory;
-  std::int64_t bytes = 0;
-  return __builtin_mul_overflow(held, kMemoryOfByte, &bytes) || __builtin_add_overflow(bytes, kMemory, &bytes)
-             ? std::numeric_limits<std::int64_t>::max()
-             : bytes;
-}
 
 void check(const RunLimits& limits) {
   if (limits.max_memory < 0 || !(limits.max_seconds >= 0) || limits.max_iterations < 0 || limits.max_depth < 1 ||
@@ -69,13 +62,20 @@ void set_run_limits(const RunLimits& limits) {
   limits_of_process() = limits;
 }
 
+std::int64_t default_memory(std::int64_t held) {
+  std::int64_t bytes = 0;
+  return __builtin_mul_overflow(held, kMemoryOfByte, &bytes) || __builtin_add_overflow(bytes, kMemory, &bytes)
+             ? std::numeric_limits<std::int64_t>::max()
+             : bytes;
+}
+
 RunBudget::RunBudget(const RunLimits& limits, std::int64_t held)
     : max_iterations_(limits.max_iterations), max_depth_(limits.max_depth) {
   check(limits);
   seconds_ = limits.max_seconds != 0 ? limits.max_seconds : kSeconds + kSecondsOfByte * static_cast<double>(held);
   timed_ = std::isfinite(seconds_);
   deadline_ = timed_ ? now() + seconds_ : 0;
-  const std::int64_t bytes = memory_of(limits, held);
+  const std::int64_t bytes = limits.max_memory != 0 ? limits.max_memory : default_memory(held);
   if (bytes != std::numeric_limits<std::int64_t>::max() && !ops::MemoryLimit::active()) memory_.emplace(bytes);
   if (timed_) {
     const std::lock_guard lock(runs().mutex);

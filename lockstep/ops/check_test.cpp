@@ -1,5 +1,6 @@
 // Calls that break an operation's contract: each is an Error, whatever the kernel would do with it.
 #include <cmath>
+#include <thread>
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -8,7 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/call.h"
-#include "lockstep/ops/memory_limit_internal.h"
+#include "lockstep/ops/shared_memory_limit_internal.h"
 #include "lockstep/tensor/aten_internal.h"
 
 namespace lockstep::ops {
@@ -289,6 +290,15 @@ TEST(Contract, PoolsHaveNoGradientOfAnotherType) {
   EXPECT_THROW(call("MaxPool3DGrad", std::vector<Tensor>{x, x, dy},
                     {{"ksize", ones}, {"strides", ones}, {"padding", std::string("SAME")}}),
                errors::UnimplementedError);
+}
+
+TEST(Contract, ThreadsShareAMemoryLimit) {
+  const MemoryLimit limit(1000);
+  std::thread([shared = current_memory_limit()] {
+    EXPECT_EQ(Tensor::zeros(Shape{2000}).num_elements(), 2000);
+    const SharedMemoryLimit scope(shared);
+    EXPECT_THROW(Tensor::zeros(Shape{2000}), errors::ResourceExhaustedError);
+  }).join();
 }
 
 TEST(Contract, MemoryLimitCountsTensors) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/shared_memory_limit_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -106,6 +107,12 @@ bool MemoryLimit::active() { return t_memory != nullptr; }
 
 MemoryLimit::Suspended::Suspended() : state_(std::move(t_memory)) {}
 MemoryLimit::Suspended::~Suspended() { t_memory = std::move(state_); }
+
+std::shared_ptr<MemoryLimit::State> current_memory_limit() { return t_memory; }
+
+SharedMemoryLimit::SharedMemoryLimit(std::shared_ptr<MemoryLimit::State> limit)
+    : previous_(std::exchange(t_memory, std::move(limit))) {}
+SharedMemoryLimit::~SharedMemoryLimit() { t_memory = std::move(previous_); }
 
 void MemoryLimit::check(std::int64_t count, std::int64_t size) {
   if (!t_memory) return;

@@ -13,6 +13,7 @@
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/layers/weight_limit_internal.h"
 #include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -209,19 +210,20 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
 }
 
 // A model with new weights. `path` names the config in errors.
-keras::Model model_of(const Json& config, const std::string& path, bool compile) {
+keras::Model model_of(const Json& config, const std::string& path, const LoadModelOptions& options) {
   const keras::Keras2Order order(weights_origin(formats::version_of_keras_config(config), "").major < 3);
-  const keras::LoadScope limit(std::int64_t{1} << 34);
+  const keras::WeightLimit limit(options.max_memory);
   const auto model = std::dynamic_pointer_cast<ModelImpl>(
       keras::deserialize_layer(upgraded_config(config, formats::version_of_keras_config(config))));
   if (!model) throw_invalid_argument(fmt::format("{}: holds a layer, not a model", path));
-  if (compile && config.contains("compile_config")) model->trainer().compile_from_config(config["compile_config"]);
+  if (options.compile && config.contains("compile_config"))
+    model->trainer().compile_from_config(config["compile_config"]);
   set_keras_version(*model, weights_origin(formats::version_of_keras_config(config), "").major);
   return keras::Model(model);
 }
 
-keras::Model load_architecture(const std::string& path, bool compile) {
-  return model_of(formats::read_keras_config(path), path, compile);
+keras::Model load_architecture(const std::string& path, const LoadModelOptions& options) {
+  return model_of(formats::read_keras_config(path), path, options);
 }
 
 }  // namespace
@@ -233,7 +235,7 @@ Json model_config(ModelImpl& model) {
 }
 
 keras::Model model_from_json(const std::string& json, const LoadModelOptions& options) {
-  return model_of(parse_json(json, "model_from_json"), "model_from_json", options.compile);
+  return model_of(parse_json(json, "model_from_json"), "model_from_json", options);
 }
 
 void save_model(ModelImpl& model, const std::string& path, const SaveModelOptions& options) {
@@ -268,7 +270,7 @@ keras::Model load_model(const std::string& path, const LoadModelOptions& options
   switch (found.kind) {
     case formats::Kind::kKeras: return load_archive(path, options);
     case formats::Kind::kKerasH5: return load_legacy_model(path, options.compile);
-    case formats::Kind::kKerasConfig: return load_architecture(path, options.compile);
+    case formats::Kind::kKerasConfig: return load_architecture(path, options);
     case formats::Kind::kWeightsH5:
       throw_invalid_argument(
           fmt::format("'{}' holds weights without a model; build the model and use load_weights", path));

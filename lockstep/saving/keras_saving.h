@@ -1,6 +1,7 @@
 // A Keras model <-> .keras, .weights.h5 and legacy .h5 files (keras.saving).
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "lockstep/collectives/communicator.h"
@@ -39,6 +40,8 @@ inline void save_model(const keras::Model& model, const std::string& path, const
 struct LoadModelOptions {
   bool compile = true;                    // restore compile arguments and the optimizer's state
   saved_model::LoadOptions options = {};  // of a SavedModel
+  // Bytes of the new weights of an architecture without values; ResourceExhausted for one that asks for more.
+  std::int64_t max_memory = std::int64_t{1} << 34;
 };
 
 // Reads a .keras file (or its unzipped folder), a whole-model .h5, an architecture in JSON or YAML, or a SavedModel

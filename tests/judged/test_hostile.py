@@ -357,22 +357,41 @@ GREEDY = {
 }
 
 
+def with_layers(config, rows):
+    """The config of a Sequential with these layers after its input."""
+    config["config"]["layers"][1:] = [{"module": "keras.layers", "class_name": kind, "config": {"name": f"l{i}", **values}, "registered_name": None}
+                                      for i, (kind, values) in enumerate(rows)]
+    config.pop("build_config", None)
+    return config
+
+
 @pytest.mark.parametrize("name", GREEDY)
 def test_models_that_ask_for_too_much(name, folder, tmp_path):
     model = keras.Sequential([keras.Input((4,))])
     model.add(L.Flatten())
     model.save(tmp_path / "whole.keras")
-    config = json.loads(zipfile.ZipFile(tmp_path / "whole.keras").read("config.json"))
-    layers = config["config"]["layers"]
-    layers[1:] = [{"module": "keras.layers", "class_name": kind, "config": {"name": f"l{i}", **values}, "registered_name": None}
-                  for i, (kind, values) in enumerate(GREEDY[name])]
-    config.pop("build_config", None)
+    config = with_layers(json.loads(zipfile.ZipFile(tmp_path / "whole.keras").read("config.json")), GREEDY[name])
     path = with_config(tmp_path / "whole.keras", tmp_path / "m.keras", json.dumps(config))
     np.save(tmp_path / "x.npy", np.ones((3, 4), "float32"))
     assert_bounded(["predict", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz"])
     np.savez(tmp_path / "d.npz", x=np.ones((3, 4), "float32"), y=np.ones((3, 1), "float32"))
     assert_bounded(["evaluate", path, "--data", tmp_path / "d.npz", "--loss", "mse"])
     assert_bounded(["fit", path, "--data", tmp_path / "d.npz", "--optimizer", "sgd", "--loss", "mse", "--max-memory", "256M"])
+
+
+# New weights of these take 1.6 GB, or less with the rest of the training above.
+ARCHITECTURES = {"kernel": [("Dense", {"units": 10**8})], "training": [("Dense", {"units": 3 * 10**7}), ("Dense", {"units": 3})]}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_architectures_that_ask_for_too_much(name, tmp_path):
+    """A kilobyte of JSON, whose weights no file holds."""
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(with_layers(json.loads(keras.Sequential([keras.Input((4,)), L.Flatten()]).to_json()), ARCHITECTURES[name])))
+    np.savez(tmp_path / "d.npz", x=np.ones((3, 4), "float32"), y=np.ones((3, 1), "float32"))
+    command = ["fit", path, "--data", tmp_path / "d.npz", "--optimizer", "adam", "--loss", "mse"]
+    assert "--max-memory" in assert_bounded(command)
+    assert "--max-memory" in assert_bounded([*command, "--strategy", "mirrored:2", "--max-memory", "64M"])
 
 
 def test_the_limit_of_a_model_can_be_raised(tmp_path):

@@ -57,3 +57,18 @@ def test_same_run_twice(tmp_path):
                 "--save", tmp_path / out)
     if not tool.CONTROL:
         assert (tmp_path / "a.keras").read_bytes() == (tmp_path / "b.keras").read_bytes()
+
+
+def test_new_weights_of_an_architecture(tmp_path):
+    """A model of JSON starts from its initializers, in Keras's order and with Keras's numbers."""
+    x = keras.Input((5,))
+    y = keras.layers.LayerNormalization()(keras.layers.Dense(6, bias_initializer="he_normal")(x))
+    text = keras.Model(x, keras.layers.Dense(3, kernel_initializer=keras.initializers.Orthogonal(2.0, seed=4))(y)).to_json()
+    (tmp_path / "m.json").write_text(text)
+    np.savez(tmp_path / "d.npz", x=np.zeros((2, 5), "float32"), y=np.zeros((2, 3), "float32"))
+    tool.ok("fit", tmp_path / "m.json", "--data", tmp_path / "d.npz", "--loss", "mse", "--optimizer", "sgd", "--epochs", 0, "--seed", 9,
+            "--save", tmp_path / "ours.keras")
+    keras.utils.set_random_seed(9)
+    theirs = keras.models.model_from_json(text)
+    for ours, weight in zip(keras.models.load_model(tmp_path / "ours.keras").weights, theirs.weights, strict=True):
+        tool.assert_close(ours.numpy(), weight.numpy(), 1e-5, weight.path)

@@ -12,6 +12,7 @@
 #include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/layers/weight_limit_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -221,9 +222,11 @@ VariablePtr Layer::add_weight(WeightOptions options) {
     throw_resource_exhausted(fmt::format("{}: shape {} has too many elements", what, options.shape.to_string()));
   }
   const ops::ScopedRecorder eager(nullptr);
+  const std::int64_t bytes = *count * static_cast<std::int64_t>(dtype_size(dtype));
+  WeightLimit::take(bytes, what);
   Tensor initial;
   if (LoadScope* load = LoadScope::current()) {
-    load->take(*count * static_cast<std::int64_t>(dtype_size(dtype)), what);
+    load->take(bytes, what);
     initial = Tensor::zeros(options.shape, dtype);
   } else {
     if (options.initializer.empty()) options.initializer = is_floating(dtype) ? "glorot_uniform" : "zeros";

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/layer.h"
+#include "lockstep/keras/layers/weight_limit_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -19,6 +20,7 @@ constexpr std::int64_t kMaxCalls = 100'000;
 thread_local std::int64_t t_calls_left = -1;  // negative without a limit
 thread_local std::string t_scope;
 thread_local LoadScope* t_load = nullptr;
+thread_local WeightLimit* t_weights = nullptr;
 std::atomic<std::uint64_t> g_changed_layers{0};
 
 }  // namespace
@@ -78,6 +80,19 @@ void LoadScope::take(std::int64_t bytes, const std::string& what) {
                     what, bytes, left_));
   }
   left_ -= bytes;
+}
+
+WeightLimit::WeightLimit(std::int64_t bytes) : limit_(bytes), left_(bytes), previous_(t_weights) { t_weights = this; }
+WeightLimit::~WeightLimit() { t_weights = previous_; }
+void WeightLimit::take(std::int64_t bytes, const std::string& what) {
+  if (!t_weights) return;
+  if (bytes > t_weights->left_) {
+    throw_resource_exhausted(
+        fmt::format("{} needs {} bytes: the new weights of the config exceed the limit of {} bytes; raise max_memory "
+                    "(--max-memory) if there is more",
+                    what, bytes, t_weights->limit_));
+  }
+  t_weights->left_ -= bytes;
 }
 
 // ---- variables -----------------------------------------------------------------------------------------
