@@ -132,7 +132,7 @@ def pytest_collection_modifyitems(items):
         name = item.nodeid.rsplit("/", 1)[-1]
         for prefix, reason in known:
             if name.startswith(prefix):
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,7 @@ def files(folder):
 
 
 def same_weights(ours, theirs, what):
-    for a, b in zip(ours.variables, theirs.variables):
+    for a, b in zip(ours.variables, theirs.variables, strict=True):
         if "seed" not in b.path:
             tool.assert_close(np.asarray(a), np.asarray(b), 1e-4, f"{what}: {b.path}", atol=1e-6)
 
@@ -161,7 +161,7 @@ def test_remote_monitor(options, tmp_path, request):
         judge.on_epoch_end(epoch, {key: values[epoch] for key, values in history.items()})
     server.shutdown()
     assert len(ours) == len(server.posts) == 2
-    for (path, headers, body), (their_path, their_headers, their_body) in zip(ours, server.posts):
+    for (path, headers, body), (their_path, their_headers, their_body) in zip(ours, server.posts, strict=True):
         assert path == their_path
         assert headers["Content-Type"] == their_headers["Content-Type"] and headers.get("X-Key") == their_headers.get("X-Key")
         if options.get("send_as_json"):

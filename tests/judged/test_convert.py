@@ -82,9 +82,9 @@ def test_to_checkpoint(trained, tmp_path):
     optimizer.build(other.trainable_variables)
     tool.randomise(other, tool.generator("other"))
     tf.train.Checkpoint(model=other, optimizer=optimizer).restore(str(prefix)).assert_existing_objects_matched()
-    for ours, theirs in zip(other.weights, model.weights):
+    for ours, theirs in zip(other.weights, model.weights, strict=True):
         assert (np.asarray(ours) == np.asarray(theirs)).all()
-    for ours, theirs in zip(optimizer.variables, model.optimizer.variables):
+    for ours, theirs in zip(optimizer.variables, model.optimizer.variables, strict=True):
         assert (np.asarray(ours) == np.asarray(theirs)).all(), ours.path
 
 
@@ -143,7 +143,7 @@ def test_saved_model_in_hub_with_gradients(trained, tmp_path):
         arrays = [tf.convert_to_tensor(t).numpy() for t in tensors]
         return sorted(arrays, key=lambda a: (a.shape, float(np.abs(a).sum())))
 
-    for a, b in zip(ordered(gradients), ordered(expected)):
+    for a, b in zip(ordered(gradients), ordered(expected), strict=True):
         tool.assert_close(a, b, 1e-4, atol=1e-5)
 
 

@@ -94,7 +94,7 @@ def test_keras_reads_our_copy(tmp_path, name):
         again.load_weights(target)
     else:
         again = keras.models.load_model(target)
-    for old, new in zip(model.get_weights(), again.get_weights()):
+    for old, new in zip(model.get_weights(), again.get_weights(), strict=True):
         assert np.array_equal(old, new)
 
 
@@ -107,12 +107,12 @@ def test_keras_loads_our_models(tmp_path, name):
     model.save(source)
     subprocess.run([PROBE, "archive" if name.endswith(".keras") else "legacy", source, target], check=True)
     again = keras.models.load_model(target)
-    for old, new in zip(model.get_weights(), again.get_weights()):
+    for old, new in zip(model.get_weights(), again.get_weights(), strict=True):
         assert np.array_equal(old, new)
     if name.endswith(".keras"):
         for each in (model := keras.models.load_model(source)), again:
             each.fit(np.ones((4, 8, 8, 1)), np.ones((4, 3)), verbose=0)
-        for old, new in zip(model.optimizer.variables, again.optimizer.variables):
+        for old, new in zip(model.optimizer.variables, again.optimizer.variables, strict=True):
             assert np.array_equal(old.numpy(), new.numpy())
 
 

@@ -101,7 +101,7 @@ def test_random_graph(number, tmp_path):
     given = feed if number % 2 or isinstance(model.input, dict) else [feed[t.name] for t in model.inputs]
     outputs = tool.predict(path, given, tmp_path, "--batch-size", 3)
     assert len(outputs) == len(expected)
-    for (name, ours), theirs in zip(outputs, expected):
+    for (name, ours), theirs in zip(outputs, expected, strict=True):
         tool.assert_close(ours, theirs, 1e-5, f"graph {number} output {name}")
 
 

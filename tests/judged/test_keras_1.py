@@ -259,7 +259,7 @@ def test_layers(shape, tmp_path):
         return
     outputs = tool.predict(tmp_path / "m.h5", x, tmp_path)
     assert len(outputs) == len(rows)
-    for row, (_, found), wanted in zip(rows, outputs, expected):
+    for row, (_, found), wanted in zip(rows, outputs, expected, strict=True):
         tool.assert_close(found, wanted, 1e-5, row[1], atol=1e-5)
 
 

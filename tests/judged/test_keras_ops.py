@@ -355,7 +355,7 @@ def check_gradients(names, tmp_path):
     theirs = [np.asarray(v) for v in model.weights]
     model.load_weights(tmp_path / "ours.keras")
     wrong = []
-    for v, expected in zip(model.weights, theirs):
+    for v, expected in zip(model.weights, theirs, strict=True):
         try:
             tool.assert_close(np.asarray(v), expected, 1e-3, v.path, atol=2e-4)
         except AssertionError as error:

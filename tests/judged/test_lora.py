@@ -62,7 +62,7 @@ def test_files(layers, alpha, tmp_path, request):
     tool.ok("convert", tmp_path / "m.h5", tmp_path / "c.h5")
     for made_by_us, of_keras in (("c.keras", "k.keras"), ("c.h5", "m.h5")):
         ours, theirs = (keras.models.load_model(tmp_path / name) for name in (made_by_us, of_keras))
-        for a, b in zip(ours.weights, theirs.weights):
+        for a, b in zip(ours.weights, theirs.weights, strict=True):
             tool.assert_close(np.asarray(a), np.asarray(b), 1e-6, f"{made_by_us}: {b.path}")
             assert a.trainable == b.trainable
         tool.assert_close(ours.predict(x, verbose=0), expected, 2e-5, made_by_us)

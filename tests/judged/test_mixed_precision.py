@@ -57,12 +57,12 @@ def test_steps(make, policy, scale, tmp_path):
         ours = json.loads((tmp_path / "h.json").read_text())
         assert abs(ours["loss"][0] - theirs["loss"][0]) <= coarse * max(1, theirs["loss"][0]), f"step {step}"
         loaded = keras.models.load_model(after)
-        for a, b in zip(loaded.optimizer.variables, model.optimizer.variables):
+        for a, b in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
             if b.name in ("iteration", "step_counter", "dynamic_scale"):
                 assert np.asarray(a) == np.asarray(b), f"step {step}: {b.path} is {np.asarray(a)}, Keras has {np.asarray(b)}"
                 if b.name == "dynamic_scale":
                     scales.append(float(np.asarray(b)))
-        for a, b in zip(loaded.weights, model.weights):
+        for a, b in zip(loaded.weights, model.weights, strict=True):
             tool.assert_close(np.asarray(a), np.asarray(b), coarse, f"step {step}: {b.path}", atol=coarse / 10)
         path = after
     if scale == "overflow":

@@ -78,7 +78,7 @@ def test_predictions_of_keras_2(shape, name, tmp_path):
     outputs = tool.predict(tmp_path / name, x, tmp_path)
     assert len(outputs) == len(expected)
     rows = [number for number, row in enumerate(ROWS) if row[0] == shape]
-    for number, (_, ours), theirs in zip(rows, outputs, expected):
+    for number, (_, ours), theirs in zip(rows, outputs, expected, strict=True):
         tool.assert_close(ours, theirs, 1e-5, f"row {number}")
 
 
@@ -202,7 +202,7 @@ def test_functions_of_tensorflow(tmp_path):
     if not tool.CONTROL:
         tool.ok("convert", tmp_path / name, tmp_path / "out.keras")
         again = keras.models.load_model(tmp_path / "out.keras").predict(x, verbose=0)
-        for ours, theirs in zip(again, wanted):
+        for ours, theirs in zip(again, wanted, strict=True):
             tool.assert_close(ours, np.asarray(theirs), 1e-5)
 
 
@@ -282,7 +282,7 @@ def test_operations_of_tensorflow(form, tmp_path):
     x = [rng.normal(0, 1, (5, 4, 6, 3)).astype("float32") for _ in range(2)]
     found, wanted = tool.predict(tmp_path / "m.h5", x, tmp_path), model(x)
     assert len(found) == len(wanted)
-    for (_, ours), theirs, place in zip(found, wanted, outputs):
+    for (_, ours), theirs, place in zip(found, wanted, outputs, strict=True):
         tool.assert_close(ours, np.asarray(theirs), 1e-5, place[0])
     if not tool.CONTROL:
         tool.ok("convert", tmp_path / "m.h5", tmp_path / "out.keras")

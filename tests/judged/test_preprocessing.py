@@ -106,7 +106,7 @@ def test_hashed_crossing(tmp_path):
     model.save(tmp_path / "m.keras")
     expected = [np.asarray(v) for v in model([tf.constant(words), tf.constant(numbers)])]
     outputs = tool.predict(tmp_path / "m.keras", {"w": words, "n": numbers}, tmp_path)
-    for (_, ours), theirs in zip(outputs, expected):
+    for (_, ours), theirs in zip(outputs, expected, strict=True):
         tool.assert_close(ours, theirs)
 
 

@@ -198,7 +198,7 @@ def test_frozen_graph(tmp_path):
     feeds = inputs_of(model, 2)
     names = [t.name for t in frozen.outputs]
     ours = tool.predict(tmp_path / "g.pb", feeds, tmp_path, "--outputs", ",".join(names))
-    for (_, value), theirs in zip(ours, call(model, feeds).values()):
+    for (_, value), theirs in zip(ours, call(model, feeds).values(), strict=True):
         tool.assert_close(value, theirs)
 
 
@@ -257,7 +257,7 @@ def test_gradients_are_tensorflows(written):
     with tf.GradientTape() as tape:
         theirs = total(model(argument, training=False))
     theirs = tape.gradient(theirs, [v.value for v in model.trainable_variables])
-    for a, b in zip(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
         tool.assert_close(tf.convert_to_tensor(a).numpy(), tf.convert_to_tensor(b).numpy(), rtol=1e-4)
 
 
@@ -298,7 +298,7 @@ def test_penalties_of_weights_as_hub_layer(tmp_path):
             total = tf.reduce_sum(call()**2) + tf.add_n(of.losses)
         slopes.append(tape.gradient(total, weights))
     assert len(slopes[0]) == len(slopes[1])
-    for ours, theirs in zip(*slopes):
+    for ours, theirs in zip(*slopes, strict=True):
         tool.assert_close(ours.numpy(), theirs.numpy(), 1e-4)
 
 

@@ -70,7 +70,7 @@ class Swept:
     def compare(self, ours, theirs, what, rtol=1e-5):
         assert len(ours) == len(theirs)
         wrong = []
-        for value, expected, row in zip(ours, theirs, self.rows.values()):
+        for value, expected, row in zip(ours, theirs, self.rows.values(), strict=True):
             try:
                 tool.assert_close(value, expected, rtol, f"{what}: {row}")
             except AssertionError as error:
@@ -131,7 +131,7 @@ def gradients(swept, loaded, x, tmp_path):
     for training in (False, True):
         ours = taken(loaded, loaded.trainable_variables, training)
         theirs = taken(fresh, [v.value for v in fresh.trainable_variables], training)
-        for a, b, v in zip(ours, theirs, fresh.trainable_variables):
+        for a, b, v in zip(ours, theirs, fresh.trainable_variables, strict=True):
             assert (a is None) == (b is None), v.path
             if b is not None and not (training and swept.random()):
                 tool.assert_close(a, b, 1e-3, f"gradient of {v.path}, training {training}", atol=1e-4)
@@ -156,7 +156,7 @@ def formats(swept, tmp_path):
 
 
 def same_weights(ours, theirs, what):
-    for a, b in zip(ours.weights, theirs.weights):
+    for a, b in zip(ours.weights, theirs.weights, strict=True):
         assert "seed" in b.path or (np.asarray(a) == np.asarray(b)).all(), f"{what}: {b.path}"
 
 
@@ -176,7 +176,7 @@ def train(swept, tmp_path):
             "--save", tmp_path / "o.keras", "--history", tmp_path / "h.json")
     ours = keras.models.load_model(tmp_path / "o.keras")
     wrong = []
-    for a, b in zip(ours.weights, model.weights):
+    for a, b in zip(ours.weights, model.weights, strict=True):
         try:
             tool.assert_close(np.asarray(a), np.asarray(b), 1e-4, b.path, atol=1e-6)
         except AssertionError as error:

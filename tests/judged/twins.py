@@ -43,7 +43,7 @@ def compare(ours, theirs):
     a, b = (keras.models.load_model(path, compile=False) for path in (ours, theirs))
     names = [[re.sub(r"_\d+", "", w.path.split("/", 1)[-1]) for w in model.weights] for model in (a, b)]  # without counters
     assert names[0] == names[1]
-    for x, y in zip(a.get_weights(), b.get_weights()):
+    for x, y in zip(a.get_weights(), b.get_weights(), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
 
 
