@@ -104,6 +104,15 @@ std::vector<Case> cases() {
                    g.scale_shift("n", "c", 150);
                    g.unary("y", "Relu", "n");
                  }});
+  all.push_back({"3 x 3 with a residual", {21, 18, 20}, [](Network& g) {
+                   g.conv("a", "x", {3, 3, 20, 36}, 1, "SAME");
+                   g.scale_shift("n", "a", 36);
+                   g.unary("a/relu", "Relu", "n");
+                   g.conv("b", "a/relu", {3, 3, 36, 20}, 1, "SAME");
+                   g.binary("sum", "AddV2", "x", "b");
+                   g.unary("s", "Sigmoid", "sum");
+                   g.conv("y", "s", {3, 3, 20, 90}, 1, "VALID");
+                 }});
   all.push_back({"residual", {7, 9, 16}, [](Network& g) {
                    g.conv("a", "x", {1, 1, 16, 32}, 1, "SAME");
                    g.unary("a/relu", "Relu", "a");

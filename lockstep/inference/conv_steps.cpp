@@ -2,8 +2,11 @@
 // cache.
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "lockstep/inference/step_internal.h"
 #include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::inference {
 namespace {
@@ -55,7 +58,7 @@ class WeightedStep : public Step {
 class ConvStep : public WeightedStep {
  public:
   ConvStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
-      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights)) {
+      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights)), outputs_(ops::winograd_outputs(g)) {
     if (g_.window_h * g_.window_w * g_.stride_h * g_.stride_w != 1 || g_.padded()) return;
     // Single pixels of all images are one row.
     g_.width = g_.out_w = g_.height * g_.width * images_;
@@ -65,20 +68,26 @@ class ConvStep : public WeightedStep {
 
   void prepare(WeightStore& store) override {
     const ops::DirectKernels& loops = ops::direct_kernels();
-    const std::int64_t size = loops.packed_kernel_size(g_.taps(), g_.out_channels);
-    prepared_ = store.get("convolution", weights_, scale_, size, [&](float* packed) {
-      if (scale_.empty()) return loops.pack_kernel(g_, weights_.data, packed);
+    const std::int64_t size = outputs_ > 0 ? ops::winograd_kernels().packed_size(g_, outputs_)
+                                           : loops.packed_kernel_size(g_.taps(), g_.out_channels);
+    const auto pack = [&](const float* kernel, float* packed) {
+      if (outputs_ > 0) return ops::winograd_kernels().pack(g_, outputs_, kernel, false, packed);
+      loops.pack_kernel(g_, kernel, packed);
+    };
+    prepared_ = store.get(fmt::format("convolution {}", outputs_), weights_, scale_, size, [&](float* packed) {
+      if (scale_.empty()) return pack(weights_.data, packed);
       const Floats scaled = allocate(weights_.size);
       scale_weights(scaled.begin);
-      loops.pack_kernel(g_, scaled.begin, packed);
+      pack(scaled.begin, packed);
     });
     relu_ = following_.drop_first(Function::kRelu, own_);
     Step::prepare(store);
   }
 
-  std::int64_t workspace() const override { return g_.padded() ? images_ * padded_size() : 0; }
+  std::int64_t workspace() const override { return outputs_ == 0 && g_.padded() ? images_ * padded_size() : 0; }
 
   void run(const Run& run) const override {
+    if (outputs_ > 0) return run_winograd(run);
     const std::int64_t pixels = g_.out_h * g_.out_w;
     if (prepared_.size > kHeavy) return run_by_panels(run);
     std::int64_t band = std::max(kFewestPixels, kBand / g_.out_channels);
@@ -91,7 +100,7 @@ class ConvStep : public WeightedStep {
         if (run.alone && at == 0) pad(run, n, n + 1);
         const std::int64_t first = at * pixels / bands, last = (at + 1) * pixels / bands;
         convolve(run, n, first, last, 0, g_.out_channels);
-        finish(run, (n * pixels + first) * g_.out_channels, (n * pixels + last) * g_.out_channels);
+        finish_pixels(run, n * pixels + first, n * pixels + last);
       }
     });
   }
@@ -134,12 +143,31 @@ class ConvStep : public WeightedStep {
                    std::min(g_.out_channels, (p + 1) * panel));
       }
     });
-    if (following_.empty()) return;
-    for_parts(run, images_ * pixels, kFewestPixels, [&](std::int64_t begin, std::int64_t end) {
-      finish(run, begin * g_.out_channels, end * g_.out_channels);
-    });
+    finish_all(run);
   }
 
+  void run_winograd(const Run& run) const {
+    const ops::WinogradUnits units(g_, outputs_, images_, wanted_parts(run));
+    const ops::ConvOutput to{output(run), g_.out_channels, g_.out_w * g_.out_channels, output_size()};
+    for_parts(run, units.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        ops::winograd_kernels().forward(g_, outputs_, input(run, 0), prepared_.data, bias(), relu_, units[unit], to);
+        if (units.has_all_channels()) finish_pixels(run, units.first_pixel(unit), units.first_pixel(unit + 1));
+      }
+    });
+    if (!units.has_all_channels()) finish_all(run);
+  }
+
+  void finish_pixels(const Run& run, std::int64_t begin, std::int64_t end) const {
+    finish(run, begin * g_.out_channels, end * g_.out_channels);
+  }
+  void finish_all(const Run& run) const {
+    if (following_.empty()) return;
+    for_parts(run, images_ * g_.out_h * g_.out_w, kFewestPixels,
+              [&](std::int64_t begin, std::int64_t end) { finish_pixels(run, begin, end); });
+  }
+
+  const int outputs_;  // of a tile along each axis, by Winograd's way; or 0
   bool relu_ = false;  // applied by the loops
 };
 

@@ -7,6 +7,7 @@
 #include "lockstep/ops/conv_sparse_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/product_internal.h"
+#include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::ops {
 
@@ -90,6 +91,62 @@ float* part_of(const at::Tensor& parts, std::int64_t n) {
   return parts.defined() ? parts.mutable_data_ptr<float>() + n * (parts.numel() / parts.size(0)) : nullptr;
 }
 
+// The pool after a convolution with the output y.
+void pool_images(PoolAlong& pool, const at::Tensor& y) {
+  const WindowGeometry& g = pool.window;
+  pool.y = at::empty({y.size(0), g.out_h, g.out_w, g.out_channels}, y.options());
+  pool.which = at::empty(pool.y.sizes(), at::kByte);
+  const float* const from = y.const_data_ptr<float>();
+  float* const to = pool.y.mutable_data_ptr<float>();
+  std::uint8_t* const marks = pool.which.mutable_data_ptr<std::uint8_t>();
+  parallel_for(0, y.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n)
+      direct_kernels().max_pool_forward(g, from + n * image_size(g), to + n * output_size(g),
+                                        marks + n * output_size(g));
+  });
+}
+
+// Weights for Winograd's way: WinogradKernels::pack().
+at::Tensor winograd_weights(const WindowGeometry& g, int outputs, const at::Tensor& kernel, bool flipped) {
+  at::Tensor packed = at::empty({winograd_kernels().packed_size(g, outputs)}, kernel.options());
+  winograd_kernels().pack(g, outputs, kernel.const_data_ptr<float>(), flipped, packed.mutable_data_ptr<float>());
+  return packed;
+}
+
+// All images of a batch: y = act(conv(x, weights) + bias).
+void winograd_images(const WindowGeometry& g, int outputs, std::int64_t images, const float* x,
+                     const at::Tensor& weights, const float* bias, bool relu, float* y) {
+  const WinogradUnits units(g, outputs, images, 2 * parallel_threads());
+  const ConvOutput to{y, g.out_channels, g.out_w * g.out_channels, output_size(g)};
+  const float* const packed = weights.const_data_ptr<float>();
+  parallel_for(0, units.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t unit = begin; unit < end; ++unit)
+      winograd_kernels().forward(g, outputs, x, packed, bias, relu, units[unit], to);
+  });
+}
+
+// The convolution of stride 1 from the gradient of g's output to that of its input.
+WindowGeometry adjoint_geometry(const WindowGeometry& g) {
+  WindowGeometry a = g;
+  a.height = g.out_h, a.width = g.out_w, a.channels = g.out_channels;
+  a.out_h = g.height, a.out_w = g.width, a.out_channels = g.channels;
+  a.pad_top = g.window_h - 1 - g.pad_top, a.pad_bottom = g.window_h - 1 - g.pad_bottom;
+  a.pad_left = g.window_w - 1 - g.pad_left, a.pad_right = g.window_w - 1 - g.pad_right;
+  return a;
+}
+
+// The pixels of a tile along each axis, or 0, and how many tiles an image has.
+struct WinogradWay {
+  int outputs = 0;
+  std::int64_t tiles = 0;
+
+  explicit WinogradWay(const WindowGeometry& g)
+      : outputs(winograd_outputs(g)), tiles(outputs > 0 ? winograd_tiles(g, outputs) : 0) {}
+  explicit operator bool() const { return outputs > 0; }
+  // Whether the tiles of several images have to be computed together.
+  bool needs_batch() const { return tiles < kTilesTogether; }
+};
+
 // The way back through one image after the other; the gradient of the convolution's own output lives only in a scratch
 // image that stays in the cache.
 class BackwardPass {
@@ -103,12 +160,20 @@ class BackwardPass {
         y_(y),
         dy_(dy.contiguous()),
         pooled_(pooled),
-        wanted_(wanted) {}
+        wanted_(wanted),
+        adjoint_geometry_(adjoint_geometry(g_)),
+        to_kernel_(g_),
+        to_images_(adjoint_geometry_) {}
 
   Gradients run() {
-    if (wanted_.images) adjoint_.emplace(g_, kernel_);
-    const bool cells = !pooled_ && wanted_.kernel && fits_cells(g_);
-    const bool groups = !pooled_ && wanted_.images && adjoint_->fits_groups(images_.count);
+    if (wanted_.images && to_images_) {
+      flipped_ = winograd_weights(adjoint_geometry_, to_images_.outputs, kernel_, true);
+    } else if (wanted_.images) {
+      adjoint_.emplace(g_, kernel_);
+    }
+    const bool cells = !pooled_ && wanted_.kernel && (to_kernel_ ? to_kernel_.needs_batch() : fits_cells(g_));
+    const bool groups =
+        !pooled_ && wanted_.images && (to_images_ ? to_images_.needs_batch() : adjoint_->fits_groups(images_.count));
     if (!cells && !groups) return image_by_image();
     const ReluGradient masked = ops::relu_bias_gradient(y_, dy_, wanted_.bias);
     const at::Tensor dz = masked.dz.contiguous();
@@ -122,26 +187,58 @@ class BackwardPass {
     }
     out.bias = masked.db;
     const float* const from = dz.const_data_ptr<float>();
-    if (cells) {
+    if (cells && to_kernel_) {
+      out.kernel = winograd_kernel_gradient(from);
+    } else if (cells) {
       out.kernel = at::empty(kernel_.sizes(), x_.options());
       filter_gradient_in_cells(g_, images_.count, x_.const_data_ptr<float>(), from,
                                out.kernel.mutable_data_ptr<float>());
     }
-    if (groups) {
-      out.images = at::empty(x_.sizes(), x_.options());
-      adjoint_->images(images_.count, from, nullptr, false, out.images.mutable_data_ptr<float>());
+    if (!groups) return out;
+    out.images = at::empty(x_.sizes(), x_.options());
+    float* const dx = out.images.mutable_data_ptr<float>();
+    if (to_images_) {
+      winograd_images(adjoint_geometry_, to_images_.outputs, images_.count, from, flipped_, nullptr, false, dx);
+    } else {
+      adjoint_->images(images_.count, from, nullptr, false, dx);
     }
     return out;
   }
 
  private:
+  // Floats of a sum for the kernel's gradient.
+  std::int64_t kernel_sum() const {
+    return to_kernel_ ? winograd_kernels().packed_size(g_, to_kernel_.outputs) : kernel_.numel();
+  }
+  at::Tensor kernel_gradient() const {
+    const at::Tensor total = total_of(kernel_parts_);
+    if (!total.defined()) return total;
+    if (!to_kernel_) return total.reshape(kernel_.sizes());
+    at::Tensor dk = at::empty(kernel_.sizes(), x_.options());
+    winograd_kernels().finish_filter_gradient(g_, to_kernel_.outputs, total.const_data_ptr<float>(),
+                                              dk.mutable_data_ptr<float>());
+    return dk;
+  }
+
+  at::Tensor winograd_kernel_gradient(const float* dz) {
+    const Chunks chunks(images_, kernel_sum());
+    kernel_parts_ = parts_of(true, x_, {kernel_sum()}, chunks.count);
+    parallel_for(0, chunks.count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = begin; c < end; ++c)
+        winograd_kernels().filter_gradient(
+            g_, to_kernel_.outputs, x_.const_data_ptr<float>(), dz, c * chunks.size * to_kernel_.tiles,
+            std::min(images_.count, (c + 1) * chunks.size) * to_kernel_.tiles, part_of(kernel_parts_, c));
+    });
+    return kernel_gradient();
+  }
+
   Gradients image_by_image() {
-    const Chunks chunks(images_, kernel_.numel());
-    kernel_parts_ = parts_of(wanted_.kernel, x_, kernel_.sizes(), chunks.count);
+    const Chunks chunks(images_, kernel_sum());
+    kernel_parts_ = parts_of(wanted_.kernel, x_, {kernel_sum()}, chunks.count);
     bias_parts_ = parts_of(wanted_.bias, x_, {g_.out_channels}, chunks.count);
     if (wanted_.images) dx_ = at::empty(x_.sizes(), x_.options());
     chunks.for_each(images_, [&](std::int64_t n, std::int64_t chunk) { image(n, chunk); });
-    return {dx_, total_of(kernel_parts_), total_of(bias_parts_)};
+    return {dx_, kernel_gradient(), total_of(bias_parts_)};
   }
 
   void image(std::int64_t n, std::int64_t chunk) {
@@ -162,11 +259,22 @@ class BackwardPass {
     } else if (!y_.defined()) {
       dz = readable(dz, dy_size, g_.out_channels, unpooled);
     }
-    if (wanted_.kernel) {
-      const float* const x = padded(g_, x_.const_data_ptr<float>() + n * image_size(g_), border);
-      loops_.conv_filter_gradient(g_, x, dz, part_of(kernel_parts_, chunk));
+    const float* const x = x_.const_data_ptr<float>() + n * image_size(g_);
+    if (wanted_.kernel && to_kernel_) {
+      winograd_kernels().filter_gradient(g_, to_kernel_.outputs, x, dz, 0, to_kernel_.tiles,
+                                         part_of(kernel_parts_, chunk));
+    } else if (wanted_.kernel) {
+      loops_.conv_filter_gradient(g_, padded(g_, x, border), dz, part_of(kernel_parts_, chunk));
     }
-    if (wanted_.images) adjoint_->image(dz, nullptr, false, 0, 1, dx_.mutable_data_ptr<float>() + n * image_size(g_));
+    if (!wanted_.images) return;
+    float* const dx = dx_.mutable_data_ptr<float>() + n * image_size(g_);
+    if (to_images_) {
+      winograd_kernels().forward(adjoint_geometry_, to_images_.outputs, dz, flipped_.const_data_ptr<float>(), nullptr,
+                                 false, {0, to_images_.tiles, 0, g_.channels},
+                                 {dx, g_.channels, g_.width * g_.channels});
+    } else {
+      adjoint_->image(dz, nullptr, false, 0, 1, dx);
+    }
   }
 
   const DirectKernels& loops_ = direct_kernels();
@@ -176,7 +284,10 @@ class BackwardPass {
   at::Tensor y_, dy_;
   const Pooled* const pooled_;
   Wanted wanted_;
-  std::optional<Adjoint> adjoint_;
+  const WindowGeometry adjoint_geometry_;
+  const WinogradWay to_kernel_, to_images_;
+  std::optional<Adjoint> adjoint_;  // unless to_images_
+  at::Tensor flipped_;              // weights for to_images_
   at::Tensor kernel_parts_, bias_parts_, dx_;
 };
 
@@ -228,6 +339,16 @@ at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const C
 
 at::Tensor direct_forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias, bool relu,
                           const ConvWindow& w, PoolAlong* pool) {
+  const WindowGeometry g = window_geometry(kernel, w);
+  if (const WinogradWay way(g); way) {
+    const at::Tensor from = x.contiguous(), offset = bias.defined() ? bias.contiguous() : bias;
+    at::Tensor y = at::empty({x.size(0), g.out_h, g.out_w, g.out_channels}, x.options());
+    winograd_images(g, way.outputs, x.size(0), from.const_data_ptr<float>(),
+                    winograd_weights(g, way.outputs, kernel.contiguous(), false),
+                    offset.defined() ? offset.const_data_ptr<float>() : nullptr, relu, y.mutable_data_ptr<float>());
+    if (pool) pool_images(*pool, y);
+    return y;
+  }
   return direct_forward(x, kernel, ConvWeights{pack_weights(kernel), bias.defined() ? bias.contiguous() : bias}, relu,
                         {}, w, pool);
 }

@@ -193,6 +193,27 @@ TEST(DirectConv, TransposedEqualsSums) {
   }
 }
 
+// Windows of 3 x 3 over more channels: by Winograd's way where winograd_outputs() finds it faster.
+TEST(DirectConv, ThreeByThree) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    ConvDraw draw(seed + 3000);
+    DrawnWindow w;
+    w.height = draw.whole(3, 21), w.width = draw.whole(3, 21), w.window_h = w.window_w = 3;
+    w.options.padding = draw.whole(0, 1) ? "VALID" : "SAME";
+    const bool transposed = seed % 4 == 3, relu = draw.whole(0, 1) == 1;
+    const Sums sums(w, draw.whole(1, 5), draw.whole(16, 40), draw.whole(16, 70), false);
+    const Tensors inputs = {draw.tensor(transposed ? sums.small() : sums.large()), draw.tensor(sums.kernel()),
+                            draw.tensor({transposed ? sums.large_channels : sums.small_channels})};
+    const Tensor shape = constant_ints({sums.batch, w.height, w.width, sums.large_channels});
+    expect_all_near(
+        [&](const Tensors& x) {
+          return transposed ? conv2d_transpose_bias_act(x[0], x[1], shape, x[2], relu, w.options)
+                            : conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options);
+        },
+        inputs, wanted(sums, transposed, relu, inputs), "3 x 3, seed " + std::to_string(seed));
+  }
+}
+
 // Images that are computed side by side, and gradients of kernels cell by cell of the window.
 TEST(DirectConv, SmallImagesOfManyChannels) {
   for (unsigned seed = 0; seed < 16; ++seed) {

@@ -1,6 +1,7 @@
 // Both builds of the loops against sums written out in double, over shapes drawn at random.
 #include "lockstep/ops/direct_internal.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <random>
@@ -10,10 +11,12 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/ops/parallel_internal.h"
+#include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::ops {
 
 extern const DirectKernels kDirect_avx2, kDirect_avx512;
+extern const WinogradKernels kWinograd_avx2, kWinograd_avx512;
 
 namespace {
 
@@ -22,6 +25,11 @@ using Floats = std::vector<float>;
 std::vector<const DirectKernels*> builds() {
   std::vector<const DirectKernels*> all = {&kDirect_avx2};
   if (&direct_kernels() == &kDirect_avx512) all.push_back(&kDirect_avx512);
+  return all;
+}
+std::vector<const WinogradKernels*> winograd_builds() {
+  std::vector<const WinogradKernels*> all = {&kWinograd_avx2};
+  if (&winograd_kernels() == &kWinograd_avx512) all.push_back(&kWinograd_avx512);
   return all;
 }
 
@@ -194,6 +202,114 @@ TEST(DirectLoops, ConvolutionOfManyChannels) {
     Floats packed(static_cast<std::size_t>(loops->packed_kernel_size(g.taps(), g.out_channels)));
     loops->pack_kernel(g, k.data(), packed.data());
     expect_near(run_forward(*loops, g, x, packed, nullptr, false), y, "forward", 7);
+  }
+}
+
+// A window of 3 x 3 over several images with any border.
+WindowGeometry draw_winograd(Draw& draw) {
+  WindowGeometry g;
+  g.window_h = g.window_w = 3;
+  g.height = draw.number(3, 15), g.width = draw.number(3, 15);
+  g.channels = draw.number(1, 40), g.out_channels = draw.number(1, 90);
+  g.pad_top = draw.number(0, 2), g.pad_left = draw.number(0, 2), g.pad_bottom = draw.number(0, 2),
+  g.pad_right = draw.number(0, 2);
+  g.out_h = g.padded_h() - 2, g.out_w = g.padded_w() - 2;
+  return g;
+}
+
+// In units of work: the same bytes however many there are.
+Floats run_winograd(const WinogradKernels& loops, const WindowGeometry& g, int outputs, std::int64_t images,
+                    const Floats& x, const Floats& packed, const float* bias, bool relu, const Floats* sums,
+                    std::int64_t wanted) {
+  const std::int64_t size = g.out_h * g.out_w * g.out_channels;
+  Floats y = sums ? *sums : Floats(static_cast<std::size_t>(images * size), -7.0f);
+  const WinogradUnits units(g, outputs, images, wanted);
+  const ConvOutput to{y.data(), g.out_channels, g.out_w * g.out_channels, size, sums != nullptr};
+  for (std::int64_t unit = units.count(); unit-- > 0;) {
+    loops.forward(g, outputs, x.data(), packed.data(), bias, relu, units[unit], to);
+  }
+  return y;
+}
+
+void check_winograd(const WinogradKernels& loops, int outputs, int seed) {
+  Draw draw(static_cast<unsigned>(seed));
+  const WindowGeometry g = draw_winograd(draw);
+  const std::int64_t images = draw.number(1, 4);
+  const Floats x = draw.floats(images * g.height * g.width * g.channels), k = draw.floats(g.taps() * g.out_channels),
+               bias = draw.floats(g.out_channels), sums = draw.floats(images * g.out_h * g.out_w * g.out_channels);
+  const bool relu = seed & 1, adds = seed & 2;
+  std::vector<double> y(sums.begin(), sums.end());
+  if (!adds) std::fill(y.begin(), y.end(), 0.0);
+  std::vector<double> dx(x.size()), dk(k.size());
+  for (std::int64_t n = 0; n < images; ++n) {
+    const auto in_image = static_cast<std::size_t>(n * g.height * g.width * g.channels),
+               out_image = static_cast<std::size_t>(n * g.out_h * g.out_w * g.out_channels);
+    for_each_product(g, [&](std::size_t in, std::size_t tap, std::size_t out) {
+      y[out_image + out] += static_cast<double>(x[in_image + in]) * k[tap];
+      dx[in_image + in] += static_cast<double>(sums[out_image + out]) * k[tap];
+      dk[tap] += static_cast<double>(sums[out_image + out]) * x[in_image + in];
+    });
+  }
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] += bias[i % bias.size()];
+    if (relu) y[i] = std::max(0.0, y[i]);
+  }
+  Floats packed(static_cast<std::size_t>(loops.packed_size(g, outputs)));
+  loops.pack(g, outputs, k.data(), false, packed.data());
+  const auto run = [&](std::int64_t wanted) {
+    return run_winograd(loops, g, outputs, images, x, packed, bias.data(), relu, adds ? &sums : nullptr, wanted);
+  };
+  expect_near(run(1), y, "winograd", seed);
+  EXPECT_EQ(run(7), run(1)) << "seed " << seed;
+  EXPECT_EQ(run(64), run(1)) << "seed " << seed;
+
+  Floats of_sums(packed.size(), 0.0f), filter(k.size());
+  const std::int64_t tiles = images * winograd_tiles(g, outputs);
+  loops.filter_gradient(g, outputs, x.data(), sums.data(), 0, tiles / 3, of_sums.data());
+  loops.filter_gradient(g, outputs, x.data(), sums.data(), tiles / 3, tiles, of_sums.data());
+  loops.finish_filter_gradient(g, outputs, of_sums.data(), filter.data());
+  expect_near(filter, dk, "winograd filter gradient", seed);
+
+  WindowGeometry f = g;
+  f.height = g.out_h, f.width = g.out_w, f.channels = g.out_channels, f.out_h = g.height, f.out_w = g.width,
+  f.out_channels = g.channels;
+  f.pad_top = 2 - g.pad_top, f.pad_left = 2 - g.pad_left;
+  packed.assign(static_cast<std::size_t>(loops.packed_size(f, outputs)), 0);
+  loops.pack(f, outputs, k.data(), true, packed.data());
+  expect_near(run_winograd(loops, f, outputs, images, sums, packed, nullptr, false, nullptr, 4), dx,
+              "winograd gradient", seed);
+}
+
+TEST(DirectLoops, Winograd) {
+  for (const WinogradKernels* loops : winograd_builds()) {
+    for (const int outputs : {2, 4}) {
+      for (int seed = 0; seed < 40; ++seed) check_winograd(*loops, outputs, seed);
+    }
+  }
+}
+
+// Sums over many channels: the error stays at the level of the direct way.
+TEST(DirectLoops, ErrorOfWinograd) {
+  WindowGeometry g;
+  g.height = g.width = 12, g.channels = 300, g.window_h = g.window_w = 3, g.out_h = g.out_w = 10, g.out_channels = 24;
+  Draw draw(11);
+  Floats x = draw.floats(g.height * g.width * g.channels);
+  for (float& value : x) value = std::max(0.0f, value + 0.3f);
+  const Floats k = draw.floats(g.taps() * g.out_channels);
+  std::vector<double> y(static_cast<std::size_t>(g.out_h * g.out_w * g.out_channels));
+  for_each_product(
+      g, [&](std::size_t in, std::size_t tap, std::size_t out) { y[out] += static_cast<double>(x[in]) * k[tap]; });
+  double largest = 0;
+  for (const double value : y) largest = std::max(largest, std::fabs(value));
+  for (const WinogradKernels* loops : winograd_builds()) {
+    for (const int outputs : {2, 4}) {
+      Floats packed(static_cast<std::size_t>(loops->packed_size(g, outputs)));
+      loops->pack(g, outputs, k.data(), false, packed.data());
+      const Floats got = run_winograd(*loops, g, outputs, 1, x, packed, nullptr, false, nullptr, 1);
+      double error = 0;
+      for (std::size_t i = 0; i < y.size(); ++i) error = std::max(error, std::fabs(got[i] - y[i]));
+      EXPECT_LT(error, 5e-6 * largest) << outputs;
+    }
   }
 }
 

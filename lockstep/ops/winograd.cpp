@@ -1,0 +1,58 @@
+#include "lockstep/ops/winograd_internal.h"
+
+#include <algorithm>
+
+namespace lockstep::ops {
+namespace {
+
+constexpr std::int64_t kFewestChannels = 16;
+// Weights of one cell of a patch. More of them than kFewWeights do not stay in the caches for all 16 or 36 cells, so an
+// image must have many tiles.
+constexpr std::int64_t kFewWeights = 128 * 128, kManyOfTwo = 9, kManyOfFour = 25;
+constexpr std::int64_t kFewestTiles = 24;  // of a unit
+
+std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
+}  // namespace
+
+std::int64_t winograd_tiles(const WindowGeometry& g, int outputs) {
+  return pieces(g.out_h, outputs) * pieces(g.out_w, outputs);
+}
+
+// From the GFLOP/s measured by shape; docs/performance.md has the table.
+int winograd_outputs(const WindowGeometry& g) {
+  if (g.window_h != 3 || g.window_w != 3 || g.stride_h * g.stride_w * g.dilation_h * g.dilation_w != 1) return 0;
+  if (std::min(g.channels, g.out_channels) < kFewestChannels) return 0;
+  const std::int64_t two = winograd_tiles(g, 2), four = winograd_tiles(g, 4);
+  const std::int64_t direct_products = 9 * g.out_h * g.out_w, two_products = 16 * two, four_products = 36 * four;
+  const bool few_weights = g.channels * g.out_channels <= kFewWeights;
+  if ((few_weights || four >= kManyOfFour) && 5 * four_products <= 4 * two_products) return 4;
+  return (few_weights || two >= kManyOfTwo) && 4 * two_products <= 3 * direct_products ? 2 : 0;
+}
+
+WinogradUnits::WinogradUnits(const WindowGeometry& g, int outputs, std::int64_t images, std::int64_t wanted)
+    : out_h_(g.out_h),
+      out_w_(g.out_w),
+      channels_(g.out_channels),
+      outputs_(outputs),
+      rows_of_image_(pieces(g.out_h, outputs)),
+      columns_(pieces(g.out_w, outputs)),
+      rows_(images * rows_of_image_),
+      panels_(pieces(g.out_channels, direct_kernels().panel)) {
+  const auto rows_with = [&](std::int64_t tiles) { return std::max<std::int64_t>(1, tiles / columns_); };
+  bands_ = pieces(rows_, std::min(rows_with(kTilesTogether), std::max(rows_with(kFewestTiles), rows_ / wanted)));
+  parts_ = std::clamp<std::int64_t>(wanted / bands_, 1, panels_);
+}
+
+WinogradPart WinogradUnits::operator[](std::int64_t unit) const {
+  const std::int64_t band = unit / parts_, part = unit % parts_, panel = direct_kernels().panel;
+  return {first_row(band) * columns_, first_row(band + 1) * columns_, part * panels_ / parts_ * panel,
+          std::min(channels_, (part + 1) * panels_ / parts_ * panel)};
+}
+
+std::int64_t WinogradUnits::first_pixel(std::int64_t unit) const {
+  const std::int64_t row = first_row(unit / parts_);
+  return (row / rows_of_image_ * out_h_ + row % rows_of_image_ * outputs_) * out_w_;
+}
+
+}  // namespace lockstep::ops

@@ -1,0 +1,63 @@
+// Convolutions by windows of 3 x 3 with stride and dilation 1 in Winograd's way: plain pointers, no LibTorch. Compiled
+// twice (AVX2 and AVX-512); winograd_kernels() picks for this CPU. An infinite input makes a whole tile NaN.
+#pragma once
+
+#include "lockstep/ops/direct_internal.h"
+
+namespace lockstep::ops {
+
+// The pixels of a tile along each axis with which Winograd's way is the fastest for images of `g`, or 0: the direct way
+// is. Depends on one image, not on how many there are, so that results do not depend on how a batch is cut.
+int winograd_outputs(const WindowGeometry& g);
+// Tiles of one image.
+std::int64_t winograd_tiles(const WindowGeometry& g, int outputs);
+// Tiles that are worth being computed together, so that they share what is read of the weights.
+inline constexpr std::int64_t kTilesTogether = 72;
+
+// Some tiles of a convolution's output, counted through all images, each row by row; and some of its channels.
+// column_begin is a multiple of DirectKernels::panel.
+struct WinogradPart {
+  std::int64_t tile_begin = 0, tile_end = 0, column_begin = 0, column_end = 0;
+};
+
+// `outputs`: pixels of a tile along each axis, 2 or 4.
+struct WinogradKernels {
+  // Floats of packed weights; the weights of `g` [3, 3, channels, out_channels], or (`flipped`) those [3, 3,
+  // out_channels, channels] of the convolution whose input's gradient `g` computes from that of its output.
+  std::int64_t (*packed_size)(const WindowGeometry& g, int outputs);
+  void (*pack)(const WindowGeometry& g, int outputs, const float* kernel, bool flipped, float* packed);
+  // act(bias + sum over taps) from images without border; bias may be null. However tiles are cut into parts, each
+  // number comes out the same.
+  void (*forward)(const WindowGeometry& g, int outputs, const float* x, const float* packed, const float* bias,
+                  bool relu, const WinogradPart& part, const ConvOutput& to);
+  // The weights' gradient from that of the output, of tiles tile_begin … tile_end: `sums`, packed_size() floats that
+  // are zero at first, are added to; at the end dk [3, 3, channels, out_channels] is computed from them.
+  void (*filter_gradient)(const WindowGeometry& g, int outputs, const float* x, const float* dy,
+                          std::int64_t tile_begin, std::int64_t tile_end, float* sums);
+  void (*finish_filter_gradient)(const WindowGeometry& g, int outputs, const float* sums, float* dk);
+};
+
+const WinogradKernels& winograd_kernels();
+
+// The tiles of a batch of images in units of work: rows of tiles, and parts of the channels too where there would be
+// fewer units than `wanted`.
+class WinogradUnits {
+ public:
+  WinogradUnits(const WindowGeometry& g, int outputs, std::int64_t images, std::int64_t wanted);
+
+  std::int64_t count() const { return bands_ * parts_; }
+  WinogradPart operator[](std::int64_t unit) const;
+  // Whether a unit has all channels of its pixels, which are first_pixel(unit) … first_pixel(unit + 1), counted through
+  // all images.
+  bool has_all_channels() const { return parts_ == 1; }
+  std::int64_t first_pixel(std::int64_t unit) const;
+
+ private:
+  std::int64_t first_row(std::int64_t band) const { return band * rows_ / bands_; }
+
+  std::int64_t out_h_, out_w_, channels_, outputs_;
+  std::int64_t rows_of_image_, columns_, rows_;  // of tiles
+  std::int64_t panels_, bands_, parts_;
+};
+
+}  // namespace lockstep::ops
