@@ -55,7 +55,7 @@ Tensor make_leaf(const Tensor& value) {
 
 void require_grad(const Tensor& value) { at::Tensor(aten(value)).requires_grad_(true); }
 
-Tensor detach(const Tensor& value) { return wrap(aten(value).detach()); }
+Tensor detach(const Tensor& value) { return value.dtype() == DType::kString ? value : wrap(aten(value).detach()); }
 
 bool requires_grad(const Tensor& value) {
   return value.is_value() && value.dtype() != DType::kString && aten(value).requires_grad();
@@ -130,6 +130,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const Tensors& outpu
     throw_invalid_argument(fmt::format("gradient: {}", text.substr(0, text.find('\n'))));
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
+    // Real and imaginary parts of conjugates may be views whose memory has the other sign.
+    if (found[i].defined()) found[i] = found[i].resolve_conj().resolve_neg();
     gradients[i] = with_slices(in[i], std::move(found[i]), collector);
   }
   return gradients;

@@ -6,13 +6,12 @@
 
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/call_attrs_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
 namespace lockstep::ops {
-namespace {
 
-// Those attributes of a call that another operation has, too.
-Attrs shared_attrs(const Call& call, std::string_view name, const std::vector<std::string>& without = {"T"}) {
+Attrs shared_attrs(const Call& call, std::string_view name, const std::vector<std::string>& without) {
   const Signature& target = *Table::instance().at(name).signature;
   Attrs out;
   for (const auto& [key, value] : call.attrs().items()) {
@@ -21,12 +20,14 @@ Attrs shared_attrs(const Call& call, std::string_view name, const std::vector<st
   return out;
 }
 
+namespace {
+
 // The gradient of the first output of operation `name` with respect to input number `which`.
 Tensor gradient_through(std::string_view name, Tensors inputs, std::size_t which, const Tensor& dy, Attrs attrs) {
   const bool recorded = grad_enabled();
   const at::AutoGradMode on(true);
   for (Tensor& input : inputs) {
-    if (input.is_value() && input.dtype() != DType::kString) input = detach(input);
+    if (input.is_value()) input = detach(input);
   }
   const DType dtype = inputs[which].dtype();
   if (at::isIntegralType(dense(inputs[which]).scalar_type(), false)) {  // computed with real numbers, whole ones again
@@ -82,6 +83,18 @@ Tensors max_pool_gradient(const Call& call) {
   Attrs attrs = shared_attrs(call, name);
   if (call.num_inputs() > 3) set_window(call, 3, attrs);
   return {gradient_through(name, {call.input(0)}, 0, call.input(2), attrs)};
+}
+
+// The gradient of MaxPoolGrad with respect to grad: what stands at the places of the maxima.
+Tensors max_pool_second_gradient(const Call& call) {
+  const at::Tensor &x = in(call, 0), &dy = in(call, 2);
+  if (dy.sizes() != x.sizes()) throw_invalid_argument("grad and orig_input differ in their shapes");
+  Attrs attrs = shared_attrs(call, "MaxPoolWithArgmax");
+  if (call.num_inputs() > 3) set_window(call, 3, attrs);
+  attrs.set("include_batch_in_index", true);
+  const Tensor places = ops::call("MaxPoolWithArgmax", {wrap(x.detach())}, attrs)[1];
+  const at::Tensor found = dy.reshape({-1}).index_select(0, dense(places).reshape({-1}));
+  return one(found.reshape(places.shape().dims()));
 }
 
 Tensors avg_pool_gradient(const Call& call) {
@@ -141,6 +154,13 @@ Tensors mirror_pad_gradient(const Call& call) {
                            shared_attrs(call, "MirrorPad"))};
 }
 
+Tensors scale_and_translate_gradient(const Call& call) {
+  const Tensor &dy = call.input(0), &image = call.input(1);
+  if (dy.rank() != 4 || image.rank() != 4) throw_invalid_argument("grads and original_image must have four axes");
+  const Tensors inputs{image, int32_vector({dy.dim(1), dy.dim(2)}), call.input(2), call.input(3)};
+  return {gradient_through("ScaleAndTranslate", inputs, 0, dy, shared_attrs(call, "ScaleAndTranslate"))};
+}
+
 // ---- normalization -----------------------------------------------------------------------------------
 Tensors batch_norm_gradient(const Call& call) {
   Tensors inputs(call.inputs().begin(), call.inputs().end());
@@ -178,6 +198,7 @@ ShapeRule like_input(int i) {
 void register_backprop(Table& table) {
   table.add("MaxPoolV2", nullptr, max_pool_v2);
   for (auto name : {"MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad"}) table.add(name, like_input(0), max_pool_gradient);
+  for (auto name : {"MaxPoolGradGrad", "MaxPoolGradGradV2"}) table.add(name, like_input(1), max_pool_second_gradient);
   for (auto name : {"AvgPoolGrad", "AvgPool3DGrad"}) table.add(name, shape_of_input(0), avg_pool_gradient);
   table.add("MaxPoolGradWithArgmax", like_input(0), argmax_gradient);
   for (auto name : {"ResizeBilinear", "ResizeBicubic"}) {
@@ -185,6 +206,7 @@ void register_backprop(Table& table) {
               [name](const Call& call) { return resize_gradient(call, name); });
   }
   table.add("ResizeNearestNeighborGrad", nullptr, resize_nearest_gradient);
+  table.add("ScaleAndTranslateGrad", like_input(1), scale_and_translate_gradient);
   table.add("MirrorPadGrad", nullptr, mirror_pad_gradient);
   table.add("LRNGrad", same_shape, [](const Call& call) {
     return Tensors{gradient_through("LRN", {call.input(1)}, 0, call.input(0), shared_attrs(call, "LRN"))};

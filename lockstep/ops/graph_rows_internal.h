@@ -10,6 +10,7 @@ void register_candidate_sampling(Table& table);  // classes and crops drawn at r
 void register_ctc(Table& table);                 // connectionist temporal classification
 void register_fake_quant(Table& table);          // simulated quantization
 void register_fractional_pool(Table& table);     // pools of windows of uneven size
+void register_fused_nodes(Table& table);         // what graph optimizers join
 void register_image_boxes(Table& table);         // boxes, glimpses, gradients of crops
 void register_image_codecs(Table& table);        // images in files
 void register_image_patches(Table& table);       // colors, windows as rows, dilation

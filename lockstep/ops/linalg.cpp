@@ -6,6 +6,7 @@
 #include <ATen/ops/linalg_cholesky_ex.h>
 
 #include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
@@ -153,6 +154,26 @@ Tensors triangular_solve(const Call& call) {
     throw_invalid_argument("the input matrix is not invertible");
   const bool lower = call.attr<bool>("lower"), adjoint = call.attr<bool>("adjoint");
   return {settled(call, at::linalg_solve_triangular(adjoint_if(a, adjoint), b, /*upper=*/lower == adjoint))};
+}
+
+// The rows of `matrix` are diagonals: the main one first where it is lower, last where it is upper. Entry i of each
+// belongs to row i of the triangular matrix.
+Tensors banded_triangular_solve(const Call& call) {
+  const Tensor& bands = call.input(0);
+  if (bands.rank() < 2 || call.input(1).rank() < 2)
+    throw_invalid_argument("matrix and rhs must have at least two axes");
+  const std::int64_t count = bands.dim(-2), n = bands.dim(-1);
+  if (count < 1 || count > n) throw_invalid_argument(fmt::format("found {} bands of {} entries", count, n));
+  const auto lower = call.attr<bool>("lower");
+  const Ints range = lower ? Ints{1 - count, 0} : Ints{0, count - 1};
+  const auto number = [](std::int64_t value) { return Tensor::scalar(static_cast<std::int32_t>(value)); };
+  const Tensor full = call1("MatrixDiagV3",
+                            {count == 1 ? wrap(in(call, 0).squeeze(-2)) : bands,
+                             Tensor::from_vector(std::vector<std::int32_t>(range.begin(), range.end()), Shape{2}),
+                             number(n), number(n), Tensor::zeros(Shape{}, bands.dtype())},
+                            {{"align", std::string("LEFT_RIGHT")}});
+  return {call1("MatrixTriangularSolve", {full, call.input(1)},
+                {{"lower", lower}, {"adjoint", call.attr<bool>("adjoint")}})};
 }
 
 // argmin |a x - b|^2 + l2 |x|^2; of several solutions the shortest.
@@ -455,6 +476,7 @@ void register_linalg(Table& table) {
   for (auto name : {"MatrixInverse", "BatchMatrixInverse"}) table.add(name, same_shape, inverse);
   for (auto name : {"MatrixSolve", "BatchMatrixSolve"}) table.add(name, nullptr, solve);
   for (auto name : {"MatrixTriangularSolve", "BatchMatrixTriangularSolve"}) table.add(name, nullptr, triangular_solve);
+  table.add("BandedTriangularSolve", nullptr, banded_triangular_solve);
   for (auto name : {"MatrixSolveLs", "BatchMatrixSolveLs"}) table.add(name, nullptr, least_squares);
   for (auto name : {"MatrixDeterminant", "BatchMatrixDeterminant"}) {
     table.add(name, nullptr,

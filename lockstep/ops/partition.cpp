@@ -344,6 +344,46 @@ Tensors empty_tensor(const Call& call) {
   return {Tensor::zeros(Shape(shape), dtype)};
 }
 
+// Each row as the nearest one that does not ascend: neighbors that do are merged into their mean.
+Tensors isotonic_regression(const Call& call) {
+  const at::Tensor x = in(call, 0).detach().to(at::kDouble).contiguous();
+  const std::int64_t width = x.dim() == 0 ? 1 : x.size(-1);
+  at::Tensor y = at::empty_like(x), segments = at::empty(x.sizes(), at::kInt);
+  struct Segment {
+    double sum;
+    std::int64_t count;
+    double mean() const { return sum / static_cast<double>(count); }
+  };
+  std::vector<Segment> found;
+  for (std::int64_t start = 0; start < x.numel(); start += width) {
+    found.clear();
+    for (std::int64_t i = start; i < start + width; ++i) {
+      Segment last{x.const_data_ptr<double>()[i], 1};
+      while (!found.empty() && found.back().mean() < last.mean()) {
+        last = {found.back().sum + last.sum, found.back().count + last.count};
+        found.pop_back();
+      }
+      found.push_back(last);
+    }
+    std::int64_t at = start;
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      for (const std::int64_t end = at + found[k].count; at < end; ++at) {
+        y.mutable_data_ptr<double>()[at] = found[k].mean();
+        segments.mutable_data_ptr<std::int32_t>()[at] = static_cast<std::int32_t>(k);
+      }
+    }
+  }
+  return {wrap(y.to(to_scalar_type(call.attr<DType>("output_dtype")))), wrap(segments)};
+}
+
+// Exact on a CPU, where TensorFlow has it for the largest elements of the last axis only.
+Tensors approximate_top_k(const Call& call) {
+  const auto axis = call.attr<std::int64_t>("reduction_dimension");
+  if (!call.attr<bool>("is_max_k") || (axis != -1 && axis != call.input(0).rank() - 1))
+    throw_unimplemented("ApproxTopK of the smallest elements, or of another axis than the last one");
+  return ops::call("TopKV2", {call.input(0), Tensor::scalar(static_cast<std::int32_t>(call.attr<std::int64_t>("k")))});
+}
+
 }  // namespace
 
 void register_partition(Table& table) {
@@ -372,6 +412,8 @@ void register_partition(Table& table) {
   table.add("ConjugateTranspose", nullptr, conjugate_transpose);
   table.add("SpaceToBatch", nullptr, [](const Call& call) { return through_blocks(call, "SpaceToBatchND"); });
   table.add("BatchToSpace", nullptr, [](const Call& call) { return through_blocks(call, "BatchToSpaceND"); });
+  table.add("IsotonicRegression", same_shape, isotonic_regression);
+  table.add("ApproxTopK", nullptr, approximate_top_k);
   table.add("Empty", shape_of_input(0), empty_tensor);
   table.add("GuaranteeConst", same_shape, [](const Call& call) { return Tensors{call.input(0)}; });
 }

@@ -310,6 +310,18 @@ Tensors quantized_max_pool(const Call& call) {
   return with_range(dense(y).to(at::kLong).to(to_scalar_type(dtype)), dtype, range_in(call, 1));
 }
 
+// Means of whole numbers, cut off.
+Tensors quantized_average_pool(const Call& call) {
+  const DType dtype = dtype_in(call, 0);
+  const Attrs attrs{{"ksize", call.attr<std::vector<std::int64_t>>("ksize")},
+                    {"strides", call.attr<std::vector<std::int64_t>>("strides")},
+                    {"padding", call.attr<std::string>("padding")}};
+  const at::Tensor mean = dense(call1("AvgPool", {wrap(wide(call, 0).to(at::kDouble))}, attrs));
+  const at::Tensor whole = at::round(mean);
+  const at::Tensor cut = at::where(at::abs(mean - whole) < 1e-9, whole, at::trunc(mean));
+  return with_range(cut.to(to_scalar_type(dtype)), dtype, range_in(call, 1));
+}
+
 Tensors quantized_reshape(const Call& call) {
   const Tensor y = call1("Reshape", {wrap(in(call, 0)), call.input(1)});
   return with_range(dense(y), dtype_in(call, 0), range_in(call, 2));
@@ -371,6 +383,7 @@ void register_quantized(Table& table) {
   table.add("QuantizedRelu", like_first, quantized_relu);
   table.add("QuantizedRelu6", like_first, quantized_relu);
   table.add("QuantizedMaxPool", nullptr, quantized_max_pool);
+  table.add("QuantizedAvgPool", nullptr, quantized_average_pool);
   table.add("QuantizedReshape", nullptr, quantized_reshape);
   table.add("QuantizedConcat", nullptr, quantized_concat);
 }

@@ -196,6 +196,15 @@ Tensors shuffle(const Call& call) {
   return one(x.index_select(0, at::tensor(at::IntArrayRef(order), at::kLong)));
 }
 
+Tensors stateless_shuffle(const Call& call) {
+  const at::Tensor& x = in(call, 0);
+  const std::int64_t rows = x.dim() == 0 ? 1 : x.size(0);
+  if (rows < 2) return {call.input(0)};
+  Ints order(static_cast<std::size_t>(rows));
+  philox_shuffle(from_key_input(call), order);
+  return one(x.index_select(0, at::tensor(at::IntArrayRef(order), at::kLong)));
+}
+
 // Row by row, one double each from one stream.
 Tensors multinomial(const Call& call) {
   const at::Tensor logits = in(call, 0).to(at::kFloat).contiguous();
@@ -350,6 +359,7 @@ void register_random(Table& table) {
     return one(draw_random_gamma(from_key_input(call), ints_in(call, 0), in(call, 4)));
   });
   table.add("RandomShuffle", same_shape, shuffle);
+  table.add("StatelessShuffle", same_shape, stateless_shuffle);
   table.add("Multinomial", multinomial_shape, multinomial);
   table.add("StatelessMultinomial", multinomial_shape, multinomial);
   table.add(

@@ -73,6 +73,7 @@ Tensors where_kernel(const Call& call) {
   return one(at::nonzero(widen(in(call, 0))).contiguous());
 }
 Tensors reverse_v2(const Call& call) {
+  if (call.input(0).rank() == 0) return {call.input(0)};  // whatever the axes are, as in TensorFlow
   const Ints axes = whole_axes(ints_in(call, 1), call.input(0).rank());
   return one(in(call, 0).flip(axes));
 }

@@ -155,7 +155,7 @@ Tensors count_values(const Call& call, const at::Tensor& given, const at::Tensor
   at::Tensor counts =
       at::zeros({next + 1}, weights.options()).index_add(0, int64_tensor(group), each).slice(0, 0, next);
   if (binary) counts = at::ones_like(counts);
-  const std::int64_t size = longest > 0 ? longest : std::max(highest + 1, shortest);
+  const std::int64_t size = longest >= 0 ? longest : std::max(highest + 1, shortest);
   Ints shape = {size};
   if (batch >= 0) shape.insert(shape.begin(), batch);
   return {wrap(int64_tensor(indices, {next, static_cast<std::int64_t>(shape.size())})), wrap(counts.contiguous()),

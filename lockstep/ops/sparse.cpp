@@ -425,12 +425,14 @@ void register_sparse(Table& table) {
       },
       sparse_reorder);
   table.add("SparseFillEmptyRows", nullptr, sparse_fill_empty_rows);
-  table.add(
-      "SparseFillEmptyRowsGrad",
-      [](const Call& call) {
-        return Shapes{call.input(0).shape(), Shape{}};
-      },
-      fill_empty_rows_grad);
+  for (auto name : {"SparseFillEmptyRowsGrad", "RaggedFillEmptyRowsGrad"}) {
+    table.add(
+        name,
+        [](const Call& call) {
+          return Shapes{call.input(0).shape(), Shape{}};
+        },
+        fill_empty_rows_grad);
+  }
   table.add("SparseConcat", nullptr, sparse_concat);
   table.add("SparseSlice", sparse_rule, sparse_slice);
   table.add("SparseSliceGrad", nullptr, sparse_slice_grad);

@@ -110,6 +110,7 @@ Table::Table() {
   register_ctc(*this);
   register_fake_quant(*this);
   register_fractional_pool(*this);
+  register_fused_nodes(*this);
   register_image_boxes(*this);
   register_image_codecs(*this);
   register_image_patches(*this);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "lockstep/io/fingerprint_internal.h"
 #include "lockstep/ops/graph_rows_internal.h"
 #include "lockstep/ops/rows_internal.h"
 
@@ -198,11 +199,49 @@ Tensors edit_distance(const Call& call) {
   return one(out);
 }
 
+// ---- Fingerprint -------------------------------------------------------------------------------------------------
+// Eight bytes for each entry of the first axis, the low one first: of its bytes, or for strings of the fingerprints of
+// its strings where it has several.
+Tensors fingerprint(const Call& call) {
+  if (string_in(call, 1) != "farmhash64")
+    throw_invalid_argument(fmt::format("unknown method '{}' (expected farmhash64)", string_in(call, 1)));
+  const Tensor& data = call.input(0);
+  if (data.rank() < 1) throw_invalid_argument("data must have at least one axis");
+  const std::int64_t rows = data.dim(0);
+  at::Tensor out = at::empty({rows, 8}, at::kByte);
+  const auto bytes_of = [](std::uint64_t code) {
+    std::string bytes;
+    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(code >> (8 * i)));
+    return bytes;
+  };
+  const bool texts = data.dtype() == DType::kString;
+  const at::Tensor numbers = texts ? at::Tensor() : dense(data).contiguous();
+  const std::size_t size = texts
+                               ? data.string_values().size() / static_cast<std::size_t>(std::max<std::int64_t>(rows, 1))
+                           : rows == 0 ? 0
+                                       : numbers.nbytes() / static_cast<std::size_t>(rows);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::size_t first = static_cast<std::size_t>(row) * size;
+    std::string bytes;
+    if (!texts) {
+      bytes.assign(static_cast<const char*>(numbers.const_data_ptr()) + first, size);
+    } else if (size == 1 && data.rank() == 1) {
+      bytes = data.string_values()[first];
+    } else {
+      for (std::size_t i = 0; i < size; ++i) bytes += bytes_of(io::fingerprint64(data.string_values()[first + i]));
+    }
+    const std::string code = bytes_of(io::fingerprint64(bytes));
+    std::copy(code.begin(), code.end(), out.mutable_data_ptr<std::uint8_t>() + row * 8);
+  }
+  return one(out);
+}
+
 }  // namespace
 
 void register_text(Table& table) {
   table.add("StringFormat", scalar_rule, string_format);
   table.add("EditDistance", nullptr, edit_distance);
+  table.add("Fingerprint", nullptr, fingerprint);
 }
 
 }  // namespace lockstep::ops

@@ -78,6 +78,10 @@ class ObjectLoader final : public LoadedObjects {
   void check_edges() const {
     for (const SavedObject& object : graph_.nodes()) {
       for (const auto& edge : object.children()) check_id(edge.node_id());
+      for (const auto& slot : object.slot_variables()) {
+        check_id(slot.original_variable_node_id());
+        check_id(slot.slot_variable_node_id());
+      }
     }
     for (const auto& [name, function] : graph_.concrete_functions()) {
       for (int id : function.bound_inputs()) check_id(id);
@@ -121,6 +125,20 @@ class ObjectLoader final : public LoadedObjects {
         if (!next || checkpoint_nodes_[static_cast<std::size_t>(edge.node_id())] >= 0) continue;
         checkpoint_nodes_[static_cast<std::size_t>(edge.node_id())] = *next;
         queue.emplace_back(edge.node_id(), *next);
+      }
+    }
+    for (int id = 0; id < static_cast<int>(values_.size()); ++id) find_slots(id);
+  }
+
+  // No edge leads to the slots of an optimizer: each belongs to it and to a variable.
+  void find_slots(int optimizer) {
+    const int stored = checkpoint_nodes_[static_cast<std::size_t>(optimizer)];
+    if (stored < 0) return;
+    for (const auto& slot : node(optimizer).slot_variables()) {
+      const int variable = checkpoint_nodes_[static_cast<std::size_t>(slot.original_variable_node_id())];
+      for (const formats::CheckpointSlot& found : checkpoint_.nodes[static_cast<std::size_t>(stored)].slots) {
+        if (variable >= 0 && found.variable == variable && found.name == slot.slot_name())
+          checkpoint_nodes_[static_cast<std::size_t>(slot.slot_variable_node_id())] = found.slot;
       }
     }
   }

@@ -7,6 +7,7 @@ import collections
 
 import numpy as np
 import tensorflow as tf
+import tf_keras
 
 MODULES = {}
 F, I, L, S, B = tf.float32, tf.int32, tf.int64, tf.string, tf.bool
@@ -116,6 +117,30 @@ def mutable_tables_state(self, rng):
     self.table = tf.lookup.experimental.MutableHashTable(L, F, [-1., -2.])
     self.dense = tf.lookup.experimental.DenseHashTable(L, L, -7, empty_key=-1, deleted_key=-2)
     self.table.insert(tf.constant([2], L), [[7., 8.]])
+
+
+@module(spec(S, None), x=lambda rng: rng.choice(WORDS, 3))
+def words_that_change(self, x):
+    self.last.assign(tf.strings.join([self.last, x[0]], "+"))
+    return {"last": self.last.read_value(), "count": tf.strings.length(self.last)}
+
+
+@state
+def words_that_change_state(self, rng):
+    self.last = tf.Variable("none", trainable=False)
+
+
+@module(ROWS, x=of_rows)
+def slots_of_an_optimizer(self, x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(x @ self.w + self.b))
+    self.optimizer.apply_gradients(zip(tape.gradient(loss, [self.w, self.b]), [self.w, self.b]))
+    return {"loss": tf.stop_gradient(loss), "w": tf.stop_gradient(self.w.read_value())}
+
+
+@state
+def slots_of_an_optimizer_state(self, rng):
+    self.optimizer = tf_keras.optimizers.legacy.Adam(.1)
 
 
 @module(ROWS, spec(I), x=of_rows, n=lambda rng: np.int32(rng.integers(0, 5)))

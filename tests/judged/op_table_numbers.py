@@ -164,4 +164,35 @@ def sparse_matrices():
     return out
 
 
-GROUPS = {f.__name__: seeded(f) for f in (stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices)}
+def rare():
+    x, image, key = floats(3, 7), floats(2, 6, 7, 3), dict(key=tf.constant([5], tf.uint64), counter=tf.constant([7, 9], tf.uint64), alg=1)
+    out = {"shuffled": R.StatelessShuffle(value=tf.range(23), **key), "rows": R.StatelessShuffle(value=x, **key), "still": R.ReverseV2(tensor=3., axis=R.RandomUniformInt(shape=[1], minval=0, maxval=1)),
+           "translated": R.ScaleAndTranslateGrad(grads=image, original_image=floats(2, 4, 5, 3), scale=[1.5, .7], translation=[.25, -1.5])}
+    for i, rows in enumerate([x, [[1., 1., 2., 0., 0., 1.], [3., 2., 2., 1., 5., -1.]], tf.zeros([2, 0]), tf.cast(floats(2, 2, 5), tf.float64)]):
+        dtype = tf.convert_to_tensor(rows).dtype
+        out |= parts(f"isotonic_{i}", R.IsotonicRegression(input=rows, output_dtype=dtype))
+    out |= parts("top", R.ApproxTopK(input=tf.round(x * 2), k=3))
+    for name, data in {"words": ["a", "", "hello world"], "pairs": [["a", "b"], ["b", "a"]], "numbers": tf.range(4), "matrix": x}.items():
+        out[f"fingerprint_{name}"] = R.Fingerprint(data=data, method="farmhash64")
+    for lower in (False, True):
+        for adjoint in (False, True):
+            for bands in (1, 3):
+                matrix = tf.complex(floats(2, bands, 5), floats(2, bands, 5)) + 2
+                solved = R.BandedTriangularSolve(matrix=matrix, rhs=tf.complex(floats(2, 5, 2), floats(2, 5, 2)), lower=lower, adjoint=adjoint)
+                out[f"banded_{lower}_{adjoint}_{bands}"] = solved
+    for padding in ("SAME", "VALID"):
+        window = dict(ksize=[1, 2, 3, 1], strides=[1, 2, 2, 1], padding=padding)
+        y = R.MaxPool(input=image, **window)
+        out[f"second_{padding}"] = R.MaxPoolGradGrad(orig_input=image, orig_output=y, grad=floats(2, 6, 7, 3), **window)
+        out[f"second2_{padding}"] = R.MaxPoolGradGradV2(orig_input=image, orig_output=y, grad=image, ksize=[1, 2, 3, 1], strides=[1, 2, 2, 1], padding=padding)
+        levels = R.QuantizeV2(input=image, min_range=-1., max_range=2., T=tf.quint8)
+        pooled = R.QuantizedAvgPool(input=levels.output, min_input=levels.output_min, max_input=levels.output_max, **window)
+        out[f"levels_{padding}"] = R.Dequantize(input=pooled.output, min_range=pooled.min_output, max_range=pooled.max_output)
+    for mode in ("REFLECT", "SYMMETRIC"):  # of one image: TensorFlow's numbers of the others are wrong
+        around = dict(mode=mode, filter=floats(3, 2, 3, 4), strides=[1, 2, 1, 1], padding="VALID", paddings=[[0, 0], [2, 1], [1, 1], [0, 0]])
+        out[f"padded_{mode}"] = R.FusedPadConv2D(input=image[:1], **around)
+        out[f"resized_{mode}"] = R.FusedResizeAndPadConv2D(input=image[:1], size=[9, 4], resize_align_corners=mode == "REFLECT", **around)
+    return out | parts("empty_rows", R.RaggedFillEmptyRowsGrad(reverse_index_map=int64([2, 0]), grad_values=[1., 2., 3., 4.]))
+
+
+GROUPS = {f.__name__: seeded(f) for f in (rare, stateful, generators, sampled, crops, gammas, matrices, counts, empty_shapes, crossed, rows_of_functions, sparse_matrices)}

@@ -86,6 +86,7 @@ CASES = {
     **{f"volume_ties_{size}_{step}_{padding}": (lambda x, dy, size=size, step=step, padding=padding: R.MaxPool3D(
         input=x, ksize=[1, size, 2, size, 1], strides=[1, step, step, step, 1], padding=padding) * tf.reduce_sum(dy), VOLUME, VOLUME[0, 0, 0])
        for size in (2, 3) for step in (1, 2, 3) for padding in ("SAME", "VALID")},
+    "conjugate_of_one": (lambda x, y: tf.math.imag(tf.math.conj(tf.complex(x, y))), np.float32(.3), np.float32(.7)),
     **{name: (of_complex(function), MATRICES, MATRICES[::-1]) for name, function in {
         "complex_root": lambda z: tf.sqrt(z + 3), "complex_inverse_root": lambda z: tf.math.rsqrt(z + 3),
         "complex_reciprocal": tf.math.reciprocal, "complex_power": lambda z: tf.pow(z + 3, 1.5 - .5j)}.items()},

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.grappler import cluster, tf_optimizer
 
 import lockstep_tool as tool
 import op_table
@@ -134,6 +135,39 @@ def test_operations(name, tmp_path):
 
 def plus_nothing(value, zero):
     return tf.identity(value) if value.dtype in (tf.string, tf.bool) else value + tf.cast(zero, value.dtype)
+
+
+def joined_by_grappler():
+    """A graph whose optimizer joins operations, and its outputs."""
+    rng, v1 = np.random.default_rng(7), tf.compat.v1
+    c = lambda *shape: tf.constant(rng.normal(0, .5, shape).astype("f"))
+    with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+        x = v1.placeholder(tf.float32, [2, 6, 6, 3], "x")
+        conv = lambda x, *args: tf.nn.bias_add(tf.nn.conv2d(x, *args), c(4))
+        y = tf.nn.relu(conv(x, c(3, 3, 3, 4), 1, "SAME"))
+        y = tf.nn.relu6(v1.nn.fused_batch_norm(tf.nn.conv2d(y, c(3, 3, 4, 4), 1, "SAME"), c(4), c(4), c(4), tf.abs(c(4)), is_training=False)[0])
+        y = tf.nn.elu(conv(y, c(1, 1, 4, 4), 1, "VALID"))
+        y = tf.nn.leaky_relu(conv(y, c(3, 3, 4, 4), 2, [[0, 0], [1, 0], [0, 1], [0, 0]]), .3)
+        y = tf.nn.relu(tf.nn.bias_add(tf.reshape(y, [2, -1]) @ c(36, 5), c(5)))
+        y = tf.tanh(tf.nn.bias_add(y @ c(5, 4), c(4)))
+        v1.add_to_collection(v1.GraphKeys.TRAIN_OP, tf.identity(y, "y").op)
+    return graph
+
+
+def test_graph_optimized_by_grappler(tmp_path):
+    with joined_by_grappler().as_default() as graph:
+        meta = tf.compat.v1.train.export_meta_graph(graph=graph)
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1
+    definition = tf_optimizer.OptimizeGraph(config, meta, cluster=cluster.Cluster(disable_detailed_stats=True))
+    assert {"_FusedConv2D", "_FusedMatMul"} <= {node.op for node in definition.node}
+    (tmp_path / "g.pb").write_bytes(definition.SerializeToString())
+    x = np.random.default_rng(8).normal(0, 1, (2, 6, 6, 3)).astype("f")
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(definition, name="")
+        with tf.compat.v1.Session(graph=graph) as session:
+            theirs = session.run("y:0", {"x:0": x})
+    tool.assert_close(tool.predict(tmp_path / "g.pb", {"x": x}, tmp_path)[0][1], theirs, 1e-5)
 
 
 def old_loop(x, w):
