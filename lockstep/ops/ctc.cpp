@@ -78,21 +78,27 @@ double log_sum(double a, double b) {
   return b == kNever ? a : a + std::log1p(std::exp(b - a));
 }
 
-// A prefix of labels; its last one and the number of what precedes it. -1: the empty prefix.
-struct Prefix {
-  std::int64_t parent = -1, label = -1;
-};
 // Logarithms of the probabilities that the steps so far give a prefix, ending in a blank or in its last label.
 struct Score {
-  double blank = kNever, label = kNever;
-  double total() const { return log_sum(blank, label); }
+  double blank = kNever, label = kNever, total = kNever;
+  Score() = default;
+  Score(double of_blank, double of_label) : blank(of_blank), label(of_label), total(log_sum(of_blank, of_label)) {}
+};
+// A prefix of labels; its last one and the number of what precedes it. -1: the empty prefix. Its scores after this step
+// and before it; one that is not in the beam has no score.
+struct Prefix {
+  std::int64_t parent = -1, label = -1;
+  Score now, before;
+  bool in_beam() const { return now.total != kNever; }
 };
 
+// TensorFlow's search, whose results depend on its order where the beam is narrow: the prefixes of the beam come first,
+// then those that are one label longer push out the worst ones, which may come back without what else led to them.
 class BeamSearch {
  public:
   BeamSearch(std::int64_t width, std::int64_t classes) : width_(width), classes_(classes) {
-    prefixes_.push_back({});
-    beam_.emplace_back(0, Score{0, kNever});
+    prefixes_.emplace_back().now = Score{0, kNever};
+    beam_.push_back(0);
   }
 
   // `row`: the logits of one step; the last class is the blank.
@@ -101,33 +107,54 @@ class BeamSearch {
     double sum = 0;
     for (std::int64_t c = 0; c < classes_; ++c) sum += std::exp(row[c] - highest);
     const double norm = highest + std::log(sum), blank = row[classes_ - 1] - norm;
-    std::map<std::int64_t, Score> next;
-    MemoryLimit::check(static_cast<std::int64_t>(beam_.size()) * classes_, sizeof(Prefix) + 3 * sizeof(Score));
-    for (const auto& [prefix, score] : beam_) {
-      Score& same = next[prefix];
-      same.blank = log_sum(same.blank, score.total() + blank);
-      const std::int64_t last = prefixes_[static_cast<std::size_t>(prefix)].label;
-      if (last >= 0) same.label = log_sum(same.label, score.label + row[last] - norm);
+    MemoryLimit::check(static_cast<std::int64_t>(beam_.size()) * classes_, 2 * sizeof(Prefix));
+    finish();
+    const std::vector<std::int64_t> last_beam = std::move(beam_);
+    beam_.clear();
+    for (const std::int64_t b : last_beam) at(b).before = at(b).now;
+    for (const std::int64_t b : last_beam) {
+      Prefix& prefix = at(b);
+      double label = prefix.now.label;
+      if (prefix.parent >= 0) {
+        const Prefix& parent = at(prefix.parent);
+        if (parent.in_beam())
+          label = log_sum(label, prefix.label == parent.label ? parent.before.blank : parent.before.total);
+        label += row[prefix.label] - norm;
+      }
+      prefix.now = Score{prefix.before.total + blank, label};
+      push(b);
+    }
+    for (const std::int64_t b : last_beam) {
+      const Score before = at(b).before;
+      if (!is_candidate(before.total)) continue;
       for (std::int64_t c = 0; c + 1 < classes_; ++c) {
-        const double before = c == last ? score.blank : score.total();
-        if (before == kNever) continue;
-        Score& longer = next[child(prefix, c)];
-        longer.label = log_sum(longer.label, before + row[c] - norm);
+        const auto known = children_.find({b, c});
+        if (known != children_.end() && at(known->second).in_beam()) continue;
+        const Score longer{kNever, row[c] - norm + (c == at(b).label ? before.blank : before.total)};
+        if (is_candidate(longer.total)) {
+          const std::int64_t added = child(b, c);
+          if (is_full()) drop_worst();
+          at(added).now = longer;
+          push(added);
+        } else if (known != children_.end()) {
+          at(known->second).now = at(known->second).before = Score();
+        }
       }
     }
-    beam_.assign(next.begin(), next.end());
-    const auto better = [](const auto& a, const auto& b) { return a.second.total() > b.second.total(); };
-    std::stable_sort(beam_.begin(), beam_.end(), better);
-    if (static_cast<std::int64_t>(beam_.size()) > width_) beam_.resize(static_cast<std::size_t>(width_));
+  }
+
+  // The best prefix comes first from now on.
+  void finish() {
+    std::sort(beam_.begin(), beam_.end(), [this](std::int64_t a, std::int64_t b) { return is_better(a, b); });
   }
 
   std::size_t size() const { return beam_.size(); }
-  double score(std::size_t path) const { return beam_[path].second.total(); }
+  double score(std::size_t path) const { return at(beam_[path]).now.total; }
   Ints labels(std::size_t path, bool merge_repeated) const {
     Ints out;
     std::int64_t previous = -1;
-    for (std::int64_t at = beam_[path].first; at > 0; at = prefixes_[static_cast<std::size_t>(at)].parent) {
-      const std::int64_t label = prefixes_[static_cast<std::size_t>(at)].label;
+    for (std::int64_t prefix = beam_[path]; prefix > 0; prefix = at(prefix).parent) {
+      const std::int64_t label = at(prefix).label;
       if (!merge_repeated || label != previous) out.push_back(label);
       previous = label;
     }
@@ -136,16 +163,39 @@ class BeamSearch {
   }
 
  private:
+  Prefix& at(std::int64_t prefix) { return prefixes_[static_cast<std::size_t>(prefix)]; }
+  const Prefix& at(std::int64_t prefix) const { return prefixes_[static_cast<std::size_t>(prefix)]; }
+
   std::int64_t child(std::int64_t prefix, std::int64_t label) {
     const auto [entry, fresh] = children_.try_emplace({prefix, label}, static_cast<std::int64_t>(prefixes_.size()));
-    if (fresh) prefixes_.push_back({prefix, label});
+    if (fresh) {
+      Prefix& made = prefixes_.emplace_back();
+      made.parent = prefix;
+      made.label = label;
+    }
     return entry->second;
+  }
+
+  // The beam is a heap with its worst prefix first.
+  bool is_better(std::int64_t a, std::int64_t b) const { return at(a).now.total > at(b).now.total; }
+  bool is_full() const { return static_cast<std::int64_t>(beam_.size()) == width_; }
+  bool is_candidate(double total) const {
+    return total != kNever && (!is_full() || total > at(beam_.front()).now.total);
+  }
+  void push(std::int64_t prefix) {
+    beam_.push_back(prefix);
+    std::push_heap(beam_.begin(), beam_.end(), [this](std::int64_t a, std::int64_t b) { return is_better(a, b); });
+  }
+  void drop_worst() {
+    std::pop_heap(beam_.begin(), beam_.end(), [this](std::int64_t a, std::int64_t b) { return is_better(a, b); });
+    at(beam_.back()).now = Score();
+    beam_.pop_back();
   }
 
   const std::int64_t width_, classes_;
   std::vector<Prefix> prefixes_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> children_;
-  std::vector<std::pair<std::int64_t, Score>> beam_;
+  std::vector<std::int64_t> beam_;
 };
 
 Tensors beam_search_decoder(const Call& call) {
@@ -162,6 +212,7 @@ Tensors beam_search_decoder(const Call& call) {
     BeamSearch search(width, classes);
     for (std::int64_t t = 0; t < lengths[static_cast<std::size_t>(b)]; ++t)
       search.step(x.const_data_ptr<double>() + (t * batch + b) * classes);
+    search.finish();
     if (static_cast<std::int64_t>(search.size()) < paths)
       throw_invalid_argument(fmt::format("there are {} paths, top_paths is {}", search.size(), paths));
     for (std::int64_t p = 0; p < paths; ++p) {

@@ -482,6 +482,9 @@ def connectionist():
         out.update(parts(f"greedy_{merge}", R.CTCGreedyDecoder(inputs=x, sequence_length=lengths, merge_repeated=merge)))
         out.update(parts(f"beams_{merge}", R.CTCBeamSearchDecoder(inputs=x, sequence_length=lengths, beam_width=2000, top_paths=3,
                                                                  merge_repeated=merge)))
+    for width in (3, 8):
+        out.update(parts(f"narrow_{width}", R.CTCBeamSearchDecoder(inputs=floats(15, 6, 4), sequence_length=[15, 15, 9, 12, 14, 13], beam_width=width,
+                                                                   top_paths=3, merge_repeated=False)))
     out.update(parts("blank", R.CTCGreedyDecoder(inputs=x, sequence_length=lengths, blank_index=0)))
     labels = dict(labels_indices=int64([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0], [2, 1]]), labels_values=[1, 1, 3, 0, 2, 2, 2])
     for collapse in (False, True):
