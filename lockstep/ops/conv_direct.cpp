@@ -5,9 +5,9 @@
 #include "lockstep/ops/conv_adjoint_internal.h"
 #include "lockstep/ops/conv_groups_internal.h"
 #include "lockstep/ops/conv_sparse_internal.h"
+#include "lockstep/ops/conv_winograd_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/product_internal.h"
-#include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::ops {
 
@@ -106,13 +106,6 @@ void pool_images(PoolAlong& pool, const at::Tensor& y) {
   });
 }
 
-// Weights for Winograd's way: WinogradKernels::pack().
-at::Tensor winograd_weights(const WindowGeometry& g, int outputs, const at::Tensor& kernel, bool flipped) {
-  at::Tensor packed = at::empty({winograd_kernels().packed_size(g, outputs)}, kernel.options());
-  winograd_kernels().pack(g, outputs, kernel.const_data_ptr<float>(), flipped, packed.mutable_data_ptr<float>());
-  return packed;
-}
-
 // All images of a batch: y = act(conv(x, weights) + bias).
 void winograd_images(const WindowGeometry& g, int outputs, std::int64_t images, const float* x,
                      const at::Tensor& weights, const float* bias, bool relu, float* y) {
@@ -124,28 +117,6 @@ void winograd_images(const WindowGeometry& g, int outputs, std::int64_t images, 
       winograd_kernels().forward(g, outputs, x, packed, bias, relu, units[unit], to);
   });
 }
-
-// The convolution of stride 1 from the gradient of g's output to that of its input.
-WindowGeometry adjoint_geometry(const WindowGeometry& g) {
-  WindowGeometry a = g;
-  a.height = g.out_h, a.width = g.out_w, a.channels = g.out_channels;
-  a.out_h = g.height, a.out_w = g.width, a.out_channels = g.channels;
-  a.pad_top = g.window_h - 1 - g.pad_top, a.pad_bottom = g.window_h - 1 - g.pad_bottom;
-  a.pad_left = g.window_w - 1 - g.pad_left, a.pad_right = g.window_w - 1 - g.pad_right;
-  return a;
-}
-
-// The pixels of a tile along each axis, or 0, and how many tiles an image has.
-struct WinogradWay {
-  int outputs = 0;
-  std::int64_t tiles = 0;
-
-  explicit WinogradWay(const WindowGeometry& g)
-      : outputs(winograd_outputs(g)), tiles(outputs > 0 ? winograd_tiles(g, outputs) : 0) {}
-  explicit operator bool() const { return outputs > 0; }
-  // Whether the tiles of several images have to be computed together.
-  bool needs_batch() const { return tiles < kTilesTogether; }
-};
 
 // The way back through one image after the other; the gradient of the convolution's own output lives only in a scratch
 // image that stays in the cache.

@@ -6,6 +6,7 @@
 
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/conv_adjoint_internal.h"
+#include "lockstep/ops/conv_winograd_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::ops {
@@ -60,11 +61,15 @@ class Volumes {
         output_(w.output[0]),
         reach_((cells_ - 1) * dilation_ + 1),
         slices_(slice_window(w)),
-        g_(window_geometry(kernel[0], slices_)) {}
+        g_(window_geometry(kernel[0], slices_)),
+        adjoint_geometry_(adjoint_geometry(g_)),
+        way_(g_),
+        way_back_(adjoint_geometry_) {}
 
   at::Tensor forward(const at::Tensor& x, const at::Tensor& kernel) const {
     std::vector<at::Tensor> weights;
-    for (std::int64_t cell = 0; cell < cells_; ++cell) weights.push_back(pack_weights(kernel[cell]));
+    for (std::int64_t cell = 0; cell < cells_; ++cell)
+      weights.push_back(way_ ? winograd_weights(g_, way_.outputs, kernel[cell], false) : pack_weights(kernel[cell]));
     at::Tensor y = at::empty({x.size(0), output_, g_.out_h, g_.out_w, g_.out_channels}, x.options());
     const float* const from = x.const_data_ptr<float>();
     float* const to = y.mutable_data_ptr<float>();
@@ -76,10 +81,15 @@ class Volumes {
         for (std::int64_t cell = 0; cell < cells_; ++cell) {
           const std::int64_t depth = seen(slice % output_, cell);
           if (depth < 0) continue;
-          direct_kernels().conv_forward(g_, slices.of(from, slice / output_ * input_ + depth),
-                                        weights[static_cast<std::size_t>(cell)].const_data_ptr<float>(), nullptr, false,
-                                        0, g_.out_h * g_.out_w,
-                                        {sums, g_.out_channels, g_.out_w * g_.out_channels, 0, adds});
+          const std::int64_t number = slice / output_ * input_ + depth;
+          const float* const packed = weights[static_cast<std::size_t>(cell)].const_data_ptr<float>();
+          const ConvOutput out{sums, g_.out_channels, g_.out_w * g_.out_channels, 0, adds};
+          if (way_) {
+            winograd_slice(g_, way_, from + number * image_size(g_), packed, out);
+          } else {
+            direct_kernels().conv_forward(g_, slices.of(from, number), packed, nullptr, false, 0, g_.out_h * g_.out_w,
+                                          out);
+          }
           adds = true;
         }
         if (!adds) std::fill_n(sums, output_size(g_), 0.0f);
@@ -91,20 +101,34 @@ class Volumes {
   // The gradient of x, which is also the transposed convolution of dy.
   at::Tensor adjoint(const at::Tensor& dy, const at::Tensor& kernel) const {
     std::vector<Adjoint> adjoints;
-    for (std::int64_t cell = 0; cell < cells_; ++cell) adjoints.emplace_back(g_, kernel[cell]);
+    std::vector<at::Tensor> flipped;  // instead of these, by Winograd's way
+    for (std::int64_t cell = 0; cell < cells_; ++cell) {
+      if (way_back_) {
+        flipped.push_back(winograd_weights(adjoint_geometry_, way_back_.outputs, kernel[cell], true));
+      } else {
+        adjoints.emplace_back(g_, kernel[cell]);
+      }
+    }
     at::Tensor dx = at::empty({dy.size(0), input_, g_.height, g_.width, g_.channels}, dy.options());
     const float* const from = dy.const_data_ptr<float>();
     float* const to = dx.mutable_data_ptr<float>();
     parallel_for(0, dy.size(0) * input_, 1, [&](std::int64_t begin, std::int64_t end) {
-      PaddedSlices slices(adjoints[0].border(), reach_);
+      PaddedSlices slices(way_back_ ? WindowGeometry() : adjoints[0].border(), reach_);
       for (std::int64_t slice = begin; slice < end; ++slice) {
         float* const sums = to + slice * image_size(g_);
         bool adds = false;
         for (std::int64_t cell = cells_; cell-- > 0;) {
           const std::int64_t at = slice % input_ + before_ - cell * dilation_;
           if (at < 0 || at % stride_ != 0 || at / stride_ >= output_) continue;
-          const float* const slice_of_dy = slices.of(from, slice / input_ * output_ + at / stride_);
-          adjoints[static_cast<std::size_t>(cell)].padded_image(slice_of_dy, nullptr, false, adds, 0, 1, sums);
+          const std::int64_t number = slice / input_ * output_ + at / stride_;
+          const auto place = static_cast<std::size_t>(cell);
+          if (way_back_) {
+            winograd_slice(adjoint_geometry_, way_back_, from + number * output_size(g_),
+                           flipped[place].const_data_ptr<float>(),
+                           {sums, g_.channels, g_.width * g_.channels, 0, adds});
+          } else {
+            adjoints[place].padded_image(slices.of(from, number), nullptr, false, adds, 0, 1, sums);
+          }
           adds = true;
         }
         if (!adds) std::fill_n(sums, image_size(g_), 0.0f);
@@ -115,7 +139,9 @@ class Volumes {
 
   // Slices are added up in fixed groups, so the result does not depend on the number of threads.
   at::Tensor kernel_gradient(const at::Tensor& x, const at::Tensor& dy, at::IntArrayRef shape) const {
-    const std::int64_t slices = dy.size(0) * output_, of_cell = g_.taps() * g_.out_channels, size = cells_ * of_cell;
+    const std::int64_t slices = dy.size(0) * output_, size_of_dk = g_.taps() * g_.out_channels;
+    const std::int64_t of_cell = way_ ? winograd_kernels().packed_size(g_, way_.outputs) : size_of_dk;
+    const std::int64_t size = cells_ * of_cell;
     const std::int64_t most = std::max<std::int64_t>(1, kVolumePartsLimit / size);
     const std::int64_t together = std::max(kSlicesOfPart, (slices + most - 1) / most);
     const at::Tensor parts = at::zeros({(slices + together - 1) / together, size}, x.options());
@@ -126,19 +152,36 @@ class Volumes {
       PaddedSlices padded_slices(g_, reach_);
       for (std::int64_t slice = begin * together; slice < std::min(slices, end * together); ++slice) {
         const float* of_slice = d + slice * output_size(g_);
-        if (slice + 1 == slices) of_slice = readable(of_slice, output_size(g_), g_.out_channels, copy);
+        if (!way_ && slice + 1 == slices) of_slice = readable(of_slice, output_size(g_), g_.out_channels, copy);
         for (std::int64_t cell = 0; cell < cells_; ++cell) {
           const std::int64_t depth = seen(slice % output_, cell);
           if (depth < 0) continue;
-          direct_kernels().conv_filter_gradient(g_, padded_slices.of(from, slice / output_ * input_ + depth), of_slice,
-                                                to + slice / together * size + cell * of_cell);
+          const std::int64_t number = slice / output_ * input_ + depth;
+          float* const sums = to + slice / together * size + cell * of_cell;
+          if (way_) {
+            winograd_kernels().filter_gradient(g_, way_.outputs, from + number * image_size(g_), of_slice, 0,
+                                               way_.tiles, sums);
+          } else {
+            direct_kernels().conv_filter_gradient(g_, padded_slices.of(from, number), of_slice, sums);
+          }
         }
       }
     });
-    return (parts.size(0) == 1 ? parts[0] : parts.sum(0)).reshape(shape);
+    const at::Tensor total = parts.size(0) == 1 ? parts[0] : parts.sum(0);
+    if (!way_) return total.reshape(shape);
+    at::Tensor dk = at::empty(shape, x.options());
+    for (std::int64_t cell = 0; cell < cells_; ++cell)
+      winograd_kernels().finish_filter_gradient(g_, way_.outputs, total.const_data_ptr<float>() + cell * of_cell,
+                                                dk.mutable_data_ptr<float>() + cell * size_of_dk);
+    return dk;
   }
 
  private:
+  static void winograd_slice(const WindowGeometry& g, const WinogradWay& way, const float* x, const float* packed,
+                             const ConvOutput& to) {
+    winograd_kernels().forward(g, way.outputs, x, packed, nullptr, false, {0, way.tiles, 0, g.out_channels}, to);
+  }
+
   // Where the window at `output` has this cell along the depth; negative: outside of the volume.
   std::int64_t seen(std::int64_t output, std::int64_t cell) const {
     const std::int64_t depth = output * stride_ + cell * dilation_ - before_;
@@ -147,7 +190,8 @@ class Volumes {
 
   const std::int64_t cells_, stride_, dilation_, before_, input_, output_, reach_;
   const ConvWindow slices_;
-  const WindowGeometry g_;
+  const WindowGeometry g_, adjoint_geometry_;
+  const WinogradWay way_, way_back_;  // of slices
 };
 
 // Inputs: volumes and the kernel.
