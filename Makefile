@@ -59,9 +59,10 @@ reliability:
 	tools/setup.sh && tools/build.sh
 	tools/reliability.py --full
 
-# What takes hours: all judged cases, the sanitizers, the readers under random bytes, random calls of operations,
-# and the figures of faults.
+# The API reference, and what takes hours: all judged cases, the sanitizers, the readers under random bytes, random calls of
+# operations, and the figures of faults.
 nightly:
+	$(MAKE) docs
 	$(MAKE) conformance
 	$(MAKE) asan
 	$(MAKE) tsan

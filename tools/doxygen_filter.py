@@ -50,6 +50,14 @@ def header(lines):
     return out
 
 
+# Specializations of templates of std, outside of it, which Doxygen cannot place.
+STD_SPECIALIZATION = re.compile(r"^template <[^;{]*>\nstruct std::[^{]*\{[^{}]*\};$", re.MULTILINE)
+
+
+def without_specializations(text):
+    return STD_SPECIALIZATION.sub(lambda found: "\n" * found[0].count("\n"), text)
+
+
 def page(text):
     """Links to files that are not pages become names; anchors, which Doxygen names in another way, are dropped."""
     text = re.sub(r"!\[([^\]]*)\]\(([^)]+)\)", r"@image html \2", text)
@@ -65,7 +73,7 @@ def main():
     if path.suffix == ".md":
         sys.stdout.write(page(text))
     else:
-        sys.stdout.write("\n".join(header(text.splitlines())) + "\n")
+        sys.stdout.write("\n".join(header(without_specializations(text).splitlines())) + "\n")
 
 
 if __name__ == "__main__":
