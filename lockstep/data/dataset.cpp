@@ -97,7 +97,9 @@ Dataset Dataset::choose_from_datasets(const std::vector<Dataset>& datasets, cons
 Dataset Dataset::sample_from_datasets(const std::vector<Dataset>& datasets, const SampleOptions& options) {
   return Dataset(sample_node(datasets, options));
 }
-Dataset Dataset::random(const RandomOptions& options) { return Dataset(random_node(options)); }
+Dataset Dataset::random(const RandomOptions& options) {
+  return Dataset(random_node(random::op_seeds(options.seed), options.rerandomize_each_iteration));
+}
 Dataset Dataset::counter(std::int64_t start, std::int64_t step) {
   if (step == 0) return from_tensors(Tensor::scalar(start)).repeat();
   const auto last = step > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();

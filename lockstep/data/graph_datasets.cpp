@@ -8,6 +8,7 @@
 #include "lockstep/data/sequence_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/variants_internal.h"
+#include "lockstep/random/seeds.h"
 
 namespace lockstep::data {
 
@@ -121,6 +122,11 @@ Tensors list(const Step& step, const Tensors& inputs, RunContext&) {
   return source(elements_node(std::move(elements)));
 }
 
+Tensors random_numbers(const Step& step, const Tensors& inputs, RunContext&) {
+  const bool rerandomizes = step.node->op == "RandomDatasetV2" && step.attr<bool>("rerandomize_each_iteration");
+  return source(random_node(seeds_at(inputs, 0), rerandomizes));
+}
+
 // The dataset that one component of a window is.
 Tensors window(const Step&, const Tensors& inputs, RunContext&) {
   if (inputs.empty()) throw_invalid_argument("a window without components");
@@ -161,10 +167,22 @@ NodePtr dataset_in(const Tensor& variant) {
   return resource->node();
 }
 
+std::pair<std::int64_t, std::int64_t> seeds_at(const Tensors& inputs, std::size_t at) {
+  const std::pair seeds{inputs.at(at).item<std::int64_t>(), inputs.at(at + 1).item<std::int64_t>()};
+  return seeds == std::pair<std::int64_t, std::int64_t>() ? random::op_seeds(std::nullopt) : seeds;
+}
+
 graph::Special find_dataset_source(std::string_view op) {
   static const std::unordered_map<std::string_view, graph::Special> table = {
-      {"RangeDataset", range}, {"TensorDataset", whole},       {"TensorSliceDataset", slices}, {"ListDataset", list},
-      {"WindowOp", window},    {"DummySeedGenerator", handle}, {"DummyMemoryCache", handle},
+      {"RangeDataset", range},
+      {"TensorDataset", whole},
+      {"TensorSliceDataset", slices},
+      {"ListDataset", list},
+      {"WindowOp", window},
+      {"DummySeedGenerator", handle},
+      {"DummyMemoryCache", handle},
+      {"RandomDataset", random_numbers},
+      {"RandomDatasetV2", random_numbers},
   };
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;

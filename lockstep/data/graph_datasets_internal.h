@@ -51,6 +51,8 @@ Tensors components_of(const Element& element);
 Tensor variant_of_dataset(NodePtr node);
 // Throws InvalidArgument for other tensors.
 NodePtr dataset_in(const Tensor& variant);
+// The seeds in two inputs; two zeros stand for seeds that are drawn.
+std::pair<std::int64_t, std::int64_t> seeds_at(const Tensors& inputs, std::size_t at);
 
 // Null for other operations.
 graph::Special find_dataset_source(std::string_view op);

@@ -297,14 +297,18 @@ Tensors assert_cardinality(const Step&, const Tensors& inputs, RunContext&) {
   return dataset(assert_cardinality_node(dataset_in(inputs.at(0)), number(inputs, 1)));
 }
 
+Tensors rebatch(const Step&, const Tensors& inputs, RunContext&) {
+  if (inputs.at(1).num_elements() != 1) throw_unimplemented("RebatchDatasetV2 with several sizes");
+  return dataset(
+      batches_of(unbatch_node(dataset_in(inputs.at(0))), positive(inputs, 1, "batch_sizes"), is_true(inputs, 2)));
+}
+
 NodePtr shuffled(const Tensors& inputs, bool reshuffle) {
   std::int64_t size = number(inputs, 1);
   if (size == kUnknownCardinality) size = std::numeric_limits<std::int32_t>::max();
   if (size < 1) throw_invalid_argument(fmt::format("invalid buffer_size: found {}, expected at least 1", size));
   const bool given = inputs.at(2).dtype() == DType::kInt64;
-  std::pair<std::int64_t, std::int64_t> seeds;
-  if (given) seeds = {number(inputs, 2), number(inputs, 3)};
-  if (seeds == std::pair<std::int64_t, std::int64_t>()) seeds = random::op_seeds(std::nullopt);
+  const auto seeds = given ? seeds_at(inputs, 2) : random::op_seeds(std::nullopt);
   return shuffle_node(dataset_in(inputs.at(0)), size, seeds, reshuffle);
 }
 
@@ -356,6 +360,7 @@ graph::Special find_dataset_transformation(std::string_view op) {
       {"ParallelMapDatasetV2", map},
       {"PrefetchDataset", same},
       {"PrivateThreadPoolDataset", same},
+      {"RebatchDatasetV2", rebatch},
       {"RepeatDataset", repeat},
       {"RewriteDataset", same},
       {"ScanDataset", scan},

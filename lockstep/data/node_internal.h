@@ -134,7 +134,7 @@ NodePtr unique_node(NodePtr input);
 NodePtr ignore_errors_node(NodePtr input);
 NodePtr group_by_window_node(NodePtr input, KeyFunction key, GroupFunction reduce,
                              std::function<std::int64_t(std::int64_t)> window_size);
-NodePtr random_node(const RandomOptions& options);
+NodePtr random_node(std::pair<std::int64_t, std::int64_t> seeds, bool rerandomize_each_iteration);
 NodePtr sample_node(const std::vector<Dataset>& datasets, const SampleOptions& options);
 NodePtr prefetch_node(NodePtr input, std::int64_t buffer_size);
 NodePtr interleave_node(NodePtr input, FlatMapFunction fn, std::int64_t cycle_length, std::int64_t block_length);

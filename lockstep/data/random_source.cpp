@@ -60,8 +60,8 @@ class RandomNode : public DatasetNode {
 
 }  // namespace
 
-NodePtr random_node(const RandomOptions& options) {
-  return std::make_shared<RandomNode>(random::op_seeds(options.seed), options.rerandomize_each_iteration);
+NodePtr random_node(std::pair<std::int64_t, std::int64_t> seeds, bool rerandomize_each_iteration) {
+  return std::make_shared<RandomNode>(seeds, rerandomize_each_iteration);
 }
 
 NodePtr sample_node(const std::vector<Dataset>& datasets, const SampleOptions& options) {

@@ -102,6 +102,8 @@ def data_groups(self, x):
     chosen = D.choose_from_datasets([r, r.map(lambda v: -v)], D.range(2).repeat(4), stop_on_empty_dataset=True)
     return {"grouped": stack(grouped, L), "sizes": stack(sizes.map(tf.reduce_sum), L), "buckets": stack(buckets.map(tf.reduce_sum), L), "chosen": stack(chosen, L),
             "cached": stack(r.cache().repeat(2), L), "counted": stack(r.apply(tf.data.experimental.assert_cardinality(tf.size(x, L))), L),
+            "rebatched": stack(r.batch(4).rebatch(3).map(tf.reduce_sum), L), "drawn": stack(D.random(seed=4).take(5), L),
+            "sampled": stack(D.sample_from_datasets([r, r.map(lambda v: -v)], [.3, .7], seed=2), L),
             "safe": stack(r.map(lambda v: tf.debugging.check_numerics(1. / tf.cast(v, F), "zero")).ignore_errors(), F)}
 
 
