@@ -108,7 +108,7 @@ std::vector<distribute::VariablePtr> optimizer_targets(std::vector<distribute::V
            (variable->dtype() == DType::kInt32 && variable->shape().rank() == 0);
   });
   const bool fits = std::ranges::equal(targets, stored, [](const auto& target, const formats::TensorInfo& saved) {
-    return target->shape() == saved.shape;
+    return target->shape() == saved.shape && is_floating(target->dtype()) == is_floating(saved.dtype);
   });
   return fits ? targets : decltype(targets){};
 }

@@ -248,6 +248,15 @@ ROWS = {
     "hypot_large": lambda a, b, i: O.hypot(a * 1e30, b * 1e30), "diff_bool": lambda a, b, i: O.diff(a > 0), "diff2_bool": lambda a, b, i: O.diff(a > 0, 2, axis=1),
     "dot_large_int": lambda a, b, i: O.dot(O.cast(a * 9e4, "int32"), O.cast(O.transpose(b, (0, 2, 1)) * 2, "int32")),
     "add_like_bias": lambda a, b, i: SQUARE(a) + np.arange(4, dtype="float32")[:, None],
+    "take_along_broadcast": lambda a, b, i: O.take_along_axis(a, O.argsort(b[..., :1], axis=1), axis=1), "take_along_narrow": lambda a, b, i: O.take_along_axis(a[:, :1], O.argsort(b, axis=2), axis=2),
+    "take_along_negative": lambda a, b, i: O.take_along_axis(a, O.argsort(b, axis=1) - 4, axis=1), "take_along_flat": lambda a, b, i: O.take_along_axis(a[0], np.array([3, -1, -24]), axis=None),
+    **{f"{name}_{dtype}": lambda a, b, i, f=f, dtype=dtype: f(O.cast(O.abs(a) * 9, dtype), O.cast(O.abs(b) * 9 + 1, "uint8"))
+       for dtype in ("uint8", "int32", "int64", "bool")
+       for name, f in {"fmin": O.fmin, "fmax": O.fmax, "fmod": O.fmod, "heaviside": O.heaviside, "logaddexp": O.logaddexp, "ldexp": O.ldexp, "nextafter": O.nextafter}.items()},
+    "heaviside_nan": lambda a, b, i: O.heaviside(O.log(a), b), "logaddexp_infinite": lambda a, b, i: O.logaddexp(O.log(O.relu(a)), O.log(O.relu(a) * 0)),
+    "logaddexp2_infinite": lambda a, b, i: O.logaddexp2(O.log(O.relu(a)), O.log(O.relu(a) * 0)), "ldexp_infinite": lambda a, b, i: O.ldexp(a / 0.0, O.cast(b * 300, "int32")),
+    "fmod_negative": lambda a, b, i: O.fmod(O.cast(a * 9, "int8"), O.cast(O.abs(b) * 3 + 1, "int8")),
+    "hstack_mixed": lambda a, b, i: O.hstack([a > 0, b]), "vstack_mixed": lambda a, b, i: O.vstack([O.cast(a, "int32"), b]), "dstack_mixed": lambda a, b, i: O.dstack([O.cast(a, "int8"), O.cast(b, "int32")]),
 }
 SEGMENTS = np.array([0, 0, 1, 2])
 PLACES = np.array([[0, 1], [0, 3]])
@@ -320,6 +329,8 @@ WITHOUT_GRADIENT = {
     "lu_factor", "lu_factor_rows", "qr_complete", "svd_full", "resize_area",
     # That of hsv_to_rgb is an approximation there; of perspective transforms too.
     "perspective", "perspective_near", "rgb",
+    # Of infinite numbers it is NaN.
+    "ldexp_infinite", "logaddexp_infinite", "logaddexp2_infinite", "heaviside_nan",
     # The sine of 1e30 depends on the last bit.
     "hypot_large",
 }

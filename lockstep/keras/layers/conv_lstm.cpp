@@ -188,7 +188,6 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
         throw_invalid_argument(fmt::format(
             "invalid input of {}: found shape {}, expected known extents behind the time", who(), shape.to_string()));
     }
-    if (this->options_.stateful) throw_unimplemented(fmt::format("{}: stateful is not supported", who()));
     cell_->ensure_built(Shape(step));
   }
 
@@ -215,7 +214,15 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
       Tensors next = step(run.projected[0], states, run);
       return result({{next[0]}, next}, x);
     }
-    return result(run_steps(std::move(states), run), x);
+    Steps steps = run_steps(std::move(states), run);
+    if (o.stateful && !x.is_symbolic()) {
+      for (std::size_t i = 0; i < kept_.size(); ++i)
+        kept_[i]->assign(ops::cast(ops::stop_gradient(steps.states[i]), kept_[i]->dtype()));
+    }
+    return result(std::move(steps), x);
+  }
+  void reset_states() override {
+    for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));
   }
 
  private:
@@ -246,7 +253,17 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     return ops::transpose(x, order);
   }
 
-  Tensors initial_states(const Tensor& projected, const CallContext& context) const {
+  // Those of the batch before, channels last, where the layer is stateful.
+  void keep_states(const Shape& shape) {
+    if (!kept_.empty()) return;
+    if (shape[0] == kUnknownDim) throw_unknown_batch(*this);
+    for (int i = 0; i < 2; ++i) {
+      kept_.push_back(Variable::create(Tensor::zeros(shape, this->dtype_policy().variable_dtype()),
+                                       {.trainable = false, .name = "rnn_state"}));
+    }
+  }
+
+  Tensors initial_states(const Tensor& projected, const CallContext& context) {
     Tensors states;
     if (const Argument* given = context.arguments->find("initial_state")) {
       for (const ArgValue& value : given->flatten()) {
@@ -258,6 +275,10 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     if (states.empty()) {
       const Tensor zeros = ops::zeros_like(ops::slice_axis(projected, projected.rank() - 1, 0, this->options_.filters));
       states = {zeros, zeros};
+      if (this->options_.stateful) {
+        keep_states(zeros.shape());
+        for (std::size_t i = 0; i < 2; ++i) states[i] = ops::cast(kept_[i]->read(), this->compute_dtype());
+      }
     }
     if (states.size() != 2)
       throw_invalid_argument(
@@ -336,6 +357,7 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
 
   std::shared_ptr<ConvLstmCell> cell_;
   FirstStates states_;
+  std::vector<VariablePtr> kept_;
   std::optional<bool> zeros_;  // for masked steps, where a Bidirectional has decided; Keras 2 has no argument for it
 };
 

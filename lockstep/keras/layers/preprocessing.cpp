@@ -109,7 +109,7 @@ class NormalizationLayer : public ConfiguredLayer<NormalizationLayer, Normalizat
       variance_ = add("variance", initializers::Ones());
       add_weight({.shape = {},
                   .initializer = initializers::Zeros(),
-                  .dtype = DType::kInt32,
+                  .dtype = DType::kInt64,
                   .trainable = false,
                   .name = "count"});
       return;

@@ -137,11 +137,7 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
     const Shape& shape = shapes.leaf();
     cell_->ensure_built(Shape{shape[0], shape[-1]});
     if (!loop().stateful) return;
-    if (shape[0] == kUnknownDim) {
-      throw_invalid_argument(
-          fmt::format("{} '{}' is stateful: the batch size of its input must be known (give Input a batch_size)",
-                      class_name(), name()));
-    }
+    if (shape[0] == kUnknownDim) throw_unknown_batch(*this);
     for (std::int64_t size : cell_->state_sizes()) {
       kept_.push_back(Variable::create(Tensor::zeros({shape[0], size}, dtype_policy().variable_dtype()),
                                        {.trainable = false, .name = "rnn_state"}));
@@ -334,6 +330,12 @@ void register_recurrent_layers(ClassTable& registry) {
   registry.add(layer_row<RnnLayer>());
   register_recurrent_cells(registry);
   register_wrappers(registry);
+}
+
+void throw_unknown_batch(const Layer& layer) {
+  throw_invalid_argument(
+      fmt::format("{} '{}' is stateful: the batch size of its input must be known (give Input a batch_size)",
+                  layer.class_name(), layer.name()));
 }
 
 std::optional<LoopOptions> loop_options(const Layer& layer) {

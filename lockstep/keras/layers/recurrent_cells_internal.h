@@ -140,6 +140,8 @@ class LoopsOverTime {
   virtual LoopOptions loop() const = 0;
   virtual void set_zero_output_for_mask(bool zero) = 0;
 };
+// For a stateful layer, whose states have the extent of the batch.
+[[noreturn]] void throw_unknown_batch(const Layer& layer);
 // Empty for a layer that is not recurrent.
 std::optional<LoopOptions> loop_options(const Layer& layer);
 void set_zero_output_for_mask(Layer& layer, bool zero);

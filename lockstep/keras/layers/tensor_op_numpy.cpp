@@ -22,12 +22,15 @@ Tensor without_nan(const Tensor& x, double instead) {
   return is_floating(x.dtype()) ? ops::where(ops::is_nan(x), ops::zeros_like(x) + instead, x) : x;
 }
 
-Tensor log_add(const Tensor& a, const Tensor& b) { return ops::maximum(a, b) + ops::log1p(ops::exp(-ops::abs(a - b))); }
-Tensor log2_add(const Tensor& a, const Tensor& b) {
-  return log_add(a * std::numbers::ln2, b * std::numbers::ln2) / std::numbers::ln2;
+// Logarithm, with base e^scale, of the sum of two powers of that base. The difference of equal infinities is NaN.
+Tensor log_add(const Tensor& a, const Tensor& b, double scale) {
+  const Tensor difference = a - b;
+  return ops::where(ops::is_nan(difference), a + b,
+                    ops::maximum(a, b) + ops::log1p(ops::exp(-ops::abs(difference) * scale)) / scale);
 }
 
 Tensor number_or(const Tensor& a, const Tensor& b, Binary fn) {
+  if (!is_floating(a.dtype())) return fn(a, b);
   return ops::where(ops::is_nan(a), b, ops::where(ops::is_nan(b), a, fn(a, b)));
 }
 
@@ -103,7 +106,7 @@ Tensor differences(const Tensor& x, const Json& config) {
 
 Run joined(int axis, int least_rank) {
   return [=](const CallArguments& call, const Json&) {
-    Tensors all = tensor_list(argument(call, 0, "xs"));
+    Tensors all = in_common_dtype(tensor_list(argument(call, 0, "xs")));
     for (Tensor& x : all) {
       if (x.rank() < least_rank && axis == 0) x = ops::expand_dims(x, 0);
     }
@@ -123,7 +126,17 @@ Structure split_array(const Tensor& x, const Json& parts, int axis) {
   return split_at(x, places, axis);
 }
 
-Tensor along(const Tensor& x, const Tensor& indices, int axis) {
+// `x`, broadcast to the extents of `other` on all axes but one.
+Tensor broadcast_beside(const Tensor& x, const Tensor& other, int axis) {
+  const Tensor like = ops::slice_axis(other, axis, 0, 1);
+  return ops::where(ops::equal(like, like), x, x);
+}
+
+// np.take_along_axis, whose places may count from the end.
+Tensor along(const Tensor& given, const Tensor& places, int axis) {
+  const Tensor counted =
+      ops::where(ops::less(places, 0.0), places + ops::cast(ops::dim_of(given, axis), places.dtype()), places);
+  const Tensor x = broadcast_beside(given, counted, axis), indices = broadcast_beside(counted, given, axis);
   ops::Ints order;
   for (int i = 0; i < x.rank(); ++i) {
     if (i != axis) order.push_back(i);
@@ -209,28 +222,52 @@ Tensor close(const CallArguments& call, const Json& config) {
   return ops::logical_or(out, ops::logical_and(ops::is_nan(a), ops::is_nan(b)));
 }
 
+// Integers as the floating type that holds them: float64 for int64.
+Tensor to_wide_floating(const Tensor& x) {
+  return x.dtype() == DType::kInt64 ? ops::cast(x, DType::kFloat64) : to_floating(x);
+}
+
+// Keras's remainder has the sign of `a`. TensorFlow's has no kernels for narrow types.
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  const DType dtype = a.dtype() == DType::kBool ? DType::kInt32 : a.dtype();
+  const DType wide = is_floating(dtype) || dtype == DType::kInt64 ? dtype : DType::kInt32;
+  const Tensor x = ops::cast(a, wide), y = ops::cast(b, wide);
+  return ops::cast(ops::sign(x) * ops::floor_mod(ops::abs(x), ops::abs(y)), dtype);
+}
+
+Tensor times_power_of_two(const Tensor& a, const Tensor& exponent) {
+  return ops::where(ops::logical_or(ops::is_inf(a), ops::equal(a, 0.0)), a,
+                    a * ops::pow(ops::zeros_like(exponent) + 2.0, exponent));
+}
+
+// The next one of float64, of which other types have at most themselves.
+Tensor next_after(const Tensor& a, const Tensor& b) {
+  const auto wide = [](const Tensor& x) { return ops::cast(x, DType::kFloat64); };
+  return ops::cast(ops::call1("NextAfter", {wide(a), wide(b)}), a.dtype());
+}
+
 // As Keras scales it, so that squares of large numbers stay finite.
 Tensor hypotenuse(const Tensor& x, const Tensor& y) {
-  const auto magnitude = [](const Tensor& v) {
-    return ops::abs(v.dtype() == DType::kInt64 ? ops::cast(v, DType::kFloat64) : to_floating(v));
-  };
+  const auto magnitude = [](const Tensor& v) { return ops::abs(to_wide_floating(v)); };
   const Tensor a = magnitude(x), b = magnitude(y), most = ops::maximum(a, b);
   return most * ops::sqrt(ops::square(ops::div_no_nan(ops::minimum(a, b), most)) + 1.0);
 }
 
 void add_binary(const std::function<void(const char*, Run)>& row) {
   row("Hypot", binary(hypotenuse));
-  row("Logaddexp", floating_binary(log_add));
-  row("Logaddexp2", floating_binary(log2_add));
-  row("Heaviside", floating_binary([](const Tensor& a, const Tensor& b) {
-        return ops::where(ops::less(a, 0.0), ops::zeros_like(a), ops::where(ops::equal(a, 0.0), b, ops::ones_like(a)));
+  row("Logaddexp", floating_binary([](const Tensor& a, const Tensor& b) { return log_add(a, b, 1.0); }));
+  row("Logaddexp2", floating_binary([](const Tensor& a, const Tensor& b) { return log_add(a, b, std::numbers::ln2); }));
+  row("Heaviside", binary([](const Tensor& x, const Tensor& y) {
+        const Tensor a = to_wide_floating(x), b = to_wide_floating(y);
+        return ops::where(ops::less(a, 0.0), ops::zeros_like(a),
+                          ops::where(ops::greater(a, 0.0), ops::ones_like(a), b));
       }));
-  row("Fmod", binary([](const Tensor& a, const Tensor& b) { return ops::call1("TruncateMod", {a, b}); }));
-  row("Fmax", floating_binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::maximum); }));
-  row("Fmin", floating_binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::minimum); }));
+  row("Fmod", binary(remainder));
+  row("Fmax", binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::maximum); }));
+  row("Fmin", binary([](const Tensor& a, const Tensor& b) { return number_or(a, b, ops::minimum); }));
   row("DivideNoNan", floating_binary(ops::div_no_nan));
-  row("Nextafter", floating_binary([](const Tensor& a, const Tensor& b) { return ops::call1("NextAfter", {a, b}); }));
-  row("Ldexp", floating_binary([](const Tensor& a, const Tensor& b) { return a * ops::exp(b * std::numbers::ln2); }));
+  row("Nextafter", floating_binary(next_after));
+  row("Ldexp", floating_binary(times_power_of_two));
   for (const auto& [name, op] : {std::pair{"BitwiseAnd", "BitwiseAnd"},
                                  {"BitwiseOr", "BitwiseOr"},
                                  {"BitwiseXor", "BitwiseXor"},
@@ -319,7 +356,7 @@ void add_shapes(const std::function<void(const char*, Run)>& row) {
       [](const CallArguments& call, const Json& config) { return Structure(diagonal(tensor_operand(call), config)); });
   row("TakeAlongAxis", [](const CallArguments& call, const Json& config) {
     const Tensor x = tensor_operand(call), indices = ops::cast(tensor_operand(call, 1, "indices"), DType::kInt32);
-    if (get(config, "axis").is_null()) return Structure(ops::gather(flat(x), flat(indices), 0));
+    if (get(config, "axis").is_null()) return Structure(along(flat(x), flat(indices), 0));
     return Structure(along(x, indices, positive_axis(x, axis_or(config, -1))));
   });
   row("Rot90", [](const CallArguments& call, const Json& config) {

@@ -18,9 +18,9 @@ constexpr double kEpsilon = 1e-7;
 // Four counts for each threshold.
 class CurveMetric : public Metric {
  public:
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor& mask) override {
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
     if (!true_positives_) create_state(options_.multi_label ? y_pred.dim(-1) : 0);
-    const ConfusionCounts counts = count_confusion(y_true, y_pred, weight_and_mask(weight, mask), options_);
+    const ConfusionCounts counts = count_confusion(y_true, y_pred, weight, options_);
     add(true_positives_, counts.true_positives);
     add(false_positives_, counts.false_positives);
     add(true_negatives_, counts.true_negatives);

@@ -176,8 +176,8 @@ class CountMetric : public Metric {
     accumulator_ = add_variable(Shape{static_cast<std::int64_t>(options_.thresholds.size())}, "accumulator");
   }
   std::string class_name() const override { return class_name_; }
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor& mask) override {
-    add_counts(accumulator_, count_confusion(y_true, y_pred, weight_and_mask(weight, mask), options_).*member_);
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
+    add_counts(accumulator_, count_confusion(y_true, y_pred, weight, options_).*member_);
   }
   Tensor result() const override { return scalar_or_vector(accumulator_->read().to_vector<float>()); }
   Json get_config() const override { return keras::with_own_fields(Metric::get_config(), ThresholdOptions{given_}); }
@@ -204,8 +204,8 @@ class RatioMetric : public Metric {
   }
   std::string class_name() const override { return recall_ ? "Recall" : "Precision"; }
   Direction direction() const override { return Direction::kUp; }
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor& mask) override {
-    const ConfusionCounts counts = count_confusion(y_true, y_pred, weight_and_mask(weight, mask), options_);
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
+    const ConfusionCounts counts = count_confusion(y_true, y_pred, weight, options_);
     add_counts(true_positives_, counts.true_positives);
     add_counts(others_, recall_ ? counts.false_negatives : counts.false_positives);
   }

@@ -115,8 +115,7 @@ class SumMetric : public Metric {
 class RootMeanSquaredErrorMetric : public MeanMetric {
  public:
   using MeanMetric::MeanMetric;
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
-                    const Tensor& mask) override {
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight, const Tensor&) override {
     HostArray y = to_host(y_true), p = to_host(y_pred);
     squeeze_or_expand(y, p);
     y = broadcast_to(y, p.shape, "y_true");
@@ -124,7 +123,7 @@ class RootMeanSquaredErrorMetric : public MeanMetric {
       const float error = p.values[i] - y.values[i];
       p.values[i] = error * error;
     }
-    add(std::move(p), weight_and_mask(sample_weight, mask));
+    add(std::move(p), sample_weight);
   }
   Tensor result() const override { return Tensor::scalar(std::sqrt(mean())); }
   Direction direction() const override { return Direction::kDown; }

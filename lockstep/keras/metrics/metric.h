@@ -38,8 +38,9 @@ class Metric {
   std::string name() const;
   void set_name(std::string name) { name_ = std::move(name); }
 
-  // Takes a batch in: (y_true, y_pred, sample_weight); Mean and Sum take (values, sample_weight). `mask`
-  // of y_pred counts as a weight. Never part of a tape. Throws InvalidArgument for shapes that do not fit.
+  // Takes a batch in: (y_true, y_pred, sample_weight); Mean and Sum take (values, sample_weight). `mask`, of y_pred,
+  // counts as a weight in Mean, Sum and the means of functions (accuracies, losses); the other classes ignore it, as
+  // in Keras 3. Never part of a tape. Throws InvalidArgument for shapes that do not fit.
   virtual void update_state(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {},
                             const Tensor& mask = {}) = 0;
   // Over all replicas' state when called across replicas. A float32 scalar unless the class documents otherwise.

@@ -55,8 +55,8 @@ class FBetaMetric : public Metric {
   std::string class_name() const override { return class_name_; }
   Direction direction() const override { return Direction::kUp; }
 
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor& mask) override {
-    const Table t = table_of(class_name_, y_true, y_pred, weight_and_mask(weight, mask));
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
+    const Table t = table_of(class_name_, y_true, y_pred, weight);
     const bool micro = options_.average == "micro";
     if (variables().empty()) {
       const Shape shape = micro ? Shape{} : Shape{static_cast<std::int64_t>(t.columns)};
@@ -134,7 +134,7 @@ class IoUMetric : public Metric {
   std::string class_name() const override { return class_name_; }
   Direction direction() const override { return Direction::kUp; }
 
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor& mask) override {
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
     HostArray y = to_host(y_true), p = to_host(y_pred);
     if (threshold_) {
       for (float& value : p.values) value = value >= static_cast<float>(*threshold_) ? 1.0f : 0.0f;
@@ -146,9 +146,8 @@ class IoUMetric : public Metric {
                                          y.shape.to_string(), p.shape.to_string()));
     }
     std::vector<float> w(y.size(), 1.0f);
-    const Tensor weights = weight_and_mask(weight, mask);
-    if (weights.defined()) {
-      HostArray given = to_host(weights);
+    if (weight.defined()) {
+      HostArray given = to_host(weight);
       while (given.rank() < y.rank() && given.rank() > 0) given.shape.push_back(1);
       w = broadcast_to(given, y.shape, "sample_weight").values;
     }
@@ -221,8 +220,8 @@ class R2Metric : public Metric {
   std::string class_name() const override { return "R2Score"; }
   Direction direction() const override { return Direction::kUp; }
 
-  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor& mask) override {
-    const Table t = table_of("R2Score", y_true, y_pred, weight_and_mask(weight, mask));
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
+    const Table t = table_of("R2Score", y_true, y_pred, weight);
     if (variables().size() == 1) {
       for (const char* name : {"squared_sum", "sum", "residual", "count"}) {
         add_variable(Shape{static_cast<std::int64_t>(t.columns)}, name);
@@ -237,7 +236,7 @@ class R2Metric : public Metric {
       sums[2][at] += error * error * w;
       sums[3][at] += w;
     }
-    variables()[0]->assign_add(Tensor::scalar(static_cast<float>(t.p.shape[0])));
+    variables()[0]->assign_add(Tensor::scalar(static_cast<float>(t.p.size())));  // numbers, not rows, in Keras
     for (std::size_t i = 0; i < 4; ++i) add_to(variables()[i + 1], sums[i]);
   }
 

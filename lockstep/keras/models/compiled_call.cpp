@@ -9,6 +9,7 @@
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/graph/executor_internal.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
+#include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 
@@ -42,6 +43,8 @@ bool draws_in_inference(const Layer& conv_lstm) {
 // What a call of a layer does depends on its config, its variables and its inputs alone.
 bool can_be_traced(const Layer& layer) {
   if (is_one_operation(layer)) return false;
+  const std::optional<LoopOptions> loop = loop_options(layer);
+  if (loop && loop->stateful) return false;
   if (layer.module().is_null() && layer.class_name() != "Functional" && layer.class_name() != "Sequential")
     return false;
   if (layer.activity_regularizer()) return false;

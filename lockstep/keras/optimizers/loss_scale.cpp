@@ -69,7 +69,9 @@ class LossScaler final : public Optimizer {
 
   Variables variables() const override {
     Variables all = Optimizer::variables();
-    const Variables inner = inner_->variables();
+    Variables inner = inner_->variables();
+    // The integers that Adafactor has in the place of factors are not among the variables of Keras's wrapped optimizer.
+    std::erase_if(inner, [](const VariablePtr& v) { return v->dtype() == DType::kInt32 && v->shape().rank() == 0; });
     all.insert(all.end(), inner.begin(), inner.end());
     return all;
   }

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/metrics/mean_internal.h"
+#include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/metric_state_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -212,16 +215,18 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
   const double n = static_cast<double>(rows);
   loss_tracker_.total += loss * n;
   loss_tracker_.count += n;
-  add_output_losses(output_losses);
+  add_output_losses(output_losses, rows);
   if (!saved_.is_null()) take_up_metrics(y, y_pred, sample_weight);
   update_metrics(y, y_pred, sample_weight);
 }
 
-void Compiled::add_output_losses(const std::vector<double>& output_losses) {
+void Compiled::add_output_losses(const std::vector<double>& output_losses, std::int64_t rows) {
+  // In a graph Keras 3 does not know how many rows a batch has: the mean is one of batches.
+  const double n = options_.run_eagerly || model_.keras_version() < 3 ? static_cast<double>(rows) : 1.0;
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < output_losses.size(); ++i) {
-    output_trackers_[i].total += output_losses[i];  // a mean of batches, as Keras keeps it
-    output_trackers_[i].count += 1;
+    output_trackers_[i].total += output_losses[i] * n;
+    output_trackers_[i].count += n;
   }
 }
 
@@ -230,8 +235,11 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
   for (const OutputMetric& item : metrics_) {
     const Tensor target = leaf_for(targets, item.output);
     if (!target.defined()) continue;
-    item.metric->update_state(target, outputs[item.output], item.weighted ? leaf_for(weights, item.output) : Tensor(),
-                              outputs[item.output].mask());
+    Tensor weight = item.weighted ? leaf_for(weights, item.output) : Tensor();
+    Tensor mask = outputs[item.output].mask();
+    // A weight of all metrics in Keras 2; in Keras 3 only some look for it.
+    if (model_.keras_version() < 3) weight = metrics::weight_and_mask(weight, std::exchange(mask, Tensor()));
+    item.metric->update_state(target, outputs[item.output], weight, mask);
   }
 }
 

@@ -13,6 +13,8 @@
 
 namespace lockstep::keras {
 
+class ModelImpl;
+
 // One output's part of a loss before its division.
 struct LossPart {
   losses::Reduced reduced;
@@ -30,7 +32,8 @@ struct WholeBatch {
 // Resolved once the first batch shows how many outputs there are and of which shapes.
 class Compiled {
  public:
-  explicit Compiled(CompileOptions options) : options_(std::move(options)) {}
+  // The version of Keras that a file of the model comes from decides what masks do to metrics.
+  Compiled(CompileOptions options, const ModelImpl& model) : options_(std::move(options)), model_(model) {}
 
   // Matches losses and metrics to outputs; does nothing when done before. Replicas may call it at once. Throws
   // InvalidArgument when a list has another length than the outputs or a dict names no output, saying which outputs
@@ -49,7 +52,7 @@ class Compiled {
   void update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
               const std::vector<double>& output_losses, std::int64_t rows);
   // A replica's part of update(), for its rows: each output's own loss, and the metrics.
-  void add_output_losses(const std::vector<double>& output_losses);
+  void add_output_losses(const std::vector<double>& output_losses, std::int64_t rows);
   void update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
   // loss, <output>_loss when several have one, then metrics, in Keras's order of results.
   Results results() const;
@@ -92,6 +95,7 @@ class Compiled {
                   const Tensors& y, const Tensors& y_pred);
 
   CompileOptions options_;
+  const ModelImpl& model_;
   mutable std::mutex mutex_;  // of what replicas do at once
   bool resolved_ = false;
   std::vector<std::string> output_names_;

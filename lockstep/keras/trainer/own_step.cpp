@@ -120,7 +120,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
     std::vector<double> output_losses;
     for (const LossPart& part : session_.compiled->loss_parts(batch.y, y_pred, batch.sample_weight))
       output_losses.push_back(losses::Loss::finish(part.reduced).item<double>());
-    session_.compiled->add_output_losses(output_losses);
+    session_.compiled->add_output_losses(output_losses, batch_rows(batch));
   }
   const Model* const own_metrics = object_overriding(session_.model, &Model::compute_metrics);
   return own_metrics ? own_metrics->compute_metrics(batch.x, batch.y, y_pred, batch.sample_weight)

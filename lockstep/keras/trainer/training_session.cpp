@@ -47,7 +47,7 @@ void TrainingSession::compile(CompileOptions given) {
   optimizer = std::move(used);
   if (model.is_functional()) given.name_outputs(output_names());
   options = std::move(given);
-  compiled = std::make_shared<Compiled>(options);
+  compiled = std::make_shared<Compiled>(options, model);
 }
 
 std::vector<std::string> TrainingSession::output_names() const {
