@@ -41,7 +41,7 @@ OPTIMIZERS = {
 MORE_OPTIMIZERS = {
     "adagrad": lambda: O.Adagrad(0.05), "adadelta": lambda: O.Adadelta(0.5), "adamax": lambda: O.Adamax(0.01),
     "nadam": lambda: O.Nadam(0.01), "ftrl": lambda: O.Ftrl(0.05), "lion": lambda: O.Lion(0.003), "lamb": lambda: O.Lamb(0.01),
-    "adafactor": lambda: O.Adafactor(0.01),
+    "adafactor": lambda: O.Adafactor(0.01), "muon-unscaled": lambda: O.Muon(0.01, rms_rate=None, ns_steps=3),
     "schedule-free": lambda: O.ScheduleFreeAdamW(0.02), "schedule-free-warmup": lambda: O.ScheduleFreeAdamW(
         0.05, beta_1=0.8, beta_2=0.95, epsilon=1e-4, warmup_steps=3, weight_decay=0.01),
 }

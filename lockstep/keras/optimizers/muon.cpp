@@ -73,11 +73,7 @@ class MuonOptimizer : public PerVariableOptimizer {
     m = m + g + m * (options_.momentum - 1.0);
     const Tensor direction = orthogonalized(options_.nesterov ? g + m * options_.momentum : m);
     double scale = step.learning_rate;
-    if (options_.rms_rate) {
-      scale *= std::sqrt(static_cast<double>(std::max(w.dim(0), w.dim(1)))) * *options_.rms_rate;
-    } else {
-      scale *= std::sqrt(std::max(1.0, static_cast<double>(w.dim(0)) / static_cast<double>(w.dim(1))));
-    }
+    if (options_.rms_rate) scale *= std::sqrt(static_cast<double>(std::max(w.dim(0), w.dim(1)))) * *options_.rms_rate;
     w = w - direction * scale;
   }
 

@@ -125,7 +125,9 @@ void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weigh
   const Tensor target = leaf_for(y, output);
   metrics::MetricPtr metric = metrics::get_for_compile(item.leaf(), target.shape(), y_pred[output].shape());
   std::string name = metric->name();
-  if (names.size() > 1) name = names[output] + "_" + name;
+  // Those in an .h5 file of Keras 2 have the name of the output already.
+  const bool complete = model_.keras_version() < 3 && name.starts_with(names[output] + "_");
+  if (names.size() > 1 && !complete) name = names[output] + "_" + name;
   const auto taken = [&](const std::string& candidate) {
     return std::any_of(metrics_.begin(), metrics_.end(),
                        [&](const OutputMetric& m) { return m.log_name == candidate; });
