@@ -441,7 +441,7 @@ void BundleReader::copy_slice(const Entry& whole, const std::vector<Extent>& sli
   for (std::int64_t& each : last) each -= 1;
   const bool none = std::any_of(expected.begin(), expected.end(), [](std::int64_t dim) { return dim == 0; });
   const std::vector<std::int64_t> first(rank, 0);
-  if (!none && (place_of(last) < begin || place_of(first) >= end)) return;
+  if (!none && (place_of(last) + width <= begin || place_of(first) >= end)) return;
   const TensorData part = read_entry_data(entry(slice_key(whole.info.name, extents)));
   if (part.dtype != whole.info.dtype || part.shape != Shape(expected)) {
     damaged(fmt::format("tensor {}: a slice has dtype {} and shape {}, expected {} and {}", whole.info.name,

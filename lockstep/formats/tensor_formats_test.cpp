@@ -1,4 +1,5 @@
 // The tensor formats without HDF5: round trips, known bytes, and liars.
+#include <algorithm>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -96,6 +97,26 @@ TEST_F(FormatsTest, BundleRoundTripSlicesAndDamage) {
   expect_same(reader.read("s"), s);
   expect_same(reader.read("p"), floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_THROW(reader.read("none"), Error);
+  // Any range of bytes, of one piece, of two, and of slices along both axes.
+  BundleWriter boxes(at("ck-2"));
+  boxes.add_slice("q", Shape{2, 4}, {0, 2}, floats({2, 2}, {3, 4, 7, 8}));
+  boxes.add_slice("q", Shape{2, 4}, {0, 0}, floats({2, 2}, {1, 2, 5, 6}));
+  boxes.finish();
+  const BundleReader of_boxes(at("ck-2"));
+  for (const auto& [from, name] : {std::pair(&reader, "a"), std::pair(&reader, "p"), std::pair(&of_boxes, "q")}) {
+    const auto whole = from->read(name);
+    for (std::size_t begin = 0; begin <= whole.bytes.size(); ++begin) {
+      for (std::size_t end = begin; end <= whole.bytes.size(); ++end) {
+        std::vector<std::byte> range(end - begin);
+        from->read_range(name, begin, range, true);
+        EXPECT_TRUE(std::ranges::equal(range, whole.bytes.subspan(begin, end - begin))) << name << begin << " " << end;
+      }
+    }
+    std::vector<std::byte> more(whole.bytes.size() + 1);
+    EXPECT_THROW(from->read_range(name, 0, more, true), Error);
+  }
+  std::vector<std::byte> none;
+  EXPECT_THROW(reader.read_range("s", 0, none, true), Error);
   EXPECT_EQ(detect(prefix).kind, Kind::kTfCheckpoint);
   // Checksums cover everything, so the tensors that are read are those that were written.
   const auto read_all = [&] {

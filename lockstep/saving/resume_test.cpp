@@ -1,6 +1,7 @@
 // Fits that stop somewhere and continue with another model object, as after a restart.
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -13,6 +14,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/files.h"
 #include "lockstep/distribute/multi_worker_mirrored_strategy.h"
+#include "lockstep/formats/keras_archive.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/keras/callbacks/csv_logger.h"
 #include "lockstep/keras/callbacks/monitors.h"
@@ -20,9 +22,13 @@
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/slot_ranges_internal.h"
+#include "lockstep/ops/functions.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/seeds.h"
 #include "lockstep/saving/backup_and_restore.h"
+#include "lockstep/saving/keras_saving.h"
+#include "lockstep/saving/model_checkpoint.h"
 #include "lockstep/train/training_checkpoints.h"
 
 namespace lockstep::train {
@@ -309,6 +315,81 @@ TEST_F(ResumeTest, WorkersOfAnyNumberResumeWithinAnEpochOfFiles) {
     EXPECT_THROW(fit(after, 2), Error);
     const auto resumed = fit(after, 0);
     for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(resumed[i], whole[i], 1e-6) << before << " -> " << after;
+  }
+}
+
+// Workers with parts of the optimizer's state write the same files as workers with all of it: archives within an epoch,
+// of a callback and of a call, backups, from which another number of workers continues, and what the chief's callback
+// reads alone.
+TEST_F(ResumeTest, WorkersWithPartsOfTheStateSaveAllOfIt) {
+  const auto bytes_of = [](const std::string& name) {
+    std::ifstream file(name, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  std::vector<float> x(24 * 200), y(24);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) / 101.0F;
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i % 5);
+  const auto fit = [&](int workers, bool parts, const std::string& folder, int bomb, bool reads) {
+    std::vector<std::vector<float>> weights;
+    fs::create_directories(path(folder));
+    const auto in = [&](const std::string& name) { return path(folder + "/" + name); };
+    collectives::run_ranks(workers, [&](collectives::Communicator& group) {
+      distribute::MultiWorkerMirroredStrategy strategy(
+          collectives::CommunicatorPtr(collectives::CommunicatorPtr(), &group), {"/cpu:0"},
+          {.shard_optimizer_state = parts});
+      const auto scope = strategy.scope();
+      random::set_random_seed(3);
+      const keras::Model model = keras::Sequential(
+          {layers::Input({200}), layers::Dense(200, {.name = "wide"}), layers::Dense(1, {.name = "out"})}, "m");
+      model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01, .name = "adam"}), .loss = "mse"});
+      std::vector<CallbackArg> all{
+          callbacks::ModelCheckpoint({.filepath = in("m-{epoch}-{batch}.keras"), .save_freq = 2}),
+          callbacks::BackupAndRestore(in("backup"), {.save_freq = 2, .delete_checkpoint = false})};
+      std::vector<float> seen;
+      if (reads) {
+        all.push_back(keras::LambdaCallback({.on_epoch_end = [&](int, const keras::Logs&) {
+          if (group.rank() != 0) return;
+          for (const auto& slot : model.optimizer()->variables())
+            seen.push_back(ops::cast(slot->numpy(), DType::kFloat32).to_vector<float>()[0]);
+        }}));
+      }
+      if (bomb > 0) all.push_back(std::make_shared<Bomb>(bomb));
+      model.fit(Tensor::from_vector(x, Shape{24, 200}), Tensor::from_vector(y, Shape{24, 1}),
+                {.batch_size = 8, .epochs = 2, .verbose = 0, .callbacks = all, .shuffle = false});
+      const auto slots = model.optimizer()->variables();
+      if (parts) {
+        EXPECT_TRUE(std::any_of(slots.begin(), slots.end(),
+                                [](const auto& slot) { return optimizers::slot_range(*slot) != nullptr; }));
+      }
+      saving::save_model(model, in("end.keras"), {.workers = strategy.workers()});
+      if (group.rank() == 0) {
+        for (const Tensor& weight : model.get_weights()) weights.push_back(weight.to_vector<float>());
+        weights.push_back(seen);
+      }
+    });
+    return weights;
+  };
+  const auto whole = fit(3, false, "whole", 0, true), parts = fit(3, true, "parts", 0, true);
+  EXPECT_EQ(parts, whole);
+  int compared = 0;
+  for (const auto& entry : fs::directory_iterator(path("whole"))) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file()) continue;
+    const auto saved = formats::KerasArchive::open(path("parts/" + name));
+    const auto expected = formats::KerasArchive::open(entry.path().string());
+    ASSERT_EQ(saved.weights().list().size(), 14u) << name;  // 4 weights, step and rate, 8 slots
+    for (const formats::TensorInfo& info : expected.weights().list()) {
+      const auto found = saved.weights().read(info.name), wanted = expected.weights().read(info.name);
+      EXPECT_TRUE(std::ranges::equal(found.bytes, wanted.bytes)) << name << " " << info.name;
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4);
+  EXPECT_TRUE(bytes_of(path("parts/backup/latest.weights.h5")) == bytes_of(path("whole/backup/latest.weights.h5")));
+  EXPECT_THROW(fit(3, true, "stopped", 3, false), Error);
+  const auto resumed = fit(2, true, "stopped", 0, false);
+  for (std::size_t i = 0; i + 1 < resumed.size(); ++i) {
+    for (std::size_t k = 0; k < resumed[i].size(); ++k) EXPECT_NEAR(resumed[i][k], whole[i][k], 1e-4);
   }
 }
 
