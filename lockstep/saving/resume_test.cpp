@@ -338,9 +338,10 @@ TEST_F(ResumeTest, WorkersWithPartsOfTheStateSaveAllOfIt) {
           collectives::CommunicatorPtr(collectives::CommunicatorPtr(), &group), {"/cpu:0"},
           {.shard_optimizer_state = parts});
       const auto scope = strategy.scope();
-      random::set_random_seed(3);
-      const keras::Model model = keras::Sequential(
-          {layers::Input({200}), layers::Dense(200, {.name = "wide"}), layers::Dense(1, {.name = "out"})}, "m");
+      const keras::Model model =
+          keras::Sequential({layers::Input({200}), layers::Dense(200, {.kernel_initializer = "zeros", .name = "wide"}),
+                             layers::Dense(1, {.kernel_initializer = "ones", .name = "out"})},
+                            "m");
       model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01, .name = "adam"}), .loss = "mse"});
       std::vector<CallbackArg> all{
           callbacks::ModelCheckpoint({.filepath = in("m-{epoch}-{batch}.keras"), .save_freq = 2}),
