@@ -1,9 +1,9 @@
 // The tensor formats without HDF5: round trips, known bytes, and liars.
-#include <algorithm>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <functional>
