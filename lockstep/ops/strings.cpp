@@ -185,25 +185,30 @@ std::vector<std::size_t> unit_starts(const std::string& text, bool characters) {
   return starts;
 }
 Tensors substr(const Call& call) {
-  const Tensor& x = call.input(0);
-  const Ints positions = ints_in(call, 1), lengths = ints_in(call, 2);
-  const bool characters = call.attr<std::string>("unit") == "UTF8_CHAR", scalar = positions.size() == 1;
-  if (lengths.size() != positions.size())
-    throw_invalid_argument(fmt::format("pos has {} entries, len {}", positions.size(), lengths.size()));
-  if (!scalar && positions.size() != x.string_values().size()) throw_unimplemented("Substr that broadcasts");
+  const Tensor &x = call.input(0), &pos = call.input(1);
+  if (!(pos.shape() == call.input(2).shape()))
+    throw_invalid_argument(
+        fmt::format("pos has the shape {}, len {}", pos.shape().to_string(), call.input(2).shape().to_string()));
+  const Shape shape = broadcast_shape(x.shape(), pos.shape());
+  const Ints& dims = shape.dims();
+  element_count(dims, sizeof(std::string));
+  const auto count = static_cast<std::int64_t>(x.string_values().size());
+  const Ints places = ints_of(at::arange(count, at::kLong).reshape(x.shape().dims()).expand(dims)),
+             positions = ints_of(in(call, 1).expand(dims)), lengths = ints_of(in(call, 2).expand(dims));
+  const bool characters = call.attr<std::string>("unit") == "UTF8_CHAR";
   Strings out;
-  for (std::size_t i = 0; i < x.string_values().size(); ++i) {
-    const std::string& text = x.string_values()[i];
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string& text = x.string_values()[static_cast<std::size_t>(places[i])];
     const auto starts = unit_starts(text, characters);
     const auto size = static_cast<std::int64_t>(starts.size()) - 1;
-    const std::int64_t given = positions[scalar ? 0 : i], n = lengths[scalar ? 0 : i];
+    const std::int64_t given = positions[i], n = lengths[i];
     if (given > size || given < -size)
       throw_invalid_argument(fmt::format("pos {} out of range for a string of {} units", given, size));
     const std::int64_t begin = given < 0 ? given + size : given, end = n < 0 || n > size - begin ? size : begin + n;
     out.push_back(text.substr(starts[static_cast<std::size_t>(begin)],
                               starts[static_cast<std::size_t>(end)] - starts[static_cast<std::size_t>(begin)]));
   }
-  return {Tensor::strings(std::move(out), x.shape())};
+  return {Tensor::strings(std::move(out), shape)};
 }
 
 std::string ascii_case(std::string text, bool lower) {
@@ -475,7 +480,7 @@ void register_strings(Table& table) {
   table.add("StringSplitV2", sparse_shape, split_v2);
   table.add("StringSplit", sparse_shape, split_v1);
   table.add("StringLength", same_shape, length);
-  table.add("Substr", same_shape, substr);
+  table.add("Substr", broadcast_rule, substr);
   table.add("StringLower", same_shape, [](const Call& call) { return change_case(call, true); });
   table.add("StringUpper", same_shape, [](const Call& call) { return change_case(call, false); });
   table.add("StringStrip", same_shape, [](const Call& call) { return map_strings(call, strip); });

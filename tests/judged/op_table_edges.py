@@ -98,10 +98,18 @@ def rarely_judged():
     return out | {"gamma": samples, "gamma_slopes": R.RandomGammaGrad(alpha=alpha, sample=samples), "gamma_gradient": tape.gradient(drawn, alpha)}
 
 
+def parts_of_strings():
+    out, words = {}, tf.constant([["häuser", "apple"], ["cat dog", "zebra"]])
+    for unit in ("BYTE", "UTF8_CHAR"):
+        for i, (x, pos) in enumerate([("häuser", [[1], [3], [2]]), (words, [0, -2]), (words, [[1], [-3]]), (words[0], [[2], [1]]), (words, -1)]):
+            out[f"{unit}_{i}"] = R.Substr(input=x, pos=pos, len=tf.abs(tf.constant(pos)) + 1, unit=unit)
+    return out
+
+
 def joined_axes():
     x = tf.reshape(TEXTS, [2, 3, 2])
     axes = {"up": [0, 1], "down": [1, 0], "all": [0, 1, 2], "back": [2, 1, 0], "ends": [-1, 0], "none": tf.zeros([0], tf.int32), "one": 1}
     return {f"{key}_{keep}": R.ReduceJoin(inputs=x, reduction_indices=value, keep_dims=keep, separator="-") for key, value in axes.items() for keep in (False, True)}
 
 
-GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes)}
+GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings)}
