@@ -6,9 +6,10 @@ namespace lockstep::ops {
 namespace {
 
 constexpr std::int64_t kFewestChannels = 16;
-// Weights of one cell of a patch. More of them than kFewWeights do not stay in the caches for all 16 or 36 cells, so an
+// Weights of one cell of a patch. The more there are, the less they stay in the caches for all 16 or 36 cells, so an
 // image must have many tiles.
-constexpr std::int64_t kFewWeights = 128 * 128, kManyOfTwo = 9, kManyOfFour = 25;
+constexpr std::int64_t kFewWeights = 128 * 128, kManyWeights = 256 * 256;
+constexpr std::int64_t kTilesOfTwo = 9, kTilesOfTwoForMany = 16, kTilesOfFour = 25;
 constexpr std::int64_t kFewestTiles = 24;  // of a unit
 
 std::int64_t pieces(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
@@ -25,9 +26,11 @@ int winograd_outputs(const WindowGeometry& g) {
   if (std::min(g.channels, g.out_channels) < kFewestChannels) return 0;
   const std::int64_t two = winograd_tiles(g, 2), four = winograd_tiles(g, 4);
   const std::int64_t direct_products = 9 * g.out_h * g.out_w, two_products = 16 * two, four_products = 36 * four;
-  const bool few_weights = g.channels * g.out_channels <= kFewWeights;
-  if ((few_weights || four >= kManyOfFour) && 5 * four_products <= 4 * two_products) return 4;
-  return (few_weights || two >= kManyOfTwo) && 4 * two_products <= 3 * direct_products ? 2 : 0;
+  const std::int64_t weights = g.channels * g.out_channels;
+  const bool few = weights <= kFewWeights;
+  if ((few || four >= kTilesOfFour) && 5 * four_products <= 4 * two_products) return 4;
+  const bool enough = few || two >= (weights > kManyWeights ? kTilesOfTwoForMany : kTilesOfTwo);
+  return enough && 4 * two_products <= 3 * direct_products ? 2 : 0;
 }
 
 WinogradUnits::WinogradUnits(const WindowGeometry& g, int outputs, std::int64_t images, std::int64_t wanted)
