@@ -107,6 +107,9 @@ Command evaluate_command() {
         "of the tensors that exist at one time, such as 8G; default: 1.5G plus 64 times the size of the weights and "
         "512 times that of the inputs",
         "", false, check_bytes},
+       {"--max-seconds", "S",
+        "that it may take; default: 5, plus 1 for each megabyte of weights and 8 for each of inputs", "", false,
+        check_seconds},
        {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
        kWeights,
        kStrict,
@@ -173,6 +176,10 @@ Command fit_command() {
            {"--max-memory", "BYTES",
             "of the tensors that exist at one time, such as 8G; default: as for evaluate, at most the available memory",
             "", false, check_bytes},
+           {"--max-seconds", "S",
+            "that it may take; default: for each epoch 8, plus 12 for each megabyte of weights and 96 for "
+            "each of inputs",
+            "", false, check_seconds},
            kWeights,
            kStrict,
            kRescale,

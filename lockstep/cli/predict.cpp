@@ -10,6 +10,7 @@
 #include "lockstep/cli/input_arrays_internal.h"
 #include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/report_internal.h"
+#include "lockstep/cli/time_limit_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/graph/run_budget_internal.h"
 #include "lockstep/graph/run_limits.h"
@@ -45,7 +46,9 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   }
   std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
-  const graph::RunBudget budget(graph::run_limits(), held_bytes(arguments, model, leaves));
+  const std::int64_t held = held_bytes(arguments, model, leaves);
+  const graph::RunBudget budget(graph::run_limits(), held);
+  const TimeLimit time(arguments, run_seconds(held));
   const keras::Structure result =
       model.predict(input_structure(model, leaves),
                     {.batch_size = arguments.integer("--batch-size"), .verbose = verbosity(arguments)});

@@ -12,6 +12,7 @@
 #include "lockstep/cli/option_values_internal.h"
 #include "lockstep/cli/output_path_internal.h"
 #include "lockstep/cli/target_kind_internal.h"
+#include "lockstep/cli/time_limit_internal.h"
 #include "lockstep/cli/usage_error_internal.h"
 #include "lockstep/cli/worker_job_internal.h"
 #include "lockstep/collectives/shared_mapping_internal.h"
@@ -255,7 +256,12 @@ int fit(const Arguments& arguments) {
   }
   const graph::RunBudget budget = memory_budget(arguments, model, data);
   keras::History history;
-  if (epochs > 0) history = model.fit(data.x, data.y, options);
+  if (epochs > 0) {
+    // Real training stays far below this.
+    const std::int64_t held = held_bytes(arguments, model, data.x.flatten());
+    const TimeLimit time(arguments, epochs * (8 + 12e-6 * static_cast<double>(held)));
+    history = model.fit(data.x, data.y, options);
+  }
   if (directory && model.trainer().preempted()) return report_preempted(arguments, *directory);
   write_targets(*strategy, targets, model, history);
   if (prints_output(arguments)) report_outputs(targets, directory);
@@ -337,6 +343,7 @@ int evaluate(const Arguments& arguments) {
   require_same_job(*strategy, arguments, model, data);
   const auto evaluated = [&] {
     const graph::RunBudget budget = memory_budget(arguments, model, data);
+    const TimeLimit time(arguments, run_seconds(held_bytes(arguments, model, data.x.flatten())));
     return model.evaluate(data.x, data.y,
                           {.batch_size = arguments.integer("--batch-size"),
                            .verbose = arguments.has("--json") ? 0 : verbosity(arguments),

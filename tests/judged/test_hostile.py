@@ -394,6 +394,20 @@ def test_architectures_that_ask_for_too_much(name, tmp_path):
     assert "--max-memory" in assert_bounded([*command, "--strategy", "mirrored:2", "--max-memory", "64M"])
 
 
+def test_models_that_take_too_long(tmp_path):
+    """3000 layers that keep nothing in memory, of 12 million numbers each."""
+    keras.Sequential([keras.Input((4,)), L.Flatten()]).save(tmp_path / "whole.keras")
+    rows = [("RepeatVector", {"n": 10**6}), *[("Rescaling", {"scale": 1.001})] * 3000, ("GlobalMaxPooling1D", {})]
+    config = with_layers(json.loads(zipfile.ZipFile(tmp_path / "whole.keras").read("config.json")), rows)
+    path = with_config(tmp_path / "whole.keras", tmp_path / "m.keras", json.dumps(config))
+    np.savez(tmp_path / "d.npz", x=np.ones((3, 4), "float32"), y=np.ones((3, 4), "float32"))
+    np.save(tmp_path / "x.npy", np.ones((3, 4), "float32"))
+    trained = ["--data", tmp_path / "d.npz", "--loss", "mse"]
+    for command in (["predict", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"], ["evaluate", path, *trained],
+                    ["fit", path, *trained, "--optimizer", "sgd"]):
+        assert "--max-seconds" in assert_bounded([*command, "--max-seconds", 1], cpu_seconds=8)
+
+
 def test_the_limit_of_a_model_can_be_raised(tmp_path):
     """The message of a model that needs more names the option, and the option lets it run."""
     keras.Sequential([keras.Input((4,)), L.RepeatVector(1000)]).save(tmp_path / "m.keras")
