@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the tests of faults, power loss and damage, and writes their figures into docs/reliability.md.
 
-    tools/reliability.py [--full] [--fuzz FIGURES.tsv] [--only PART]
+    tools/reliability.py [--full] [--fuzz RUNS.tsv] [--only PART]
 
---full: every system call fails in every way, not a drawn part of them. --fuzz: the figures of the runs of fuzz/run.sh
-(default: build-fuzz/figures.tsv where that is there; else those in the document stay). --only: run this part alone (damage,
+--full: every system call fails in every way, not a drawn part of them. --fuzz: the runs of fuzz/run.sh, which are added
+to those in the document (default: build-fuzz/runs.tsv where that is there). --only: run this part alone (damage,
 "power loss", "interrupted saves", "system calls", fuzzing).
 """
 
@@ -66,14 +66,20 @@ def system_calls(full):
 
 
 def fuzzing(path):
-    rows = [line.split("\t") for line in path.read_text().splitlines()]
-    return table(["reader", "inputs", "CPU seconds", "findings", "seeds"], rows)
+    """Adds each run to the figures of its reader in the document, unless that has its seed already."""
+    (old,) = re.findall(r"<!-- fuzzing -->\n(.*?)<!-- end -->", DOCUMENT.read_text(), re.S)
+    rows = {row[0]: list(row) for row in re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| (\d+) \| ([\d ]+) \|$", old, re.M)}
+    for reader, *figures, seed in (line.split("\t") for line in path.read_text().splitlines()):
+        row = rows.setdefault(reader, [reader, 0, 0, 0, ""])
+        if seed not in row[4].split():
+            row[1:] = [*(int(a) + int(b) for a, b in zip(row[1:4], figures, strict=True)), f"{row[4]} {seed}".strip()]
+    return table(["reader", "inputs", "CPU seconds", "findings", "seeds"], sorted(rows.values()))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--fuzz", type=pathlib.Path, default=ROOT / "build-fuzz" / "figures.tsv")
+    parser.add_argument("--fuzz", type=pathlib.Path, default=ROOT / "build-fuzz" / "runs.tsv")
     parser.add_argument("--only")
     options = parser.parse_args()
     runs = {"damage": damage, "power loss": power_loss, "interrupted saves": interrupted,
@@ -86,7 +92,7 @@ def main():
     extent = "all system calls" if options.full else "a drawn part of the system calls"
     parts = {}
     for name, run in runs.items():
-        note = f"; {extent}" if name == "system calls" else ""
+        note = {"system calls": f"; {extent}", "fuzzing": "; earlier runs at earlier commits"}.get(name, "")
         parts[name] = f"{run()}\n\n{datetime.date.today()}, commit {commit}{note}."
     text = DOCUMENT.read_text()
     for name, content in parts.items():
