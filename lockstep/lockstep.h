@@ -70,6 +70,11 @@ using optimizers::LossScaleOptimizer;
 using Policy = DTypePolicy;
 inline void set_global_policy(const std::string& name) { set_dtype_policy(name); }
 }  // namespace mixed_precision
+namespace saving {
+using keras::load_model;
+using keras::register_keras_serializable;
+using lockstep::saving::save_model;
+}  // namespace saving
 namespace models {
 using keras::clone_model;
 using keras::load_model;

@@ -1,6 +1,31 @@
 // Recurrent layers: sequences and states, stacks, cells, both directions, state kept over batches, masking and padding.
 #include "guide.h"
 
+namespace {
+
+class MinimalRNNCell : public ls::layers::Cell {
+ public:
+  explicit MinimalRNNCell(std::int64_t units) : units(units) {}
+  std::vector<std::int64_t> state_size() const override { return {units}; }
+
+  void build(const ls::keras::Nested<ls::Shape>& input_shape) override {
+    kernel = add_weight({.shape = {input_shape[-1], units}, .initializer = "uniform", .name = "kernel"});
+    recurrent_kernel = add_weight({.shape = {units, units}, .initializer = "uniform", .name = "recurrent"});
+  }
+
+  ls::keras::Structure call(const ls::keras::Structure& inputs, const ls::keras::Structure& states) override {
+    const auto prev_output = states[0];
+    const auto h = ls::ops::matmul(inputs, kernel);
+    const auto output = h + ls::ops::matmul(prev_output, recurrent_kernel);
+    return {output, {output}};
+  }
+
+  std::int64_t units;
+  ls::Variable kernel, recurrent_kernel;
+};
+
+}  // namespace
+
 void recurrent_networks(const std::string& folder) {
   namespace keras = ls::keras;
   namespace layers = ls::layers;
@@ -46,6 +71,13 @@ void recurrent_networks(const std::string& folder) {
   report("cells", ops::reduce_sum(rnn(x)));
   const auto backwards = layers::GRU(3, {.recurrent_initializer = "glorot_uniform", .go_backwards = true});
   report("backwards", ops::reduce_sum(backwards(x)));
+
+  // Cells of one's own, one upon the other.
+  const auto own = layers::RNN({keras::make_layer<MinimalRNNCell>(4), keras::make_layer<MinimalRNNCell>(2)},
+                               {.return_sequences = true, .return_state = true});
+  const auto [own_output, state_1, state_2] = own(x).parts<3>();
+  report("own_cells", ops::reduce_sum(ops::abs(own_output)));
+  report("own_states", ops::reduce_sum(ops::abs(state_1)) + ops::reduce_sum(ops::abs(state_2)));
 
   // Sequences of different lengths: padding, and masks that leave it out.
   const std::vector<std::vector<std::int32_t>> raw_inputs = {{7, 11, 2}, {3, 9, 4, 1, 5, 6}, {8, 12}};

@@ -7,6 +7,24 @@ import tensorflow as tf
 
 keras.utils.set_random_seed(18)
 
+
+class MinimalRNNCell(keras.layers.Layer):
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.state_size = units
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(shape=(input_shape[-1], self.units), initializer="uniform", name="kernel")
+        self.recurrent_kernel = self.add_weight(shape=(self.units, self.units), initializer="uniform", name="recurrent")
+
+    def call(self, inputs, states):
+        prev_output = states[0]
+        h = tf.matmul(inputs, self.kernel)
+        output = h + tf.matmul(prev_output, self.recurrent_kernel)
+        return output, [output]
+
+
 # Integers through an embedding: all outputs of one layer, the last of the next.
 model = keras.Sequential([
     keras.layers.Input((7,), dtype="int32"),
@@ -45,6 +63,12 @@ rnn = keras.layers.RNN(keras.layers.StackedRNNCells([keras.layers.LSTMCell(4), k
 report("cells", tf.reduce_sum(rnn(x)))
 backwards = keras.layers.GRU(3, go_backwards=True, recurrent_initializer="glorot_uniform")
 report("backwards", tf.reduce_sum(backwards(x)))
+
+# Cells of one's own, one upon the other.
+own = keras.layers.RNN([MinimalRNNCell(4), MinimalRNNCell(2)], return_sequences=True, return_state=True)
+own_output, state_1, state_2 = own(x)
+report("own_cells", tf.reduce_sum(tf.abs(own_output)))
+report("own_states", tf.reduce_sum(tf.abs(state_1)) + tf.reduce_sum(tf.abs(state_2)))
 
 # Sequences of different lengths: padding, and masks that leave it out.
 raw_inputs = [[7, 11, 2], [3, 9, 4, 1, 5, 6], [8, 12]]

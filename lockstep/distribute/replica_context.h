@@ -2,6 +2,7 @@
 #pragma once
 
 #include <any>
+#include <concepts>
 #include <functional>
 #include <vector>
 
@@ -9,6 +10,8 @@
 
 namespace lockstep::distribute {
 
+template <typename T>
+class PerReplica;
 class ReplicaGroup;
 class Strategy;
 
@@ -52,6 +55,10 @@ class ReplicaContext {
   // Runs fn once across replicas with all replicas' arguments and gives its result to each.
   // Under several workers it runs on each with the arguments of that worker's replicas; see combine.
   std::any merge_call(const std::function<std::any(std::vector<std::any>&)>& fn, std::any argument);
+  // The same as in TensorFlow: fn(strategy, values...) gets a PerReplica of each argument.
+  template <typename Fn, typename... Args>
+  requires std::invocable < Fn&, Strategy&, const PerReplica<Args>
+  &... > auto merge_call(Fn&& fn, const Args&... args);
   // Inside merge_call's function: the values of this worker's replicas, combined, and that over all workers.
   Tensor combine(ReduceOp op, const Tensors& local) const;
   // Likewise for lists of gradients, whose undefined ones are left out (on all workers alike).

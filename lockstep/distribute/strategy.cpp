@@ -270,7 +270,14 @@ Tensor concat_values(const Tensors& values, int axis) {
   return ops::call1("ConcatV2", std::span<const Tensor>(inputs));
 }
 
-Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis) {
+ReduceOpArg::ReduceOpArg(const char* name) {
+  const std::string_view word = name;
+  if (word != "SUM" && word != "MEAN")
+    throw_invalid_argument(fmt::format("invalid reduce_op '{}': expected \"SUM\" or \"MEAN\"", word));
+  op_ = word == "SUM" ? ReduceOp::kSum : ReduceOp::kMean;
+}
+
+Tensor Strategy::reduce(ReduceOpArg op, const PerReplica<Tensor>& values, std::optional<int> axis) {
   if (values.size() != num_local_replicas()) {
     throw_invalid_argument(fmt::format("reduce: found {} values, expected one for each of {} replicas", values.size(),
                                        num_local_replicas()));
@@ -303,7 +310,7 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica<Tensor>& values, std::opti
   return ops::call1("RealDiv", {total, Tensor::scalar(static_cast<double>(count), total.dtype())});
 }
 
-Tensors Strategy::reduce(ReduceOp op, const PerReplica<Tensors>& values, std::optional<int> axis) {
+Tensors Strategy::reduce(ReduceOpArg op, const PerReplica<Tensors>& values, std::optional<int> axis) {
   Tensors reduced;
   for (std::size_t i = 0; i < values[0].size(); ++i) {
     Tensors parts;
@@ -319,13 +326,13 @@ Tensors Strategy::reduce(ReduceOp op, const PerReplica<Tensors>& values, std::op
   return reduced;
 }
 
-Nested<Tensor> Strategy::reduce(ReduceOp op, const PerReplica<Nested<Tensor>>& values, std::optional<int> axis) {
+Nested<Tensor> Strategy::reduce(ReduceOpArg op, const PerReplica<Nested<Tensor>>& values, std::optional<int> axis) {
   std::vector<Tensors> lists;
   for (const Nested<Tensor>& value : values.values()) lists.push_back(value.flatten());
   return values[0].pack(reduce(op, PerReplica<Tensors>(std::move(lists)), axis));
 }
 
-Tensor Strategy::reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis) {
+Tensor Strategy::reduce(ReduceOpArg op, const VariablePtr& variable, std::optional<int> axis) {
   variable->require_made_under(*this);
   Tensors copies;
   for (int replica = 0; replica < num_local_replicas(); ++replica) copies.push_back(variable->copy(replica));
@@ -337,6 +344,18 @@ Tensor Strategy::gather(const PerReplica<Tensor>& values, int axis) {
     throw_invalid_argument("gather: scalars have no axis to gather along; reshape them to (1,)");
   const Tensor local = concat_values(values.values(), axis);
   return communicator() ? concat_values(collectives::gather(*communicator(), local), axis) : local;
+}
+
+Nested<Tensor> Strategy::gather(const PerReplica<Nested<Tensor>>& values, int axis) {
+  std::vector<Tensors> lists;
+  for (const Nested<Tensor>& value : values.values()) lists.push_back(value.flatten());
+  Tensors whole;
+  for (std::size_t i = 0; i < lists[0].size(); ++i) {
+    Tensors parts;
+    for (const Tensors& list : lists) parts.push_back(list.at(i));
+    whole.push_back(gather(PerReplica<Tensor>(std::move(parts)), axis));
+  }
+  return values[0].pack(whole);
 }
 
 std::string canonical_device(const std::string& device) {

@@ -123,6 +123,17 @@ decltype(auto) of_replica(const T& argument, int replica) {
 
 }  // namespace internal
 
+// An operation by its name in TensorFlow: strategy.reduce("SUM", values).
+class ReduceOpArg {
+ public:
+  ReduceOpArg(ReduceOp op) : op_(op) {}
+  ReduceOpArg(const char* name);  // "SUM" or "MEAN"; throws InvalidArgument for another word
+  operator ReduceOp() const { return op_; }
+
+ private:
+  ReduceOp op_;
+};
+
 // Which rows of a global batch a replica gets.
 struct RowRange {
   std::int64_t begin = 0;
@@ -234,21 +245,24 @@ class Strategy {
   // Combines the replicas' values over `axis` and all replicas of the job (every worker calls it); axis empty:
   // elementwise over replicas only. MEAN over an axis divides by the number of elements on it over all replicas, so
   // unequal shares count as one tensor would. Integer means are float64, as in TensorFlow.
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& values, std::optional<int> axis = std::nullopt);
+  Tensor reduce(ReduceOpArg op, const PerReplica<Tensor>& values, std::optional<int> axis = std::nullopt);
   // Of structures and lists: each of their tensors.
-  Nested<Tensor> reduce(ReduceOp op, const PerReplica<Nested<Tensor>>& values, std::optional<int> axis = std::nullopt);
-  Tensors reduce(ReduceOp op, const PerReplica<Tensors>& values, std::optional<int> axis = std::nullopt);
+  Nested<Tensor> reduce(ReduceOpArg op, const PerReplica<Nested<Tensor>>& values,
+                        std::optional<int> axis = std::nullopt);
+  Tensors reduce(ReduceOpArg op, const PerReplica<Tensors>& values, std::optional<int> axis = std::nullopt);
   // Of numbers, which count as scalars.
   template <typename T>
-  requires std::is_arithmetic_v<T> Tensor reduce(ReduceOp op, const PerReplica<T>& values) {
+  requires std::is_arithmetic_v<T> Tensor reduce(ReduceOpArg op, const PerReplica<T>& values) {
     Tensors scalars;
     for (const T value : values.values()) scalars.push_back(Tensor::scalar(value));
     return reduce(op, PerReplica<Tensor>(std::move(scalars)));
   }
   // The same of a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
-  Tensor reduce(ReduceOp op, const VariablePtr& variable, std::optional<int> axis = std::nullopt);
+  Tensor reduce(ReduceOpArg op, const VariablePtr& variable, std::optional<int> axis = std::nullopt);
   // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
   Tensor gather(const PerReplica<Tensor>& values, int axis);
+  // Of structures: each of their tensors.
+  Nested<Tensor> gather(const PerReplica<Nested<Tensor>>& values, int axis);
   // Each batch of the dataset cut into rows for the replicas (split_rows). A replica without rows gets a batch
   // of none. Include lockstep/data/distributed_dataset.h to use it.
   DistributedDataset experimental_distribute_dataset(const data::Dataset& dataset);
@@ -308,6 +322,32 @@ bool has_strategy();
 
 // "/cpu:0", "CPU:0", "/device:CPU:0", "/job:localhost/…/device:CPU:0" -> "/cpu:0".
 std::string canonical_device(const std::string& device);
+
+template <typename Fn, typename... Args>
+requires std::invocable < Fn&, Strategy&, const PerReplica<Args>
+&... > auto ReplicaContext::merge_call(Fn&& fn, const Args&... args) {
+  using Given = std::tuple<Args...>;
+  using R = std::decay_t<std::invoke_result_t<Fn&, Strategy&, const PerReplica<Args>&...>>;
+  Strategy& own = strategy() ? *strategy() : get_strategy();
+  const auto across = [&](std::vector<std::any>& given) -> std::any {
+    const auto values = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+      std::vector<std::tuple_element_t<I, Given>> each;
+      for (const std::any& replica : given) each.push_back(std::get<I>(std::any_cast<const Given&>(replica)));
+      return PerReplica<std::tuple_element_t<I, Given>>(std::move(each));
+    };
+    return [&]<std::size_t... I>(std::index_sequence<I...>)->std::any {
+      if constexpr (std::is_void_v<R>) {
+        fn(own, values(std::integral_constant<std::size_t, I>())...);
+        return {};
+      } else {
+        return R(fn(own, values(std::integral_constant<std::size_t, I>())...));
+      }
+    }
+    (std::index_sequence_for<Args...>());
+  };
+  const std::any result = merge_call(std::function<std::any(std::vector<std::any>&)>(across), std::any(Given(args...)));
+  if constexpr (!std::is_void_v<R>) return std::any_cast<R>(result);
+}
 
 // Elementwise sum or mean in the order given; the mean of integers is float64.
 Tensor reduce_values(ReduceOp op, const Tensors& values);

@@ -89,6 +89,7 @@ class Variable : public std::shared_ptr<VariableImpl> {
 
   Tensor read() const;
   Tensor value() const { return read(); }
+  Tensor read_value() const { return read(); }
   Tensor numpy() const;
   operator Tensor() const { return read(); }
   // float(v), int(v), …: the value of a variable of one element.
@@ -228,7 +229,9 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
 
 namespace lockstep {
 using distribute::Variable;
-}
+using distribute::VariableAggregation;
+using distribute::VariableSynchronization;
+}  // namespace lockstep
 
 template <>
 struct std::hash<lockstep::distribute::Variable> : std::hash<std::shared_ptr<lockstep::distribute::VariableImpl>> {};

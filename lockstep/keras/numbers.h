@@ -85,6 +85,17 @@ class OptionalWindow : public std::optional<Window> {
   OptionalWindow(const W& window) : std::optional<Window>(window) {}
 };
 
+// Extents of a shape: a list of integers, or a Shape.
+class Extents : public Ints {
+ public:
+  Extents() = default;
+  Extents(std::initializer_list<std::int64_t> list) : Ints(list) {}
+  Extents(Ints list) : Ints(std::move(list)) {}
+  template <typename S>
+  requires std::same_as<decltype(std::declval<const S&>().dims()), const Ints&> Extents(const S& shape)
+      : Ints(shape.dims()) {}
+};
+
 // One axis, or several.
 struct Axes : Ints {
   Axes(int axis) : Ints{axis} {}

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/random/seeds.h"
 #include "lockstep/tensor/tensor.h"
@@ -20,6 +21,14 @@ using random::set_random_seed;
 // Class numbers (integers; a last axis of 1 is dropped) as rows of zeros with a one: shape + (num_classes,), float32.
 // Default: the largest number + 1. Throws InvalidArgument for a number outside of [0, num_classes).
 Tensor to_categorical(const Tensor& classes, std::optional<std::int64_t> num_classes = std::nullopt);
+
+struct CategoricalOptions {
+  FieldNamesOnly names_only = {};
+  std::optional<std::int64_t> num_classes = std::nullopt;
+};
+inline Tensor to_categorical(const Tensor& classes, const CategoricalOptions& options) {
+  return to_categorical(classes, options.num_classes);
+}
 
 struct PadOptions {
   std::optional<std::int64_t> maxlen = std::nullopt;  // default: the longest sequence's length
@@ -38,6 +47,14 @@ Tensor pad_sequences(std::initializer_list<std::initializer_list<double>> sequen
 
 // x over its norm along an axis, where that is not 0: order 1, 2 or infinity. Integers become float64.
 Tensor normalize(const Tensor& x, int axis = -1, double order = 2);
+struct NormalizeOptions {
+  FieldNamesOnly names_only = {};
+  int axis = -1;
+  double order = 2;
+};
+inline Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
+  return normalize(x, options.axis, options.order);
+}
 // An image as numbers of a dtype; (height, width) gets an axis of one channel. Throws InvalidArgument for other ranks.
 Tensor img_to_array(const Tensor& img, DType dtype = DType::kFloat32);
 

@@ -95,6 +95,13 @@ inline Tensor gather(const Tensor& params, const Tensor& indices, const GatherKe
   return gather(params, indices, keywords.axis, keywords.batch_dims);
 }
 
+struct SliceKeywords {
+  FieldNamesOnly names_only = {};
+  Ints begin = {};
+  Ints size = {};
+};
+inline Tensor slice(const Tensor& x, const SliceKeywords& keywords) { return slice(x, keywords.begin, keywords.size); }
+
 struct RepeatKeywords {
   FieldNamesOnly names_only = {};
   std::optional<int> axis = std::nullopt;  // default: the elements of all axes
@@ -126,3 +133,10 @@ inline Tensor norm(const Tensor& x, const NormKeywords& keywords) {
 }
 
 }  // namespace lockstep::ops
+
+namespace lockstep {
+
+// sum(model.losses()) of Python: of a list of tensors of one shape; 0 where there are none.
+inline Tensor sum(const Tensors& values) { return values.empty() ? Tensor::scalar(0.0F) : ops::add_n(values); }
+
+}  // namespace lockstep

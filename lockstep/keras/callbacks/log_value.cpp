@@ -22,6 +22,17 @@ const LogValue& Results::at(std::string_view name) const& {
   throw_not_found("results have no '" + std::string(name) + "'; they have: " + names);
 }
 
+Results::Place& Results::Place::operator=(const LogValue& value) {
+  for (auto& [name, entry] : results_) {
+    if (name == name_) {
+      entry = value;
+      return *this;
+    }
+  }
+  results_.emplace_back(name_, value);
+  return *this;
+}
+
 const LogValue& Results::operator[](int index) const& {
   if (index < 0 || static_cast<std::size_t>(index) >= size())
     throw_out_of_range("results have " + std::to_string(size()) + " values, none with index " + std::to_string(index));

@@ -42,6 +42,24 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
   LogValue at(std::string_view name) && { return std::as_const(*this).at(name); }
   const LogValue& operator[](std::string_view name) const& { return at(name); }
   LogValue operator[](std::string_view name) && { return std::as_const(*this).at(name); }
+  // results["loss"] = value adds a name that there is not; reading it throws NotFound.
+  class Place {
+   public:
+    Place(Results& results, std::string_view name) : results_(results), name_(name) {}
+    Place& operator=(const LogValue& value);
+    Place& operator=(const Place& other) { return *this = other.value(); }
+    Place(const Place&) = default;
+    const LogValue& value() const { return results_.at(name_); }
+    operator const LogValue&() const { return value(); }
+    operator double() const { return value(); }
+    bool is_vector() const { return value().is_vector(); }
+    const std::vector<double>& numbers() const { return value().numbers(); }
+
+   private:
+    Results& results_;
+    std::string name_;
+  };
+  Place operator[](std::string_view name) & { return {*this, name}; }
   // By position, as in the list that Keras's evaluate returns; at(i) is the name and the value. Throws OutOfRange.
   const LogValue& operator[](int index) const&;
   LogValue operator[](int index) && { return std::as_const(*this)[index]; }

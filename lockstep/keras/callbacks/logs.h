@@ -33,6 +33,8 @@ class Logs {
   const_iterator find(std::string_view name) const;
   // Throws NotFound, naming what there is.
   const LogValue& at(std::string_view name) const;
+  // logs.get("loss") of Python; 0 where there is none.
+  LogValue get(std::string_view name, const LogValue& other = 0) const { return contains(name) ? at(name) : other; }
   bool contains(std::string_view name) const { return find(name) != end(); }
   std::size_t count(std::string_view name) const { return contains(name) ? 1 : 0; }
   const LogValue& operator[](std::string_view name) const { return at(name); }

@@ -7,8 +7,16 @@
 #include <re2/re2.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/dtype_arg.h"
 
 namespace lockstep::keras {
+
+DType DTypeArg::named(std::string_view name) {
+  const std::optional<DType> dtype = parse_dtype(name);
+  if (!dtype) throw_invalid_argument(fmt::format("unknown dtype '{}'", name));
+  return *dtype;
+}
+
 namespace {
 
 std::mutex g_mutex;

@@ -13,6 +13,7 @@
 
 #include "lockstep/distribute/variable.h"
 #include "lockstep/keras/constraints/constraints.h"
+#include "lockstep/keras/dtype_arg.h"
 #include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/layers/dtype_policy.h"
 #include "lockstep/keras/layers/keras_tensor.h"
@@ -64,7 +65,7 @@ struct InputSpec {
 struct WeightOptions {
   Shape shape = {};
   initializers::InitializerArg initializer = {};  // empty: glorot_uniform for floating dtypes, else zeros
-  std::optional<DType> dtype = std::nullopt;      // default: the policy's variable dtype
+  DTypeArg dtype = {};                            // default: the policy's variable dtype
   bool trainable = true;
   bool autocast = true;  // read in the compute dtype
   regularizers::RegularizerArg regularizer = {};
@@ -312,6 +313,12 @@ class Layer : public Operation {
     for (const L& layer : layers) parts.push_back(LayerHandle(layer));
     track_tree(attribute, LayerTree::list(std::move(parts)));
     return layers;
+  }
+  // A variable of one's own as a weight of the layer: a keras.Variable in an attribute.
+  Variable track(const std::string& attribute, const Variable& variable) {
+    static_cast<void>(attribute);
+    adopt_weight(variable, variable.trainable());
+    return variable;
   }
   // Makes and announces the generator of a layer that draws random numbers.
   random::SeedGeneratorPtr add_seed_generator(std::optional<std::int64_t> seed);

@@ -106,12 +106,16 @@ class LayerHandle : public Handle<Layer> {
   Structure compute_mask(const Structure& inputs, const Structure& mask = {}) const;
   // Drops the states that a stateful recurrent layer carries from batch to batch.
   void reset_states() const;
+  // The values that a stateful recurrent layer carries from batch to batch, of other layers none:
+  // lstm(x, {.initial_state = other.states()}).
+  std::vector<Tensor> states() const;
   void reset_state() const { reset_states(); }
   // The states with which a recurrent layer begins: zeros, (batch_size, units). Throws InvalidArgument for others.
   std::vector<Tensor> get_initial_state(const Extent& batch_size) const;
   // Learns the layer's state from an array of all samples or from a dataset of batches: normalization.adapt(x). Throws
   // InvalidArgument for layers without state to learn.
   void adapt(const Structure& data) const;
+  void adapt(std::initializer_list<Values> data) const { adapt(Structure(Tensor(data))); }
   void adapt(const data::Dataset& batches) const;
   // Freezes the kernel and adds trainable matrices of low rank to it: dense.enable_lora({.rank = 4}). See
   // Layer::enable_lora().

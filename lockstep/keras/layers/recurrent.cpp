@@ -135,7 +135,7 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
 
   void build(const Nested<Shape>& shapes) override {
     const Shape& shape = shapes.leaf();
-    cell_->ensure_built(Shape{shape[0], shape[-1]});
+    cell_->layer()->ensure_built(Shape{shape[0], shape[-1]});
     if (!loop().stateful) return;
     if (shape[0] == kUnknownDim) throw_unknown_batch(*this);
     for (std::int64_t size : cell_->state_sizes()) {
@@ -181,6 +181,7 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
       states.push_back(ops::zeros({batch_size, size}, dtypes[states.size()]));
     return states;
   }
+  std::vector<VariablePtr> kept_states() const override { return kept_; }
   void reset_states() override {
     for (const VariablePtr& state : kept_) state->assign(Tensor::zeros(state->shape(), state->dtype()));
   }
@@ -189,7 +190,7 @@ class RecurrentLayer : public Layer, public LoopsOverTime {
   RecurrentLayer(std::string class_name, Layer::Options base) : Layer(std::move(class_name), std::move(base)) {}
   void set_cell(std::shared_ptr<RnnCell> cell) {
     cell_ = std::move(cell);
-    track("cell", cell_);
+    track("cell", cell_->layer());
   }
 
  private:
@@ -309,8 +310,13 @@ class RnnLayer : public ConfiguredRecurrent<RnnLayer, GenericRNNOptions> {
     v.dropped("time_major");
   }
   explicit RnnLayer(GenericRNNOptions options) : ConfiguredRecurrent(std::move(options)) {
-    auto cell = std::dynamic_pointer_cast<RnnCell>(options_.cell.ptr());
-    if (!cell) throw_invalid_argument(fmt::format("RNN '{}' requires a cell: LSTMCell or another RNN cell", name()));
+    auto cell = as_cell(options_.cell);
+    if (!cell) {
+      throw_invalid_argument(
+          fmt::format("RNN '{}' requires a cell: LSTMCell, another RNN cell, or one of a class that derives from "
+                      "layers::Cell",
+                      name()));
+    }
     set_cell(std::move(cell));
   }
 };
@@ -341,6 +347,12 @@ void throw_unknown_batch(const Layer& layer) {
 std::optional<LoopOptions> loop_options(const Layer& layer) {
   const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&layer);
   return recurrent ? std::optional(recurrent->loop()) : std::nullopt;
+}
+
+std::vector<Tensor> LayerHandle::states() const {
+  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&object());
+  const std::vector<VariablePtr> states = recurrent ? recurrent->kept_states() : std::vector<VariablePtr>();
+  return {states.begin(), states.end()};
 }
 
 void set_zero_output_for_mask(Layer& layer, bool zero) {

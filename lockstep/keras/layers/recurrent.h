@@ -52,6 +52,32 @@ LayerHandle GRUCell(std::int64_t units, RNNOptions options = {});
 LayerHandle SimpleRNNCell(std::int64_t units, RNNOptions options = {});
 LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options = {});
 
+// Base of cells of the user's, which RNN runs: build() gets the shape of one step, (batch, features).
+//
+//   class MinimalRNNCell : public layers::Cell {
+//    public:
+//     explicit MinimalRNNCell(std::int64_t units) : units(units) {}
+//     std::vector<std::int64_t> state_size() const override { return {units}; }
+//     void build(const keras::Nested<Shape>& input_shape) override { kernel = add_weight({...}); }
+//     keras::Structure call(const keras::Structure& inputs, const keras::Structure& states) override {
+//       const auto output = ops::matmul(inputs, kernel) + states[0];
+//       return {output, {output}};
+//     }
+//   };
+//   auto x = layers::RNN(keras::make_layer<MinimalRNNCell>(4))(sequences);
+class Cell : public keras::Layer {
+ public:
+  // The size of each state (cell.state_size in Python). The first is the output's too.
+  virtual std::vector<std::int64_t> state_size() const = 0;
+  // call(self, inputs, states) of Python: the output, and the list of the next states.
+  virtual keras::Structure call(const keras::Structure& inputs, const keras::Structure& states) = 0;
+  keras::Structure call(const keras::Structure& given, const keras::CallContext& context) override;
+  std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
+
+ protected:
+  using Layer::Layer;
+};
+
 struct GenericRNNOptions {
   FieldNamesOnly names_only = {};
   LayerHandle cell = {};
@@ -69,6 +95,11 @@ struct GenericRNNOptions {
 // Runs a cell over the time steps.
 LayerHandle RNN(GenericRNNOptions options);
 LOCKSTEP_BY_POSITION(RNN, GenericRNNOptions, LayerHandle, cell)
+// Of several cells, one upon the other.
+template <typename = void>
+LayerHandle RNN(std::vector<LayerHandle> cells, GenericRNNOptions options = {}) {
+  return RNN(StackedRNNCells(std::move(cells)), std::move(options));
+}
 
 struct BidirectionalOptions {
   FieldNamesOnly names_only = {};

@@ -213,6 +213,27 @@ class SimpleCell : public GatedCell<SimpleCell, CellKind::kSimple, 1> {
   }
 };
 
+// A cell of the user's.
+class UserCell : public RnnCell {
+ public:
+  explicit UserCell(std::shared_ptr<layers::Cell> cell) : cell_(std::move(cell)) {}
+  LayerHandle layer() override { return cell_; }
+  Ints state_sizes() const override { return cell_->state_size(); }
+  std::vector<DType> state_dtypes() const override {
+    return std::vector<DType>(state_sizes().size(), cell_->compute_dtype());
+  }
+  CellMasks draw_masks(const Tensor&) override { return {}; }
+  Tensor project(const Tensor& x, const CellMasks&) override { return ops::cast(x, cell_->compute_dtype()); }
+  Result step(const Tensor& x, const Tensors& states, const CellMasks&) override {
+    const Structure given = Structure::list({states.begin(), states.end()});
+    const auto [output, next] = (*cell_)(x, given);
+    return {output.leaf(), Tensors(next.flatten())};
+  }
+
+ private:
+  std::shared_ptr<layers::Cell> cell_;
+};
+
 struct StackedOptions {
   std::vector<LayerHandle> cells = {};
   std::string name = {};
@@ -231,11 +252,11 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
   explicit StackedCells(StackedOptions options) : ConfiguredLayer(std::move(options)) {
     LayerTree::List tree;
     for (const LayerHandle& handle : options_.cells) {
-      auto cell = std::dynamic_pointer_cast<RnnCell>(handle.ptr());
+      auto cell = as_cell(handle);
       if (!cell)
         throw_invalid_argument(fmt::format("StackedRNNCells '{}': '{}' is not an RNN cell", name(), handle->name()));
       cells_.push_back(cell);
-      tree.push_back(LayerPtr(cell));
+      tree.push_back(handle);
     }
     if (cells_.empty()) throw_invalid_argument("StackedRNNCells needs at least one cell");
     track_tree("cells", LayerTree::list(std::move(tree)));
@@ -258,7 +279,7 @@ class StackedCells : public ConfiguredLayer<StackedCells, StackedOptions, RnnCel
   void build(const Nested<Shape>& shapes) override {
     Shape shape = shapes.is_list() ? shapes.items().at(0).leaf() : shapes.leaf();
     for (const auto& cell : cells_) {
-      cell->ensure_built(shape);
+      cell->layer()->ensure_built(shape);
       shape = {shape[0], cell->output_size()};
     }
   }
@@ -334,6 +355,11 @@ std::shared_ptr<RnnCell> make_gru_cell(RNNOptions options) { return std::make_sh
 std::shared_ptr<RnnCell> make_simple_rnn_cell(RNNOptions options) {
   return std::make_shared<SimpleCell>(std::move(options));
 }
+std::shared_ptr<RnnCell> as_cell(const LayerHandle& layer) {
+  if (auto cell = std::dynamic_pointer_cast<RnnCell>(layer.ptr())) return cell;
+  auto cell = std::dynamic_pointer_cast<layers::Cell>(layer.ptr());
+  return cell ? std::make_shared<UserCell>(std::move(cell)) : nullptr;
+}
 std::shared_ptr<RnnCell> make_stacked_cells(std::vector<LayerHandle> cells, NamedOptions options) {
   return std::make_shared<StackedCells>(
       StackedOptions{std::move(cells), std::move(options.name), options.trainable, std::move(options.dtype)});
@@ -362,6 +388,11 @@ LayerHandle SimpleRNNCell(std::int64_t units, RNNOptions options) {
   options.units = units;
   return keras::make_simple_rnn_cell(std::move(options));
 }
+keras::Structure Cell::call(const keras::Structure& given, const keras::CallContext&) {
+  const auto& [inputs, states] = given;
+  return call(inputs, states);
+}
+
 LayerHandle StackedRNNCells(std::vector<LayerHandle> cells, NamedOptions options) {
   return keras::make_stacked_cells(std::move(cells), std::move(options));
 }

@@ -57,6 +57,8 @@ class RnnCell : public Layer {
   std::vector<std::string> argument_names() const override { return {"inputs", "states"}; }
   TrainingArgument training_argument() const override { return TrainingArgument::kDefaultFalse; }
   virtual const layers::RNNOptions* cell_options() const { return nullptr; }
+  // What is built, tracked and saved: the cell itself, or the user's layer that it runs.
+  virtual LayerHandle layer() { return std::static_pointer_cast<RnnCell>(shared_from_this()); }
   // Called by itself: on {inputs, state, …}; gives {output, state, …}.
   Structure call(const Structure& inputs, const CallContext& context) override;
 
@@ -64,6 +66,8 @@ class RnnCell : public Layer {
   using Layer::Layer;
 };
 
+// The cell of a layer: itself, or one that runs a layers::Cell of the user's. Null for other layers.
+std::shared_ptr<RnnCell> as_cell(const LayerHandle& layer);
 std::shared_ptr<RnnCell> make_lstm_cell(layers::RNNOptions options);
 std::shared_ptr<RnnCell> make_gru_cell(layers::RNNOptions options);
 std::shared_ptr<RnnCell> make_simple_rnn_cell(layers::RNNOptions options);
@@ -139,6 +143,7 @@ class LoopsOverTime {
   virtual ~LoopsOverTime() = default;
   virtual LoopOptions loop() const = 0;
   virtual void set_zero_output_for_mask(bool zero) = 0;
+  virtual std::vector<VariablePtr> kept_states() const { return {}; }
 };
 // For a stateful layer, whose states have the extent of the batch.
 [[noreturn]] void throw_unknown_batch(const Layer& layer);

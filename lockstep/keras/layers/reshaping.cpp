@@ -41,7 +41,7 @@ class ReshapeLayer : public ConfiguredLayer<ReshapeLayer, ReshapeOptions> {
   static constexpr const char* kClass = "Reshape";
   template <typename V>
   static void fields(V& v, ReshapeOptions& o) {
-    v("target_shape", o.target_shape, Field::kRequired);
+    v("target_shape", static_cast<keras::Ints&>(o.target_shape), Field::kRequired);
   }
   explicit ReshapeLayer(ReshapeOptions options) : ConfiguredLayer(std::move(options)) {
     const auto& target = options_.target_shape;

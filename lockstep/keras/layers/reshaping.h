@@ -17,7 +17,7 @@ LayerHandle Flatten(FlattenOptions options = {});
 
 struct ReshapeOptions {
   FieldNamesOnly names_only = {};
-  std::vector<std::int64_t> target_shape = {};
+  keras::Extents target_shape = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -25,7 +25,7 @@ struct ReshapeOptions {
 };
 // `target_shape` is without the batch; one entry may be -1.
 LayerHandle Reshape(ReshapeOptions options);
-LOCKSTEP_BY_POSITION(Reshape, ReshapeOptions, std::vector<std::int64_t>, target_shape)
+LOCKSTEP_BY_POSITION(Reshape, ReshapeOptions, keras::Extents, target_shape)
 
 struct PermuteOptions {
   FieldNamesOnly names_only = {};

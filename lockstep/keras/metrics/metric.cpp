@@ -19,6 +19,14 @@ VariablePtr Metric::add_variable(const Shape& shape, std::string_view name, DTyp
   return variable;
 }
 
+VariablePtr Metric::add_variable(const MetricVariableOptions& options) {
+  const DType dtype = options.dtype.get().value_or(DType::kFloat32);
+  const std::string name = options.name.empty() ? "variable" : options.name;
+  const VariablePtr variable = add_variable(options.shape, name, dtype);
+  variable->assign(initializers::get(options.initializer)(options.shape, dtype));
+  return variable;
+}
+
 void Metric::reset_state() {
   for (const VariablePtr& variable : variables_) variable->assign(Tensor::zeros(variable->shape(), variable->dtype()));
 }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
+#include "lockstep/keras/dtype_arg.h"
 #include "lockstep/keras/handle.h"
+#include "lockstep/keras/initializers/initializers.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -16,6 +18,15 @@ namespace lockstep::metrics {
 using distribute::VariablePtr;
 
 class MetricPtr;
+
+// Of Metric::add_variable().
+struct MetricVariableOptions {
+  FieldNamesOnly names_only = {};
+  Shape shape = {};
+  initializers::InitializerArg initializer = "zeros";
+  keras::DTypeArg dtype = DType::kFloat32;
+  std::string name = {};
+};
 
 //   const auto accuracy = metrics::SparseCategoricalAccuracy();
 //   accuracy.update_state(y_true, y_pred);
@@ -59,7 +70,10 @@ class Metric {
  protected:
   // Without a name: the class's in snake case.
   explicit Metric(std::string name = {}, std::string dtype = {}) : name_(std::move(name)), dtype_(std::move(dtype)) {}
+  // Zeros, unless an initializer is given. Both are the same: add_weight is the older name.
   VariablePtr add_variable(const Shape& shape, std::string_view name, DType dtype = DType::kFloat32);
+  VariablePtr add_variable(const MetricVariableOptions& options);
+  VariablePtr add_weight(const MetricVariableOptions& options) { return add_variable(options); }
   const std::string& dtype() const { return dtype_; }  // empty: floatx
 
  private:

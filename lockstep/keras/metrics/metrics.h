@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/keras/metrics/metric.h"
 
 namespace lockstep::metrics {
@@ -119,15 +120,22 @@ struct AUCOptions {
 };
 MetricPtr AUC(AUCOptions options = {});
 struct AtOptions {
+  FieldNamesOnly names_only = {};
+  // The one that the class names; a missing one is an InvalidArgument.
+  double specificity = -1, sensitivity = -1, recall = -1, precision = -1;
   std::int64_t num_thresholds = 200;
   std::optional<std::int64_t> class_id = std::nullopt;
   std::string name = {};
   std::string dtype = {};
 };
 MetricPtr SensitivityAtSpecificity(double specificity, AtOptions options = {});
+inline MetricPtr SensitivityAtSpecificity(const AtOptions& o) { return SensitivityAtSpecificity(o.specificity, o); }
 MetricPtr SpecificityAtSensitivity(double sensitivity, AtOptions options = {});
+inline MetricPtr SpecificityAtSensitivity(const AtOptions& o) { return SpecificityAtSensitivity(o.sensitivity, o); }
 MetricPtr PrecisionAtRecall(double recall, AtOptions options = {});
+inline MetricPtr PrecisionAtRecall(const AtOptions& o) { return PrecisionAtRecall(o.recall, o); }
 MetricPtr RecallAtPrecision(double precision, AtOptions options = {});
+inline MetricPtr RecallAtPrecision(const AtOptions& o) { return RecallAtPrecision(o.precision, o); }
 
 struct FBetaOptions {
   std::string average = {};  // none: one value a class; "micro", "macro", "weighted"
@@ -146,6 +154,9 @@ struct F1Options {
 MetricPtr F1Score(F1Options options = {});
 
 struct IoUOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_classes = 0;
+  std::vector<std::int64_t> target_class_ids = {};
   std::string name = {};
   std::string dtype = {};
   std::optional<std::int64_t> ignore_class = std::nullopt;
@@ -154,8 +165,13 @@ struct IoUOptions {
   int axis = -1;
 };
 MetricPtr IoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids, IoUOptions options = {});
+inline MetricPtr IoU(const IoUOptions& o) { return IoU(o.num_classes, o.target_class_ids, o); }
 MetricPtr MeanIoU(std::int64_t num_classes, IoUOptions options = {});
+inline MetricPtr MeanIoU(const IoUOptions& o) { return MeanIoU(o.num_classes, o); }
 struct OneHotIoUOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num_classes = 0;
+  std::vector<std::int64_t> target_class_ids = {};
   std::string name = {};
   std::string dtype = {};
   std::optional<std::int64_t> ignore_class = std::nullopt;
@@ -164,7 +180,9 @@ struct OneHotIoUOptions {
 };
 MetricPtr OneHotIoU(std::int64_t num_classes, std::vector<std::int64_t> target_class_ids,
                     OneHotIoUOptions options = {});
+inline MetricPtr OneHotIoU(const OneHotIoUOptions& o) { return OneHotIoU(o.num_classes, o.target_class_ids, o); }
 MetricPtr OneHotMeanIoU(std::int64_t num_classes, OneHotIoUOptions options = {});
+inline MetricPtr OneHotMeanIoU(const OneHotIoUOptions& o) { return OneHotMeanIoU(o.num_classes, o); }
 struct BinaryIoUOptions {
   std::vector<std::int64_t> target_class_ids = {0, 1};
   std::optional<double> threshold = 0.5;

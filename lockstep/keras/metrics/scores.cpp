@@ -202,7 +202,12 @@ class IoUMetric : public Metric {
 };
 
 IoUOptions one_hot(OneHotIoUOptions o) {
-  return {std::move(o.name), std::move(o.dtype), o.ignore_class, false, o.sparse_y_pred, o.axis};
+  return {.name = std::move(o.name),
+          .dtype = std::move(o.dtype),
+          .ignore_class = o.ignore_class,
+          .sparse_y_true = false,
+          .sparse_y_pred = o.sparse_y_pred,
+          .axis = o.axis};
 }
 
 class R2Metric : public Metric {

@@ -99,7 +99,13 @@ LayerPtr Model::share(std::unique_ptr<Model> model) {
 }
 
 Json SubclassedImpl::get_config() const { return checked_object().get_config(); }
-void SubclassedImpl::build(const Nested<Shape>& shapes) { checked_object().build(shapes); }
+void SubclassedImpl::build(const Nested<Shape>& shapes) {
+  struct Scope {
+    bool& building;
+    ~Scope() { building = false; }
+  } scope{building_ = true};
+  checked_object().build(shapes);
+}
 
 namespace {
 // The inputs' dtypes and shapes, of any batch size.
@@ -179,7 +185,14 @@ Structure Model::call(const Structure&) {
   throw_unimplemented(fmt::format("class {} does not override call()", impl_->class_name()));
 }
 
-void Model::build(const Nested<Shape>& shapes) { impl()->Layer::build(shapes); }
+void Model::build(const Nested<Shape>& shapes) {
+  const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get());
+  if (subclassed && subclassed->building_) {
+    impl()->Layer::build(shapes);
+  } else if (!built()) {
+    build_for(shapes);
+  }
+}
 
 Json Model::get_config() const {
   if (const auto* subclassed = dynamic_cast<const SubclassedImpl*>(impl().get()))
@@ -276,15 +289,23 @@ LayerHandle Model::track(const std::string& attribute, LayerHandle layer) {
   return layer;
 }
 
+SubclassedImpl& Model::with_attributes(const std::string& attribute) const {
+  auto* const subclassed = dynamic_cast<SubclassedImpl*>(impl().get());
+  if (subclassed) return *subclassed;
+  throw_failed_precondition(
+      fmt::format("track: model '{}' is defined by its inputs and outputs, which determine all of its layers; "
+                  "attribute '{}' would be neither trained nor saved",
+                  name(), attribute));
+}
+Variable Model::track(const std::string& attribute, const Variable& variable) {
+  with_attributes(attribute).adopt_weight(variable, variable.trainable());
+  return variable;
+}
+Variable Model::add_weight(WeightOptions options) {
+  return with_attributes(options.name).add_weight(std::move(options));
+}
 LayerTree Model::track(const std::string& attribute, LayerTree layers) {
-  if (!impl()->is_subclassed()) {
-    throw_failed_precondition(
-        fmt::format("track: model '{}' is defined by its inputs and outputs, which determine all of its layers; "
-                    "attribute '{}' would be "
-                    "neither trained nor saved",
-                    name(), attribute));
-  }
-  impl()->track_tree(attribute, layers);
+  with_attributes(attribute).track_tree(attribute, layers);
   return layers;
 }
 

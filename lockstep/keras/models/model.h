@@ -27,6 +27,15 @@ struct QuantizeOptions {
   std::vector<std::string> filters = {};
 };
 
+struct OverwriteOptions {
+  FieldNamesOnly names_only = {};
+  bool overwrite = true;
+};
+struct LoadWeightsOptions {
+  FieldNamesOnly names_only = {};
+  bool skip_mismatch = false;
+};
+
 struct ModelOptions {
   bool trainable = true;
   std::string name = {};  // default: the snake-case class name, numbered per process
@@ -96,6 +105,8 @@ class Model {
   // call(self, inputs, training=None, mask=None): both are in `context`, and layers that the model calls inherit
   // `training`.
   virtual Structure call(const Structure& inputs, const CallContext& context);
+  // Called for a model without layers that were built already; a class may override it. Of a model that has not been
+  // built, the same as build_for().
   virtual void build(const Nested<Shape>& shapes);
   // The constructor's arguments, for classes registered with register_keras_serializable(); by default those that all
   // models have.
@@ -168,8 +179,15 @@ class Model {
 
   // ---- saving; see saving/keras_saving.h for formats and errors ----
   void save(const std::string& path, bool overwrite = true) const;
+  void save(const std::string& path, const OverwriteOptions& options) const { save(path, options.overwrite); }
   void save_weights(const std::string& path, bool overwrite = true) const;
+  void save_weights(const std::string& path, const OverwriteOptions& options) const {
+    save_weights(path, options.overwrite);
+  }
   void load_weights(const std::string& path, bool skip_mismatch = false) const;
+  void load_weights(const std::string& path, const LoadWeightsOptions& options) const {
+    load_weights(path, options.skip_mismatch);
+  }
 
   // ---- training; see keras/trainer/trainer.h for what each promises and throws ----
   void compile(CompileOptions options = {}) const;
@@ -223,6 +241,9 @@ class Model {
       : Model(subclassed(class_name, std::move(options))) {}
   explicit Model(Layer::Options options) : Model(subclassed({}, std::move(options))) {}
   LayerHandle track(const std::string& attribute, LayerHandle layer);
+  // A variable of one's own as a weight of the model: a keras.Variable in an attribute.
+  Variable track(const std::string& attribute, const Variable& variable);
+  Variable add_weight(WeightOptions options);
   template <typename L>
   CustomLayer<L> track(const std::string& attribute, const CustomLayer<L>& layer) {
     track(attribute, LayerHandle(layer));
@@ -262,6 +283,8 @@ class Model {
   mutable ModelPtr impl_;
 
  private:
+  // Throws FailedPrecondition for a functional model.
+  SubclassedImpl& with_attributes(const std::string& attribute) const;
   // The implementation, which an object of a derived class gets when it is first used or copied.
   const ModelPtr& made() const;
   static ModelPtr subclassed(std::string class_name, Layer::Options options);

@@ -193,6 +193,7 @@ class SubclassedImpl : public ModelImpl {
   friend class Model;
   Model& checked_object() const;
 
+  bool building_ = false;               // while Model::build() is called by the layer
   bool named_;                          // whether the constructor was given the name of the class
   std::shared_ptr<Model> kept_object_;  // of a model read from a file
   std::optional<Nested<TensorInfo>> save_spec_;

@@ -9,6 +9,8 @@
 // fit.
 #pragma once
 
+#include "lockstep/base/field_names_only.h"
+#include "lockstep/keras/dtype_arg.h"
 #include "lockstep/keras/operations/functions_image.h"
 #include "lockstep/keras/operations/functions_math.h"
 #include "lockstep/keras/operations/functions_nn.h"
@@ -28,6 +30,16 @@ using lockstep::ops::size;
 Tensor zeros(const ShapeArg& shape, DType dtype = DType::kFloat32);
 Tensor ones(const ShapeArg& shape, DType dtype = DType::kFloat32);
 Tensor full(const ShapeArg& shape, Number fill_value, DType dtype = DType::kInvalid);  // float32, as in Keras
+struct DTypeOptions {
+  FieldNamesOnly names_only = {};
+  keras::DTypeArg dtype = DType::kFloat32;
+};
+inline Tensor zeros(const ShapeArg& shape, const DTypeOptions& o) {
+  return zeros(shape, o.dtype.get().value_or(DType::kFloat32));
+}
+inline Tensor ones(const ShapeArg& shape, const DTypeOptions& o) {
+  return ones(shape, o.dtype.get().value_or(DType::kFloat32));
+}
 Tensor reshape(const Operand& x, const ShapeArg& newshape);
 Tensor broadcast_to(const Operand& x, const ShapeArg& shape);
 Tensor tile(const Operand& x, const ShapeArg& repeats);
@@ -37,6 +49,33 @@ Tensor arange(Number start, Number stop, Number step = 1);
 // Up to an integer tensor, ops::shape(x)[1]: of its dtype.
 Tensor arange(const Tensor& stop);
 Tensor arange(Number start, const Tensor& stop, Number step = 1);
+struct ArangeOptions {
+  FieldNamesOnly names_only = {};
+  Number start = 0;
+  std::optional<Number> stop = std::nullopt;
+  Number step = 1;
+  keras::DTypeArg dtype = {};
+};
+Tensor arange(const ArangeOptions& o);
+inline Tensor arange(Number start, const ArangeOptions& o) {
+  return arange(ArangeOptions{{}, start, o.stop, o.step, o.dtype});
+}
+struct LinspaceOptions {
+  FieldNamesOnly names_only = {};
+  std::int64_t num = 50;
+};
+// Of numbers, or of tensors.
+template <typename A, typename B>
+Tensor linspace(const A& start, const B& stop, const LinspaceOptions& o) {
+  const auto tensor = [](const auto& bound) -> Tensor {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(bound)>>) {
+      return Tensor::scalar(static_cast<float>(bound));
+    } else {
+      return bound;
+    }
+  };
+  return linspace(tensor(start), tensor(stop), o.num);
+}
 Tensor identity(std::int64_t n, DType dtype = DType::kFloat32);
 
 inline Tensor abs(const Operand& x) { return internal::run("Absolute", {x}, {}); }

@@ -249,6 +249,11 @@ SchedulePtr deserialize(const Json& config) { return classes().deserialize(confi
 
 Json serialize(const SchedulePtr& schedule) { return classes().serialize(schedule); }
 
+double required(const std::optional<double>& value, const char* class_name, const char* argument) {
+  if (!value) throw_invalid_argument(fmt::format("{} requires {}", class_name, argument));
+  return *value;
+}
+
 SchedulePtr ExponentialDecay(double initial, double steps, double rate, ExponentialDecayOptions options) {
   return std::make_shared<ExponentialDecaySchedule>(ExponentialDecayConfig{initial, steps, rate, std::move(options)});
 }

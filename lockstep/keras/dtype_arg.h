@@ -1,0 +1,30 @@
+// A dtype as an argument.
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <string_view>
+
+#include "lockstep/base/dtype.h"
+
+namespace lockstep::keras {
+
+// A dtype, its name, or nothing: float32, "float32".
+class DTypeArg {
+ public:
+  DTypeArg() = default;
+  DTypeArg(std::nullopt_t) {}
+  DTypeArg(DType dtype) : dtype_(dtype) {}
+  DTypeArg(std::optional<DType> dtype) : dtype_(dtype) {}
+  // Throws InvalidArgument for an unknown name.
+  template <std::convertible_to<std::string_view> Name>
+  DTypeArg(const Name& name) : dtype_(named(name)) {}
+
+  const std::optional<DType>& get() const { return dtype_; }
+
+ private:
+  static DType named(std::string_view name);
+  std::optional<DType> dtype_;
+};
+
+}  // namespace lockstep::keras
