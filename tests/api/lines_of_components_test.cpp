@@ -252,6 +252,26 @@ TEST(ComponentLines, LogsAreReadByName) {
   EXPECT_EQ(double(keras::Logs().get("loss")), 0);
 }
 
+// The outputs are a list whose order is not that of the sorted names. Expected numbers: Keras 3.15.
+TEST(ComponentLines, TargetsGoByTheNamesOfTheOutputs) {
+  const auto i = keras::Input({1}, {.name = "z"}), j = keras::Input({1}, {.name = "a"});
+  const auto q = layers::Dense(1, {.kernel_initializer = "ones", .name = "q"})(i);
+  const auto p = layers::Dense(1, {.kernel_initializer = "ones", .name = "p"})(j);
+  const keras::Model model({i, j}, {q, p});
+  const Tensor x1 = {{1.0}, {2.0}}, x2 = {{10.0}, {20.0}};
+  const keras::Structure x = {{"a", x2}, {"z", x1}}, y = {{"p", x2 + 1}, {"q", x1 + 3}};
+  const std::vector<keras::LossTree> losses = {"mse", {"mse", "mae"}, {{"p", "mae"}, {"q", "mse"}}};
+  for (const auto& loss : losses) {
+    model.compile({.optimizer = keras::optimizers::SGD(0.0), .loss = loss, .metrics = {{"q", {"mae"}}}});
+    const auto history = model.fit(x, y, {.verbose = 0}).history;
+    EXPECT_EQ(history["loss"][0], 10);
+    EXPECT_EQ(history["p_loss"][0], 1);
+    EXPECT_EQ(history["q_mae"][0], 3);
+    EXPECT_EQ(model.evaluate({x1, x2}, y, {.verbose = 0})["q_loss"], 9);
+  }
+  EXPECT_EQ(numbers(model.predict(x, {.verbose = 0})[0]), (Numbers{1, 2}));
+}
+
 TEST(ComponentLines, SchedulesByKeyword) {
   namespace schedules = keras::optimizers::schedules;
   const auto decay = schedules::ExponentialDecay(0.5, {.decay_steps = 2, .decay_rate = 0.25, .staircase = true});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -59,7 +60,11 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
     Results& results_;
     std::string name_;
   };
-  Place operator[](std::string_view name) & { return {*this, name}; }
+  // A template, because results[0] could also be a name.
+  template <std::convertible_to<std::string_view> Name>
+  Place operator[](const Name& name) & {
+    return {*this, name};
+  }
   // By position, as in the list that Keras's evaluate returns; at(i) is the name and the value. Throws OutOfRange.
   const LogValue& operator[](int index) const&;
   LogValue operator[](int index) && { return std::as_const(*this)[index]; }

@@ -171,10 +171,22 @@ void Compiled::resolve(const std::vector<std::string>& output_names, const Struc
   losses_.clear();
   metrics_.clear();
   resolve_losses(output_names_);
-  resolve_metrics(options_.metrics, false, output_names_, y.flatten(), outputs);
-  resolve_metrics(options_.weighted_metrics, true, output_names_, y.flatten(), outputs);
+  const Tensors targets = by_output(y, y_pred);
+  resolve_metrics(options_.metrics, false, output_names_, targets, outputs);
+  resolve_metrics(options_.weighted_metrics, true, output_names_, targets, outputs);
   output_trackers_.resize(losses_.size());
   resolved_ = true;
+}
+
+Tensors Compiled::by_output(const Structure& values, const Structure& y_pred) const {
+  if (!values.is_dict() || y_pred.is_dict() || values.size() != output_names_.size()) return values.flatten();
+  Tensors ordered;
+  for (const std::string& name : output_names_) {
+    const Structure* const value = values.find(name);
+    if (!value || !value->is_leaf()) return values.flatten();
+    ordered.push_back(value->leaf());
+  }
+  return ordered;
 }
 
 namespace {
@@ -191,7 +203,7 @@ Tensor gather_output(const Tensor& rows, const WholeBatch& whole) {
 
 std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
                                            const WholeBatch* whole) const {
-  const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
+  const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
   std::vector<LossPart> parts;
   for (const OutputLoss& item : losses_) {
     const Tensor target = leaf_for(targets, item.output);
@@ -202,9 +214,9 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
     const Tensor& output = outputs[item.output];
     if (whole && item.loss->mixes_rows(output.rank())) {
       const Tensor all = gather_output(output, *whole);
-      const Tensor weight = leaf_for(whole->sample_weight.flatten(), item.output);
-      parts.push_back(
-          {item.loss->reduce(leaf_for(whole->y.flatten(), item.output), all, weight, all.mask()), item.weight, true});
+      const Tensor weight = leaf_for(by_output(whole->sample_weight, y_pred), item.output);
+      parts.push_back({item.loss->reduce(leaf_for(by_output(whole->y, y_pred), item.output), all, weight, all.mask()),
+                       item.weight, true});
       continue;
     }
     parts.push_back({item.loss->reduce(target, output, leaf_for(weights, item.output), output.mask()), item.weight});
@@ -233,7 +245,7 @@ void Compiled::add_output_losses(const std::vector<double>& output_losses, std::
 }
 
 void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
-  const Tensors targets = y.flatten(), outputs = y_pred.flatten(), weights = sample_weight.flatten();
+  const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
   for (const OutputMetric& item : metrics_) {
     const Tensor target = leaf_for(targets, item.output);
     if (!target.defined()) continue;

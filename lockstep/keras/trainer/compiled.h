@@ -43,8 +43,8 @@ class Compiled {
   // Whether compile() was given metrics.
   bool expects_metrics() const { return !options_.metrics.empty() || !options_.weighted_metrics.empty(); }
 
-  // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order; one
-  // sample_weight serves all.
+  // The parts of each output that has a loss. Leaves of y and sample_weight belong to outputs in order, those of dicts
+  // by name; one sample_weight serves all.
   std::vector<LossPart> loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
                                    const WholeBatch* whole = nullptr) const;
 
@@ -88,6 +88,9 @@ class Compiled {
     double count = 0;
     double result() const { return count > 0 ? total / count : 0; }
   };
+  // Targets or weights in the order of the outputs. As in Keras a dict goes by the names of the outputs where the model
+  // gives a list of them; any other structure is flattened.
+  Tensors by_output(const Structure& values, const Structure& y_pred) const;
   void resolve_losses(const std::vector<std::string>& names);
   void resolve_metrics(const MetricTree& tree, bool weighted, const std::vector<std::string>& names, const Tensors& y,
                        const Tensors& y_pred);
