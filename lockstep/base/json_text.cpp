@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int kDeepest = 512;
+constexpr int kMaxDepth = 512;
 
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   std::uint32_t code = 0;
@@ -80,7 +80,7 @@ class Parser {
   }
 
   Json parse_value(int depth) {
-    if (depth > kDeepest) fail(fmt::format("more than {} nested levels", kDeepest));
+    if (depth > kMaxDepth) fail(fmt::format("more than {} nested levels", kMaxDepth));
     skip_space();
     switch (peek()) {
       case '{': return parse_object(depth);

@@ -65,7 +65,7 @@ bool runs(std::string_view name) {
                                                          "Exit",     "NextIteration", "LoopCond", "RefSwitch",
                                                          "RefMerge", "RefEnter",      "RefExit",  "RefNextIteration"};
   const ops::Op* op = ops::Table::instance().find(name);
-  return (op && op->kernel) || graph::find_special(name) || kOfExecutor.contains(name);
+  return (op && op->kernel) || graph::find_executor_op(name) || kOfExecutor.contains(name);
 }
 
 Json as_json(const Line& line) {

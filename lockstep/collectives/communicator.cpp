@@ -36,7 +36,7 @@ std::vector<std::string> labelled_gather(Communicator& group, const std::string&
 }
 
 void require_equal(Communicator& group, const std::map<std::string, std::string>& facts) {
-  const auto packed = labelled_gather(group, "what it was started with", pack_facts(facts));
+  const auto packed = labelled_gather(group, "the arguments of the worker", pack_facts(facts));
   const auto first = unpack_facts(packed[0]);
   for (int rank = 1; rank < group.size(); ++rank) {
     const auto& bytes = packed[static_cast<std::size_t>(rank)];

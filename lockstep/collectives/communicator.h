@@ -14,6 +14,7 @@ namespace lockstep::collectives {
 class Pending;
 class PendingSum;
 struct Addend;
+enum class Channel : bool;
 
 // The dtype to which gradients are rounded for the transfer; they are added in this dtype too.
 enum class Compression { kNone, kFloat16, kBFloat16 };
@@ -34,18 +35,7 @@ class Communicator {
 
   // All-reduce (sum) in place; the order of addition is the same in every run. Floating and integer dtypes; shapes must
   // be equal on all ranks.
-  virtual std::unique_ptr<Pending> all_reduce_async(const Tensor& value) = 0;
   void all_reduce(const Tensor& value);
-  // All-reduce of a bucket of tensors of one dtype; only addends that are `ours` may be overwritten. The memory of the
-  // addends must not change until the sum is available. Sums `aside` use a second ring buffer and may be awaited after
-  // others that were started later.
-  virtual std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends, bool aside = false);
-  // Whether sums use shared memory: several sums of single tensors then cost no more than one sum of a bucket of all of
-  // them.
-  virtual bool shares_memory() const { return false; }
-  // Shared memory of zeros, which exists while a rank holds it. Null on every rank if they do not share memory or the
-  // machine has no space for it. Every rank calls it.
-  virtual std::shared_ptr<std::byte> shared_memory(std::size_t bytes);
   // Each rank's bytes, by rank; sizes may differ.
   virtual std::vector<std::string> all_gather(const std::string& bytes) = 0;
   // The bytes of rank root, on every rank.
@@ -59,6 +49,14 @@ class Communicator {
   virtual void fail(const std::string& reason) noexcept = 0;
   // A group of the same ranks for use by another thread. Every rank calls it, with equal names.
   virtual std::shared_ptr<Communicator> duplicate(const std::string& name) = 0;
+
+ protected:
+  friend struct Transport;
+  // See Transport (pending_internal.h).
+  virtual std::unique_ptr<Pending> all_reduce_async(const Tensor& value) = 0;
+  virtual std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends, Channel channel);
+  virtual bool shares_memory() const { return false; }
+  virtual std::shared_ptr<std::byte> shared_memory(std::size_t bytes);
 };
 
 using CommunicatorPtr = std::shared_ptr<Communicator>;

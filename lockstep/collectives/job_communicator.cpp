@@ -102,7 +102,7 @@ class MemorySum final : public Pending, public PendingSum {
   ~MemorySum() override { memory_->abandon(sum_); }
 
   void wait() override { go_(&SharedMemory::finish); }
-  void make_share() override { go_(&SharedMemory::reduce); }
+  void update_local_shard() override { go_(&SharedMemory::reduce); }
   Tensors wait(const Tensors& targets) override {
     Tensors sums;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -159,7 +159,7 @@ class JobCommunicator final : public Communicator,
     Connections made = connect(name, share_memory);
     machines_ = std::move(made.shared.machines);
     memory_ = std::move(made.shared.memory);
-    aside_ = std::move(made.shared.aside);
+    second_memory_ = std::move(made.shared.second_memory);
     for (const std::string& process : made.shared.processes)
       watches_.push_back(std::make_unique<ProcessWatch>(process));
     links_ = std::move(made.links);
@@ -189,17 +189,19 @@ class JobCommunicator final : public Communicator,
     return sum;
   }
 
-  std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends, bool aside) override {
+  std::unique_ptr<PendingSum> sum_async(std::vector<Addend> addends, Channel channel) override {
     if (!memory_ || pipeline_ || addends.empty() || !SharedMemory::can_sum(addends[0].value.dtype()))
-      return Communicator::sum_async(std::move(addends), aside);
+      return Communicator::sum_async(std::move(addends), channel);
     std::vector<SharedMemory::Part> parts;
     std::vector<MemorySum::Result> results;
     for (const Addend& addend : addends) {
       const at::Tensor data = contiguous(addend.value);
-      parts.push_back({addend.counts ? data.data_ptr() : nullptr, nullptr, data.nbytes()});
+      parts.push_back({addend.contributes ? data.data_ptr() : nullptr, nullptr, data.nbytes()});
       results.push_back({data.sizes().vec(), data.scalar_type()});
     }
-    auto sum = start_in_memory(aside ? aside_ : memory_, std::move(parts), addends[0].value.dtype(), aside);
+    const bool gradients = channel == Channel::kGradients;
+    auto sum =
+        start_in_memory(gradients ? second_memory_ : memory_, std::move(parts), addends[0].value.dtype(), gradients);
     sum->results = std::move(results);
     return sum;
   }
@@ -432,8 +434,8 @@ class JobCommunicator final : public Communicator,
   // From the leader to the other ranks of the machine.
   std::function<void()> distribution(std::span<std::byte> data) {
     return [this, data] {
-      pass_memory(*aside_, {{machines_.leads() ? data.data() : nullptr, data.data(), data.size(), 0}}, DType::kUInt8,
-                  SharedMemory::kAllRanks);
+      pass_memory(*second_memory_, {{machines_.leads() ? data.data() : nullptr, data.data(), data.size(), 0}},
+                  DType::kUInt8, SharedMemory::kAllRanks);
     };
   }
 
@@ -553,9 +555,9 @@ class JobCommunicator final : public Communicator,
   JobPtr job_;
   std::string name_;
   Machines machines_;
-  // Ring buffers of the machine's ranks: for all sums on a single machine (`aside_`: see sum_async), else for what goes
-  // to the leader, and for what comes from it.
-  std::shared_ptr<SharedMemory> memory_, aside_;
+  // Ring buffers of the machine's ranks: for all sums on a single machine (`second_memory_`: those of
+  // Channel::kGradients), else for what goes to the leader, and for what comes from it.
+  std::shared_ptr<SharedMemory> memory_, second_memory_;
   std::vector<std::unique_ptr<ProcessWatch>> watches_;  // of the machine's ranks, with memory_
   std::atomic<std::uint64_t> begun_{0};                 // the last sum in memory: whoever has not come to it is late
   std::unique_ptr<PeerLinks> links_;                    // between leaders

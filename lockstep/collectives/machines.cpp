@@ -118,15 +118,17 @@ SharedMachine share_machine(JobStore& store, const std::string& name, int rank, 
     const int count = static_cast<int>(local.size());
     if (shared.machines.leads()) {
       shared.memory = SharedMemory::make(count);
-      shared.aside = SharedMemory::make(count);
-      store.set(key, shared.memory && shared.aside ? shared.memory->name() + "\n" + shared.aside->name() : "\n");
+      shared.second_memory = SharedMemory::make(count);
+      store.set(key, shared.memory && shared.second_memory ? shared.memory->name() + "\n" + shared.second_memory->name()
+                                                           : "\n");
     } else {
       const std::string names = store.get(key);
       const std::size_t line = std::min(names.find('\n'), names.size());
       shared.memory = SharedMemory::open(names.substr(0, line), shared.machines.place, count);
-      shared.aside = SharedMemory::open(names.substr(std::min(line + 1, names.size())), shared.machines.place, count);
+      shared.second_memory =
+          SharedMemory::open(names.substr(std::min(line + 1, names.size())), shared.machines.place, count);
     }
-    opened = shared.memory && shared.aside ? ProcessWatch::self() : "";
+    opened = shared.memory && shared.second_memory ? ProcessWatch::self() : "";
   }
   // Where one rank has not opened the memory, none of its machine uses it.
   const auto usable = [&](const std::vector<std::string>& all) {
@@ -145,10 +147,10 @@ SharedMachine share_machine(JobStore& store, const std::string& name, int rank, 
   };
   shared.machines = Machines::of(agree(store, name, "opened", opened, rank, size, usable), rank);
   if (shared.memory) shared.memory->unname();
-  if (shared.aside) shared.aside->unname();
+  if (shared.second_memory) shared.second_memory->unname();
   if (shared.machines.local().size() < 2) {
     shared.memory = nullptr;
-    shared.aside = nullptr;
+    shared.second_memory = nullptr;
   } else {
     shared.processes = store.get_all(keys_of(fmt::format("opened/{}", name), local));
   }

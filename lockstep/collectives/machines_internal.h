@@ -29,7 +29,7 @@ struct Machines {
 // The memory that this rank shares with the others of its machine; empty without others.
 struct SharedMachine {
   Machines machines;
-  std::unique_ptr<SharedMemory> memory, aside;
+  std::unique_ptr<SharedMemory> memory, second_memory;
   std::vector<std::string> processes;  // of the local ranks, see ProcessWatch
 };
 

@@ -27,33 +27,33 @@ at::ScalarType travelling_type(at::ScalarType type, Compression compression) {
 }
 
 // Whether nobody else holds the memory of a tensor, so that its sum may be written there.
-bool is_ours(const Tensor& value) {
+bool is_unshared(const Tensor& value) {
   const at::Tensor& tensor = aten(value);
   return value.impl().use_count() == 1 && tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
          tensor.is_contiguous() && tensor.storage().resizable() && !tensor.requires_grad();
 }
 
 // Addends in one buffer; a single one is not copied.
-class PackedSum final : public PendingSum {
+class BucketSum final : public PendingSum {
  public:
-  PackedSum(Communicator& group, const std::vector<Addend>& addends) {
+  BucketSum(Communicator& group, const std::vector<Addend>& addends) {
     std::int64_t elements = 0;
     for (const Addend& addend : addends) {
       shapes_.push_back(aten(addend.value).sizes().vec());
       elements += aten(addend.value).numel();
     }
-    if (addends.size() == 1 && addends[0].ours && addends[0].counts) {
+    if (addends.size() == 1 && addends[0].may_overwrite && addends[0].contributes) {
       buffer_ = aten(addends[0].value).view(-1);
     } else {
       buffer_ = at::empty({elements}, at::TensorOptions().dtype(aten(addends.at(0).value).scalar_type()));
       std::int64_t at = 0;
       for (const Addend& addend : addends) {
         at::Tensor place = buffer_.narrow(0, at, aten(addend.value).numel());
-        addend.counts ? place.copy_(aten(addend.value).detach().view(-1)) : place.zero_();
+        addend.contributes ? place.copy_(aten(addend.value).detach().view(-1)) : place.zero_();
         at += place.numel();
       }
     }
-    pending_ = group.all_reduce_async(wrap(buffer_));
+    pending_ = Transport::all_reduce_async(group, wrap(buffer_));
   }
 
   Tensors wait(const Tensors&) override {
@@ -74,10 +74,10 @@ class PackedSum final : public PendingSum {
   std::unique_ptr<Pending> pending_;
 };
 
-// The other ranks' updates from sums, after this rank has computed its share.
-class OthersShares final : public Pending {
+// The shards that other ranks update, after this rank has updated its own.
+class PendingRemoteShards final : public Pending {
  public:
-  explicit OthersShares(std::vector<std::unique_ptr<PendingSum>> sums) : sums_(std::move(sums)) {}
+  explicit PendingRemoteShards(std::vector<std::unique_ptr<PendingSum>> sums) : sums_(std::move(sums)) {}
   void wait() override {
     if (there_.load(std::memory_order_acquire)) return;
     const std::lock_guard lock(mutex_);
@@ -92,13 +92,14 @@ class OthersShares final : public Pending {
   std::atomic<bool> there_{false};
 };
 
-// Tensors on their way, in packs that follow from their order, types and sizes alone.
-class Packs {
+// Sums under way, in buckets that depend on the order, types and sizes of the tensors only.
+class Buckets {
  public:
-  Packs(Communicator& group, std::int64_t bytes, bool aside = false) : group_(group), limit_(bytes), aside_(aside) {}
+  Buckets(Communicator& group, std::int64_t bytes, Channel channel = Channel::kDefault)
+      : group_(group), limit_(bytes), channel_(channel) {}
 
   // The sum of `value` will be the next in the order of these calls.
-  void append(Tensor value, bool counts, Compression compression = Compression::kNone) {
+  void append(Tensor value, bool contributes, Compression compression = Compression::kNone) {
     const at::ScalarType type = aten(value).scalar_type(), travelling = travelling_type(type, compression);
     const std::int64_t bytes = aten(value).numel() * static_cast<std::int64_t>(c10::elementSize(travelling));
     if (!open_.empty() && (travelling != open_type_ || open_bytes_ + bytes > limit_)) send();
@@ -106,47 +107,47 @@ class Packs {
     open_bytes_ += bytes;
     types_.push_back(type);
     if (travelling == type && aten(value).is_contiguous()) {
-      const bool ours = is_ours(value);
-      open_.push_back({std::move(value), counts, ours});
+      const bool may_overwrite = is_unshared(value);
+      open_.push_back({std::move(value), contributes, may_overwrite});
     } else {
-      open_.push_back({wrap(aten(value).detach().to(travelling).contiguous()), counts, true});
+      open_.push_back({wrap(aten(value).detach().to(travelling).contiguous()), contributes, true});
     }
     if (open_bytes_ >= limit_) send();
   }
 
-  // The tensor that was appended as number `at`, by its last holder: where its sum may be put.
-  void give(std::size_t at, Tensor value) {
-    const auto [pack, place] = find(at);
-    if (!pack) return;
-    Addend& addend = pack->addends[place];
+  // The tensor that was appended as number `at`, from its last holder: its memory may hold the sum.
+  void donate(std::size_t at, Tensor value) {
+    const auto [bucket, place] = find(at);
+    if (!bucket) return;
+    Addend& addend = bucket->addends[place];
     if (aten(addend.value).data_ptr() != aten(value).data_ptr()) return;
     addend.value = Tensor();
-    addend.ours = is_ours(value);
+    addend.may_overwrite = is_unshared(value);
     addend.value = std::move(value);
   }
 
   // The update to compute from sum number `at`, once its transfer has begun; it is transferred alone.
   void update(std::size_t at, const ShardedUpdate& update) {
-    const auto [pack, place] = find(at);
-    pack->sum->update(place, update);
-    pack->updates = true;
+    const auto [bucket, place] = find(at);
+    bucket->sum->update(place, update);
+    bucket->updates = true;
   }
 
-  // Computes this rank's share of the updates. Returns the remaining ones; null if there are none.
-  std::shared_ptr<Pending> make_updates() {
+  // Updates this rank's shards. Returns the shards of the other ranks; null if there are none.
+  std::shared_ptr<Pending> run_updates() {
     std::vector<std::unique_ptr<PendingSum>> begun;
-    for (Pack& pack : packs_) {
-      if (!pack.updates) continue;
-      pack.sum->make_share();
-      begun.push_back(std::move(pack.sum));
+    for (Bucket& bucket : buckets_) {
+      if (!bucket.updates) continue;
+      bucket.sum->update_local_shard();
+      begun.push_back(std::move(bucket.sum));
     }
-    return begun.empty() ? nullptr : std::make_shared<OthersShares>(std::move(begun));
+    return begun.empty() ? nullptr : std::make_shared<PendingRemoteShards>(std::move(begun));
   }
 
   void send() {
     if (open_.empty()) return;
-    auto sum = group_.sum_async(open_, aside_);
-    packs_.push_back({std::exchange(open_, {}), std::move(sum), false});
+    auto sum = Transport::sum_async(group_, open_, channel_);
+    buckets_.push_back({std::exchange(open_, {}), std::move(sum), false});
     open_bytes_ = 0;
   }
 
@@ -154,14 +155,14 @@ class Packs {
   Tensors wait() {
     send();
     Tensors sums;
-    for (Pack& pack : packs_) {
-      if (pack.updates) {
+    for (Bucket& bucket : buckets_) {
+      if (bucket.updates) {
         sums.emplace_back();
         continue;
       }
       Tensors targets;
-      for (const Addend& addend : pack.addends) targets.push_back(addend.ours ? addend.value : Tensor());
-      for (Tensor& sum : pack.sum->wait(targets)) {
+      for (const Addend& addend : bucket.addends) targets.push_back(addend.may_overwrite ? addend.value : Tensor());
+      for (Tensor& sum : bucket.sum->wait(targets)) {
         const at::ScalarType type = types_[sums.size()];
         sums.push_back(!sum.defined() || aten(sum).scalar_type() == type ? std::move(sum) : wrap(aten(sum).to(type)));
       }
@@ -170,29 +171,29 @@ class Packs {
   }
 
  private:
-  struct Pack {
+  struct Bucket {
     std::vector<Addend> addends;
     std::unique_ptr<PendingSum> sum;  // goes first, as it looks at the addends
     bool updates = false;
   };
 
-  // The pack on its way that has number `at`, and the place in it; null when it has not been sent.
-  std::pair<Pack*, std::size_t> find(std::size_t at) {
-    for (Pack& pack : packs_) {
-      if (at < pack.addends.size()) return {&pack, at};
-      at -= pack.addends.size();
+  // The bucket on its way that has number `at`, and the place in it; null when it has not been sent.
+  std::pair<Bucket*, std::size_t> find(std::size_t at) {
+    for (Bucket& bucket : buckets_) {
+      if (at < bucket.addends.size()) return {&bucket, at};
+      at -= bucket.addends.size();
     }
     return {nullptr, 0};
   }
 
   Communicator& group_;
   std::int64_t limit_;
-  bool aside_;
+  Channel channel_;
   std::vector<at::ScalarType> types_;  // of the tensors, as they were given
   std::vector<Addend> open_;
   at::ScalarType open_type_ = at::kFloat;
   std::int64_t open_bytes_ = 0;
-  std::vector<Pack> packs_;
+  std::vector<Bucket> buckets_;
 };
 
 // The rows of all ranks, in their order; rank i has counts[i] of them.
@@ -256,26 +257,26 @@ class Slices {
 
 }  // namespace
 
-std::unique_ptr<PendingSum> Communicator::sum_async(std::vector<Addend> addends, bool) {
-  return std::make_unique<PackedSum>(*this, addends);
+std::unique_ptr<PendingSum> Communicator::sum_async(std::vector<Addend> addends, Channel) {
+  return std::make_unique<BucketSum>(*this, addends);
 }
 
 void sum(Communicator& group, Tensors& values, const SumOptions& options) {
-  Packs packs(group, options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerPack);
+  Buckets buckets(group, options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerPack);
   const Slices slices(values);
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!values[i].defined()) continue;
     places.push_back(i);
-    packs.append(std::move(values[i]), !options.idle, options.compression);
+    buckets.append(std::move(values[i]), !options.idle, options.compression);
   }
-  Tensors sums = packs.wait();
+  Tensors sums = buckets.wait();
   for (std::size_t k = 0; k < places.size(); ++k) values[places[k]] = std::move(sums[k]);
   slices.gather(group, values, options.idle);
 }
 
 struct GradientSum::Sending {
-  Packs early, late;                // begun as gradients come, and at the end
+  Buckets early, late;              // begun as gradients come, and at the end
   std::vector<std::size_t> places;  // of the gradients that are begun early
 };
 
@@ -285,9 +286,9 @@ GradientSum::GradientSum(Communicator& group, std::size_t count, const SumOption
       bucket_(options.bytes_per_pack > 0 ? options.bytes_per_pack : kDefaultBytesPerBucket),
       next_(count),
       ready_(count) {
-  if (group.shares_memory()) bucket_ = std::min(bucket_, kBytesOfLarge);
+  if (Transport::shares_memory(group)) bucket_ = std::min(bucket_, kBytesOfLarge);
   // A layer may add up something else over the ranks while gradients are on their way.
-  sending_.reset(new Sending{Packs(group, bucket_, true), Packs(group, kDefaultBytesPerPack), {}});
+  sending_.reset(new Sending{Buckets(group, bucket_, Channel::kGradients), Buckets(group, kDefaultBytesPerPack), {}});
 }
 GradientSum::~GradientSum() = default;
 
@@ -297,12 +298,13 @@ std::int64_t GradientSum::bytes_of(const Tensor& gradient) const {
 }
 
 bool GradientSum::takes_update(const Tensor& gradient) const {
-  return group_.shares_memory() && options_.compression == Compression::kNone && bytes_of(gradient) >= bucket_;
+  return Transport::shares_memory(group_) && options_.compression == Compression::kNone &&
+         bytes_of(gradient) >= bucket_;
 }
 
 // Small ones of ranks that share memory go together.
 bool GradientSum::waits_for_the_end(const Tensor& gradient) const {
-  return group_.shares_memory() && bytes_of(gradient) < bucket_;
+  return Transport::shares_memory(group_) && bytes_of(gradient) < bucket_;
 }
 
 void GradientSum::ready(std::size_t place, const Tensor& gradient) {
@@ -322,7 +324,7 @@ std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
   const Slices slices(gradients);
   ready_.clear();
   auto& [early, late, places] = *sending_;
-  for (std::size_t k = 0; k < places.size(); ++k) early.give(k, std::move(gradients[places[k]]));
+  for (std::size_t k = 0; k < places.size(); ++k) early.donate(k, std::move(gradients[places[k]]));
   std::vector<Tensor*> last;  // what travels at the end, whichever way
   for (std::size_t i = gradients.size(); i-- > 0;) {
     if (!gradients[i].defined()) continue;
@@ -333,7 +335,7 @@ std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
       begin(i, std::move(gradients[i]));
     }
   }
-  Packs& with_exact = group_.shares_memory() ? late : early;
+  Buckets& with_exact = Transport::shares_memory(group_) ? late : early;
   for (Tensor& value : exact) {
     if (!value.defined()) continue;
     last.push_back(&value);
@@ -344,7 +346,7 @@ std::shared_ptr<Pending> GradientSum::finish(Tensors& gradients, Tensors& exact,
   for (std::size_t k = 0; k < places.size() && !updates.empty(); ++k) {
     if (const ShardedUpdate& update = updates[places[k]]; update.make) early.update(k, update);
   }
-  std::shared_ptr<Pending> others = early.make_updates();
+  std::shared_ptr<Pending> others = early.run_updates();
   Tensors sums = early.wait();
   for (Tensor& sum : late.wait()) sums.push_back(std::move(sum));
   for (std::size_t k = 0; k < places.size(); ++k) gradients[places[k]] = std::move(sums[k]);

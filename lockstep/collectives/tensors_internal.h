@@ -54,7 +54,7 @@ class GradientSum {
   // Whether finish() accepts an update of the gradient: ranks share memory, it is large, and it is not compressed.
   bool takes_update(const Tensor& gradient) const;
   // Whether each rank is to keep a part of the optimizer's state, where ranks do not share memory.
-  bool shards_state() const { return options_.shard_state && !group_.shares_memory(); }
+  bool shards_state() const { return options_.shard_state && !Transport::shares_memory(group_); }
 
  private:
   struct Sending;

@@ -156,9 +156,9 @@ class Group : public std::enable_shared_from_this<Group> {
   std::vector<std::weak_ptr<Group>> children_;
 };
 
-class PendingSum final : public Pending {
+class ThreadSum final : public Pending {
  public:
-  PendingSum(std::shared_ptr<Group> group, std::shared_ptr<Round> round, std::string call, Tensor target)
+  ThreadSum(std::shared_ptr<Group> group, std::shared_ptr<Round> round, std::string call, Tensor target)
       : group_(std::move(group)), round_(std::move(round)), call_(std::move(call)), target_(std::move(target)) {}
   void wait() override {
     group_->await(*round_, call_);
@@ -189,7 +189,7 @@ class ThreadCommunicator final : public Communicator {
     }
     const std::string call = described("all_reduce", value);
     auto round = group_->arrive(rank_, next_++, {call, {}, aten(value).detach().clone()});
-    return std::make_unique<PendingSum>(group_, std::move(round), call, value);
+    return std::make_unique<ThreadSum>(group_, std::move(round), call, value);
   }
 
   std::vector<std::string> all_gather(const std::string& bytes) override {

@@ -1,4 +1,4 @@
-// All of tf.data: datasets, their distribution, and what reads them from files.
+// All of tf.data: datasets, their distribution, and readers of files.
 #pragma once
 
 #include "lockstep/data/dataset.h"

@@ -49,7 +49,7 @@ inline constexpr std::int64_t kUnknownCardinality = -2;
 // As the argument of prefetch() and map().
 inline constexpr std::int64_t AUTOTUNE = -1;
 
-// Steps through a dataset once. Not to be used from two threads at a time; moves, does not copy.
+// Iterates once over a dataset. For one thread at a time; movable, not copyable.
 class DatasetIterator {
  public:
   explicit DatasetIterator(std::shared_ptr<const DatasetNode> node);
@@ -59,12 +59,12 @@ class DatasetIterator {
 
   // The next element; empty at the end, and from then on.
   std::optional<Element> next();
-  // Leaves out up to n elements, without computing them where that is possible. Returns how many there were.
+  // Skips up to n elements, without computing them where that is possible. Returns the number of skipped ones.
   std::int64_t skip(std::int64_t n);
 
-  // Where the iterator stands: seeds and counts, no data. Restored into an iterator of a dataset that was
-  // built in the same way over the same data it continues exactly, shuffle buffers and the seeds of later
-  // iterators included. Functions given to map and the like are taken to be pure.
+  // The position of the iterator: seeds and counts, no data. An iterator of a dataset that was built in the same way
+  // over the same data continues exactly after restore_state(), including shuffle buffers and the seeds of later
+  // iterators. Functions given to map and the like are assumed to be pure.
   // restore_state throws InvalidArgument when the state is of another pipeline.
   Json save_state() const;
   void restore_state(const Json& state);
@@ -141,7 +141,7 @@ class DatasetInputIterator {
 enum class AutoShardPolicy {
   kOff = -1,  // nothing: each sees every element
   kAuto = 0,  // kFile where there are files enough, else kData
-  kFile = 1,  // each reads files of its own
+  kFile = 1,  // each reads different files
   kData = 2,  // each batch is cut among all replicas
   kHint = 3,  // as kOff: the user's own shard()
 };
@@ -197,7 +197,8 @@ class Dataset {
   // int64 scalars start, start + step, … below (for a negative step: above) stop.
   static Dataset range(std::int64_t stop) { return range(0, stop, 1); }
   static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
-  // Calls `make` for each iteration; the function that it returns gives elements until nullopt. Cardinality unknown.
+  // Calls `make` for each iteration; the function that it returns produces elements until it returns nullopt. The
+  // cardinality is unknown.
   using Generator = std::function<std::optional<Element>()>;
   static Dataset from_generator(std::function<Generator()> make, ElementSpec spec);
   static Dataset zip(const std::vector<Dataset>& datasets);  // tuples; ends with the shortest
@@ -271,13 +272,13 @@ class Dataset {
   Dataset snapshot(const std::string& path) const;
   // Writes all elements into a folder, for load() and TensorFlow's. Throws InvalidArgument for infinite datasets.
   void save(const std::string& path) const;
-  // Up to buffer_size elements are made ahead on a thread; -1 (AUTOTUNE): 2.
+  // A thread computes up to buffer_size elements ahead; -1 (AUTOTUNE): 2.
   Dataset prefetch(std::int64_t buffer_size = -1) const;
   Dataset concatenate(const Dataset& other) const;  // element_spec must match
   Dataset enumerate(std::int64_t start = 0) const;  // (int64 scalar, element)
-  // Each element once, where it first comes: tensors of int32, int64 or texts.
+  // The distinct elements, in the order of their first occurrence: tensors of int32, int64 or strings.
   Dataset unique() const;
-  // The rows of batches in batches of another size.
+  // Batches of another size with the same rows.
   Dataset rebatch(std::int64_t batch_size, bool drop_remainder = false) const {
     return unbatch().batch(batch_size, drop_remainder);
   }
@@ -369,10 +370,10 @@ class Dataset {
   Element reduce(Number initial_state, Fn fn) const {
     return reduce(scalar_of(initial_state), std::move(fn));
   }
-  // States the number of elements; iterating throws FailedPrecondition when it is another.
+  // Declares the number of elements; iterating throws FailedPrecondition if it differs.
   Dataset assert_cardinality(std::int64_t count) const;
   Dataset with_options(const Options& options) const;
-  // Those that were given last.
+  // The options that were set last.
   Options options() const;
   // The result of a function of this dataset.
   template <typename Fn>
@@ -381,7 +382,7 @@ class Dataset {
     return fn(*this);
   }
 
-  // ---- what it is --------------------------------------------------------------------------------------
+  // ---- properties --------------------------------------------------------------------------------------
   // Number of elements, kInfiniteCardinality or kUnknownCardinality.
   std::int64_t cardinality() const;
   // Of map, the spec is learned from the function's result for the first element.

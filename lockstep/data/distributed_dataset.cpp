@@ -150,7 +150,7 @@ class CommonSteps {
     const std::vector<std::string> words =
         share_.group->all_gather((own ? std::to_string(count) : "-") + (empty_ ? "" : "?"));
     bool all_ended = true, asked = false;
-    int teacher = -1, with_rows = 0;
+    int source_rank = -1, with_rows = 0;
     for (std::size_t rank = 0; rank < words.size(); ++rank) {
       const std::string& word = words[rank];
       if (word.empty()) throw_internal("a worker sent no report of its data");
@@ -158,12 +158,12 @@ class CommonSteps {
       with_rows += word[0] != '-' && word[0] != '0' ? 1 : 0;
       const bool knows = word.back() != '?';
       asked = asked || !knows;
-      if (knows && teacher < 0) teacher = static_cast<int>(rank);
+      if (knows && source_rank < 0) source_rank = static_cast<int>(rank);
     }
     if (all_ended) return Outcome::kEnd;
-    if (asked && teacher >= 0) {
+    if (asked && source_rank >= 0) {
       const std::string description =
-          share_.group->broadcast(share_.group->rank() == teacher ? dump_json(describe(*empty_)) : "", teacher);
+          share_.group->broadcast(share_.group->rank() == source_rank ? dump_json(describe(*empty_)) : "", source_rank);
       if (!empty_) empty_ = without_rows(parse_json(description, "a worker's description of its elements"));
     }
     return with_rows > 0 ? Outcome::kStep : Outcome::kNobodyHasRows;

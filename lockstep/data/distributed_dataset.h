@@ -1,4 +1,4 @@
-// Datasets whose batches are shared out to the replicas of a strategy.
+// Datasets whose batches are divided among the replicas of a strategy.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct InputContext {
   std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 };
 
-// How a function's dataset is shared out on one worker (tf.distribute.InputOptions).
+// How the elements of a function's dataset are assigned to the replicas of a worker (tf.distribute.InputOptions).
 struct InputOptions {
   enum class ReplicationMode {
     kPerWorker,   // a replica gets one element, the next the next
@@ -110,7 +110,7 @@ class DistributedDataset {
 //   DATA  Every worker reads the whole dataset and takes its replicas' rows of each batch (split_rows over all
 //   replicas), so the
 //         workers together see what one would. No communication.
-//   FILE  Each worker reads files of its own, and takes the n-th part of each batch at a step.
+//   FILE  Each worker reads different files, and takes the n-th part of each batch in a step.
 //   OFF   As FILE, with all elements on every worker.
 // Under FILE and OFF the steps end when all workers are out of data; those that are out earlier get batches of no rows.
 // Shuffles without a seed take the chief's. A worker whose pipeline throws reports it to the others, whose next step

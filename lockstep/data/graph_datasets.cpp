@@ -138,9 +138,9 @@ Tensors handle(const Step&, const Tensors&, RunContext&) {
   return {Tensor::resource(std::make_shared<DatasetResource>(nullptr))};
 }
 
-graph::Special implementation(std::string_view op) {
-  if (const graph::Special found = find_dataset_source(op)) return found;
-  if (const graph::Special found = find_dataset_transformation(op)) return found;
+graph::ExecutorOp implementation(std::string_view op) {
+  if (const graph::ExecutorOp found = find_dataset_source(op)) return found;
+  if (const graph::ExecutorOp found = find_dataset_transformation(op)) return found;
   return find_dataset_iterator(op);
 }
 
@@ -149,9 +149,9 @@ Tensors run_on_values(const Step& step, const Tensors& inputs, RunContext& conte
   return implementation(step.node->op)(step, inputs, context);
 }
 
-graph::Special find(std::string_view op) { return implementation(op) ? run_on_values : nullptr; }
+graph::ExecutorOp find(std::string_view op) { return implementation(op) ? run_on_values : nullptr; }
 
-[[maybe_unused]] const bool contributed = (graph::contribute_specials(find), true);
+[[maybe_unused]] const bool contributed = (graph::contribute_executor_ops(find), true);
 
 }  // namespace
 
@@ -172,8 +172,8 @@ std::pair<std::int64_t, std::int64_t> seeds_at(const Tensors& inputs, std::size_
   return seeds == std::pair<std::int64_t, std::int64_t>() ? random::op_seeds(std::nullopt) : seeds;
 }
 
-graph::Special find_dataset_source(std::string_view op) {
-  static const std::unordered_map<std::string_view, graph::Special> table = {
+graph::ExecutorOp find_dataset_source(std::string_view op) {
+  static const std::unordered_map<std::string_view, graph::ExecutorOp> table = {
       {"RangeDataset", range},
       {"TensorDataset", whole},
       {"TensorSliceDataset", slices},

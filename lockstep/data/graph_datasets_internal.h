@@ -55,8 +55,8 @@ NodePtr dataset_in(const Tensor& variant);
 std::pair<std::int64_t, std::int64_t> seeds_at(const Tensors& inputs, std::size_t at);
 
 // Null for other operations.
-graph::Special find_dataset_source(std::string_view op);
-graph::Special find_dataset_transformation(std::string_view op);
-graph::Special find_dataset_iterator(std::string_view op);
+graph::ExecutorOp find_dataset_source(std::string_view op);
+graph::ExecutorOp find_dataset_transformation(std::string_view op);
+graph::ExecutorOp find_dataset_iterator(std::string_view op);
 
 }  // namespace lockstep::data

@@ -130,8 +130,8 @@ Tensors reduce(const Step& step, const Tensors& inputs, RunContext& context) {
 
 }  // namespace
 
-graph::Special find_dataset_iterator(std::string_view op) {
-  static const std::unordered_map<std::string_view, graph::Special> table = {
+graph::ExecutorOp find_dataset_iterator(std::string_view op) {
+  static const std::unordered_map<std::string_view, graph::ExecutorOp> table = {
       {"AnonymousIterator", anonymous_iterator},
       {"AnonymousIteratorV2", anonymous_iterator},
       {"AnonymousIteratorV3", anonymous_iterator},

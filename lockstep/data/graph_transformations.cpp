@@ -326,8 +326,8 @@ Tensors cardinality(const Step&, const Tensors& inputs, RunContext&) {
 
 }  // namespace
 
-graph::Special find_dataset_transformation(std::string_view op) {
-  static const std::unordered_map<std::string_view, graph::Special> table = {
+graph::ExecutorOp find_dataset_transformation(std::string_view op) {
+  static const std::unordered_map<std::string_view, graph::ExecutorOp> table = {
       {"AssertCardinalityDataset", assert_cardinality},
       {"BatchDataset", batch},
       {"BatchDatasetV2", batch},

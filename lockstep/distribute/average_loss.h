@@ -13,7 +13,7 @@ struct AverageLossOptions {
   Tensor sample_weight = {};                                     // one for each row, or for each value
   std::optional<std::int64_t> global_batch_size = std::nullopt;  // default: the replica's rows × the replicas
 };
-// The sum of the per-example losses divided by the global batch size: what a replica contributes to the mean over the
+// The sum of the per-example losses divided by the global batch size: a replica's contribution to the mean over the
 // global batch. Throws FailedPrecondition across replicas, except outside of any strategy.
 Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOptions& options = {});
 // compute_average_loss(loss, 64): the global batch size alone.

@@ -35,8 +35,8 @@ class RemoteValue {
 // Functions are not sent from process to process: each process schedules the same closures in the same order, and a
 // worker runs those whose number it gets, with its own iterators. Variables made in the strategy's scope have the
 // servers' values when a closure begins; models must be built by then, as variables that a closure makes stay local. An
-// optimizer's apply_gradients() in a closure is done by the servers; what else a closure writes to a variable goes
-// there as the difference to the value that it began with, at its end. After join() variables have the servers' values
+// optimizer's apply_gradients() in a closure is done by the servers; other writes of a closure to a variable are
+// sent at its end, as the difference to the initial value. After join() variables have the servers' values
 // on each process.
 //
 // An error of a closure drops the closures that are still waiting; join() throws it on each process, once.

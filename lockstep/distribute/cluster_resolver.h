@@ -1,7 +1,7 @@
-// Who works on a job: tasks and their addresses, read from the environment that a launcher made.
+// The tasks of a job and their addresses, read from the environment variables of a launcher.
 //
-// Nothing here touches the network. Whatever is malformed or contradicts itself throws InvalidArgument with one line
-// that quotes the faulty part and gives the remedy.
+// Nothing here uses the network. Malformed or contradictory values throw InvalidArgument with one line that quotes the
+// faulty part and gives the remedy.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ class ClusterSpec {
   bool empty() const;
   std::vector<std::string> jobs() const;  // sorted
   bool has_job(const std::string& job) const;
-  int num_tasks(const std::string& job) const;  // 0 for a job that is not there
+  int num_tasks(const std::string& job) const;  // 0 for a job that does not exist
   std::vector<int> task_indices(const std::string& job) const;
   const Tasks& job_tasks(const std::string& job) const;
-  // Throws InvalidArgument for a task that is not there, naming those that are.
+  // Throws InvalidArgument for a task that does not exist, naming those that do.
   const std::string& task_address(const std::string& job, int task_id) const;
   // As TensorFlow's as_dict: lists of addresses, or dicts of them where task numbers have gaps.
   Json as_dict() const;
@@ -54,7 +54,7 @@ struct ClusterMember {
 // A cluster and the place of this process in it (tf.distribute.cluster_resolver.ClusterResolver).
 class ClusterResolver {
  public:
-  // A process of its own: no cluster, no task.
+  // A single process: no cluster, no task.
   ClusterResolver() = default;
   // `source` names the origin in errors ("TF_CONFIG"). Throws InvalidArgument for malformed or duplicate addresses,
   // more than one chief, and a task that the cluster does not have. An evaluator need not be listed in the cluster.
@@ -71,14 +71,14 @@ class ClusterResolver {
                      std::optional<int> task_id = std::nullopt) const;
 
   // The job "chief" when the cluster has one, else the worker with the lowest number. A process without a cluster, and
-  // an evaluator, are chiefs of their own.
+  // an evaluator, are chiefs too.
   bool is_chief() const;
-  // Those that train together, by rank: the chief first, then workers by number. An evaluator is a group of itself, as
-  // is a process without a cluster. Jobs "ps" and "evaluator" take no part. Throws InvalidArgument on a parameter
-  // server.
+  // The processes that train together, by rank: the chief first, then workers by number. An evaluator, or a process
+  // without a cluster, is a group of one. Jobs "ps" and "evaluator" do not belong to the group. Throws InvalidArgument
+  // on a parameter server.
   const std::vector<ClusterMember>& members() const;
   int num_members() const { return static_cast<int>(members().size()); }
-  // This process's place among members().
+  // The rank of this process: its index in members().
   int rank() const;
 
   // Ignored parts, a line each: unused jobs, a task without a cluster.
@@ -115,11 +115,11 @@ class ClusterResolver {
   bool store_is_served_ = false;
 };
 
-// The value of an environment variable; nothing if it is not set.
+// The value of an environment variable; empty if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 Environment process_environment();
 
-// Values that a caller may give instead of the JSON.
+// Values that replace those of the JSON.
 struct TFConfigOptions {
   std::optional<std::string> task_type;
   std::optional<int> task_id;

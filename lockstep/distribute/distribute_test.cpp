@@ -134,15 +134,36 @@ TEST(Strategy, UnequalNumbersOfCollectivesAreAnError) {
                Error);
 }
 
+TEST(Strategy, MergeCallHasTheArgumentsOfAllReplicas) {
+  MirroredStrategy strategy({"/cpu:0", "/cpu:1", "/cpu:2"});
+  int calls = 0;
+  const auto sums = strategy.run([&] {
+    ReplicaContext& context = *get_replica_context();
+    context.merge_call([&] { ++calls; });
+    return context.merge_call(
+        [&](const std::vector<std::string>& names) {
+          EXPECT_TRUE(in_cross_replica_context());
+          ++calls;
+          return names[0] + names[1] + names[2];
+        },
+        std::to_string(context.replica_id_in_sync_group()));
+  });
+  EXPECT_EQ(sums.values(), (std::vector<std::string>{"012", "012", "012"}));
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(get_replica_context()->merge_call([](const std::vector<int>& alone) { return alone[0]; }, 7), 7);
+}
+
 TEST(Strategy, DifferentCollectivesAreAnError) {
   MirroredStrategy strategy({"/cpu:0", "/cpu:1"});
-  const auto step = [] {
+  const auto step = [&] {
     ReplicaContext& context = *get_replica_context();
-    if (context.local_replica() == 0) return context.all_reduce(ReduceOp::kSum, Tensor::scalar(1.0F));
+    if (context.local_replica() == 0) return context.all_reduce(ReduceOp::kSum, Tensor::scalar(1.0f));
     return context.all_gather(Tensor::from_vector<float>({1, 2}), 0);
   };
   EXPECT_THAT([&] { strategy.run(step); }, testing::ThrowsMessage<errors::FailedPreconditionError>(
                                                testing::HasSubstr("the replicas made different collective calls")));
+  EXPECT_EQ(strategy.run([] { return get_replica_context()->merge_call([] { return 5; }); }).values(),
+            (std::vector<int>{5, 5}));
 }
 
 TEST(Strategy, ScopesDoNotMix) {

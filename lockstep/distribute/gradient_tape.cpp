@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/log_internal.h"
 #include "lockstep/distribute/replica_context.h"
+#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 
@@ -92,10 +93,10 @@ void GradientTape::watch(const distribute::Variable& variable) {
 
 Tensor GradientTape::leaf_of(distribute::VariableImpl& variable, const Tensor& value) {
   // All tapes of a thread share the leaf of the outermost tape that watches the variable. After an assignment there is
-  // a new one. Reads of a value that workers share are copies of it; peek() is the value itself.
+  // a new one. A read of a value in the memory of workers copies it.
   const bool one_value =
       variable.num_copies() == 1 && variable.synchronization() != distribute::VariableSynchronization::kOnRead;
-  const Tensor current = one_value ? variable.peek() : value;
+  const Tensor current = one_value ? distribute::VariableMemory::value_without_copy(variable) : value;
   Tensor leaf;
   for (GradientTape* tape = t_tape; tape; tape = tape->outer_) {
     const auto known = tape->leaves_.find(&variable);

@@ -1,4 +1,4 @@
-// tf.GradientTape: gradients of what was computed while the tape lived.
+// tf.GradientTape: gradients of recorded computations.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,8 @@ struct GradientOptions {
   std::string_view unconnected_gradients = "none";  // or "zero": zeros for a source without a connection
 };
 
-// Records on the thread it was made on, from construction until end_recording() or destruction.
-// Trainable variables that are read are watched by themselves.
+// Records on the thread on which it was made, from construction until end_recording() or destruction. Trainable
+// variables that are read are watched automatically.
 class GradientTape {
  public:
   struct Options {
@@ -54,7 +54,7 @@ class GradientTape {
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
 
-  // Makes gradients with respect to a tensor, and to all copies of its handle, possible from here on.
+  // Records operations on a tensor, and on all copies of its handle, from now on.
   void watch(const Tensor& tensor);
   void watch(const distribute::Variable& variable);
 
@@ -62,8 +62,8 @@ class GradientTape {
   // [dw, db] = tape.gradient(loss, {w, b})), a vector, or a dict ({{"w", w}, {"b", b}}); an undefined tensor for a
   // source without a connection. Several targets count as their sum. A target that is not a scalar counts with weights
   // of one, or with `output_gradients`. Calling it on an innermost tape that is still recording gives gradients that an
-  // outer tape can differentiate again. Tapes of one thread are independent: each gives its own gradients of what they
-  // all recorded.
+  // outer tape can differentiate again. Tapes of one thread are independent, also where they record the same
+  // operations.
   // Throws FailedPrecondition on a second call unless persistent, and for a variable that was read across the replicas
   // of a strategy, which a tape cannot record: call the step with strategy.run(). `ready` may be called with a source's
   // gradient before all are complete.
@@ -111,11 +111,11 @@ class GradientTape {
 
   // The variables that the tape has watched, in the order of their first use.
   Variables watched_variables() const;
-  // Drops what has been recorded so far.
+  // Drops the recorded operations.
   void reset();
 
-  // The tape records nothing while the returned guard lives: auto paused = tape.stop_recording(); Afterwards it goes
-  // on. Throws FailedPrecondition where the tape does not record, or an inner tape records.
+  // The tape records nothing while the returned guard exists: auto paused = tape.stop_recording(). Throws
+  // FailedPrecondition where the tape does not record, or an inner tape records.
   class Pause {
    public:
     explicit Pause(GradientTape& tape);

@@ -15,19 +15,19 @@ namespace lockstep::distribute {
 // Numbers as in tf.distribute.experimental.CommunicationImplementation.
 enum class CommunicationImplementation { kAuto, kRing, kNccl };
 
-// tf.distribute.experimental.CommunicationOptions, and what lockstep adds.
+// tf.distribute.experimental.CommunicationOptions, with additional options.
 struct CommunicationOptions {
   // kRing: TCP between all workers. kAuto: shared memory within a machine, TCP between machines. kNccl needs GPUs:
   // Unimplemented on CPU devices.
   CommunicationImplementation implementation = CommunicationImplementation::kAuto;
-  // How many bytes of gradients travel together, at least one gradient; 0: 4 MiB, and each by itself in shared memory.
+  // Bytes of a bucket of gradients, at least one gradient; 0: 4 MiB, and one gradient in shared memory.
   std::int64_t bytes_per_pack = 0;
-  // How long a worker may be silent or late before the others give up.
+  // The time for which a worker may be silent or late before the others throw.
   std::optional<double> timeout_seconds = {};  // default: 30
-  // How long workers wait for each other at the start.
+  // The time for which workers wait for each other at the start.
   double startup_timeout_seconds = 20;
-  // Float32 gradients are rounded to this, travel and are added in it; a sum beyond 65504 is infinite in float16.
-  // Weights and all other tensors are never rounded.
+  // The dtype to which float32 gradients are rounded for transfer and in which they are added; a sum beyond 65504 is
+  // infinite in float16. Weights and all other tensors are never rounded.
   collectives::Compression compression = collectives::Compression::kNone;
   // Each worker keeps a part of the optimizer's state (ZeRO-1) of variables of at least 64 KiB, for SGD, Adam, AdamW
   // and RMSprop without clipping, loss scaling and accumulation. Results are the same to the bit. Checkpoints and
@@ -41,26 +41,27 @@ struct MultiWorkerMirroredOptions {
   std::optional<ClusterResolver> cluster_resolver = {};  // default: resolve_cluster()
   CommunicationOptions communication_options = {};
   std::vector<std::string> local_devices = {"/cpu:0"};  // one replica each; equally many on every worker
-  // Told while others are waited for, and of what is odd in the cluster's description; default: lines on stderr.
+  // Receives messages about workers that are awaited, and warnings about the cluster's description; default: lines on
+  // stderr.
   std::function<void(const std::string&)> report = {};
 };
 
-// One replica for each device of each worker. The constructor returns when all workers of the cluster are there.
+// One replica for each device of each worker. The constructor returns when all workers of the cluster have joined.
 // Without a cluster it is a MirroredStrategy. Errors are those of collectives::join_job; InvalidArgument for a
 // malformed cluster and when workers have different numbers of devices.
 class MultiWorkerMirroredStrategy : public Strategy {
  public:
   explicit MultiWorkerMirroredStrategy(MultiWorkerMirroredOptions options = {});
-  // Over a group that is there already, such as threads of a test.
+  // With an existing group of workers, such as threads of a test.
   explicit MultiWorkerMirroredStrategy(collectives::CommunicatorPtr workers,
                                        std::vector<std::string> local_devices = {"/cpu:0"},
                                        CommunicationOptions communication_options = {});
   std::string name() const override { return "MultiWorkerMirroredStrategy"; }
   const ClusterResolver& cluster_resolver() const { return resolver_; }
   collectives::CommunicatorPtr workers() const override { return workers_; }
-  std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle) override;
 
  private:
+  std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle) override;
   void agree();
 
   ClusterResolver resolver_;

@@ -37,9 +37,9 @@ struct ParameterServerStrategyOptions {
 // Under this strategy fit returns on the chief when all steps are done and the model has the values of the servers, and
 // on workers after that. Callbacks run on the chief. evaluate and predict compute on the process that calls them.
 //
-// A lost worker costs what it was computing: another worker does it again, and no update is made twice. It may be
-// started again. After the loss of a server the chief waits until it is started again, and sends its own copy of all
-// values to the servers: that of the last epoch, checkpoint or join().
+// If a worker is lost, another worker repeats its task, and no update is made twice. It may be started again. After the
+// loss of a server the chief waits until it is started again, and sends its own copy of all values to the servers: that
+// of the last epoch, checkpoint or join().
 class ParameterServerStrategy : public Strategy {
  public:
   // Connects a worker to the chief. Throws InvalidArgument for a cluster without a chief, workers or servers and on a
@@ -54,7 +54,7 @@ class ParameterServerStrategy : public Strategy {
   const ClusterResolver& cluster_resolver() const;
   int num_parameter_servers() const;
 
-  // While one lives, variables made on this thread stay in their process.
+  // While an object of it exists, variables made on this thread stay in their process.
   class LocalVariables {
    public:
     LocalVariables();

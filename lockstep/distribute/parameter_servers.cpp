@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/slices_internal.h"
@@ -361,7 +362,7 @@ void ParameterServers::add_changes(std::vector<Message>& requests, const char* h
   for (std::size_t i = 0; i < placed_.size(); ++i) {
     Placed& placed = placed_[i];
     if (!placed.known.defined() || (!without.empty() && without[i])) continue;
-    const Tensor value = placed.variable->peek();
+    const Tensor value = VariableMemory::value_without_copy(*placed.variable);
     if (same(value, placed.known)) continue;
     const bool number = placed.variable.dtype() != DType::kBool;
     const char* const done = difference && number ? "add" : "assign";

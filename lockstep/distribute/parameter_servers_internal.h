@@ -80,8 +80,8 @@ class ParameterServers {
   // The same without a step.
   void push_changes();
 
-  // While one lives, this thread's optimizers update the servers' variables. `token`: what is done is done once, also
-  // if the same token is used again after a failure.
+  // While an object of it exists, this thread's optimizers update the servers' variables. `token`: what is done is done
+  // once, also if the same token is used again after a failure.
   class Closure {
    public:
     Closure(ParameterServers& servers, std::string token);

@@ -18,6 +18,7 @@
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/server.h"
 #include "lockstep/keras/optimizers/server_rules_internal.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::distribute {
@@ -123,7 +124,7 @@ TEST(ParameterServers, ApplyOptimizers) {
     const auto alone = make(), own = make(), remote = make();
     own.build(variables);
     servers.chief->place(variables);
-    servers.chief->upload({own->remote()});
+    servers.chief->upload({optimizers::StepAccess::remote(*own)});
     ParameterServers worker = servers.worker();
     worker.place(copies);
     worker.pull();
@@ -134,7 +135,7 @@ TEST(ParameterServers, ApplyOptimizers) {
       expect_equal(copies, expected, name);
       EXPECT_EQ(remote.iterations(), step + 1);
     }
-    servers.chief->download({own->remote()});
+    servers.chief->download({optimizers::StepAccess::remote(*own)});
     expect_equal(variables, expected, name);
     const auto slots = own.variables(), expected_slots = alone.variables();
     for (std::size_t i = 1; i < slots.size(); ++i) {
@@ -143,7 +144,7 @@ TEST(ParameterServers, ApplyOptimizers) {
     }
     EXPECT_EQ(own.iterations(), 4);
     // Uploaded again, training continues from there.
-    servers.chief->upload({own->remote()});
+    servers.chief->upload({optimizers::StepAccess::remote(*own)});
     worker.pull();
     alone.apply(gradients_at(9), expected);
     const ParameterServers::Closure closure(worker, "again");

@@ -28,8 +28,8 @@ void check_alike(const Tensors& values) {
 
 }  // namespace
 
-std::any ReplicaGroup::meet(int replica, std::any value,
-                            const std::function<std::any(std::vector<std::any>&)>& combine) {
+void ReplicaGroup::meet(int replica, void* slot, std::type_index type,
+                        const std::function<void(const std::vector<void*>&)>& combine) {
   std::unique_lock lock(mutex_);
   const auto check = [&] {
     if (failed_) throw_error(Code::kAborted, fmt::format("replica {}: another replica failed", replica));
@@ -41,18 +41,20 @@ std::any ReplicaGroup::meet(int replica, std::any value,
   };
   check();
   const std::uint64_t round = round_;
-  inputs_[static_cast<std::size_t>(replica)] = std::move(value);
+  if (waiting_ == 0) {
+    type_ = type;
+    alike_ = true;
+  }
+  alike_ = alike_ && type == type_;
+  slots_[static_cast<std::size_t>(replica)] = slot;
   if (++waiting_ == size_) {
     error_ = nullptr;
     try {
-      const std::any& first = inputs_[0];
-      if (!std::ranges::all_of(inputs_, [&](const std::any& input) { return input.type() == first.type(); }))
-        throw_failed_precondition("the replicas made different collective calls");
-      output_ = combine(inputs_);
+      if (!alike_) throw_failed_precondition("the replicas made different collective calls");
+      combine(slots_);
     } catch (...) {
       error_ = std::current_exception();
     }
-    for (std::any& input : inputs_) input.reset();
     waiting_ = 0;
     ++round_;
     arrived_.notify_all();
@@ -64,7 +66,6 @@ std::any ReplicaGroup::meet(int replica, std::any value,
     }
   }
   if (error_) std::rethrow_exception(error_);
-  return output_;
 }
 
 void ReplicaGroup::leave(bool failed) {
@@ -92,54 +93,44 @@ Tensors ReplicaContext::all_reduce(ReduceOp op, const Tensors& values) {
 }
 
 Tensors ReplicaContext::reduce_values_of_all(ReduceOp op, const Tensors& values) {
-  const std::any result =
-      run_.group->meet(local_replica_, values, [op, this](std::vector<std::any>& inputs) -> std::any {
-        std::vector<const Tensors*> lists;
-        for (const std::any& input : inputs) lists.push_back(std::any_cast<Tensors>(&input));
-        Tensors reduced;
-        for (std::size_t i = 0; i < lists[0]->size(); ++i) {
-          Tensors parts;
-          for (const Tensors* list : lists) {
-            if (list->size() != lists[0]->size())
-              throw_invalid_argument("all_reduce: replicas gave different numbers of tensors");
-            parts.push_back((*list)[i]);
-          }
-          check_alike(parts);
-          reduced.push_back(combine(op, parts));
-        }
-        return reduced;
-      });
-  return std::any_cast<Tensors>(result);
+  return exchange<Tensors>(values, false, [op, this](const std::vector<Tensors>& lists) {
+    Tensors reduced;
+    for (std::size_t i = 0; i < lists[0].size(); ++i) {
+      Tensors parts;
+      for (const Tensors& list : lists) {
+        if (list.size() != lists[0].size())
+          throw_invalid_argument("all_reduce: replicas gave different numbers of tensors");
+        parts.push_back(list[i]);
+      }
+      check_alike(parts);
+      reduced.push_back(combine(op, parts));
+    }
+    return reduced;
+  });
 }
 
 Tensor ReplicaContext::all_gather(const Tensor& value, int axis) {
   if (!run_.group || run_.num_replicas == 1) return value;
-  const std::any result =
-      run_.group->meet(local_replica_, value, [axis, this](std::vector<std::any>& inputs) -> std::any {
-        Tensors parts;
-        for (const std::any& input : inputs) parts.push_back(std::any_cast<Tensor>(input));
-        const Tensor local = concat_values(parts, axis);
-        collectives::Communicator* const workers = run_.alone ? nullptr : run_.strategy->communicator();
-        if (!workers) return local;
-        Tensors all;
-        for (Tensor& part : collectives::gather(*workers, run_.idle ? Tensor() : local)) {
-          if (part.defined()) all.push_back(std::move(part));
-        }
-        return concat_values(all, axis);
-      });
-  return std::any_cast<Tensor>(result);
+  return exchange<Tensor>(value, false, [axis, this](const Tensors& parts) {
+    const Tensor local = concat_values(parts, axis);
+    collectives::Communicator* const workers = run_.alone ? nullptr : run_.strategy->communicator();
+    if (!workers) return local;
+    Tensors all;
+    for (Tensor& part : collectives::gather(*workers, run_.idle ? Tensor() : local)) {
+      if (part.defined()) all.push_back(std::move(part));
+    }
+    return concat_values(all, axis);
+  });
 }
 
-std::any ReplicaContext::merge_call(const std::function<std::any(std::vector<std::any>&)>& fn, std::any argument) {
-  const auto across = [&](std::vector<std::any>& arguments) {
-    const ScopedReplicaContext cross(nullptr);
-    return fn(arguments);
+void ReplicaContext::exchange_slots(void* own, std::type_index type, bool across,
+                                    const std::function<void(const std::vector<void*>&)>& combine) {
+  const auto run = [&](const std::vector<void*>& slots) {
+    const ScopedReplicaContext context(across ? nullptr : t_context);
+    combine(slots);
   };
-  if (!run_.group) {
-    std::vector<std::any> arguments{std::move(argument)};
-    return across(arguments);
-  }
-  return run_.group->meet(local_replica_, std::move(argument), across);
+  if (!run_.group) return run({own});
+  run_.group->meet(local_replica_, own, type, run);
 }
 
 Tensor ReplicaContext::combine(ReduceOp op, const Tensors& local) const {

@@ -1,9 +1,12 @@
 // The context of a replica, and how replicas of one process synchronize.
 #pragma once
 
-#include <any>
 #include <concepts>
 #include <functional>
+#include <optional>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
 #include <vector>
 
 #include "lockstep/tensor/tensor.h"
@@ -23,8 +26,8 @@ struct ReplicaRun {
   ReplicaGroup* group = nullptr;  // this worker's replicas; null: one
   int num_replicas = 1;           // of the strategy, over all workers
   int active = 1;                 // those that take part, over all workers
-  // This worker has no replica that takes part: it runs one along, so that every worker makes the same collective
-  // calls, and what that one gives counts for nothing.
+  // None of this worker's replicas takes part: one of them runs, so that every worker makes the same collective calls,
+  // and its values are ignored.
   bool idle = false;
   bool alone = false;  // one replica on each worker by itself, without the other workers
 };
@@ -39,9 +42,9 @@ class ReplicaContext {
   Strategy* strategy() const { return run_.strategy; }  // null in the default context
   int replica_id_in_sync_group() const { return replica_id_; }
   int num_replicas_in_sync() const { return run_.num_replicas; }
-  // Which of this worker's replicas it is: what PerReplica values and copies of variables go by.
+  // Its number among the replicas of this worker, which is the index in PerReplica values and in copies of variables.
   int local_replica() const { return local_replica_; }
-  int num_local_replicas() const;  // those of this worker's that run
+  int num_local_replicas() const;  // of this worker, those that run
   bool idle() const { return run_.idle; }
   bool alone() const { return run_.alone; }
 
@@ -52,19 +55,55 @@ class ReplicaContext {
   Tensors all_reduce(ReduceOp op, const Tensors& values);
   // Concatenated along `axis` in replica order; sizes along it may differ.
   Tensor all_gather(const Tensor& value, int axis);
-  // Runs fn once across replicas with all replicas' arguments and gives its result to each.
-  // Under several workers it runs on each with the arguments of that worker's replicas; see combine.
-  std::any merge_call(const std::function<std::any(std::vector<std::any>&)>& fn, std::any argument);
-  // The same as in TensorFlow: fn(strategy, values...) gets a PerReplica of each argument.
+  // Runs fn(strategy, values...) once across replicas, as TensorFlow does, with a PerReplica of each argument, and
+  // returns its result to each replica. Under several workers it runs on each with the arguments of that worker's
+  // replicas; see combine. Throws FailedPrecondition if replicas make different calls.
   template <typename Fn, typename... Args>
-  requires std::invocable < Fn&, Strategy&, const PerReplica<Args>
-  &... > auto merge_call(Fn&& fn, const Args&... args);
+  requires std::invocable<Fn&, Strategy&, const PerReplica<Args>&...>
+  auto merge_call(Fn&& fn, const Args&... args);
+  // The same with fn(arguments), the arguments of all replicas in a std::vector<T>.
+  template <typename Fn, typename T>
+  requires std::invocable<const Fn&, std::vector<T>&>
+  auto merge_call(const Fn& fn, T argument) {
+    using R = std::invoke_result_t<const Fn&, std::vector<T>&>;
+    if constexpr (std::is_void_v<R>) {
+      exchange<bool>(std::move(argument), true, [&](std::vector<T>& arguments) { return fn(arguments), true; });
+    } else {
+      return exchange<R>(std::move(argument), true, fn);
+    }
+  }
+  // Without arguments: fn().
+  template <std::invocable Fn>
+  auto merge_call(const Fn& fn) {
+    return merge_call([&](std::vector<int>&) { return fn(); }, 0);
+  }
   // Inside merge_call's function: the values of this worker's replicas, combined, and that over all workers.
   Tensor combine(ReduceOp op, const Tensors& local) const;
   // Likewise for lists of gradients, whose undefined ones are left out (on all workers alike).
   Tensors sum_lists(const std::vector<const Tensors*>& local) const;
 
  private:
+  // The argument of one replica, and the result that it gets.
+  template <typename R, typename T>
+  struct Slot {
+    T argument;
+    std::optional<R> result;
+  };
+  // The result of combine(arguments), which runs once for all replicas, as merge_call describes. `across`: outside of
+  // the context of a replica.
+  template <typename R, typename T, typename Fn>
+  R exchange(T argument, bool across, const Fn& combine) {
+    Slot<R, T> own{std::move(argument), {}};
+    exchange_slots(&own, typeid(own), across, [&](const std::vector<void*>& slots) {
+      std::vector<T> arguments;
+      for (void* slot : slots) arguments.push_back(std::move(static_cast<Slot<R, T>*>(slot)->argument));
+      const R result = combine(arguments);
+      for (void* slot : slots) static_cast<Slot<R, T>*>(slot)->result = result;
+    });
+    return std::move(*own.result);
+  }
+  void exchange_slots(void* own, std::type_index type, bool across,
+                      const std::function<void(const std::vector<void*>&)>& combine);
   Tensors reduce_values_of_all(ReduceOp op, const Tensors& values);
   const ReplicaRun& run_;
   int replica_id_;
@@ -78,7 +117,7 @@ bool in_cross_replica_context();
 // ReplicaContext::local_replica of this thread; 0 unless it runs under Strategy::run.
 int current_local_replica();
 
-// Sets this thread's context while it lives.
+// Sets this thread's context while it exists.
 class ScopedReplicaContext {
  public:
   explicit ScopedReplicaContext(ReplicaContext* context);

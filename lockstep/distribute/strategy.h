@@ -53,8 +53,8 @@ class PerReplica {
     if (size() != 1) throw_several_values(size());
     return static_cast<U>((*this)[0]);
   }
-  // const auto& [x, y] = batch: what the replicas hold of the first and of the second part of their elements, pairs or
-  // tuples.
+  // const auto& [x, y] = batch: the replicas' values of the first and of the second part of their elements, which are
+  // pairs or tuples.
   template <std::size_t I>
   auto get() const {
     const auto part = [](const T& value) {
@@ -140,8 +140,8 @@ struct RowRange {
   std::int64_t end = 0;
 };
 
-// Cuts `rows` rows into `parts` consecutive ranges whose sizes differ by one at most, larger ones first
-// (10 over 3: 4, 3, 3). TensorFlow cuts chunks of ceil(rows / parts), which can leave replicas idle.
+// Divides `rows` rows into `parts` consecutive ranges whose sizes differ by at most one, larger ones first (10 in 3: 4,
+// 3, 3). TensorFlow makes chunks of ceil(rows / parts), which can leave replicas idle.
 std::vector<RowRange> split_rows(std::int64_t rows, int parts);
 
 // "PerReplica:{", a line for each replica, "}", as TensorFlow prints it; one replica's value by itself.
@@ -170,29 +170,27 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   virtual std::string name() const { return "DefaultStrategy"; }
-  // Over all workers.
+  // Of all workers.
   int num_replicas_in_sync() const { return num_local_replicas() * num_workers(); }
-  // This worker's.
+  // The devices of this worker.
   const std::vector<std::string>& worker_devices() const { return devices_; }
 
-  // The name of what runs the steps of models that train under it (keras/trainer/step_runner_internal.h).
+  // The name of the step runner of models that train under it (keras/trainer/step_runner_internal.h).
   virtual std::string step_runner() const { return "all_reduce"; }
 
-  // The workers of the job; null when this process is all of it.
+  // The workers of the job; null if this process is the only one.
   virtual collectives::CommunicatorPtr workers() const { return nullptr; }
   collectives::Communicator* communicator() const { return workers().get(); }
-  // Begins a step's sum of `count` gradients over all workers, to which an idle one adds zeros; null for one worker.
-  virtual std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle);
   int num_workers() const { return communicator() ? communicator()->size() : 1; }
   int worker_index() const { return communicator() ? communicator()->rank() : 0; }
-  // The process that prints and writes files.
+  // Whether this process prints and writes files.
   virtual bool is_chief() const { return worker_index() == 0; }
   // Replicas are numbered worker by worker; every worker has equally many.
   int num_local_replicas() const { return static_cast<int>(devices_.size()); }
   int first_local_replica() const { return worker_index() * num_local_replicas(); }
 
-  // Variables made while the returned guard lives belong to this strategy. Scopes nest only with
-  // themselves: throws FailedPrecondition inside another strategy's scope or inside run().
+  // Variables made while the returned guard exists belong to this strategy. Throws FailedPrecondition inside the scope
+  // of another strategy or inside run().
   class Scope {
    public:
     explicit Scope(Strategy* strategy);
@@ -207,7 +205,7 @@ class Strategy {
 
   // The strategy whose scope or run() this thread is in; null outside.
   static Strategy* current();
-  // Tells whether it still lives; owns nothing.
+  // Expires with the strategy.
   std::weak_ptr<Strategy> handle() const { return handle_; }
 
   // Calls fn(args...) once for each replica, each on its own thread with its own ReplicaContext, and returns the
@@ -234,12 +232,12 @@ class Strategy {
       return PerReplica<R>(std::move(values));
     }
   }
-  // The core of run(): fn(replica) on the threads of this worker's part of the replicas 0 … count-1 (-1: all). A
-  // training step whose batch has fewer rows than replicas leaves the last ones out, so they take no part in anything.
-  // A worker without any part runs fn once for its first replica, >= count, idle (see ReplicaRun).
+  // The core of run(): fn(replica) on the threads of this worker for its part of the replicas 0 … count-1 (-1: all). A
+  // training step whose batch has fewer rows than replicas runs on the first replicas only. A worker without a part
+  // runs fn once for its first replica, >= count, which is idle (see ReplicaRun).
   void run_replicas(const std::function<void(int)>& fn, int count = -1);
-  // Calls fn in the context of a single replica, this worker's first, without any other replica or worker: for what
-  // every worker computes whole.
+  // Calls fn in the context of a single replica, the first one of this worker, without other replicas or workers: for
+  // computations that are not distributed.
   void run_alone(const std::function<void()>& fn);
 
   // Combines the replicas' values over `axis` and all replicas of the job (every worker calls it); axis empty:
@@ -257,14 +255,14 @@ class Strategy {
     for (const T value : values.values()) scalars.push_back(Tensor::scalar(value));
     return reduce(op, PerReplica<Tensor>(std::move(scalars)));
   }
-  // The same of a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
+  // The same for a variable, whose copies are the replicas' values. A mirrored one counts once for each replica.
   Tensor reduce(ReduceOpArg op, const VariablePtr& variable, std::optional<int> axis = std::nullopt);
   // The values of all replicas concatenated in replica order. Throws InvalidArgument for scalars.
   Tensor gather(const PerReplica<Tensor>& values, int axis);
   // Of structures: each of their tensors.
   Nested<Tensor> gather(const PerReplica<Nested<Tensor>>& values, int axis);
-  // Each batch of the dataset cut into rows for the replicas (split_rows). A replica without rows gets a batch
-  // of none. Include lockstep/data/distributed_dataset.h to use it.
+  // The rows of each batch divided among the replicas (split_rows). A replica without rows gets an empty batch. Include
+  // lockstep/data/distributed_dataset.h to use it.
   DistributedDataset experimental_distribute_dataset(const data::Dataset& dataset);
   // Whole elements of fn's dataset to one replica after the other: fn batches for a replica itself.
   DistributedDataset distribute_datasets_from_function(const std::function<data::Dataset(const InputContext&)>& fn);
@@ -292,6 +290,9 @@ class Strategy {
   explicit Strategy(std::vector<std::string> devices);
 
  private:
+  friend struct GradientSums;
+  // See GradientSums (gradient_sums_internal.h).
+  virtual std::unique_ptr<collectives::GradientSum> gradient_sum(std::size_t count, bool idle);
   void run_threads(const std::function<void(int)>& fn, const ReplicaRun& run, int first, int n);
   std::shared_ptr<Strategy> handle_;  // does not own
   std::vector<std::string> devices_;
@@ -324,29 +325,23 @@ bool has_strategy();
 std::string canonical_device(const std::string& device);
 
 template <typename Fn, typename... Args>
-requires std::invocable < Fn&, Strategy&, const PerReplica<Args>
-&... > auto ReplicaContext::merge_call(Fn&& fn, const Args&... args) {
+requires std::invocable<Fn&, Strategy&, const PerReplica<Args>&...>
+auto ReplicaContext::merge_call(Fn&& fn, const Args&... args) {
   using Given = std::tuple<Args...>;
   using R = std::decay_t<std::invoke_result_t<Fn&, Strategy&, const PerReplica<Args>&...>>;
   Strategy& own = strategy() ? *strategy() : get_strategy();
-  const auto across = [&](std::vector<std::any>& given) -> std::any {
-    const auto values = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
-      std::vector<std::tuple_element_t<I, Given>> each;
-      for (const std::any& replica : given) each.push_back(std::get<I>(std::any_cast<const Given&>(replica)));
-      return PerReplica<std::tuple_element_t<I, Given>>(std::move(each));
-    };
-    return [&]<std::size_t... I>(std::index_sequence<I...>)->std::any {
-      if constexpr (std::is_void_v<R>) {
-        fn(own, values(std::integral_constant<std::size_t, I>())...);
-        return {};
-      } else {
-        return R(fn(own, values(std::integral_constant<std::size_t, I>())...));
-      }
-    }
-    (std::index_sequence_for<Args...>());
-  };
-  const std::any result = merge_call(std::function<std::any(std::vector<std::any>&)>(across), std::any(Given(args...)));
-  if constexpr (!std::is_void_v<R>) return std::any_cast<R>(result);
+  return merge_call(
+      [&](std::vector<Given>& given) -> R {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) -> R {
+          const auto values = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+            std::vector<std::tuple_element_t<At, Given>> each;
+            for (const Given& replica : given) each.push_back(std::get<At>(replica));
+            return PerReplica<std::tuple_element_t<At, Given>>(std::move(each));
+          };
+          return fn(own, values(std::integral_constant<std::size_t, I>())...);
+        }(std::index_sequence_for<Args...>());
+      },
+      Given(args...));
 }
 
 // Elementwise sum or mean in the order given; the mean of integers is float64.

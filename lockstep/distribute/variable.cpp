@@ -1,6 +1,5 @@
 #include "lockstep/distribute/variable.h"
 
-#include <any>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "lockstep/distribute/parameter_server_strategy.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/distribute/variable_operators.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
@@ -195,7 +195,7 @@ void VariableImpl::assign_sub(const Tensor& delta) {
 
 void VariableImpl::set_copy(int replica, Tensor value) {
   check(value, "set_copy");
-  settle();
+  wait_for_pending_update();
   const std::lock_guard lock(copies_mutex_);
   if (copies_.size() == 1 && num_copies_ > 1) copies_.resize(static_cast<std::size_t>(num_copies_), copies_[0]);
   copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)] = std::move(value);
@@ -204,7 +204,7 @@ void VariableImpl::set_copy(int replica, Tensor value) {
 void VariableImpl::write_everywhere(const Tensor& value) { copies_ = {value}; }
 
 void VariableImpl::update(const Tensor& argument, const char* op) {
-  settle();
+  wait_for_pending_update();
   ReplicaContext* const context = get_replica_context();
   const bool on_read = synchronization_ == VariableSynchronization::kOnRead;
   if (num_copies_ == 1 && !workers_) {
@@ -218,12 +218,7 @@ void VariableImpl::update(const Tensor& argument, const char* op) {
       return;
     }
     context->merge_call(
-        [&](std::vector<std::any>& arguments) -> std::any {
-          Tensors values;
-          for (const std::any& item : arguments) values.push_back(std::any_cast<Tensor>(item));
-          write_everywhere(apply(op, copies_[0], combined(*context, values)));
-          return {};
-        },
+        [&](const Tensors& arguments) { write_everywhere(apply(op, copies_[0], combined(*context, arguments))); },
         argument);
     return;
   }
@@ -258,35 +253,37 @@ Tensor VariableImpl::combined(const ReplicaContext& context, const Tensors& valu
 }
 
 Tensor VariableImpl::copy(int replica) const {
-  settle();
+  wait_for_pending_update();
   std::unique_lock<Mutex> lock;
   if (num_copies_ > 1) lock = std::unique_lock(copies_mutex_);
   Tensor value = copies_[copies_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
-  if (has_common_value()) ops::make_writable(value);
+  if (is_in_worker_memory()) ops::make_writable(value);
   return value;
 }
 
-bool VariableImpl::has_common_value() const { return common_.defined() && same(copies_[0], common_); }
+bool VariableImpl::is_in_worker_memory() const { return worker_memory_.defined() && same(copies_[0], worker_memory_); }
 
-void VariableImpl::set_common_value(Tensor value) {
-  check(value, "set_common_value");
-  common_ = std::move(value);
-  copies_ = {common_};
+void VariableMemory::set(VariableImpl& variable, Tensor value) {
+  variable.check(value, "VariableMemory::set");
+  variable.worker_memory_ = std::move(value);
+  variable.copies_ = {variable.worker_memory_};
 }
 
-void VariableImpl::set_arriving(std::shared_ptr<collectives::Pending> others) { arriving_ = std::move(others); }
-
-void VariableImpl::settle() const {
-  if (arriving_) arriving_->wait();
+void VariableMemory::set_pending_update(VariableImpl& variable, std::shared_ptr<collectives::Pending> update) {
+  variable.pending_update_ = std::move(update);
 }
 
-Tensor VariableImpl::peek() const {
-  settle();
-  return has_common_value() ? common_ : numpy();
+void VariableImpl::wait_for_pending_update() const {
+  if (pending_update_) pending_update_->wait();
+}
+
+Tensor VariableMemory::value_without_copy(const VariableImpl& variable) {
+  variable.wait_for_pending_update();
+  return variable.is_in_worker_memory() ? variable.worker_memory_ : variable.numpy();
 }
 
 Tensor& VariableImpl::shared_value() {
-  settle();
+  wait_for_pending_update();
   if (copies_.size() != 1) copies_.resize(1);
   if (!has_common_value()) common_ = Tensor();  // it was replaced
   return copies_[0];

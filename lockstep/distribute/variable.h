@@ -18,9 +18,9 @@
 
 namespace lockstep::distribute {
 
-// How copies are kept in step; numbers as in tensorflow.VariableSynchronization.
+// How copies are synchronized; numbers as in tensorflow.VariableSynchronization.
 enum class VariableSynchronization { kAuto = 0, kNone = 1, kOnWrite = 2, kOnRead = 3 };
-// How different values of replicas become one; numbers as in tensorflow.VariableAggregationV2.
+// How the values of replicas are combined; numbers as in tensorflow.VariableAggregationV2.
 enum class VariableAggregation { kNone = 0, kSum = 1, kMean = 2, kOnlyFirstReplica = 3 };
 
 struct VariableOptions {
@@ -36,8 +36,8 @@ class Strategy;
 class Variable;
 class VariableImpl;
 
-// While one lives, variables made on this thread keep the worker's own initial value: it is about to be replaced by
-// what a file holds.
+// While an object of it exists, variables made on this thread keep the worker's own initial value: a value read from a
+// file will replace it.
 class ScopedOwnInitialValues {
  public:
   ScopedOwnInitialValues();
@@ -65,8 +65,8 @@ class ScopedOwnInitialValues {
 // With several workers each holds the copies of its own replicas; combining then goes over all workers, so every worker
 // must make the same call. A mirrored variable starts everywhere with the chief's initial value.
 //
-// A cheap handle: copies are the same variable. It is used like a Tensor, as which it reads: v * 2.0. Calls of an empty
-// one throw FailedPrecondition.
+// A cheap handle: copies refer to the same variable. It converts to a Tensor, its value: v * 2.0. Calls of an empty
+// handle throw FailedPrecondition.
 class Variable : public std::shared_ptr<VariableImpl> {
  public:
   Variable() = default;
@@ -101,7 +101,7 @@ class Variable : public std::shared_ptr<VariableImpl> {
   Variable assign(const Tensor& value) const;
   Variable assign_add(const Tensor& delta) const;
   Variable assign_sub(const Tensor& delta) const;
-  // The number everywhere, in the variable's dtype; numbers in braces have it too.
+  // A number for all elements. It is converted to the variable's dtype, as are numbers in braces.
   Variable assign(Number value) const;
   Variable assign_add(Number delta) const;
   Variable assign_sub(Number delta) const;
@@ -117,7 +117,7 @@ class Variable : public std::shared_ptr<VariableImpl> {
   Tensor operator[](const Range& range) const { return read()[range]; }
   Tensor index(std::initializer_list<ops::SliceSpec> entries) const { return read().index(entries); }
 
-  // The variable's other members.
+  // The other members of the variable.
   VariableImpl* operator->() const { return &impl(); }
   VariableImpl& operator*() const { return impl(); }
 
@@ -132,7 +132,7 @@ class Variable : public std::shared_ptr<VariableImpl> {
 using VariablePtr = Variable;
 std::ostream& operator<<(std::ostream& out, const Variable& variable);
 
-// Operators are found on Variable by name lookup.
+// Argument-dependent lookup finds these operators for a Variable.
 using ops::operator+;
 using ops::operator-;
 using ops::operator*;
@@ -180,30 +180,22 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   void require_made_under(const Strategy& strategy) const;
   // The value of each replica's copy (TensorFlow's `.values`).
   Tensor copy(int replica) const;
-  // Writes one copy and leaves the others alone.
+  // Writes one copy only.
   void set_copy(int replica, Tensor value);
 
-  // For optimizers' in-place updates across replicas of a mirrored variable: the value all copies share
-  // from now on. Values written to it become the variable's value.
+  // For optimizers' in-place updates across replicas of a mirrored variable: the value that all copies share from now
+  // on. Values written to it become the variable's value.
   Tensor& shared_value();
-  // The same for a value in memory that other workers write to during a step (an optimizer's slots): from now on reads
-  // give copies of it, until something else is written to the variable.
-  void set_common_value(Tensor value);
-  // Other workers are still making parts of the value: whoever reads or writes it next waits for them, and gets what
-  // that throws.
-  void set_arriving(std::shared_ptr<collectives::Pending> others);
-  // The value across replicas, for callers that read it between two steps and keep no reference: a common value is not
-  // copied.
-  Tensor peek() const;
 
  private:
   friend class Variable;
+  friend struct VariableMemory;
   VariableImpl() = default;
   void check(const Tensor& value, const char* what) const;
   void update(const Tensor& argument, const char* op);
   void write_everywhere(const Tensor& value);
-  bool has_common_value() const;
-  void settle() const;
+  bool is_in_worker_memory() const;
+  void wait_for_pending_update() const;
   Tensor combined(const ReplicaContext& context, const Tensors& values) const;
   int num_replicas() const;
 
@@ -220,8 +212,9 @@ class VariableImpl : public VariableResource, public std::enable_shared_from_thi
   // may be read: copies_mutex_ guards that. All other writes are made across replicas.
   Tensors copies_;
   mutable Mutex copies_mutex_;
-  Tensor common_;                                   // what set_common_value() gave
-  std::shared_ptr<collectives::Pending> arriving_;  // null: nothing is
+  // See VariableMemory (variable_memory_internal.h).
+  Tensor worker_memory_;
+  std::shared_ptr<collectives::Pending> pending_update_;  // null: none
   Tensor handle_;
 };
 

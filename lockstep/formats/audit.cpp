@@ -28,7 +28,7 @@ void audit_metadata(Auditor& auditor, const Json& metadata) {
 }
 
 void audit_hdf5_node(Auditor& auditor, const Hdf5Node& node, const std::string& where) {
-  if (node.external) auditor.add(Risk::kExternalLink, where, node.refusal);
+  if (node.external) auditor.add(Risk::kExternalLink, where, node.unreadable_reason);
   for (const Hdf5Attribute& attribute : node.attributes) {
     const bool config = attribute.name == "model_config" || attribute.name == "training_config";
     if (config && attribute.value.strings.size() == 1) {

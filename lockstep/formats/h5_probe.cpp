@@ -23,15 +23,15 @@ namespace {
 
 void list(const Hdf5File& file, const Hdf5Node& node, const std::string& path) {
   if (node.kind == Hdf5Node::Kind::kGroup) fmt::print("group {}\n", path);
-  if (node.kind == Hdf5Node::Kind::kLink) fmt::print("refused {}: {}\n", path, node.refusal);
+  if (node.kind == Hdf5Node::Kind::kLink) fmt::print("refused {}: {}\n", path, node.unreadable_reason);
   if (node.kind == Hdf5Node::Kind::kDataset) {
-    if (node.refusal.empty()) {
+    if (node.unreadable_reason.empty()) {
       const TensorData value = file.read(node);
       fmt::print("dataset {} {} {} {}\n", path, dtype_name(node.dtype), node.shape.to_string(),
                  node.dtype == DType::kString ? value.strings.size() : value.bytes.size());
       for (const auto& text : value.strings) fmt::print("  string {}\n", text);
     } else {
-      fmt::print("refused {}: {}\n", path, node.refusal);
+      fmt::print("refused {}: {}\n", path, node.unreadable_reason);
     }
   }
   for (const auto& attribute : node.attributes) {
@@ -46,7 +46,7 @@ void list(const Hdf5File& file, const Hdf5Node& node, const std::string& path) {
 void copy(const Hdf5File& file, const Hdf5Node& node, const std::string& path, Hdf5Writer& writer) {
   if (node.kind == Hdf5Node::Kind::kGroup) writer.add_group(path);
   if (node.kind == Hdf5Node::Kind::kDataset) {
-    if (!node.refusal.empty() || node.dtype == DType::kString) return;
+    if (!node.unreadable_reason.empty() || node.dtype == DType::kString) return;
     writer.add_dataset(path, node.dtype, node.shape, [&file, &node] { return file.read(node); });
   }
   for (const auto& attribute : node.attributes) {

@@ -161,7 +161,7 @@ class ChunkReader {
         decoded > io::most_expanded(image_.bytes.size())) {
       image_.damaged(storage_.address, "chunks that expand to more than a file of this size can hold");
     }
-    if (chunks_.size() < total_ && !storage_.plain_fill) {
+    if (chunks_.size() < total_ && !storage_.fill_is_zero) {
       image_.unsupported("a dataset with missing chunks and a fill value");
     }
   }

@@ -147,7 +147,7 @@ class FractalHeap {
     const auto key = fields.unsigned_field(static_cast<int>(std::min<std::uint64_t>(8, id_size_ - 1)));
     if (!huge_objects_) read_huge_index();
     const auto found = huge_objects_->find(key);
-    if (found == huge_objects_->end()) image_.damaged(fields.offset(), "a large heap object that is not there");
+    if (found == huge_objects_->end()) image_.damaged(fields.offset(), "a missing large heap object");
     return image_.block(found->second.first, found->second.second);
   }
 
@@ -196,7 +196,7 @@ class FractalHeap {
       fields.skip((row * width_ + column) * pointer);
       const auto child = fields.address();
       start += column * size;
-      if (child == kUndefinedAddress) image_.damaged(address, "a heap object in a block that is not there");
+      if (child == kUndefinedAddress) image_.damaged(address, "a heap object in a missing block");
       if (row < direct_rows) return managed(child, 0, start, offset, length, size);
       const auto child_rows = static_cast<std::uint64_t>(std::bit_width(size) - std::bit_width(width_ * start_)) + 1;
       if (child_rows == 0 || child_rows >= rows) image_.damaged(address, "a heap block inside a smaller one");

@@ -245,7 +245,7 @@ TEST(HostileHdf5, BothWaysOfReadingGiveTheSameBooleans) {
   const auto image = file.finish(many_links(1, flags));
   const Hdf5File read(image, nullptr, "flags.h5");
   const auto& node = read.root().children.at(0);
-  ASSERT_EQ(node.dtype, DType::kBool) << node.refusal;
+  ASSERT_EQ(node.dtype, DType::kBool) << node.unreadable_reason;
   const auto whole = read.read(node);
   std::vector<std::byte> into(4);
   read.read_into(node, into);

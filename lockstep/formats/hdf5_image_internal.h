@@ -141,8 +141,8 @@ struct Storage {
   int index = 0;                     // 0: version-1 B-tree; 1 single, 2 implicit, 3 fixed array
   std::uint64_t single_size = 0;     // of a filtered single chunk
   std::uint32_t single_mask = 0;
-  bool plain_fill = true;   // missing chunks are zero
-  bool is_virtual = false;  // a virtual dataset: parts of other datasets, which may be in other files
+  bool fill_is_zero = true;  // missing chunks are zero
+  bool is_virtual = false;   // a virtual dataset: parts of other datasets, which may be in other files
 };
 
 // Throws DataLoss where the last four bytes of a metadata block are not the checksum of those before.
@@ -153,7 +153,7 @@ Dataspace parse_dataspace(const Image& image, std::span<const std::byte> block);
 std::vector<Filter> parse_filters(const Image& image, std::span<const std::byte> block);
 
 // Whether values that were never written are zero, according to a fill value message.
-bool plain_fill(const Image& image, std::span<const std::byte> body);
+bool fill_is_zero(const Image& image, std::span<const std::byte> body);
 
 // Fills in the location of the values of a dataset whose type and space are known already. Returns why they cannot be
 // read; nothing where they can.

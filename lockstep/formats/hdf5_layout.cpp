@@ -53,7 +53,7 @@ std::string parse_chunked(const Image& image, Fields& fields, int version, Stora
 
 }  // namespace
 
-bool plain_fill(const Image& image, std::span<const std::byte> body) {
+bool fill_is_zero(const Image& image, std::span<const std::byte> body) {
   Fields fields(image, body);
   const int version = fields.u8();
   if (version < 1 || version > 3) image.damaged(fields.offset(), fmt::format("a fill value of version {}", version));

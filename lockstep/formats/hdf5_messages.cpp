@@ -236,7 +236,7 @@ std::span<const std::byte> MessageReader::follow_shared(std::span<const std::byt
   for (const Message& other : read(address)) {
     if (other.type == type) return shared_body(other, depth + 1);
   }
-  image_.damaged(address, "a shared message that is not there");
+  image_.damaged(address, "a missing shared message");
 }
 
 }  // namespace lockstep::formats::hdf5

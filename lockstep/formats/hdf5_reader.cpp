@@ -92,7 +92,7 @@ class Hdf5File::Parser {
       parse_group(messages, node, depth);
     } else if (has(0x03)) {
       node.kind = Hdf5Node::Kind::kLink;
-      node.refusal = "it is a named datatype";
+      node.unreadable_reason = "it is a named datatype";
     } else {
       image_.damaged(address, "an object that is not a group, a dataset or a datatype");
     }
@@ -148,7 +148,7 @@ class Hdf5File::Parser {
     }
   }
 
-  void add_child(Hdf5Node& node, std::string name, std::string refusal, std::uint64_t address, int depth) {
+  void add_child(Hdf5Node& node, std::string name, std::string unreadable_reason, std::uint64_t address, int depth) {
     image_.charge_steps(1, address);
     image_.charge_bytes(sizeof(Hdf5Node) + name.size(), address);
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
@@ -157,11 +157,11 @@ class Hdf5File::Parser {
     }
     Hdf5Node& child = node.children.emplace_back();
     child.name = std::move(name);
-    if (refusal.empty()) {
+    if (unreadable_reason.empty()) {
       parse_object(address, child, depth + 1);
     } else {
       child.kind = Hdf5Node::Kind::kLink;
-      child.refusal = std::move(refusal);
+      child.unreadable_reason = std::move(unreadable_reason);
     }
   }
 
@@ -243,9 +243,9 @@ class Hdf5File::Parser {
           storage.type = hdf5::parse_datatype(image_, headers_.shared_body(message));
           typed = true;
           break;
-        case 0x05: storage.plain_fill = hdf5::plain_fill(image_, headers_.shared_body(message)); break;
+        case 0x05: storage.fill_is_zero = hdf5::fill_is_zero(image_, headers_.shared_body(message)); break;
         case 0x07:
-          node.refusal = "its values are in another file";
+          node.unreadable_reason = "its values are in another file";
           node.external = true;
           break;
         case 0x0b: storage.filters = hdf5::parse_filters(image_, headers_.shared_body(message)); break;
@@ -258,8 +258,8 @@ class Hdf5File::Parser {
       image_.damaged(0, fmt::format("dataset \"{}\" has no datatype, shape or layout", node.name));
     for (const Message& message : messages) {
       if (message.type != 0x08) continue;
-      if (auto refusal = hdf5::parse_layout(image_, message.body, storage); !refusal.empty())
-        node.refusal = std::move(refusal);
+      if (auto unreadable_reason = hdf5::parse_layout(image_, message.body, storage); !unreadable_reason.empty())
+        node.unreadable_reason = std::move(unreadable_reason);
       node.external = node.external || storage.is_virtual;
     }
     finish_dataset(std::move(storage), node);
@@ -273,13 +273,14 @@ class Hdf5File::Parser {
       type.dtype = DType::kBFloat16;
     }
     node.shape = Shape(storage.space.dims);
-    if (node.refusal.empty() && type.kind == hdf5::Datatype::Kind::kUnreadable) {
-      node.refusal = fmt::format("its elements are {}", type.name);
+    if (node.unreadable_reason.empty() && type.kind == hdf5::Datatype::Kind::kUnreadable) {
+      node.unreadable_reason = fmt::format("its elements are {}", type.name);
     }
-    if (node.refusal.empty() && storage.space.null) node.refusal = "it has no values (a null dataspace)";
+    if (node.unreadable_reason.empty() && storage.space.null)
+      node.unreadable_reason = "it has no values (a null dataspace)";
     for (const auto& filter : storage.filters) {
-      if (filter.id != 1 && filter.id != 2 && filter.id != 3 && filter.id != 32000 && node.refusal.empty()) {
-        node.refusal = fmt::format("its chunks are stored with filter {}", filter.id);
+      if (filter.id != 1 && filter.id != 2 && filter.id != 3 && filter.id != 32000 && node.unreadable_reason.empty()) {
+        node.unreadable_reason = fmt::format("its chunks are stored with filter {}", filter.id);
       }
     }
     std::uint64_t size = 0;
@@ -287,7 +288,7 @@ class Hdf5File::Parser {
       image_.damaged(
           0, fmt::format("dataset \"{}\" of {} is larger than memory can be", node.name, node.shape.to_string()));
     }
-    if (node.refusal.empty()) {
+    if (node.unreadable_reason.empty()) {
       node.dtype = type.dtype;
       if (size > values_left_) {
         image_.damaged(0, fmt::format("its datasets together declare more bytes than a file of {} bytes can hold, the "
@@ -379,9 +380,10 @@ const Hdf5Node* Hdf5File::find(std::string_view path) const {
 
 TensorData Hdf5File::read(const Hdf5Node& dataset) const {
   const Image& image = state_->image;
-  if (dataset.kind != Hdf5Node::Kind::kDataset || !dataset.refusal.empty()) {
-    throw_invalid_argument(fmt::format("{}: \"{}\" cannot be read: {}", image.what, dataset.name,
-                                       dataset.refusal.empty() ? "it is a group" : dataset.refusal));
+  if (dataset.kind != Hdf5Node::Kind::kDataset || !dataset.unreadable_reason.empty()) {
+    throw_invalid_argument(
+        fmt::format("{}: \"{}\" cannot be read: {}", image.what, dataset.name,
+                    dataset.unreadable_reason.empty() ? "it is a group" : dataset.unreadable_reason));
   }
   const Storage& storage = state_->storages[dataset.storage];
   const std::uint64_t size = storage.space.count * storage.type.size;
@@ -428,9 +430,11 @@ TensorData Hdf5File::read(const Hdf5Node& dataset) const {
 
 void Hdf5File::read_into(const Hdf5Node& dataset, std::span<std::byte> target) const {
   const Image& image = state_->image;
-  if (dataset.kind != Hdf5Node::Kind::kDataset || !dataset.refusal.empty() || dataset.dtype == DType::kString) {
-    throw_invalid_argument(fmt::format("{}: \"{}\" cannot be read as numbers: {}", image.what, dataset.name,
-                                       dataset.refusal.empty() ? "it is a group or holds text" : dataset.refusal));
+  if (dataset.kind != Hdf5Node::Kind::kDataset || !dataset.unreadable_reason.empty() ||
+      dataset.dtype == DType::kString) {
+    throw_invalid_argument(
+        fmt::format("{}: \"{}\" cannot be read as numbers: {}", image.what, dataset.name,
+                    dataset.unreadable_reason.empty() ? "it is a group or holds text" : dataset.unreadable_reason));
   }
   const Storage& storage = state_->storages[dataset.storage];
   const std::uint64_t size = storage.space.count * storage.type.size;
@@ -453,7 +457,7 @@ void Hdf5File::read_into(const Hdf5Node& dataset, std::span<std::byte> target) c
     }
   } else {
     hdf5::check_claim(image, storage, size);
-    if (!storage.plain_fill) image.unsupported("a dataset that was never written and has a fill value");
+    if (!storage.fill_is_zero) image.unsupported("a dataset that was never written and has a fill value");
     std::memset(target.data(), 0, size);
   }
   if (storage.type.big_endian) io::swap_bytes(target, storage.type.size);

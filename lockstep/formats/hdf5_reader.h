@@ -31,9 +31,9 @@ struct Hdf5Node {
   std::vector<Hdf5Attribute> attributes;  // in the order of the file
   DType dtype = DType::kInvalid;          // of a dataset; kInvalid when its values cannot be read
   Shape shape;
-  std::string refusal;        // why a dataset or a link cannot be read; empty when it can
-  bool external = false;      // its values, or the target of the link, are in another file
-  std::uint64_t storage = 0;  // the reader's own index of the dataset
+  std::string unreadable_reason;  // why a dataset or a link cannot be read; empty when it can
+  bool external = false;          // its values, or the target of the link, are in another file
+  std::uint64_t storage = 0;      // the reader's own index of the dataset
 
   const Hdf5Node* child(std::string_view child_name) const;
   const Hdf5Attribute* attribute(std::string_view attribute_name) const;
@@ -58,7 +58,7 @@ class Hdf5File {
   const Hdf5Node* find(std::string_view path) const;
 
   // The values of a dataset in the machine's byte order. Contiguous little-endian data that is aligned to its
-  // element size is not copied. Throws InvalidArgument for a node that cannot be read (with its refusal).
+  // element size is not copied. Throws InvalidArgument for a node that cannot be read (with its unreadable_reason).
   TensorData read(const Hdf5Node& dataset) const;
   // The same into memory of the caller's, of exactly the size of the tensor.
   void read_into(const Hdf5Node& dataset, std::span<std::byte> target) const;

@@ -47,7 +47,7 @@ struct Counts {
 
 void count(const Hdf5Node& node, Counts& counts) {
   counts.attributes += node.attributes.size();
-  if (node.kind == Hdf5Node::Kind::kDataset && node.refusal.empty()) {
+  if (node.kind == Hdf5Node::Kind::kDataset && node.unreadable_reason.empty()) {
     ++counts.datasets;
     counts.elements += static_cast<std::uint64_t>(*node.shape.num_elements());
   } else if (node.kind != Hdf5Node::Kind::kGroup) {
@@ -57,7 +57,7 @@ void count(const Hdf5Node& node, Counts& counts) {
 }
 
 void list_shapes(const Hdf5Node& node, std::string& text) {
-  if (node.kind == Hdf5Node::Kind::kDataset) text += " " + node.name + node.shape.to_string() + node.refusal;
+  if (node.kind == Hdf5Node::Kind::kDataset) text += " " + node.name + node.shape.to_string() + node.unreadable_reason;
   for (const Hdf5Node& child : node.children) list_shapes(child, text);
 }
 

@@ -38,7 +38,7 @@ Hdf5File parsed(const std::vector<std::byte>& image) { return Hdf5File(image, nu
 
 // Opens and reads everything; only lockstep::Error may come out.
 void read_all(const Hdf5File& file, const Hdf5Node& node) {
-  if (node.kind == Hdf5Node::Kind::kDataset && node.refusal.empty()) file.read(node);
+  if (node.kind == Hdf5Node::Kind::kDataset && node.unreadable_reason.empty()) file.read(node);
   for (const auto& child : node.children) read_all(file, child);
 }
 

@@ -172,9 +172,9 @@ std::vector<TensorInfo> LegacyH5::weights_of(const Hdf5Node& group, const std::s
     const Hdf5Node* node = descend(absolute ? file_->root() : group, safe);
     if (node == nullptr)
       throw_not_found(fmt::format("{}: weight \"{}\" is named but not in \"{}\"", file_->what(), name, path));
-    if (node->kind != Hdf5Node::Kind::kDataset || !node->refusal.empty()) {
+    if (node->kind != Hdf5Node::Kind::kDataset || !node->unreadable_reason.empty()) {
       throw_data_loss(fmt::format("{}: weight \"{}\" of \"{}\" cannot be read: {}", file_->what(), name, path,
-                                  node->refusal.empty() ? "it is a group" : node->refusal));
+                                  node->unreadable_reason.empty() ? "it is a group" : node->unreadable_reason));
     }
     weights.push_back({absolute ? safe : path + "/" + safe, node->dtype, node->shape});
   }

@@ -235,8 +235,9 @@ std::vector<TensorInfo> KerasWeights::variables(std::string_view inner_path) con
     const std::string_view key = std::string_view(at->first).substr(prefix.size());
     if (key.find('/') != std::string_view::npos) continue;
     if (at->second.node->kind != Hdf5Node::Kind::kDataset) {
-      throw_data_loss(fmt::format("{}: \"{}\" is not a dataset: {}", files_[at->second.file]->what(), at->first,
-                                  at->second.node->refusal.empty() ? "it is a group" : at->second.node->refusal));
+      throw_data_loss(fmt::format(
+          "{}: \"{}\" is not a dataset: {}", files_[at->second.file]->what(), at->first,
+          at->second.node->unreadable_reason.empty() ? "it is a group" : at->second.node->unreadable_reason));
     }
     result.push_back(infos_[at->second.info]);
     if (const auto number = as_number(key)) numbers.insert(*number), ++numbered;

@@ -172,8 +172,8 @@ int unused_shard_count(const std::string& prefix, int least, io::FileSystem& fil
 void remove_temporaries(const std::string& prefix, bool all, io::FileSystem& files = io::posix_file_system());
 // After a failed commit: removes data files and index of the new bundle, unless its index has already taken the place
 // of an older one's (`replaces`).
-void take_back_bundle(const std::string& prefix, int num_shards, const std::string& index_bytes, bool replaces,
-                      io::FileSystem& files = io::posix_file_system()) noexcept;
+void rollback_bundle(const std::string& prefix, int num_shards, const std::string& index_bytes, bool replaces,
+                     io::FileSystem& files = io::posix_file_system()) noexcept;
 // Removes data files of this prefix that belong to another number of shards.
 void remove_other_shards(const std::string& prefix, int num_shards, io::FileSystem& files = io::posix_file_system());
 

@@ -294,7 +294,7 @@ void BundleWriter::finish() {
     written->file().commit();
     io::write_atomically(bundle_index_path(prefix_), index, files_);
   } catch (...) {
-    take_back_bundle(prefix_, num_shards_, index, replaces, files_);
+    rollback_bundle(prefix_, num_shards_, index, replaces, files_);
     throw;
   }
   if (replaces) replace_old_bundle(written->entries());
@@ -348,8 +348,8 @@ void remove_temporaries(const std::string& prefix, bool all, io::FileSystem& fil
   }
 }
 
-void take_back_bundle(const std::string& prefix, int num_shards, const std::string& index_bytes, bool replaces,
-                      io::FileSystem& files) noexcept {
+void rollback_bundle(const std::string& prefix, int num_shards, const std::string& index_bytes, bool replaces,
+                     io::FileSystem& files) noexcept {
   const auto quietly = [](const auto& work) {
     try {
       work();

@@ -138,8 +138,8 @@ void join_collectives(Graph& graph) {
   }
 }
 
-Special find_collective_operation(std::string_view op) {
-  static const std::unordered_map<std::string_view, Special> table = {
+ExecutorOp find_collective_operation(std::string_view op) {
+  static const std::unordered_map<std::string_view, ExecutorOp> table = {
       {"NcclAllReduce", by_attribute},       {"NcclReduce", by_attribute},
       {"CollectiveReduce", by_attribute},    {"CollectiveGather", by_attribute},
       {"CollectiveBcastSend", by_attribute}, {"CollectiveReduceV2", by_input},

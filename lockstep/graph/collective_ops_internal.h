@@ -11,6 +11,6 @@ namespace lockstep::graph {
 // CollectiveReduceV2) by operations that compute their result. Groups of which members are missing stay as they are.
 void join_collectives(Graph& graph);
 // Null for other operations. Groups of one device give their input; others throw Unimplemented.
-Special find_collective_operation(std::string_view op);
+ExecutorOp find_collective_operation(std::string_view op);
 
 }  // namespace lockstep::graph

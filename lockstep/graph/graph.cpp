@@ -53,7 +53,7 @@ Output Graph::parse_output(std::string_view text) const {
     std::vector<std::string> names;
     for (const Node& node : nodes_) names.push_back(node.name);
     const std::string nearest = nearest_name(name, names);
-    throw_not_found(fmt::format("graph: there is no node '{}'{}", name,
+    throw_not_found(fmt::format("graph: unknown node '{}'{}", name,
                                 nearest.empty() ? "" : fmt::format("; the nearest name is '{}'", nearest)));
   }
   return output;

@@ -132,7 +132,7 @@ std::vector<Lowered> Lowering::call(const std::string& function, std::vector<Low
 std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::vector<Lowered> inputs) {
   const std::string& op = step.node->op;
   for (const Lowered& input : inputs) require(input.is_constant() || input.value >= 0 || input.list);
-  if (!step.op && !step.special) return call(op, std::move(inputs));
+  if (!step.op && !step.executor_op) return call(op, std::move(inputs));
   if (op == "PartitionedCall" || op == "StatefulPartitionedCall")
     return call(step.attr<ops::FunctionName>("f").name, std::move(inputs));
   if ((op == "If" || op == "StatelessIf") && inputs[0].is_constant() && !inputs[0].other.defined() &&
@@ -142,7 +142,7 @@ std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::ve
     return call(step.attr<ops::FunctionName>(taken ? "then_branch" : "else_branch").name, std::move(inputs));
   }
   if (does_nothing(op)) return {};
-  if (names_variable(op)) return {known_constant(step.special(step, {}, context_)[0])};
+  if (names_variable(op)) return {known_constant(step.executor_op(step, {}, context_)[0])};
   if (op == "ReadVariableOp") return {read(inputs[0])};
   if (passes_on(op)) {
     if (op != "Identity" || inputs[0].dtype != DType::kResource) return inputs;
@@ -151,7 +151,7 @@ std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::ve
   }
   if (op == "While" || op == "StatelessWhile") return lower_loop(step, std::move(inputs));
   if (auto outputs = lower_list(step, inputs)) return *outputs;
-  require(step.op && step.op->kernel && !step.special);
+  require(step.op && step.op->kernel && !step.executor_op);
   const std::vector<Lowered> given = inputs;  // shape rules read the shape of a variable
   if (op == "ResourceGather") inputs[0] = read(inputs[0]);
   require(!step.op->signature->stateful || op == "ResourceGather");

@@ -134,7 +134,7 @@ class LoopConstants {
     for (const int id : plan.order_) {
       const Step& step = plan.steps_[static_cast<std::size_t>(id)];
       const bool computes = step.op && step.op->kernel && !step.op->signature->stateful &&
-                            (!step.special || step.node->op == "Identity") && !step.inputs.empty();
+                            (!step.executor_op || step.node->op == "Identity") && !step.inputs.empty();
       const bool all = computes && std::ranges::all_of(step.inputs, [&](int value) {
                          return known[static_cast<std::size_t>(value)] != 0;
                        });
@@ -169,7 +169,7 @@ class LoopConstants {
       const Step& step = plan.steps_[static_cast<std::size_t>(id)];
       Tensors inputs;
       for (const int value : step.inputs) inputs.push_back(values[static_cast<std::size_t>(value)]);
-      const Tensors outputs = step.special ? inputs : ops::run_kernel(*step.op, inputs, step.attrs);
+      const Tensors outputs = step.executor_op ? inputs : ops::run_kernel(*step.op, inputs, step.attrs);
       for (int i = 0; i < step.num_outputs; ++i)
         values[static_cast<std::size_t>(step.first_output + i)] = outputs[static_cast<std::size_t>(i)];
     }

@@ -57,11 +57,11 @@ void check_once(Step& step, const std::string& what) {
   }
 }
 
-// The half that each run checks. A special operation reads references to V1 variables itself.
+// The half that each run checks. A executor operation reads references to V1 variables itself.
 void check_inputs(const Step& step, const Tensors& inputs) {
   for (std::size_t i = 0; i < step.input_types.size(); ++i) {
     const DType found = inputs[i].defined() ? inputs[i].dtype() : DType::kInvalid;
-    if (found == step.input_types[i] || (step.special && found == DType::kResource)) continue;
+    if (found == step.input_types[i] || (step.executor_op && found == DType::kResource)) continue;
     throw_invalid_argument(fmt::format("{}: input {} is {}, expected {}", step.node->op, i,
                                        found == DType::kInvalid ? "missing" : dtype_name(found),
                                        dtype_name(step.input_types[i])));
@@ -163,16 +163,16 @@ void Plan::build_steps() {
     Step& step = steps_[static_cast<std::size_t>(id)];
     step.node = &node;
     step.attrs = node.attrs;
-    step.special = find_special(node.op);
+    step.executor_op = find_executor_op(node.op);
     step.op = ops::Table::instance().find(node.op);
     step.for_gradients = for_gradients_[static_cast<std::size_t>(id)];
     if (!node.gradient.empty()) step.registered_gradient = library_.find_gradient(node.gradient);
     if (step.op) {
       check_once(step, what_);
-      step.takes_references = !step.special && !has_resource_inputs(*step.op->signature);
+      step.takes_references = !step.executor_op && !has_resource_inputs(*step.op->signature);
     }
-    const bool runs = step.special || (step.op && step.op->kernel) || library_.find(node.op) || node.op == "Const" ||
-                      is_dataflow(node.op);
+    const bool runs = step.executor_op || (step.op && step.op->kernel) || library_.find(node.op) ||
+                      node.op == "Const" || is_dataflow(node.op);
     if (!runs) (step.op ? missing : unknown).insert(node.op);
   }
   if (!unknown.empty()) {
@@ -292,13 +292,13 @@ namespace {
 
 // Of operations that draw random numbers, or call functions that do.
 std::optional<ops::RandomScope> random_scope(const Step& step) {
-  const bool may_draw = !step.op || step.special || step.op->signature->stateful;
+  const bool may_draw = !step.op || step.executor_op || step.op->signature->stateful;
   if (!may_draw || !ops::RandomScope::active()) return std::nullopt;
   return std::optional<ops::RandomScope>(std::in_place, step.node->name);
 }
 
 Tensors run_operation(const Step& step, const Tensors& inputs, RunContext& context) {
-  if (!step.op && !step.special) return call_function(step.node->op, inputs, context);
+  if (!step.op && !step.executor_op) return call_function(step.node->op, inputs, context);
   if (step.takes_references && std::any_of(inputs.begin(), inputs.end(), is_reference)) {
     Tensors values;
     for (const Tensor& input : inputs) values.push_back(dereferenced(input));
@@ -307,7 +307,7 @@ Tensors run_operation(const Step& step, const Tensors& inputs, RunContext& conte
                              : ops::run_kernel(*step.op, values, step.attrs);
   }
   check_inputs(step, inputs);
-  if (step.special) return step.special(step, inputs, context);
+  if (step.executor_op) return step.executor_op(step, inputs, context);
   if (context.recording) return ops::call(step.node->op, inputs, step.attrs);
   return ops::run_kernel(*step.op, inputs, step.attrs);
 }

@@ -28,15 +28,15 @@ struct RunContext {
 };
 
 // An operation that depends on more than its inputs: calls, control flow, resources.
-using Special = Tensors (*)(const Step& step, const Tensors& inputs, RunContext& context);
+using ExecutorOp = Tensors (*)(const Step& step, const Tensors& inputs, RunContext& context);
 // Null for operations of the op table.
-Special find_special(std::string_view op);
+ExecutorOp find_executor_op(std::string_view op);
 // For folders above: operations that `find` knows. Call it while the program is being loaded (from a static
 // initializer).
-void contribute_specials(Special (*find)(std::string_view op));
+void contribute_executor_ops(ExecutorOp (*find)(std::string_view op));
 // Of those of this folder, the ones that change a variable of TensorFlow 1 through a reference to it.
-Special find_reference_operation(std::string_view op);
-Special find_sparse_serialization(std::string_view op);
+ExecutorOp find_reference_operation(std::string_view op);
+ExecutorOp find_sparse_serialization(std::string_view op);
 
 // The variable of TensorFlow 1 that `reference` refers to. Throws InvalidArgument for another tensor.
 VariableResource& referenced_variable(const Tensor& reference);
@@ -48,7 +48,7 @@ struct Step {
   const Node* node = nullptr;
   const ops::Op* op = nullptr;  // null for a direct call of a library function
   ops::Attrs attrs;             // with defaults
-  Special special = nullptr;
+  ExecutorOp executor_op = nullptr;
   bool takes_references = false;
   std::vector<DType> input_types;  // by the signature; empty for a call of a library function
   std::vector<int> inputs;         // values; behind those of the node the ones that its registered gradient captures

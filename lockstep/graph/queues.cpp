@@ -208,8 +208,8 @@ Tensors size(const Step&, const Tensors& inputs, RunContext&) { return {Tensor::
 
 }  // namespace
 
-Special find_queue_operation(std::string_view op) {
-  static const std::unordered_map<std::string_view, Special> table = {
+ExecutorOp find_queue_operation(std::string_view op) {
+  static const std::unordered_map<std::string_view, ExecutorOp> table = {
       {"FIFOQueue", make_queue},
       {"PaddingFIFOQueue", make_queue},
       {"RandomShuffleQueue", make_queue},

@@ -8,6 +8,6 @@
 namespace lockstep::graph {
 
 // Null for other operations. Thread-safe.
-Special find_queue_operation(std::string_view op);
+ExecutorOp find_queue_operation(std::string_view op);
 
 }  // namespace lockstep::graph

@@ -51,8 +51,8 @@ Tensors through_handle(const Step& step, const Tensors& inputs, RunContext&) {
   return outputs;
 }
 
-std::unordered_map<std::string, Special> references() {
-  std::unordered_map<std::string, Special> table;
+std::unordered_map<std::string, ExecutorOp> references() {
+  std::unordered_map<std::string, ExecutorOp> table;
   for (const char* what : {"", "Grad", "Write", "Read", "Gather", "Scatter", "Concat", "Split", "Size", "Close"}) {
     table.emplace(fmt::format("TensorArray{}", what), through_handle);
     table.emplace(fmt::format("TensorArray{}V2", what), through_handle);
@@ -93,8 +93,8 @@ Tensor dereferenced(const Tensor& tensor) {
   return found ? found->read() : tensor;
 }
 
-Special find_reference_operation(std::string_view op) {
-  static const std::unordered_map<std::string, Special> table = references();
+ExecutorOp find_reference_operation(std::string_view op) {
+  static const std::unordered_map<std::string, ExecutorOp> table = references();
   const auto found = table.find(std::string(op));
   return found == table.end() ? nullptr : found->second;
 }

@@ -138,7 +138,7 @@ Tensors deserialize_sparse(const Step& step, const Tensors& inputs, RunContext&)
 
 }  // namespace
 
-Special find_sparse_serialization(std::string_view op) {
+ExecutorOp find_sparse_serialization(std::string_view op) {
   if (op == "SerializeSparse") return serialize_sparse;
   if (op == "SerializeManySparse") return serialize_many_sparse;
   if (op == "DeserializeSparse" || op == "DeserializeManySparse") return deserialize_sparse;

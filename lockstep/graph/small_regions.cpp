@@ -12,7 +12,7 @@ constexpr std::size_t kMostSteps = 4096;
 // Identity is the executor's own operation because of references, which a program does not take.
 bool fits(const Step& step) {
   return step.op && step.node->gradient.empty() && !step.for_gradients &&
-         (!step.special || step.node->op == "Identity") &&
+         (!step.executor_op || step.node->op == "Identity") &&
          ops::SmallProgram::supports(*step.op, step.attrs, step.input_types);
 }
 

@@ -322,8 +322,8 @@ Tensors TableResource::export_all() const {
   return {from_cells(keys_, key_, Shape(dims), key_width_), values_of(values_, {count})};
 }
 
-Special find_table_operation(std::string_view op) {
-  static const std::unordered_map<std::string_view, Special> table = {
+ExecutorOp find_table_operation(std::string_view op) {
+  static const std::unordered_map<std::string_view, ExecutorOp> table = {
       {"HashTableV2", make_table},
       {"HashTable", make_table},
       {"MutableHashTableV2", make_table},

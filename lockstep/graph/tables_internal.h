@@ -51,6 +51,6 @@ class TableResource : public Resource {
 };
 
 // Null for other operations.
-Special find_table_operation(std::string_view op);
+ExecutorOp find_table_operation(std::string_view op);
 
 }  // namespace lockstep::graph

@@ -35,7 +35,7 @@ using ActivationArg = keras::ObjectArg<Activation>;
 ActivationPtr get(const ActivationArg& identifier);
 Json serialize(const ActivationPtr& activation);
 bool is_linear(const ActivationPtr& activation);
-// A function of the user's; it is written as a custom function of this name.
+// A user-defined function; it is written as a custom function of this name.
 ActivationPtr custom(std::string name, std::function<Tensor(const Tensor&)> fn);
 // Makes an activation of a layer's config; set by the layers' registry.
 void set_layer_factory(std::function<ActivationPtr(const Json& object)> factory);

@@ -1,5 +1,5 @@
-// Who wants to know when layers and optimizers have made their variables: checkpoints do, which hold
-// values for variables that did not exist when they were restored.
+// A notification that layers and optimizers have created variables. Checkpoints use it: they may contain values for
+// variables that did not exist when the checkpoint was restored.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ inline std::atomic<BuildHook>& build_hook() {
 // Null for none.
 inline void set_build_hook(BuildHook hook) { build_hook() = hook; }
 
-// To be called when a layer or an optimizer has been built.
+// Called when a layer or an optimizer has been built.
 inline void notify_built() {
   if (const BuildHook hook = build_hook()) hook();
 }

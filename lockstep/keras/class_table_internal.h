@@ -101,7 +101,7 @@ class ClassFamily : public ClassTable {
     return std::static_pointer_cast<Base>(ClassTable::make(name, config));
   }
   // From a name, an object of Keras 3 or 2, or {"class_name": "function", "config": name}. `set_base(object, config)`
-  // is called for objects of the user's classes.
+  // is called for objects of user-defined classes.
   template <typename SetBase>
   std::shared_ptr<Base> deserialize(const Json& value, SetBase set_base) const {
     if (value.is_string()) return make(value.get<std::string>());

@@ -71,7 +71,7 @@ class ObjectArg {
   ObjectArg(std::shared_ptr<U> object) {
     object_ = std::move(object);
   }
-  // An object of a class of the user's, which is copied or moved.
+  // An object of a user-defined class, which is copied or moved.
   template <typename U>
   requires std::is_base_of_v<T, std::remove_cvref_t<U>> ObjectArg(U&& object) {
     using Class = std::remove_cvref_t<U>;

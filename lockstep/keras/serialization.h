@@ -1,4 +1,4 @@
-// Classes of the user's in files: keras.saving.register_keras_serializable.
+// User-defined classes in files: keras.saving.register_keras_serializable.
 //
 //   class Linear : public keras::Layer { … };
 //   LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Linear, "MyPackage")

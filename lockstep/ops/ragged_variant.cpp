@@ -151,7 +151,7 @@ Tensor variant_of(Tensors parts) { return with_list(std::move(parts), Shape{}); 
 const Tensors& parts_of(const Tensor& variant) {
   if (!variant.defined() || variant.dtype() != DType::kVariant || variant.rank() != 0 || !variant.impl()->list ||
       variant.impl()->list->elements.empty() || variant.impl()->list->element_dtype != DType::kVariant) {
-    throw_invalid_argument("the variant is no ragged tensor");
+    throw_invalid_argument("the variant is not a ragged tensor");
   }
   return variant.impl()->list->elements;
 }

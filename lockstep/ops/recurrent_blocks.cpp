@@ -192,7 +192,7 @@ Tensors block_lstm_gradient(const Call& call) {
   block.forget_second = call.name() == "BlockLSTMGradV2";
   for (int k = 9; k <= 17; ++k) {
     if (in(call, k).dim() != 3 || in(call, k).size(0) < last)
-      throw_invalid_argument("what the forward pass returned has another length than x");
+      throw_invalid_argument("invalid results of the forward pass: their length differs from that of x");
   }
   at::Tensor x_grad = at::zeros_like(x), w_grad = at::zeros_like(block.w), b_grad = at::zeros_like(block.b);
   at::Tensor wci = at::zeros_like(block.wci), wcf = at::zeros_like(block.wcf), wco = at::zeros_like(block.wco);

@@ -388,7 +388,7 @@ Tensors decode_csv(const Call& call) {
     for (std::size_t k = 0; k < types.size(); ++k) {
       if (columns[k] >= static_cast<std::int64_t>(fields.size()))
         throw_invalid_argument(
-            fmt::format("record {} has {} fields, number {} is wanted", row, fields.size(), columns[k]));
+            fmt::format("record {} has {} fields, but field {} is selected", row, fields.size(), columns[k]));
       const std::string& field = fields[static_cast<std::size_t>(columns[k])];
       absent[k].push_back(field.empty() || field == missing);
       if (absent[k].back() && call.input(static_cast<int>(k) + 1).num_elements() == 0)

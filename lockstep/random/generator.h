@@ -1,4 +1,4 @@
-// tf.random: generators with a state of their own, and functions of given seeds. The numbers are TensorFlow's.
+// tf.random: generators with state, and stateless functions of seeds. The numbers are TensorFlow's.
 //
 // tf.random.normal and its like, which follow tf.random.set_seed, are ops::random::normal, ...: random::normal and its
 // like are those of keras.random.

@@ -55,7 +55,7 @@ class Seed {
   Seed(SeedGeneratorPtr generator) : generator_(std::move(generator)) {}
   Seed(const SeedGenerator& generator);  // copies share the state
 
-  // At most one of the two is there.
+  // At most one of the two is not null.
   const std::optional<std::int64_t>& number() const { return number_; }
   const SeedGeneratorPtr& generator() const { return generator_; }
 
@@ -72,7 +72,7 @@ SeedPair draw_seed(const Seed& seed);
 std::optional<SeedPair> global_seed_state();
 void set_global_seed_state(const std::optional<SeedPair>& state);
 
-// While one exists, draws on this thread leave their generators where they stand. For calls that Keras makes
+// While an object of it exists, draws on this thread do not advance their generators. For calls that Keras makes
 // symbolically, as when fit builds a model.
 class PausedGenerators {
  public:

@@ -60,7 +60,7 @@ class Backup final : public Callback, public keras::ReadsTogether {
   }
   void on_train_batch_end(std::int64_t batch, const Logs&) override { due_ = options_.save_freq.due(batch); }
   void on_epoch_end(int, Logs&) override { due_ = !options_.save_freq.batches; }
-  void on_settled() override {
+  void after_callbacks() override {
     if (std::exchange(due_, false) || trainer_->preempted()) save();
   }
   void on_train_end(const Logs&) override {

@@ -1,4 +1,4 @@
-// keras.export.ExportArchive: SavedModels with endpoints of the user's.
+// keras.export.ExportArchive: SavedModels with user-defined endpoints.
 #pragma once
 
 #include <concepts>

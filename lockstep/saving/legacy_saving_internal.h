@@ -14,7 +14,7 @@ namespace lockstep::saving {
 void save_legacy_model(keras::ModelImpl& model, const std::string& path, bool include_optimizer, H5Dialect dialect);
 keras::Model load_legacy_model(const std::string& path, bool compile);
 
-// Compiles from a training_config of Keras 2 or 3. Losses, metrics and optimizers of the user's are not in a file, and
+// Compiles from a training_config of Keras 2 or 3. User-defined losses, metrics and optimizers are not in a file, and
 // the model is whole without them: it is then not compiled, with a warning.
 void compile_if_known(keras::Trainer& trainer, const Json& config, const std::string& path);
 

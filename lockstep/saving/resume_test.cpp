@@ -46,7 +46,7 @@ constexpr int kRows = 38, kBatch = 8;  // 5 batches, the last of 6
 class Bomb : public Callback {
  public:
   explicit Bomb(int batches) : left_(batches) {}
-  void on_settled() override {
+  void after_callbacks() override {
     if (--left_ == 0) throw_error(Code::kCancelled, "the end");
   }
 

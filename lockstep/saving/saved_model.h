@@ -60,7 +60,7 @@ struct Exportable {
   std::vector<std::function<Tensor()>> regularization_losses;                 // scalars
 };
 
-// tf.saved_model.SaveOptions; what does not change the written files is accepted and has no effect.
+// tf.saved_model.SaveOptions; options that do not affect the written files are accepted and ignored.
 struct SaveOptions {
   std::vector<std::string> namespace_whitelist;
   bool save_debug_info = false;

@@ -88,7 +88,7 @@ void check_shape(const Shape& shape) {
 
 // Zeros that the system hands out as they are touched: a variable that is about to be loaded costs neither time nor
 // memory.
-at::Tensor untouched_zeros(const Shape& shape, at::ScalarType type) {
+at::Tensor lazy_zeros(const Shape& shape, at::ScalarType type) {
   constexpr std::size_t kLarge = 1 << 20;
   check_shape(shape);
   const std::size_t bytes = static_cast<std::size_t>(shape.num_elements().value_or(0)) * c10::elementSize(type);
@@ -224,7 +224,7 @@ Tensor Tensor::from_data(const formats::TensorData& data) {
       data.dtype);
 }
 
-Tensor Tensor::zeros(const Shape& shape, DType dtype) { return wrap(untouched_zeros(shape, to_scalar_type(dtype))); }
+Tensor Tensor::zeros(const Shape& shape, DType dtype) { return wrap(lazy_zeros(shape, to_scalar_type(dtype))); }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
   if (value == 0 && !std::signbit(value)) return zeros(shape, dtype);

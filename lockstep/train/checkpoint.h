@@ -1,4 +1,4 @@
-// tf.train.Checkpoint: named objects saved together with the graph of who owns what.
+// tf.train.Checkpoint: named objects saved together with the graph of their dependencies.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,7 @@ struct CheckpointOptions {
   bool enable_async = false;
   // Bytes of state that may wait to be written; a save that exceeds them waits for earlier ones.
   std::uint64_t async_byte_budget = std::uint64_t{4} << 30;
-  // Where a running fit stands (Trainer::training_state), committed with the checkpoint.
+  // The position of a running fit (Trainer::training_state), committed with the checkpoint.
   const keras::TrainingState* training_state = nullptr;
 };
 

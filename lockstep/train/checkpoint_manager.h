@@ -48,7 +48,7 @@ class CheckpointManager {
   // Throws DataLoss when there are checkpoints but none can be read; other errors (a model that does not
   // fit) are thrown as they are.
   std::optional<std::string> restore_or_initialize();
-  // Removes what killed saves left in the folder: temporary files, data files without an index, checkpoints beyond
+  // Removes leftovers of killed saves from the folder: temporary files, data files without an index, checkpoints beyond
   // max_to_keep. Only for the one who writes there: with `workers` those of this name are removed whoever made them,
   // else those of processes that have died. The first save does it too.
   void remove_leftovers();

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
 #include "lockstep/io/file_system.h"
 
@@ -89,7 +90,7 @@ LiveValues values_of(const LiveGraph& live, Contents more) {
   Contents& contents = values.contents;
   for_each_variable(live, [&](const std::string& key, const distribute::VariablePtr& variable) {
     const auto range = optimizers::slot_range(*variable);
-    contents.emplace_back(key, (range ? range->value() : variable->peek()).to_data());
+    contents.emplace_back(key, (range ? range->value() : distribute::VariableMemory::value_without_copy(*variable)).to_data());
     if (range) values.ranges.emplace(key, range);
   });
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {

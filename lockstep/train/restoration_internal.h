@@ -32,7 +32,7 @@ class Restoration {
   Restoration(NodePtr root, const std::string& prefix, Options options);
   // The object graph of a file; empty when it has none.
   static std::optional<formats::CheckpointGraph> read_graph(const std::string& prefix);
-  // Registers for objects that are built later; see keras/build_hook.h. Called once, after make_shared.
+  // Registers for objects that are built later; see keras/build_hook_internal.h. Called once, after make_shared.
   static void watch(const std::shared_ptr<Restoration>& restoration);
 
   // Binds saved objects to live ones and brings over the values of those not bound before. All values of

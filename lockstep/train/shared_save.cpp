@@ -161,7 +161,7 @@ void commit_shards(const std::string& prefix, int num_files, std::vector<Written
     files.sync_path(directory);
     io::write_atomically(index, bytes, files);
   } catch (...) {
-    formats::take_back_bundle(prefix, num_files, bytes, replaces, files);
+    formats::rollback_bundle(prefix, num_files, bytes, replaces, files);
     throw;
   }
   formats::remove_other_shards(prefix, num_files, files);

@@ -24,7 +24,7 @@ class TrackedNode;
 using Child = std::pair<std::string, Tracked>;
 using Children = std::vector<Child>;
 
-// The interface for objects of the user's own, as tf.Module is for Python's:
+// The interface for user-defined objects, as tf.Module is for Python's:
 //
 //   struct Counter : train::Trackable {
 //     distribute::VariablePtr count;

@@ -73,7 +73,7 @@ void TrainingCheckpoints::on_train_begin(const keras::Logs&) {
 
 void TrainingCheckpoints::on_train_batch_end(std::int64_t batch, const keras::Logs&) { due_ = frequency_.due(batch); }
 void TrainingCheckpoints::on_epoch_end(int, keras::Logs&) { due_ = true; }
-void TrainingCheckpoints::on_settled() {
+void TrainingCheckpoints::after_callbacks() {
   if (std::exchange(due_, false) || trainer_->preempted()) save();
 }
 

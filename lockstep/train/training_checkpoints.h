@@ -39,13 +39,14 @@ class TrainingCheckpoints : public keras::Callback, public keras::ReadsTogether 
   void on_train_begin(const keras::Logs&) override;
   void on_train_batch_end(std::int64_t batch, const keras::Logs&) override;
   void on_epoch_end(int epoch, keras::Logs&) override;
-  void on_settled() override;
+  void after_callbacks() override;
   void on_train_end(const keras::Logs&) override;
   std::string class_name() const override { return "TrainingCheckpoints"; }
   keras::CallbackState save_state() const override;
   void restore_state(const keras::CallbackState& state) override;
 
-  // Saves where the fit stands now; to be called when all callbacks have seen the last batch or epoch (on_settled).
+  // Saves where the fit stands now; to be called when all callbacks have seen the last batch or epoch
+  // (after_callbacks).
   void save();
   CheckpointManager& manager() { return manager_; }
 

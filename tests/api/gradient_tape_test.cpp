@@ -16,7 +16,7 @@ TEST(TapeApi, WatchesInPlace) {
   EXPECT_EQ(tape.gradient(y, x).to_vector<float>(), (std::vector<float>{4, 6}));
 }
 
-TEST(TapeApi, GivesNothingForWhatNobodyWatches) {
+TEST(TapeApi, GivesNoGradientForUnwatchedSources) {
   const Tensor x = {2.0, 3.0};
   ls::Variable v({1.0, 1.0});
   ls::GradientTape tape;

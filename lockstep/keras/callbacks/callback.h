@@ -81,7 +81,7 @@ class Callback {
   }
   // After every callback has seen the end of a training batch, or of an epoch: here Trainer::training_state() is
   // complete.
-  virtual void on_settled() {}
+  virtual void after_callbacks() {}
 
   // By default the name of the C++ class.
   virtual std::string class_name() const { return unqualified_name(typeid(*this)); }
@@ -169,7 +169,7 @@ class History : public Callback {
     Values() = default;
     Values(vector values) : vector(std::move(values)) {}
     using vector::operator[];
-    // The values of one name, each as a number. Throws NotFound, naming what there is.
+    // The values of one name, each as a number. Throws NotFound, naming those that exist.
     std::vector<double> operator[](std::string_view name) const;
     using vector::at;
     std::vector<double> at(std::string_view name) const { return (*this)[name]; }

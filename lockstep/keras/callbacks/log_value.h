@@ -15,7 +15,7 @@
 namespace lockstep::keras {
 
 // A number, or the numbers of a metric whose result is a vector (F1Score without an average, R2Score by output). As a
-// number a vector is its mean, which is what Keras's bar shows of it.
+// number a vector is its mean, which Keras's bar shows.
 class LogValue {
  public:
   LogValue(double number = 0) : numbers_{number} {}
@@ -34,7 +34,7 @@ class LogValue {
 };
 
 // Names and values in Keras's order of results: loss, then metrics as declared; results.at("loss") or results["loss"]
-// as of a dict (NotFound, naming what there is), results[0] as of a list.
+// as of a dict (NotFound, naming those that exist), results[0] as of a list.
 class Results : public std::vector<std::pair<std::string, LogValue>> {
  public:
   using vector::at;

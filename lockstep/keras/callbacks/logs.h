@@ -1,4 +1,4 @@
-// The logs that callbacks get: names and numbers so far.
+// The logs of callbacks: names and values.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class Logs {
   std::size_t size() const { return items_.size(); }
 
   const_iterator find(std::string_view name) const;
-  // Throws NotFound, naming what there is.
+  // Throws NotFound, naming those that exist.
   const LogValue& at(std::string_view name) const;
   // logs.get("loss") of Python; 0 where there is none.
   LogValue get(std::string_view name, const LogValue& other = 0) const { return contains(name) ? at(name) : other; }

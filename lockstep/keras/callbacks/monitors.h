@@ -29,7 +29,7 @@ class Monitor {
   // To be called once the metrics are there. Throws InvalidArgument when "auto" finds no direction.
   void resolve(keras::Trainer& trainer);
   bool is_improvement(double value, std::optional<double> reference) const;
-  // The monitored value in the logs, if it is there.
+  // The monitored value, if the logs have it.
   std::optional<double> value(const Logs& logs) const;
   const std::string& name() const { return monitor_; }
 
@@ -39,11 +39,11 @@ class Monitor {
   int direction_ = 0;  // -1: smaller is better, 1: larger, 0: not known yet
 };
 
-// "loss,val_loss": what warnings about a missing value list.
+// "loss,val_loss": the names in warnings about a missing value.
 std::string log_names(const Logs& logs);
 // A double as Python prints it: 1.0, 1e-05.
 std::string python_repr(double value);
-// For saved states: null for nothing.
+// For saved states: null for none.
 Json optional_json(const std::optional<double>& value);
 std::optional<double> optional_number(const Json& json);
 // A line on standard output, as Keras's callbacks print.

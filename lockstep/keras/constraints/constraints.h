@@ -1,4 +1,4 @@
-// keras.constraints: what a weight is brought back to after each update.
+// keras.constraints: projections of weights after each update.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class ConstraintPtr;
 class Constraint {
  public:
   using KerasFamily = Constraint;
-  // The weight after the update as it shall be.
+  // The projection of the updated weight.
   using KerasFunction = Tensor(const Tensor&);
   static ConstraintPtr of_function(std::function<KerasFunction> function);
   virtual ~Constraint() = default;
@@ -29,7 +29,7 @@ class Constraint {
   virtual Json get_config() const { return Json::object(); }
 };
 
-// A constraint as functions return and take it.
+// A handle of a constraint, which functions return and take.
 class ConstraintPtr : public keras::Handle<Constraint> {
  public:
   using Handle::Handle;
@@ -38,7 +38,7 @@ class ConstraintPtr : public keras::Handle<Constraint> {
 };
 using ConstraintArg = keras::ObjectArg<Constraint>;
 
-// From "max_norm", "MaxNorm", …, a config or an object; null for nothing. Throws InvalidArgument for an
+// From "max_norm", "MaxNorm", …, a config or an object; null for none. Throws InvalidArgument for an
 // unknown name.
 ConstraintPtr get(const ConstraintArg& identifier);
 Json serialize(const ConstraintPtr& constraint);

@@ -38,7 +38,7 @@ class Initializer {
   virtual Json get_config() const { return Json::object(); }
 };
 
-// An initializer as functions return and take it.
+// A handle of an initializer, which functions return and take.
 class InitializerPtr : public keras::Handle<Initializer> {
  public:
   using Handle::Handle;
@@ -47,7 +47,7 @@ class InitializerPtr : public keras::Handle<Initializer> {
 };
 using InitializerArg = keras::ObjectArg<Initializer>;
 
-// From "glorot_uniform", "GlorotUniform", a config of Keras 3 or 2, or an object; null for nothing.
+// From "glorot_uniform", "GlorotUniform", a config of Keras 3 or 2, or an object; null for none.
 // Throws InvalidArgument for an unknown name, with the nearest known one.
 InitializerPtr get(const InitializerArg& identifier);
 // {"module": "keras.initializers", …}; null for a null pointer.

@@ -1,4 +1,4 @@
-// keras.layers: what brings images to one size.
+// keras.layers: images of one size.
 #pragma once
 
 #include "lockstep/keras/layers/core.h"

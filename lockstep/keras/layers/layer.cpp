@@ -188,12 +188,7 @@ void Layer::ensure_built(const Nested<Shape>& shapes) {
   distribute::ReplicaContext* const replica = distribute::get_replica_context();
   if (replica && replica->num_local_replicas() > 1) {
     // All replicas arrive here in their first call; one builds for all, across replicas.
-    replica->merge_call(
-        [&](std::vector<std::any>&) {
-          ensure_built(shapes);
-          return std::any();
-        },
-        {});
+    replica->merge_call([&] { ensure_built(shapes); });
     return;
   }
   const NameScope scope(name());
@@ -476,7 +471,7 @@ Structure Layer::call_symbolically(const CallArguments& full, CallArguments give
 }
 
 void Layer::attach_masks(const Structure& inputs, const Structure& mask, const Structure& outputs) {
-  // As in Keras, a class of the user's supports masking if it overrides compute_mask().
+  // As in Keras, a user-defined class supports masking if it overrides compute_mask().
   const bool asks = !supports_masking();
   if (asks && !module().is_null()) return;
   bool all = true;

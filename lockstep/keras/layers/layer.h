@@ -74,7 +74,7 @@ struct WeightOptions {
   std::string name = {};  // default: variable, variable_1, … of the layer
 };
 
-// A variable of a layer and what belongs to it.
+// A variable of a layer with its arguments.
 struct Weight {
   VariablePtr variable;
   regularizers::RegularizerPtr regularizer;
@@ -88,7 +88,7 @@ struct Weight {
 struct OwnState {
   struct Entry {
     VariablePtr variable;                // gets the value that is read
-    std::function<Tensor()> value = {};  // what is saved, where it is not the variable's value
+    std::function<Tensor()> value = {};  // the saved value, where it is not the variable's
   };
   std::vector<Entry> entries = {};       // vars/0, vars/1, …
   std::vector<VariablePtr> zeroed = {};  // set to zero when the others are read
@@ -117,7 +117,7 @@ class Layer : public Operation {
 
   std::string class_name() const override;
   Json module() const override { return nullptr; }
-  // "Package>Name" of a registered class; the class's name of a class of the user's that is not registered.
+  // "Package>Name" of a registered class; the class's name of a user-defined class that is not registered.
   Json registered_name() const override;
   // The C++ class that the objects of this class are registered by.
   virtual std::type_index registered_type() const { return typeid(*this); }
@@ -152,7 +152,7 @@ class Layer : public Operation {
   // Names of all of call()'s arguments in Python's order: arguments given by position bind to them, other keywords are
   // rejected. By default: argument_names(), mask (where uses_mask()), training (where it has one).
   virtual std::vector<std::string> call_parameters() const;
-  // Whether call() also takes keywords that call_parameters() does not list; so do classes of the user's by default.
+  // Whether call() also takes keywords that call_parameters() does not list; so do user-defined classes by default.
   virtual bool takes_any_keyword() const { return module().is_null(); }
   // Drops values carried from batch to batch.
   virtual void reset_states() {}
@@ -230,8 +230,8 @@ class Layer : public Operation {
   // The statistics of a Normalization layer; of others the variables of these names.
   virtual Tensor mean() const { return weight("mean"); }
   virtual Tensor variance() const { return weight("variance"); }
-  // The variable of that name: this layer's own, or the only one below it. Throws NotFound, naming what there is, and
-  // FailedPrecondition for a layer that has not been built.
+  // The variable of that name: this layer's own, or the only one below it. Throws NotFound, naming those that exist,
+  // and FailedPrecondition for a layer that has not been built.
   VariablePtr weight(std::string_view name) const;
   VariablePtr kernel() const { return weight("kernel"); }
   VariablePtr bias() const { return weight("bias"); }
@@ -380,7 +380,7 @@ class CustomLayer : public LayerHandle {
   L& operator*() const { return static_cast<L&>(LayerHandle::operator*()); }
 };
 
-// A layer class of the user's: make_layer<MyLayer>(args…).
+// A user-defined layer class: make_layer<MyLayer>(args…).
 template <typename L, typename... Args>
 CustomLayer<L> make_layer(Args&&... args) {
   std::function<LayerHandle()> maker;
@@ -396,7 +396,7 @@ CustomLayer<L> make_layer(Args&&... args) {
   return layer;
 }
 
-// Variables made while one lives are named "outer/inner/kernel".
+// Variables made while an object of it exists are named "outer/inner/kernel".
 class NameScope {
  public:
   explicit NameScope(const std::string& name);
@@ -409,7 +409,7 @@ class NameScope {
   std::size_t previous_;
 };
 
-// While one lives, this thread builds layers whose values are about to be read from a file: variables
+// While an object of it exists, this thread builds layers whose values are about to be read from a file: variables
 // start at zero instead of running their initializers, and together they may not hold more than
 // `max_bytes` (ResourceExhausted otherwise), so that no number in a config can exhaust the memory.
 class LoadScope {

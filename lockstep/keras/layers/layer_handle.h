@@ -37,7 +37,7 @@ struct CallOptions {
   std::optional<bool> training = std::nullopt;
   std::optional<bool> use_causal_mask = std::nullopt;
   Tensor count_weights = {};  // CategoryEncoding
-  // Any other keyword, for classes of the user's: {{"state", tensor}, {"return_state", true}}.
+  // Any other keyword, for user-defined classes: {{"state", tensor}, {"return_state", true}}.
   std::vector<KeywordArgument> arguments = {};
 };
 
@@ -45,8 +45,8 @@ template <typename T>
 concept PositionalArgument =
     std::is_convertible_v<const T&, Structure> && !std::is_convertible_v<const T&, CallOptions>;
 
-// A layer: what layers::Dense(10) and its like return, and what is called on tensors. Copies are the same layer. The
-// functions are those of class Layer (layer.h), which has more: layer->get_config(). Using an empty one throws
+// A handle of a layer, such as the result of layers::Dense(10), which is called on tensors. Copies are the same layer.
+// The functions are those of class Layer (layer.h), which has more: layer->get_config(). Using an empty one throws
 // FailedPrecondition.
 class LayerHandle : public Handle<Layer> {
  public:

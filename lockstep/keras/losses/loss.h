@@ -19,13 +19,12 @@ enum class Reduction { kNone, kSum, kSumOverBatchSize, kMean, kMeanWithSampleWei
 Reduction parse_reduction(std::string_view text);
 std::string_view reduction_name(Reduction reduction);
 
-// A loss before its division, so that replicas can add both parts up and get exactly what one replica
-// computes for the whole batch.
+// A loss before its division. Replicas add both parts and get exactly the loss of one replica with the whole batch.
 struct Reduced {
   Tensor weighted_sum;    // differentiable; for kNone the weighted values themselves
   Tensor denominator;     // undefined for kNone and kSum, which divide by nothing
   bool averages = false;  // a mean over values, which the replicas of a strategy share
-  double per_row = 0;     // positive: the denominator of any rows of the batch is so much times their number
+  double per_row = 0;     // positive: the denominator is this times the number of rows, for any rows of the batch
 };
 
 class LossPtr;
@@ -48,7 +47,7 @@ class Loss {
   virtual Tensor call(const Tensor& y_true, const Tensor& y_pred) const = 0;
 
   // Values × sample_weight × mask, reduced. sample_weight may have one trailing axis more or less than the
-  // values. mask is what y_pred's layers computed. Differentiable with respect to y_pred; y_true takes
+  // values. mask is the mask of y_pred. Differentiable with respect to y_pred; y_true takes
   // its dtype. Throws InvalidArgument for shapes that do not fit.
   // Inside a strategy's scope or run() a mean is divided by num_replicas_in_sync, as in Keras 3: the sum of the
   // replicas' losses is the loss of the global batch. reduce() does not do that.
@@ -61,7 +60,7 @@ class Loss {
 
   // Whether a value depends on several rows of the batch, so that replicas need all of them; `rank` is y_pred's.
   virtual bool mixes_rows(int) const { return false; }
-  // Whether each row of the batch is known to give as many values as any other. Not known for custom losses.
+  // Whether all rows of the batch are known to give equally many values. Not known for custom losses.
   virtual bool keeps_rows(int) const { return false; }
 
   // {"name", "reduction", …} as Keras 3.15 writes it.
@@ -82,7 +81,7 @@ class Loss {
   Reduction reduction_;
 };
 
-// A loss as functions return and take it.
+// A handle of a loss, which functions return and take.
 class LossPtr : public keras::Handle<Loss> {
  public:
   using Handle::Handle;

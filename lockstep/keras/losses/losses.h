@@ -1,7 +1,7 @@
 // keras.losses: the losses themselves, and the functions that give per-sample values.
 //
-// Options carry Keras's keyword names and defaults. y_true and y_pred are (batch, …); what is averaged is
-// the last axis unless `axis` is set. Probabilities are clipped to [1e-7, 1 - 1e-7].
+// Options carry Keras's keyword names and defaults. y_true and y_pred are (batch, …); the average is
+// over the last axis unless `axis` is set. Probabilities are clipped to [1e-7, 1 - 1e-7].
 #pragma once
 
 #include "lockstep/base/field_names_only.h"

@@ -84,7 +84,7 @@ class Metric {
   std::vector<VariablePtr> variables_;
 };
 
-// A metric as functions return and take it.
+// A handle of a metric, which functions return and take.
 class MetricPtr : public keras::Handle<Metric> {
  public:
   using Handle::Handle;
@@ -111,7 +111,7 @@ class MetricPtr : public keras::Handle<Metric> {
 using MetricArg = keras::ObjectArg<Metric>;
 
 // From a class name, snake-case name, function name ("mse", "mean_squared_error"), a config or an object;
-// null for nothing. "accuracy" gives Accuracy; compile's rule is get_for_compile. Throws InvalidArgument
+// null for none. "accuracy" gives Accuracy; compile's rule is get_for_compile. Throws InvalidArgument
 // for an unknown name, with the nearest known one.
 MetricPtr get(const MetricArg& identifier);
 // As compile resolves strings: "accuracy" / "acc" become BinaryAccuracy, SparseCategoricalAccuracy or

@@ -10,8 +10,8 @@
 
 namespace lockstep::keras {
 
-// While one lives, this thread makes functional models with their layers in the order of Keras 2, and gets the layers
-// of other functional models in that order.
+// While an object of it exists, this thread makes functional models with their layers in the order of Keras 2, and gets
+// the layers of other functional models in that order.
 class Keras2Order {
  public:
   explicit Keras2Order(bool active = true);

@@ -64,7 +64,7 @@ struct ModelArguments {
 //     keras::LayerHandle hidden = track("hidden", layers::Dense(64)), out = track("out", layers::Dense(10));
 //   };
 //
-// A class may also derive from a functional model, to train it in a way of its own:
+// A class may also derive from a functional model, to override its training step:
 //
 //   class CustomModel : public keras::Model {
 //    public:
@@ -189,7 +189,7 @@ class Model {
     load_weights(path, options.skip_mismatch);
   }
 
-  // ---- training; see keras/trainer/trainer.h for what each promises and throws ----
+  // ---- training; see keras/trainer/trainer.h for their contracts and errors ----
   void compile(CompileOptions options = {}) const;
   bool compiled() const;
   History fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
@@ -268,7 +268,7 @@ class Model {
     track(attribute, LayerTree::list(std::move(parts)));
     return models;
   }
-  // A layer of the user's class, or several of them.
+  // A layer of a user-defined class, or several of them.
   template <std::derived_from<Layer> L>
   std::shared_ptr<L> track(const std::string& attribute, const std::shared_ptr<L>& layer) {
     track(attribute, LayerHandle(layer));

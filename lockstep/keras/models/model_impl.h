@@ -172,7 +172,7 @@ class SequentialImpl : public ModelImpl {
   std::shared_ptr<FunctionalImpl> functional_;
 };
 
-// A class of the user's that derives from Model: forwards to its virtual functions.
+// A user-defined class that derives from Model: forwards to its virtual functions.
 class SubclassedImpl : public ModelImpl {
  public:
   SubclassedImpl(std::string class_name, Layer::Options options);

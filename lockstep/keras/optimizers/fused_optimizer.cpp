@@ -4,7 +4,9 @@
 #include <unordered_map>
 
 #include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/distribute/gradient_sums_internal.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/io/bytes_internal.h"
 #include "lockstep/keras/optimizers/sharded_step_internal.h"
 
@@ -32,7 +34,7 @@ struct FusedOptimizer::SlotMemory {
   SlotMemory(collectives::CommunicatorPtr group, const Variables& slots) : workers(std::move(group)) {
     std::size_t size = kAlignment;
     for (const VariablePtr& slot : slots) size += io::align_up(bytes_of(*slot), kAlignment);
-    memory = workers->shared_memory(size);
+    memory = collectives::Transport::shared_memory(*workers, size);
     std::byte* at = memory.get();
     for (const VariablePtr& slot : slots) {
       if (!memory) break;
@@ -71,7 +73,7 @@ struct FusedOptimizer::Shards {
 
 void FusedOptimizer::keep_ranges() {
   auto* const strategy = is_elementwise() ? distribute::Strategy::current() : nullptr;
-  if (!strategy || !strategy->workers() || !strategy->gradient_sum(0, false)->shards_state()) return;
+  if (!strategy || !strategy->workers() || !distribute::GradientSums::begin(*strategy, 0, false)->shards_state()) return;
   for (const VariablePtr& slot : slots_) {
     if (slot->dtype() == DType::kFloat32 && bytes_of(*slot) >= static_cast<std::size_t>(collectives::kBytesOfLarge))
       keep_range(*slot, strategy->workers(), true);
@@ -125,10 +127,10 @@ std::optional<ShardedStep> FusedOptimizer::shard(const collectives::Communicator
   }
   sharded.commit = [this, updated, common, indices = step.indices, whole, places_of_whole](
                        const Tensors& sums, const std::shared_ptr<collectives::Pending>& others) {
-    for (const VariablePtr& variable : updated) variable->set_arriving(others);
+    for (const VariablePtr& variable : updated) distribute::VariableMemory::set_pending_update(*variable, others);
     for (const auto& [slot, value] : common) {
-      slot->set_common_value(value);
-      slot->set_arriving(others);
+      distribute::VariableMemory::set(*slot, value);
+      distribute::VariableMemory::set_pending_update(*slot, others);
     }
     Tensors of_whole;
     for (const std::size_t place : places_of_whole) of_whole.push_back(sums[place]);

@@ -177,11 +177,10 @@ void Optimizer::set_learning_rate(double value) {
 void Optimizer::apply(const Tensors& gradients, const Variables& variables) {
   distribute::ReplicaContext* context = distribute::get_replica_context();
   if (!context || context->num_replicas_in_sync() == 1) return apply_aggregated(gradients, variables);
-  const auto update_once = [&](std::vector<std::any>& arguments) {
+  const auto update_once = [&](const std::vector<Tensors>& arguments) {
     std::vector<const Tensors*> lists;
-    for (const std::any& argument : arguments) lists.push_back(std::any_cast<Tensors>(&argument));
+    for (const Tensors& argument : arguments) lists.push_back(&argument);
     apply_aggregated(context->sum_lists(lists), variables);
-    return std::any();
   };
   context->merge_call(update_once, gradients);
 }
@@ -347,10 +346,9 @@ void Optimizer::exclude_from_weight_decay(const Variables& variables, const std:
   for (const VariablePtr& variable : variables) not_decayed_.insert(variable.get());
   for (const std::string& name : names) {
     auto pattern = std::make_shared<RE2>(name, RE2::Quiet);
-    if (!pattern->ok()) {
+    if (!pattern->ok())
       throw_invalid_argument(
           fmt::format("{}: '{}' is not a regular expression of RE2: {}", name_, name, pattern->error()));
-    }
     not_decayed_names_.emplace_back([pattern](const std::string& text) { return RE2::PartialMatch(text, *pattern); });
   }
 }

@@ -31,12 +31,12 @@ struct ShardedStep;
 using distribute::VariablePtr;
 using Variables = std::vector<VariablePtr>;
 
-// A learning rate: a number, a schedule, a variable of the caller's, or a function asked at each step.
+// A learning rate: a number, a schedule, a variable of the caller, or a function that is called at each step.
 class LearningRate {
  public:
   LearningRate(double value) : kind_(Kind::kNumber), number_(value) {}
   LearningRate(schedules::SchedulePtr schedule) : kind_(Kind::kSchedule), schedule_(std::move(schedule)) {}
-  // A schedule of a class of the user's: Adam(WarmUp(1e-3)), or a pointer to one.
+  // A schedule of a user-defined class: Adam(WarmUp(1e-3)), or a pointer to one.
   template <std::derived_from<schedules::LearningRateSchedule> T>
   LearningRate(T schedule) : LearningRate(schedules::SchedulePtr(std::make_shared<T>(std::move(schedule)))) {}
   template <std::derived_from<schedules::LearningRateSchedule> T>
@@ -61,7 +61,7 @@ class LearningRate {
   std::function<double()> function_;
 };
 
-// The keyword arguments all optimizers share, for their options structs; weight_decay stands before them.
+// The keyword arguments that all optimizers share, for their options structs, in which they follow weight_decay.
 // At most one of clipnorm, clipvalue and global_clipnorm may be set.
 #define LOCKSTEP_OPTIMIZER_OPTIONS                                        \
   std::optional<double> clipnorm = std::nullopt;                          \
@@ -100,9 +100,9 @@ using GradientsAndVariables = std::vector<std::pair<Tensor, VariablePtr>>;
 
 class OptimizerPtr;
 
-// What the optimizers of Keras 2 until 2.10 (tf.keras.optimizers.legacy) compute in another way, in addition to the
-// rules of their classes: gradients are clipped by value before they are clipped by norm, and most rules change only
-// the rows of an embedding that have a gradient.
+// Rules of the optimizers of Keras 2 until 2.10 (tf.keras.optimizers.legacy) that differ for all classes: gradients are
+// clipped by value before they are clipped by norm, and most rules change only the rows of an embedding that have a
+// gradient.
 struct LegacyRules {
   double schedule_decay = 0.004;  // of Nadam's momentum
 };
@@ -120,33 +120,27 @@ class Optimizer {
   virtual std::string class_name() const { return keras::unqualified_name(typeid(*this)); }
   const std::string& name() const { return name_; }
 
-  // Makes the slots for these variables, in Keras's order. A second call does nothing for the same
-  // variables and throws FailedPrecondition for others.
+  // Creates the slots for these variables, in Keras's order. A second call does nothing for the same variables and
+  // throws FailedPrecondition for others.
   virtual void build(const Variables& variables);
   bool built() const { return built_; }
 
-  // One step. `variables` must be among those built for (default: all of them, in order); it builds when
-  // that has not happened. An undefined gradient leaves its variable alone.
-  // Throws InvalidArgument when no gradient is defined or a shape does not fit.
+  // One step. `variables` must be among those for which it was built (default: all of them, in order); the first step
+  // builds it. A variable with an undefined gradient does not change. Throws InvalidArgument if no gradient is defined
+  // or a shape does not fit.
   void apply(const Tensors& gradients, const Variables& variables = {});
   // The same without summing over replicas.
   virtual void apply_aggregated(Tensors gradients, const Variables& variables = {});
-  // The same as apply_aggregated() for workers that share memory, before the gradients' sum is known: `gradients` are
-  // this worker's, `sum` is what adds them. Every worker calls it. Empty, and nothing done, where the update needs all
-  // gradients (clipping, accumulation), the rule has no fused kernel, nothing is large, or there is no memory: then
-  // apply_aggregated() is to be called with the sums.
-  virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers,
-                                           const collectives::GradientSum& sum, const Tensors& gradients,
-                                           const Variables& variables);
   // The same as apply(), for zip(gradients, variables).
   void apply_gradients(const GradientsAndVariables& gradients_and_variables);
 
-  // The loss to take gradients of: times loss_scale_factor, if there is one.
+  // The loss whose gradients apply() expects: times loss_scale_factor, if there is one.
   virtual Tensor scale_loss(const Tensor& loss) const;
-  // With use_ema: puts the averages into the variables; fit does it at its end.
+  // With use_ema: assigns the averages to the variables; fit does it at its end.
   virtual void finalize_variable_values(const Variables& variables = {});
 
-  // Weight decay does not touch these variables, nor those whose name matches one of the regular expressions.
+  // Weight decay is not applied to these variables, nor to those whose name or path contains a match of one of the
+  // regular expressions (RE2). Throws InvalidArgument for a text that is not one.
   virtual void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {});
 
   // Whether the rows of an embedding's gradient are added, after clipping, before the rule sees them: Keras 2 did so.
@@ -156,7 +150,7 @@ class Optimizer {
 
   virtual std::int64_t iterations() const;
   virtual const VariablePtr& iterations_variable() const { return iterations_; }
-  // The rate the next step will use.
+  // The rate of the next step.
   virtual float learning_rate() const;
   // Throws FailedPrecondition when the rate is a schedule or a function.
   virtual void set_learning_rate(double value);
@@ -164,30 +158,26 @@ class Optimizer {
   virtual OptimizerPtr inner_optimizer() const;
   // Those of a MultiOptimizer; none for others.
   virtual std::vector<OptimizerPtr> optimizers() const;
-  // What losses are multiplied and gradients divided by; none: 1.
+  // The factor by which losses are multiplied and gradients divided; none: 1.
   void set_loss_scale_factor(std::optional<double> factor) { options_.loss_scale_factor = factor; }
   virtual bool has_fixed_learning_rate() const { return learning_rate_variable_ != nullptr; }
 
-  // iteration, learning_rate (unless scheduled), averages, accumulators, slots: what files hold as
-  // optimizer/vars/0, 1, …
+  // iteration, learning_rate (unless scheduled), averages, accumulators, slots: optimizer/vars/0, 1, … of files.
   virtual Variables variables() const;
   const Variables& trainable_variables() const { return trainable_; }
 
   // Keras 3.15's config, keys in its order.
   virtual Json get_config() const;
-  // The description for parameter servers; the optimizer must be built. Throws Unimplemented for variables with
-  // constraints.
-  const distribute::RemoteOptimizer& remote() const;
 
  protected:
   Optimizer(std::string_view class_name, CommonOptions options);
-  // Of the name of the C++ class.
+  // With the name of the C++ class.
   explicit Optimizer(CommonOptions options);
 
-  // A class overrides create_slots() and update(), or, as in Keras, build(), which makes slots, and update_step(),
-  // which changes one variable.
+  // A class overrides create_slots() and update(), or, as in Keras, build(), which creates slots, and update_step(),
+  // which updates one variable.
   virtual void update_step(const Tensor& gradient, const VariablePtr& variable, const Tensor& learning_rate);
-  // For these: a slot like the variable, whose place in trainable_variables() is get_variable_index().
+  // For these: a slot of the variable's shape. get_variable_index() is the variable's index in trainable_variables().
   VariablePtr add_variable_from_reference(const VariablePtr& variable, std::string_view name) {
     return add_slot(index_of(variable), name);
   }
@@ -206,11 +196,11 @@ class Optimizer {
   };
   // Whether one element's update depends on its own gradient alone.
   bool is_elementwise() const;
-  // The step that is due; gradients must be as the rule shall see them.
+  // The next step, with gradients as the rule expects them.
   Step begin_step(std::vector<std::size_t> indices, Tensors gradients) const;
-  // After the rule, or when nothing but counting was to be done: averages, constraints, the count of steps.
+  // After the rule, or after a step that only accumulated: averages, constraints, the count of steps.
   void end_step(const std::vector<std::size_t>& indices);
-  // Ends a step in which the variables `made` have been updated; those of `rest` still are to be, by `sums` of their
+  // Ends a step in which the variables `made` have been updated; updates those of `rest` with `sums` of their
   // gradients.
   void end_step(std::vector<std::size_t> made, std::vector<std::size_t> rest, Tensors sums);
   std::size_t index_of(const VariablePtr& variable) const;
@@ -233,12 +223,18 @@ class Optimizer {
   bool built_ = false;
 
  private:
+  friend struct StepAccess;
+  // See StepAccess (sharded_step_internal.h).
+  virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers,
+                                           const collectives::GradientSum& sum, const Tensors& gradients,
+                                           const Variables& variables);
+  const distribute::RemoteOptimizer& remote() const;
   friend OptimizerPtr deserialize(const Json& config);
   friend Json serialize(const OptimizerPtr& optimizer);
   void set_base_config(const Json& config);
   void set_legacy_rules(const Json& config);
   void set_options(CommonOptions options);
-  // A gradient as rules take it: checked, of the variable's dtype.
+  // The gradient, checked and cast to the variable's dtype.
   Tensor accepted(const Tensor& gradient, const distribute::VariableImpl& variable) const;
   std::int64_t updates_made() const;  // not counting steps that only accumulated
   bool accumulate(std::vector<std::size_t>& indices, Tensors& gradients);
@@ -258,7 +254,7 @@ class Optimizer {
   mutable std::shared_ptr<const distribute::RemoteOptimizer> remote_;
 };
 
-// An optimizer as functions return and take it.
+// A handle of an optimizer, which functions return and take.
 class OptimizerPtr : public keras::Handle<Optimizer> {
  public:
   using Handle::Handle;

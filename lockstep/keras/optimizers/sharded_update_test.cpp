@@ -73,7 +73,7 @@ struct Model {
     collectives::GradientSum sum(*group, mine.size(), {});
     sum.ready(2, mine[2]);
     sum.ready(1, mine[1]);
-    auto sharded = optimizer->shard(group, sum, mine, variables);
+    auto sharded = StepAccess::shard(*optimizer, group, sum, mine, variables);
     ASSERT_TRUE(sharded.has_value());
     Tensors exact{Tensor::from_vector(Values{1})};
     const auto others = sum.finish(mine, exact, sharded->updates);
@@ -140,7 +140,7 @@ void on_machines(const std::string& machines, const std::function<void(int, cons
 void step_in_parts(Model& sharded, Model& alone, int step, const collectives::CommunicatorPtr& group) {
   Tensors mine = sharded.gradients(step, group->rank());
   collectives::GradientSum sum(*group, mine.size(), {.shard_state = true});
-  auto made = sharded.optimizer->shard(group, sum, mine, sharded.variables);
+  auto made = StepAccess::shard(*sharded.optimizer, group, sum, mine, sharded.variables);
   ASSERT_TRUE(made.has_value());
   Tensors exact;
   sum.finish(mine, exact);
@@ -310,8 +310,8 @@ TEST(ShardedUpdate, RulesThatNeedWholeGradientsAreNotSharded) {
           LossScaleOptimizer(Adam())}) {
       Model model(optimizer);
       const Tensors gradients = model.gradients(0, rank);
-      EXPECT_FALSE(model.optimizer->shard(group, collectives::GradientSum(*group, gradients.size(), {}), gradients,
-                                          model.variables))
+      EXPECT_FALSE(StepAccess::shard(*model.optimizer, group, collectives::GradientSum(*group, gradients.size(), {}),
+                                     gradients, model.variables))
           << dump_json(optimizer->get_config());
     }
     group->barrier();

@@ -18,6 +18,7 @@
 #include "lockstep/base/threads_internal.h"
 #include "lockstep/collectives/block_gather_internal.h"
 #include "lockstep/collectives/together.h"
+#include "lockstep/distribute/variable_memory_internal.h"
 
 namespace lockstep::optimizers {
 namespace {
@@ -231,9 +232,9 @@ std::shared_ptr<SlotRange> slot_range(distribute::VariableImpl& variable) {
     if (!slot) all.slots.erase(found);
   }
   if (!slot) return nullptr;
-  variable.set_arriving(nullptr);
+  distribute::VariableMemory::set_pending_update(variable, nullptr);
   if (!same(variable.shared_value(), slot->value())) return nullptr;
-  variable.set_arriving(slot);
+  distribute::VariableMemory::set_pending_update(variable, slot);
   return slot;
 }
 
@@ -248,8 +249,8 @@ std::shared_ptr<SlotRange> keep_range(distribute::VariableImpl& variable, const 
     slot = std::make_shared<SlotRange>(workers, Tensor::zeros(value.shape(), value.dtype()));
     slot->take(value);
   }
-  variable.set_common_value(slot->value());
-  variable.set_arriving(slot);
+  distribute::VariableMemory::set(variable, slot->value());
+  distribute::VariableMemory::set_pending_update(variable, slot);
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.slots, [](const auto& each) { return each.second.expired(); });
@@ -261,7 +262,7 @@ void keep_whole(distribute::VariableImpl& variable) {
   const auto slot = slot_range(variable);
   if (!slot) return;
   slot->wait();
-  variable.set_arriving(nullptr);
+  distribute::VariableMemory::set_pending_update(variable, nullptr);
 }
 
 void replace_value(distribute::VariableImpl& variable, Tensor value) {

@@ -29,7 +29,7 @@ struct StringLookupOptions {
   std::optional<std::int64_t> max_tokens = {};  // of the vocabulary, special tokens included; at least 2
   std::int64_t num_oov_indices = 1;             // 0: a token outside of the vocabulary is an error
   std::optional<std::string> mask_token = {};
-  std::optional<std::string> oov_token = "[UNK]";  // what an unknown number is with `invert`
+  std::optional<std::string> oov_token = "[UNK]";  // the string of an unknown number with `invert`
   keras::OptionalList<std::string> vocabulary = {};
   keras::OptionalList<double> idf_weights = {};  // as many as tokens; with "tf_idf" only
   bool invert = false;                           // numbers to strings; with "int" only

@@ -61,7 +61,7 @@ struct Int4QuantizationConfigOptions {
   FieldNamesOnly names_only = {};
   std::optional<AbsMaxQuantizer> weight_quantizer = std::nullopt;
   std::optional<AbsMaxQuantizer> activation_quantizer = std::nullopt;  // nullopt: activations stay floating
-  // Rows with a scale and a zero point of their own; nullopt or -1: one scale for each unit. Quantizers require that.
+  // Rows with a separate scale and zero point; nullopt or -1: one scale for each unit. Quantizers require that.
   std::optional<std::int64_t> block_size = 128;
 };
 // Kernels as integers of 4 bits, two in a byte.

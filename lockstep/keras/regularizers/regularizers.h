@@ -28,7 +28,7 @@ class Regularizer {
   virtual Json get_config() const { return Json::object(); }
 };
 
-// A regularizer as functions return and take it.
+// A handle of a regularizer, which functions return and take.
 class RegularizerPtr : public keras::Handle<Regularizer> {
  public:
   using Handle::Handle;
@@ -38,7 +38,7 @@ class RegularizerPtr : public keras::Handle<Regularizer> {
 using RegularizerArg = keras::ObjectArg<Regularizer>;
 
 // From "l1", "l2", "l1l2", "orthogonal_regularizer", class names, configs (Keras 2's L1L2 too) or an
-// object; null for nothing. Throws InvalidArgument for an unknown name.
+// object; null for none. Throws InvalidArgument for an unknown name.
 RegularizerPtr get(const RegularizerArg& identifier);
 Json serialize(const RegularizerPtr& regularizer);
 

@@ -25,7 +25,7 @@ class LearningRateSchedule {
   virtual Json get_config() const { return Json::object(); }
 };
 
-// A schedule as functions return and take it.
+// A handle of a schedule, which functions return and take.
 class SchedulePtr : public keras::Handle<LearningRateSchedule> {
  public:
   using Handle::Handle;

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/distribute/gradient_sums_internal.h"
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/distribute/strategy.h"
 #include "lockstep/keras/optimizers/sharded_step_internal.h"
@@ -153,7 +154,8 @@ AllReduceSteps::StepOutput AllReduceSteps::forward_loss(const Batch& part, const
 }
 
 std::unique_ptr<collectives::GradientSum> AllReduceSteps::gradient_sum(const Batch& batch, std::size_t count) const {
-  return session_.strategy ? session_.strategy->gradient_sum(count, share_of(batch).idle()) : nullptr;
+  return session_.strategy ? distribute::GradientSums::begin(*session_.strategy, count, share_of(batch).idle())
+                           : nullptr;
 }
 
 void AllReduceSteps::throw_no_loss() {
@@ -261,8 +263,8 @@ Results AllReduceSteps::train_step(const Batch& batch) {
   Tensors gradients = train_replicas(batch, outputs, sum.get());
   std::optional<optimizers::ShardedStep> sharded;
   if (sum && !gradients.empty())
-    sharded =
-        session_.optimizer->shard(session_.strategy->workers(), *sum, gradients, session_.model.trainable_weights());
+    sharded = optimizers::StepAccess::shard(*session_.optimizer, session_.strategy->workers(), *sum, gradients,
+                                            session_.model.trainable_weights());
   const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
   session_.optimizer->set_adds_rows(session_.model.keras_version() < 3);
   if (sharded) {

@@ -11,8 +11,8 @@
 
 namespace lockstep::keras {
 
-// Every step gives each replica its rows of the global batch, losses are divided by what the whole batch divides by,
-// gradients are added and applied once. So N replicas compute what one computes, to rounding, also for batches that do
+// Every step gives each replica its rows of the global batch, losses are divided by the denominator of the whole batch,
+// gradients are added and applied once. So N replicas compute the same as one, up to rounding, also for batches that do
 // not divide evenly.
 class AllReduceSteps : public StepRunner {
  public:

@@ -20,7 +20,7 @@ struct Batch {
 
 // Rows of the first leaf that is defined. Throws InvalidArgument when leaves differ in length or are scalars.
 std::int64_t batch_rows(const Batch& batch);
-// The same without these checks: a step of the user's may take parts of any lengths. 0 if all are scalars.
+// The same without these checks: a user-defined step may take parts of any lengths. 0 if all are scalars.
 std::int64_t first_rows(const Batch& batch);
 // Rows begin … end-1 of every defined leaf, sharing memory.
 Batch batch_slice(const Batch& batch, std::int64_t begin, std::int64_t end);
@@ -32,7 +32,7 @@ enum class Shuffle {
   kBatch,    // rows are permuted within each batch
 };
 
-// Where a loop takes its batches from.
+// The source of a loop's batches.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -40,7 +40,7 @@ class BatchSource {
   virtual std::optional<std::int64_t> num_batches() const = 0;
   // Starts a pass.
   virtual void reset() = 0;
-  // Counts a pass that nobody reads: Keras opens more iterators of a dataset than it uses, and shuffles count them.
+  // Counts a pass that is not read: Keras opens more iterators of a dataset than it uses, and shuffles count them.
   virtual void skip_pass() {}
   // The next batch; empty at the end of the pass.
   virtual std::optional<Batch> next() = 0;
@@ -52,8 +52,8 @@ class BatchSource {
   virtual void restore_state(const Json& state) = 0;
 };
 
-// Batches of arrays. Every leaf must have the same number of rows; throws InvalidArgument naming what
-// differs. The permutation is Keras's: a function of the global seed alone (each epoch repeats it), or a
+// Batches of arrays. Every leaf must have the same number of rows; throws InvalidArgument naming the
+// difference. The permutation is Keras's: a function of the global seed alone (each epoch repeats it), or a
 // new one each epoch when no seed was set. class_weight multiplies sample weights by the class of y
 // (argmax for one-hot targets); classes that are not in it weigh 1.
 struct ArrayOptions {

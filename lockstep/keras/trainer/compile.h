@@ -71,7 +71,7 @@ struct CompileOptions {
   Json jit_compile = "auto";  // there is no XLA here: "auto" and false are the same
   bool auto_scale_loss = true;
 
-  // Makes dicts of what is a dict of these outputs in braces.
+  // Converts lists of pairs in braces to dicts where their keys are these outputs.
   void name_outputs(const std::vector<std::string>& outputs);
 };
 

@@ -230,7 +230,7 @@ void Compiled::update(const Structure& y, const Structure& y_pred, const Structu
   loss_tracker_.total += loss * n;
   loss_tracker_.count += n;
   add_output_losses(output_losses, rows);
-  if (!saved_.is_null()) take_up_metrics(y, y_pred, sample_weight);
+  if (!saved_.is_null()) restore_metrics(y, y_pred, sample_weight);
   update_metrics(y, y_pred, sample_weight);
 }
 
@@ -321,7 +321,7 @@ void Compiled::set_state(const Json& state) {
 }
 
 // Some metrics make their variables when they see their first batch: such a batch is taken, and then forgotten.
-void Compiled::take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
+void Compiled::restore_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
   const Json& saved = saved_.at("metrics");
   const auto ready = [&] {
     for (std::size_t i = 0; i < metrics_.size(); ++i) {

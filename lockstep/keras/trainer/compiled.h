@@ -65,7 +65,7 @@ class Compiled {
   void set_state(const Json& state);
   // Whether the metrics have yet to load a restored state, and the batch with which they do.
   bool has_restored_metrics() const { return !saved_.is_null() && !saved_.at("metrics").empty(); }
-  void take_up_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
+  void restore_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight);
 
   std::vector<metrics::MetricPtr> metrics() const;
   std::size_t num_losses() const { return losses_.size(); }
@@ -99,7 +99,7 @@ class Compiled {
 
   CompileOptions options_;
   const ModelImpl& model_;
-  mutable std::mutex mutex_;  // of what replicas do at once
+  mutable std::mutex mutex_;  // for concurrent replicas
   bool resolved_ = false;
   std::vector<std::string> output_names_;
   std::vector<OutputLoss> losses_;

@@ -55,7 +55,7 @@ class EpochIterator {
   // Batches of this epoch so far.
   std::int64_t batches_done() const { return done_; }
 
-  // Where the iterator stands, with the state of the source. restore_state throws InvalidArgument when the state
+  // The position of the iterator, with the state of the source. restore_state throws InvalidArgument when the state
   // belongs to other data.
   Json save_state() const;
   void restore_state(const Json& state);

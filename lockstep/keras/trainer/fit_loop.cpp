@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
@@ -55,7 +56,8 @@ bool callbacks_read_alone(const TrainingSession& session, const FitOptions& opti
 }
 
 void gather_state(const TrainingSession& session) {
-  for (const VariablePtr& variable : session.optimizer->variables()) variable->peek();
+  for (const VariablePtr& variable : session.optimizer->variables())
+    distribute::VariableMemory::value_without_copy(*variable);
 }
 
 // One bar for a job: the chief's.
@@ -147,7 +149,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
     callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
     ++loop.epoch;
     loop.within = false;
-    callbacks.each(&Callback::on_settled);
+    callbacks.each(&Callback::after_callbacks);
   }
   {
     const auto scope = session_->enter_strategy();
@@ -167,7 +169,7 @@ Results Trainer::run_epoch(Loop& loop) {
       batch = loop.batches.next_in_execution();
     } while (batch);
     loop.callbacks.each(&Callback::on_train_batch_end, loop.batches.end_step(), to_logs(loop.results));
-    loop.callbacks.each(&Callback::on_settled);
+    loop.callbacks.each(&Callback::after_callbacks);
     if (session_->preempted) break;
   }
   if (!session_->preempted) loop.results = steps_->end_epoch(loop.results);
@@ -255,7 +257,7 @@ std::vector<distribute::VariablePtr> seed_states(ModelImpl& model) {
 
 TrainingState Trainer::training_state() const {
   if (!loop_) throw_failed_precondition("Trainer::training_state requires a running fit");
-  steps_->settle();
+  steps_->wait_for_steps();
   CallbackState callbacks = loop_->callbacks.save_state();
   TrainingState state{{{"epoch", loop_->epoch},
                        {"batch", loop_->within ? loop_->batches.batches_done() : 0},
@@ -305,7 +307,7 @@ void Trainer::restore(Loop& loop, TrainingState state) {
 }
 
 namespace {
-// A step of the user's own may take batches on which the model itself cannot be called; it makes the variables then.
+// A user-defined step may take batches on which the model itself cannot be called; it makes the variables then.
 void build_for_step(TrainingSession& session, const Batch& batch, bool own_step) {
   try {
     session.build_for(batch);

@@ -88,8 +88,8 @@ struct FitOptions {
   std::optional<std::int64_t> validation_batch_size = {};
   ValidationFreq validation_freq = 1;
   // Not in Keras: when requested, fit ends after the step at hand. Workers agree on the step: when one of them is
-  // asked, Trainer::preempted() becomes true on all after the same step, and callbacks see it in on_settled, the last
-  // hook that is called. fit returns within the epoch, without on_epoch_end and on_train_end.
+  // asked, Trainer::preempted() becomes true on all after the same step, and callbacks see it in after_callbacks, the
+  // last hook that is called. fit returns within the epoch, without on_epoch_end and on_train_end.
   PreemptionToken preemption = {};
 };
 

@@ -72,7 +72,7 @@ void AllReduceSteps::prepare_metrics(const Batch& batch) {
   session_.run_alone([&] {
     const Structure y_pred = session_.model(one.x, {.training = false});
     session_.compiled->resolve(session_.output_names(), one.y, y_pred);
-    if (restored) session_.compiled->take_up_metrics(one.y, y_pred, one.sample_weight);
+    if (restored) session_.compiled->restore_metrics(one.y, y_pred, one.sample_weight);
   });
 }
 

@@ -1,12 +1,12 @@
-// A request that fit() end early, in good order.
+// A request that fit() saves its state and returns early.
 #pragma once
 
 #include <memory>
 
 namespace lockstep::keras {
 
-// Copies share the request. Every fit that is given a requested token ends after its next step; give each fit a token
-// of its own where later ones must run.
+// Copies share the request. A fit with a requested token ends after its next step, so use a new token for a later fit
+// that must run.
 class PreemptionToken {
  public:
   PreemptionToken();

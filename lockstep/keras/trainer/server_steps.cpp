@@ -8,6 +8,7 @@
 #include "lockstep/base/log_internal.h"
 #include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/sharded_step_internal.h"
 #include "lockstep/keras/trainer/epoch_iterator_internal.h"
 #include "lockstep/random/seed_generator.h"
 
@@ -103,7 +104,7 @@ void ServerSteps::begin_fit() {
 }
 
 // Makes all that a first step makes.
-void ServerSteps::take_up(const Batch& batch, bool own) {
+void ServerSteps::start_from(const Batch& batch, bool own) {
   own_ = own;
   if (!own && !session_.compiled->resolved()) {
     const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
@@ -117,7 +118,7 @@ void ServerSteps::take_up(const Batch& batch, bool own) {
 }
 
 void ServerSteps::upload() {
-  job_.servers->upload({optimizer()->remote()});
+  job_.servers->upload({optimizers::StepAccess::remote(*optimizer())});
   job_.uploaded = true;
   sent_rate_ = optimizer()->learning_rate();
 }
@@ -147,7 +148,7 @@ Results ServerSteps::hand_out(const Batch& batch, bool own) {
     throw_unimplemented(
         "train_on_batch under a ParameterServerStrategy is not supported; use fit, or a ClusterCoordinator");
   }
-  if (!job_.uploaded) take_up(batch, own);
+  if (!job_.uploaded) start_from(batch, own);
   if (optimizer()->has_fixed_learning_rate() && optimizer()->learning_rate() != sent_rate_) {
     sent_rate_ = optimizer()->learning_rate();
     job_.servers->set_learning_rate(optimizer()->name(), sent_rate_);
@@ -203,13 +204,13 @@ Results ServerSteps::merge() {
   return session_.compiled->results();
 }
 
-void ServerSteps::settle() {
+void ServerSteps::wait_for_steps() {
   if (!fitting_ || !job_.uploaded) return;
   wait(0);
   merge();
   for (;;) {
     try {
-      return job_.servers->download({optimizer()->remote()});
+      return job_.servers->download({optimizers::StepAccess::remote(*optimizer())});
     } catch (const Error& error) {
       if (error.code() != Code::kUnavailable && error.code() != Code::kDeadlineExceeded &&
           error.code() != Code::kAborted) {
@@ -223,7 +224,7 @@ void ServerSteps::settle() {
 
 Results ServerSteps::end_epoch(const Results& last) {
   if (!fitting_ || !job_.uploaded) return last;
-  settle();
+  wait_for_steps();
   return merge();
 }
 

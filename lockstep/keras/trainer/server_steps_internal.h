@@ -29,7 +29,7 @@ class ServerSteps final : public AllReduceSteps {
   void begin_fit() override;
   void begin_epoch(const std::function<Json()>& position) override;
   Results end_epoch(const Results& last) override;
-  void settle() override;
+  void wait_for_steps() override;
   void end_fit(const Json& history) override;
   void end_fit(const Error& error) override;
 
@@ -41,7 +41,7 @@ class ServerSteps final : public AllReduceSteps {
   };
   Results hand_out(const Batch& batch, bool own);
   Results on_servers(const std::function<Results()>& step);
-  void take_up(const Batch& batch, bool own);
+  void start_from(const Batch& batch, bool own);
   void take(const distribute::TaskResult& result);
   void wait(std::size_t most);
   void upload();

@@ -39,7 +39,7 @@ class StepRunner {
   virtual void end_fit(const Json&) {}
   virtual void end_fit(const Error&) {}
   // Waits for pending steps, and updates the model and its optimizer.
-  virtual void settle() {}
+  virtual void wait_for_steps() {}
   // See Trainer::compute_loss.
   virtual Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) = 0;
   virtual Results compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) = 0;

@@ -20,7 +20,7 @@ class StepRunner;
 struct TrainingSession;
 
 // Trains one model under the strategy in whose scope compile() was called, or else the model was made: N replicas
-// compute what one computes, to rounding, also for batches that do not divide evenly.
+// compute the same as one, up to rounding, also for batches that do not divide evenly.
 class Trainer {
  public:
   explicit Trainer(ModelImpl& model);
@@ -51,7 +51,7 @@ class Trainer {
   Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {});
   Structure predict_on_batch(const Structure& x);
 
-  // The steps of Keras, on a global batch; a model may put its own in their place (Model::train_step).
+  // The steps of Keras, on a global batch; a model may override them (Model::train_step).
   Results train_step(const Batch& batch);
   Results test_step(const Batch& batch);
   Structure predict_step(const Batch& batch);
@@ -84,14 +84,14 @@ class Trainer {
   // The strategy that trains the model; null for none.
   distribute::Strategy* strategy() const;
 
-  // Set by callbacks to end a loop after the batch or epoch at hand.
+  // Set by callbacks to end a loop after the current batch or epoch.
   bool stop_training = false;
   // Whether the last fit was ended by its FitOptions::preemption.
   bool preempted() const;
-  // The position of the running fit, for Callback::on_settled. Throws FailedPrecondition outside fit.
+  // The position of the running fit, for Callback::after_callbacks. Throws FailedPrecondition outside fit.
   TrainingState training_state() const;
-  // For a callback's on_train_begin: this fit resumes from there, once all callbacks have begun. The weights and the
-  // optimizer's state must have been restored.
+  // For a callback's on_train_begin: this fit resumes from the state after on_train_begin of all callbacks. The weights
+  // and the optimizer's state must have been restored.
   void resume(TrainingState state);
   bool stop_evaluating = false;
   bool stop_predicting = false;

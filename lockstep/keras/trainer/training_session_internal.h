@@ -1,4 +1,4 @@
-// The training state of a model: what compile() was given, the optimizer, losses and metrics, and the strategy.
+// The training state of a model: the arguments of compile(), the optimizer, losses and metrics, and the strategy.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace lockstep::keras {
 
-// Shared by the loops of fit, evaluate and predict (Trainer) and by what they run for a batch (StepRunner).
+// Shared by the loops of fit, evaluate and predict (Trainer) and the steps that they run for a batch (StepRunner).
 struct TrainingSession {
   explicit TrainingSession(ModelImpl& trained) : model(trained) {}
 

@@ -14,9 +14,9 @@
 
 namespace lockstep::keras {
 
-// `values` belong to one worker: the epoch and how many of its batches are done, where the data stands, random states,
-// metrics so far, the states of callbacks, the history. `tensors`, weights that callbacks keep, are the same on all.
-// Values that are absent are those of a fit that begins; {"epoch": 3} alone makes fit begin with that epoch.
+// `values` belong to one worker: the epoch, the number of its batches that are done, the position in the data, random
+// states, metrics so far, the states of callbacks, the history. `tensors`, weights that callbacks keep, are the same on
+// all. Values that are absent are those of a fit that begins; {"epoch": 3} alone makes fit begin with that epoch.
 struct TrainingState {
   Json values = Json::object();
   std::vector<std::pair<std::string, Tensor>> tensors = {};
@@ -32,7 +32,7 @@ using NamedTensors = std::vector<std::pair<std::string, formats::TensorData>>;
 // `values` is the JSON of each worker's, in their order.
 NamedTensors store_training_state(std::vector<std::string> values, const TrainingState& state);
 // The state of a worker of `workers`; empty when the file has none. Where it was written by another number of workers,
-// what the first had: all that belongs to the whole job is the same everywhere. Throws DataLoss for damage.
+// that of the first one: state of the whole job is the same on all. Throws DataLoss for damage.
 std::optional<TrainingState> load_training_state(const formats::TensorReader& reader, int worker = 0, int workers = 1);
 
 }  // namespace lockstep::keras

@@ -333,15 +333,15 @@ Tensors serialize_tensor(const Step&, const Tensors& inputs, RunContext&) {
 
 Tensors print(const Step&, const Tensors& inputs, RunContext&) { return {inputs[0]}; }
 
-std::vector<Special (*)(std::string_view op)>& contributions() {
-  static std::vector<Special (*)(std::string_view op)> functions;
+std::vector<ExecutorOp (*)(std::string_view op)>& contributions() {
+  static std::vector<ExecutorOp (*)(std::string_view op)> functions;
   return functions;
 }
 
 }  // namespace
 
-Special find_special(std::string_view op) {
-  static const std::unordered_map<std::string_view, Special> table = {
+ExecutorOp find_executor_op(std::string_view op) {
+  static const std::unordered_map<std::string_view, ExecutorOp> table = {
       {"VarHandleOp", var_handle},
       {"VariableV2", ref_variable},
       {"Variable", ref_variable},
@@ -382,17 +382,17 @@ Special find_special(std::string_view op) {
   };
   const auto found = table.find(op);
   if (found != table.end()) return found->second;
-  if (const Special reference = find_reference_operation(op)) return reference;
-  if (const Special serialization = find_sparse_serialization(op)) return serialization;
-  if (const Special collective = find_collective_operation(op)) return collective;
-  if (const Special queue = find_queue_operation(op)) return queue;
-  if (const Special on_table = find_table_operation(op)) return on_table;
+  if (const ExecutorOp reference = find_reference_operation(op)) return reference;
+  if (const ExecutorOp serialization = find_sparse_serialization(op)) return serialization;
+  if (const ExecutorOp collective = find_collective_operation(op)) return collective;
+  if (const ExecutorOp queue = find_queue_operation(op)) return queue;
+  if (const ExecutorOp on_table = find_table_operation(op)) return on_table;
   for (const auto find : contributions()) {
-    if (const Special contributed = find(op)) return contributed;
+    if (const ExecutorOp contributed = find(op)) return contributed;
   }
   return nullptr;
 }
 
-void contribute_specials(Special (*find)(std::string_view op)) { contributions().push_back(find); }
+void contribute_executor_ops(ExecutorOp (*find)(std::string_view op)) { contributions().push_back(find); }
 
 }  // namespace lockstep::graph
