@@ -59,12 +59,12 @@ class ReplicaContext {
   // returns its result to each replica. Under several workers it runs on each with the arguments of that worker's
   // replicas; see combine. Throws FailedPrecondition if replicas make different calls.
   template <typename Fn, typename... Args>
-  requires std::invocable<Fn&, Strategy&, const PerReplica<Args>&...>
-  auto merge_call(Fn&& fn, const Args&... args);
+  requires std::invocable < Fn&, Strategy&, const PerReplica<Args>
+  &... > auto merge_call(Fn&& fn, const Args&... args);
   // The same with fn(arguments), the arguments of all replicas in a std::vector<T>.
   template <typename Fn, typename T>
-  requires std::invocable<const Fn&, std::vector<T>&>
-  auto merge_call(const Fn& fn, T argument) {
+  requires std::invocable < const Fn&, std::vector<T>
+  & > auto merge_call(const Fn& fn, T argument) {
     using R = std::invoke_result_t<const Fn&, std::vector<T>&>;
     if constexpr (std::is_void_v<R>) {
       exchange<bool>(std::move(argument), true, [&](std::vector<T>& arguments) { return fn(arguments), true; });

@@ -325,21 +325,22 @@ bool has_strategy();
 std::string canonical_device(const std::string& device);
 
 template <typename Fn, typename... Args>
-requires std::invocable<Fn&, Strategy&, const PerReplica<Args>&...>
-auto ReplicaContext::merge_call(Fn&& fn, const Args&... args) {
+requires std::invocable < Fn&, Strategy&, const PerReplica<Args>
+&... > auto ReplicaContext::merge_call(Fn&& fn, const Args&... args) {
   using Given = std::tuple<Args...>;
   using R = std::decay_t<std::invoke_result_t<Fn&, Strategy&, const PerReplica<Args>&...>>;
   Strategy& own = strategy() ? *strategy() : get_strategy();
   return merge_call(
       [&](std::vector<Given>& given) -> R {
-        return [&]<std::size_t... I>(std::index_sequence<I...>) -> R {
+        return [&]<std::size_t... I>(std::index_sequence<I...>)->R {
           const auto values = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
             std::vector<std::tuple_element_t<At, Given>> each;
             for (const Given& replica : given) each.push_back(std::get<At>(replica));
             return PerReplica<std::tuple_element_t<At, Given>>(std::move(each));
           };
           return fn(own, values(std::integral_constant<std::size_t, I>())...);
-        }(std::index_sequence_for<Args...>());
+        }
+        (std::index_sequence_for<Args...>());
       },
       Given(args...));
 }

@@ -90,7 +90,8 @@ LiveValues values_of(const LiveGraph& live, Contents more) {
   Contents& contents = values.contents;
   for_each_variable(live, [&](const std::string& key, const distribute::VariablePtr& variable) {
     const auto range = optimizers::slot_range(*variable);
-    contents.emplace_back(key, (range ? range->value() : distribute::VariableMemory::value_without_copy(*variable)).to_data());
+    contents.emplace_back(
+        key, (range ? range->value() : distribute::VariableMemory::value_without_copy(*variable)).to_data());
     if (range) values.ranges.emplace(key, range);
   });
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {

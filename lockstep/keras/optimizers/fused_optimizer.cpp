@@ -73,7 +73,8 @@ struct FusedOptimizer::Shards {
 
 void FusedOptimizer::keep_ranges() {
   auto* const strategy = is_elementwise() ? distribute::Strategy::current() : nullptr;
-  if (!strategy || !strategy->workers() || !distribute::GradientSums::begin(*strategy, 0, false)->shards_state()) return;
+  if (!strategy || !strategy->workers() || !distribute::GradientSums::begin(*strategy, 0, false)->shards_state())
+    return;
   for (const VariablePtr& slot : slots_) {
     if (slot->dtype() == DType::kFloat32 && bytes_of(*slot) >= static_cast<std::size_t>(collectives::kBytesOfLarge))
       keep_range(*slot, strategy->workers(), true);
