@@ -81,8 +81,8 @@ Command predict_command() {
         "the size of inputs and files (512 times that of a Keras model's inputs)",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "that one run may take; default: 5, plus 1 for each megabyte of inputs and files (8 for each of a Keras "
-        "model's inputs)",
+        "that one run of a graph may take, default: 5, plus 1 for each megabyte of inputs and files; or a Keras model, "
+        "default: as for evaluate",
         "", false, check_seconds},
        {"--max-iterations", "N", "that the loops of one run of a graph may make", "1000000", false, check_integer<1>},
        {"--max-depth", "N", "of functions of a graph that call functions", "64", false, check_integer<1, 1000>}},
@@ -108,8 +108,10 @@ Command evaluate_command() {
         "512 times that of the inputs",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "that it may take; default: 5, plus 1 for each megabyte of weights and 8 for each of inputs", "", false,
-        check_seconds},
+        "that it may take; default: 5, plus 1 for each megabyte of weights, 8 for each of inputs and 60 for each "
+        "product "
+        "of the two",
+        "", false, check_seconds},
        {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
        kWeights,
        kStrict,
@@ -177,8 +179,7 @@ Command fit_command() {
             "of the tensors that exist at one time, such as 8G; default: as for evaluate, at most the available memory",
             "", false, check_bytes},
            {"--max-seconds", "S",
-            "that it may take; default: for each epoch 8, plus 12 for each megabyte of weights and 96 for "
-            "each of inputs",
+            "that it may take; default: for each epoch 8, plus 12 times the seconds of evaluate for weights and inputs",
             "", false, check_seconds},
            kWeights,
            kStrict,

@@ -46,9 +46,8 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   }
   std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
-  const std::int64_t held = held_bytes(arguments, model, leaves);
-  const graph::RunBudget budget(graph::run_limits(), held);
-  const TimeLimit time(arguments, run_seconds(held));
+  const graph::RunBudget budget(graph::run_limits(), held_bytes(arguments, model, leaves));
+  const TimeLimit time(arguments, 5 + most_seconds(model, leaves));
   const keras::Structure result =
       model.predict(input_structure(model, leaves),
                     {.batch_size = arguments.integer("--batch-size"), .verbose = verbosity(arguments)});

@@ -23,7 +23,15 @@ double now(clockid_t clock) {
 
 }  // namespace
 
-double run_seconds(std::int64_t held) { return 5 + 1e-6 * static_cast<double>(held); }
+double most_seconds(const keras::Model& model, const std::vector<Tensor>& inputs) {
+  const double weights = 4e-6 * static_cast<double>(model.count_params());
+  double values = 0;
+  for (const Tensor& input : inputs) {
+    const double numbers = input.dtype() == DType::kString ? 1000 : 1;  // a text becomes many
+    values += 4e-6 * numbers * static_cast<double>(input.num_elements());
+  }
+  return weights + 8 * values + 60 * weights * values;
+}
 
 TimeLimit::TimeLimit(const Arguments& arguments, double otherwise) {
   const auto given = arguments.maybe("--max-seconds");

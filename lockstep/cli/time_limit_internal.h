@@ -1,19 +1,22 @@
 // A limit on the time that a Keras model takes.
 #pragma once
 
-#include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "lockstep/cli/options_internal.h"
+#include "lockstep/keras/models/model.h"
 
 namespace lockstep::cli {
 
-// The seconds that one run of a model may take: 5, and 1 for each megabyte of `held` (held_bytes).
-double run_seconds(std::int64_t held);
+// A generous estimate of the seconds that a model takes for all rows of its inputs once: 1 for each megabyte of its
+// weights, 8 for each megabyte of the inputs, and 60 for each product of the two: every number of the inputs may meet
+// every weight, with 2 operations, at 2 GFLOP/s.
+double most_seconds(const keras::Model& model, const std::vector<Tensor>& inputs);
 
-// While one lives, the process ends with an error once it has both lived and computed (CPU time of all threads) for
-// longer than --max-seconds, or than `otherwise` where that was not given: what a small file asks for is bounded, and a
-// busy machine does not matter.
+// Ends the process with an error as soon as both the time and the CPU time of all threads since its construction exceed
+// --max-seconds, or `otherwise` if that was not given. So the time that a small file can take is bounded, and a busy
+// machine does not matter.
 class TimeLimit {
  public:
   TimeLimit(const Arguments& arguments, double otherwise);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <iterator>
 #include <thread>
 
 #include <fmt/format.h>
@@ -257,9 +258,15 @@ int fit(const Arguments& arguments) {
   const graph::RunBudget budget = memory_budget(arguments, model, data);
   keras::History history;
   if (epochs > 0) {
-    // Real training stays far below this.
-    const std::int64_t held = held_bytes(arguments, model, data.x.flatten());
-    const TimeLimit time(arguments, epochs * (8 + 12e-6 * static_cast<double>(held)));
+    // Real training stays far below this. An epoch may repeat the rows, and validates other ones.
+    std::vector<Tensor> inputs = data.x.flatten();
+    if (const auto* held = options.validation_data.arrays())
+      std::ranges::copy(held->x.flatten(), std::back_inserter(inputs));
+    const double rows = static_cast<double>(std::max<std::int64_t>(1, inputs[0].dim(0)));
+    const double passes =
+        static_cast<double>(options.steps_per_epoch.value_or(0) * options.batch_size.value_or(32)) / rows;
+    const double epoch = 8 + 12 * std::max(1.0, passes) * most_seconds(model, inputs);
+    const TimeLimit time(arguments, epochs * epoch);
     history = model.fit(data.x, data.y, options);
   }
   if (directory && model.trainer().preempted()) return report_preempted(arguments, *directory);
@@ -343,7 +350,7 @@ int evaluate(const Arguments& arguments) {
   require_same_job(*strategy, arguments, model, data);
   const auto evaluated = [&] {
     const graph::RunBudget budget = memory_budget(arguments, model, data);
-    const TimeLimit time(arguments, run_seconds(held_bytes(arguments, model, data.x.flatten())));
+    const TimeLimit time(arguments, 5 + most_seconds(model, data.x.flatten()));
     return model.evaluate(data.x, data.y,
                           {.batch_size = arguments.integer("--batch-size"),
                            .verbose = arguments.has("--json") ? 0 : verbosity(arguments),
