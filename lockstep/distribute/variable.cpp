@@ -285,7 +285,7 @@ Tensor VariableMemory::value_without_copy(const VariableImpl& variable) {
 Tensor& VariableImpl::shared_value() {
   wait_for_pending_update();
   if (copies_.size() != 1) copies_.resize(1);
-  if (!has_common_value()) common_ = Tensor();  // it was replaced
+  if (!is_in_worker_memory()) worker_memory_ = Tensor();  // it was replaced
   return copies_[0];
 }
 
