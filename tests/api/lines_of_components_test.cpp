@@ -15,7 +15,7 @@
 namespace ls = lockstep;
 namespace keras = lockstep::keras;
 namespace layers = lockstep::keras::layers;
-namespace ops = lockstep::keras::ops;
+namespace kops = lockstep::keras::ops;
 namespace distribute = lockstep::distribute;
 using ls::Tensor;
 
@@ -46,8 +46,8 @@ class MinimalRNNCell : public layers::Cell {
   }
   keras::Structure call(const keras::Structure& inputs, const keras::Structure& states) override {
     const auto prev_output = states[0];
-    const auto h = ops::matmul(inputs, kernel);
-    const auto output = h + ops::matmul(prev_output, recurrent_kernel);
+    const auto h = kops::matmul(inputs, kernel);
+    const auto output = h + kops::matmul(prev_output, recurrent_kernel);
     return {output, {output}};
   }
   ls::Json get_config() const override {
@@ -103,7 +103,7 @@ class CrossAttention : public layers::Layer {
   std::vector<std::string> argument_names() const override { return {"x", "context"}; }
   keras::Structure call(const keras::Structure& inputs) override {
     const auto& [x, context] = inputs;
-    return x + ops::mean(context, {.axis = 1, .keepdims = true});
+    return x + kops::mean(context, {.axis = 1, .keepdims = true});
   }
 };
 
@@ -118,7 +118,7 @@ TEST(ComponentLines, CallsTakeSeveralArguments) {
 class Codebook : public layers::Layer {
  public:
   Codebook() { embeddings = track("embeddings", keras::Variable(ls::ops::ones({2, 3}), {.name = "codes"})); }
-  keras::Structure call(const keras::Structure& x) override { return ops::matmul(x, embeddings); }
+  keras::Structure call(const keras::Structure& x) override { return kops::matmul(x, embeddings); }
   keras::Variable embeddings;
 };
 
@@ -190,9 +190,9 @@ class TruePositives : public keras::metrics::Metric {
     count = add_weight({.shape = {}, .initializer = "zeros", .name = "count"});
   }
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight, const Tensor&) override {
-    Tensor values = ls::ops::cast(y_true == ops::argmax(y_pred, {.axis = 1}), ls::float32);
+    Tensor values = ls::ops::cast(y_true == kops::argmax(y_pred, {.axis = 1}), ls::float32);
     if (sample_weight.defined()) values = values * sample_weight;
-    count.assign_add(ops::sum(values));
+    count.assign_add(kops::sum(values));
   }
   Tensor result() const override { return count.value(); }
   ls::Variable count;
@@ -202,7 +202,7 @@ class OwnStep : public keras::Model {
  public:
   using Model::Model;
   keras::Results test_step(const keras::Batch& data) override {
-    tracker.update_state(ops::mean(ops::square(data.y - (*this)(data.x))));
+    tracker.update_state(kops::mean(kops::square(data.y - (*this)(data.x))));
     keras::Results results;
     for (const auto& m : metrics()) results[m.name()] = m.result();
     results["loss"] = results["loss"] * 2;
@@ -305,12 +305,12 @@ TEST(ComponentLines, MetricsWithRequiredArgumentsByKeyword) {
 }
 
 TEST(ComponentLines, KeywordsOfOperations) {
-  EXPECT_EQ(ops::ones({2}, {.dtype = "int64"}).dtype(), ls::int64);
-  EXPECT_EQ(ops::zeros({2}, {.dtype = ls::int32}).dtype(), ls::int32);
-  EXPECT_EQ(numbers(ops::arange({.start = 1, .stop = 7, .step = 2})), (Numbers{1, 3, 5}));
-  EXPECT_EQ(ops::arange(3, {.dtype = "float32"}).dtype(), ls::float32);
-  EXPECT_EQ(numbers(ops::linspace(0.0, 1.0, {.num = 3})), (Numbers{0, 0.5, 1}));
-  EXPECT_EQ(numbers(ops::linspace(ops::log(1.0), 2.0, {.num = 2})), (Numbers{0, 2}));
+  EXPECT_EQ(kops::ones({2}, {.dtype = "int64"}).dtype(), ls::int64);
+  EXPECT_EQ(kops::zeros({2}, {.dtype = ls::int32}).dtype(), ls::int32);
+  EXPECT_EQ(numbers(kops::arange({.start = 1, .stop = 7, .step = 2})), (Numbers{1, 3, 5}));
+  EXPECT_EQ(kops::arange(3, {.dtype = "float32"}).dtype(), ls::float32);
+  EXPECT_EQ(numbers(kops::linspace(0.0, 1.0, {.num = 3})), (Numbers{0, 0.5, 1}));
+  EXPECT_EQ(numbers(kops::linspace(kops::log(1.0), 2.0, {.num = 2})), (Numbers{0, 2}));
   EXPECT_EQ(numbers(ls::ops::slice(Tensor{{1, 2}, {3, 4}}, {.begin = {0, 1}, .size = {2, -1}})), (Numbers{2, 4}));
   EXPECT_EQ(float(ls::sum({Tensor{1.0}, Tensor{2.5}})), 3.5);
   EXPECT_EQ(float(ls::sum({})), 0);
