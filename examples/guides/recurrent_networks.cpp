@@ -72,7 +72,7 @@ void recurrent_networks(const std::string& folder) {
   const auto backwards = layers::GRU(3, {.recurrent_initializer = "glorot_uniform", .go_backwards = true});
   report("backwards", ops::reduce_sum(backwards(x)));
 
-  // Cells of one's own, one upon the other.
+  // Custom cells, stacked.
   const auto own = layers::RNN({keras::make_layer<MinimalRNNCell>(4), keras::make_layer<MinimalRNNCell>(2)},
                                {.return_sequences = true, .return_state = true});
   const auto [own_output, state_1, state_2] = own(x).parts<3>();

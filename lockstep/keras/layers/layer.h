@@ -314,7 +314,7 @@ class Layer : public Operation {
     track_tree(attribute, LayerTree::list(std::move(parts)));
     return layers;
   }
-  // A variable of one's own as a weight of the layer: a keras.Variable in an attribute.
+  // A keras.Variable that becomes a weight of the layer, as in an attribute in Python.
   Variable track(const std::string& attribute, const Variable& variable) {
     static_cast<void>(attribute);
     adopt_weight(variable, variable.trainable());

@@ -241,7 +241,7 @@ class Model {
       : Model(subclassed(class_name, std::move(options))) {}
   explicit Model(Layer::Options options) : Model(subclassed({}, std::move(options))) {}
   LayerHandle track(const std::string& attribute, LayerHandle layer);
-  // A variable of one's own as a weight of the model: a keras.Variable in an attribute.
+  // A keras.Variable that becomes a weight of the model, as in an attribute in Python.
   Variable track(const std::string& attribute, const Variable& variable);
   Variable add_weight(WeightOptions options);
   template <typename L>
