@@ -193,6 +193,20 @@ TEST(DirectConv, TransposedEqualsSums) {
   }
 }
 
+// Values and gradients of a convolution, or of a transposed one, with drawn inputs, against those of `sums`.
+void expect_sums(ConvDraw& draw, const DrawnWindow& w, const Sums& sums, bool transposed, bool relu,
+                 const std::string& what) {
+  const Tensors inputs = {draw.tensor(transposed ? sums.small() : sums.large()), draw.tensor(sums.kernel()),
+                          draw.tensor({transposed ? sums.large_channels : sums.small_channels})};
+  const Tensor shape = constant_ints({sums.batch, w.height, w.width, sums.large_channels});
+  expect_all_near(
+      [&](const Tensors& x) {
+        return transposed ? conv2d_transpose_bias_act(x[0], x[1], shape, x[2], relu, w.options)
+                          : conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options);
+      },
+      inputs, wanted(sums, transposed, relu, inputs), what);
+}
+
 // Windows of 3 x 3 over more channels: by Winograd's way where winograd_outputs() finds it faster.
 TEST(DirectConv, ThreeByThree) {
   for (unsigned seed = 0; seed < 24; ++seed) {
@@ -202,15 +216,7 @@ TEST(DirectConv, ThreeByThree) {
     w.options.padding = draw.whole(0, 1) ? "VALID" : "SAME";
     const bool transposed = seed % 4 == 3, relu = draw.whole(0, 1) == 1;
     const Sums sums(w, draw.whole(1, 5), draw.whole(16, 40), draw.whole(16, 70), false);
-    const Tensors inputs = {draw.tensor(transposed ? sums.small() : sums.large()), draw.tensor(sums.kernel()),
-                            draw.tensor({transposed ? sums.large_channels : sums.small_channels})};
-    const Tensor shape = constant_ints({sums.batch, w.height, w.width, sums.large_channels});
-    expect_all_near(
-        [&](const Tensors& x) {
-          return transposed ? conv2d_transpose_bias_act(x[0], x[1], shape, x[2], relu, w.options)
-                            : conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options);
-        },
-        inputs, wanted(sums, transposed, relu, inputs), "3 x 3, seed " + std::to_string(seed));
+    expect_sums(draw, w, sums, transposed, relu, "3 x 3, seed " + std::to_string(seed));
   }
 }
 
@@ -222,15 +228,7 @@ TEST(DirectConv, SmallImagesOfManyChannels) {
     w.height = draw.whole(1, 5), w.width = draw.whole(1, 5), w.options.padding = "SAME";
     const bool transposed = seed % 2 == 1, relu = draw.whole(0, 1) == 1;
     const Sums sums(w, draw.whole(4, 26), draw.whole(32, 150), draw.whole(64, 140), false);
-    const Tensors inputs = {draw.tensor(transposed ? sums.small() : sums.large()), draw.tensor(sums.kernel()),
-                            draw.tensor({transposed ? sums.large_channels : sums.small_channels})};
-    const Tensor shape = constant_ints({sums.batch, w.height, w.width, sums.large_channels});
-    expect_all_near(
-        [&](const Tensors& x) {
-          return transposed ? conv2d_transpose_bias_act(x[0], x[1], shape, x[2], relu, w.options)
-                            : conv2d_bias_act(x[0], x[1], x[2], relu ? "relu" : "", w.options);
-        },
-        inputs, wanted(sums, transposed, relu, inputs), "small images, seed " + std::to_string(seed));
+    expect_sums(draw, w, sums, transposed, relu, "small images, seed " + std::to_string(seed));
   }
 }
 

@@ -24,8 +24,8 @@ struct ShardedStep {
 struct StepAccess {
   // The same as apply_aggregated() for workers that share memory, before the sum of the gradients is known: `gradients`
   // are those of this worker, `sum` adds them. Every worker calls it. Empty, and nothing is done, if the update needs
-  // all gradients (clipping, accumulation), the rule has no fused kernel, no variable is large, or there is no memory:
-  // then apply_aggregated() must be called with the sums.
+  // all gradients (clipping, accumulation), the rule has no fused kernel, no variable is large, or no shared memory is
+  // available: then apply_aggregated() must be called with the sums.
   static std::optional<ShardedStep> shard(Optimizer& optimizer, const collectives::CommunicatorPtr& workers,
                                           const collectives::GradientSum& sum, const Tensors& gradients,
                                           const Variables& variables) {
