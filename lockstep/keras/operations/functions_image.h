@@ -15,8 +15,7 @@ Tensor affine_transform(const Operand& images, const Operand& transform, const O
                         {"fill_value", fill_value},
                         {"data_format", data_format}});
 }
-inline Tensor affine_transform(const Operand& images, const Operand& transform,
-                               const InterpolationFillModeFillValue0DataFormatOptions& o) {
+inline Tensor affine_transform(const Operand& images, const Operand& transform, const AffineTransformOptions& o) {
   return affine_transform(images, transform, o.interpolation, o.fill_mode, o.fill_value, o.data_format);
 }
 template <int = 0>
@@ -33,9 +32,7 @@ Tensor crop_images(const Operand& images, const OpArgument& top_cropping = nullp
                         {"target_width", target_width},
                         {"data_format", data_format}});
 }
-inline Tensor crop_images(
-    const Operand& images,
-    const TopCroppingLeftCroppingBottomCroppingRightCroppingTargetHeightTargetWidthDataFormatOptions& o) {
+inline Tensor crop_images(const Operand& images, const CropImagesOptions& o) {
   return crop_images(images, o.top_cropping, o.left_cropping, o.bottom_cropping, o.right_cropping, o.target_height,
                      o.target_width, o.data_format);
 }
@@ -53,8 +50,7 @@ Tensor elastic_transform(const Operand& images, const OpArgument& alpha = 20.0, 
                         {"seed", seed},
                         {"data_format", data_format}});
 }
-inline Tensor elastic_transform(const Operand& images,
-                                const AlphaSigmaInterpolationFillModeFillValue00SeedDataFormatOptions& o) {
+inline Tensor elastic_transform(const Operand& images, const ElasticTransformOptions& o) {
   return elastic_transform(images, o.alpha, o.sigma, o.interpolation, o.fill_mode, o.fill_value, o.seed, o.data_format);
 }
 template <int = 0>
@@ -68,8 +64,7 @@ Tensor extract_patches(const Operand& images, const OpArgument& size, const OpAr
                         {"padding", padding},
                         {"data_format", data_format}});
 }
-inline Tensor extract_patches(const Operand& images, const OpArgument& size,
-                              const StridesDilationRatePaddingDataFormatOptions& o) {
+inline Tensor extract_patches(const Operand& images, const OpArgument& size, const ExtractPatchesOptions& o) {
   return extract_patches(images, size, o.strides, o.dilation_rate, o.padding, o.data_format);
 }
 template <int = 0>
@@ -83,8 +78,7 @@ Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const 
                         {"padding", padding},
                         {"data_format", data_format}});
 }
-inline Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size,
-                                 const StridesDilationRatePaddingDataFormatOptions& o) {
+inline Tensor extract_patches_3d(const Operand& volumes, const OpArgument& size, const ExtractPatchesOptions& o) {
   return extract_patches_3d(volumes, size, o.strides, o.dilation_rate, o.padding, o.data_format);
 }
 template <int = 0>
@@ -93,7 +87,7 @@ Tensor gaussian_blur(const Operand& images, const OpArgument& kernel_size = {3, 
   return internal::run("GaussianBlur", {images},
                        {{"kernel_size", kernel_size}, {"sigma", sigma}, {"data_format", data_format}});
 }
-inline Tensor gaussian_blur(const Operand& images, const KernelSizeSigmaDataFormatOptions& o) {
+inline Tensor gaussian_blur(const Operand& images, const GaussianBlurOptions& o) {
   return gaussian_blur(images, o.kernel_size, o.sigma, o.data_format);
 }
 template <int = 0>
@@ -110,7 +104,7 @@ Tensor map_coordinates(const Operand& inputs, const Operand& coordinates, const 
                        {{"order", order}, {"fill_mode", fill_mode}, {"fill_value", fill_value}});
 }
 inline Tensor map_coordinates(const Operand& inputs, const Operand& coordinates, const OpArgument& order,
-                              const FillModeFillValue0Options& o) {
+                              const MapCoordinatesOptions& o) {
   return map_coordinates(inputs, coordinates, order, o.fill_mode, o.fill_value);
 }
 template <int = 0>
@@ -127,9 +121,7 @@ Tensor pad_images(const Operand& images, const OpArgument& top_padding = nullptr
                         {"target_width", target_width},
                         {"data_format", data_format}});
 }
-inline Tensor pad_images(
-    const Operand& images,
-    const TopPaddingLeftPaddingBottomPaddingRightPaddingTargetHeightTargetWidthDataFormatOptions& o) {
+inline Tensor pad_images(const Operand& images, const PadImagesOptions& o) {
   return pad_images(images, o.top_padding, o.left_padding, o.bottom_padding, o.right_padding, o.target_height,
                     o.target_width, o.data_format);
 }
@@ -141,7 +133,7 @@ Tensor perspective_transform(const Operand& images, const Operand& start_points,
                        {{"interpolation", interpolation}, {"fill_value", fill_value}, {"data_format", data_format}});
 }
 inline Tensor perspective_transform(const Operand& images, const Operand& start_points, const Operand& end_points,
-                                    const InterpolationFillValue0DataFormatOptions& o) {
+                                    const PerspectiveTransformOptions& o) {
   return perspective_transform(images, start_points, end_points, o.interpolation, o.fill_value, o.data_format);
 }
 template <int = 0>
@@ -159,9 +151,7 @@ Tensor resize(const Operand& images, const OpArgument& size, const OpArgument& i
                         {"fill_mode", fill_mode},
                         {"fill_value", fill_value}});
 }
-inline Tensor resize(
-    const Operand& images, const OpArgument& size,
-    const InterpolationAntialiasCropToAspectRatioPadToAspectRatioFillModeFillValue00DataFormatOptions& o) {
+inline Tensor resize(const Operand& images, const OpArgument& size, const ResizeOptions& o) {
   return resize(images, size, o.interpolation, o.antialias, o.crop_to_aspect_ratio, o.pad_to_aspect_ratio, o.fill_mode,
                 o.fill_value, o.data_format);
 }
@@ -188,7 +178,7 @@ Tensor scale_and_translate(const Operand& images, const Operand& output_shape, c
 }
 inline Tensor scale_and_translate(const Operand& images, const Operand& output_shape, const Operand& scale,
                                   const Operand& translation, const OpArgument& spatial_dims, const OpArgument& method,
-                                  const AntialiasOptions& o) {
+                                  const ScaleAndTranslateOptions& o) {
   return scale_and_translate(images, output_shape, scale, translation, spatial_dims, method, o.antialias);
 }
 template <int = 0>
@@ -210,8 +200,7 @@ Tensor ssim(const Operand& image1, const Operand& image2, const OpArgument& max_
                         {"k2", k2},
                         {"data_format", data_format}});
 }
-inline Tensor ssim(const Operand& image1, const Operand& image2,
-                   const MaxValFilterSizeFilterSigmaK1K2DataFormatOptions& o) {
+inline Tensor ssim(const Operand& image1, const Operand& image2, const SsimOptions& o) {
   return ssim(image1, image2, o.max_val, o.filter_size, o.filter_sigma, o.k1, o.k2, o.data_format);
 }
 

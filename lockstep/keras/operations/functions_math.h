@@ -52,7 +52,7 @@ Tensor istft(const Operand& x, const OpArgument& sequence_length, const OpArgume
                         {"center", center}});
 }
 inline Tensor istft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
-                    const OpArgument& fft_length, const LengthWindowCenterOptions& o) {
+                    const OpArgument& fft_length, const IstftOptions& o) {
   return istft(x, sequence_length, sequence_stride, fft_length, o.length, o.window, o.center);
 }
 inline Tensor logdet(const Operand& x) { return internal::run("Logdet", {x}, {}); }
@@ -71,13 +71,13 @@ template <int = 0>
 Tensor matrix_rank(const Operand& x, const OpArgument& tol = nullptr) {
   return internal::run("MatrixRank", {x}, {{"tol", tol}});
 }
-inline Tensor matrix_rank(const Operand& x, const TolOptions& o) { return matrix_rank(x, o.tol); }
+inline Tensor matrix_rank(const Operand& x, const MatrixRankOptions& o) { return matrix_rank(x, o.tol); }
 template <int = 0>
 Tensor norm(const Operand& x, const OpArgument& ord = nullptr, const OpArgument& axis = nullptr,
             const OpArgument& keepdims = false) {
   return internal::run("Norm", {x}, {{"ord", ord}, {"axis", axis}, {"keepdims", keepdims}});
 }
-inline Tensor norm(const Operand& x, const OrdAxisKeepdimsOptions& o) { return norm(x, o.ord, o.axis, o.keepdims); }
+inline Tensor norm(const Operand& x, const NormOptions& o) { return norm(x, o.ord, o.axis, o.keepdims); }
 template <int = 0>
 Tensor pinv(const Operand& x, const OpArgument& rcond = nullptr) {
   return internal::run("Pinv", {x}, {{"rcond", rcond}});
@@ -87,7 +87,7 @@ template <int = 0>
 Structure qr(const Operand& x, const OpArgument& mode = "reduced") {
   return internal::run_several("Qr", {x}, {{"mode", mode}});
 }
-inline Structure qr(const Operand& x, const ModeReducedOptions& o) { return qr(x, o.mode); }
+inline Structure qr(const Operand& x, const QrOptions& o) { return qr(x, o.mode); }
 template <int = 0>
 Structure rfft(const Operand& x, const OpArgument& fft_length = nullptr) {
   return internal::run_several("RFFT", {x}, {{"fft_length", fft_length}});
@@ -103,7 +103,7 @@ Tensor scatter_update(const Operand& inputs, const Operand& indices, const Opera
   return internal::run("ScatterUpdate", {inputs, indices, updates}, {{"reduction", reduction}});
 }
 inline Tensor scatter_update(const Operand& inputs, const Operand& indices, const Operand& updates,
-                             const ReductionOptions& o) {
+                             const ScatterUpdateOptions& o) {
   return scatter_update(inputs, indices, updates, o.reduction);
 }
 template <int = 0>
@@ -149,7 +149,7 @@ template <int = 0>
 Tensor solve_triangular(const Operand& a, const Operand& b, const OpArgument& lower = false) {
   return internal::run("SolveTriangular", {a, b}, {{"lower", lower}});
 }
-inline Tensor solve_triangular(const Operand& a, const Operand& b, const LowerOptions& o) {
+inline Tensor solve_triangular(const Operand& a, const Operand& b, const SolveTriangularOptions& o) {
   return solve_triangular(a, b, o.lower);
 }
 template <int = 0>
@@ -163,7 +163,7 @@ Structure stft(const Operand& x, const OpArgument& sequence_length, const OpArgu
                                 {"center", center}});
 }
 inline Structure stft(const Operand& x, const OpArgument& sequence_length, const OpArgument& sequence_stride,
-                      const OpArgument& fft_length, const WindowCenterOptions& o) {
+                      const OpArgument& fft_length, const StftOptions& o) {
   return stft(x, sequence_length, sequence_stride, fft_length, o.window, o.center);
 }
 inline Tensor stop_gradient(const Operand& variable) { return internal::run("StopGradient", {variable}, {}); }
@@ -171,19 +171,17 @@ template <int = 0>
 Structure svd(const Operand& x, const OpArgument& full_matrices = true, const OpArgument& compute_uv = true) {
   return internal::run_several("SVD", {x}, {{"full_matrices", full_matrices}, {"compute_uv", compute_uv}});
 }
-inline Structure svd(const Operand& x, const FullMatricesComputeUvOptions& o) {
-  return svd(x, o.full_matrices, o.compute_uv);
-}
+inline Structure svd(const Operand& x, const SvdOptions& o) { return svd(x, o.full_matrices, o.compute_uv); }
 template <int = 0>
 Structure top_k(const Operand& x, const OpArgument& k, const OpArgument& sorted = true) {
   return internal::run_several("TopK", {x}, {{"k", k}, {"sorted", sorted}});
 }
-inline Structure top_k(const Operand& x, const OpArgument& k, const SortedOptions& o) { return top_k(x, k, o.sorted); }
+inline Structure top_k(const Operand& x, const OpArgument& k, const TopKOptions& o) { return top_k(x, k, o.sorted); }
 template <int = 0>
 Structure unstack(const Operand& x, const OpArgument& num = nullptr, const OpArgument& axis = 0) {
   return internal::run_several("Unstack", {x}, {{"num", num}, {"axis", axis}});
 }
-inline Structure unstack(const Operand& x, const NumAxis0Options& o) { return unstack(x, o.num, o.axis); }
+inline Structure unstack(const Operand& x, const UnstackOptions& o) { return unstack(x, o.num, o.axis); }
 inline Tensor view_as_complex(const Operand& x) { return internal::run("ViewAsComplex", {x}, {}); }
 inline Tensor view_as_real(const Operand& x) { return internal::run("ViewAsReal", {x}, {}); }
 

@@ -41,7 +41,7 @@ template <int = 0>
 Tensor binary_crossentropy(const Operand& target, const Operand& output, const OpArgument& from_logits = false) {
   return internal::run("BinaryCrossentropy", {target, output}, {{"from_logits", from_logits}});
 }
-inline Tensor binary_crossentropy(const Operand& target, const Operand& output, const FromLogitsOptions& o) {
+inline Tensor binary_crossentropy(const Operand& target, const Operand& output, const BinaryCrossentropyOptions& o) {
   return binary_crossentropy(target, output, o.from_logits);
 }
 template <int = 0>
@@ -66,7 +66,7 @@ Tensor conv(const Operand& inputs, const Operand& kernel, const OpArgument& stri
       "Conv", {inputs, kernel},
       {{"strides", strides}, {"padding", padding}, {"data_format", data_format}, {"dilation_rate", dilation_rate}});
 }
-inline Tensor conv(const Operand& inputs, const Operand& kernel, const StridesPaddingDataFormatDilationRateOptions& o) {
+inline Tensor conv(const Operand& inputs, const Operand& kernel, const ConvOptions& o) {
   return conv(inputs, kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
 template <int = 0>
@@ -80,8 +80,7 @@ Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const OpArgu
                         {"data_format", data_format},
                         {"dilation_rate", dilation_rate}});
 }
-inline Tensor conv_transpose(const Operand& inputs, const Operand& kernel,
-                             const StridesPaddingOutputPaddingDataFormatDilationRateOptions& o) {
+inline Tensor conv_transpose(const Operand& inputs, const Operand& kernel, const ConvTransposeOptions& o) {
   return conv_transpose(inputs, kernel, o.strides, o.padding, o.output_padding, o.data_format, o.dilation_rate);
 }
 template <int = 0>
@@ -95,8 +94,7 @@ Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths, con
                                 {"merge_repeated", merge_repeated},
                                 {"mask_index", mask_index}});
 }
-inline Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths,
-                            const StrategyBeamWidthTopPathsMergeRepeatedMaskIndexOptions& o) {
+inline Structure ctc_decode(const Operand& inputs, const Operand& sequence_lengths, const CtcDecodeOptions& o) {
   return ctc_decode(inputs, sequence_lengths, o.strategy, o.beam_width, o.top_paths, o.merge_repeated, o.mask_index);
 }
 template <int = 0>
@@ -105,7 +103,7 @@ Tensor ctc_loss(const Operand& target, const Operand& output, const Operand& tar
   return internal::run("CTCLoss", {target, output, target_length, output_length}, {{"mask_index", mask_index}});
 }
 inline Tensor ctc_loss(const Operand& target, const Operand& output, const Operand& target_length,
-                       const Operand& output_length, const MaskIndexOptions& o) {
+                       const Operand& output_length, const CtcLossOptions& o) {
   return ctc_loss(target, output, target_length, output_length, o.mask_index);
 }
 template <int = 0>
@@ -123,8 +121,7 @@ Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const OpArgu
       "DepthwiseConv", {inputs, kernel},
       {{"strides", strides}, {"padding", padding}, {"data_format", data_format}, {"dilation_rate", dilation_rate}});
 }
-inline Tensor depthwise_conv(const Operand& inputs, const Operand& kernel,
-                             const StridesPaddingDataFormatDilationRateOptions& o) {
+inline Tensor depthwise_conv(const Operand& inputs, const Operand& kernel, const ConvOptions& o) {
   return depthwise_conv(inputs, kernel, o.strides, o.padding, o.data_format, o.dilation_rate);
 }
 inline Tensor dot_product_attention(const Operand& query, const Operand& key, const Operand& value,
@@ -160,7 +157,7 @@ template <int = 0>
 Tensor gelu(const Operand& x, const OpArgument& approximate = true) {
   return internal::run("Gelu", {x}, {{"approximate", approximate}});
 }
-inline Tensor gelu(const Operand& x, const ApproximateOptions& o) { return gelu(x, o.approximate); }
+inline Tensor gelu(const Operand& x, const GeluOptions& o) { return gelu(x, o.approximate); }
 template <int = 0>
 Tensor glu(const Operand& x, const OpArgument& axis = -1) {
   return internal::run("Glu", {x}, {{"axis", axis}});
@@ -179,7 +176,7 @@ template <int = 0>
 Tensor leaky_relu(const Operand& x, const OpArgument& negative_slope = 0.2) {
   return internal::run("LeakyRelu", {x}, {{"negative_slope", negative_slope}});
 }
-inline Tensor leaky_relu(const Operand& x, const NegativeSlopeOptions& o) { return leaky_relu(x, o.negative_slope); }
+inline Tensor leaky_relu(const Operand& x, const LeakyReluOptions& o) { return leaky_relu(x, o.negative_slope); }
 inline Tensor log_sigmoid(const Operand& x) { return internal::run("LogSigmoid", {x}, {}); }
 template <int = 0>
 Tensor log_softmax(const Operand& x, const OpArgument& axis = -1) {
@@ -202,7 +199,7 @@ Structure moments(const Operand& x, const OpArgument& axes, const OpArgument& ke
   return internal::run_several("Moments", {x},
                                {{"axes", axes}, {"keepdims", keepdims}, {"synchronized", synchronized}});
 }
-inline Structure moments(const Operand& x, const OpArgument& axes, const KeepdimsSynchronizedOptions& o) {
+inline Structure moments(const Operand& x, const OpArgument& axes, const MomentsOptions& o) {
   return moments(x, axes, o.keepdims, o.synchronized);
 }
 template <int = 0>
@@ -210,7 +207,7 @@ Tensor normalize(const Operand& x, const OpArgument& axis = -1, const OpArgument
                  const OpArgument& epsilon = nullptr) {
   return internal::run("Normalize", {x}, {{"axis", axis}, {"order", order}, {"epsilon", epsilon}});
 }
-inline Tensor normalize(const Operand& x, const AxisMinus1OrderEpsilonOptions& o) {
+inline Tensor normalize(const Operand& x, const NormalizeOptions& o) {
   return normalize(x, o.axis, o.order, o.epsilon);
 }
 template <int = 0>
@@ -219,7 +216,7 @@ Tensor one_hot(const Operand& x, const OpArgument& num_classes, const OpArgument
   return internal::run("OneHot", {x},
                        {{"num_classes", num_classes}, {"axis", axis}, {"dtype", dtype}, {"sparse", sparse}});
 }
-inline Tensor one_hot(const Operand& x, const OpArgument& num_classes, const AxisMinus1DtypeSparseOptions& o) {
+inline Tensor one_hot(const Operand& x, const OpArgument& num_classes, const OneHotOptions& o) {
   return one_hot(x, num_classes, o.axis, o.dtype, o.sparse);
 }
 inline Tensor polar(const Operand& abs_, const Operand& angle) { return internal::run("Polar", {abs_, angle}, {}); }
@@ -242,7 +239,7 @@ Tensor separable_conv(const Operand& inputs, const Operand& depthwise_kernel, co
       {{"strides", strides}, {"padding", padding}, {"data_format", data_format}, {"dilation_rate", dilation_rate}});
 }
 inline Tensor separable_conv(const Operand& inputs, const Operand& depthwise_kernel, const Operand& pointwise_kernel,
-                             const StridesPaddingDataFormatDilationRateOptions& o) {
+                             const ConvOptions& o) {
   return separable_conv(inputs, depthwise_kernel, pointwise_kernel, o.strides, o.padding, o.data_format,
                         o.dilation_rate);
 }
@@ -288,7 +285,7 @@ template <int = 0>
 Tensor squareplus(const Operand& x, const OpArgument& b = 4) {
   return internal::run("Squareplus", {x}, {{"b", b}});
 }
-inline Tensor squareplus(const Operand& x, const BOptions& o) { return squareplus(x, o.b); }
+inline Tensor squareplus(const Operand& x, const SquareplusOptions& o) { return squareplus(x, o.b); }
 inline Tensor swish(const Operand& x) { return internal::run("Silu", {x}, {}); }
 inline Tensor tanh_shrink(const Operand& x) { return internal::run("TanhShrink", {x}, {}); }
 inline Tensor threshold(const Operand& x, const OpArgument& threshold, const OpArgument& default_value) {

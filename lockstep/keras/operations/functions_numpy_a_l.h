@@ -85,7 +85,7 @@ Tensor bincount(const Operand& x, const OpArgument& weights = nullptr, const OpA
                 const OpArgument& sparse = false) {
   return internal::run("Bincount", {x}, {{"weights", weights}, {"minlength", minlength}, {"sparse", sparse}});
 }
-inline Tensor bincount(const Operand& x, const WeightsMinlengthSparseOptions& o) {
+inline Tensor bincount(const Operand& x, const BincountOptions& o) {
   return bincount(x, o.weights, o.minlength, o.sparse);
 }
 inline Tensor bitwise_and(const Operand& x, const Operand& y) { return internal::run("BitwiseAnd", {x, y}, {}); }
@@ -116,7 +116,7 @@ template <int = 0>
 Tensor correlate(const Operand& x1, const Operand& x2, const OpArgument& mode = "valid") {
   return internal::run("Correlate", {x1, x2}, {{"mode", mode}});
 }
-inline Tensor correlate(const Operand& x1, const Operand& x2, const ModeValidOptions& o) {
+inline Tensor correlate(const Operand& x1, const Operand& x2, const CorrelateOptions& o) {
   return correlate(x1, x2, o.mode);
 }
 inline Tensor cos(const Operand& x) { return internal::run("Cos", {x}, {}); }
@@ -131,7 +131,7 @@ Tensor cross(const Operand& x1, const Operand& x2, const OpArgument& axisa = -1,
              const OpArgument& axisc = -1, const OpArgument& axis = nullptr) {
   return internal::run("Cross", {x1, x2}, {{"axisa", axisa}, {"axisb", axisb}, {"axisc", axisc}, {"axis", axis}});
 }
-inline Tensor cross(const Operand& x1, const Operand& x2, const AxisaAxisbAxiscAxisOptions& o) {
+inline Tensor cross(const Operand& x1, const Operand& x2, const CrossOptions& o) {
   return cross(x1, x2, o.axisa, o.axisb, o.axisc, o.axis);
 }
 template <int = 0>
@@ -228,7 +228,7 @@ Tensor isin(const Operand& x1, const Operand& x2, const OpArgument& assume_uniqu
             const OpArgument& invert = false) {
   return internal::run("IsIn", {x1, x2}, {{"assume_unique", assume_unique}, {"invert", invert}});
 }
-inline Tensor isin(const Operand& x1, const Operand& x2, const AssumeUniqueInvertOptions& o) {
+inline Tensor isin(const Operand& x1, const Operand& x2, const IsinOptions& o) {
   return isin(x1, x2, o.assume_unique, o.invert);
 }
 inline Tensor isinf(const Operand& x) { return internal::run("Isinf", {x}, {}); }

@@ -44,7 +44,7 @@ Tensor nan_to_num(const Operand& x, const OpArgument& nan = 0.0, const OpArgumen
                   const OpArgument& neginf = nullptr) {
   return internal::run("NanToNum", {x}, {{"nan", nan}, {"posinf", posinf}, {"neginf", neginf}});
 }
-inline Tensor nan_to_num(const Operand& x, const NanPosinfNeginfOptions& o) {
+inline Tensor nan_to_num(const Operand& x, const NanToNumOptions& o) {
   return nan_to_num(x, o.nan, o.posinf, o.neginf);
 }
 template <int = 0>
@@ -147,7 +147,7 @@ Tensor prod(const Operand& x, const OpArgument& axis = nullptr, const OpArgument
             const OpArgument& dtype = nullptr) {
   return internal::run("Prod", {x}, {{"axis", axis}, {"keepdims", keepdims}, {"dtype", dtype}});
 }
-inline Tensor prod(const Operand& x, const AxisKeepdimsDtypeOptions& o) { return prod(x, o.axis, o.keepdims, o.dtype); }
+inline Tensor prod(const Operand& x, const ProdOptions& o) { return prod(x, o.axis, o.keepdims, o.dtype); }
 template <int = 0>
 Tensor ptp(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Ptp", {x}, {{"axis", axis}, {"keepdims", keepdims}});
@@ -182,17 +182,17 @@ template <int = 0>
 Tensor rot90(const Operand& array, const OpArgument& k = 1, const OpArgument& axes = {0, 1}) {
   return internal::run("Rot90", {array}, {{"k", k}, {"axes", axes}});
 }
-inline Tensor rot90(const Operand& array, const K1Axes01Options& o) { return rot90(array, o.k, o.axes); }
+inline Tensor rot90(const Operand& array, const Rot90Options& o) { return rot90(array, o.k, o.axes); }
 template <int = 0>
 Tensor round(const Operand& x, const OpArgument& decimals = 0) {
   return internal::run("Round", {x}, {{"decimals", decimals}});
 }
-inline Tensor round(const Operand& x, const DecimalsOptions& o) { return round(x, o.decimals); }
+inline Tensor round(const Operand& x, const RoundOptions& o) { return round(x, o.decimals); }
 template <int = 0>
 Tensor searchsorted(const Operand& sorted_sequence, const Operand& values, const OpArgument& side = "left") {
   return internal::run("SearchSorted", {sorted_sequence, values}, {{"side", side}});
 }
-inline Tensor searchsorted(const Operand& sorted_sequence, const Operand& values, const SideOptions& o) {
+inline Tensor searchsorted(const Operand& sorted_sequence, const Operand& values, const SearchsortedOptions& o) {
   return searchsorted(sorted_sequence, values, o.side);
 }
 inline Tensor sign(const Operand& x) { return internal::run("Sign", {x}, {}); }
@@ -257,7 +257,7 @@ template <int = 0>
 Tensor tensordot(const Operand& x1, const Operand& x2, const OpArgument& axes = 2) {
   return internal::run("Tensordot", {x1, x2}, {{"axes", axes}});
 }
-inline Tensor tensordot(const Operand& x1, const Operand& x2, const Axes2Options& o) {
+inline Tensor tensordot(const Operand& x1, const Operand& x2, const TensordotOptions& o) {
   return tensordot(x1, x2, o.axes);
 }
 template <int = 0>
@@ -269,13 +269,13 @@ template <int = 0>
 Tensor transpose(const Operand& x, const OpArgument& axes = nullptr) {
   return internal::run("Transpose", {x}, {{"axes", axes}});
 }
-inline Tensor transpose(const Operand& x, const AxesOptions& o) { return transpose(x, o.axes); }
+inline Tensor transpose(const Operand& x, const TransposeOptions& o) { return transpose(x, o.axes); }
 template <int = 0>
 Tensor trapezoid(const Operand& y, const OpArgument& x = nullptr, const OpArgument& dx = 1.0,
                  const OpArgument& axis = -1) {
   return internal::run("Trapezoid", {y}, {{"x", x}, {"dx", dx}, {"axis", axis}});
 }
-inline Tensor trapezoid(const Operand& y, const XDxAxisMinus1Options& o) { return trapezoid(y, o.x, o.dx, o.axis); }
+inline Tensor trapezoid(const Operand& y, const TrapezoidOptions& o) { return trapezoid(y, o.x, o.dx, o.axis); }
 template <int = 0>
 Tensor tril(const Operand& x, const OpArgument& k = 0) {
   return internal::run("Tril", {x}, {{"k", k}});
@@ -302,7 +302,7 @@ Structure unique(const Operand& x, const OpArgument& sorted = true, const OpArgu
                                 {"size", size},
                                 {"fill_value", fill_value}});
 }
-inline Structure unique(const Operand& x, const SortedReturnIndexReturnInverseReturnCountsAxisSizeFillValueOptions& o) {
+inline Structure unique(const Operand& x, const UniqueOptions& o) {
   return unique(x, o.sorted, o.return_index, o.return_inverse, o.return_counts, o.axis, o.size, o.fill_value);
 }
 inline Structure unravel_index(const Operand& indices, const OpArgument& shape) {
@@ -312,7 +312,7 @@ template <int = 0>
 Tensor vander(const Operand& x, const OpArgument& N = nullptr, const OpArgument& increasing = false) {
   return internal::run("Vander", {x}, {{"N", N}, {"increasing", increasing}});
 }
-inline Tensor vander(const Operand& x, const NIncreasingOptions& o) { return vander(x, o.N, o.increasing); }
+inline Tensor vander(const Operand& x, const VanderOptions& o) { return vander(x, o.N, o.increasing); }
 template <int = 0>
 Tensor var(const Operand& x, const OpArgument& axis = nullptr, const OpArgument& keepdims = false) {
   return internal::run("Var", {x}, {{"axis", axis}, {"keepdims", keepdims}});

@@ -6,46 +6,17 @@
 
 namespace lockstep::keras_ops {
 
-struct AlphaOptions {
+struct AffineTransformOptions {
   FieldNamesOnly names_only = {};
-  OpArgument alpha = 1.0;
-};
-
-struct AlphaSigmaInterpolationFillModeFillValue00SeedDataFormatOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument alpha = 20.0;
-  OpArgument sigma = 5.0;
   OpArgument interpolation = "bilinear";
-  OpArgument fill_mode = "reflect";
-  OpArgument fill_value = 0.0;
-  OpArgument seed = nullptr;
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
   OpArgument data_format = nullptr;
 };
 
-struct AntialiasOptions {
+struct AlphaOptions {
   FieldNamesOnly names_only = {};
-  OpArgument antialias = true;
-};
-
-struct ApproximateOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument approximate = true;
-};
-
-struct AssumeUniqueInvertOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument assume_unique = false;
-  OpArgument invert = false;
-};
-
-struct Axes2Options {
-  FieldNamesOnly names_only = {};
-  OpArgument axes = 2;
-};
-
-struct AxesOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument axes = nullptr;
+  OpArgument alpha = 1.0;
 };
 
 struct Axis0Options {
@@ -56,13 +27,6 @@ struct Axis0Options {
 struct AxisDtypeOptions {
   FieldNamesOnly names_only = {};
   OpArgument axis = nullptr;
-  OpArgument dtype = nullptr;
-};
-
-struct AxisKeepdimsDtypeOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument axis = nullptr;
-  OpArgument keepdims = false;
   OpArgument dtype = nullptr;
 };
 
@@ -86,23 +50,9 @@ struct AxisMethodKeepdimsOptions {
   OpArgument keepdims = false;
 };
 
-struct AxisMinus1DtypeSparseOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument axis = -1;
-  OpArgument dtype = nullptr;
-  OpArgument sparse = false;
-};
-
 struct AxisMinus1Options {
   FieldNamesOnly names_only = {};
   OpArgument axis = -1;
-};
-
-struct AxisMinus1OrderEpsilonOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument axis = -1;
-  OpArgument order = 2;
-  OpArgument epsilon = nullptr;
 };
 
 struct AxisOptions {
@@ -110,7 +60,52 @@ struct AxisOptions {
   OpArgument axis = nullptr;
 };
 
-struct AxisaAxisbAxiscAxisOptions {
+struct BinaryCrossentropyOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument from_logits = false;
+};
+
+struct BincountOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument weights = nullptr;
+  OpArgument minlength = 0;
+  OpArgument sparse = false;
+};
+
+struct ConvOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
+
+struct ConvTransposeOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument strides = 1;
+  OpArgument padding = "valid";
+  OpArgument output_padding = nullptr;
+  OpArgument data_format = nullptr;
+  OpArgument dilation_rate = 1;
+};
+
+struct CorrelateOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument mode = "valid";
+};
+
+struct CropImagesOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument top_cropping = nullptr;
+  OpArgument left_cropping = nullptr;
+  OpArgument bottom_cropping = nullptr;
+  OpArgument right_cropping = nullptr;
+  OpArgument target_height = nullptr;
+  OpArgument target_width = nullptr;
+  OpArgument data_format = nullptr;
+};
+
+struct CrossOptions {
   FieldNamesOnly names_only = {};
   OpArgument axisa = -1;
   OpArgument axisb = -1;
@@ -118,9 +113,18 @@ struct AxisaAxisbAxiscAxisOptions {
   OpArgument axis = nullptr;
 };
 
-struct BOptions {
+struct CtcDecodeOptions {
   FieldNamesOnly names_only = {};
-  OpArgument b = 4;
+  OpArgument strategy = "greedy";
+  OpArgument beam_width = 100;
+  OpArgument top_paths = 1;
+  OpArgument merge_repeated = true;
+  OpArgument mask_index = 0;
+};
+
+struct CtcLossOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument mask_index = 0;
 };
 
 struct DataFormatChannelsLastOptions {
@@ -131,11 +135,6 @@ struct DataFormatChannelsLastOptions {
 struct DataFormatOptions {
   FieldNamesOnly names_only = {};
   OpArgument data_format = nullptr;
-};
-
-struct DecimalsOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument decimals = 0;
 };
 
 struct DilationPaddingStrideOptions {
@@ -150,15 +149,28 @@ struct DtypeOptions {
   OpArgument dtype = nullptr;
 };
 
+struct ElasticTransformOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument alpha = 20.0;
+  OpArgument sigma = 5.0;
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_mode = "reflect";
+  OpArgument fill_value = 0.0;
+  OpArgument seed = nullptr;
+  OpArgument data_format = nullptr;
+};
+
+struct ExtractPatchesOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument strides = nullptr;
+  OpArgument dilation_rate = 1;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
+
 struct FftLengthOptions {
   FieldNamesOnly names_only = {};
   OpArgument fft_length = nullptr;
-};
-
-struct FillModeFillValue0Options {
-  FieldNamesOnly names_only = {};
-  OpArgument fill_mode = "constant";
-  OpArgument fill_value = 0;
 };
 
 struct FromLogitsAxisMinus1Options {
@@ -167,41 +179,29 @@ struct FromLogitsAxisMinus1Options {
   OpArgument axis = -1;
 };
 
-struct FromLogitsOptions {
+struct GaussianBlurOptions {
   FieldNamesOnly names_only = {};
-  OpArgument from_logits = false;
-};
-
-struct FullMatricesComputeUvOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument full_matrices = true;
-  OpArgument compute_uv = true;
-};
-
-struct InterpolationAntialiasCropToAspectRatioPadToAspectRatioFillModeFillValue00DataFormatOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument interpolation = "bilinear";
-  OpArgument antialias = false;
-  OpArgument crop_to_aspect_ratio = false;
-  OpArgument pad_to_aspect_ratio = false;
-  OpArgument fill_mode = "constant";
-  OpArgument fill_value = 0.0;
+  OpArgument kernel_size = {3, 3};
+  OpArgument sigma = {1.0, 1.0};
   OpArgument data_format = nullptr;
 };
 
-struct InterpolationFillModeFillValue0DataFormatOptions {
+struct GeluOptions {
   FieldNamesOnly names_only = {};
-  OpArgument interpolation = "bilinear";
-  OpArgument fill_mode = "constant";
-  OpArgument fill_value = 0;
-  OpArgument data_format = nullptr;
+  OpArgument approximate = true;
 };
 
-struct InterpolationFillValue0DataFormatOptions {
+struct IsinOptions {
   FieldNamesOnly names_only = {};
-  OpArgument interpolation = "bilinear";
-  OpArgument fill_value = 0;
-  OpArgument data_format = nullptr;
+  OpArgument assume_unique = false;
+  OpArgument invert = false;
+};
+
+struct IstftOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument length = nullptr;
+  OpArgument window = "hann";
+  OpArgument center = true;
 };
 
 struct K0Options {
@@ -209,84 +209,47 @@ struct K0Options {
   OpArgument k = 0;
 };
 
-struct K1Axes01Options {
+struct LeakyReluOptions {
   FieldNamesOnly names_only = {};
-  OpArgument k = 1;
-  OpArgument axes = {0, 1};
+  OpArgument negative_slope = 0.2;
 };
 
-struct KeepdimsSynchronizedOptions {
+struct MapCoordinatesOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0;
+};
+
+struct MatrixRankOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument tol = nullptr;
+};
+
+struct MomentsOptions {
   FieldNamesOnly names_only = {};
   OpArgument keepdims = false;
   OpArgument synchronized = false;
 };
 
-struct KernelSizeSigmaDataFormatOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument kernel_size = {3, 3};
-  OpArgument sigma = {1.0, 1.0};
-  OpArgument data_format = nullptr;
-};
-
-struct LengthWindowCenterOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument length = nullptr;
-  OpArgument window = "hann";
-  OpArgument center = true;
-};
-
-struct LowerOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument lower = false;
-};
-
-struct MaskIndexOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument mask_index = 0;
-};
-
-struct MaxValFilterSizeFilterSigmaK1K2DataFormatOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument max_val = 1.0;
-  OpArgument filter_size = 11;
-  OpArgument filter_sigma = 1.5;
-  OpArgument k1 = 0.01;
-  OpArgument k2 = 0.03;
-  OpArgument data_format = nullptr;
-};
-
-struct ModeReducedOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument mode = "reduced";
-};
-
-struct ModeValidOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument mode = "valid";
-};
-
-struct NIncreasingOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument N = nullptr;
-  OpArgument increasing = false;
-};
-
-struct NanPosinfNeginfOptions {
+struct NanToNumOptions {
   FieldNamesOnly names_only = {};
   OpArgument nan = 0.0;
   OpArgument posinf = nullptr;
   OpArgument neginf = nullptr;
 };
 
-struct NegativeSlopeOptions {
+struct NormOptions {
   FieldNamesOnly names_only = {};
-  OpArgument negative_slope = 0.2;
+  OpArgument ord = nullptr;
+  OpArgument axis = nullptr;
+  OpArgument keepdims = false;
 };
 
-struct NumAxis0Options {
+struct NormalizeOptions {
   FieldNamesOnly names_only = {};
-  OpArgument num = nullptr;
-  OpArgument axis = 0;
+  OpArgument axis = -1;
+  OpArgument order = 2;
+  OpArgument epsilon = nullptr;
 };
 
 struct NumSegmentsSortedOptions {
@@ -302,114 +265,14 @@ struct OffsetAxis1Axis2Options {
   OpArgument axis2 = 1;
 };
 
-struct OrdAxisKeepdimsOptions {
+struct OneHotOptions {
   FieldNamesOnly names_only = {};
-  OpArgument ord = nullptr;
-  OpArgument axis = nullptr;
-  OpArgument keepdims = false;
+  OpArgument axis = -1;
+  OpArgument dtype = nullptr;
+  OpArgument sparse = false;
 };
 
-struct RcondOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument rcond = nullptr;
-};
-
-struct ReductionOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument reduction = nullptr;
-};
-
-struct RtolAtolEqualNanOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument rtol = 1e-05;
-  OpArgument atol = 1e-08;
-  OpArgument equal_nan = false;
-};
-
-struct SideOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument side = "left";
-};
-
-struct SortedOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument sorted = true;
-};
-
-struct SortedReturnIndexReturnInverseReturnCountsAxisSizeFillValueOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument sorted = true;
-  OpArgument return_index = false;
-  OpArgument return_inverse = false;
-  OpArgument return_counts = false;
-  OpArgument axis = nullptr;
-  OpArgument size = nullptr;
-  OpArgument fill_value = nullptr;
-};
-
-struct StrategyBeamWidthTopPathsMergeRepeatedMaskIndexOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument strategy = "greedy";
-  OpArgument beam_width = 100;
-  OpArgument top_paths = 1;
-  OpArgument merge_repeated = true;
-  OpArgument mask_index = 0;
-};
-
-struct StridesDilationRatePaddingDataFormatOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument strides = nullptr;
-  OpArgument dilation_rate = 1;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-};
-
-struct StridesPaddingDataFormatDilationRateOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument strides = 1;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-  OpArgument dilation_rate = 1;
-};
-
-struct StridesPaddingDataFormatOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument strides = nullptr;
-  OpArgument padding = "valid";
-  OpArgument data_format = nullptr;
-};
-
-struct StridesPaddingOutputPaddingDataFormatDilationRateOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument strides = 1;
-  OpArgument padding = "valid";
-  OpArgument output_padding = nullptr;
-  OpArgument data_format = nullptr;
-  OpArgument dilation_rate = 1;
-};
-
-struct ThresholdOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument threshold = 0.5;
-};
-
-struct TolOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument tol = nullptr;
-};
-
-struct TopCroppingLeftCroppingBottomCroppingRightCroppingTargetHeightTargetWidthDataFormatOptions {
-  FieldNamesOnly names_only = {};
-  OpArgument top_cropping = nullptr;
-  OpArgument left_cropping = nullptr;
-  OpArgument bottom_cropping = nullptr;
-  OpArgument right_cropping = nullptr;
-  OpArgument target_height = nullptr;
-  OpArgument target_width = nullptr;
-  OpArgument data_format = nullptr;
-};
-
-struct TopPaddingLeftPaddingBottomPaddingRightPaddingTargetHeightTargetWidthDataFormatOptions {
+struct PadImagesOptions {
   FieldNamesOnly names_only = {};
   OpArgument top_padding = nullptr;
   OpArgument left_padding = nullptr;
@@ -420,29 +283,166 @@ struct TopPaddingLeftPaddingBottomPaddingRightPaddingTargetHeightTargetWidthData
   OpArgument data_format = nullptr;
 };
 
-struct UpperOptions {
+struct PerspectiveTransformOptions {
   FieldNamesOnly names_only = {};
-  OpArgument upper = false;
+  OpArgument interpolation = "bilinear";
+  OpArgument fill_value = 0;
+  OpArgument data_format = nullptr;
 };
 
-struct WeightsMinlengthSparseOptions {
+struct ProdOptions {
   FieldNamesOnly names_only = {};
-  OpArgument weights = nullptr;
-  OpArgument minlength = 0;
-  OpArgument sparse = false;
+  OpArgument axis = nullptr;
+  OpArgument keepdims = false;
+  OpArgument dtype = nullptr;
 };
 
-struct WindowCenterOptions {
+struct QrOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument mode = "reduced";
+};
+
+struct RcondOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument rcond = nullptr;
+};
+
+struct ResizeOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument interpolation = "bilinear";
+  OpArgument antialias = false;
+  OpArgument crop_to_aspect_ratio = false;
+  OpArgument pad_to_aspect_ratio = false;
+  OpArgument fill_mode = "constant";
+  OpArgument fill_value = 0.0;
+  OpArgument data_format = nullptr;
+};
+
+struct Rot90Options {
+  FieldNamesOnly names_only = {};
+  OpArgument k = 1;
+  OpArgument axes = {0, 1};
+};
+
+struct RoundOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument decimals = 0;
+};
+
+struct RtolAtolEqualNanOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument rtol = 1e-05;
+  OpArgument atol = 1e-08;
+  OpArgument equal_nan = false;
+};
+
+struct ScaleAndTranslateOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument antialias = true;
+};
+
+struct ScatterUpdateOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument reduction = nullptr;
+};
+
+struct SearchsortedOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument side = "left";
+};
+
+struct SolveTriangularOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument lower = false;
+};
+
+struct SquareplusOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument b = 4;
+};
+
+struct SsimOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument max_val = 1.0;
+  OpArgument filter_size = 11;
+  OpArgument filter_sigma = 1.5;
+  OpArgument k1 = 0.01;
+  OpArgument k2 = 0.03;
+  OpArgument data_format = nullptr;
+};
+
+struct StftOptions {
   FieldNamesOnly names_only = {};
   OpArgument window = "hann";
   OpArgument center = true;
 };
 
-struct XDxAxisMinus1Options {
+struct StridesPaddingDataFormatOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument strides = nullptr;
+  OpArgument padding = "valid";
+  OpArgument data_format = nullptr;
+};
+
+struct SvdOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument full_matrices = true;
+  OpArgument compute_uv = true;
+};
+
+struct TensordotOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument axes = 2;
+};
+
+struct ThresholdOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument threshold = 0.5;
+};
+
+struct TopKOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument sorted = true;
+};
+
+struct TransposeOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument axes = nullptr;
+};
+
+struct TrapezoidOptions {
   FieldNamesOnly names_only = {};
   OpArgument x = nullptr;
   OpArgument dx = 1.0;
   OpArgument axis = -1;
+};
+
+struct UniqueOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument sorted = true;
+  OpArgument return_index = false;
+  OpArgument return_inverse = false;
+  OpArgument return_counts = false;
+  OpArgument axis = nullptr;
+  OpArgument size = nullptr;
+  OpArgument fill_value = nullptr;
+};
+
+struct UnstackOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument num = nullptr;
+  OpArgument axis = 0;
+};
+
+struct UpperOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument upper = false;
+};
+
+struct VanderOptions {
+  FieldNamesOnly names_only = {};
+  OpArgument N = nullptr;
+  OpArgument increasing = false;
 };
 
 }  // namespace lockstep::keras_ops
