@@ -124,6 +124,11 @@ Json FieldType<WholeIfPossible>::write(const WholeIfPossible& v) {
   return whole ? Json(static_cast<std::int64_t>(v.value)) : Json(v.value);
 }
 
+Json FieldType<RequiredNumber>::write(const RequiredNumber& v) {
+  if (!v.value) return nullptr;
+  return v.whole ? FieldType<WholeIfPossible>::write({*v.value}) : Json(*v.value);
+}
+
 Json FieldType<WholeNumbersIfPossible>::write(const WholeNumbersIfPossible& v) {
   Json out = Json::array();
   for (double value : v.values) out.push_back(FieldType<WholeIfPossible>::write({value}));

@@ -193,6 +193,20 @@ struct FieldType<WholeIfPossible> {
   static bool read(const Json& found, const WholeIfPossible& v) { return FieldType<double>::read(found, v.value); }
   static Json write(const WholeIfPossible& v);
 };
+// A number without a default, which options hold as empty until it is given. `whole`: written as WholeIfPossible.
+struct RequiredNumber {
+  std::optional<double>& value;
+  bool whole = false;
+};
+template <>
+struct FieldType<RequiredNumber> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "number"; }
+  static bool read(const Json& found, const RequiredNumber& v) {
+    return FieldType<double>::read(found, v.value.emplace());
+  }
+  static Json write(const RequiredNumber& v);
+};
 struct WholeNumbersIfPossible {
   std::vector<double>& values;
 };

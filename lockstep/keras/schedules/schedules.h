@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
@@ -39,9 +40,23 @@ bool is_schedule(const Json& value);
 SchedulePtr deserialize(const Json& config);
 Json serialize(const SchedulePtr& schedule);
 
-// Required arguments are given by position or by name: ExponentialDecay(0.1, {.decay_steps = 1000, .decay_rate = 0.9}).
-// Throws InvalidArgument for one that is missing.
-double required(const std::optional<double>& value, const char* class_name, const char* argument);
+// Arguments without a default are given by position or by name: ExponentialDecay(0.1, 1000, 0.9),
+// ExponentialDecay(0.1, {.decay_steps = 1000, .decay_rate = 0.9}). Throws InvalidArgument for one that is missing.
+#define LOCKSTEP_RATE_AND_STEPS_BY_POSITION(Class, steps)                                             \
+  inline SchedulePtr Class(double initial_learning_rate, Class##Options options) {                    \
+    options.initial_learning_rate = initial_learning_rate;                                            \
+    return Class(std::move(options));                                                                 \
+  }                                                                                                   \
+  inline SchedulePtr Class(double initial_learning_rate, double steps, Class##Options options = {}) { \
+    options.steps = steps;                                                                            \
+    return Class(initial_learning_rate, std::move(options));                                          \
+  }
+#define LOCKSTEP_DECAY_RATE_BY_POSITION(Class)                                                  \
+  inline SchedulePtr Class(double initial_learning_rate, double decay_steps, double decay_rate, \
+                           Class##Options options = {}) {                                       \
+    options.decay_rate = decay_rate;                                                            \
+    return Class(initial_learning_rate, decay_steps, std::move(options));                       \
+  }
 
 struct ExponentialDecayOptions {
   FieldNamesOnly names_only = {};
@@ -52,22 +67,9 @@ struct ExponentialDecayOptions {
   std::string name = "ExponentialDecay";
 };
 // lr · rate^(t / steps); staircase: the exponent is floored.
-SchedulePtr ExponentialDecay(double initial_learning_rate, double decay_steps, double decay_rate,
-                             ExponentialDecayOptions options = {});
-inline SchedulePtr ExponentialDecay(const ExponentialDecayOptions& o) {
-  return ExponentialDecay(required(o.initial_learning_rate, "ExponentialDecay", "initial_learning_rate"),
-                          required(o.decay_steps, "ExponentialDecay", "decay_steps"),
-                          required(o.decay_rate, "ExponentialDecay", "decay_rate"), o);
-}
-inline SchedulePtr ExponentialDecay(double initial_learning_rate, const ExponentialDecayOptions& o) {
-  return ExponentialDecay(initial_learning_rate, required(o.decay_steps, "ExponentialDecay", "decay_steps"),
-                          required(o.decay_rate, "ExponentialDecay", "decay_rate"), o);
-}
-inline SchedulePtr ExponentialDecay(double initial_learning_rate, double decay_steps,
-                                    const ExponentialDecayOptions& o) {
-  return ExponentialDecay(initial_learning_rate, decay_steps, required(o.decay_rate, "ExponentialDecay", "decay_rate"),
-                          o);
-}
+SchedulePtr ExponentialDecay(ExponentialDecayOptions options);
+LOCKSTEP_RATE_AND_STEPS_BY_POSITION(ExponentialDecay, decay_steps)
+LOCKSTEP_DECAY_RATE_BY_POSITION(ExponentialDecay)
 
 struct InverseTimeDecayOptions {
   FieldNamesOnly names_only = {};
@@ -78,22 +80,9 @@ struct InverseTimeDecayOptions {
   std::string name = "InverseTimeDecay";
 };
 // lr / (1 + rate · t / steps).
-SchedulePtr InverseTimeDecay(double initial_learning_rate, double decay_steps, double decay_rate,
-                             InverseTimeDecayOptions options = {});
-inline SchedulePtr InverseTimeDecay(const InverseTimeDecayOptions& o) {
-  return InverseTimeDecay(required(o.initial_learning_rate, "InverseTimeDecay", "initial_learning_rate"),
-                          required(o.decay_steps, "InverseTimeDecay", "decay_steps"),
-                          required(o.decay_rate, "InverseTimeDecay", "decay_rate"), o);
-}
-inline SchedulePtr InverseTimeDecay(double initial_learning_rate, const InverseTimeDecayOptions& o) {
-  return InverseTimeDecay(initial_learning_rate, required(o.decay_steps, "InverseTimeDecay", "decay_steps"),
-                          required(o.decay_rate, "InverseTimeDecay", "decay_rate"), o);
-}
-inline SchedulePtr InverseTimeDecay(double initial_learning_rate, double decay_steps,
-                                    const InverseTimeDecayOptions& o) {
-  return InverseTimeDecay(initial_learning_rate, decay_steps, required(o.decay_rate, "InverseTimeDecay", "decay_rate"),
-                          o);
-}
+SchedulePtr InverseTimeDecay(InverseTimeDecayOptions options);
+LOCKSTEP_RATE_AND_STEPS_BY_POSITION(InverseTimeDecay, decay_steps)
+LOCKSTEP_DECAY_RATE_BY_POSITION(InverseTimeDecay)
 
 struct PolynomialDecayOptions {
   FieldNamesOnly names_only = {};
@@ -105,14 +94,8 @@ struct PolynomialDecayOptions {
   std::string name = "PolynomialDecay";
 };
 // (lr - end) · (1 - min(t, S) / S)^power + end; cycle: S becomes the next multiple of itself above t.
-SchedulePtr PolynomialDecay(double initial_learning_rate, double decay_steps, PolynomialDecayOptions options = {});
-inline SchedulePtr PolynomialDecay(const PolynomialDecayOptions& o) {
-  return PolynomialDecay(required(o.initial_learning_rate, "PolynomialDecay", "initial_learning_rate"),
-                         required(o.decay_steps, "PolynomialDecay", "decay_steps"), o);
-}
-inline SchedulePtr PolynomialDecay(double initial_learning_rate, const PolynomialDecayOptions& o) {
-  return PolynomialDecay(initial_learning_rate, required(o.decay_steps, "PolynomialDecay", "decay_steps"), o);
-}
+SchedulePtr PolynomialDecay(PolynomialDecayOptions options);
+LOCKSTEP_RATE_AND_STEPS_BY_POSITION(PolynomialDecay, decay_steps)
 
 struct CosineDecayOptions {
   FieldNamesOnly names_only = {};
@@ -124,14 +107,8 @@ struct CosineDecayOptions {
   std::int64_t warmup_steps = 0;
 };
 // lr · ((1 - alpha) · ½ (1 + cos(π t / S)) + alpha); with warmup first linearly from lr to its target.
-SchedulePtr CosineDecay(double initial_learning_rate, double decay_steps, CosineDecayOptions options = {});
-inline SchedulePtr CosineDecay(const CosineDecayOptions& o) {
-  return CosineDecay(required(o.initial_learning_rate, "CosineDecay", "initial_learning_rate"),
-                     required(o.decay_steps, "CosineDecay", "decay_steps"), o);
-}
-inline SchedulePtr CosineDecay(double initial_learning_rate, const CosineDecayOptions& o) {
-  return CosineDecay(initial_learning_rate, required(o.decay_steps, "CosineDecay", "decay_steps"), o);
-}
+SchedulePtr CosineDecay(CosineDecayOptions options);
+LOCKSTEP_RATE_AND_STEPS_BY_POSITION(CosineDecay, decay_steps)
 
 struct CosineDecayRestartsOptions {
   FieldNamesOnly names_only = {};
@@ -142,28 +119,26 @@ struct CosineDecayRestartsOptions {
   double alpha = 0.0;
   std::string name = "SGDRDecay";
 };
-SchedulePtr CosineDecayRestarts(double initial_learning_rate, double first_decay_steps,
-                                CosineDecayRestartsOptions options = {});
-inline SchedulePtr CosineDecayRestarts(const CosineDecayRestartsOptions& o) {
-  return CosineDecayRestarts(required(o.initial_learning_rate, "CosineDecayRestarts", "initial_learning_rate"),
-                             required(o.first_decay_steps, "CosineDecayRestarts", "first_decay_steps"), o);
-}
-inline SchedulePtr CosineDecayRestarts(double initial_learning_rate, const CosineDecayRestartsOptions& o) {
-  return CosineDecayRestarts(initial_learning_rate,
-                             required(o.first_decay_steps, "CosineDecayRestarts", "first_decay_steps"), o);
-}
+// Cosine decay that starts again: each period is t_mul times as long as the one before, and its first rate m_mul times
+// as high.
+SchedulePtr CosineDecayRestarts(CosineDecayRestartsOptions options);
+LOCKSTEP_RATE_AND_STEPS_BY_POSITION(CosineDecayRestarts, first_decay_steps)
 
-// values[i] where i boundaries are below t. Throws InvalidArgument unless there is one value more than boundaries.
-SchedulePtr PiecewiseConstantDecay(std::vector<double> boundaries, std::vector<double> values,
-                                   std::string name = "PiecewiseConstant");
+#undef LOCKSTEP_RATE_AND_STEPS_BY_POSITION
+#undef LOCKSTEP_DECAY_RATE_BY_POSITION
+
 struct PiecewiseConstantDecayOptions {
   FieldNamesOnly names_only = {};
   std::vector<double> boundaries = {};
   std::vector<double> values = {};
   std::string name = "PiecewiseConstant";
 };
-inline SchedulePtr PiecewiseConstantDecay(const PiecewiseConstantDecayOptions& o) {
-  return PiecewiseConstantDecay(o.boundaries, o.values, o.name);
+// values[i] where i boundaries are below t. Throws InvalidArgument unless there is one value more than boundaries.
+SchedulePtr PiecewiseConstantDecay(PiecewiseConstantDecayOptions options);
+inline SchedulePtr PiecewiseConstantDecay(std::vector<double> boundaries, std::vector<double> values,
+                                          std::string name = "PiecewiseConstant") {
+  return PiecewiseConstantDecay(
+      {.boundaries = std::move(boundaries), .values = std::move(values), .name = std::move(name)});
 }
 
 }  // namespace lockstep::schedules
