@@ -167,6 +167,29 @@ def test_a_killed_process_is_started_again(kind, tmp_path):
 
 
 @pytest.mark.skipif(not tool.CONFORMANCE, reason="drawn for the full run")
+@pytest.mark.parametrize("kind", ["worker", "ps"])
+def test_a_process_hangs(kind, tmp_path):
+    """The other worker trains on, and does the task of the worker that hangs after the timeout. A server that hangs delays the job."""
+    regression(tmp_path, 1024)
+    job = start(*command(tmp_path, 2, 1, "--epochs", 20, "--batch-size", 8, "--save", tmp_path / "out.keras", "--checkpoint-dir", tmp_path / "run",
+                         "--timeout", 10))
+    tool.wait_for(tmp_path / "run" / "checkpoint", job)
+    pid = pid_of(job, kind, 0)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        if kind == "worker":
+            reached = max(int(path.name.split("-")[1].split(".")[0]) for path in (tmp_path / "run").glob("ckpt-*.index"))
+            tool.wait_for(tmp_path / "run" / f"ckpt-{reached + 2}.index", job)
+        else:
+            time.sleep(1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    out, err = job.communicate(timeout=120)
+    assert job.returncode == 0, out + err
+    assert_trained(tmp_path, 20 * 128)
+
+
+@pytest.mark.skipif(not tool.CONFORMANCE, reason="drawn for the full run")
 def test_a_killed_worker_that_is_not_started_again(tmp_path):
     regression(tmp_path, 1024)
     job = start(*command(tmp_path, 2, 1, "--epochs", 20, "--batch-size", 8, "--save", tmp_path / "out.keras", "--checkpoint-dir", tmp_path / "run"))
