@@ -1,6 +1,6 @@
 """Checks of the sources that need no build: formatting, include cycles, and includes that point up.
 
-A folder may include those before it in FOLDERS and its own files; its tests may include anything. Prints one line for each
+A folder, its tests included, may include those before it in FOLDERS and its own files. Prints one line for each
 problem, and fails when there is one.
 """
 
@@ -30,7 +30,7 @@ def folder(path):
 def upward(path, includes):
     """Includes of a folder that stands later in FOLDERS."""
     own = folder(path)
-    if own not in FOLDERS or path.endswith("_test.cpp"):
+    if own not in FOLDERS:
         return []
     return [target for target in includes if folder(target) in FOLDERS and FOLDERS.index(folder(target)) > FOLDERS.index(own)]
 

@@ -1,4 +1,4 @@
-// Parameter servers as threads of one process.
+// Parameter servers with the optimizers of Keras, as threads of one process.
 #include "lockstep/distribute/parameter_servers_internal.h"
 
 #include <netinet/in.h>
