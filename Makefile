@@ -13,7 +13,7 @@ conformance:
 
 # Asks Keras for the answers that tests/judged/answers lacks, and removes those that no case asks for.
 answers:
-	LOCKSTEP_ANSWERS=write LOCKSTEP="$(CURDIR)/build/bin/lockstep" LOCKSTEP_BUILD="$(CURDIR)/build" CUDA_VISIBLE_DEVICES= \
+	PYTHONHASHSEED=0 LOCKSTEP_ANSWERS=write LOCKSTEP="$(CURDIR)/build/bin/lockstep" LOCKSTEP_BUILD="$(CURDIR)/build" CUDA_VISIBLE_DEVICES= \
 	  "$$(tools/judges_venv.sh)/bin/python" -m pytest -q -p no:cacheprovider $(ANSWERED)
 ANSWERED = $(shell grep -l '^import answers' tests/judged/test_*.py)
 

@@ -1,6 +1,7 @@
 import gc
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -102,8 +103,10 @@ def pytest_runtest_setup(item):
 
 
 @pytest.fixture(autouse=True)
-def fresh_keras():
-    """Names and seeds of one test do not depend on the tests before it."""
+def fresh_keras(request):
+    """Names and seeds of one test do not depend on the tests before it. Keras draws the seeds that are not given from Python's
+    generator."""
+    random.seed(f"{tool.SEED}/{request.node.path.stem}/{request.node.name}")
     keras = sys.modules.get("keras")
     if keras is not None:
         keras.utils.clear_session(free_memory=False)
