@@ -20,7 +20,7 @@ class NamesOnly final : public formats::TensorReader {
   explicit NamesOnly(std::vector<formats::TensorInfo> infos) : infos_(std::move(infos)) {}
   const std::vector<formats::TensorInfo>& list() const override { return infos_; }
   formats::TensorData read(const std::string& name) const override {
-    throw_unimplemented("the value of the constant '" + name + "' is not read on its own");
+    throw_unimplemented("the value of the constant '" + name + "' cannot be read without the graph");
   }
 
  private:

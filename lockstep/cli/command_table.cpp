@@ -15,14 +15,12 @@ const OptionRow kStrategy{"--strategy", "SPEC",
                           "(the workers described by TF_CONFIG, torchrun, mpirun or srun), or parameter_server (fit: "
                           "asynchronous, the jobs chief, worker and ps of TF_CONFIG)",
                           "default"};
-const OptionRow kTimeout{"--timeout", "S",   "several workers: seconds that one may be silent or late; default: 30",
-                         "",          false, check_seconds};
-const OptionRow kStartupTimeout{"--startup-timeout",
-                                "S",
-                                "several workers: seconds that they wait for each other at the start; default: 20",
-                                "",
-                                false,
-                                check_seconds};
+const OptionRow kTimeout{
+    "--timeout", "S",   "several workers: seconds after which a silent or late one counts as lost; default: 30",
+    "",          false, check_seconds};
+const OptionRow kStartupTimeout{
+    "--startup-timeout", "S", "several workers: seconds to wait for all of them at the start; default: 20", "", false,
+    check_seconds};
 const OptionRow kCommunication{"--communication",
                                "C",
                                "several workers: ring (TCP), or auto (shared memory where all are on one machine)",
@@ -53,39 +51,41 @@ const OptionRow kLoss{"--loss", "L", "instead of the model's: a name (mse), or J
 const OptionRow kMetrics{"--metrics", "M,...", "instead of the model's: names, or a JSON list"};
 
 constexpr const char* kData =
-    "a .npz with x, y and perhaps sample_weight (several inputs: x_<name>, outputs: y_<name>), or fashion-mnist, "
+    "a .npz with x, y and optionally sample_weight (several inputs: x_<name>, outputs: y_<name>), or fashion-mnist, "
     "fashion-mnist:test";
 
 Command predict_command() {
   return {
       "predict",
       "run a model on inputs",
-      "Runs MODEL on the arrays of --input in batches and writes its outputs to --output. In a .npz of inputs the "
-      "names are "
-      "those of the model's inputs, or arr_0, arr_1, ... in their order. A .npz of outputs has the names of the "
-      "model's "
-      "outputs; a .npy takes a single one.",
+      "Runs MODEL on the arrays of --input in batches and writes its outputs to --output. The arrays of a .npz of "
+      "inputs "
+      "have the names of the model's inputs, or arr_0, arr_1, ... in their order. A .npz of outputs has the names of "
+      "the "
+      "model's outputs; a .npy can contain one output only.",
       {kModel,
-       {"--input", "X", "a .npy (one input) or .npz; may be left out where a graph has none"},
+       {"--input", "X", "a .npy (one input) or .npz file; not required for a graph without inputs"},
        {"--output", "Y", "the .npy or .npz to write; missing folders are created", "", true, check_arrays_path},
        {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
        kWeights,
        kStrict,
        {"--signature", "NAME", "signature of a SavedModel", "serving_default"},
-       {"--tags", "A,B", "of the MetaGraph of a SavedModel that has several; default: serve"},
-       {"--outputs", "A,B", "tensors of a frozen graph"},
+       {"--tags", "A,B", "tags of the MetaGraph to run, for a SavedModel that has several; default: serve"},
+       {"--outputs", "A,B",
+        "the outputs to write: names of tensors of a frozen graph, or of outputs of a signature; default: all"},
        kRescale,
        {"--max-memory", "BYTES",
-        "of the tensors that one run of a graph or a Keras model makes, such as 512M or 8G; default: 1.5G plus 64 "
-        "times "
-        "the size of inputs and files (512 times that of a Keras model's inputs)",
+        "limit for the memory of the tensors of one run, such as 512M or 8G; default: 1.5G plus 64 times the size of "
+        "inputs and files (512 times that of a Keras model's inputs)",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "that one run of a graph may take, default: 5, plus 1 for each megabyte of inputs and files; or a Keras model, "
-        "default: as for evaluate",
+        "limit for the time of loading and for that of one run of a graph; default for a run: 5, plus 1 for each "
+        "megabyte of inputs and files. A Keras model: as for evaluate",
         "", false, check_seconds},
-       {"--max-iterations", "N", "that the loops of one run of a graph may make", "1000000", false, check_integer<1>},
-       {"--max-depth", "N", "of functions of a graph that call functions", "64", false, check_integer<1, 1000>}},
+       {"--max-iterations", "N", "limit for the iterations of all loops in one run of a graph", "1000000", false,
+        check_integer<1>},
+       {"--max-depth", "N", "limit for the depth of calls of functions in a graph", "64", false,
+        check_integer<1, 1000>}},
       {"lockstep predict model.keras --input x.npy --output y.npy",
        "lockstep predict frozen.pb --input feeds.npz --outputs probabilities:0 --output y.npy"},
       ""};
@@ -95,22 +95,24 @@ Command evaluate_command() {
   return {
       "evaluate",
       "loss and metrics of a model on data",
-      "Evaluates MODEL, compiled as it was saved, on --data, and prints what Keras's evaluate returns. With "
-      "--checkpoint-dir it is "
-      "the evaluator of a training job: it evaluates each new checkpoint of fit and prints one line for it.",
+      "Evaluates MODEL on --data with the loss and metrics that it was compiled with, and prints what Keras's evaluate "
+      "returns. With --checkpoint-dir it is the evaluator of a training job: it evaluates each new checkpoint of fit "
+      "and "
+      "prints one line for it.",
       {kLayersModel,
        {"--data", "D", kData, "", true},
        {"--batch-size", "N", "examples at a time", "32", false, check_integer<1>},
        {"--json", "", "print one JSON object, keys as in Keras's return_dict=True"},
        {"--checkpoint-dir", "DIR", "evaluate the weights of the checkpoints that appear here, until SIGTERM or SIGINT"},
        {"--max-memory", "BYTES",
-        "of the tensors that exist at one time, such as 8G; default: 1.5G plus 64 times the size of the weights and "
-        "512 times that of the inputs",
+        "limit for the memory of the tensors that exist at one time, such as 8G; default: 1.5G plus 64 times the size "
+        "of the weights and 512 times that of the inputs",
         "", false, check_bytes},
        {"--max-seconds", "S",
-        "that it may take; default: 5, plus 1 for each megabyte of weights, 8 for each of inputs and 60 for each "
-        "product "
-        "of the two",
+        "limit for the time of loading and evaluation together; default: 65, plus 0.1 for each megabyte of the files, "
+        "1 for each of the weights, 8 for each of the inputs and 60 for each product of the two. With "
+        "--checkpoint-dir: "
+        "limit for one evaluation",
         "", false, check_seconds},
        {"--evaluations", "N", "with --checkpoint-dir: end after N checkpoints", "", false, check_integer<1>},
        kWeights,
@@ -129,70 +131,73 @@ Command evaluate_command() {
 }
 
 Command fit_command() {
-  return {"fit",
-          "train a model",
-          "Trains MODEL with the optimizer, loss and metrics it was compiled with, and resumes from the optimizer's "
-          "state. With "
-          "--checkpoint-dir the state is saved after each epoch, and a later call resumes from it up to --epochs: "
-          "a fit that was killed at any moment and restarted ends with the same weights and the same history.",
-          {kLayersModel,
-           {"--data", "D", kData, "", true},
-           {"--validation-data", "D2", "evaluated after each epoch; same forms as --data"},
-           {"--validation-split", "F", "keep the last part of the data for validation (0.2: a fifth)", "", false,
-            check_fraction},
-           {"--epochs", "N", "the total number of epochs, including those of an earlier run", "1", false,
-            check_integer<0, kMaxInt>},
-           {"--batch-size", "B", "the global batch, over all replicas", "32", false, check_integer<1>},
-           {"--no-shuffle", "", "keep the order of the data"},
-           {"--seed", "S", "as keras.utils.set_random_seed: initial weights, dropout and order of the data", "", false,
-            check_integer<0>},
-           kStrategy,
-           kTimeout,
-           kStartupTimeout,
-           kCommunication,
-           kCompression,
-           kShardOptimizer,
-           {"--variable-partitioner", "P",
-            "parameter_server: cut large variables into shards along the first axis: fixed:SHARDS, "
-            "min_size:BYTES:MAX_SHARDS, or max_size:BYTES[:MAX_SHARDS]",
-            "", false, check_partitioner},
-           {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; other classes weigh 1", "", false,
-            check_class_weights},
-           {"--steps-per-epoch", "N", "batches per epoch; default: all", "", false, check_integer<1>},
-           {"--validation-steps", "N", "batches of a validation; default: all", "", false, check_integer<1>},
-           {"--validation-batch-size", "B", "batch size of the validation; default: --batch-size", "", false,
-            check_integer<1>},
-           {"--validation-freq", "N", "epochs between validations", "1", false, check_integer<1, kMaxInt>},
-           {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume from the latest one"},
-           {"--checkpoint-every", "N", "batches between checkpoints, in addition to those at the end of each epoch", "",
-            false, check_integer<1, kMaxInt>},
-           {"--restarts", "K",
-            "several workers: when one is lost, restart from the last checkpoint, up to K times, and wait for it", "",
-            false, check_integer<0>},
-           {"--dry-run", "", "print which worker would write which files of the next checkpoint, and exit"},
-           {"--workers", "N", "with --dry-run: plan for this number of workers", "", false, check_integer<1, kMaxInt>},
-           {"--save", "OUT",
-            "write the trained model: .keras, .h5 or .weights.h5; missing folders are created, as for all outputs"},
-           {"--export", "DIR", "write the trained model as a SavedModel"},
-           {"--history", "F.json", "write Keras's History.history"},
-           {"--max-memory", "BYTES",
-            "of the tensors that exist at one time, such as 8G; default: as for evaluate, at most the available memory",
-            "", false, check_bytes},
-           {"--max-seconds", "S",
-            "that it may take; default: for each epoch 8, plus 12 times the seconds of evaluate for weights and inputs",
-            "", false, check_seconds},
-           kWeights,
-           kStrict,
-           kRescale,
-           kOptimizer,
-           kLoss,
-           kMetrics},
-          {"lockstep fit model.keras --data train.npz --epochs 5 --batch-size 128 --strategy mirrored:2 --save "
-           "trained.keras",
-           "lockstep fit model.keras --data fashion-mnist --rescale 1/255 --epochs 10 --checkpoint-dir run1 --save "
-           "out.keras",
-           "lockstep launch -n 4 -- fit model.keras --data train.npz --checkpoint-dir run2 --save out.keras"},
-          ", 42 stopped by SIGTERM or SIGINT after saving to --checkpoint-dir"};
+  return {
+      "fit",
+      "train a model",
+      "Trains MODEL with the optimizer, loss and metrics that it was compiled with, and continues from the state of "
+      "the "
+      "optimizer. With --checkpoint-dir the state is saved after each epoch, and a later call resumes from it up to "
+      "--epochs: a fit that was killed at any moment and restarted ends with the same weights and the same history.",
+      {kLayersModel,
+       {"--data", "D", kData, "", true},
+       {"--validation-data", "D2", "evaluated after each epoch; same forms as --data"},
+       {"--validation-split", "F", "keep the last part of the data for validation (0.2: a fifth)", "", false,
+        check_fraction},
+       {"--epochs", "N", "the total number of epochs, including those of an earlier run", "1", false,
+        check_integer<0, kMaxInt>},
+       {"--batch-size", "B", "the global batch, over all replicas", "32", false, check_integer<1>},
+       {"--no-shuffle", "", "keep the order of the data"},
+       {"--seed", "S", "seed of initial weights, dropout and the order of the data, as keras.utils.set_random_seed", "",
+        false, check_integer<0>},
+       kStrategy,
+       kTimeout,
+       kStartupTimeout,
+       kCommunication,
+       kCompression,
+       kShardOptimizer,
+       {"--variable-partitioner", "P",
+        "parameter_server: cut large variables into shards along the first axis: fixed:SHARDS, "
+        "min_size:BYTES:MAX_SHARDS, or max_size:BYTES[:MAX_SHARDS]",
+        "", false, check_partitioner},
+       {"--class-weight", "C:W,...", "weights of classes, e.g. 0:1.0,1:2.5; other classes weigh 1", "", false,
+        check_class_weights},
+       {"--steps-per-epoch", "N", "batches per epoch; default: all", "", false, check_integer<1>},
+       {"--validation-steps", "N", "batches of a validation; default: all", "", false, check_integer<1>},
+       {"--validation-batch-size", "B", "batch size of the validation; default: --batch-size", "", false,
+        check_integer<1>},
+       {"--validation-freq", "N", "epochs between validations", "1", false, check_integer<1, kMaxInt>},
+       {"--checkpoint-dir", "DIR", "keep the last 5 checkpoints here, and resume from the latest one"},
+       {"--checkpoint-every", "N", "batches between checkpoints, in addition to those at the end of each epoch", "",
+        false, check_integer<1, kMaxInt>},
+       {"--restarts", "K",
+        "several workers: when one is lost, restart from the last checkpoint, up to K times, and wait for it", "",
+        false, check_integer<0>},
+       {"--dry-run", "", "print which worker would write which files of the next checkpoint, and exit"},
+       {"--workers", "N", "with --dry-run: plan for this number of workers", "", false, check_integer<1, kMaxInt>},
+       {"--save", "OUT",
+        "write the trained model: .keras, .h5 or .weights.h5; missing folders are created, as for all outputs"},
+       {"--export", "DIR", "write the trained model as a SavedModel"},
+       {"--history", "F.json", "write Keras's History.history"},
+       {"--max-memory", "BYTES",
+        "limit for the memory of the tensors that exist at one time, such as 8G; default: as for evaluate, at most the "
+        "available memory",
+        "", false, check_bytes},
+       {"--max-seconds", "S",
+        "limit for the time of loading and training together; default: as for evaluate for loading; 8 for each "
+        "epoch, plus 12 times the seconds of evaluate for weights and inputs",
+        "", false, check_seconds},
+       kWeights,
+       kStrict,
+       kRescale,
+       kOptimizer,
+       kLoss,
+       kMetrics},
+      {"lockstep fit model.keras --data train.npz --epochs 5 --batch-size 128 --strategy mirrored:2 --save "
+       "trained.keras",
+       "lockstep fit model.keras --data fashion-mnist --rescale 1/255 --epochs 10 --checkpoint-dir run1 --save "
+       "out.keras",
+       "lockstep launch -n 4 -- fit model.keras --data train.npz --checkpoint-dir run2 --save out.keras"},
+      ", 42 stopped by SIGTERM or SIGINT after saving to --checkpoint-dir"};
 }
 
 Command convert_command() {
@@ -206,8 +211,9 @@ Command convert_command() {
        {"OUT", "", "the path to write; an existing one is replaced, missing folders are created"},
        {"--to", "KIND", "keras, h5, weights_h5, saved_model, tf_checkpoint or safetensors"},
        {"--dialect", "NAME",
-        "of an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; default: that of IN", "",
-        false, check_dialect},
+        "version of Keras for an .h5 file: keras2, which tf-keras and TensorFlow until 2.15 read, or keras3; default: "
+        "that of IN",
+        "", false, check_dialect},
        {"--quantize", "MODE",
         "int8 or int4: keep the kernels of Dense, EinsumDense and Embedding layers as integers, as model.quantize() "
         "does; OUT is not compiled",
@@ -229,25 +235,22 @@ Command launch_command() {
   return {
       "launch",
       "several workers on this machine",
-      "Starts N workers of fit or evaluate as processes of this machine, each with its place in TF_CONFIG and "
-      "--strategy "
-      "multi_worker; or N processes of another program, given by its path. The first worker is the chief: "
-      "it uses "
-      "the terminal. Lines of the others have their name as a prefix. SIGINT and SIGTERM are sent to all workers. If a "
-      "worker "
-      "fails, the others are terminated.",
+      "Starts N workers of fit or evaluate as processes of this machine, each with its own TF_CONFIG and --strategy "
+      "multi_worker; or N processes of another program, given by its path. The first worker is the chief: it uses the "
+      "terminal. The output of the others is printed line by line, with the name of the worker as a prefix. SIGINT and "
+      "SIGTERM are sent to all workers. If a worker fails, the others are terminated.",
       {{"-n", "N", "number of workers", "", true, check_integer<1, 1024>},
        {"--ps", "P",
-        "asynchronous training with P parameter servers (--strategy parameter_server), and a chief that hands out the "
-        "steps. A worker or server that fails is restarted automatically, up to --restarts times; the job continues "
-        "without a worker that is not",
+        "asynchronous training with P parameter servers (--strategy parameter_server), and a chief that distributes "
+        "the "
+        "steps. A worker or server that fails is restarted, up to --restarts times; the job continues without a "
+        "worker that is not restarted",
         "", false, check_integer<1, 1024>},
        {"--port", "P", "the workers' addresses are 127.0.0.1:P, P+1, ...; default: free ports", "", false,
         check_integer<1, 65535>},
        {"--log-dir", "DIR", "write the output of each worker to worker-0.log, worker-1.log, ... in this folder"},
        {"--restarts", "K",
-        "after a failure restart all workers, at most K times; fit resumes from --checkpoint-dir. Errors that "
-        "would only "
+        "after a failure restart all workers, at most K times; fit resumes from --checkpoint-dir. Errors that would "
         "occur again, such as a missing file, end the job",
         "0", false, check_integer<0>},
        {"--grace", "S", "seconds that the other workers have to exit by themselves when one has failed", "10", false,
@@ -277,25 +280,26 @@ Command classes_command(const std::string& family, const std::string& example) {
 Command new_command() {
   return {
       "new",
-      "make a model of a known architecture, with random weights or those of a file",
-      "Writes a new model of ARCHITECTURE, which is equal to that of keras.applications: layers, names, weights' "
-      "shapes. With --optimizer and --loss it is compiled, so that fit can train it. Without arguments it lists "
+      "create a model of a known architecture, with random weights or those of a file",
+      "Writes a new model of ARCHITECTURE, with the layers, names and shapes of keras.applications. With --optimizer "
+      "and --loss it is compiled, so that fit can train it. Without arguments it lists "
       "the architectures.",
       {{"ARCHITECTURE", "", "MobileNetV2, ResNet50, EfficientNetB0, ...", "", false, nullptr, true},
        {"OUT", "", "the .keras or .h5 file to write; missing folders are created", "", false, nullptr, true},
-       {"--classes", "N", "classes to distinguish", "1000", false, check_integer<1, kMaxInt>},
+       {"--classes", "N", "number of classes", "1000", false, check_integer<1, kMaxInt>},
        {"--input-shape", "HxWxC",
-        "height, width and channels of the images, such as 96x96x3; ? for any height or width; default: the "
-        "architecture's",
+        "height, width and channels of the images, such as 96x96x3; ? for any height or width; default: that of the "
+        "architecture",
         "", false, check_image_shape},
-       {"--no-top", "", "without the layers that classify"},
-       {"--pooling", "P", "with --no-top: avg or max over the last image", "", false, check_pooling},
-       {"--activation", "A", "of the last layer; linear for logits", "softmax"},
-       {"--alpha", "F", "MobileNets: factor of the numbers of filters", "", false, check_factor},
+       {"--no-top", "", "without the classification layers"},
+       {"--pooling", "P", "with --no-top: global pooling of the last feature map: avg or max", "", false,
+        check_pooling},
+       {"--activation", "A", "activation of the last layer; linear for logits", "softmax"},
+       {"--alpha", "F", "MobileNet: factor for the number of filters of each layer", "", false, check_factor},
        {"--minimalistic", "", "MobileNetV3: without squeeze-and-excite, hard-swish and kernels of 5"},
        {"--no-preprocessing", "", "without the layers that scale the images (MobileNetV3, EfficientNetV2, ConvNeXt)"},
-       {"--name", "NAME", "of the model; default: the architecture's"},
-       {"--seed", "S", "of the initial weights, as keras.utils.set_random_seed", "", false, check_integer<0>},
+       {"--name", "NAME", "name of the model; default: that of the architecture"},
+       {"--seed", "S", "seed of the initial weights, as keras.utils.set_random_seed", "", false, check_integer<0>},
        kWeights,
        kStrict,
        kOptimizer,

@@ -97,9 +97,9 @@ int convert(const Arguments& arguments) {
   }
   fmt::print("{} -> {} ({}): {} tensors\n", in, out, formats::kind_name(to), kept.size());
   if (!left.empty())
-    fmt::print("left behind, {} cannot hold them: {}\n", formats::kind_name(to), fmt::join(left, ", "));
+    fmt::print("not converted, because {} cannot contain them: {}\n", formats::kind_name(to), fmt::join(left, ", "));
   if (!source.config.is_null()) {
-    fmt::print("left behind, {} cannot hold it: the model's config{}\n", formats::kind_name(to),
+    fmt::print("not converted, because {} cannot contain it: the model's config{}\n", formats::kind_name(to),
                source.training.is_null() ? "" : " and its compile arguments");
   }
   return 0;

@@ -146,7 +146,7 @@ class Scratch {
   std::string file(const std::string& name) {
     if (path_.empty()) {
       std::string made = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
-      if (!mkdtemp(made.data())) throw_unavailable(fmt::format("{}: a temporary folder cannot be made", made));
+      if (!mkdtemp(made.data())) throw_unavailable(fmt::format("{}: cannot create a temporary folder", made));
       path_ = std::move(made);
     }
     return path_ + "/" + name;

@@ -152,7 +152,7 @@ int launch(const Arguments& arguments) {
   const auto count = static_cast<std::int64_t>(tasks.size());
   const std::int64_t port = arguments.maybe_integer("--port").value_or(0);
   if (port + count - 1 > 65535)
-    throw_usage(fmt::format("launch: {} ports from {} on would pass 65535; choose a lower --port", count, port));
+    throw_usage(fmt::format("launch: {} ports from {} on would exceed 65535; choose a lower --port", count, port));
   const std::int64_t restarts = arguments.integer("--restarts");
   LocalJob job;
   job.grace = seconds_of(arguments, "--grace");

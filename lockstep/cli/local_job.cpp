@@ -129,7 +129,8 @@ class WatchedSignals {
     for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched, signal);
     sigprocmask(SIG_BLOCK, &watched, &before_);
     fd_ = Descriptor(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!fd_) throw_resource_exhausted(fmt::format("launch: no descriptor for signals: {}", std::strerror(errno)));
+    if (!fd_)
+      throw_resource_exhausted(fmt::format("launch: cannot create a descriptor for signals: {}", std::strerror(errno)));
   }
   ~WatchedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
   int fd() const { return fd_.get(); }
@@ -148,7 +149,8 @@ class WatchedSignals {
 std::pair<Descriptor, Descriptor> make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    throw_resource_exhausted(fmt::format("launch: no pipe for a worker's output: {}", std::strerror(errno)));
+    throw_resource_exhausted(
+        fmt::format("launch: cannot create a pipe for a worker's output: {}", std::strerror(errno)));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 

@@ -1,4 +1,5 @@
 // The command line: parse, call the library, print.
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -131,6 +132,12 @@ namespace {
   std::_Exit(lockstep::cli::kFailure);
 }
 
+// Whether standard output is a pipe, or a connection, whose reader has ended, as `head` does after its lines.
+bool reader_has_ended() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 int guarded_run(int argc, char** argv) {
   std::set_terminate(end_after_exception);
   // A file that may grow no further, or a reader that went away, is an error like others.
@@ -140,7 +147,8 @@ int guarded_run(int argc, char** argv) {
   try {
     const int code = lockstep::cli::run({argv + 1, argv + argc});
     lockstep::io::check_mappings();
-    if (std::fflush(stdout) != 0) {
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      if (reader_has_ended()) return lockstep::cli::kClosedPipe;
       fmt::print(stderr, "lockstep: standard output cannot be written\n");
       return lockstep::cli::kFailure;
     }
@@ -154,8 +162,9 @@ int guarded_run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     lockstep::cli::report("out of memory");
   } catch (const std::system_error& e) {
+    if (reader_has_ended()) return lockstep::cli::kClosedPipe;
     // Of the standard library's, which name no cause: of the library's own errors, only threads throw them.
-    lockstep::cli::report(fmt::format("no thread can be started, or the system refuses it: {}", e.what()));
+    lockstep::cli::report(fmt::format("a system call failed: {}", e.what()));
   } catch (const std::exception& e) {
     lockstep::cli::report(fmt::format("internal error: {}", e.what()));
   }

@@ -54,7 +54,7 @@ keras::Model load_trainable(const std::string& path, bool compile, std::int64_t 
     case Kind::kFrozenGraph:
       throw_unimplemented(fmt::format("{} is a frozen graph: its weights are constants; predict runs it", path));
     default:
-      throw_invalid_argument(fmt::format("{} is a {} file and holds no model; give a .keras or .h5 file", path,
+      throw_invalid_argument(fmt::format("{} is a {} file without a model; give a .keras or .h5 file", path,
                                          formats::kind_name(found.kind)));
   }
 }
@@ -135,9 +135,10 @@ int convert_model(const Arguments& arguments) {
   }
   fmt::print("{} -> {} ({}): {} weights\n", in, out, formats::kind_name(kind), model.weights().size());
   if (model.compiled() && kind == Kind::kSavedModel) {
-    fmt::print("left behind, a SavedModel does not hold them: the optimizer's state and the compile arguments\n");
+    fmt::print(
+        "not converted, because a SavedModel cannot contain them: the optimizer's state and the compile arguments\n");
   } else if (kind == Kind::kTfCheckpoint || kind == Kind::kWeightsH5) {
-    fmt::print("left behind, {} cannot hold it: the model's config\n", formats::kind_name(kind));
+    fmt::print("not converted, because {} cannot contain it: the model's config\n", formats::kind_name(kind));
   }
   return 0;
 }

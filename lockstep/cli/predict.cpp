@@ -35,6 +35,7 @@ Tensor prepared(const Tensor& value, std::optional<double> rescale) {
 NamedTensors predict_keras(const Arguments& arguments, const std::string& path) {
   if (arguments.has("--outputs"))
     throw_usage(fmt::format("predict: --outputs requires a graph; {} is a Keras model", path));
+  TimeLimit time(arguments);
   const keras::Model model = load_trainable(path, false, max_memory_of(arguments).value_or(kMaxNewWeights));
   apply_weights(model, arguments);
   std::vector<std::string> names = input_names(model);
@@ -47,7 +48,7 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   std::vector<Tensor> leaves = arrange(arrays, names, arguments.text("--input"));
   for (Tensor& leaf : leaves) leaf = prepared(leaf, rescale_of(arguments));
   const graph::RunBudget budget(graph::run_limits(), held_bytes(arguments, model, leaves));
-  const TimeLimit time(arguments, 5 + most_seconds(model, leaves));
+  time.allow(5 + most_seconds(model, leaves));
   const keras::Structure result =
       model.predict(input_structure(model, leaves),
                     {.batch_size = arguments.integer("--batch-size"), .verbose = verbosity(arguments)});
@@ -119,8 +120,16 @@ void set_run_limits(const Arguments& arguments) {
   graph::set_run_limits(limits);
 }
 
+// What `load` returns, within the time for loading. Running a graph has limits of its own.
+template <typename Load>
+auto loaded(const Arguments& arguments, const Load& load) {
+  const TimeLimit time(arguments);
+  return load();
+}
+
 NamedTensors predict_saved_model(const Arguments& arguments, const std::string& path) {
-  const saved_model::LoadedModel model = saved_model::load(path, {.tags = arguments.list("--tags")});
+  const saved_model::LoadedModel model =
+      loaded(arguments, [&] { return saved_model::load(path, {.tags = arguments.list("--tags")}); });
   const saved_model::Signature& signature = model.signatures(arguments.text("--signature"));
   const NamedTensors arrays = input_arrays(arguments, false);
   std::vector<std::string> names;
@@ -163,7 +172,7 @@ NamedTensors predict_saved_model(const Arguments& arguments, const std::string& 
 }
 
 NamedTensors predict_frozen(const Arguments& arguments, const std::string& path) {
-  const auto graph = saved_model::FrozenGraph::load(path);
+  const auto graph = loaded(arguments, [&] { return saved_model::FrozenGraph::load(path); });
   const NamedTensors arrays = input_arrays(arguments, false);
   std::map<std::string, Tensor> inputs;
   const bool by_place = !arrays.empty() && positional(arrays) && graph.placeholders().size() == arrays.size();
@@ -208,7 +217,7 @@ int predict(const Arguments& arguments) {
     case Kind::kFrozenGraph: write_outputs(target, predict_frozen(arguments, found.path)); return 0;
     default:
       throw_invalid_argument(
-          fmt::format("{} is a {} file and holds no model; predict takes .keras, .h5, a SavedModel or a frozen "
+          fmt::format("{} is a {} file without a model; predict takes .keras, .h5, a SavedModel or a frozen "
                       "graph",
                       found.path, formats::kind_name(found.kind)));
   }

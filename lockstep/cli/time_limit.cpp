@@ -1,10 +1,11 @@
 #include "lockstep/cli/time_limit_internal.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <ctime>
-#include <mutex>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,31 @@ double now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+// Of a file, or of all files of a folder; 0 for what does not exist.
+double bytes_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    const auto size = fs::file_size(path, error);
+    return error ? 0 : static_cast<double>(size);
+  }
+  double bytes = 0;
+  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    std::error_code unknown;
+    const auto size = it->is_regular_file(unknown) ? it->file_size(unknown) : 0;
+    if (!unknown) bytes += static_cast<double>(size);
+  }
+  return bytes;
+}
+
+double seconds_to_load(const Arguments& arguments) {
+  double bytes = 0;
+  for (const char* name : {"MODEL", "--weights", "--input", "--data", "--validation-data"}) {
+    if (const auto path = arguments.maybe(name)) bytes += bytes_of(*path);
+  }
+  return 60 + 1e-7 * bytes;
+}
+
 }  // namespace
 
 double most_seconds(const keras::Model& model, const std::vector<Tensor>& inputs) {
@@ -33,22 +59,34 @@ double most_seconds(const keras::Model& model, const std::vector<Tensor>& inputs
   return weights + 8 * values + 60 * weights * values;
 }
 
-TimeLimit::TimeLimit(const Arguments& arguments, double otherwise) {
-  const auto given = arguments.maybe("--max-seconds");
-  const double seconds = given ? parse_seconds("--max-seconds", *given) : otherwise;
-  thread_ = std::jthread(
-      [seconds, wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID)](const std::stop_token& stop) {
-        std::mutex mutex;
-        std::condition_variable_any stopped;
-        while (!stop.stop_requested()) {
-          if (now(CLOCK_MONOTONIC) - wall > seconds && now(CLOCK_PROCESS_CPUTIME_ID) - cpu > seconds) {
-            report(fmt::format("the model took more than {:g} s; raise --max-seconds if it needs more", seconds));
-            std::_Exit(kFailure);
-          }
-          std::unique_lock lock(mutex);
-          stopped.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; });
-        }
-      });
+TimeLimit::TimeLimit(const Arguments& arguments)
+    : allowed_(seconds_to_load(arguments)), wall_(now(CLOCK_MONOTONIC)), cpu_(now(CLOCK_PROCESS_CPUTIME_ID)) {
+  if (const auto given = arguments.maybe("--max-seconds")) given_ = parse_seconds("--max-seconds", *given);
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+void TimeLimit::allow(double seconds) {
+  const std::lock_guard lock(mutex_);
+  allowed_ += seconds;
+}
+
+void TimeLimit::restart(double seconds) {
+  const std::lock_guard lock(mutex_);
+  allowed_ = seconds;
+  wall_ = now(CLOCK_MONOTONIC);
+  cpu_ = now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void TimeLimit::watch(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const double seconds = given_.value_or(allowed_);
+    if (now(CLOCK_MONOTONIC) - wall_ > seconds && now(CLOCK_PROCESS_CPUTIME_ID) - cpu_ > seconds) {
+      report(fmt::format("the model took more than {:g} s; raise --max-seconds if it needs more", seconds));
+      std::_Exit(kFailure);
+    }
+    stopped_.wait_for(lock, stop, std::chrono::milliseconds(100), [] { return false; });
+  }
 }
 
 }  // namespace lockstep::cli

@@ -1,6 +1,9 @@
-// A limit on the time that a Keras model takes.
+// A limit on the time that a command takes to load and run a model.
 #pragma once
 
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -15,13 +18,24 @@ namespace lockstep::cli {
 double most_seconds(const keras::Model& model, const std::vector<Tensor>& inputs);
 
 // Ends the process with an error as soon as both the time and the CPU time of all threads since its construction exceed
-// --max-seconds, or `otherwise` if that was not given. So the time that a small file can take is bounded, and a busy
-// machine does not matter.
+// --max-seconds, or what was allowed if that was not given. So the time that a small file can take is bounded, and a
+// busy machine does not matter. At first as much is allowed as files of the size of the command's may take to be
+// loaded: 60 s, and 1 for each 10 MB.
 class TimeLimit {
  public:
-  TimeLimit(const Arguments& arguments, double otherwise);
+  explicit TimeLimit(const Arguments& arguments);
+  // Adds the seconds of a computation.
+  void allow(double seconds);
+  // Begins again, with the seconds of one computation.
+  void restart(double seconds);
 
  private:
+  void watch(const std::stop_token& stop);
+
+  std::optional<double> given_;
+  std::mutex mutex_;
+  std::condition_variable_any stopped_;
+  double allowed_, wall_, cpu_;
   std::jthread thread_;
 };
 

@@ -145,9 +145,8 @@ void require_training_task(const distribute::Strategy& strategy) {
   const auto* const workers = dynamic_cast<const distribute::MultiWorkerMirroredStrategy*>(&strategy);
   if (!workers || workers->cluster_resolver().task_type() != "evaluator") return;
   throw_invalid_argument(
-      "TF_CONFIG: this task is an evaluator, which takes no part in fit; start lockstep evaluate MODEL --data D "
-      "--checkpoint-dir DIR for it, "
-      "which evaluates the checkpoints of fit as they appear");
+      "TF_CONFIG: this task is an evaluator, which does not train; start lockstep evaluate MODEL --data D "
+      "--checkpoint-dir DIR for it, which evaluates the checkpoints of fit as they appear");
 }
 
 volatile std::sig_atomic_t stop_signal = SIGTERM;  // which of the two it was; SIGTERM when another worker was asked
@@ -217,6 +216,7 @@ int fit(const Arguments& arguments) {
   const auto strategy = strategy_of(arguments);
   require_training_task(*strategy);
   auto scope = strategy->scope();
+  TimeLimit time(arguments);
   const keras::Model model = trained_model(arguments);
   apply_weights(model, arguments);
   apply_compile_overrides(model, arguments);
@@ -266,7 +266,7 @@ int fit(const Arguments& arguments) {
     const double passes =
         static_cast<double>(options.steps_per_epoch.value_or(0) * options.batch_size.value_or(32)) / rows;
     const double epoch = 8 + 12 * std::max(1.0, passes) * most_seconds(model, inputs);
-    const TimeLimit time(arguments, epochs * epoch);
+    time.allow(epochs * epoch);
     history = model.fit(data.x, data.y, options);
   }
   if (directory && model.trainer().preempted()) return report_preempted(arguments, *directory);
@@ -340,6 +340,7 @@ int evaluate(const Arguments& arguments) {
     throw_usage("evaluate: --strategy parameter_server is for fit; leave it out");
   const auto strategy = strategy_of(arguments);
   auto scope = strategy->scope();
+  TimeLimit time(arguments);
   const keras::Model model = trained_model(arguments);
   apply_weights(model, arguments);
   apply_compile_overrides(model, arguments);
@@ -350,16 +351,20 @@ int evaluate(const Arguments& arguments) {
   require_same_job(*strategy, arguments, model, data);
   const auto evaluated = [&] {
     const graph::RunBudget budget = memory_budget(arguments, model, data);
-    const TimeLimit time(arguments, 5 + most_seconds(model, data.x.flatten()));
     return model.evaluate(data.x, data.y,
                           {.batch_size = arguments.integer("--batch-size"),
                            .verbose = arguments.has("--json") ? 0 : verbosity(arguments),
                            .sample_weight = data.sample_weight});
   };
+  const double seconds = 5 + most_seconds(model, data.x.flatten());
   if (const auto directory = arguments.maybe("--checkpoint-dir")) {
-    evaluate_checkpoints(model, *directory, arguments, evaluated);
+    evaluate_checkpoints(model, *directory, arguments, [&] {
+      time.restart(seconds);
+      return evaluated();
+    });
     return 0;
   }
+  time.allow(seconds);
   const keras::Results results = evaluated();
   if (!prints_output(arguments)) return 0;
   if (arguments.has("--json")) {

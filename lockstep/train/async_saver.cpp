@@ -32,7 +32,8 @@ struct Buffer {
 Buffer new_buffer(std::size_t size) {
   const std::size_t alignment = size >= kLargePage ? kLargePage : kAlignment;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, io::align_up(size, alignment)));
-  if (memory == nullptr) throw_resource_exhausted("no memory for a copy of the state to be saved asynchronously");
+  if (memory == nullptr)
+    throw_resource_exhausted("not enough memory for the copy of the state that an asynchronous save writes");
   if (alignment == kLargePage) ::madvise(memory, io::align_up(size, alignment), MADV_HUGEPAGE);
   return {std::unique_ptr<std::byte, Free>(memory), size};
 }

@@ -400,7 +400,7 @@ LoadStatus Checkpoint::load(const std::string& prefix, const CheckpointOptions& 
     match();
   }
   restoration->commit();
-  if (!restoration->complete()) Restoration::watch(restoration);
+  restoration->keep_restoring();
   state_->restoration = restoration;
   return LoadStatus(std::make_shared<LoadStatus::Shared>(restoration));
 }
@@ -447,7 +447,7 @@ LoadStatus LoadStatus::assert_consumed() const {
   assert_existing_objects_matched();
   const std::string missing = shared_->restoration->unconsumed_saved_object();
   if (!missing.empty()) {
-    throw_failed_precondition(fmt::format("{}: unresolved object in checkpoint {}: no object here takes its value",
+    throw_failed_precondition(fmt::format("{}: unresolved object in checkpoint {}: no object was restored from it",
                                           shared_->restoration->prefix(), missing));
   }
   return *this;

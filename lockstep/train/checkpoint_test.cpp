@@ -305,6 +305,47 @@ TEST_F(CheckpointTest, ValuesWaitForModelsThatAreBuiltLater) {
     EXPECT_EQ(value(later.weights()[i]), value(model.weights()[i]));
 }
 
+TEST_F(CheckpointTest, ValuesWaitForPartsThatAreAddedLater) {
+  struct Net : Module {
+    void add(const Variable& variable) { track("w", variable); }
+  };
+  struct Holder : Trackable {
+    keras::LayerPtr layer;
+    Children checkpoint_children() const override { return layer ? Children{{"layer", layer}} : Children{}; }
+    void set(keras::LayerPtr made) {
+      layer = std::move(made);
+      restore_new_children();
+    }
+  };
+  const auto dense = [] { return keras::LayerPtr(layers::Dense(2)); };
+  Net net;
+  const Variable w(Tensor::scalar<float>(3));
+  net.add(w);
+  Holder holder;
+  holder.set(dense());
+  holder.layer->ensure_built(Shape{kUnknownDim, 3});
+  const auto model = small_model();
+  model.compile({.optimizer = optimizers::Adam(0.25), .loss = "mse"});
+  model.optimizer()->build(model.trainable_weights());
+  Checkpoint({{"net", net}, {"holder", Tracked(holder)}, {"model", model}}).save(path("ckpt"));
+
+  Net new_net;
+  Holder new_holder;
+  const auto other = small_model();
+  const Checkpoint checkpoint({{"net", new_net}, {"holder", Tracked(new_holder)}, {"model", other}});
+  const auto status = checkpoint.restore(path("ckpt-1"));
+  EXPECT_THROW(status.assert_consumed(), Error);
+  const Variable new_w(Tensor::scalar<float>(0));
+  new_net.add(new_w);
+  EXPECT_EQ(new_w.numpy().item<float>(), 3);
+  new_holder.set(dense());
+  new_holder.layer->ensure_built(Shape{kUnknownDim, 3});
+  EXPECT_EQ(value(new_holder.layer->weights()[0]), value(holder.layer->weights()[0]));
+  other.compile({.optimizer = optimizers::Adam(0.5), .loss = "mse"});
+  EXPECT_EQ(other.optimizer()->learning_rate(), 0.25f);
+  status.assert_consumed();
+}
+
 TEST_F(CheckpointTest, WholeModels) {
   const auto model = small_model();
   write_model_checkpoint(model, path("model"));

@@ -64,6 +64,9 @@ class LayerNode : public TrackedNode {
  public:
   explicit LayerNode(LayerPtr layer) : layer_(std::move(layer)) {}
   Identity identity() const override { return {layer_.get(), {}}; }
+  void observe(const std::shared_ptr<keras::BuildObserver>& observer) const override {
+    keras::BuildAccess::observe(*layer_, observer);
+  }
 
   Children edges() const override {
     Children all;

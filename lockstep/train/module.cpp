@@ -24,6 +24,7 @@ struct Module::State : train::Trackable {
     std::erase_if(attributes, [&](const Attribute& each) { return each.name == attribute_name; });
     return attributes.emplace_back(Attribute{attribute_name, {}, {}, false});
   }
+  using Trackable::restore_new_children;
   train::Children checkpoint_children() const override {
     train::Children children;
     for (const Attribute& each : attributes) {
@@ -43,18 +44,21 @@ std::string Module::name() const {
 
 Variable Module::track(const std::string& attribute, const Variable& variable) {
   state_->attribute(attribute).variables = {variable};
+  state_->restore_new_children();
   return variable;
 }
 std::vector<Variable> Module::track(const std::string& attribute, const std::vector<Variable>& variables) {
   State::Attribute& made = state_->attribute(attribute);
   made.variables = variables;
   made.is_list = true;
+  state_->restore_new_children();
   return variables;
 }
 void Module::add(const std::string& attribute, const std::vector<Module>& modules, bool is_list) {
   State::Attribute& made = state_->attribute(attribute);
   made.modules = modules;
   made.is_list = is_list;
+  state_->restore_new_children();
 }
 
 void Module::visit(const std::shared_ptr<State>& state, std::vector<const State*>& seen,

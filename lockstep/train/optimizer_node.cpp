@@ -22,6 +22,11 @@ class OptimizerNode final : public TrackedNode {
     several_ = optimizer_->optimizers();
   }
   Identity identity() const override { return {optimizer_.get(), {}}; }
+  void observe(const std::shared_ptr<keras::BuildObserver>& observer) const override {
+    keras::BuildAccess::observe(*optimizer_, observer);
+    if (inner_) keras::BuildAccess::observe(*inner_, observer);
+    for (const auto& each : several_) keras::BuildAccess::observe(*each, observer);
+  }
 
   Children edges() const override {
     const Variables own = own_variables();

@@ -1,7 +1,6 @@
 #include "lockstep/train/restoration_internal.h"
 
 #include <algorithm>
-#include <mutex>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -12,39 +11,12 @@
 #include "lockstep/base/log_internal.h"
 #include "lockstep/base/strings_internal.h"
 #include "lockstep/io/file_system.h"
-#include "lockstep/keras/build_hook_internal.h"
 #include "lockstep/train/live_graph_internal.h"
 
 namespace lockstep::train {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-std::mutex watched_mutex;
-std::vector<std::weak_ptr<Restoration>> watched;
-
-// After something was built: restorations that still hold values for objects to come look again.
-void on_build() {
-  thread_local bool busy = false;
-  if (busy) return;
-  std::vector<std::shared_ptr<Restoration>> waiting;
-  {
-    const std::lock_guard lock(watched_mutex);
-    std::erase_if(watched, [](const auto& each) { return each.expired(); });
-    for (const auto& each : watched) {
-      if (auto restoration = each.lock(); restoration && !restoration->complete()) waiting.push_back(restoration);
-    }
-    if (watched.empty()) keras::set_build_hook(nullptr);
-  }
-  busy = true;
-  try {
-    for (const auto& restoration : waiting) restoration->bind();
-  } catch (...) {
-    busy = false;
-    throw;
-  }
-  busy = false;
-}
 
 void assign(const distribute::VariablePtr& variable, Tensor value) {
   const bool on_read = variable->synchronization() == distribute::VariableSynchronization::kOnRead;
@@ -96,10 +68,31 @@ Restoration::Restoration(NodePtr root, const std::string& prefix, Options option
   taken_.resize(graph_.nodes.size());
 }
 
-void Restoration::watch(const std::shared_ptr<Restoration>& restoration) {
-  const std::lock_guard lock(watched_mutex);
-  watched.push_back(restoration);
-  keras::set_build_hook(on_build);
+void Restoration::on_built() {
+  const std::lock_guard lock(built_mutex_);
+  if (!std::exchange(waiting_, false)) return;  // it may build optimizers itself
+  try {
+    bind();
+  } catch (...) {
+    waiting_ = true;
+    throw;
+  }
+  keep_restoring();
+}
+
+void Restoration::observe(const TrackedNode& node) {
+  if (const auto self = weak_from_this().lock()) node.observe(self);
+}
+
+// Layers in lists, which are not nodes of the graph.
+void Restoration::observe_hidden(const Children& children, std::set<Identity>& seen) {
+  for (const auto& [name, child] : children) {
+    const TrackedNode& node = child.node();
+    if (!seen.insert(node.identity()).second) continue;
+    observe(node);
+    observe_hidden(node.edges(), seen);
+    observe_hidden(node.hidden(), seen);
+  }
 }
 
 void Restoration::bind() {
@@ -153,6 +146,7 @@ void Restoration::bind_from_root() {
 
 void Restoration::bind_node(int number) {
   const NodePtr live = bound_[at(number)];
+  observe(*live);
   take_values(number);
   follow(number, live->edges(), false);
   follow(number, live->aliases(graph_.nodes[at(number)]), true);
@@ -214,6 +208,8 @@ void Restoration::take_values(int number) {
 void Restoration::take_hidden() {
   for (std::size_t i = 0; i < bound_.size(); ++i) {
     if (!bound_[i]) continue;
+    std::set<Identity> seen{bound_[i]->identity()};
+    observe_hidden(bound_[i]->hidden(), seen);
     for (const auto& [key, variable] : hidden_variables(*bound_[i], paths_[i])) {
       if (!reader_.contains(key) || saved_of_.contains({variable.get(), {}})) continue;
       if (restored_.insert(variable.get()).second) queue(key, variable);
@@ -261,6 +257,7 @@ bool Restoration::build_optimizers() {
 void Restoration::bind_by_name() {
   const LiveGraph live = build_live_graph(root_);
   for (const NodePtr& node : live.nodes) {
+    observe(*node);
     const auto variable = node->variable();
     if (!variable || restored_.contains(variable.get()) || !reader_.contains(variable->path())) continue;
     restored_.insert(variable.get());

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
+#include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/training_state.h"
 #include "lockstep/train/restore_report.h"
@@ -17,7 +19,7 @@
 
 namespace lockstep::train {
 
-class Restoration {
+class Restoration : public keras::BuildObserver, public std::enable_shared_from_this<Restoration> {
  public:
   struct Options {
     bool skip_slot_variables = false;
@@ -32,8 +34,10 @@ class Restoration {
   Restoration(NodePtr root, const std::string& prefix, Options options);
   // The object graph of a file; empty when it has none.
   static std::optional<formats::CheckpointGraph> read_graph(const std::string& prefix);
-  // Registers for objects that are built later; see keras/build_hook_internal.h. Called once, after make_shared.
-  static void watch(const std::shared_ptr<Restoration>& restoration);
+  // Objects that are built later get their values from now on, as long as somebody holds the restoration by a
+  // shared_ptr.
+  void keep_restoring() { waiting_ = !complete_; }
+  void on_built() override;
 
   // Binds saved objects to live ones and brings over the values of those not bound before. All values of
   // one call are read and checked before the first is assigned: after an error nothing has changed.
@@ -75,6 +79,8 @@ class Restoration {
     Tensor value;
     std::shared_ptr<optimizers::SlotRange> range;  // the value has only these elements; null: all
   };
+  void observe(const TrackedNode& node);
+  void observe_hidden(const Children& children, std::set<Identity>& seen);
   void bind_by_name();
   void bind_from_root();
   void bind_node(int number);
@@ -106,6 +112,8 @@ class Restoration {
   bool state_read_ = false;
   std::optional<keras::TrainingState> training_state_;
   bool complete_ = false;
+  std::recursive_mutex built_mutex_;  // one thread at a time looks for new parts
+  bool waiting_ = false;              // for objects that are built later
 };
 
 // The prefix of a SavedModel's variables when the path is the folder of one, else the path.

@@ -16,6 +16,11 @@
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizer.h"
 
+namespace lockstep::keras {
+class BuildObservers;
+struct BuildAccess;
+}  // namespace lockstep::keras
+
 namespace lockstep::train {
 
 class Tracked;
@@ -38,6 +43,15 @@ class Trackable {
   // State that is not a tensor, as one string ("py_state" in the file); empty when there is none.
   virtual std::optional<std::string> python_state() const { return std::nullopt; }
   virtual void set_python_state(const std::string&) {}
+
+ protected:
+  // An object that gets parts after a checkpoint was restored calls this when it has them: they get the values that the
+  // checkpoint has for them.
+  void restore_new_children() const;
+
+ private:
+  friend struct keras::BuildAccess;
+  std::shared_ptr<keras::BuildObservers> build_observers_;
 };
 
 // A handle to something a checkpoint can hold; keeps it alive, except where it is made from a plain

@@ -50,6 +50,9 @@ class TrackableNode final : public TrackedNode {
   Children edges() const override { return object_->checkpoint_children(); }
   std::optional<std::string> python_state() const override { return object_->python_state(); }
   void set_python_state(const std::string& state) const override { object_->set_python_state(state); }
+  void observe(const std::shared_ptr<keras::BuildObserver>& observer) const override {
+    keras::BuildAccess::observe(*object_, observer);
+  }
 
  private:
   std::shared_ptr<Trackable> object_;
@@ -92,6 +95,8 @@ void require(bool given, const char* what) {
 }
 
 }  // namespace
+
+void Trackable::restore_new_children() const { keras::BuildAccess::notify(*this); }
 
 NodePtr container_node(Identity identity, Children edges) {
   return std::make_shared<ContainerNode>(std::move(identity), std::move(edges));

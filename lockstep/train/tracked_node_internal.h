@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/train/trackable.h"
 
 namespace lockstep::train {
@@ -41,6 +42,8 @@ class TrackedNode {
   virtual distribute::VariablePtr variable() const { return nullptr; }
   virtual std::optional<std::string> python_state() const { return std::nullopt; }
   virtual void set_python_state(const std::string& state) const { (void)state; }
+  // Notifies the observer of variables and parts that the object gets later.
+  virtual void observe(const std::shared_ptr<keras::BuildObserver>& observer) const { (void)observer; }
   // Of optimizers: whether slots have yet to be made, making them, and the slot that Keras 2 called `name`.
   virtual bool unbuilt_optimizer() const { return false; }
   virtual void build(const std::vector<distribute::VariablePtr>& variables) const { (void)variables; }

@@ -25,10 +25,10 @@ std::shared_ptr<void> lock_within(const std::string& directory, Clock::duration 
     const io::DirectoryLock lock = io::lock_directory(directory);
     if (lock.held) return lock.held;
     if (Clock::now() >= end) {
-      throw_failed_precondition(
-          fmt::format("{}: another job{} trains into this folder; wait until it has ended, or give each job a folder "
-                      "of its own",
-                      directory, lock.holder ? fmt::format(" (process {})", *lock.holder) : ""));
+      throw_failed_precondition(fmt::format(
+          "{}: another job{} writes checkpoints to this folder; wait until it has ended, or give each job a folder "
+          "of its own",
+          directory, lock.holder ? fmt::format(" (process {})", *lock.holder) : ""));
     }
     std::this_thread::sleep_for(kPoll);
   }

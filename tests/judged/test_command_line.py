@@ -1,5 +1,7 @@
 """The manners of the command line: exit statuses, folders of outputs, comparisons of integers and complex numbers."""
 
+import subprocess
+
 import keras
 import numpy as np
 import pytest
@@ -111,3 +113,11 @@ def test_diff_compares_numbers_exactly(case, tmp_path):
     assert result.code == 1, str(result)
     assert f"{count} of {a.size} elements differ, max deviation {most:.6g}, mean deviation {mean:.6g}\n" in result.out, str(result)
     assert tool.run("diff", tmp_path / "a.npz", tmp_path / "a.npz").code == 0
+
+
+def test_a_closed_pipe_ends_quietly():
+    """Like other tools before `head`: no message. The output exceeds what a pipe holds."""
+    for arguments in (["ops"], ["ops", "--json"], ["layers"]):
+        with subprocess.Popen([tool.BIN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            process.stdout.close()
+            assert (process.stderr.read(), process.wait()) == (b"", 141), arguments

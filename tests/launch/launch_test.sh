@@ -142,7 +142,7 @@ refused 2 "-n requires a whole number from 1 to 1024, found '0'" -n 0 -- "$worke
 refused 2 "-n requires a whole number from 1 to 1024, found 'x'" -n x -- "$worker"
 refused 2 "found '5000'" -n 5000 -- "$worker"
 refused 2 '-n N is missing' -- "$worker"
-refused 2 'would pass 65535' -n 2 --port 65535 -- "$worker"
+refused 2 'would exceed 65535' -n 2 --port 65535 -- "$worker"
 refused 2 "--port requires a whole number from 1 to 65535, found '70000'" -n 2 --port 70000 -- "$worker"
 refused 2 'no command' -n 2
 refused 2 "did you mean 'fit'" -n 2 -- ft model.keras

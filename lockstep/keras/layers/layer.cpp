@@ -8,7 +8,7 @@
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/graph/scratch_internal.h"
 #include "lockstep/graph/trace_internal.h"
-#include "lockstep/keras/build_hook_internal.h"
+#include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/configured_layer_internal.h"
 #include "lockstep/keras/layers/registry.h"
@@ -197,7 +197,7 @@ void Layer::ensure_built(const Nested<Shape>& shapes) {
   build(shapes);
   built_ = true;
   if (!build_shapes_) build_shapes_ = shapes;
-  notify_built();
+  BuildAccess::notify(*this);
 }
 
 VariablePtr Layer::add_weight(WeightOptions options) {
@@ -256,10 +256,12 @@ void Layer::track_tree(const std::string& attribute, LayerTree layers) {
   for (auto& [name, tree] : children_) {
     if (name == attribute) {
       tree = std::move(layers);
+      if (built_) BuildAccess::notify(*this);
       return;
     }
   }
   children_.emplace_back(attribute, std::move(layers));
+  if (built_) BuildAccess::notify(*this);
 }
 
 random::SeedGeneratorPtr Layer::add_seed_generator(std::optional<std::int64_t> seed) {

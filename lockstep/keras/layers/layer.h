@@ -34,6 +34,7 @@ namespace lockstep::keras {
 using distribute::Variable;
 using distribute::VariablePtr;
 
+class BuildObservers;
 using LayerPtr = LayerHandle;
 template <typename L>
 class CustomLayer;
@@ -333,6 +334,7 @@ class Layer : public Operation {
   void configure(std::string class_name, Options options);
   friend LayerPtr deserialize_layer(const Json& object);
   friend LayerPtr remade_layer(const Layer& layer);
+  friend struct BuildAccess;
   // Sets the keys of Layer::get_config().
   void set_base_config(const Json& config);
   void require_called(const char* what) const;
@@ -362,6 +364,7 @@ class Layer : public Operation {
   std::vector<Weight> own_weights_;
   std::vector<std::pair<std::string, LayerTree>> children_;
   std::vector<random::SeedGeneratorPtr> seed_generators_;
+  std::shared_ptr<BuildObservers> build_observers_;
 };
 
 // Shapes as JSON: null for an unknown entry. The readers throw InvalidArgument, naming `what`.

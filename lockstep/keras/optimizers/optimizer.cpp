@@ -10,7 +10,7 @@
 #include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/distribute/strategy.h"
-#include "lockstep/keras/build_hook_internal.h"
+#include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/fields_internal.h"
 #include "lockstep/keras/optimizers/fused_optimizer_internal.h"
@@ -132,7 +132,7 @@ void Optimizer::build(const Variables& variables) {
   // Before anybody sees the slots.
   if (auto* const fused = dynamic_cast<FusedOptimizer*>(this)) fused->keep_ranges();
   built_ = true;
-  keras::notify_built();
+  keras::BuildAccess::notify(*this);
 }
 
 std::size_t Optimizer::index_of(const VariablePtr& variable) const {

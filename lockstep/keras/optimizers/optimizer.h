@@ -24,6 +24,10 @@ class GradientSum;
 namespace lockstep::distribute {
 struct RemoteOptimizer;
 }
+namespace lockstep::keras {
+class BuildObservers;
+struct BuildAccess;
+}  // namespace lockstep::keras
 
 namespace lockstep::optimizers {
 
@@ -224,6 +228,7 @@ class Optimizer {
 
  private:
   friend struct StepAccess;
+  friend struct keras::BuildAccess;
   // See StepAccess (sharded_step_internal.h).
   virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers,
                                            const collectives::GradientSum& sum, const Tensors& gradients,
@@ -252,6 +257,7 @@ class Optimizer {
   std::unordered_set<const distribute::VariableImpl*> not_decayed_;
   std::vector<std::function<bool(const std::string&)>> not_decayed_names_;
   mutable std::shared_ptr<const distribute::RemoteOptimizer> remote_;
+  std::shared_ptr<keras::BuildObservers> build_observers_;
 };
 
 // A handle of an optimizer, which functions return and take.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/build_observers_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/optimizers/optimizers.h"
@@ -48,6 +49,7 @@ void TrainingSession::compile(CompileOptions given) {
   if (model.is_functional()) given.name_outputs(output_names());
   options = std::move(given);
   compiled = std::make_shared<Compiled>(options, model);
+  BuildAccess::notify(model);
 }
 
 std::vector<std::string> TrainingSession::output_names() const {
