@@ -17,6 +17,7 @@
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/train/checkpoint_manager.h"
 #include "lockstep/train/model_io_internal.h"
+#include "lockstep/train/module.h"
 
 namespace lockstep::train {
 namespace {
