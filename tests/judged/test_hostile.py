@@ -408,6 +408,16 @@ def test_models_that_take_too_long(tmp_path):
         assert "--max-seconds" in assert_bounded([*command, "--max-seconds", 1], cpu_seconds=8)
 
 
+def test_models_that_take_too_long_to_load(tmp_path):
+    """Loading counts: the limit ends the command before the input, which is missing, is opened."""
+    keras.Sequential([keras.Input((4,)), L.Flatten()]).save(tmp_path / "whole.keras")
+    config = json.loads(zipfile.ZipFile(tmp_path / "whole.keras").read("config.json"))
+    path = with_config(tmp_path / "whole.keras", tmp_path / "m.keras", json.dumps(with_layers(config, [("Rescaling", {"scale": 1.001})] * 20000)))
+    command = ["predict", path, "--input", tmp_path / "missing.npy", "--output", tmp_path / "y.npy"]
+    assert "missing.npy" in assert_bounded(command)
+    assert "--max-seconds" in assert_bounded([*command, "--max-seconds", 0.1])
+
+
 def test_the_limit_of_a_model_can_be_raised(tmp_path):
     """The message of a model that needs more names the option, and the option lets it run."""
     keras.Sequential([keras.Input((4,)), L.RepeatVector(1000)]).save(tmp_path / "m.keras")
