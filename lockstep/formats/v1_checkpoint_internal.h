@@ -9,8 +9,9 @@
 
 namespace lockstep::formats {
 
-// The files of such a checkpoint: PREFIX itself, or PREFIX-SSSSS-of-NNNNN. Empty where there are none.
-std::vector<std::string> v1_checkpoint_files(const std::string& prefix, io::FileSystem& files);
+// The files of such a checkpoint: PREFIX itself, or PREFIX-SSSSS-of-NNNNN, which `path` may name with five question
+// marks. Empty where there are none.
+std::vector<std::string> v1_checkpoint_files(const std::string& path, io::FileSystem& files);
 
 // The same tensors as a bundle with this prefix, in memory. Throws DataLoss for damage, Unimplemented for element types
 // that lockstep lacks.

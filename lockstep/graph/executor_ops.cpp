@@ -15,6 +15,7 @@
 #include "lockstep/graph/tables_internal.h"
 #include "lockstep/graph/truth_internal.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 
 namespace lockstep::graph {
@@ -87,6 +88,31 @@ Tensors assign(const Step& step, const Tensors& inputs, RunContext&) {
   return {inputs[0]};
 }
 
+// A variable of its own in each run.
+Tensors temporary_variable(const Step& step, const Tensors&, RunContext&) {
+  const std::string& name = step.attr<std::string>("var_name");
+  return {Tensor::resource(std::make_shared<GraphVariable>(name.empty() ? step.node->name : name,
+                                                           step.attr<DType>("dtype"), step.attr<Shape>("shape")))};
+}
+Tensors value_of_temporary(const Step&, const Tensors& inputs, RunContext&) {
+  return {referenced_variable(inputs[0]).read()};
+}
+
+// A graph runs on one thread, so nobody holds a lock that another one waits for.
+class Mutex : public Resource {
+ public:
+  std::string resource_name() const override { return "Mutex"; }
+};
+Tensors make_mutex(const Step& step, const Tensors&, RunContext& context) {
+  return {Tensor::resource(
+      context.resources.find_or_put("mutex", shared_name(step, true), [] { return std::make_shared<Mutex>(); }))};
+}
+Tensors lock_mutex(const Step&, const Tensors& inputs, RunContext&) {
+  if (inputs[0].is_symbolic() || !dynamic_cast<Mutex*>(inputs[0].resource_value().get()))
+    throw_invalid_argument("the handle is not a mutex");
+  return {Tensor::list({}, Shape::unknown_rank(), DType::kFloat32)};
+}
+
 template <bool subtract>
 Tensors assign_change(const Step&, const Tensors& inputs, RunContext&) {
   VariableResource& target = referenced_variable(inputs[0]);
@@ -115,6 +141,46 @@ Tensors unfed_placeholder(const Step& step, const Tensors&, RunContext&) {
 
 Tensors call_f(const Step& step, const Tensors& inputs, RunContext& context) {
   return call_function(step.attr<ops::FunctionName>("f").name, inputs, context);
+}
+
+// The gradients of a function with respect to its arguments, which come first; behind them those of its outputs.
+Tensors gradient_of_function(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (context.recording) throw_unimplemented("a SymbolicGradient cannot be traced");
+  const auto& types = step.attr<std::vector<DType>>("Tout");
+  if (types.size() > inputs.size()) throw_invalid_argument("a SymbolicGradient with fewer inputs than outputs");
+  const auto can_have_one = [](const Tensor& x) { return x.is_value() && is_floating(x.dtype()); };
+  Tensors arguments(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(types.size())), leaves;
+  const bool recorded = ops::grad_enabled();
+  ops::set_grad_enabled(true);
+  for (Tensor& x : arguments) {
+    if (!can_have_one(x)) continue;
+    if (!ops::requires_grad(x)) x = ops::make_leaf(x);
+    leaves.push_back(x);
+  }
+  Tensors outputs, slopes, found;
+  try {
+    const Tensors given = call_function(step.attr<ops::FunctionName>("f").name, arguments, context);
+    if (given.size() + types.size() != inputs.size())
+      throw_invalid_argument(
+          fmt::format("a SymbolicGradient has {} inputs, expected {}", inputs.size(), given.size() + types.size()));
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!can_have_one(given[i]) || !ops::requires_grad(given[i])) continue;
+      outputs.push_back(given[i]);
+      slopes.push_back(inputs[types.size() + i]);
+    }
+    if (!outputs.empty() && !leaves.empty()) found = ops::grad(outputs, leaves, slopes, recorded, recorded);
+  } catch (...) {
+    ops::set_grad_enabled(recorded);
+    throw;
+  }
+  ops::set_grad_enabled(recorded);
+  Tensors results;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    Tensor slope = can_have_one(arguments[i]) && next < found.size() ? found[next++] : Tensor();
+    results.push_back(slope.defined() ? slope : ops::call1("ZerosLike", {inputs[i]}));
+  }
+  return results;
 }
 
 // The first input names a device; there is one here.
@@ -349,6 +415,11 @@ ExecutorOp find_executor_op(std::string_view op) {
       {"AssignAdd", assign_change<false>},
       {"AssignSub", assign_change<true>},
       {"IsVariableInitialized", is_variable_initialized},
+      {"TemporaryVariable", temporary_variable},
+      {"DestroyTemporaryVariable", value_of_temporary},
+      {"MutexV2", make_mutex},
+      {"MutexLock", lock_mutex},
+      {"ConsumeMutexLock", nothing},
       {"Identity", identity},
       {"RefIdentity", identity},
       {"IdentityN", forward},
@@ -362,6 +433,7 @@ ExecutorOp find_executor_op(std::string_view op) {
       {"PlaceholderV2", unfed_placeholder},
       {"PartitionedCall", call_f},
       {"StatefulPartitionedCall", call_f},
+      {"SymbolicGradient", gradient_of_function},
       {"RemoteCall", call_remotely},
       {"MapDefun", call_on_rows},
       {"DeviceIndex", device_index},

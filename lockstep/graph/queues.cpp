@@ -74,6 +74,13 @@ class Queue final : public Resource {
     return out;
   }
 
+  Tensors peek(std::int64_t place) const {
+    const std::lock_guard lock(mutex_);
+    if (place < 0 || place >= static_cast<std::int64_t>(elements_.size()))
+      throw_out_of_range(fmt::format("element {} is asked for, there are {}", place, elements_.size()));
+    return elements_[static_cast<std::size_t>(place)];
+  }
+
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -197,6 +204,38 @@ Tensors dequeue_several(const Step& step, const Tensors& inputs, RunContext&) {
   return out;
 }
 
+// ---- stages: queues without a handle, which the name finds -------------------------------------------------------
+Queue& stage_of(const Step& step, RunContext& context) {
+  const std::string& shared = step.attr<std::string>("shared_name");
+  const std::string name =
+      fmt::format("{}/{}", step.attr<std::string>("container"), shared.empty() ? step.node->name : shared);
+  const auto make = [&]() -> std::shared_ptr<Resource> {
+    Queue::Options options;
+    options.types = step.attr<std::vector<DType>>("dtypes");
+    if (const auto capacity = step.attr<std::int64_t>("capacity"); capacity > 0) options.capacity = capacity;
+    return std::make_shared<Queue>(std::move(options));
+  };
+  return dynamic_cast<Queue&>(*context.resources.find_or_put("stage", name, make));
+}
+Tensors stage(const Step& step, const Tensors& inputs, RunContext& context) {
+  stage_of(step, context).push(inputs);
+  return {};
+}
+Tensors unstage(const Step& step, const Tensors&, RunContext& context) {
+  return stage_of(step, context).pop(1, false).at(0);
+}
+Tensors peek_stage(const Step& step, const Tensors& inputs, RunContext& context) {
+  return stage_of(step, context).peek(inputs.at(0).item<std::int32_t>());
+}
+Tensors clear_stage(const Step& step, const Tensors&, RunContext& context) {
+  Queue& queue = stage_of(step, context);
+  queue.pop(queue.size(), false);
+  return {};
+}
+Tensors stage_size(const Step& step, const Tensors&, RunContext& context) {
+  return {Tensor::scalar(stage_of(step, context).size())};
+}
+
 Tensors close(const Step&, const Tensors& inputs, RunContext&) {
   queue_of(inputs).close();
   return {};
@@ -222,6 +261,11 @@ ExecutorOp find_queue_operation(std::string_view op) {
       {"QueueDequeueUpTo", dequeue_several},
       {"QueueIsClosed", is_closed},
       {"QueueSize", size},
+      {"Stage", stage},
+      {"Unstage", unstage},
+      {"StagePeek", peek_stage},
+      {"StageClear", clear_stage},
+      {"StageSize", stage_size},
   };
   if (op.ends_with("V2")) op.remove_suffix(2);
   const auto found = table.find(op);

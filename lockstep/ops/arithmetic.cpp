@@ -9,6 +9,7 @@
 #include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 #include "lockstep/ops/rows_internal.h"
+#include "lockstep/tensor/quantized_internal.h"
 
 namespace lockstep::ops {
 namespace {
@@ -117,36 +118,20 @@ at::Tensor divide_no_nan(const at::Tensor& a, const at::Tensor& b) {
 }
 at::Tensor multiply_no_nan(const at::Tensor& a, const at::Tensor& b) {
   if (has_own_pair(a, b) && !b.requires_grad()) return own_product_no_nan(a, b);
-  return at::where(b == 0, at::zeros({}, a.options()), a * b);
+  return multiply_no_nan_like_tf(a, b);
 }
 at::Tensor power(const at::Tensor& a, const at::Tensor& b) {
   if (is_int(b) && b.numel() > 0 && b.lt(0).any().item<bool>()) {
     throw_invalid_argument("Integers to negative integer powers are not allowed");
   }
   if (b.dim() == 0 && !b.requires_grad() && b.numel() == 1) return at::pow(a, b.item());
-  if (!b.requires_grad() || !grad_enabled()) return at::pow(a, b);
-  // The logarithm of a base that is not above zero counts as zero.
-  const at::Tensor base = a.detach(), y = at::pow(a, b.detach()), value = y.detach();
-  const at::Tensor inside = has_complex(base) ? base != 0 : base > 0;
-  const at::Tensor log =
-      at::where(inside, at::log(at::where(inside, base, at::ones({}, base.options()))), at::zeros({}, base.options()));
-  return y + dense(with_adjoint(wrap(b.expand_as(y)), wrap(at::zeros_like(value)),
-                                [value, log](const Tensor& dy) { return wrap(dense(dy) * at::conj(value * log)); }));
+  return power_like_tf(a, b);
 }
 at::Tensor squared_difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor gap = a - b;
   if (!has_complex(gap)) return at::square(gap);
   const at::Tensor size = at::square(at::real(gap)) + at::square(at::imag(gap));
   return at::complex(size, at::zeros_like(size));
-}
-at::Tensor x_divided_y(const at::Tensor& a, const at::Tensor& b) {
-  return at::where(a == 0, at::zeros({}, a.options()), at::div(a, at::where(a == 0, at::ones({}, b.options()), b)));
-}
-at::Tensor x_log_y(const at::Tensor& a, const at::Tensor& b) {
-  return at::where(a == 0, at::zeros({}, a.options()), a * at::log(at::where(a == 0, at::ones({}, b.options()), b)));
-}
-at::Tensor x_log1p_y(const at::Tensor& a, const at::Tensor& b) {
-  return at::where(a == 0, at::zeros({}, a.options()), a * at::log1p(at::where(a == 0, at::zeros({}, b.options()), b)));
 }
 at::Tensor plus(const at::Tensor& a, const at::Tensor& b) {
   if (has_own_pair(a, b)) return own_sum(a, b);
@@ -159,7 +144,10 @@ at::Tensor times(const at::Tensor& a, const at::Tensor& b) {
 }
 at::Tensor half_even(const at::Tensor& x) { return is_int(x) ? x : at::round(x); }
 at::Tensor sign_of(const at::Tensor& x) {
-  if (has_complex(x)) return at::sgn(x);
+  if (has_complex(x)) {
+    return dense(with_adjoint(wrap(x), wrap(at::sgn(x.detach())),
+                              [](const Tensor& dy) { return wrap(at::zeros_like(dense(dy))); }));
+  }
   // LibTorch's sign of NaN is 0.
   return is_float(x) ? at::where(at::isnan(x), x.detach(), at::sign(x)) : at::sign(x);
 }
@@ -248,21 +236,20 @@ Tensors cast_kernel(const Call& call) {
     throw_unimplemented(
         fmt::format("Cast {} to {} is not supported", dtype_name(call.input(0).dtype()), dtype_name(to)));
   }
-  return one(cast_to(in(call, 0), to_scalar_type(to), call.attr<bool>("Truncate")));
+  return {wrap_as(cast_to(in(call, 0), to_scalar_type(to), call.attr<bool>("Truncate")), to)};
 }
 
-Tensors bitcast_kernel(const Call& call) {
-  const at::Tensor x = in(call, 0).contiguous();
-  const at::ScalarType to = to_scalar_type(call.attr<DType>("type"));
+at::Tensor bitcast(const at::Tensor& x, at::ScalarType to) {
   const std::size_t from_size = x.element_size(), to_size = at::elementSize(to);
-  if (to_size < from_size) return one(x.unsqueeze(-1).view(to));
-  if (to_size > from_size) {
-    if (x.dim() == 0 || x.size(-1) * static_cast<std::int64_t>(from_size) != static_cast<std::int64_t>(to_size)) {
-      throw_invalid_argument(fmt::format("the last axis must have {} elements", to_size / from_size));
-    }
-    return one(x.view(to).squeeze(-1));
-  }
-  return one(x.view(to));
+  if (to_size < from_size) return x.unsqueeze(-1).view(to);
+  if (to_size == from_size) return x.view(to);
+  if (x.dim() == 0 || x.size(-1) * static_cast<std::int64_t>(from_size) != static_cast<std::int64_t>(to_size))
+    throw_invalid_argument(fmt::format("the last axis must have {} elements", to_size / from_size));
+  return x.view(to).squeeze(-1);
+}
+Tensors bitcast_kernel(const Call& call) {
+  const auto to = call.attr<DType>("type");
+  return {wrap_as(bitcast(in(call, 0).contiguous(), to_scalar_type(to)), to)};
 }
 
 Shapes bitcast_shape(const Call& call) {
@@ -355,10 +342,15 @@ Shapes add_n_shape(const Call& call) {
   return {shape};
 }
 
+// A bound that is NaN does not bind.
+at::Tensor binding(const at::Tensor& bound, double none) {
+  return is_float(bound) ? at::where(at::isnan(bound), at::full({}, none, bound.options()), bound) : bound;
+}
+
 // The bounds have gradients where the value is outside of them, also where they cross.
 Tensors clip(const Call& call) {
-  const at::Tensor &x = in(call, 0), &low = in(call, 1);
-  const at::Tensor high = in(call, 2);
+  const at::Tensor& x = in(call, 0);
+  const at::Tensor low = binding(in(call, 1), -INFINITY), high = binding(in(call, 2), INFINITY);
   at::Tensor y;
   if (has_complex(x)) {  // real and imaginary parts by themselves
     const auto part = [&](const at::Tensor& z) { return at::view_as_real(z.resolve_conj()); };
@@ -429,12 +421,12 @@ void register_arithmetic(Table& table) {
   add_binary(table, "MulNoNan", multiply_no_nan);
   add_binary(table, "Pow", power);
   add_binary(table, "SquaredDifference", squared_difference);
-  add_binary(table, "Xdivy", x_divided_y);
-  add_binary(table, "Xlogy", x_log_y);
-  add_binary(table, "Xlog1py", x_log1p_y);
+  add_binary(table, "Xdivy", x_divided_y_like_tf);
+  add_binary(table, "Xlogy", x_log_y_like_tf);
+  add_binary(table, "Xlog1py", x_log1p_y_like_tf);
   add_choice(table, "Maximum", maximum_like_tf);
   add_choice(table, "Minimum", minimum_like_tf);
-  add_binary(table, "Atan2", [](const at::Tensor& a, const at::Tensor& b) { return at::atan2(a, b); });
+  add_binary(table, "Atan2", atan2_like_tf);
   add_binary(table, "NextAfter", [](const at::Tensor& a, const at::Tensor& b) { return at::nextafter(a, b); });
   add_binary(table, "BitwiseAnd", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_and(a, b); });
   add_binary(table, "BitwiseOr", [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_or(a, b); });

@@ -1,5 +1,6 @@
 // Shapes, joining and splitting, padding and tiling.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -218,6 +219,20 @@ Shapes pack_shape(const Call& call) {
   Ints dims = out.dims();
   dims.insert(dims.begin() + whole_axis(call.attr<std::int64_t>("axis"), out.rank() + 1), call.num_inputs());
   return {Shape(dims)};
+}
+// Inputs of one row each, as the rows of `shape`.
+Tensors rows_of_one(const Call& call) {
+  for (int i = 0; i < call.num_inputs(); ++i) {
+    if (call.input(i).rank() < 1 || call.input(i).dim(0) != 1) throw_invalid_argument("each value must have one row");
+  }
+  Tensors inputs(call.inputs().begin(), call.inputs().end());
+  inputs.push_back(Tensor::scalar(std::int32_t{0}));
+  const Tensor joined = call1("ConcatV2", inputs);
+  const Shape& shape = call.attr<Shape>("shape");
+  if (!shape.compatible_with(joined.shape()))
+    throw_invalid_argument(fmt::format("the values have the shape {} together, expected {}", joined.shape().to_string(),
+                                       shape.to_string()));
+  return {joined};
 }
 Tensors pack(const Call& call) {
   const std::int64_t axis = whole_axis(call.attr<std::int64_t>("axis"), call.input(0).rank() + 1);
@@ -502,6 +517,12 @@ void register_array(Table& table) {
       "Concat", [](const Call& call) { return Shapes{concat_rule(call.inputs().subspan(1), known_int(call, 0))}; },
       [](const Call& call) { return concat_parts(call.inputs().subspan(1), int_in(call, 0)); });
   table.add("Pack", pack_shape, pack);
+  table.add(
+      "ParallelConcat", [](const Call& call) { return Shapes{call.attr<Shape>("shape")}; }, rows_of_one);
+  table.add("Timestamp", scalar_rule, [](const Call&) {
+    using Seconds = std::chrono::duration<double>;
+    return Tensors{Tensor::scalar(Seconds(std::chrono::system_clock::now().time_since_epoch()).count())};
+  });
   table.add("Unpack", unpack_shape, unpack);
   table.add("Split", split_shape, split);
   table.add("SplitV", split_v_shape, split_v);

@@ -193,6 +193,24 @@ ShapeRule like_input(int i) {
   return [i](const Call& call) { return Shapes(call.signature().outputs.size(), call.input(i).shape()); };
 }
 
+// From dy, x and y, which need not be the output of LRN.
+Tensors lrn_gradient(const Call& call) {
+  const at::Tensor &dy = in(call, 0), &x = in(call, 1), &y = in(call, 2);
+  if (x.dim() != 4 || dy.sizes() != x.sizes() || y.sizes() != x.sizes())
+    throw_invalid_argument("all inputs must have 4 axes and the same shape");
+  const std::int64_t depth = x.size(-1), radius = std::min(call.attr<std::int64_t>("depth_radius"), depth);
+  const double alpha = static_cast<double>(call.attr<float>("alpha")),
+               beta = static_cast<double>(call.attr<float>("beta"));
+  const auto sum_of_window = [&](const at::Tensor& values) {
+    const at::Tensor padded = at::constant_pad_nd(values, {radius, radius});
+    at::Tensor sum = at::zeros_like(values);
+    for (std::int64_t i = 0; i <= 2 * radius; ++i) sum = sum + padded.slice(-1, i, i + depth);
+    return sum;
+  };
+  const at::Tensor norm = sum_of_window(at::square(x)) * alpha + static_cast<double>(call.attr<float>("bias"));
+  return one(dy * at::pow(norm, -beta) - x * sum_of_window(dy * y / norm) * (2 * alpha * beta));
+}
+
 }  // namespace
 
 void register_backprop(Table& table) {
@@ -208,9 +226,7 @@ void register_backprop(Table& table) {
   table.add("ResizeNearestNeighborGrad", nullptr, resize_nearest_gradient);
   table.add("ScaleAndTranslateGrad", like_input(1), scale_and_translate_gradient);
   table.add("MirrorPadGrad", nullptr, mirror_pad_gradient);
-  table.add("LRNGrad", same_shape, [](const Call& call) {
-    return Tensors{gradient_through("LRN", {call.input(1)}, 0, call.input(0), shared_attrs(call, "LRN"))};
-  });
+  table.add("LRNGrad", same_shape, lrn_gradient);
   for (const std::size_t which : {0, 1}) {
     table.add(which == 0 ? "Dilation2DBackpropInput" : "Dilation2DBackpropFilter", like_input(static_cast<int>(which)),
               [which](const Call& call) {

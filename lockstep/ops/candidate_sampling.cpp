@@ -133,6 +133,18 @@ Tensors sample_classes(const Call& call) {
   return {wrap(at::tensor(at::IntArrayRef(drawn), at::kLong)), wrap(of_truth), wrap(of_drawn)};
 }
 
+// All classes below num_sampled, in order.
+Tensors all_classes(const Call& call) {
+  const std::int64_t samples = call.attr<std::int64_t>("num_sampled");
+  element_count({samples}, sizeof(std::int64_t));
+  const at::Tensor& truth = in(call, 0);
+  if (truth.size(1) != call.attr<std::int64_t>("num_true"))
+    throw_invalid_argument(fmt::format("true_classes has {} columns, expected num_true = {}", truth.size(1),
+                                       call.attr<std::int64_t>("num_true")));
+  return {wrap(at::arange(samples, at::kLong)), wrap(at::ones(truth.sizes(), at::kFloat)),
+          wrap(at::ones({samples}, at::kFloat))};
+}
+
 Shapes sampled_shapes(const Call& call) {
   const Shape samples{call.attr<std::int64_t>("num_sampled")};
   return {samples, call.input(0).shape(), samples};
@@ -272,6 +284,7 @@ Tensors distorted_bounding_box(const Call& call) {
 void register_candidate_sampling(Table& table) {
   for (auto name : {"UniformCandidateSampler", "LogUniformCandidateSampler", "FixedUnigramCandidateSampler"})
     table.add(name, sampled_shapes, sample_classes);
+  table.add("AllCandidateSampler", sampled_shapes, all_classes);
   table.add(
       "ComputeAccidentalHits",
       [](const Call&) {

@@ -75,6 +75,22 @@ Tensors padded_convolution(const Call& call, bool resized) {
   return {call1("Conv2D", {x, call.input(resized ? 3 : 2)}, shared_attrs(call, "Conv2D"))};
 }
 
+// Conv2D or Conv3D by the rank of the filter.
+Tensors convolution(const Call& call) {
+  const int rank = call.input(1).rank() - 2;
+  if (rank != 2 && rank != 3) throw_unimplemented(fmt::format("a convolution along {} axes", rank));
+  if (call.attr<std::int64_t>("batch_dims") != 1) throw_unimplemented("a convolution with several batch axes");
+  const bool first = call.attr<std::string>("data_format") == "CHANNELS_FIRST";
+  auto dilations = call.attr<std::vector<std::int64_t>>("dilations");
+  dilations.resize(dilations.empty() ? static_cast<std::size_t>(rank + 2) : dilations.size(), 1);
+  Attrs attrs{{"strides", call.attr<std::vector<std::int64_t>>("strides")},
+              {"padding", call.attr<std::string>("padding")},
+              {"dilations", std::move(dilations)},
+              {"data_format", std::string(rank == 2 ? (first ? "NCHW" : "NHWC") : (first ? "NCDHW" : "NDHWC"))}};
+  if (rank == 2) attrs.set("explicit_paddings", call.attr<std::vector<std::int64_t>>("explicit_paddings"));
+  return {call1(rank == 2 ? "Conv2D" : "Conv3D", {call.input(0), call.input(1)}, attrs)};
+}
+
 }  // namespace
 
 void register_fused_nodes(Table& table) {
@@ -84,6 +100,7 @@ void register_fused_nodes(Table& table) {
     table.add(fused_name, nullptr, [name](const Call& call) { return fused(call, name); });
   }
   table.add("_FusedBatchNormEx", nullptr, fused_batch_norm);
+  table.add("Conv", nullptr, convolution);
   table.add("FusedPadConv2D", nullptr, [](const Call& call) { return padded_convolution(call, false); });
   table.add("FusedResizeAndPadConv2D", nullptr, [](const Call& call) { return padded_convolution(call, true); });
 }

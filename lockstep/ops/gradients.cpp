@@ -136,6 +136,90 @@ at::Tensor half_of_inverse(const at::Tensor& y) { return at::full({}, 0.5, y.opt
 at::Tensor rsqrt_like_tf(const at::Tensor& x) { return unary<Rsqrt>(x); }
 at::Tensor reciprocal_like_tf(const at::Tensor& x) { return unary<Reciprocal>(x); }
 
+namespace {
+
+// f(a, b), where the gradients of both are those that `partials` makes of a, b and dy.
+using Pair = std::pair<at::Tensor, at::Tensor>;
+using Partials = Pair (*)(const at::Tensor& a, const at::Tensor& b, const at::Tensor& dy);
+at::Tensor with_partials(const at::Tensor& a, const at::Tensor& b,
+                         at::Tensor (*f)(const at::Tensor&, const at::Tensor&), Partials partials) {
+  if (!at::GradMode::is_enabled() || !(a.requires_grad() || b.requires_grad())) return f(a, b);
+  const auto both = at::broadcast_tensors({a, b});
+  const Tensors inputs{wrap(both[0]), wrap(both[1])};
+  const auto gradients = [partials](const Tensors& dys, const Tensors& captured) {
+    const auto [da, db] = partials(dense(captured[0]), dense(captured[1]), dense(dys[0]));
+    return Tensors{wrap(da), wrap(db)};
+  };
+  return dense(with_gradients(inputs, {wrap(f(a.detach(), b.detach()))}, inputs, gradients)[0]);
+}
+
+at::Tensor zero_where(const at::Tensor& zero, const at::Tensor& y) {
+  return at::where(zero, at::zeros({}, y.options()), y);
+}
+at::Tensor one_where(const at::Tensor& zero, const at::Tensor& y) {
+  return at::where(zero, at::ones({}, y.options()), y);
+}
+// 1 where x is not zero.
+at::Tensor not_zero(const at::Tensor& x) { return x.detach().ne(0).to(x.scalar_type()); }
+
+}  // namespace
+
+at::Tensor conjugate_gradient(const at::Tensor& x) {
+  if (!at::isComplexType(x.scalar_type()) || !x.requires_grad() || !at::GradMode::is_enabled()) return x;
+  return dense(with_adjoint(wrap(x), wrap(x.detach()),
+                            [](const Tensor& dy) { return wrap(at::conj(dense(dy)).resolve_conj()); }));
+}
+
+at::Tensor multiply_no_nan_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  return with_partials(
+      a, b, [](const at::Tensor& x, const at::Tensor& y) { return zero_where(y == 0, x * y); },
+      [](const at::Tensor& x, const at::Tensor& y, const at::Tensor& dy) {
+        return Pair{multiply_no_nan_like_tf(dy, y), multiply_no_nan_like_tf(x, dy)};
+      });
+}
+at::Tensor x_divided_y_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  return with_partials(
+      a, b, [](const at::Tensor& x, const at::Tensor& y) { return zero_where(x == 0, x / one_where(x == 0, y)); },
+      [](const at::Tensor& x, const at::Tensor& y, const at::Tensor& dy) {
+        return Pair{x_divided_y_like_tf(not_zero(x), y) * dy, x_divided_y_like_tf(-x, y * y) * dy};
+      });
+}
+at::Tensor x_log_y_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  return with_partials(
+      a, b,
+      [](const at::Tensor& x, const at::Tensor& y) { return zero_where(x == 0, x * at::log(one_where(x == 0, y))); },
+      [](const at::Tensor& x, const at::Tensor& y, const at::Tensor& dy) {
+        return Pair{x_log_y_like_tf(not_zero(x), y) * dy, x_divided_y_like_tf(x, y) * dy};
+      });
+}
+at::Tensor x_log1p_y_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  return with_partials(
+      a, b,
+      [](const at::Tensor& x, const at::Tensor& y) { return zero_where(x == 0, x * at::log1p(zero_where(x == 0, y))); },
+      [](const at::Tensor& x, const at::Tensor& y, const at::Tensor& dy) {
+        return Pair{x_log1p_y_like_tf(not_zero(x), y) * dy, x_divided_y_like_tf(x, y + 1) * dy};
+      });
+}
+at::Tensor atan2_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  return with_partials(
+      a, b, [](const at::Tensor& y, const at::Tensor& x) { return at::atan2(y, x); },
+      [](const at::Tensor& y, const at::Tensor& x, const at::Tensor& dy) {
+        const at::Tensor scaled = dy / (y * y + x * x);
+        return Pair{x * scaled, -y * scaled};
+      });
+}
+// The logarithm of a base that is not above zero counts as zero.
+at::Tensor power_like_tf(const at::Tensor& a, const at::Tensor& b) {
+  return with_partials(
+      a, b, [](const at::Tensor& x, const at::Tensor& y) { return at::pow(x, y); },
+      [](const at::Tensor& x, const at::Tensor& y, const at::Tensor& dy) {
+        const bool is_complex = at::isComplexType(x.scalar_type());
+        const at::Tensor cx = is_complex ? at::conj(x) : x, cy = is_complex ? at::conj(y) : y;
+        const at::Tensor outside = is_complex ? x.detach() == 0 : x.detach() <= 0;
+        return Pair{dy * cy * at::pow(cx, cy - 1), dy * at::pow(cx, cy) * at::log(one_where(outside, cx))};
+      });
+}
+
 at::Tensor maximum_like_tf(const at::Tensor& a, const at::Tensor& b) {
   if (!at::GradMode::is_enabled() || !(a.requires_grad() || b.requires_grad())) return at::maximum(a, b);
   return at::where(at::logical_or(a >= b, at::isnan(a)), a, b);

@@ -15,6 +15,19 @@ at::Tensor minimum_like_tf(const at::Tensor& a, const at::Tensor& b);
 // 0.5 / conj(y), rounded once: the derivative of a square root y.
 at::Tensor half_of_inverse(const at::Tensor& y);
 
+// Products and quotients of a pair with the derivatives of TensorFlow, which does not conjugate those of complex
+// numbers, and Atan2, whose derivatives at the origin are NaN.
+at::Tensor multiply_no_nan_like_tf(const at::Tensor& a, const at::Tensor& b);
+at::Tensor x_divided_y_like_tf(const at::Tensor& a, const at::Tensor& b);
+at::Tensor x_log_y_like_tf(const at::Tensor& a, const at::Tensor& b);
+at::Tensor x_log1p_y_like_tf(const at::Tensor& a, const at::Tensor& b);
+at::Tensor atan2_like_tf(const at::Tensor& a, const at::Tensor& b);
+at::Tensor power_like_tf(const at::Tensor& a, const at::Tensor& b);
+
+// x; its gradient is the conjugate of that of the result. Around the inputs and the result of a holomorphic function,
+// it leaves out the conjugation in the gradient, as many gradients of TensorFlow do.
+at::Tensor conjugate_gradient(const at::Tensor& x);
+
 struct CrossEntropy {
   at::Tensor loss, backprop;
 };

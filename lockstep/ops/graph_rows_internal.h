@@ -5,6 +5,7 @@
 
 namespace lockstep::ops {
 
+void register_audio(Table& table);               // sound
 void register_backprop(Table& table);            // gradients as operations
 void register_candidate_sampling(Table& table);  // classes and crops drawn at random
 void register_ctc(Table& table);                 // connectionist temporal classification
@@ -16,6 +17,7 @@ void register_image_codecs(Table& table);        // images in files
 void register_image_patches(Table& table);       // colors, windows as rows, dilation
 void register_incomplete_gamma(Table& table);    // derivatives of gamma functions and samples
 void register_linalg(Table& table);              // decompositions, solutions, Fourier transforms
+void register_low_discrepancy(Table& table);     // Sobol numbers, permutations of indices
 void register_matrix_functions(Table& table);    // logarithms and roots of matrices, transforms of chosen axes
 void register_optionals(Table& table);           // values that may be missing, in gradients of branches
 void register_parse_example(Table& table);       // serialized examples
@@ -31,9 +33,12 @@ void register_sparse(Table& table);              // sparse tensors
 void register_sparse_cross(Table& table);        // combinations of features
 void register_sparse_matrices(Table& table);     // sparse matrices as variants
 void register_special_math(Table& table);        // special functions, complex numbers
+void register_summaries(Table& table);           // messages for TensorBoard
 void register_tensor_arrays(Table& table);       // TensorArrayV3, StackV2
 void register_text(Table& table);                // tensors as text, edit distances
+void register_tridiagonal(Table& table);         // tridiagonal matrices
 void register_unicode_scripts(Table& table);     // scripts of characters
 void register_unicode(Table& table);             // encodings of text and bytes
+void register_uniform_quantized(Table& table);   // integers with a scale and a zero point
 
 }  // namespace lockstep::ops

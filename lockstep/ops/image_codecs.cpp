@@ -96,15 +96,10 @@ Tensors decode(const Call& call) {
 }
 
 Tensors decode_and_crop(const Call& call) {
-  const at::Tensor image = tensor_of(decode_jpeg(string_in(call, 0), jpeg_options(call)));
   const Ints window = ints_in(call, 1);
   if (window.size() != 4) throw_invalid_argument(fmt::format("crop_window has {} numbers, expected 4", window.size()));
-  const std::int64_t y = window[0], x = window[1], height = window[2], width = window[3];
-  if (y < 0 || x < 0 || height <= 0 || width <= 0 || height > image.size(0) - y || width > image.size(1) - x) {
-    throw_invalid_argument(fmt::format("invalid crop_window: {}, {}, {}, {} in an image of {} x {} pixels", y, x,
-                                       height, width, image.size(0), image.size(1)));
-  }
-  return one(image.narrow(0, y, height).narrow(1, x, width).contiguous());
+  return one(tensor_of(
+      decode_jpeg_window(string_in(call, 0), jpeg_options(call), {window[0], window[1], window[2], window[3]})));
 }
 
 Tensors extract_shape(const Call& call) {

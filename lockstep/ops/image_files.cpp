@@ -118,6 +118,16 @@ class Jpeg {
     run([](Jpeg& jpeg) { jpeg.complete_ = jpeg_read_scanlines(&jpeg.info_, &jpeg.row_, 1) == 1; });
     return complete_;
   }
+  // After start(): rows from now on have these columns only, or some more, from the column that is returned on.
+  std::int64_t crop_columns(std::int64_t x, std::int64_t width) {
+    first_ = static_cast<JDIMENSION>(x), count_ = static_cast<JDIMENSION>(width);
+    run([](Jpeg& jpeg) { jpeg_crop_scanline(&jpeg.info_, &jpeg.first_, &jpeg.count_); });
+    return first_;
+  }
+  void skip_rows(std::int64_t count) {
+    count_ = static_cast<JDIMENSION>(count);
+    run([](Jpeg& jpeg) { jpeg_skip_scanlines(&jpeg.info_, jpeg.count_); });
+  }
 
  private:
   // `step` has no objects with destructors, which a jump would leave out.
@@ -133,6 +143,7 @@ class Jpeg {
   JpegSource source_{};
   jpeg_progress_mgr progress_{};
   JSAMPROW row_ = nullptr;
+  JDIMENSION first_ = 0, count_ = 0;
   bool complete_ = false;
 };
 
@@ -273,7 +284,9 @@ DecodedImage jpeg_header(std::string_view bytes) {
   return image;
 }
 
-DecodedImage decode_jpeg(std::string_view bytes, const JpegOptions& options) {
+namespace {
+
+DecodedImage decode_jpeg(std::string_view bytes, const JpegOptions& options, const ImageWindow* window) {
   Jpeg jpeg(bytes, options.recover_truncated);
   jpeg_decompress_struct& info = jpeg.info();
   DecodedImage image;
@@ -287,18 +300,44 @@ DecodedImage decode_jpeg(std::string_view bytes, const JpegOptions& options) {
   info.dct_method = options.fast ? JDCT_IFAST : JDCT_ISLOW;
   MemoryLimit::check(image.height * image.width, std::max(image.channels, std::int64_t{4}));
   if (!jpeg.start()) throw_invalid_argument("invalid JPEG image: the file ends within the image");
-  set_size(image, info.output_height, info.output_width, channels);
+  ImageWindow whole{0, 0, info.output_height, info.output_width};
+  std::int64_t before = 0;  // columns that are decoded before the first one of the window
+  if (window) {
+    if (window->y < 0 || window->x < 0 || window->height <= 0 || window->width <= 0 ||
+        window->height > whole.height - window->y || window->width > whole.width - window->x) {
+      throw_invalid_argument(fmt::format("invalid crop_window: {}, {}, {}, {} in an image of {} x {} pixels", window->y,
+                                         window->x, window->height, window->width, whole.height, whole.width));
+    }
+    whole = *window;
+    before = window->x - jpeg.crop_columns(window->x, window->width);
+    if (window->y > 0) jpeg.skip_rows(window->y);
+  }
+  set_size(image, whole.height, whole.width, channels);
   allocate(image, image.bytes);
-  std::vector<std::uint8_t> inks(cmyk ? static_cast<std::size_t>(image.width) * 4 : 0);
+  std::vector<std::uint8_t> decoded(static_cast<std::size_t>(info.output_width) * (cmyk ? 4 : channels));
   for (std::int64_t y = 0; y < image.height; ++y) {
-    std::uint8_t* row = image.bytes.data() + y * image.width * channels;
-    if (!jpeg.read_row(cmyk ? inks.data() : row)) {
+    if (!jpeg.read_row(decoded.data())) {
       throw_invalid_argument(
           fmt::format("invalid JPEG image: the file ends within the image, after {} of {} rows", y, image.height));
     }
-    if (cmyk) cmyk_to_rgb(inks.data(), row, image.width, info.saw_Adobe_marker == TRUE);
+    std::uint8_t* row = image.bytes.data() + y * image.width * channels;
+    const std::uint8_t* from = decoded.data() + before * (cmyk ? 4 : channels);
+    if (cmyk) {
+      cmyk_to_rgb(from, row, image.width, info.saw_Adobe_marker == TRUE);
+    } else {
+      std::copy_n(from, image.width * channels, row);
+    }
   }
   return image;
+}
+
+}  // namespace
+
+DecodedImage decode_jpeg(std::string_view bytes, const JpegOptions& options) {
+  return decode_jpeg(bytes, options, nullptr);
+}
+DecodedImage decode_jpeg_window(std::string_view bytes, const JpegOptions& options, const ImageWindow& window) {
+  return decode_jpeg(bytes, options, &window);
 }
 
 DecodedImage decode_png(std::string_view bytes, int channels, bool wide) {

@@ -28,9 +28,16 @@ struct JpegOptions {
   bool fast = true;  // INTEGER_FAST, TensorFlow's default, less exact than INTEGER_ACCURATE
 };
 
+struct ImageWindow {
+  std::int64_t y = 0, x = 0, height = 0, width = 0;
+};
+
 // Throw InvalidArgument for bytes that are not an image of the kind, ResourceExhausted for one that is too large for
 // the thread's MemoryLimit.
 DecodedImage decode_jpeg(std::string_view bytes, const JpegOptions& options);
+// Decodes the blocks of a window only. Where colors are subsampled, pixels at its border differ a little from those of
+// the whole image.
+DecodedImage decode_jpeg_window(std::string_view bytes, const JpegOptions& options, const ImageWindow& window);
 // Size and channels from the header alone; `bytes` and `words` are empty.
 DecodedImage jpeg_header(std::string_view bytes);
 // `channels` 1 to 4, or 0: those of the file. `wide`: 16 bits, whatever the file has.

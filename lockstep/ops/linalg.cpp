@@ -39,25 +39,38 @@ Tensor settled(const Call& call, const at::Tensor& y) {
 }
 at::Tensor adjoint_if(const at::Tensor& x, bool adjoint) { return adjoint ? x.mH() : x; }
 
-Tensors cholesky(const Call& call) {
-  const at::Tensor x = square_matrix(call, 0);
+at::Tensor lower_factor(const at::Tensor& x) {
   auto [l, info] = at::linalg_cholesky_ex(x, /*upper=*/false, /*check_errors=*/false);
   if (info.numel() > 0 && info.ne(0).any().item<bool>()) {
     const at::Tensor bad = info.ne(0).unsqueeze(-1).unsqueeze(-1);
     l = at::where(bad, at::full({}, NAN, l.options()), l).tril();
   }
-  return {settled(call, l)};
+  return l;
 }
 
-// That of Cholesky: from l and dl.
-Tensors cholesky_grad(const Call& call) {
-  const at::Tensor l = square_matrix(call, 0), dl = for_lapack(in(call, 1));
-  if (l.sizes() != dl.sizes()) throw_invalid_argument("l and grad differ in their shapes");
+// The gradient of Cholesky from l and dl.
+at::Tensor slope_of_factor(const at::Tensor& l, const at::Tensor& dl) {
   at::Tensor middle = at::matmul(l.mH(), dl).tril();
   middle = middle - 0.5 * at::diag_embed(middle.diagonal(0, -2, -1));
   const at::Tensor left = at::linalg_solve_triangular(l.mH(), middle, /*upper=*/true);
   const at::Tensor both = at::linalg_solve_triangular(l.mH(), left.mH(), /*upper=*/true).mH();
-  return {settled(call, 0.5 * (both + both.mH()))};
+  return 0.5 * (both + both.mH());
+}
+
+Tensors cholesky(const Call& call) {
+  const at::Tensor x = square_matrix(call, 0);
+  if (!grad_enabled() || !x.requires_grad()) return {settled(call, lower_factor(x))};
+  const at::Tensor l = lower_factor(x.detach());
+  const auto gradient = [l](const Tensors& dys, const Tensors& captured) {
+    return Tensors{wrap(slope_of_factor(grad_enabled() ? dense(call1("Cholesky", {captured[0]})) : l, dense(dys[0])))};
+  };
+  return {settled(call, dense(with_gradients({wrap(x)}, {wrap(l)}, {wrap(x)}, gradient)[0]))};
+}
+
+Tensors cholesky_grad(const Call& call) {
+  const at::Tensor l = square_matrix(call, 0).tril(), dl = for_lapack(in(call, 1));
+  if (l.sizes() != dl.sizes()) throw_invalid_argument("l and grad differ in their shapes");
+  return {settled(call, slope_of_factor(l, dl))};
 }
 
 Tensors qr(const Call& call) {
@@ -176,6 +189,23 @@ Tensors banded_triangular_solve(const Call& call) {
                 {{"lower", lower}, {"adjoint", call.attr<bool>("adjoint")}})};
 }
 
+// With TensorFlow's gradient, which adds a matrix and its transpose where the adjoint is meant.
+at::Tensor tall_complex_solution(const at::Tensor& a, const at::Tensor& b, double l2) {
+  const auto solve_normal = [l2](const at::Tensor& matrix, const at::Tensor& rhs) {
+    const at::Tensor gram = at::matmul(matrix.mH(), matrix);
+    return at::linalg_solve(gram + l2 * at::eye(gram.size(-1), gram.options()), rhs);
+  };
+  const auto gradient = [solve_normal](const Tensors& dys, const Tensors& captured) {
+    const at::Tensor &m = dense(captured[0]), &rhs = dense(captured[1]);
+    const at::Tensor x = solve_normal(m, at::matmul(m.mH(), rhs)), z = solve_normal(m, dense(dys[0]));
+    const at::Tensor both = at::matmul(x, z.mH());
+    return Tensors{wrap(at::matmul(rhs, z.mH()) - at::matmul(m, both + both.mT())), wrap(at::matmul(m, z))};
+  };
+  const Tensors inputs{wrap(a), wrap(b)};
+  const at::Tensor x = solve_normal(a.detach(), at::matmul(a.detach().mH(), b.detach()));
+  return dense(with_gradients(inputs, {wrap(x)}, inputs, gradient)[0]);
+}
+
 // argmin |a x - b|^2 + l2 |x|^2; of several solutions the shortest.
 Tensors least_squares(const Call& call) {
   const at::Tensor a = for_lapack(in(call, 0)), b = for_lapack(in(call, 1));
@@ -186,12 +216,40 @@ Tensors least_squares(const Call& call) {
   const bool tall = a.size(-2) >= a.size(-1);
   const at::Tensor gram = tall ? at::matmul(a.mH(), a) : at::matmul(a, a.mH());
   const at::Tensor system = gram + l2 * at::eye(gram.size(-1), gram.options());
+  if (tall && has_complex(a) && (a.requires_grad() || b.requires_grad()) && grad_enabled())
+    return {settled(call, tall_complex_solution(a, b, l2))};
   if (tall) return {settled(call, at::linalg_solve(system, at::matmul(a.mH(), b)))};
   return {settled(call, at::matmul(a.mH(), at::linalg_solve(system, b)))};
 }
 
+at::Tensor scaled_adjoint_inverse(const at::Tensor& scale, const at::Tensor& x) {
+  return scale.unsqueeze(-1).unsqueeze(-1) * at::linalg_inv(x).mH();
+}
+// The gradient of that of a complex matrix has the determinant itself as a factor, not its conjugate, as in
+// TensorFlow.
+Tensors determinant(const Call& call) {
+  const at::Tensor x = square_matrix(call, 0);
+  if (!has_complex(x) || !x.requires_grad() || !grad_enabled()) return {settled(call, at::linalg_det(x))};
+  const auto gradient = [](const Tensors& dys, const Tensors& captured) {
+    const at::Tensor& m = dense(captured[0]);
+    return Tensors{wrap(scaled_adjoint_inverse(dense(dys[0]) * at::linalg_det(m), m))};
+  };
+  const at::Tensor y = at::linalg_det(x.detach());
+  return {settled(call, dense(with_gradients({wrap(x)}, {wrap(y)}, {wrap(x)}, gradient)[0]))};
+}
+
+// The sign has no gradient.
 Tensors log_determinant(const Call& call) {
-  const auto [sign, log] = at::linalg_slogdet(square_matrix(call, 0));
+  const at::Tensor x = square_matrix(call, 0);
+  if (has_complex(x) && x.requires_grad() && grad_enabled()) {
+    const auto [sign, log] = at::linalg_slogdet(x.detach());
+    const auto gradient = [](const Tensors& dys, const Tensors& captured) {
+      return Tensors{wrap(scaled_adjoint_inverse(dense(dys[0]), dense(captured[0])))};
+    };
+    const Tensor y = with_gradients({wrap(x)}, {wrap(log.to(x.scalar_type()))}, {wrap(x)}, gradient)[0];
+    return {settled(call, sign), settled(call, dense(y))};
+  }
+  const auto [sign, log] = at::linalg_slogdet(x);
   return {settled(call, sign), settled(call, log.to(sign.scalar_type()))};
 }
 
@@ -291,38 +349,6 @@ Shapes lu_shapes(const Call& call) {
 Shapes determinant_shapes(const Call& call) {
   const Shape one = behind_batch(call.input(0).shape(), {});
   return {one, one};
-}
-
-// Rows of `diagonals`: above (the last is unused), main, below (the first is unused).
-Tensors tridiagonal_solve(const Call& call) {
-  const at::Tensor &bands = in(call, 0), &b = in(call, 1);
-  const std::int64_t n = bands.size(-1);
-  if (bands.size(-2) != 3 || b.dim() != bands.dim() || b.size(-2) != n)
-    throw_invalid_argument("diagonals must have the shape [..., 3, n] and rhs [..., n, k]");
-  element_count({n, n}, static_cast<std::int64_t>(bands.element_size()));
-  const at::Tensor above = bands.select(-2, 0).slice(-1, 0, std::max<std::int64_t>(n - 1, 0)),
-                   below = bands.select(-2, 2).slice(-1, std::min<std::int64_t>(1, n));
-  at::Tensor whole = at::diag_embed(bands.select(-2, 1));
-  if (n > 1) whole = whole + at::diag_embed(above, 1) + at::diag_embed(below, -1);
-  const auto [y, info] = at::linalg_solve_ex(whole, b, true, false);
-  if (info.numel() > 0 && info.ne(0).any().item<bool>()) throw_invalid_argument("the matrix is singular");
-  return {settled(call, y)};
-}
-
-Tensors tridiagonal_matmul(const Call& call) {
-  const at::Tensor& x = in(call, 3);
-  const std::int64_t n = x.size(-2);
-  const auto band = [&](int i) {
-    const at::Tensor& given = in(call, i);
-    if (given.dim() != x.dim() || given.size(-2) != 1 || given.size(-1) != n)
-      throw_invalid_argument(fmt::format("diagonals must have the shape [..., 1, {}]", n));
-    return given.squeeze(-2).unsqueeze(-1);
-  };
-  const at::Tensor above = band(0), main = band(1), below = band(2);
-  if (n == 0) return one(x.clone());
-  const at::Tensor zero = at::zeros_like(x.slice(-2, 0, 1));
-  const at::Tensor next = at::cat({x.slice(-2, 1), zero}, -2), previous = at::cat({zero, x.slice(-2, 0, n - 1)}, -2);
-  return one(main * x + above * next + below * previous);
 }
 
 Tensors cross(const Call& call) {
@@ -479,16 +505,12 @@ void register_linalg(Table& table) {
   table.add("BandedTriangularSolve", nullptr, banded_triangular_solve);
   for (auto name : {"MatrixSolveLs", "BatchMatrixSolveLs"}) table.add(name, nullptr, least_squares);
   for (auto name : {"MatrixDeterminant", "BatchMatrixDeterminant"}) {
-    table.add(name, nullptr,
-              [](const Call& call) { return Tensors{settled(call, at::linalg_det(square_matrix(call, 0)))}; });
+    table.add(name, nullptr, determinant);
   }
   table.add("LogMatrixDeterminant", determinant_shapes, log_determinant);
   table.add("MatrixExponential", same_shape,
             [](const Call& call) { return Tensors{settled(call, at::linalg_matrix_exp(square_matrix(call, 0)))}; });
   table.add("Lu", lu_shapes, lu);
-  table.add("TridiagonalSolve", nullptr, tridiagonal_solve);
-  table.add(
-      "TridiagonalMatMul", [](const Call& call) { return Shapes{call.input(3).shape()}; }, tridiagonal_matmul);
   table.add("Cross", same_shape, cross);
   table.add("Diag", nullptr, tensor_diagonal);
   table.add("DiagPart", nullptr, tensor_diagonal_part);

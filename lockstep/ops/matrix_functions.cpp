@@ -1,4 +1,5 @@
 // Square roots and logarithms of matrices, and Fourier transforms of chosen axes.
+#include "lockstep/ops/gradients_internal.h"
 #include "lockstep/ops/graph_rows_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
@@ -94,7 +95,9 @@ Tensors transform_axes(const Call& call, Transform kind) {
 }  // namespace
 
 void register_matrix_functions(Table& table) {
-  table.add("MatrixSquareRoot", same_shape, [](const Call& call) { return of_matrix(call, square_root); });
+  table.add("MatrixSquareRoot", same_shape, [](const Call& call) {
+    return of_matrix(call, [](const at::Tensor& x) { return conjugate_gradient(square_root(conjugate_gradient(x))); });
+  });
   table.add("MatrixLogarithm", same_shape, [](const Call& call) { return of_matrix(call, logarithm); });
   for (const auto& [name, kind] : {std::pair{"FFTND", Transform::kForward},
                                    {"IFFTND", Transform::kInverse},

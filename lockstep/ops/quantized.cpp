@@ -133,7 +133,12 @@ Tensors quantize_v2(const Call& call) {
   const auto axis = call.attr<std::int64_t>("axis");
   const at::Tensor& x = in(call, 0);
   const auto finish = [&](const at::Tensor& y) {
-    return at::clamp(y.to(at::kDouble), levels.lowest, levels.highest).to(at::kLong).to(to_scalar_type(dtype));
+    const at::Tensor wide = y.to(at::kDouble);
+    // A float beyond 32 bits becomes the lowest integer, as x86 converts it. MIN_FIRST is in double precision.
+    const at::Tensor kept = dtype == DType::kQInt32 && call.attr<std::string>("mode") != "MIN_FIRST"
+                                ? at::where(wide > levels.highest, at::full({}, levels.lowest, wide.options()), wide)
+                                : wide;
+    return at::clamp(kept, levels.lowest, levels.highest).to(at::kLong).to(to_scalar_type(dtype));
   };
   if (axis == -1) {
     Range range = range_in(call, 1);

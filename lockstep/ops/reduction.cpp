@@ -4,7 +4,10 @@
 #include <limits>
 #include <numeric>
 
+#include "lockstep/ops/autograd_internal.h"
+#include "lockstep/ops/call.h"
 #include "lockstep/ops/elementwise_internal.h"
+#include "lockstep/ops/given_gradients_internal.h"
 #include "lockstep/ops/kernels_internal.h"
 
 namespace lockstep::ops {
@@ -134,6 +137,21 @@ Tensors scan(const Call& call, at::Tensor (*f)(const at::Tensor&, std::int64_t),
   x = f(x, axis);
   if (reverse) x = x.flip(axis);
   return one(narrow_to(x, original.scalar_type()));
+}
+
+// Its gradient is 0 where the input is, and not conjugated, as in TensorFlow.
+Tensors cumulative_product(const Call& call) {
+  const auto products = [](const at::Tensor& x, std::int64_t axis) { return x.cumprod(axis, x.scalar_type()); };
+  const Tensor& x = call.input(0);
+  if (!grad_enabled() || !requires_grad(x)) return scan(call, products, 1);
+  const Tensor axis = call.input(1);
+  const Attrs attrs{{"exclusive", call.attr<bool>("exclusive")}, {"reverse", call.attr<bool>("reverse")}};
+  const Attrs back{{"exclusive", call.attr<bool>("exclusive")}, {"reverse", !call.attr<bool>("reverse")}};
+  const auto gradient = [axis, attrs, back](const Tensors& dys, const Tensors& captured) {
+    const Tensor y = call1("Cumprod", {captured[0], axis}, attrs);
+    return Tensors{call1("DivNoNan", {call1("Cumsum", {call1("Mul", {y, dys[0]}), axis}, back), captured[0]})};
+  };
+  return with_gradients({x}, {detach(scan(call, products, 1)[0])}, {x}, gradient);
 }
 
 Shapes top_k_shape(const Call& call) {
@@ -363,6 +381,34 @@ Tensors unsorted_segment(const Call& call, const std::string& kind) {
   return one(segments(data, ids, num, kind, true));
 }
 
+// The gradient divides the product by each element, or leaves out the one that is 0, and does not conjugate.
+Tensors unsorted_product(const Call& call) {
+  if (!grad_enabled() || !requires_grad(call.input(0))) return unsorted_segment(call, "prod");
+  const Tensor &x = call.input(0), ids = call.input(1), count = call.input(2);
+  const auto gradient = [ids, count](const Tensors& dys, const Tensors& captured) {
+    const at::Tensor& data = dense(captured[0]);
+    const at::Tensor zero = data == 0, places = dense(ids).to(at::kLong), flat = places.clamp_min(0).reshape({-1});
+    const auto spread = [&](const Tensor& segments) { return dense(segments).index_select(0, flat).view_as(data); };
+    const auto reduced = [&](const char* name, const at::Tensor& values) {
+      return call1(name, {wrap(values), ids, count});
+    };
+    const at::Tensor zeros = spread(reduced("UnsortedSegmentSum", zero.to(at::kInt)));
+    const at::Tensor others =
+        spread(reduced("UnsortedSegmentProd", at::where(zero, at::ones({}, data.options()), data)));
+    const at::Tensor partial = at::where(zero, others, spread(reduced("UnsortedSegmentProd", data)) / data);
+    Ints shape = places.sizes().vec();
+    shape.resize(static_cast<std::size_t>(data.dim()), 1);
+    const at::Tensor none = at::logical_or(zeros > 1, (places < 0).view(shape));
+    return Tensors{wrap(at::where(none, at::zeros({}, data.options()), spread(dys[0])) * partial)};
+  };
+  Tensor value;
+  {
+    const GradientsOff off;
+    value = unsorted_segment(call, "prod")[0];
+  }
+  return with_gradients({x}, {value}, {x}, gradient);
+}
+
 Tensors sorted_segment(const Call& call, const std::string& kind) {
   const at::Tensor &data = in(call, 0), ids = in(call, 1).to(at::kLong);
   const Ints values = ints_of(ids);
@@ -397,10 +443,7 @@ void register_reduction(Table& table) {
     return scan(
         call, [](const at::Tensor& x, std::int64_t axis) { return x.cumsum(axis, x.scalar_type()); }, 0);
   });
-  table.add("Cumprod", same_shape, [](const Call& call) {
-    return scan(
-        call, [](const at::Tensor& x, std::int64_t axis) { return x.cumprod(axis, x.scalar_type()); }, 1);
-  });
+  table.add("Cumprod", same_shape, cumulative_product);
   table.add("CumulativeLogsumexp", same_shape, [](const Call& call) {
     return scan(
         call, [](const at::Tensor& x, std::int64_t axis) { return x.logcumsumexp(axis); }, -INFINITY);
@@ -417,7 +460,7 @@ void register_reduction(Table& table) {
   for (const auto& [suffix, kind] : {std::pair{"Sum", "sum"}, {"Prod", "prod"}, {"Max", "amax"}, {"Min", "amin"}}) {
     const std::string how = kind;
     table.add(fmt::format("UnsortedSegment{}", suffix), segment_shape,
-              [how](const Call& call) { return unsorted_segment(call, how); });
+              [how](const Call& call) { return how == "prod" ? unsorted_product(call) : unsorted_segment(call, how); });
     table.add(fmt::format("Segment{}", suffix), segment_shape,
               [how](const Call& call) { return sorted_segment(call, how); });
   }

@@ -105,6 +105,7 @@ Table::Table() {
   register_strings(*this);
   register_lists(*this);
   register_image(*this);
+  register_audio(*this);
   register_backprop(*this);
   register_candidate_sampling(*this);
   register_ctc(*this);
@@ -116,6 +117,7 @@ Table::Table() {
   register_image_patches(*this);
   register_incomplete_gamma(*this);
   register_linalg(*this);
+  register_low_discrepancy(*this);
   register_matrix_functions(*this);
   register_optionals(*this);
   register_parse_example(*this);
@@ -131,10 +133,13 @@ Table::Table() {
   register_sparse_cross(*this);
   register_sparse_matrices(*this);
   register_special_math(*this);
+  register_summaries(*this);
   register_tensor_arrays(*this);
   register_text(*this);
+  register_tridiagonal(*this);
   register_unicode(*this);
   register_unicode_scripts(*this);
+  register_uniform_quantized(*this);
   table_built = true;
   for (auto rows : contributions()) rows(*this);
 }

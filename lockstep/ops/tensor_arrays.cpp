@@ -20,6 +20,7 @@ class TensorArray final : public Resource {
     bool dynamic = false;  // writes may lengthen it
     bool clears = true;    // an element is gone once it was read
     bool adds = false;     // a second write adds, as the array of gradients does
+    bool uniform = false;  // the first write decides the shape of all elements
   };
 
   TensorArray(Options options, std::int64_t size)
@@ -47,6 +48,7 @@ class TensorArray final : public Resource {
       throw_invalid_argument(fmt::format("the TensorArray holds elements of shape {}, the value has {}",
                                          options_.element_shape.to_string(), value.shape().to_string()));
     }
+    if (options_.uniform && !options_.element_shape.fully_known()) options_.element_shape = value.shape();
     const auto count = static_cast<std::int64_t>(elements_.size());
     if (index < 0 || (index >= count && !options_.dynamic))
       throw_invalid_argument(fmt::format("index {} of a TensorArray with {} elements", index, count));
@@ -207,6 +209,8 @@ Tensors make_array(const Call& call) {
   options.element_shape = call.attr<Shape>("element_shape");
   options.dynamic = call.attr<bool>("dynamic_size");
   options.clears = call.attr<bool>("clear_after_read");
+  const bool* identical = call.find_attr<bool>("identical_element_shapes");
+  options.uniform = identical && *identical;
   const std::int64_t size = int_in(call, 0);
   if (size < 0) throw_invalid_argument(fmt::format("the size of a TensorArray must not be negative: {}", size));
   return {handle_of(std::make_shared<TensorArray>(options, size)), Tensor::scalar(0.0f)};

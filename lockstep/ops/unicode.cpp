@@ -446,22 +446,33 @@ Tensors old_hash_bucket(const Call& call) {
   return {Tensor::from_vector(out, call.input(0).shape())};
 }
 
+// The axes of segment_ids are the first ones of the texts.
 Tensors segment_join(const Call& call) {
   const Strings& texts = strings_in(call, 0);
+  const Shape &shape = call.input(0).shape(), &outer = call.input(1).shape();
   const Ints ids = ints_in(call, 1);
   const std::int64_t count = int_in(call, 2);
-  if (ids.size() != texts.size()) throw_invalid_argument("segment_ids need an entry for each string");
-  element_count({std::max<std::int64_t>(count, 0)}, sizeof(std::string));
+  Shape made{count};
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i >= outer.rank()) made.push_back(shape[i]);
+  }
+  if (outer.rank() > shape.rank() || !std::equal(outer.dims().begin(), outer.dims().end(), shape.dims().begin()))
+    throw_invalid_argument(fmt::format("the shape of segment_ids, {}, must be the begin of that of the inputs, {}",
+                                       outer.to_string(), shape.to_string()));
   if (count < 0) throw_invalid_argument("num_segments must not be negative");
-  Strings out(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < texts.size(); ++i) {
+  Strings out(static_cast<std::size_t>(element_count(made.dims(), sizeof(std::string))));
+  const std::size_t inner = ids.empty() ? 0 : texts.size() / ids.size();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= count)
       throw_invalid_argument(fmt::format("segment id {} is not in [0, {})", ids[i], count));
-    const auto at = static_cast<std::size_t>(ids[i]);
-    if (!out[at].empty()) out[at] += call.attr<std::string>("separator");
-    out[at] += texts[i];
+    const auto segment = static_cast<std::size_t>(ids[i]);
+    for (std::size_t k = 0; k < inner; ++k) {
+      std::string& text = out[segment * inner + k];
+      if (!text.empty()) text += call.attr<std::string>("separator");
+      text += texts[i * inner + k];
+    }
   }
-  return {Tensor::strings(std::move(out), Shape{count})};
+  return {Tensor::strings(std::move(out), made)};
 }
 
 }  // namespace

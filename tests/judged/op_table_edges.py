@@ -112,4 +112,86 @@ def joined_axes():
     return {f"{key}_{keep}": R.ReduceJoin(inputs=x, reduction_indices=value, keep_dims=keep, separator="-") for key, value in axes.items() for keep in (False, True)}
 
 
-GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings)}
+def sound():
+    out, samples = {}, floats(300, 2) * .3
+    for window, step, squared in ((20, 10, False), (64, 64, True), (7, 3, False)):
+        out[f"spectrogram_{window}"] = R.AudioSpectrogram(input=samples, window_size=window, stride=step, magnitude_squared=squared)
+    out["cepstrum"] = R.Mfcc(spectrogram=R.AudioSpectrogram(input=samples, window_size=50, stride=25), sample_rate=8000, dct_coefficient_count=6)
+    out["bands"] = R.Mfcc(spectrogram=tf.abs(floats(1, 2, 65)), sample_rate=8000, upper_frequency_limit=3000., lower_frequency_limit=100., filterbank_channel_count=17)
+    out["file"] = R.EncodeWav(audio=samples[:5], sample_rate=16000)
+    for channels in (-1, 1, 3):
+        for count in (-1, 3, 9):
+            out.update(parts(f"decoded_{channels}_{count}".replace("-", "m"), R.DecodeWav(contents=out["file"], desired_channels=channels, desired_samples=count)))
+    return out
+
+
+def summaries():
+    scalars = R.ScalarSummary(tags=["a", "b/c"], values=[1.5, 0.])
+    histograms = {f"histogram_{i}": R.HistogramSummary(tag="h", values=x) for i, x in enumerate([floats(50) * 100, tf.zeros([3]), tf.zeros([0]), int64([-3, 5, 5])])}
+    return {"scalars": scalars, "number": R.ScalarSummary(tags="x", values=7), **histograms, "merged": R.MergeSummary(inputs=[scalars, histograms["histogram_0"]])}
+
+
+def uniformly_quantized():
+    x, out = floats(4, 3) * 5, {}
+    bounds = lambda low=-128, high=127, prefix="": {f"{prefix}quantization_min_val": low, f"{prefix}quantization_max_val": high}
+    one, columns = dict(scales=.1, zero_points=3), dict(scales=[.1, .2, .05], zero_points=[0, 1, -2], quantization_axis=1)
+    make = lambda x, dtype=tf.qint8, low=-128, high=127, **how: R.UniformQuantize(input=x, Tout=dtype, **how, **bounds(low, high))
+    plain = lambda q: R.Bitcast(input=q, type=tf.int8 if q.dtype == tf.qint8 else tf.int32)
+    named = lambda how, prefix: {f"{prefix}_{key}": value for key, value in how.items()}
+    for key, how in (("one", one), ("columns", columns)):
+        for low in (-128, -127):
+            out[f"{key}_{-low}"] = plain(make(x, low=low, **how))
+        out[f"{key}_back"] = R.UniformDequantize(input=make(x, **how), Tout=tf.float32, **how, **bounds())
+        out[f"{key}_again"] = plain(R.UniformRequantize(input=make(x, **how), **named(how, "input"), output_scales=.13, output_zero_points=-4, Tout=tf.qint8,
+                                                        **bounds(prefix="input_"), **bounds(prefix="output_")))
+    wide = lambda prefix: bounds(-2**31, 2**31 - 1, prefix)
+    long = lambda x, how: make(x, tf.qint32, -2**31, 2**31 - 1, **how)
+    other, result = dict(scales=.02, zero_points=-5), dict(scales=.013, zero_points=7)
+    out["sum"] = plain(R.UniformQuantizedAdd(lhs=long(x, one), rhs=long(x[0], other), **named(one, "lhs"), **named(other, "rhs"), **named(result, "output"),
+                                             **wide("lhs_"), **wide("rhs_"), **wide("output_")))
+    out["clipped"] = plain(R.UniformQuantizedClipByValue(operand=long(x, one), min=R.Bitcast(input=-20, type=tf.qint32), max=R.Bitcast(input=15, type=tf.qint32),
+                                                         **one, **wide("")))
+    out["product"] = plain(R.UniformQuantizedDot(lhs=make(x, **one), rhs=make(floats(3, 2), **other), **named(one, "lhs"), **named(other, "rhs"), **named(result, "output"),
+                                                 Tout=tf.qint32, **bounds(prefix="lhs_"), **bounds(prefix="rhs_"), **bounds(prefix="output_")))
+    return out
+
+
+def evenly_spread():
+    out = {f"sobol_{axes}": R.SobolSample(dim=axes, num_results=count, skip=skip) for axes, count, skip in ((1, 5, 0), (3, 7, 1), (40, 9, 13))}
+    for most in (0, 9, 70000, 2**31 - 1):
+        out[f"shuffled_{most}"] = R.RandomIndexShuffle(index=tf.minimum(tf.range(9), most), seed=[1, 2, 3], max_index=most)
+    return out | {"shuffled_one": R.RandomIndexShuffle(index=5, seed=[5, 6, 7], max_index=77, rounds=8),
+                  **parts("all", R.AllCandidateSampler(true_classes=int64([[1, 4], [0, 2]]), num_true=2, num_sampled=5, unique=True))}
+
+
+def joined_segments():
+    texts, out = tf.reshape(TEXTS[:9], [3, 3]), {}
+    for i, ids in enumerate(([0, 1, 0], [1, 1, 1], [[0, 1, 1], [2, 2, 0], [0, 0, 0]])):
+        out[f"joined_{i}"] = R.UnsortedSegmentJoin(inputs=texts, segment_ids=ids, num_segments=3, separator="-")
+    return out
+
+
+def near_singular():
+    singular = tf.constant([[1., 1, 0], [0, 1, 1], [0, 0, 0]])
+    solve = lambda bands, rhs, **how: R.TridiagonalSolve(diagonals=bands, rhs=rhs, **how)
+    rhs = floats(3, 2)
+    out = {"perturbed": solve(singular, rhs, perturb_singular=True), "zero": solve(singular * 0, rhs, perturb_singular=True), "singular": solve(singular, rhs),
+           "regular": solve(floats(2, 3, 6), floats(2, 6, 2), perturb_singular=True),
+           "vectors": tf.abs(tf.linalg.eigh_tridiagonal(tf.constant([1., 2, 3, 4.5]), tf.constant([.1, .2, .3]), eigvals_only=False)[1])}
+    image = [floats(2, 2, 2, 6) for _ in range(3)]
+    return out | {"normalization": R.LRNGrad(input_grads=image[0], input_image=image[1], output_image=image[2], depth_radius=2, alpha=.7, beta=.6),
+                  "factor": R.CholeskyGrad(l=floats(2, 3, 3), grad=floats(2, 3, 3))}
+
+
+def maps_of_tensors():
+    x = floats(3)
+    both = R.TensorMapInsert(input_handle=R.TensorMapInsert(input_handle=R.EmptyTensorMap(), key=x[0], value=x), key="k", value=x * 2)
+    less = R.TensorMapErase(input_handle=both, key="k", value_dtype=tf.float32)
+    return {"sizes": tf.stack([R.TensorMapSize(input_handle=both), R.TensorMapSize(input_handle=less)]), "keys": R.TensorMapStackKeys(input_handle=less, key_dtype=tf.float32),
+            "found": R.TensorMapLookup(input_handle=both, key="k", value_dtype=tf.float32), "has": R.TensorMapHasKey(input_handle=less, key="k"),
+            "rows": R.ParallelConcat(values=[x[None], x[None] * 2], shape=[2, 3]),
+            "convolved": R.Conv(input=floats(2, 5, 6, 3), filter=floats(3, 3, 3, 2), strides=[1, 2, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 0, 0, 2, 0, 0])}
+
+
+GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
+                                          summaries, uniformly_quantized, evenly_spread, joined_segments, near_singular, maps_of_tensors)}

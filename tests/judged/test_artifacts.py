@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import function
 
 import lockstep_tool as tool
 
@@ -278,6 +279,11 @@ def test_tables_of_tensors(tmp_path):
         tool.assert_close(ours[name], value.numpy(), what=name)
 
 
+@function.Defun(F32, F32)
+def sine_times(x, y):
+    return tf.sin(x) * y
+
+
 def test_queues_and_old_arrays(tmp_path):
     """Queues that a graph fills and empties, and TensorArrays whose handles are strings."""
     v1 = tf.compat.v1
@@ -308,6 +314,19 @@ def test_queues_and_old_arrays(tmp_path):
             out[kind + "_size"] = size
             with tf.control_dependencies([closed]):
                 out[kind + "_closed"] = queue.is_closed()
+        staged = R.Stage(values=[x, names], shared_name="area")
+        with tf.control_dependencies([staged]):
+            out["staged_size"] = R.StageSize(dtypes=[F32, tf.string], shared_name="area")
+        with tf.control_dependencies([out["staged_size"]]):
+            out["staged_x"], out["staged_names"] = R.Unstage(dtypes=[F32, tf.string], shared_name="area")
+        lock = R.MutexLock(mutex=R.MutexV2(shared_name="lock"))
+        with tf.control_dependencies([lock]):
+            out["locked"] = x * 2
+        with tf.control_dependencies([out["locked"]]), tf.control_dependencies([R.ConsumeMutexLock(mutex_lock=lock)]):
+            temporary = R.TemporaryVariable(shape=[4, 3], dtype=F32, var_name="sum")
+        temporary = R.AssignAdd(ref=R.Assign(ref=temporary, value=x * 3), value=x)
+        out["temporary"] = R.DestroyTemporaryVariable(ref=temporary, var_name="sum")
+        out["slope"] = tf.gradients(tf.reduce_sum(sine_times(x, x + 1)), x)[0]
         handle = R.TensorArrayV3(size=4, dtype=F32, clear_after_read=False)[0]
         flow = R.TensorArrayScatterV3(handle=handle, indices=tf.range(4), value=x, flow_in=0.0)
         out["row"] = R.TensorArrayReadV3(handle=handle, index=2, flow_in=flow, dtype=F32)

@@ -182,7 +182,8 @@ def old_loop(x, w):
 
     _, last, made = tf.while_loop(lambda t, h, made: t < steps, body, (0, tf.zeros([2, 3]), made), parallel_iterations=1)
     y = made.stack()
-    return [y, last, made.concat(), *tf.gradients(tf.reduce_sum(y * y), [x, w])]
+    padded = tf.TensorArray(tf.float32, 3).write(1, x[:, 0]).stack()  # the first write decides the shape of the others
+    return [y, last, made.concat(), padded, *tf.gradients(tf.reduce_sum(y * y), [x, w])]
 
 
 def test_loops_of_tensorflow_1(tmp_path):
