@@ -150,7 +150,7 @@ bool is_table(const std::string& path, io::FileSystem& files) {
 
 std::vector<std::string> v1_checkpoint_files(const std::string& path, io::FileSystem& files) {
   // TensorFlow names a checkpoint of several files PREFIX-?????-of-NNNNN.
-  const std::size_t wildcard = path.rfind("-?????-of-");
+  const std::size_t wildcard = path.rfind("-" + std::string(5, '?') + "-of-");
   const std::string prefix = path.substr(0, wildcard);
   if (is_table(prefix, files)) return {prefix};
   const std::string folder = io::parent_directory(prefix), base = io::base_name(prefix) + "-";

@@ -183,7 +183,8 @@ Tensors mfcc(const Call& call) {
                      kept = call.attr<std::int64_t>("dct_coefficient_count");
   const double low = static_cast<double>(call.attr<float>("lower_frequency_limit")),
                high = static_cast<double>(call.attr<float>("upper_frequency_limit"));
-  if (rate < 1 || bins < 2 || low < 0 || high <= low || count < 1 || kept < 1 || kept > count)
+  if (rate < 1 || bins < 2 || !(low >= 0 && low < high) || !std::isfinite(high) || count < 1 || kept < 1 ||
+      kept > count)
     throw_invalid_argument(
         fmt::format("invalid sample_rate, limits or counts: {}, {} to {}, {} bands, {} coefficients "
                     "of {} frequencies",

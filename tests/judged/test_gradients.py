@@ -90,7 +90,8 @@ CASES = {
     **{name: (of_complex(function), MATRICES, MATRICES[::-1]) for name, function in {
         "complex_root": lambda z: tf.sqrt(z + 3), "complex_inverse_root": lambda z: tf.math.rsqrt(z + 3),
         "complex_reciprocal": tf.math.reciprocal, "complex_power": lambda z: tf.pow(z + 3, 1.5 - .5j),
-        "complex_determinant": tf.linalg.det, "complex_log_determinant": lambda z: tf.linalg.logdet(z) * 1j, "complex_sign": tf.sign,
+        "complex_determinant": tf.linalg.det, "complex_log_determinant": lambda z: R.LogMatrixDeterminant(input=z).log_abs_determinant * (1 + 2j), "complex_sign": tf.sign,
+        "complex_factor": lambda z: tf.linalg.cholesky(tf.matmul(z, z, adjoint_b=True) + 3 * tf.eye(4, dtype=z.dtype)),
         "complex_root_of_matrix": lambda z: tf.linalg.sqrtm(z + 9 * tf.eye(4, dtype=z.dtype)), "complex_products": lambda z: tf.math.cumprod(z, 1),
         "complex_segment_product": lambda z: R.UnsortedSegmentProd(data=z, segment_ids=[1, 1], num_segments=2),
         "complex_least_squares": lambda z: tf.linalg.lstsq(z[:, :, :2], z[:, :, 2:] + 1), "complex_bands": lambda z: R.TridiagonalSolve(diagonals=z[:, :3], rhs=z * z),
@@ -99,7 +100,6 @@ CASES = {
     "power_of_zeros": (lambda x, y: R.Pow(x=x, y=y), np.array([0, 2], "f"), np.array([0, 0], "f")),
     "products_of_zeros": (lambda x: R.Cumprod(x=x, axis=0), np.array([2, 0, 3, 0], "f")),
     "clip_nan": (lambda x, a, b: R.ClipByValue(t=x, clip_value_min=a, clip_value_max=b), EDGES[:4], np.array([0, np.nan, 0, np.nan], "f"), np.array([1, .1, np.nan, np.nan], "f")),
-    "factor_of_indefinite": (lambda x: R.Cholesky(input=x), np.stack([np.eye(3, dtype="f") * 2, -np.eye(3, dtype="f")])),
     "nearly_singular": (lambda a, b: R.TridiagonalSolve(diagonals=a, rhs=b, perturb_singular=True), MATRICES[:, :3], MATRICES[:, :, :2]),
     **{f"depthwise_{padding}_{rate}": (lambda x, w, padding=padding, rate=rate: tf.nn.depthwise_conv2d(
         x, w, [1, 1, 1, 1], padding, dilations=[rate, rate]), IMAGE, RNG.normal(0, 1, (3, 2, 3, 2)).astype("f"))
