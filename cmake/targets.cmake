@@ -2,6 +2,7 @@
 #
 #   lockstep_sources(<folder> [ATEN] FILES a.cpp b.cpp)   ATEN: the folder sees LibTorch's headers
 #   lockstep_tests(<folder> FILES a_test.cpp)             one binary and one ctest entry a folder
+#   lockstep_probe(<name> [LIBRARY])                      a program of one source, which judged tests run
 #   lockstep_protos(<folder> FILES proto/a.proto)         #include "lockstep/<folder>/proto/a.pb.h"
 #   lockstep_lines(<folder> FILE a.tsv NAMESPACE ns LINES array COUNT number)
 #                                                         a text file as an array of std::string_view
@@ -120,6 +121,14 @@ function(lockstep_tests folder)
     set_property(GLOBAL APPEND PROPERTY LOCKSTEP_TEST_FOLDERS ${folder})
   endif()
   target_sources(${target} PRIVATE ${ARG_FILES})
+endfunction()
+
+# A program that judged tests run, built to build/bin/.
+function(lockstep_probe name)
+  add_executable(${name} ${name}.cpp)
+  target_link_libraries(${name} PRIVATE ${ARGN} lockstep_formats lockstep_compile_plain_o1)
+  target_precompile_headers(${name} REUSE_FROM lockstep_pch_plain_o1)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
 # Called once all folders are known: what each test binary is linked to, and its ctest entry. The entry runs the whole
