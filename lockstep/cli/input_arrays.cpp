@@ -142,7 +142,14 @@ void write_outputs(const std::string& path, const NamedTensors& outputs) {
 std::vector<std::string> input_names(const keras::Model& model) {
   std::vector<std::string> names;
   if (model.impl()->is_subclassed()) return names;
-  for (const Tensor& input : model.input().flatten()) {
+  const keras::Structure inputs = model.input();
+  if (inputs.is_dict()) {
+    for (const auto& [name, value] : inputs.entries()) names.push_back(name);
+    std::ranges::sort(names);
+    if (names.size() == inputs.num_leaves()) return names;
+    names.clear();
+  }
+  for (const Tensor& input : inputs.flatten()) {
     const keras::KerasTensor* symbol = keras::as_keras_tensor(input);
     names.push_back(symbol->operation()->name());
   }

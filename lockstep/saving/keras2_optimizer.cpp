@@ -67,14 +67,6 @@ Form form_of(const std::vector<std::string_view>& names) {
   return first == "iteration" || first.ends_with("/iteration") ? Form::kLater : Form::kStandalone;
 }
 
-// That of Nadam; null for others.
-VariablePtr momentum_product(const Optimizer& optimizer) {
-  for (const VariablePtr& variable : optimizer.variables()) {
-    if (variable->path().ends_with("/u_product")) return variable;
-  }
-  return nullptr;
-}
-
 // Keras before TensorFlow 2 named slots "training/Adam/Variable_3:0": kind by kind, after the number of iterations,
 // which some optimizers lack. `ends` are the kinds in that order.
 std::vector<VariablePtr> standalone_targets(const Optimizer& optimizer, const std::vector<std::string_view>& names) {
@@ -133,6 +125,13 @@ bool is_null(const Json& config, const char* key) { return config.value(key, Jso
 
 }  // namespace
 
+VariablePtr momentum_product(const Optimizer& optimizer) {
+  for (const VariablePtr& variable : optimizer.variables()) {
+    if (variable->path().ends_with("/u_product")) return variable;
+  }
+  return nullptr;
+}
+
 std::vector<VariablePtr> keras2_targets(const Optimizer& optimizer, const std::vector<std::string_view>& names) {
   const Form form = form_of(names);
   if (form == Form::kStandalone) return standalone_targets(optimizer, names);
@@ -167,12 +166,36 @@ namespace {
 bool is_decayed_schedule(const Json& rate) {
   return rate.is_object() && rate.value("class_name", Json()) == Json("DecayedSchedule");
 }
+
+// The tree of metrics without those of Keras 2 alone.
+Json known_metrics(const Json& tree, const std::string& model) {
+  if (tree.is_object() && tree.value("class_name", Json()) == Json("MeanRelativeError")) {
+    log_warning("model '{}' is written without the metric MeanRelativeError, which Keras 3 does not have", model);
+    return nullptr;
+  }
+  Json out = tree;
+  if (tree.is_array()) {
+    out = Json::array();
+    for (const Json& item : tree) {
+      if (Json known = known_metrics(item, model); item.is_null() || !known.is_null()) out.push_back(std::move(known));
+    }
+  } else if (tree.is_object() && !tree.contains("class_name")) {
+    for (const auto& [name, item] : tree.items()) out[name] = known_metrics(item, model);
+  }
+  return out;
+}
 }  // namespace
 
 Json compile_config_of_keras3(const Json& compile, const std::string& model) {
   const Json optimizer = compile.is_object() ? compile.value("optimizer", Json()) : Json();
   const Json arguments = optimizer.is_object() ? optimizer.value("config", Json()) : Json();
-  if (!arguments.is_object() || !is_decayed_schedule(arguments.value("learning_rate", Json()))) return compile;
+  if (!arguments.is_object() || !is_decayed_schedule(arguments.value("learning_rate", Json()))) {
+    Json known = compile;
+    for (const char* key : {"metrics", "weighted_metrics"}) {
+      if (known.is_object() && known.contains(key)) known[key] = known_metrics(known[key], model);
+    }
+    return known;
+  }
   log_warning("model '{}' is written without compile arguments: Keras 3 has no optimizer with a schedule and decay",
               model);
   return Json::object();

@@ -22,8 +22,11 @@ Json with_module_of_optimizer(Json config);
 std::vector<distribute::VariablePtr> keras2_targets(const optimizers::Optimizer& optimizer,
                                                     const std::vector<std::string_view>& names);
 
-// The compile arguments of a model as Keras 3 has them; empty, with a warning, where its optimizer divides a schedule
-// by a growing number, as the first ones of Keras 2 do (`decay`).
+// That of Nadam; null for others.
+distribute::VariablePtr momentum_product(const optimizers::Optimizer& optimizer);
+
+// The compile arguments of a model as Keras 3 has them, with warnings: without the metrics that it lacks; empty where
+// its optimizer divides a schedule by a growing number, as the first ones of Keras 2 do (`decay`).
 Json compile_config_of_keras3(const Json& compile, const std::string& model);
 
 struct Keras2Optimizer {

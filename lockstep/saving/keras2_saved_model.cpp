@@ -185,11 +185,13 @@ void add_optimizer(const optimizers::Optimizer& optimizer, const std::string& pa
     log_warning("{}: the state of optimizer '{}' does not fit and is not loaded", path, optimizer.name());
     return;
   }
-  for (const char* name : {"_iterations", "iter"}) {
-    const auto steps = node.child(name);
-    if (const std::string* key = steps ? weights.key_of(*steps) : nullptr)
-      state.emplace_back(optimizer.iterations_variable(), *key);
-  }
+  const auto add = [&](const char* name, const VariablePtr& variable) {
+    const auto child = node.child(name);
+    if (const std::string* key = child ? weights.key_of(*child) : nullptr; key && variable)
+      state.emplace_back(variable, *key);
+  };
+  for (const char* name : {"_iterations", "iter"}) add(name, optimizer.iterations_variable());
+  add("momentum_cache", momentum_product(optimizer));
   for (const auto& [variable, key] : state) assignment.add(variable, reader, reader.info(key), path + ": optimizer");
 }
 

@@ -176,6 +176,8 @@ void plan_optimizer(optimizers::Optimizer& optimizer, const formats::LegacyH5& f
     for (const auto& each : saved) names.push_back(formats::LegacyH5::optimizer_weight_name(each));
     targets = keras2_targets(optimizer, names);
   }
+  // An optimizer that was never built has its step, and in Keras 3 its rate.
+  if (targets.size() != saved.size() && saved.size() <= 2) return;
   if (targets.size() != saved.size()) {
     log_warning("{}: the {} variables of optimizer '{}' do not fit the {} of the file; its state is not loaded", path,
                 optimizer.variables().size(), optimizer.name(), saved.size());
@@ -208,6 +210,27 @@ bool has_embeddings(ModelImpl& model) {
                              [](const auto* layer) { return layer->class_name() == "Embedding"; });
 }
 
+// Keras 2 names a metric that a name in a file stands for after its function or class: as objects they keep their
+// names. What "accuracy" is depends on the targets.
+Json named_metrics(const Json& tree, int keras_version) {
+  if (tree.is_string()) {
+    const std::string& name = tree.text();
+    for (const char* any : {"accuracy", "acc", "crossentropy", "ce"}) {
+      if (name == any) return tree;
+    }
+    return metrics::serialize(metrics::get_named(name, keras_version));
+  }
+  if (!tree.is_structured()) return tree;
+  if (tree.is_object() && tree.contains("class_name")) return metrics::serialize(metrics::deserialize(tree));
+  Json out = tree.is_array() ? Json::array() : Json::object();
+  if (tree.is_array()) {
+    for (const Json& item : tree) out.push_back(named_metrics(item, keras_version));
+  } else {
+    for (const auto& [key, item] : tree.items()) out[key] = named_metrics(item, keras_version);
+  }
+  return out;
+}
+
 // Compile arguments and the optimizer's state; a model without them is whole, so what Keras 2 lacks is left out.
 void add_keras2_training(formats::LegacyH5Plan& plan, ModelImpl& model, const std::string& path) {
   Trainer& trainer = model.trainer();
@@ -216,7 +239,9 @@ void add_keras2_training(formats::LegacyH5Plan& plan, ModelImpl& model, const st
   try {
     Json config = Json::object();
     for (const char* key : {"loss", "metrics", "weighted_metrics", "loss_weights"}) {
-      config[key] = keras2_object(compile.value(key, Json()));
+      const Json value = compile.value(key, Json());
+      const bool metrics = std::string_view(key).ends_with("metrics");
+      config[key] = keras2_object(metrics ? named_metrics(value, model.keras_version()) : value);
     }
     Keras2Optimizer optimizer =
         keras2_optimizer(*trainer.optimizer(), compile.at("optimizer").at("config"), has_embeddings(model));

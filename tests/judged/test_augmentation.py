@@ -139,6 +139,40 @@ def test_training_and_inference(rows, shape, scale, tmp_path):
     assert configs(tmp_path / "r.keras") == configs(tmp_path / "m.keras")
 
 
+# On a dict of images, labels and segmentation masks; the last two mix labels and have no rule for masks here.
+DICTS = [
+    ("RandomFlip", dict(mode="horizontal")), ("RandomRotation", dict(factor=0.2)), ("RandomZoom", dict(height_factor=0.3, fill_mode="constant")),
+    ("RandomTranslation", dict(height_factor=0.3, width_factor=0.2)), ("RandomShear", dict(x_factor=[0.1, 0.3], y_factor=[0.0, 0.2])),
+    ("RandomPerspective", dict(scale=0.4)), ("RandomErasing", dict()), ("RandomContrast", dict(factor=0.4, bounding_box_format="xyxy")),
+    ("MixUp", dict(alpha=1.0)), ("CutMix", dict()),
+]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_dicts(training, tmp_path):
+    rng = tool.generator("augmentation", "dicts")
+    inputs = {"images": keras.Input((9, 8, 3), name="pictures"), "labels": keras.Input((3,), name="labels"),
+              "segmentation_masks": keras.Input((9, 8, 1), name="segmentation_masks")}
+    outputs = []
+    for number, (name, arguments) in enumerate(DICTS):
+        given = {key: value for key, value in inputs.items() if key != "segmentation_masks" or name not in ("MixUp", "CutMix")}
+        layer = getattr(L, name)(**arguments, seed=50 + number, name=f"row_{number}")
+        outputs += keras.tree.flatten(layer(given, training=training))
+    model = keras.Model(inputs, [L.Identity()(output) for output in outputs])
+    model.save(tmp_path / "m.keras")
+    x = {"images": images(rng, (9, 8, 3), 4, 255.0), "labels": np.eye(3, dtype="float32")[[0, 2, 1, 0]],
+         "segmentation_masks": rng.integers(0, 3, (4, 9, 8, 1)).astype("float32")}
+    expected = keras.models.load_model(tmp_path / "m.keras").predict(x, verbose=0)
+    found = tool.predict(tmp_path / "m.keras", x, tmp_path)
+    for (name, ours), theirs in zip(found, expected, strict=True):
+        assert ours.shape == theirs.shape, name
+        # The nearest pixel of a mask may be decided by rounding.
+        assert np.mean(np.abs(ours - theirs) > 1e-4 * np.abs(theirs).max()) < 0.01, name
+    if not tool.CONTROL:
+        tool.ok("convert", tmp_path / "m.keras", tmp_path / "r.keras")
+        assert configs(tmp_path / "r.keras") == configs(tmp_path / "m.keras")
+
+
 def configs(path):
     """Of the layers, without what differs from process to process."""
     model = json.loads(zipfile.ZipFile(path).read("config.json"),

@@ -224,6 +224,44 @@ def test_training_continues(legacy, number, tmp_path):
         tool.assert_close(ours, theirs, 2e-5, name, atol=1e-6)
 
 
+O2, M2 = tf_keras.optimizers, tf_keras.metrics
+# Files of compiled models, fitted before or not; optimizer, loss, metrics.
+COMPILED = [
+    ("m.h5", False, lambda: O2.Adadelta(0.5, use_ema=True, ema_momentum=0.5, ema_overwrite_frequency=2),
+     lambda: tf_keras.losses.Huber(0.3, reduction="none"), lambda: ["MAE", "AUC", "cosine_similarity", M2.MeanRelativeError([1.0, 0.5, 2.0])]),
+    ("m.keras", False, lambda: O2.SGD(0.1, momentum=0.5, clipnorm=0.1, clipvalue=0.02), lambda: tf_keras.losses.Huber(0.3),
+     lambda: ["MAE", "AUC", M2.MeanRelativeError([1.0, 0.5, 2.0])]),
+    ("m.keras", False, lambda: O2.legacy.Adagrad(0.1, clipnorm=0.1, clipvalue=0.02), lambda: "mse", lambda: ["acc", "Precision", "mse"]),
+    ("served", True, lambda: O2.legacy.Nadam(0.02), lambda: tf_keras.losses.CosineSimilarity(axis=0), lambda: ["hinge"]),
+]
+
+
+@pytest.mark.parametrize(("name", "fitted", "optimizer", "loss", "metrics"), COMPILED, ids=range(len(COMPILED)))
+def test_compiled_models(name, fitted, optimizer, loss, metrics, tmp_path):
+    """Training, its history and the names of metrics are those of tf-keras, which reads the same from what is written."""
+    rng = tool.generator("keras2", "compiled", name, fitted)
+    model = randomised(tf_keras.Sequential([L.InputLayer((5,), dtype="int32"), L.Embedding(9, 4), L.Flatten(), L.Dense(3, "sigmoid")]), rng)
+    model.compile(optimizer(), loss(), metrics=metrics())
+    x, y = rng.integers(0, 9, (11, 5)).astype("int32"), rng.integers(0, 2, (11, 3)).astype("float32")
+    options = {"batch_size": 4, "shuffle": False, "verbose": 0}
+    if fitted:
+        model.fit(x, y, epochs=1, **options)
+    model.save(tmp_path / name, **({"save_format": "tf"} if name == "served" else {}))
+    if tool.CONTROL:
+        return
+    tool.save_npz(tmp_path / "train.npz", x=x, y=y)
+    tool.ok("fit", tmp_path / name, "--data", tmp_path / "train.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle",
+            "--save", tmp_path / "fit.h5", "--history", tmp_path / "h.json")
+    theirs = model.fit(x, y, epochs=2, **options).history
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(theirs.items())))
+    trained = tf_keras.models.load_model(tmp_path / "fit.h5")
+    for ours, wanted in zip(trained.get_weights(), model.get_weights(), strict=True):
+        tool.assert_close(ours, wanted, 1e-4, name, atol=1e-6)
+    read, wanted = (m.evaluate(x, y, batch_size=4, verbose=0, return_dict=True) for m in (trained, model))
+    assert list(read) == list(wanted)
+    np.testing.assert_allclose(list(read.values()), list(wanted.values()), rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.parametrize("names", [["Adam/iterations:0", *[f"training/Adam/Variable_{i}:0" for i in range(3 * 4)]],
                                    ["/iterations", *[f"param_{i}" for i in range(1, 2 * 4 + 1)]]], ids=["2.2.4", "2.0.4-theano"])
 def test_state_of_keras_before_tensorflow_2(names, tmp_path):

@@ -74,8 +74,23 @@ template <typename Derived, typename Options>
 class ImageLayer : public ConfiguredLayer<Derived, Options> {
  public:
   std::vector<std::string> argument_names() const override { return {"data"}; }
+  // Of images, or of a dict with images, labels and segmentation_masks.
   Structure call(const Structure& inputs, const CallContext&) override {
-    Tensor x = prepared(inputs);
+    if (!inputs.is_dict()) return changed(inputs.leaf(), false);
+    if (!inputs.find("images"))
+      throw_invalid_argument(fmt::format("invalid input of {}: the dict has no key 'images'", who()));
+    Structure::Dict out;
+    for (const auto& [key, value] : inputs.entries()) {
+      if (key == "bounding_boxes") throw_unimplemented(fmt::format("{} does not change bounding_boxes", who()));
+      const bool mask = key == "segmentation_masks";
+      out.emplace_back(key, mask || key == "images" ? Structure(changed(value.leaf(), mask)) : value);
+    }
+    return Structure::dict(std::move(out));
+  }
+
+ protected:
+  Tensor changed(const Tensor& given, bool mask) const {
+    Tensor x = prepared(given);
     const bool single = x.rank() == 3;
     if (single) x = ops::expand_dims(x, 0);
     if (x.rank() != 4) {
@@ -83,12 +98,10 @@ class ImageLayer : public ConfiguredLayer<Derived, Options> {
           fmt::format("{} takes images of rank 4, or one of rank 3, found shape {}", who(), x.shape().to_string()));
     }
     const bool first = this->options_.data_format == "channels_first";
-    Tensor y = transform(first ? to_channels_last(x) : x);
+    Tensor y = transform(first ? to_channels_last(x) : x, mask);
     if (first) y = to_channels_first(y);
     return single ? ops::squeeze(y, {0}) : y;
   }
-
- protected:
   explicit ImageLayer(Options options) : ConfiguredLayer<Derived, Options>(std::move(options)) {
     auto& o = this->options_;
     normalize_data_format(o.data_format, who() + ": data_format");
@@ -106,7 +119,7 @@ class ImageLayer : public ConfiguredLayer<Derived, Options> {
     return {x.dim(1), x.dim(2)};
   }
   virtual Tensor prepared(const Tensor& x) const { return x; }
-  virtual Tensor transform(const Tensor& x) const = 0;
+  virtual Tensor transform(const Tensor& x, bool mask) const = 0;
 };
 
 class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
@@ -122,7 +135,7 @@ class CenterCropLayer : public ImageLayer<CenterCropLayer, CenterCropOptions> {
 
  private:
   Tensor prepared(const Tensor& x) const override { return ops::cast(x, compute_dtype()); }
-  Tensor transform(const Tensor& x) const override {
+  Tensor transform(const Tensor& x, bool) const override {
     const Size given = size_of(x), wanted = target();
     if (given.height >= wanted.height && given.width >= wanted.width) {
       return cut(x, {(given.height - wanted.height) / 2, (given.width - wanted.width) / 2, wanted});
@@ -156,11 +169,11 @@ class ResizingLayer : public ImageLayer<ResizingLayer, ResizingOptions> {
   }
 
  private:
-  Tensor transform(const Tensor& given) const override {
+  Tensor transform(const Tensor& given, bool mask) const override {
     Tensor x = given;
     if (options_.crop_to_aspect_ratio) x = cut(x, aspect_crop(size_of(x), target()));
     if (options_.pad_to_aspect_ratio) x = aspect_pad(x, size_of(x), target(), options_.fill_value);
-    const Tensor y = resize_images(x, target(), options_.interpolation, options_.antialias);
+    const Tensor y = resize_images(x, target(), mask ? "nearest" : options_.interpolation, options_.antialias);
     if (y.dtype() == given.dtype()) return y;
     return ops::cast(is_integer(given.dtype()) ? ops::round(y) : y, given.dtype());
   }

@@ -16,7 +16,13 @@ namespace {
 
 using keras::Field;
 
-// The arguments of each loss except reduction and name, in the order of Keras's config. Keras does not write all.
+// Keras does not write it, so that it loads another loss: ours is written unless it is the default.
+template <typename T>
+Field forgotten(const T& value, const T& otherwise) {
+  return value == otherwise ? Field::kUnwritten : Field::kOptional;
+}
+
+// The arguments of each loss except reduction and name, in the order of Keras's config.
 void own_fields(auto&, LossOptions&) {}
 void own_fields(auto& v, BinaryCrossentropyOptions& o) {
   v("from_logits", o.from_logits);
@@ -42,16 +48,18 @@ void own_fields(auto& v, CategoricalGeneralizedCrossEntropyOptions& o) { v("q", 
 void own_fields(auto& v, SparseCategoricalCrossentropyOptions& o) {
   v("from_logits", o.from_logits);
   v("ignore_class", o.ignore_class);
-  v("axis", o.axis, Field::kUnwritten);
+  v("axis", o.axis, forgotten(o.axis, SparseCategoricalCrossentropyOptions().axis));
 }
 void own_fields(auto& v, CircleOptions& o) {
   v("gamma", o.gamma);
   v("margin", o.margin);
   v("remove_diagonal", o.remove_diagonal);
 }
-void own_fields(auto& v, CosineSimilarityOptions& o) { v("axis", o.axis, Field::kUnwritten); }
+void own_fields(auto& v, CosineSimilarityOptions& o) {
+  v("axis", o.axis, forgotten(o.axis, CosineSimilarityOptions().axis));
+}
 void own_fields(auto& v, DiceOptions& o) { v("axis", o.axis); }
-void own_fields(auto& v, HuberOptions& o) { v("delta", o.delta, Field::kUnwritten); }
+void own_fields(auto& v, HuberOptions& o) { v("delta", o.delta, forgotten(o.delta, HuberOptions().delta)); }
 void own_fields(auto& v, TverskyOptions& o) {
   v("alpha", o.alpha);
   v("beta", o.beta);
@@ -154,13 +162,14 @@ LossPtr Poisson(LossOptions o) { return plain("Poisson", "poisson", o, poisson);
 LossPtr CosineSimilarity(CosineSimilarityOptions o) {
   return std::make_shared<FunctionLoss>(
       "CosineSimilarity", name_or(o.name, "cosine_similarity"), o.reduction,
-      [axis = o.axis](const Tensor& y, const Tensor& p) { return cosine_similarity(y, p, axis); }, over_axis(o.axis));
+      [axis = o.axis](const Tensor& y, const Tensor& p) { return cosine_similarity(y, p, axis); }, over_axis(o.axis),
+      own_config(o));
 }
 
 LossPtr Huber(HuberOptions o) {
   return std::make_shared<FunctionLoss>(
       "Huber", name_or(o.name, "huber_loss"), o.reduction,
-      [delta = o.delta](const Tensor& y, const Tensor& p) { return huber(y, p, delta); }, over_axis(-1));
+      [delta = o.delta](const Tensor& y, const Tensor& p) { return huber(y, p, delta); }, over_axis(-1), own_config(o));
 }
 
 LossPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {

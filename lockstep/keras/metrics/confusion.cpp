@@ -124,7 +124,7 @@ ConfusionCounts count_confusion(const Tensor& y_true, const Tensor& y_pred, cons
                                 const ConfusionOptions& options) {
   const Samples samples = prepare(y_true, y_pred, weight, options);
   const std::size_t n = options.thresholds.size(), labels = samples.labels;
-  const bool even = evenly_distributed(options.thresholds);
+  const bool even = !options.compares && evenly_distributed(options.thresholds);
   ConfusionCounts counts;
   for (auto* list :
        {&counts.true_positives, &counts.false_positives, &counts.true_negatives, &counts.false_negatives}) {

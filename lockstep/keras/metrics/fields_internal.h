@@ -39,6 +39,14 @@ struct AtConfig {
   double value = 0;
   AtOptions options;
 };
+// Numbers, or an array of tf-keras's archives.
+struct Normalizer {
+  std::vector<double>& values;
+};
+struct MeanRelativeErrorConfig {
+  std::vector<double> normalizer;
+  MetricOptions options;
+};
 struct WrapperConfig {
   Json fn;
   MetricOptions options;
@@ -169,6 +177,11 @@ void own_fields(V& v, WrapperConfig& c) {
   v("fn", c.fn, Field::kRequired);
 }
 
+template <typename V>
+void own_fields(V& v, MeanRelativeErrorConfig& c) {
+  v("normalizer", Normalizer{c.normalizer}, Field::kRequired);
+}
+
 // A dtype's name, which configs may also hold as a policy.
 struct MetricDtype {
   std::string& name;
@@ -191,6 +204,18 @@ void fields(V& v, Options& o) {
 }  // namespace lockstep::metrics
 
 namespace lockstep::keras {
+
+template <>
+struct FieldType<metrics::Normalizer> {
+  static constexpr bool kTakesNull = false;
+  static std::string name() { return "number or list of numbers"; }
+  static bool read(const Json& found, const metrics::Normalizer& v) {
+    const auto config = found.is_object() ? found.find("config") : found.end();
+    const bool array = found.is_object() && config != found.end() && config->is_object() && config->contains("value");
+    return FieldType<std::vector<double>>::read(array ? config->at("value") : found, v.values);
+  }
+  static Json write(const metrics::Normalizer& v) { return v.values; }
+};
 
 template <>
 struct FieldType<metrics::MetricDtype> {

@@ -8,6 +8,7 @@
 #include "lockstep/keras/losses/loss.h"
 #include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/metrics/mean_internal.h"
+#include "lockstep/keras/naming_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::metrics {
@@ -35,6 +36,9 @@ MetricPtr wrapper_of(WrapperConfig c) {
     function = object->config.get<std::string>();
   }
   if (c.options.name.empty()) c.options.name = function;
+  // A metric of this name, not the loss with the opposite sign.
+  if (c.fn.is_string() && (function == "cosine_similarity" || function == "cosine_proximity"))
+    return CosineSimilarity({.name = c.options.name, .dtype = c.options.dtype});
   return from_function_name(function, std::move(c.options));
 }
 
@@ -79,6 +83,9 @@ const keras::ClassFamily<Metric>& classes() {
     t->add<MetricOptions>("Mean", {}, [](MetricOptions o) { return Mean(std::move(o)); });
     t->add<MetricOptions>("MeanAbsoluteError", {"mae", "MAE"}, MeanAbsoluteError);
     t->add<MetricOptions>("MeanAbsolutePercentageError", {"mape", "MAPE"}, MeanAbsolutePercentageError);
+    t->add<MeanRelativeErrorConfig>("MeanRelativeError", {}, [](MeanRelativeErrorConfig c) {
+      return MeanRelativeError(std::move(c.normalizer), std::move(c.options));
+    });
     t->add<MeanIoUConfig>("MeanIoU", {}, [](MeanIoUConfig c) { return MeanIoU(c.num_classes, c.options); });
     t->add<WrapperConfig>("MeanMetricWrapper", {}, wrapper_of);
     t->add<MetricOptions>("MeanSquaredError", {"mse", "MSE"}, MeanSquaredError);
@@ -129,7 +136,14 @@ MetricPtr get(const MetricArg& identifier) {
   return classes().get(identifier);
 }
 
-MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred) {
+MetricPtr get_named(const std::string& name, int keras_version) {
+  MetricPtr metric = get(name);
+  const bool of_class = classes().contains(name) && classes().find(name)->name == name;
+  metric->set_name(keras_version >= 3 || !of_class ? name : keras::to_snake_case(name));
+  return metric;
+}
+
+MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred, int keras_version) {
   const std::string* name = identifier.name();
   if (!name) return get(identifier);
   const std::string word = lower(*name);
@@ -145,9 +159,7 @@ MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, cons
     if (binary) return BinaryCrossentropy({.name = *name});
     return sparse ? SparseCategoricalCrossentropy({.name = *name}) : CategoricalCrossentropy({.name = *name});
   }
-  MetricPtr metric = get(identifier);
-  metric->set_name(*name);
-  return metric;
+  return get_named(*name, keras_version);
 }
 
 Json serialize(const MetricPtr& metric) {

@@ -174,6 +174,24 @@ MetricPtr MeanSquaredLogarithmicError(MetricOptions o) {
   return of_loss("MeanSquaredLogarithmicError", "mean_squared_logarithmic_error", o,
                  losses::mean_squared_logarithmic_error);
 }
+MetricPtr MeanRelativeError(std::vector<double> normalizer, MetricOptions o) {
+  const auto function = [normalizer](const Tensor& y_true, const Tensor& y_pred) {
+    HostArray y = to_host(y_true), p = to_host(y_pred);
+    squeeze_or_expand(y, p);
+    y = broadcast_to(y, p.shape, "y_true");
+    const std::size_t n = normalizer.size();
+    if (n != 1 && (p.rank() == 0 || p.shape[-1] != static_cast<std::int64_t>(n)))
+      throw_invalid_argument(
+          fmt::format("MeanRelativeError: the normalizer has {} values, y_pred has shape {}", n, p.shape.to_string()));
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const auto by = static_cast<float>(normalizer[i % n]);
+      p.values[i] = by == 0 ? 0.0f : std::abs(y.values[i] - p.values[i]) / by;
+    }
+    return p;
+  };
+  return std::make_shared<MeanOf>("MeanRelativeError", or_else(o.name, "mean_relative_error"), o.dtype, function,
+                                  Metric::Direction::kDown, Json{{"normalizer", normalizer}});
+}
 MetricPtr LogCoshError(MetricOptions o) { return of_loss("LogCoshError", "logcosh", o, losses::log_cosh); }
 MetricPtr KLDivergence(MetricOptions o) { return of_loss("KLDivergence", "kl_divergence", o, losses::kl_divergence); }
 MetricPtr Poisson(MetricOptions o) { return of_loss("Poisson", "poisson", o, losses::poisson); }
@@ -187,8 +205,11 @@ MetricPtr CosineSimilarity(AxisOptions o) {
   const auto function = [axis = o.axis](const Tensor& y, const Tensor& p) {
     return -losses::cosine_similarity(y, p, axis);
   };
+  // Keras 3 leaves the axis out, which changes the metric that it loads.
+  Json written = Json::object();
+  if (o.axis != -1) written["axis"] = o.axis;
   return std::make_shared<MeanOf>("CosineSimilarity", or_else(o.name, "cosine_similarity"), o.dtype,
-                                  of_values(function), Metric::Direction::kUp);
+                                  of_values(function), Metric::Direction::kUp, std::move(written));
 }
 
 MetricPtr BinaryCrossentropy(BinaryCrossentropyOptions o) {

@@ -116,8 +116,9 @@ using MetricArg = keras::ObjectArg<Metric>;
 MetricPtr get(const MetricArg& identifier);
 // As compile resolves strings: "accuracy" / "acc" become BinaryAccuracy, SparseCategoricalAccuracy or
 // CategoricalAccuracy by the shapes of targets and predictions (and "crossentropy" / "ce" likewise). The
-// metric's name is the string that was given.
-MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred);
+// metric's name is the string that was given; Keras 2 names a metric of a class by its default name.
+MetricPtr get_for_compile(const MetricArg& identifier, const Shape& y_true, const Shape& y_pred, int keras_version = 3);
+MetricPtr get_named(const std::string& name, int keras_version);
 MetricPtr deserialize(const Json& config);
 Json serialize(const MetricPtr& metric);
 

@@ -49,6 +49,8 @@ MetricPtr MeanAbsoluteError(MetricOptions options = {});
 MetricPtr MeanAbsolutePercentageError(MetricOptions options = {});
 MetricPtr MeanSquaredLogarithmicError(MetricOptions options = {});
 MetricPtr LogCoshError(MetricOptions options = {});
+// Of Keras 2 only: |y - p| / normalizer, which has the length of the last axis.
+MetricPtr MeanRelativeError(std::vector<double> normalizer, MetricOptions options = {});
 MetricPtr KLDivergence(MetricOptions options = {});
 MetricPtr Poisson(MetricOptions options = {});
 MetricPtr Hinge(MetricOptions options = {});

@@ -131,6 +131,17 @@ bool is_legacy(const Json& config) {
          config.at("module").text().find("optimizers.legacy") != std::string::npos;
 }
 
+// Of Keras 2.11 and later: the first of these that is positive counts.
+void keep_one_clip(Json& arguments) {
+  bool found = false;
+  for (const char* key : {"clipnorm", "global_clipnorm", "clipvalue"}) {
+    if (!arguments.contains(key) || !arguments[key].is_number()) continue;
+    const bool counts = !found && arguments[key].get<double>() > 0;
+    found = found || counts;
+    if (!counts) arguments.erase(key);
+  }
+}
+
 }  // namespace
 
 OptimizerPtr deserialize(const Json& config) {
@@ -149,6 +160,14 @@ OptimizerPtr deserialize(const Json& config) {
     OptimizerPtr made = deserialize(usual);
     made->set_legacy_rules(own);
     return made;
+  }
+  const Json arguments = config.is_object() ? config.value("config", Json()) : Json();
+  if (arguments.is_object() && arguments.contains("is_legacy_optimizer")) {
+    Json usual = config;
+    Json& own = usual["config"];
+    own.erase("is_legacy_optimizer");
+    keep_one_clip(own);
+    return deserialize(usual);
   }
   return classes().deserialize(config, [](Optimizer& made, const Json& base) { made.set_base_config(base); });
 }

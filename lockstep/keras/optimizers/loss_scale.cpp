@@ -62,7 +62,7 @@ class LossScaler final : public Optimizer {
   }
   std::int64_t iterations() const override { return inner_->iterations(); }
   const VariablePtr& iterations_variable() const override { return inner_->iterations_variable(); }
-  void set_adds_rows(bool adds) override { inner_->set_adds_rows(adds); }
+  void set_keras2_rules(bool keras2) override { inner_->set_keras2_rules(keras2); }
   float learning_rate() const override { return inner_->learning_rate(); }
   void set_learning_rate(double value) override { inner_->set_learning_rate(value); }
   bool has_fixed_learning_rate() const override { return inner_->has_fixed_learning_rate(); }

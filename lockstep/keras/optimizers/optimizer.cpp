@@ -132,6 +132,7 @@ void Optimizer::build(const Variables& variables) {
   // Before anybody sees the slots.
   if (auto* const fused = dynamic_cast<FusedOptimizer*>(this)) fused->keep_ranges();
   built_ = true;
+  set_keras2_rules(keras2_rules_);
   keras::BuildAccess::notify(*this);
 }
 
@@ -353,8 +354,14 @@ void Optimizer::exclude_from_weight_decay(const Variables& variables, const std:
   }
 }
 
+void Optimizer::set_keras2_rules(bool keras2) {
+  keras2_rules_ = keras2;
+  if (!keras2 || !built_ || iterations() != 0) return;
+  for (std::size_t i = 0; i < averages_.size(); ++i) averages_[i]->shared_value() = trainable_[i]->numpy();
+}
+
 void Optimizer::update_averages(const std::vector<std::size_t>&, std::int64_t iteration) {
-  const double momentum = iteration == 0 ? 0.0 : options_.ema_momentum;
+  const double momentum = iteration == 0 && !keras2_rules_ ? 0.0 : options_.ema_momentum;
   const bool overwrite = options_.ema_overwrite_frequency && (iteration + 1) % *options_.ema_overwrite_frequency == 0;
   for (std::size_t i = 0; i < trainable_.size(); ++i) {
     Tensor& average = averages_[i]->shared_value();

@@ -147,8 +147,9 @@ class Optimizer {
   // regular expressions (RE2). Throws InvalidArgument for a text that is not one.
   virtual void exclude_from_weight_decay(const Variables& variables, const std::vector<std::string>& names = {});
 
-  // Whether the rows of an embedding's gradient are added, after clipping, before the rule sees them: Keras 2 did so.
-  virtual void set_adds_rows(bool adds) { adds_rows_ = adds; }
+  // The rules of Keras 2.11 and later: the rows of an embedding's gradient are added, after clipping, before the rule
+  // sees them, and the averages of use_ema begin as the variables.
+  virtual void set_keras2_rules(bool keras2);
   // Null unless this is an optimizer of Keras 2 until 2.10.
   const LegacyRules* legacy_rules() const { return legacy_ ? &*legacy_ : nullptr; }
 
@@ -218,7 +219,7 @@ class Optimizer {
   VariablePtr add_variable(const Shape& shape, DType dtype, std::string path, double initial = 0.0);
   // w -= w · decay for all variables of the step; rules without a fused kernel call it first.
   void decay_weights(const Step& step);
-  bool adds_rows() const { return adds_rows_ || legacy_; }
+  bool adds_rows() const { return keras2_rules_ || legacy_; }
   Json base_config() const;
   const CommonOptions& common() const { return options_; }
 
@@ -249,7 +250,7 @@ class Optimizer {
 
   CommonOptions options_;
   std::optional<LegacyRules> legacy_;
-  bool adds_rows_ = false;
+  bool keras2_rules_ = false;
   std::string name_;
   VariablePtr iterations_, learning_rate_variable_;
   Variables averages_, accumulators_;

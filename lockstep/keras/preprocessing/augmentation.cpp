@@ -141,6 +141,7 @@ class RandomFlipLayer : public AugmentationLayer<RandomFlipLayer, RandomFlipOpti
   }
 
  private:
+  Targets targets() const override { return Targets::kMoved; }
   Tensors draw(const Tensor& x) override { return {ops::less_equal(uniform(x, {1, 1, 1}, {0, 1}), 0.5)}; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     Tensor y = x;
@@ -164,7 +165,20 @@ class AffineLayer : public AugmentationLayer<Derived, Options> {
   struct Rows {
     Tensor a0, a1, a2, b0, b1, b2;  // (batch)
   };
-  Tensor seen(const Tensor& x, const Rows& m) const {
+  virtual Rows rows(const Tensor& x, const Tensors& drawn) const = 0;
+  typename Base::Targets targets() const override { return Base::Targets::kMoved; }
+  Tensor transform(const Tensor& x, const Tensors& drawn) const override {
+    return seen(x, rows(x, drawn), this->options_.interpolation);
+  }
+  Tensor transform_mask(const Tensor& x, const Tensors& drawn) const override {
+    return seen(x, rows(x, drawn), "nearest");
+  }
+  // Extents as float32 scalars.
+  static Tensor height_of(const Tensor& x) { return ops::cast(ops::dim_of(x, 1), DType::kFloat32); }
+  static Tensor width_of(const Tensor& x) { return ops::cast(ops::dim_of(x, 2), DType::kFloat32); }
+
+ private:
+  Tensor seen(const Tensor& x, const Rows& m, const std::string& interpolation) const {
     const auto upper = [](std::string text) {
       std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
       return text;
@@ -174,11 +188,8 @@ class AffineLayer : public AugmentationLayer<Derived, Options> {
     return ops::call1("ImageProjectiveTransformV3",
                       {x, ops::stack({m.a0, m.a1, m.a2, m.b0, m.b1, m.b2, zero, zero}, 1),
                        ops::slice_axis(ops::shape_of(x), 0, 1, 3), Tensor::scalar(o.fill_value, DType::kFloat32)},
-                      {{"interpolation", upper(o.interpolation)}, {"fill_mode", upper(o.fill_mode)}});
+                      {{"interpolation", upper(interpolation)}, {"fill_mode", upper(o.fill_mode)}});
   }
-  // Extents as float32 scalars.
-  static Tensor height_of(const Tensor& x) { return ops::cast(ops::dim_of(x, 1), DType::kFloat32); }
-  static Tensor width_of(const Tensor& x) { return ops::cast(ops::dim_of(x, 2), DType::kFloat32); }
 };
 
 class RandomRotationLayer : public AffineLayer<RandomRotationLayer, RandomRotationOptions> {
@@ -199,11 +210,11 @@ class RandomRotationLayer : public AffineLayer<RandomRotationLayer, RandomRotati
 
  private:
   Tensors draw(const Tensor& x) override { return {uniform(x, {}, {range_.lower * 360, range_.upper * 360})}; }
-  Tensor transform(const Tensor& x, const Tensors& drawn) const override {
+  Rows rows(const Tensor& x, const Tensors& drawn) const override {
     const Tensor angle = drawn[0] * (std::numbers::pi / 180);
     const Tensor cos = ops::cos(angle), sin = ops::sin(angle);
     const Tensor cx = (width_of(x) - 1.0) * 0.5, cy = (height_of(x) - 1.0) * 0.5;
-    return seen(x, {cos, -sin, cx - cx * cos - cy * -sin, sin, cos, cy - cx * sin - cy * cos});
+    return {cos, -sin, cx - cx * cos - cy * -sin, sin, cos, cy - cx * sin - cy * cos};
   }
   FactorRange range_;
 };
@@ -231,11 +242,11 @@ class RandomZoomLayer : public AffineLayer<RandomZoomLayer, RandomZoomOptions> {
     const Tensor height = uniform(x, {1}, {1 + height_.lower, 1 + height_.upper});
     return {height, width_ ? uniform(x, {1}, {1 + width_->lower, 1 + width_->upper}) : height};
   }
-  Tensor transform(const Tensor& x, const Tensors& drawn) const override {
+  Rows rows(const Tensor& x, const Tensors& drawn) const override {
     const Tensor height = ops::squeeze(drawn[0], {1}), width = ops::squeeze(drawn[1], {1});
     const Tensor zero = ops::zeros_like(height);
-    return seen(x, {width, zero, (width_of(x) - 1.0) / 2.0 * (1.0 - width), zero, height,
-                    (height_of(x) - 1.0) / 2.0 * (1.0 - height)});
+    return {width, zero,   (width_of(x) - 1.0) / 2.0 * (1.0 - width),
+            zero,  height, (height_of(x) - 1.0) / 2.0 * (1.0 - height)};
   }
   FactorRange height_;
   std::optional<FactorRange> width_;
@@ -264,10 +275,10 @@ class RandomTranslationLayer : public AffineLayer<RandomTranslationLayer, Random
     const Tensor height = uniform(x, {1}, height_);
     return {height, uniform(x, {1}, width_)};
   }
-  Tensor transform(const Tensor& x, const Tensors& drawn) const override {
+  Rows rows(const Tensor& x, const Tensors& drawn) const override {
     const Tensor down = ops::squeeze(drawn[0], {1}) * height_of(x), right = ops::squeeze(drawn[1], {1}) * width_of(x);
     const Tensor zero = ops::zeros_like(down), one = ops::ones_like(down);
-    return seen(x, {one, zero, -right, zero, one, -down});
+    return {one, zero, -right, zero, one, -down};
   }
   FactorRange height_, width_;
 };
@@ -309,10 +320,10 @@ class RandomShearLayer : public AffineLayer<RandomShearLayer, RandomShearOptions
     const Tensor sign = 1.0 - 2.0 * ops::cast(ops::greater(side, 0.5), DType::kFloat32);
     return {along * sign, y * sign};
   }
-  Tensor transform(const Tensor& x, const Tensors& drawn) const override {
+  Rows rows(const Tensor&, const Tensors& drawn) const override {
     const Tensor along = ops::squeeze(drawn[0], {1}), down = ops::squeeze(drawn[1], {1});
     const Tensor zero = ops::zeros_like(down), one = ops::ones_like(down);
-    return seen(x, {one, along, zero, down, one, zero});
+    return {one, along, zero, down, one, zero};
   }
   FactorRange x_, y_;
 };
@@ -337,6 +348,7 @@ class RandomCropLayer : public AugmentationLayer<RandomCropLayer, RandomCropOpti
   }
 
  private:
+  Targets targets() const override { return Targets::kMoved; }
   bool fits(const Tensor& x) const { return x.dim(1) > options_.height && x.dim(2) > options_.width; }
   Tensors draw(const Tensor& x) override {
     if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim)

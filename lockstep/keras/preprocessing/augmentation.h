@@ -24,6 +24,7 @@ struct RandomFlipOptions {
   std::string mode = "horizontal_and_vertical";  // "horizontal", "vertical"
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -46,6 +47,7 @@ struct RandomRotationOptions {
   std::optional<std::int64_t> seed = {};
   double fill_value = 0.0;
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -63,6 +65,7 @@ struct RandomZoomOptions {
   std::optional<std::int64_t> seed = {};
   double fill_value = 0.0;
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -87,6 +90,7 @@ struct RandomTranslationOptions {
   std::optional<std::int64_t> seed = {};
   double fill_value = 0.0;
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -107,6 +111,7 @@ struct RandomShearOptions {
   std::string fill_mode = "reflect";
   double fill_value = 0.0;
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::optional<std::int64_t> seed = {};
   std::string name = {};
   bool trainable = true;
@@ -120,6 +125,7 @@ struct RandomCropOptions {
   std::int64_t width = 0;
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -134,6 +140,7 @@ struct RandomContrastOptions {
   std::vector<double> value_range = {0, 255};
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -152,6 +159,7 @@ struct RandomHueOptions {
   Json factor = 0.0;  // 0 to 1
   std::vector<double> value_range = {0, 255};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::optional<std::int64_t> seed = {};
   std::string name = {};
   bool trainable = true;
@@ -180,6 +188,7 @@ LOCKSTEP_BY_POSITION(RandomPosterization, RandomPosterizationOptions, Json, fact
 struct RandomGrayscaleOptions {
   double factor = 0.5;  // the probability
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::optional<std::int64_t> seed = {};
   std::string name = {};
   bool trainable = true;
@@ -196,6 +205,7 @@ struct RandomColorJitterOptions {
   Json hue_factor = nullptr;
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -208,6 +218,7 @@ struct RandomInvertOptions {
   std::vector<double> value_range = {0, 255};
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -222,6 +233,7 @@ struct RandomErasingOptions {
   std::vector<double> value_range = {0, 255};
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -235,6 +247,7 @@ struct RandomGaussianBlurOptions {
   Json sigma = 1.0;      // 0 to 1
   std::vector<double> value_range = {0, 255};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::optional<std::int64_t> seed = {};
   std::string name = {};
   bool trainable = true;
@@ -249,6 +262,7 @@ struct SolarizationOptions {
   std::vector<double> value_range = {0, 255};
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -259,6 +273,7 @@ LayerHandle Solarization(SolarizationOptions options = {});
 struct AutoContrastOptions {
   std::vector<double> value_range = {0, 255};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -271,6 +286,7 @@ struct EqualizationOptions {
   std::vector<double> value_range = {0, 255};
   std::int64_t bins = 256;
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -284,6 +300,7 @@ struct ContrastLimitedAdaptiveHistogramEqualizationOptions {
   keras::Number clip_limit = 4.0;                     // of a bin, in multiples of the mean; 0: none
   std::vector<std::int64_t> tile_grid_size = {8, 8};  // rows and columns of tiles
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -300,6 +317,7 @@ struct RandomPerspectiveOptions {
   double fill_value = 0.0;
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -314,6 +332,7 @@ struct RandAugmentOptions {
   std::string interpolation = "bilinear";
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -331,6 +350,7 @@ struct AugMixOptions {
   std::string interpolation = "bilinear";
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -343,6 +363,7 @@ LayerHandle AugMix(AugMixOptions options = {});
 struct MixUpOptions {
   keras::Number alpha = 0.2;  // of the beta distribution of the weights
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::optional<std::int64_t> seed = {};
   std::string name = {};
   bool trainable = true;
@@ -356,6 +377,7 @@ struct CutMixOptions {
   Json factor = 1.0;  // of the beta distribution of the area, 0 to 1
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};
@@ -373,6 +395,7 @@ struct RandomElasticTransformOptions {
   std::vector<double> value_range = {0, 255};
   std::optional<std::int64_t> seed = {};
   std::string data_format = {};
+  std::optional<std::string> bounding_box_format = {};
   std::string name = {};
   bool trainable = true;
   DTypePolicy dtype = {};

@@ -55,27 +55,36 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
  public:
   Layer::TrainingArgument training_argument() const override { return Layer::TrainingArgument::kOptional; }
   std::vector<std::string> argument_names() const override { return {"data"}; }
+  // Of images, or of a dict with images, labels, segmentation_masks and bounding_boxes.
   Structure call(const Structure& inputs, const CallContext& context) override {
-    Tensor x = ops::cast(inputs.leaf(), this->compute_dtype());
-    const bool single = x.rank() == 3;
-    if (single) x = ops::expand_dims(x, 0);
-    if (x.rank() != 4)
-      throw_invalid_argument(
-          fmt::format("invalid input of {}: found shape {}, expected images of rank 4, or one of rank 3", who(),
-                      x.shape().to_string()));
+    const Structure* const images = inputs.is_dict() ? inputs.find("images") : &inputs;
+    if (!images) throw_invalid_argument(fmt::format("invalid input of {}: the dict has no key 'images'", who()));
+    const Tensor x = prepared(images->leaf());
+    const bool single = images->leaf().rank() == 3;
     // Keras's layers of this kind take their training argument for true where nobody gives it.
     const bool training = context.arguments->find("training") ? context.training : true;
-    const bool first = this->options_.data_format == "channels_first" && !keeps_layout();
-    Tensor y = first ? to_channels_last(x) : x;
-    if (x.is_symbolic() && !graph::TraceScope::current()) {
-      y = training_shape(y);
-    } else if (training || works_in_inference()) {
-      y = transform(y, draw(y));
-    } else if (draws_in_inference()) {
-      draw(y);
+    const bool symbol = x.is_symbolic() && !graph::TraceScope::current();
+    const bool changes = training || works_in_inference();
+    Tensors drawn;
+    if (!symbol && (changes || draws_in_inference())) drawn = draw(x);
+    const Tensor changed = finished(symbol ? training_shape(x) : changes ? transform(x, drawn) : x, single);
+    if (!inputs.is_dict()) return changed;
+    Structure::Dict out;
+    for (const auto& [key, value] : inputs.entries()) {
+      if (key == "images") {
+        out.emplace_back(key, changed);
+      } else if (key == "labels") {
+        const bool mixes = training && !symbol && !single;
+        out.emplace_back(key, mixes ? Structure(mixed_labels(value.leaf(), x, drawn)) : value);
+      } else if (key == "segmentation_masks" && targets() == Targets::kMoved && (symbol || training)) {
+        const Tensor mask = prepared(value.leaf());
+        out.emplace_back(key, finished(symbol ? training_shape(mask) : transform_mask(mask, drawn), single));
+      } else {
+        check_target(key, training && !symbol);
+        out.emplace_back(key, value);
+      }
     }
-    if (first) y = to_channels_first(y);
-    return single ? ops::squeeze(y, {0}) : y;
+    return Structure::dict(std::move(out));
   }
   Tensors draw_with(const Tensor& x, const random::SeedGeneratorPtr& generator) final {
     const random::SeedGeneratorPtr own = std::exchange(generator_, generator);
@@ -103,18 +112,51 @@ class AugmentationLayer : public ConfiguredLayer<Derived, Options>, public Image
   virtual bool keeps_layout() const { return false; }
   // A symbol of transform()'s shape.
   virtual Tensor training_shape(const Tensor& x) const { return x; }
+  // What training makes of the segmentation masks and bounding boxes of a dict: nothing, or the same as of images.
+  enum class Targets { kKept, kMoved, kUnknown };
+  virtual Targets targets() const { return Targets::kKept; }
+  virtual Tensor transform_mask(const Tensor& x, const Tensors& drawn) const { return transform(x, drawn); }
+  // The labels of a batch that was changed with these numbers; x are the images before.
+  virtual Tensor mixed_labels(const Tensor& labels, const Tensor&, const Tensors&) const { return labels; }
 
   Tensor uniform(const Tensor& x, const Ints& tail, FactorRange range) const {
     return draw_uniform(x, tail, range, generator_);
   }
   random::SeedGeneratorPtr generator_;
+
+ private:
+  bool changes_layout() const { return this->options_.data_format == "channels_first" && !keeps_layout(); }
+  // A batch of images as draw() and transform() take them.
+  Tensor prepared(const Tensor& given) const {
+    Tensor x = ops::cast(given, this->compute_dtype());
+    if (x.rank() == 3) x = ops::expand_dims(x, 0);
+    if (x.rank() != 4)
+      throw_invalid_argument(
+          fmt::format("invalid input of {}: found shape {}, expected images of rank 4, or one of rank 3", who(),
+                      given.shape().to_string()));
+    return changes_layout() ? to_channels_last(x) : x;
+  }
+  Tensor finished(Tensor y, bool single) const {
+    if (changes_layout()) y = to_channels_first(y);
+    return single ? ops::squeeze(y, {0}) : y;
+  }
+  void check_target(const std::string& key, bool training) const {
+    const bool boxes = key == "bounding_boxes";
+    if (boxes && !this->options_.bounding_box_format)
+      throw_invalid_argument(
+          fmt::format("{} was called with bounding boxes: it requires a bounding_box_format, such "
+                      "as 'xyxy'",
+                      who()));
+    if (training && targets() != Targets::kKept && (boxes || key == "segmentation_masks"))
+      throw_unimplemented(fmt::format("{} does not change {} in training", who(), key));
+  }
 };
 
 // The beginning of a class's config.
 template <typename V, typename Options>
 void image_fields(V& v, Options& o) {
   v("data_format", o.data_format);
-  v.dropped("bounding_box_format");
+  v("bounding_box_format", o.bounding_box_format, o.bounding_box_format ? Field::kOptional : Field::kUnwritten);
   v.dropped("rng_type");  // Keras 2
 }
 

@@ -85,6 +85,7 @@ class RandAugmentLayer : public AugmentationLayer<RandAugmentLayer, RandAugmentO
   }
 
  private:
+  Targets targets() const override { return Targets::kUnknown; }
   // The numbers of the changes to make, then those that each of the changes draws.
   Tensors draw(const Tensor& x) override {
     const auto parts = static_cast<std::int64_t>(parts_.size());
@@ -157,6 +158,7 @@ class AugMixLayer : public AugmentationLayer<AugMixLayer, AugMixOptions> {
   }
 
  private:
+  Targets targets() const override { return Targets::kUnknown; }
   // The weights of the chains and of the images; for each chain the chosen changes, each its number and what it draws,
   // which an undefined tensor ends, and another undefined tensor at the end of the chain.
   Tensors draw(const Tensor& x) override {

@@ -36,6 +36,7 @@ class RandomElasticTransformLayer
   }
 
  private:
+  Targets targets() const override { return Targets::kUnknown; }
   Tensors draw(const Tensor& x) override {
     if (scale_.upper == 0 || range_.upper == 0) return {};
     if (x.dim(1) == kUnknownDim || x.dim(2) == kUnknownDim)

@@ -24,6 +24,7 @@ class MixUpLayer : public AugmentationLayer<MixUpLayer, MixUpOptions> {
   }
 
  private:
+  Targets targets() const override { return Targets::kUnknown; }
   bool draws_in_inference() const override { return true; }
   Tensors draw(const Tensor& x) override {
     const Tensor order = draw_order(x, generator_);
@@ -33,6 +34,10 @@ class MixUpLayer : public AugmentationLayer<MixUpLayer, MixUpOptions> {
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     const Tensor weight = ops::cast(ops::reshape(drawn[1], {-1, 1, 1, 1}), x.dtype());
     return weight * x + (1.0 - weight) * ops::gather(x, drawn[0]);
+  }
+  Tensor mixed_labels(const Tensor& labels, const Tensor&, const Tensors& drawn) const override {
+    const Tensor weight = ops::cast(ops::reshape(drawn[1], {-1, 1}), labels.dtype());
+    return weight * labels + (1.0 - weight) * ops::gather(labels, drawn[0]);
   }
 };
 
@@ -54,6 +59,7 @@ class CutMixLayer : public AugmentationLayer<CutMixLayer, CutMixOptions> {
   }
 
  private:
+  Targets targets() const override { return Targets::kUnknown; }
   Tensors draw(const Tensor& x) override {
     const Tensor alpha = draw_one(x, range_, generator_) + 1e-6;
     const Tensor side = ops::sqrt(1.0 - draw_beta(x, true, alpha, generator_));
@@ -69,6 +75,13 @@ class CutMixLayer : public AugmentationLayer<CutMixLayer, CutMixOptions> {
   }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
     return ops::where(in_rectangle(x, drawn[0], drawn[1], drawn[2], drawn[3]), ops::gather(x, drawn[4]), x);
+  }
+  // By the part of the image that is left.
+  Tensor mixed_labels(const Tensor& labels, const Tensor& x, const Tensors& drawn) const override {
+    const Tensor all = ops::cast(ops::dim_of(x, 1) * ops::dim_of(x, 2), DType::kFloat32);
+    const Tensor left = 1.0 - (drawn[1] - drawn[0]) * (drawn[3] - drawn[2]) / all;
+    const Tensor weight = ops::cast(ops::reshape(left, {-1, 1}), labels.dtype());
+    return weight * labels + (1.0 - weight) * ops::gather(labels, drawn[4]);
   }
   FactorRange range_;
 };

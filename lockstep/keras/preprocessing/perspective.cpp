@@ -38,16 +38,20 @@ class RandomPerspectiveLayer : public AugmentationLayer<RandomPerspectiveLayer, 
     const double scale = options_.scale;
     return {chosen, uniform(x, {4, 2}, {-0.5 * scale, 0.5 * scale})};
   }
+  Targets targets() const override { return Targets::kMoved; }
   Tensor transform(const Tensor& x, const Tensors& drawn) const override {
+    return changed(x, drawn, options_.interpolation == "nearest" ? "NEAREST" : "BILINEAR");
+  }
+  Tensor transform_mask(const Tensor& x, const Tensors& drawn) const override { return changed(x, drawn, "NEAREST"); }
+  Tensor changed(const Tensor& x, const Tensors& drawn, const char* interpolation) const {
     const auto last = [&](int axis) { return ops::cast(ops::dim_of(x, axis), DType::kFloat32) - 1.0; };
     const Tensor zero = Tensor::scalar(0.0f), right = last(2), bottom = last(1);
     const Tensor corners = ops::reshape(ops::stack({zero, zero, right, zero, zero, bottom, right, bottom}), {1, 4, 2});
     const Tensor end = corners + corners * drawn[1], start = corners + ops::zeros_like(end);
-    std::string interpolation = options_.interpolation == "nearest" ? "NEAREST" : "BILINEAR";
     const Tensor seen = ops::call1("ImageProjectiveTransformV3",
                                    {x, homography(start, end), ops::slice_axis(ops::shape_of(x), 0, 1, 3),
                                     Tensor::scalar(options_.fill_value, DType::kFloat32)},
-                                   {{"interpolation", interpolation}, {"fill_mode", "CONSTANT"}});
+                                   {{"interpolation", std::string(interpolation)}, {"fill_mode", "CONSTANT"}});
     return choose_images(drawn[0], seen, x);
   }
   FactorRange range_;

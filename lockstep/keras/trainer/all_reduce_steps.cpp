@@ -266,7 +266,7 @@ Results AllReduceSteps::train_step(const Batch& batch) {
     sharded = optimizers::StepAccess::shard(*session_.optimizer, session_.strategy->workers(), *sum, gradients,
                                             session_.model.trainable_weights());
   const StepOutput whole = join(batch, outputs, gradients, sum.get(), sharded ? sharded->updates : Updates());
-  session_.optimizer->set_adds_rows(session_.model.keras_version() < 3);
+  session_.optimizer->set_keras2_rules(session_.model.keras_version() < 3);
   if (sharded) {
     sharded->commit(gradients, whole.others);
   } else if (!gradients.empty()) {

@@ -123,7 +123,8 @@ void Compiled::add_metric(const MetricTree& item, std::size_t output, bool weigh
     return;
   }
   const Tensor target = leaf_for(y, output);
-  metrics::MetricPtr metric = metrics::get_for_compile(item.leaf(), target.shape(), y_pred[output].shape());
+  metrics::MetricPtr metric =
+      metrics::get_for_compile(item.leaf(), target.shape(), y_pred[output].shape(), model_.keras_version());
   std::string name = metric->name();
   // Those in an .h5 file of Keras 2 have the name of the output already.
   const bool complete = model_.keras_version() < 3 && name.starts_with(names[output] + "_");
@@ -224,9 +225,13 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
   return parts;
 }
 
+bool Compiled::is_unreduced(const OutputLoss& item) { return item.loss->reduction() == losses::Reduction::kNone; }
+
 void Compiled::update(const Structure& y, const Structure& y_pred, const Structure& sample_weight, double loss,
                       const std::vector<double>& output_losses, std::int64_t rows) {
-  const double n = static_cast<double>(rows);
+  double n = static_cast<double>(rows);
+  // Keras 2 counts each value of a loss that is not reduced with the number of rows.
+  if (model_.keras_version() < 3 && std::ranges::any_of(losses_, is_unreduced)) n *= n;
   loss_tracker_.total += loss * n;
   loss_tracker_.count += n;
   add_output_losses(output_losses, rows);
@@ -239,8 +244,9 @@ void Compiled::add_output_losses(const std::vector<double>& output_losses, std::
   const double n = options_.run_eagerly || model_.keras_version() < 3 ? static_cast<double>(rows) : 1.0;
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < output_losses.size(); ++i) {
-    output_trackers_[i].total += output_losses[i] * n;
-    output_trackers_[i].count += n;
+    const double weight = model_.keras_version() < 3 && is_unreduced(losses_[i]) ? n * n : n;
+    output_trackers_[i].total += output_losses[i] * weight;
+    output_trackers_[i].count += weight;
   }
 }
 

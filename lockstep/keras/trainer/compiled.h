@@ -76,6 +76,7 @@ class Compiled {
     losses::LossPtr loss;
     double weight;
   };
+  static bool is_unreduced(const OutputLoss& item);
   struct OutputMetric {
     std::size_t output;
     metrics::MetricPtr metric;
