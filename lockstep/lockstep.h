@@ -10,19 +10,20 @@
 #include "lockstep/distribute/distribute.h"
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/callbacks/callbacks.h"
-#include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/constraints/bases.h"
+#include "lockstep/keras/initializers/bases.h"
+#include "lockstep/keras/layers/bases.h"
 #include "lockstep/keras/layers/keywords.h"
-#include "lockstep/keras/layers/layers.h"
-#include "lockstep/keras/losses/ctc.h"
-#include "lockstep/keras/losses/losses.h"
-#include "lockstep/keras/metrics/metrics.h"
+#include "lockstep/keras/losses/bases.h"
+#include "lockstep/keras/metrics/bases.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/nn.h"
 #include "lockstep/keras/operations/operations.h"
-#include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/bases.h"
 #include "lockstep/keras/optimizers/server.h"
 #include "lockstep/keras/plot_model.h"
-#include "lockstep/keras/preprocessing/preprocessing.h"
+#include "lockstep/keras/regularizers/bases.h"
+#include "lockstep/keras/schedules/bases.h"
 #include "lockstep/keras/utils.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/random/generator.h"
@@ -71,9 +72,14 @@ using Policy = DTypePolicy;
 inline void set_global_policy(const std::string& name) { set_dtype_policy(name); }
 }  // namespace mixed_precision
 namespace saving {
+using custom_object_scope = CustomObjectScope;
+using keras::custom_object;
+using keras::CustomObjectScope;
 using keras::load_model;
 using keras::register_keras_serializable;
+using lockstep::saving::deserialize_keras_object;
 using lockstep::saving::save_model;
+using lockstep::saving::serialize_keras_object;
 }  // namespace saving
 namespace models {
 using keras::clone_model;

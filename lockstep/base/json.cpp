@@ -231,6 +231,18 @@ std::size_t Json::erase(std::string_view key) {
   return 1;
 }
 
+void Json::update(const Json& other) {
+  if (!other.is_object()) other.throw_mismatch("an object");
+  if (!is_object()) throw_mismatch("an object");
+  for (const JsonMember& entry : other.items()) member(entry.key()) = entry.value();
+}
+
+Json Json::pop(std::string_view key) {
+  Json value = std::move(at(key));
+  erase(key);
+  return value;
+}
+
 std::vector<JsonMember>& Json::items() & { return const_cast<std::vector<JsonMember>&>(std::as_const(*this).items()); }
 
 std::vector<JsonMember> Json::items() && { return std::move(items()); }

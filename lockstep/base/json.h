@@ -200,6 +200,11 @@ class Json {
   iterator find(std::string_view key);
   const_iterator find(std::string_view key) const;
   std::size_t erase(std::string_view key);
+  // The members of another object are added or replace those of the same key: config.update({{"units", 3}}). Throws if
+  // one of the two is not an object.
+  void update(const Json& other);
+  // Removes a member and returns it. Throws if there is none.
+  Json pop(std::string_view key);
   // The member, or the given default if the key is missing. Throws if this is not an object.
   template <class T>
   requires(!std::is_array_v<T>) T value(std::string_view key, const T& otherwise)

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/serialization.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 
@@ -86,6 +87,8 @@ ActivationPtr by_name(std::string name) {
   if (name == kKeras2HardSigmoid) return std::make_shared<Custom>(std::move(name), keras2_hard_sigmoid);
   const auto it = table().find(name);
   if (it != table().end()) return std::make_shared<Named>(it->first, it->second);
+  if (Function function = keras::function_named<Activation::KerasFunction>(name))
+    return custom(name, std::move(function));
   std::vector<std::string> known;
   for (const auto& [key, fn] : table()) known.push_back(key);
   keras::throw_unknown_object("activation", name, known);
@@ -157,7 +160,8 @@ ActivationPtr Activation::of_function(std::function<KerasFunction> function) {
       if (*pointer == known) return by_name(name);
     }
   }
-  return custom("<lambda>", std::move(function));
+  const std::string registered = keras::function_name(function);
+  return custom(registered.empty() ? "<lambda>" : registered, std::move(function));
 }
 
 ActivationPtr custom(std::string name, Function fn) { return std::make_shared<Custom>(std::move(name), std::move(fn)); }

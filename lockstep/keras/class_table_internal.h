@@ -69,7 +69,8 @@ class ClassTable {
   std::map<std::string, std::shared_ptr<ClassRow>, std::less<>> classes_, by_name_;
 };
 
-// A custom function as an object of a family whose objects are called in the same way. C++ functions have no names.
+// A custom function as an object of a family whose objects are called in the same way. C++ functions have no names
+// unless they are registered.
 template <typename Base, typename Function = typename Base::KerasFunction>
 class FunctionObject;
 template <typename Base, typename R, typename... Args>
@@ -78,7 +79,10 @@ class FunctionObject<Base, R(Args...)> : public Base {
   explicit FunctionObject(std::function<R(Args...)> function) : function_(std::move(function)) {}
   std::string class_name() const override { return "function"; }
   R operator()(Args... args) const override { return function_(args...); }
-  Json get_config() const override { return "<lambda>"; }
+  Json get_config() const override {
+    const std::string name = function_name(function_);
+    return name.empty() ? "<lambda>" : name;
+  }
 
  private:
   std::function<R(Args...)> function_;
@@ -110,7 +114,13 @@ class ClassFamily : public ClassTable {
       set_base(*made, object.config);
       return made;
     }
-    if (object.class_name == "function" && object.config.is_string()) return make(object.config.get<std::string>());
+    if (object.class_name == "function" && object.config.is_string()) {
+      if constexpr (requires { typename Base::KerasFunction; }) {
+        if (auto function = function_named<typename Base::KerasFunction>(object.config.text()))
+          return Base::of_function(std::move(function));
+      }
+      return make(object.config.get<std::string>());
+    }
     return make(object.class_name, object.config);
   }
   std::shared_ptr<Base> deserialize(const Json& value) const {

@@ -19,6 +19,7 @@ struct Classes {
   std::mutex mutex;
   // Rows are never removed, so that pointers to them stay valid.
   std::map<std::pair<std::type_index, std::string>, std::unique_ptr<RegisteredClass>> by_name;
+  std::map<std::pair<std::type_index, std::string>, std::unique_ptr<RegisteredFunction>> functions;
 };
 
 Classes& classes() {
@@ -33,7 +34,87 @@ void check_part(std::string_view what, std::string_view text) {
   }
 }
 
+// The objects of the scopes of this thread, the innermost last.
+thread_local std::vector<std::unique_ptr<const CustomObject>> t_custom;
+
+// "MyLayer" of "Package>MyLayer".
+std::string_view name_alone(std::string_view name) {
+  const auto mark = name.find('>');
+  return mark == std::string_view::npos ? name : name.substr(mark + 1);
+}
+
+// The row of the innermost scope for which `fits` is true.
+template <typename Row, typename Fits>
+const Row* find_custom(std::vector<Row> CustomObject::*rows, Fits fits) {
+  for (auto object = t_custom.rbegin(); object != t_custom.rend(); ++object) {
+    for (const Row& row : (*object).get()->*rows) {
+      if (fits(row)) return &row;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+CustomObjectScope::CustomObjectScope(const CustomObjects& objects) : size_before_(t_custom.size()) {
+  for (const auto& [name, object] : objects) {
+    auto named = std::make_unique<CustomObject>(object);
+    for (RegisteredClass& row : named->classes) row.name = name;
+    for (RegisteredFunction& row : named->functions) row.name = name;
+    t_custom.push_back(std::move(named));
+  }
+}
+CustomObjectScope::~CustomObjectScope() { t_custom.resize(size_before_); }
+
+void register_function(RegisteredFunction row) {
+  check_part("package", row.package);
+  check_part("name", row.name);
+  Classes& all = classes();
+  const std::lock_guard lock(all.mutex);
+  auto& slot = all.functions[{row.signature, row.registered_name()}];
+  if (slot && !row.is_same_as(slot->function.get())) {
+    throw_invalid_argument(
+        fmt::format("register_keras_serializable: the name '{}' is already registered for another function",
+                    row.registered_name()));
+  }
+  if (!slot) slot = std::make_unique<RegisteredFunction>(std::move(row));
+}
+
+const RegisteredFunction* find_registered_function(std::type_index signature, std::string_view name) {
+  const RegisteredFunction* const custom = find_custom(&CustomObject::functions, [&](const RegisteredFunction& row) {
+    return row.signature == signature && (row.name == name || row.name == name_alone(name));
+  });
+  if (custom) return custom;
+  Classes& all = classes();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& [key, row] : all.functions) {
+    if (key.first == signature && (key.second == name || row->name == name)) return row.get();
+  }
+  return nullptr;
+}
+
+const RegisteredFunction* find_registered_function(std::type_index signature, const void* function) {
+  const auto is_it = [&](const RegisteredFunction& row) {
+    return row.signature == signature && row.is_same_as(function);
+  };
+  {
+    Classes& all = classes();
+    const std::lock_guard lock(all.mutex);
+    for (const auto& [key, row] : all.functions) {
+      if (is_it(*row)) return row.get();
+    }
+  }
+  return find_custom(&CustomObject::functions, is_it);
+}
+
+std::string detail::name_in(std::string_view pretty_function) {
+  constexpr std::string_view kArgument = "kFunction = ";
+  auto name = pretty_function.substr(pretty_function.find(kArgument) + kArgument.size());
+  name = name.substr(0, name.find_first_of(";]"));
+  if (const auto colon = name.rfind("::"); colon != std::string_view::npos) name.remove_prefix(colon + 2);
+  if (name.starts_with('&')) name.remove_prefix(1);
+  return std::string(name);
+}
 
 void register_class(RegisteredClass row) {
   check_part("package", row.package);
@@ -58,6 +139,10 @@ const RegisteredClass* find_registered(std::type_index type) {
 }
 
 const RegisteredClass* find_registered(std::type_index family, std::string_view name) {
+  const RegisteredClass* const custom = find_custom(&CustomObject::classes, [&](const RegisteredClass& row) {
+    return row.family == family && (row.name == name || row.name == name_alone(name));
+  });
+  if (custom) return custom;
   Classes& all = classes();
   const std::lock_guard lock(all.mutex);
   if (name.find('>') != std::string_view::npos) {
@@ -115,9 +200,15 @@ Json with_base_keys(Json config, const Json& base) {
 
 Json serialize_object(std::string_view module, std::string_view class_name, Json config, bool built_in,
                       std::type_index type, const Json& base) {
+  if (class_name == "function") {
+    return {{"module", "builtins"},
+            {"class_name", "function"},
+            {"config", std::move(config)},
+            {"registered_name", "function"}};
+  }
   const RegisteredClass* row = find_registered(type);
   if (!row && built_in) return object_config(module, class_name, std::move(config));
-  return {{"module", class_name == "function" ? Json("builtins") : Json(nullptr)},
+  return {{"module", nullptr},
           {"class_name", row ? row->name : std::string(class_name)},
           {"config", with_base_keys(std::move(config), base)},
           {"registered_name", row ? row->registered_name() : std::string(class_name)}};

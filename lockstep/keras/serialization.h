@@ -4,10 +4,10 @@
 //   LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Linear, "MyPackage")
 //
 // Layers, models, losses, metrics, optimizers, learning-rate schedules, initializers, regularizers and constraints are
-// registered alike. Their objects are written under "MyPackage>Linear", the name under which Keras finds the class of
-// the same name that is decorated with @keras.saving.register_keras_serializable("MyPackage"), and read again from
-// .keras, .h5 and checkpoints. An object is rebuilt from the result of its get_config(), by the first of these that the
-// class has:
+// registered alike, and functions: LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(my_activation, "MyPackage"). Their objects are
+// written under "MyPackage>Linear", the name under which Keras finds the class of the same name that is decorated with
+// @keras.saving.register_keras_serializable("MyPackage"), and read again from .keras, .h5 and checkpoints. An object is
+// rebuilt from the result of its get_config(), by the first of these that the class has:
 //
 //   static T from_config(const Json& config)     (or a pointer to T)
 //   explicit T(const Json& config)
@@ -27,7 +27,13 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/dtype.h"
 #include "lockstep/keras/object_config.h"
+
+namespace lockstep {
+class Shape;
+class Tensor;
+}  // namespace lockstep
 
 namespace lockstep::keras {
 
@@ -81,6 +87,56 @@ std::shared_ptr<Base> make_registered(const ObjectConfig& object, bool built_in)
   return row ? std::static_pointer_cast<Base>(make_object(*row, object.config)) : nullptr;
 }
 
+// A registered function in one of the forms in which Keras's families take functions: Tensor(const Tensor&) and the
+// like.
+struct RegisteredFunction {
+  std::string package, name;
+  std::type_index signature;                    // typeid(std::function<Signature>)
+  std::shared_ptr<const void> function;         // such a std::function
+  std::function<bool(const void*)> is_same_as;  // whether a std::function<Signature> holds the same function
+
+  std::string registered_name() const { return package + ">" + name; }
+};
+// Throws InvalidArgument as register_class() does.
+void register_function(RegisteredFunction row);
+const RegisteredFunction* find_registered_function(std::type_index signature, std::string_view name);
+const RegisteredFunction* find_registered_function(std::type_index signature, const void* function);
+
+// "Package>name" of a registered function, "name" of one that a CustomObjectScope names; else empty.
+template <typename Signature>
+std::string function_name(const std::function<Signature>& function) {
+  const RegisteredFunction* const row = find_registered_function(typeid(function), &function);
+  return !row ? std::string() : row->package.empty() ? row->name : row->registered_name();
+}
+// The registered function of this name in the form Signature; empty when there is none.
+template <typename Signature>
+std::function<Signature> function_named(std::string_view name) {
+  using Function = std::function<Signature>;
+  const RegisteredFunction* const row = find_registered_function(typeid(Function), name);
+  return row ? *static_cast<const Function*>(row->function.get()) : Function();
+}
+
+// A class or a function under a name of the user's choice: see CustomObjectScope.
+struct CustomObject {
+  std::vector<RegisteredClass> classes;
+  std::vector<RegisteredFunction> functions;
+};
+// {{"MyLayer", custom_object<MyLayer>()}, {"my_activation", custom_object<my_activation>()}}
+using CustomObjects = std::vector<std::pair<std::string, CustomObject>>;
+
+// keras.saving.custom_object_scope: while it exists, files and configs that are read on this thread find these classes
+// and functions by their names, registered or not.
+class CustomObjectScope {
+ public:
+  explicit CustomObjectScope(const CustomObjects& objects);
+  ~CustomObjectScope();
+  CustomObjectScope(const CustomObjectScope&) = delete;
+  CustomObjectScope& operator=(const CustomObjectScope&) = delete;
+
+ private:
+  std::size_t size_before_;
+};
+
 namespace detail {
 
 // Json converts implicitly to nearly everything; this converts to Json alone.
@@ -116,24 +172,73 @@ std::unique_ptr<T> make_from_config(const Json& config) {
 
 }  // namespace detail
 
+namespace detail {
+
+template <typename T>
+RegisteredClass class_row_of(const std::string& package, const std::string& name) {
+  using Family = typename T::KerasFamily;
+  return {package, name, typeid(T), typeid(Family), [](const Json& config) -> std::shared_ptr<void> {
+            std::unique_ptr<T> object = make_from_config<T>(config);
+            if constexpr (requires { T::share(std::move(object)); }) {
+              return std::shared_ptr<Family>(T::share(std::move(object)));
+            } else {
+              return std::shared_ptr<Family>(std::shared_ptr<T>(std::move(object)));
+            }
+          }};
+}
+
+template <auto kFunction, typename Signature>
+void add_function_row(std::vector<RegisteredFunction>& rows, const std::string& package, const std::string& name) {
+  using Function = std::function<Signature>;
+  if constexpr (std::is_constructible_v<Function, decltype(kFunction)>) {
+    rows.push_back(
+        {package, name, typeid(Function), std::make_shared<const Function>(kFunction), [](const void* function) {
+           const auto* held = static_cast<const Function*>(function)->template target<decltype(kFunction)>();
+           return held && *held == kFunction;
+         }});
+  }
+}
+
+// The forms in which a function can be used: activations, regularizers and constraints; losses and metrics;
+// initializers.
+template <auto kFunction>
+std::vector<RegisteredFunction> function_rows_of(const std::string& package, const std::string& name) {
+  std::vector<RegisteredFunction> rows;
+  add_function_row<kFunction, Tensor(const Tensor&)>(rows, package, name);
+  add_function_row<kFunction, Tensor(const Tensor&, const Tensor&)>(rows, package, name);
+  add_function_row<kFunction, Tensor(const Shape&, DType)>(rows, package, name);
+  return rows;
+}
+
+// "my_activation" of __PRETTY_FUNCTION__ of a template with such an argument.
+std::string name_in(std::string_view pretty_function);
+
+}  // namespace detail
+
 // Registers T, whose base class names its family. `name` is by default the class's, without namespaces.
 template <typename T>
 void register_keras_serializable(const std::string& package = "Custom", const std::string& name = {}) {
-  using Family = typename T::KerasFamily;
-  register_class({package, name.empty() ? unqualified_name(typeid(T)) : name, typeid(T), typeid(Family),
-                  [](const Json& config) -> std::shared_ptr<void> {
-                    std::unique_ptr<T> object = detail::make_from_config<T>(config);
-                    if constexpr (requires { T::share(std::move(object)); }) {
-                      return std::shared_ptr<Family>(T::share(std::move(object)));
-                    } else {
-                      return std::shared_ptr<Family>(std::shared_ptr<T>(std::move(object)));
-                    }
-                  }});
+  register_class(detail::class_row_of<T>(package, name.empty() ? unqualified_name(typeid(T)) : name));
+}
+// Registers a function: an activation, a loss, a metric, an initializer, a regularizer or a constraint.
+template <auto kFunction>
+void register_keras_serializable(const std::string& package = "Custom", const std::string& name = {}) {
+  const std::string own = name.empty() ? detail::name_in(__PRETTY_FUNCTION__) : name;
+  for (RegisteredFunction& row : detail::function_rows_of<kFunction>(package, own)) register_function(std::move(row));
+}
+
+template <typename T>
+CustomObject custom_object() {
+  return {{detail::class_row_of<T>({}, {})}, {}};
+}
+template <auto kFunction>
+CustomObject custom_object() {
+  return {{}, detail::function_rows_of<kFunction>({}, {})};
 }
 
 }  // namespace lockstep::keras
 
-// At namespace scope of a source file: registers the class when the program starts.
+// At namespace scope of a source file: registers the class or the function when the program starts.
 #define LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Class, ...)                                     \
   [[maybe_unused]] static const bool LOCKSTEP_CONCAT(lockstep_registered_class_, __LINE__) = \
       (::lockstep::keras::register_keras_serializable<Class>(__VA_ARGS__), true);

@@ -42,6 +42,8 @@ void Assignment::commit() {
     }
   }
   items_.clear();
+  for (const std::function<void()>& load : loads_) load();
+  loads_.clear();
 }
 
 formats::TensorData variable_data(const distribute::VariablePtr& variable) { return variable->numpy().to_data(); }

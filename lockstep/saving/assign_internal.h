@@ -1,7 +1,9 @@
 // Assigns tensors of files to variables, all or none.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/distribute/variable.h"
@@ -19,7 +21,9 @@ class Assignment {
            const formats::TensorInfo& info, const std::string& owner);
   // The same of a value that was read as `name`.
   void add(const distribute::VariablePtr& variable, Tensor value, const std::string& name, const std::string& owner);
-  // Writes all of them; cannot fail halfway.
+  // What a user's class does with its values, after all others have been written.
+  void add(std::function<void()> load) { loads_.push_back(std::move(load)); }
+  // Writes all of them; cannot fail halfway, but for the functions of users' classes.
   void commit();
 
  private:
@@ -28,6 +32,7 @@ class Assignment {
     Tensor value;
   };
   std::vector<Item> items_;
+  std::vector<std::function<void()>> loads_;
 };
 
 // The variable's value across replicas for a file; read on demand.

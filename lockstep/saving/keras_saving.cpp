@@ -49,6 +49,12 @@ formats::WeightsPlan weights_plan(ModelImpl& model) {
   for (const SavedObject& object : saved_objects(model)) {
     const std::string group = vars_group(object.path);
     plan.groups.emplace_back(group, object.name);
+    if (object.own_store) {
+      keras::VariableStore store;
+      object.own_store->save_own_variables(store);
+      for (const auto& [name, value] : store) plan.add(group + "/" + name, value.to_data());
+      continue;
+    }
     for (std::size_t i = 0; i < object.state.entries.size(); ++i) {
       const keras::OwnState::Entry& entry = object.state.entries[i];
       plan.add(fmt::format("{}/{}", group, i), entry.variable->dtype(), entry.variable->shape(),
@@ -124,6 +130,13 @@ void plan_weights(ModelImpl& model, const formats::KerasWeights& weights, const 
       // Keras writes a LossScaleOptimizer that compile() has added, but only the inner optimizer's config.
       const auto inner = weights.variables(object.path + "/inner_optimizer");
       if (inner.size() == entries.size()) stored = inner;
+    }
+    if (object.own_store) {
+      keras::VariableStore store;
+      for (const formats::TensorInfo& info : stored)
+        store[info.name.substr(info.name.rfind('/') + 1)] = Tensor::from_data(weights.read(info.name));
+      assignment.add([layer = object.own_store, store = std::move(store)] { layer->load_own_variables(store); });
+      continue;
     }
     if (object.vocabulary) {
       load_idf_weights(*object.vocabulary, weights, stored);
@@ -235,6 +248,7 @@ Json model_config(ModelImpl& model) {
 }
 
 keras::Model model_from_json(const std::string& json, const LoadModelOptions& options) {
+  const keras::CustomObjectScope custom(options.custom_objects);
   return model_of(parse_json(json, "model_from_json"), "model_from_json", options);
 }
 
@@ -266,6 +280,7 @@ void save_model(ModelImpl& model, const std::string& path, const SaveModelOption
 }
 
 keras::Model load_model(const std::string& path, const LoadModelOptions& options) {
+  const keras::CustomObjectScope custom(options.custom_objects);
   const formats::Detected found = formats::detect(path);
   switch (found.kind) {
     case formats::Kind::kKeras: return load_archive(path, options);

@@ -38,6 +38,9 @@ inline void save_model(const keras::Model& model, const std::string& path, const
 }
 
 struct LoadModelOptions {
+  // Classes and functions that the file names: {{"MyLayer", keras::custom_object<MyLayer>()}}. Those that are
+  // registered are found without it.
+  keras::CustomObjects custom_objects = {};
   bool compile = true;                    // restore compile arguments and the optimizer's state
   saved_model::LoadOptions options = {};  // of a SavedModel
   // Bytes of the new weights of an architecture without values; ResourceExhausted for one that asks for more.

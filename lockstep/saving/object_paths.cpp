@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "lockstep/base/overrides_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -18,6 +19,17 @@ using keras::ModelImpl;
 
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "/" + name; }
 
+class PlainLayer : public Layer {};
+
+// Whether a user's class decides what is saved of its objects.
+bool stores_itself(const Layer& layer) {
+  static const auto* const plain = new PlainLayer();
+  return virtual_function(layer, &Layer::save_own_variables) !=
+             virtual_function<Layer>(*plain, &Layer::save_own_variables) ||
+         virtual_function(layer, &Layer::load_own_variables) !=
+             virtual_function<Layer>(*plain, &Layer::load_own_variables);
+}
+
 class Walk {
  public:
   void model(ModelImpl& model) { layer(model, ""); }
@@ -27,6 +39,7 @@ class Walk {
   void layer(Layer& layer, const std::string& path) {
     if (!seen_.insert(&layer).second) return;
     objects_.push_back({path, layer.name(), layer.own_state()});
+    if (stores_itself(layer)) objects_.back().own_store = &layer;
     objects_.back().vocabulary = dynamic_cast<keras::KeepsVocabulary*>(&layer);
     objects_.back().is_activation = path.ends_with("/activation") || path.ends_with("/recurrent_activation");
     auto* const model = dynamic_cast<ModelImpl*>(&layer);

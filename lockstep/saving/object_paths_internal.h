@@ -16,6 +16,7 @@ struct SavedObject {
   keras::OwnState state;
   bool is_optimizer = false;
   keras::KeepsVocabulary* vocabulary = nullptr;  // of a layer that has one
+  keras::Layer* own_store = nullptr;             // a layer whose class overrides save_own_variables()
   bool is_activation = false;                    // a layer that another one has instead of an activation function
 };
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "lockstep/saving/backup_and_restore.h"
+#include "lockstep/saving/callback_bases.h"
 #include "lockstep/saving/export_archive.h"
 #include "lockstep/saving/keras_export.h"
+#include "lockstep/saving/keras_objects.h"
 #include "lockstep/saving/keras_saving.h"
 #include "lockstep/saving/model_checkpoint.h"
 #include "lockstep/saving/saved_model.h"

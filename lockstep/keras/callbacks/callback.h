@@ -63,9 +63,14 @@ class Callback {
   virtual void on_train_end(const Logs&) {}
   virtual void on_epoch_begin(int, const Logs&) {}
   // May add to the logs ("learning_rate"): later callbacks and the history see it.
-  virtual void on_epoch_end(int, Logs&) {}
-  virtual void on_train_batch_begin(std::int64_t, const Logs&) {}
-  virtual void on_train_batch_end(std::int64_t, const Logs&) {}
+  virtual void on_epoch_end(int epoch, Logs& logs) { on_epoch_end(epoch, std::as_const(logs)); }
+  // The same for classes that only read the logs.
+  virtual void on_epoch_end(int, const Logs&) {}
+  virtual void on_train_batch_begin(std::int64_t batch, const Logs& logs) { on_batch_begin(batch, logs); }
+  virtual void on_train_batch_end(std::int64_t batch, const Logs& logs) { on_batch_end(batch, logs); }
+  // The older names of the two.
+  virtual void on_batch_begin(std::int64_t, const Logs&) {}
+  virtual void on_batch_end(std::int64_t, const Logs&) {}
   virtual void on_test_begin(const Logs&) {}
   virtual void on_test_end(const Logs&) {}
   virtual void on_test_batch_begin(std::int64_t, const Logs&) {}

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -83,6 +84,9 @@ struct Weight {
   bool trainable = true;  // by creation, not by the current trainable flag
   bool autocast = true;
 };
+
+// What save_own_variables() gives to a file: values by name.
+using VariableStore = std::map<std::string, Tensor>;
 
 // A layer's own state in Keras's files .keras and .weights.h5, as save_own_variables() and load_own_variables() of
 // Keras define it.
@@ -216,6 +220,10 @@ class Layer : public Operation {
   // In the order of Keras's files: trainable by creation, then the others.
   virtual std::vector<VariablePtr> own_variables() const;
   virtual OwnState own_state() const;
+  // The values of this layer, without its sublayers, in .keras and .weights.h5 files; a class may override both. By
+  // default those of own_state(), named "0", "1", ….
+  virtual void save_own_variables(VariableStore& store) const;
+  virtual void load_own_variables(const VariableStore& store);
   // Attributes that hold layers, by name in order of announcement.
   const std::vector<std::pair<std::string, LayerTree>>& children() const { return children_; }
   // Sublayers, flat and each once. Of a model: its layers.
@@ -332,6 +340,8 @@ class Layer : public Operation {
 
  private:
   void configure(std::string class_name, Options options);
+  virtual void trainable_changed() {}
+  friend class BuiltInLayer;
   friend LayerPtr deserialize_layer(const Json& object);
   friend LayerPtr remade_layer(const Layer& layer);
   friend struct BuildAccess;

@@ -103,6 +103,7 @@ void Layer::set_trainable(bool trainable) {
     if (weight.trainable) weight.variable->set_trainable(trainable);
   }
   for (const LayerPtr& layer : sublayers()) layer->set_trainable(trainable);
+  trainable_changed();
 }
 
 std::vector<VariablePtr> Layer::own_variables() const {
@@ -123,6 +124,36 @@ OwnState Layer::own_state() const {
   OwnState state;
   for (const VariablePtr& variable : own_variables()) state.entries.push_back({variable});
   return state;
+}
+
+void Layer::save_own_variables(VariableStore& store) const {
+  const OwnState state = own_state();
+  for (std::size_t i = 0; i < state.entries.size(); ++i) {
+    const OwnState::Entry& entry = state.entries[i];
+    store[std::to_string(i)] = entry.value ? entry.value() : entry.variable->numpy();
+  }
+}
+
+void Layer::load_own_variables(const VariableStore& store) {
+  const OwnState state = own_state();
+  if (store.size() != state.entries.size()) {
+    throw_invalid_argument(fmt::format("layer '{}' expects {} variables, but the file holds {}", name(),
+                                       state.entries.size(), store.size()));
+  }
+  for (std::size_t i = 0; i < state.entries.size(); ++i) {
+    const auto found = store.find(std::to_string(i));
+    const VariablePtr& variable = state.entries[i].variable;
+    if (found == store.end())
+      throw_invalid_argument(fmt::format("layer '{}': the file has no variable '{}'", name(), i));
+    if (!(found->second.shape() == variable->shape())) {
+      throw_invalid_argument(fmt::format("layer '{}': variable '{}' has shape {}, the file holds {}", name(),
+                                         variable->path(), variable->shape().to_string(),
+                                         found->second.shape().to_string()));
+    }
+    variable->assign(ops::cast(found->second, variable->dtype()));
+  }
+  for (const VariablePtr& variable : state.zeroed)
+    variable->assign(Tensor::zeros(variable->shape(), variable->dtype()));
 }
 
 std::vector<LayerPtr> Layer::sublayers() const {

@@ -74,6 +74,7 @@ class Loss {
   virtual Tensor valid_mask(const Tensor& y_true, const Tensor& y_pred, const Tensor& values) const;
 
  private:
+  friend class BuiltInLoss;
   friend LossPtr deserialize(const Json& config);
   void set_base_config(const Json& config);
 

@@ -244,6 +244,31 @@ LossPtr Circle(CircleOptions o) {
       [](const Tensor&, const Tensor&, const Tensor& values) { return ops::greater(values, 0.0); });
 }
 
+namespace {
+
+// As Keras's LossFunctionWrapper: targets (batch,) and predictions (batch, 1) get the same rank.
+LossFunction of_one_rank(LossFunction function) {
+  return [function = std::move(function)](const Tensor& y_true, const Tensor& y_pred) {
+    const auto [y, p] = squeeze_or_expand_to_same_rank(y_true, y_pred);
+    return function(y, p);
+  };
+}
+
+// A registered function, which files name.
+class RegisteredFunctionLoss : public FunctionLoss {
+ public:
+  RegisteredFunctionLoss(const std::string& registered_name, LossFunction function)
+      : FunctionLoss("function", registered_name.substr(registered_name.find('>') + 1), "sum_over_batch_size",
+                     std::move(function), nullptr),
+        registered_name_(registered_name) {}
+  Json get_config() const override { return registered_name_; }
+
+ private:
+  std::string registered_name_;
+};
+
+}  // namespace
+
 LossPtr Loss::of_function(LossFunction function) {
   using Pointer = KerasFunction*;
   static constexpr std::pair<Pointer, const char*> kNamed[] = {
@@ -262,16 +287,13 @@ LossPtr Loss::of_function(LossFunction function) {
       if (*pointer == known) return get(name);
     }
   }
+  if (const std::string name = keras::function_name(function); !name.empty())
+    return std::make_shared<RegisteredFunctionLoss>(name, of_one_rank(std::move(function)));
   return from_function(std::move(function), "<lambda>");
 }
 
 LossPtr from_function(LossFunction function, std::string name, std::string_view reduction) {
-  // As Keras's LossFunctionWrapper: targets (batch,) and predictions (batch, 1) get the same rank.
-  const auto of_one_rank = [function = std::move(function)](const Tensor& y_true, const Tensor& y_pred) {
-    const auto [y, p] = squeeze_or_expand_to_same_rank(y_true, y_pred);
-    return function(y, p);
-  };
-  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), of_one_rank, nullptr);
+  return std::make_shared<FunctionLoss>(name, name, std::string(reduction), of_one_rank(std::move(function)), nullptr);
 }
 
 // All arguments. A null reduction is Keras's "none".

@@ -35,6 +35,8 @@ MetricPtr wrapper_of(WrapperConfig c) {
   if (const auto object = keras::parse_object_config(c.fn); object && object->config.is_string()) {
     function = object->config.get<std::string>();
   }
+  if (auto own = keras::function_named<Metric::KerasFunction>(function))
+    return MeanMetricWrapper(std::move(own), std::move(c.options));
   if (c.options.name.empty()) c.options.name = function;
   // A metric of this name, not the loss with the opposite sign.
   if (c.fn.is_string() && (function == "cosine_similarity" || function == "cosine_proximity"))
@@ -125,6 +127,8 @@ MetricPtr deserialize(const Json& config) {
   }
   if (const auto object = keras::parse_object_config(config);
       object && object->class_name == "function" && object->config.is_string()) {
+    if (auto function = keras::function_named<Metric::KerasFunction>(object->config.text()))
+      return Metric::of_function(std::move(function));
     return from_function_name(object->config.get<std::string>(), {.name = object->config.get<std::string>()});
   }
   return classes().deserialize(config, [](Metric& made, const Json& base) { made.set_base_config(base); });

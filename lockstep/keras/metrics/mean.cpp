@@ -148,12 +148,36 @@ MetricPtr of_loss(const char* class_name, const char* name, const MetricOptions&
 MetricPtr Mean(MetricOptions o) { return std::make_shared<MeanMetric>("Mean", or_else(o.name, "mean"), o.dtype); }
 MetricPtr Mean(const char* name) { return Mean(MetricOptions{.name = name}); }
 MetricPtr Sum(MetricOptions o) { return std::make_shared<SumMetric>(or_else(o.name, "sum"), o.dtype); }
+namespace {
+
+// A registered function, which files name.
+class RegisteredFunctionMetric : public MeanOf {
+ public:
+  RegisteredFunctionMetric(const std::string& registered_name, MetricFunction function)
+      : MeanOf("function", registered_name.substr(registered_name.find('>') + 1), {}, of_values(std::move(function)),
+               Direction::kUnknown),
+        registered_name_(registered_name) {}
+  Json get_config() const override { return registered_name_; }
+
+ private:
+  std::string registered_name_;
+};
+
+}  // namespace
+
 MetricPtr Metric::of_function(MetricFunction function) {
+  if (const std::string name = keras::function_name(function); !name.empty())
+    return std::make_shared<RegisteredFunctionMetric>(name, std::move(function));
   return MeanMetricWrapper(std::move(function), {.name = "<lambda>"});
 }
 MetricPtr MeanMetricWrapper(MetricFunction function, MetricOptions o) {
+  Json extra = Json::object();
+  if (const std::string name = keras::function_name(function); !name.empty()) {
+    extra["fn"] = {
+        {"module", "builtins"}, {"class_name", "function"}, {"config", name}, {"registered_name", "function"}};
+  }
   return std::make_shared<MeanOf>("MeanMetricWrapper", or_else(o.name, "mean_metric_wrapper"), o.dtype,
-                                  of_values(std::move(function)), Metric::Direction::kUnknown);
+                                  of_values(std::move(function)), Metric::Direction::kUnknown, std::move(extra));
 }
 
 MetricPtr MeanSquaredError(MetricOptions o) {

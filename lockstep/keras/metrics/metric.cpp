@@ -1,5 +1,10 @@
 #include "lockstep/keras/metrics/metric.h"
 
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "lockstep/base/error.h"
 #include "lockstep/keras/metrics/fields_internal.h"
 #include "lockstep/keras/naming_internal.h"
 
@@ -31,8 +36,37 @@ void Metric::reset_state() {
   for (const VariablePtr& variable : variables_) variable->assign(Tensor::zeros(variable->shape(), variable->dtype()));
 }
 
-Tensor Metric::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) {
+namespace {
+
+// The metric whose update_state() without a mask calls the one with a mask on this thread.
+thread_local const Metric* t_without_mask = nullptr;
+
+class WithoutMask {
+ public:
+  explicit WithoutMask(const Metric* metric) : previous_(std::exchange(t_without_mask, metric)) {}
+  ~WithoutMask() { t_without_mask = previous_; }
+  WithoutMask(const WithoutMask&) = delete;
+  WithoutMask& operator=(const WithoutMask&) = delete;
+
+ private:
+  const Metric* previous_;
+};
+
+}  // namespace
+
+void Metric::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) {
+  if (t_without_mask == this)
+    throw_unimplemented(fmt::format("metric '{}': its class does not override update_state()", name()));
+  const WithoutMask scope(this);
+  update_state(y_true, y_pred, sample_weight, {});
+}
+
+void Metric::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight, const Tensor&) {
   update_state(y_true, y_pred, sample_weight);
+}
+
+Tensor Metric::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) {
+  update_state(y_true, y_pred, sample_weight, {});
   return result();
 }
 

@@ -52,8 +52,10 @@ class Metric {
   // Takes a batch in: (y_true, y_pred, sample_weight); Mean and Sum take (values, sample_weight). `mask`, of y_pred,
   // counts as a weight in Mean, Sum and the means of functions (accuracies, losses); the other classes ignore it, as
   // in Keras 3. Never part of a tape. Throws InvalidArgument for shapes that do not fit.
-  virtual void update_state(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {},
-                            const Tensor& mask = {}) = 0;
+  // A class overrides one of the two.
+  virtual void update_state(const Tensor& y_true, const Tensor& y_pred = {}, const Tensor& sample_weight = {});
+  virtual void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                            const Tensor& mask);
   // Over all replicas' state when called across replicas. A float32 scalar unless the class documents otherwise.
   virtual Tensor result() const = 0;
   virtual void reset_state();
@@ -77,6 +79,7 @@ class Metric {
   const std::string& dtype() const { return dtype_; }  // empty: floatx
 
  private:
+  friend class BuiltInMetric;
   friend MetricPtr deserialize(const Json& config);
   void set_base_config(const Json& config);
 

@@ -195,10 +195,35 @@ class Model {
   History fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
   History fit(const data::Dataset& dataset, FitOptions options = {}) const;
   // Without targets: for models whose losses are their own.
-  History fit(const Structure& x, FitOptions options = {}) const { return fit(x, {}, std::move(options)); }
+  History fit(const Structure& x, FitOptions options) const { return fit(x, {}, std::move(options)); }
+  // Templates, because GCC would take {.x = x, .y = y} for a list of tensors.
+  template <std::convertible_to<Structure> X>
+  History fit(const X& x) const {
+    return fit(Structure(x), Structure());
+  }
+  History fit(FitOptions options) const {
+    const Structure x = std::move(options.x), y = std::move(options.y);
+    return fit(x, y, std::move(options));
+  }
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
   Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {}) const;
-  Structure predict(const Structure& x, PredictOptions options = {}) const;
+  Results evaluate(EvaluateOptions options) const {
+    const Structure x = std::move(options.x), y = std::move(options.y);
+    return evaluate(x, y, std::move(options));
+  }
+  Structure predict(const Structure& x, PredictOptions options) const;
+  template <std::convertible_to<Structure> X>
+  Structure predict(const X& x) const {
+    return predict(Structure(x), PredictOptions());
+  }
+  // Numbers in braces are a tensor: model.predict({{0.5, -1.0}}).
+  Structure predict(std::initializer_list<Values> values, PredictOptions options = {}) const {
+    return predict(Structure(Tensor(values)), std::move(options));
+  }
+  Structure predict(PredictOptions options) const {
+    const Structure x = std::move(options.x);
+    return predict(x, std::move(options));
+  }
   Structure predict(const data::Dataset& dataset, PredictOptions options = {}) const;
   Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {},
                          const std::map<std::int64_t, double>& class_weight = {}) const;

@@ -230,6 +230,7 @@ class Optimizer {
  private:
   friend struct StepAccess;
   friend struct keras::BuildAccess;
+  friend class BuiltInOptimizer;
   // See StepAccess (sharded_step_internal.h).
   virtual std::optional<ShardedStep> shard(const collectives::CommunicatorPtr& workers,
                                            const collectives::GradientSum& sum, const Tensors& gradients,

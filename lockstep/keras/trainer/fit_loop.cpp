@@ -146,7 +146,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
     }
     logs = to_logs(std::move(results));
     if (gathers) gather_state(*session_);
-    callbacks.each(&Callback::on_epoch_end, loop.epoch, logs);
+    callbacks.each<int, Logs&>(&Callback::on_epoch_end, loop.epoch, logs);
     ++loop.epoch;
     loop.within = false;
     callbacks.each(&Callback::after_callbacks);

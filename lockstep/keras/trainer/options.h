@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/field_names_only.h"
 #include "lockstep/data/dataset.h"
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/nested.h"
@@ -71,8 +72,12 @@ class ClassWeight : public std::map<std::int64_t, double> {
   ClassWeight(const std::map<Class, Weight>& weights) : map(weights.begin(), weights.end()) {}
 };
 
-// Keras's keyword arguments with its defaults. verbose -1 is "auto": a bar.
+// Keras's keyword arguments with its defaults. verbose -1 is "auto": a bar. x and y are for calls with names only:
+// fit({.x = images, .y = labels, .epochs = 2}).
 struct FitOptions {
+  FieldNamesOnly names_only = {};
+  Structure x = {};
+  Structure y = {};
   std::optional<std::int64_t> batch_size = {};  // 32 for arrays; not for datasets
   int epochs = 1;                               // index of the last epoch + 1
   int verbose = -1;
@@ -94,14 +99,20 @@ struct FitOptions {
 };
 
 struct EvaluateOptions {
+  FieldNamesOnly names_only = {};
+  Structure x = {};
+  Structure y = {};
   std::optional<std::int64_t> batch_size = {};
   int verbose = -1;
   Structure sample_weight = {};
   std::optional<std::int64_t> steps = {};
   CallbackArgs callbacks = {};
+  bool return_dict = false;  // Results are a list and a dict in any case
 };
 
 struct PredictOptions {
+  FieldNamesOnly names_only = {};
+  Structure x = {};
   std::optional<std::int64_t> batch_size = {};
   int verbose = -1;
   std::optional<std::int64_t> steps = {};

@@ -1,0 +1,152 @@
+#include "lockstep/keras/layers/bases.h"
+
+#include <algorithm>
+
+#include "lockstep/base/overrides_internal.h"
+#include "lockstep/keras/layers/registry.h"
+
+namespace lockstep::keras {
+namespace {
+
+constexpr const char* kHeldName = "built_in";
+
+// The object on this thread whose call() without a context runs, called by the one with a context.
+thread_local const BuiltInLayer* t_calling = nullptr;
+
+class Calling {
+ public:
+  explicit Calling(const BuiltInLayer* layer) : previous_(std::exchange(t_calling, layer)) {}
+  ~Calling() { t_calling = previous_; }
+  Calling(const Calling&) = delete;
+  Calling& operator=(const Calling&) = delete;
+
+ private:
+  const BuiltInLayer* previous_;
+};
+
+class PlainLayer : public Layer {};
+
+bool contains(const std::vector<VariablePtr>& variables, const VariablePtr& variable) {
+  return std::find(variables.begin(), variables.end(), variable) != variables.end();
+}
+
+}  // namespace
+
+BuiltInLayer::BuiltInLayer(std::string& name) {
+  if (!name.empty()) set_name(name);
+  name = kHeldName;
+}
+
+BuiltInLayer::BuiltInLayer(const char* class_name, const Json& config) {
+  Json held = config;
+  held["name"] = kHeldName;
+  hold(deserialize_layer({{"module", "keras.layers"}, {"class_name", class_name}, {"config", std::move(held)}}));
+}
+
+void BuiltInLayer::hold(LayerPtr built_in) {
+  built_in_ = std::move(built_in);
+  trainable_ = built_in_->trainable_;
+  policy_ = built_in_->policy_;
+  input_shape_ = built_in_->input_shape_;
+  activity_regularizer_ = built_in_->activity_regularizer_;
+  take_parts();
+  if (built_in_->built_in_constructor()) set_built_in_constructor();
+}
+
+void BuiltInLayer::take_parts() {
+  std::erase_if(own_weights_, [this](const Weight& weight) { return contains(taken_, weight.variable); });
+  taken_.clear();
+  for (const Weight& weight : built_in_->own_weights_) {
+    own_weights_.push_back(weight);
+    taken_.push_back(weight.variable);
+  }
+  for (const auto& [attribute, layers] : built_in_->children_) track_tree(attribute, layers);
+  for (const random::SeedGeneratorPtr& generator : built_in_->seed_generators_) {
+    if (std::find(seed_generators_.begin(), seed_generators_.end(), generator) == seed_generators_.end())
+      track(generator);
+  }
+}
+
+void BuiltInLayer::trainable_changed() { built_in_->trainable_ = trainable_; }
+
+Json BuiltInLayer::get_config() const {
+  Json config = built_in_->get_config();
+  config.update(Layer::get_config());
+  return config;
+}
+
+void BuiltInLayer::build(const Nested<Shape>& shapes) {
+  built_in_->set_name(name());
+  built_in_->policy_ = policy_;
+  built_in_->build(shapes);
+  built_in_->built_ = true;
+  built_in_->build_shapes_ = shapes;
+  take_parts();
+}
+
+const BuiltInLayer& BuiltInLayer::plain() {
+  static const auto* const layer = new BuiltInLayer(nullptr);
+  return *layer;
+}
+
+bool BuiltInLayer::overrides_call() const {
+  using Call = Structure (Layer::*)(const Structure&);
+  return virtual_function<Layer>(*this, Call(&Layer::call)) != virtual_function<Layer>(plain(), Call(&Layer::call));
+}
+
+Structure BuiltInLayer::call(const Structure& inputs) { return run_built_in(inputs, {}); }
+
+Structure BuiltInLayer::call(const Structure& inputs, const CallContext& context) {
+  if (t_calling == this || !overrides_call()) return run_built_in(inputs, context);
+  const Calling scope(this);
+  return call(inputs);
+}
+
+Structure BuiltInLayer::run_built_in(const Structure& inputs, const CallContext& context) {
+  static const auto* const none = new CallArguments();
+  CallContext complete = context;
+  if (!complete.arguments) complete.arguments = none;
+  if (complete.mask.is_leaf() && !complete.mask.defined())
+    complete.mask = inputs.map([](const Tensor&) { return Tensor(); });
+  return built_in_->call(inputs, complete);
+}
+
+Structure BuiltInLayer::compute_mask(const Structure& inputs, const Structure& mask, const Structure& outputs) {
+  return built_in_->compute_mask(inputs, mask, outputs);
+}
+
+OwnState BuiltInLayer::own_state() const {
+  static const auto* const plain_layer = new PlainLayer();
+  const bool own = virtual_function<Layer>(*built_in_, &Layer::own_state) !=
+                   virtual_function<Layer>(*plain_layer, &Layer::own_state);
+  return own ? built_in_->own_state() : Layer::own_state();
+}
+
+void BuiltInLayer::enable_lora(const LoraOptions& options) {
+  built_in_->enable_lora(options);
+  take_parts();
+}
+
+Layer::TrainingArgument BuiltInLayer::training_argument() const {
+  return overrides_call() ? TrainingArgument::kNone : built_in_->training_argument();
+}
+
+std::vector<std::string> BuiltInLayer::call_parameters() const {
+  return overrides_call() ? Layer::call_parameters() : built_in_->call_parameters();
+}
+
+std::vector<InputSpec> BuiltInLayer::input_spec() const { return built_in_->input_spec(); }
+bool BuiltInLayer::supports_masking() const { return built_in_->supports_masking(); }
+bool BuiltInLayer::uses_mask() const { return built_in_->uses_mask(); }
+bool BuiltInLayer::casts_inputs() const { return built_in_->casts_inputs(); }
+std::vector<std::string> BuiltInLayer::argument_names() const { return built_in_->argument_names(); }
+void BuiltInLayer::reset_states() { built_in_->reset_states(); }
+Tensors BuiltInLayer::get_initial_state(const Extent& batch_size) const {
+  return built_in_->get_initial_state(batch_size);
+}
+void BuiltInLayer::adapt(const Structure& data) { built_in_->adapt(data); }
+void BuiltInLayer::adapt(const data::Dataset& batches) { built_in_->adapt(batches); }
+Tensor BuiltInLayer::mean() const { return built_in_->mean(); }
+Tensor BuiltInLayer::variance() const { return built_in_->variance(); }
+
+}  // namespace lockstep::keras

@@ -1,0 +1,8 @@
+#include "lockstep/keras/regularizers/bases.h"
+
+namespace lockstep::regularizers {
+
+BuiltInRegularizer::BuiltInRegularizer(const char* class_name, const Json& config)
+    : BuiltInRegularizer(get(Json{{"module", "keras.regularizers"}, {"class_name", class_name}, {"config", config}})) {}
+
+}  // namespace lockstep::regularizers
