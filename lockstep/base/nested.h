@@ -139,37 +139,14 @@ class Nested {
   T mask() const requires std::is_same_v<T, Tensor> { return leaf().mask(); }
   T numpy() const requires std::is_same_v<T, Tensor> { return leaf().numpy(); }
   // Members of arrays, of a leaf that is a tensor: model.predict(x).argmax(1).
-  int ndim() const requires std::is_same_v<T, Tensor> { return leaf().ndim(); }
   template <typename... Extents>
   T reshape(const Extents&... extents) const requires std::is_same_v<T, Tensor> {
     return leaf().reshape(extents...);
   }
-  template <typename D>
-  T astype(const D& dtype) const requires std::is_same_v<T, Tensor> { return leaf().astype(dtype); }
-  T ravel() const requires std::is_same_v<T, Tensor> { return leaf().ravel(); }
-  T copy() const requires std::is_same_v<T, Tensor> { return leaf().copy(); }
-  T transpose() const requires std::is_same_v<T, Tensor> { return leaf().transpose(); }
-  T squeeze(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().squeeze(axis); }
-  T sum(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().sum(axis); }
-  T mean(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().mean(axis); }
-  T std(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().std(axis); }
-  T var(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().var(axis); }
-  T prod(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().prod(axis); }
-  T max(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().max(axis); }
-  T min(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().min(axis); }
-  T all(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().all(axis); }
-  T any(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().any(axis); }
-  T cumsum(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().cumsum(axis); }
-  T argmax(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().argmax(axis); }
-  T argmin(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().argmin(axis); }
-  T clip(double minimum, double maximum) const requires std::is_same_v<T, Tensor> {
-    return leaf().clip(minimum, maximum);
+  T argmax(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> {
+    return leaf().argmax(axis);
   }
-  T round(int decimals = 0) const requires std::is_same_v<T, Tensor> { return leaf().round(decimals); }
-  template <typename U>
-  U item() const requires std::is_same_v<T, Tensor> { return leaf().template item<U>(); }
-  template <typename U>
-  std::vector<U> to_vector() const requires std::is_same_v<T, Tensor> { return leaf().template to_vector<U>(); }
+  T mean(std::optional<int> axis = std::nullopt) const requires std::is_same_v<T, Tensor> { return leaf().mean(axis); }
   // Pieces of a leaf that is a tensor: model.predict(x)[{0, 3}], model.predict(x).index({all, 0}).
   T operator[](const Range& range) const requires std::is_same_v<T, Tensor> { return leaf()[range]; }
   T index(std::initializer_list<ops::SliceSpec> entries) const requires std::is_same_v<T, Tensor> {

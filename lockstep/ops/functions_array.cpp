@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -325,33 +324,8 @@ Tensor real(const Tensor& x) {
 Tensor Tensor::sum(std::optional<int> axis) const { return ops::reduce_sum(summable(*this), axes_of(axis)); }
 Tensor Tensor::mean(std::optional<int> axis) const { return ops::reduce_mean(real(*this), axes_of(axis)); }
 Tensor Tensor::std(std::optional<int> axis) const { return ops::reduce_std(real(*this), axes_of(axis)); }
-Tensor Tensor::var(std::optional<int> axis) const { return ops::reduce_variance(real(*this), axes_of(axis)); }
-Tensor Tensor::prod(std::optional<int> axis) const { return ops::reduce_prod(summable(*this), axes_of(axis)); }
 Tensor Tensor::max(std::optional<int> axis) const { return ops::reduce_max(*this, axes_of(axis)); }
 Tensor Tensor::min(std::optional<int> axis) const { return ops::reduce_min(*this, axes_of(axis)); }
-Tensor Tensor::all(std::optional<int> axis) const {
-  return ops::reduce_all(ops::cast(*this, DType::kBool), axes_of(axis));
-}
-Tensor Tensor::any(std::optional<int> axis) const {
-  return ops::reduce_any(ops::cast(*this, DType::kBool), axes_of(axis));
-}
-Tensor Tensor::squeeze(std::optional<int> axis) const {
-  return axis ? ops::squeeze(*this, {*axis}) : ops::squeeze(*this);
-}
-Tensor Tensor::cumsum(std::optional<int> axis) const {
-  return axis ? ops::cumsum(summable(*this), *axis) : ops::cumsum(summable(flatten()), 0);
-}
-// Bounds with a fraction make floats of integers, as in NumPy.
-Tensor Tensor::clip(double minimum, double maximum) const {
-  const bool whole = !is_floating(dtype()) && (minimum != std::floor(minimum) || maximum != std::floor(maximum));
-  const Tensor x = whole ? real(*this) : *this;
-  return ops::clip_by_value(x, minimum, maximum);
-}
-Tensor Tensor::round(int decimals) const {
-  if (!is_floating(dtype())) return *this;
-  const double scale = std::pow(10.0, decimals);
-  return decimals == 0 ? ops::round(*this) : ops::round(*this * scale) / scale;
-}
 Tensor Tensor::argmax(std::optional<int> axis) const {
   return axis ? ops::argmax(*this, *axis) : ops::argmax(flatten(), 0);
 }

@@ -156,19 +156,11 @@ class Tensor {
   Tensor ravel() const { return flatten(); }
   Tensor copy() const { return *this; }
   Tensor transpose() const;
-  Tensor squeeze(std::optional<int> axis = std::nullopt) const;
   Tensor sum(std::optional<int> axis = std::nullopt) const;
   Tensor mean(std::optional<int> axis = std::nullopt) const;
   Tensor std(std::optional<int> axis = std::nullopt) const;
-  Tensor var(std::optional<int> axis = std::nullopt) const;
-  Tensor prod(std::optional<int> axis = std::nullopt) const;
   Tensor max(std::optional<int> axis = std::nullopt) const;
   Tensor min(std::optional<int> axis = std::nullopt) const;
-  Tensor all(std::optional<int> axis = std::nullopt) const;
-  Tensor any(std::optional<int> axis = std::nullopt) const;
-  Tensor cumsum(std::optional<int> axis = std::nullopt) const;
-  Tensor clip(double minimum, double maximum) const;
-  Tensor round(int decimals = 0) const;
   Tensor argmax(std::optional<int> axis = std::nullopt) const;
   Tensor argmin(std::optional<int> axis = std::nullopt) const;
   // "tf.Tensor([1. 2.], shape=(2,), dtype=float32)", as TensorFlow prints it.

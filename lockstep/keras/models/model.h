@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/keras/models/model_impl.h"
+#include "lockstep/keras/trainer/predictions.h"
 #include "lockstep/keras/trainer/trainer.h"
 
 namespace lockstep::keras {
@@ -211,24 +212,24 @@ class Model {
     const Structure x = std::move(options.x), y = std::move(options.y);
     return evaluate(x, y, std::move(options));
   }
-  Structure predict(const Structure& x, PredictOptions options) const;
+  Predictions predict(const Structure& x, PredictOptions options) const;
   template <std::convertible_to<Structure> X>
-  Structure predict(const X& x) const {
+  Predictions predict(const X& x) const {
     return predict(Structure(x), PredictOptions());
   }
   // Numbers in braces are a tensor: model.predict({{0.5, -1.0}}).
-  Structure predict(std::initializer_list<Values> values, PredictOptions options = {}) const {
+  Predictions predict(std::initializer_list<Values> values, PredictOptions options = {}) const {
     return predict(Structure(Tensor(values)), std::move(options));
   }
-  Structure predict(PredictOptions options) const {
+  Predictions predict(PredictOptions options) const {
     const Structure x = std::move(options.x);
     return predict(x, std::move(options));
   }
-  Structure predict(const data::Dataset& dataset, PredictOptions options = {}) const;
+  Predictions predict(const data::Dataset& dataset, PredictOptions options = {}) const;
   Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {},
                          const std::map<std::int64_t, double>& class_weight = {}) const;
   Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
-  Structure predict_on_batch(const Structure& x) const;
+  Predictions predict_on_batch(const Structure& x) const;
   optimizers::OptimizerPtr optimizer() const;
   Trainer& trainer() const;
   // The steps of fit, evaluate and predict, and the loss and the metrics of these, which derived classes may override.

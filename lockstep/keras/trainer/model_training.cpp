@@ -33,10 +33,10 @@ Results Model::evaluate(const Structure& x, const Structure& y, EvaluateOptions 
 Results Model::evaluate(const data::Dataset& dataset, EvaluateOptions options) const {
   return trainer().evaluate(dataset, std::move(options));
 }
-Structure Model::predict(const Structure& x, PredictOptions options) const {
+Predictions Model::predict(const Structure& x, PredictOptions options) const {
   return trainer().predict(x, std::move(options));
 }
-Structure Model::predict(const data::Dataset& dataset, PredictOptions options) const {
+Predictions Model::predict(const data::Dataset& dataset, PredictOptions options) const {
   return trainer().predict(dataset, std::move(options));
 }
 Results Model::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight,
@@ -46,7 +46,7 @@ Results Model::train_on_batch(const Structure& x, const Structure& y, const Stru
 Results Model::test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight) const {
   return trainer().test_on_batch(x, y, sample_weight);
 }
-Structure Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
+Predictions Model::predict_on_batch(const Structure& x) const { return trainer().predict_on_batch(x); }
 std::vector<std::string> Model::metrics_names() const { return trainer().metrics_names(); }
 optimizers::OptimizerPtr Model::optimizer() const { return trainer().optimizer(); }
 
