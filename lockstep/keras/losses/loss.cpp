@@ -122,7 +122,7 @@ Tensor Loss::finish(const Reduced& parts) {
 
 Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                         const Tensor& mask) const {
-  const Reduced parts = reduce(y_true, y_pred, sample_weight, mask);
+  const Reduced parts = reduce(y_true, y_pred, sample_weight, mask.defined() ? mask : y_pred.mask());
   const Tensor loss = finish(parts);
   const int replicas = distribute::get_strategy().num_replicas_in_sync();
   return parts.averages && replicas > 1 ? loss * (1.0 / replicas) : loss;

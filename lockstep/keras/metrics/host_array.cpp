@@ -121,7 +121,10 @@ HostArray broadcast_to(const HostArray& a, const Shape& shape, const char* what)
   return out;
 }
 
-HostArray mean_from(const HostArray& a, int axis) {
+namespace {
+
+// The sums over all axes from `axis` on, divided by the number of elements where `mean`.
+HostArray reduce_from(const HostArray& a, int axis, bool mean) {
   if (a.rank() <= axis) return a;
   HostArray out;
   std::size_t rows = 1;
@@ -134,10 +137,15 @@ HostArray mean_from(const HostArray& a, int axis) {
   for (std::size_t row = 0; row < rows; ++row) {
     double sum = 0;
     for (std::size_t i = 0; i < width; ++i) sum += a.values[row * width + i];
-    out.values[row] = static_cast<float>(sum / static_cast<double>(width));
+    out.values[row] = static_cast<float>(mean ? sum / static_cast<double>(width) : sum);
   }
   return out;
 }
+
+}  // namespace
+
+HostArray mean_from(const HostArray& a, int axis) { return reduce_from(a, axis, true); }
+HostArray sum_from(const HostArray& a, int axis) { return reduce_from(a, axis, false); }
 
 HostArray argmax_last(const HostArray& a) { return argmax_of(a.values.data(), a.shape); }
 

@@ -29,8 +29,9 @@ void squeeze_or_expand(HostArray& a, HostArray& b);
 // NumPy's broadcasting of `a` to a shape. Throws InvalidArgument, naming `what`, when it does not fit.
 HostArray broadcast_to(const HostArray& a, const Shape& shape, const char* what);
 
-// The mean over all axes from `axis` on.
+// The mean, and the sum, over all axes from `axis` on.
 HostArray mean_from(const HostArray& a, int axis);
+HostArray sum_from(const HostArray& a, int axis);
 
 // The position of the largest element of each row of the last axis; the first of equal ones.
 HostArray argmax_last(const HostArray& a);

@@ -20,6 +20,15 @@ Tensor weight_and_mask(const Tensor& sample_weight, const Tensor& mask) {
   return a * b;
 }
 
+namespace {
+
+// As in Keras, a mask of the values counts where there are weights only.
+Tensor mask_of_values(const Tensor& values, const Tensor& sample_weight, const Tensor& mask) {
+  return mask.defined() || !sample_weight.defined() ? mask : values.mask();
+}
+
+}  // namespace
+
 MeanMetric::MeanMetric(std::string class_name, std::string name, std::string dtype)
     : Metric(std::move(name), std::move(dtype)), class_name_(std::move(class_name)) {
   total_ = add_variable(Shape{}, "total");
@@ -56,7 +65,7 @@ float MeanMetric::mean() const {
 }
 
 void MeanMetric::update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) {
-  add(to_host(values), weight_and_mask(sample_weight, mask));
+  add(to_host(values), weight_and_mask(sample_weight, mask_of_values(values, sample_weight, mask)));
 }
 
 MeanOf::MeanOf(std::string class_name, std::string name, std::string dtype, Function function, Direction direction,
@@ -75,7 +84,7 @@ void MeanOf::update_state(const Tensor& y_true, const Tensor& y_pred, const Tens
     bool enabled;
     ~Restore() { ops::set_grad_enabled(enabled); }
   } restore{enabled};
-  add(function_(y_true, y_pred), weight_and_mask(sample_weight, mask));
+  add(function_(y_true, y_pred), weight_and_mask(sample_weight, mask.defined() ? mask : y_pred.mask()));
 }
 
 Json MeanOf::get_config() const {
@@ -94,16 +103,16 @@ class SumMetric : public Metric {
   std::string class_name() const override { return "Sum"; }
   void update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) override {
     HostArray array = to_host(values);
-    const Tensor weight = weight_and_mask(sample_weight, mask);
+    const Tensor weight = weight_and_mask(sample_weight, mask_of_values(values, sample_weight, mask));
     if (weight.defined()) {
       HostArray weights = to_host(weight);
       squeeze_or_expand(array, weights);
-      if (array.rank() > weights.rank()) array = mean_from(array, weights.rank());
+      if (array.rank() > weights.rank()) array = sum_from(array, weights.rank());
       weights = broadcast_to(weights, array.shape, "sample_weight");
       for (std::size_t i = 0; i < array.size(); ++i) array.values[i] *= weights.values[i];
     }
     double total = 0;
-    for (float value : mean_from(array, 1).values) total += value;
+    for (float value : array.values) total += value;
     total_->assign_add(Tensor::scalar(static_cast<float>(total)));
   }
   Tensor result() const override { return Tensor::scalar(total_->read().item<float>()); }

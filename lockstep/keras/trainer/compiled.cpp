@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/keras/layers/keras_tensor.h"
+#include "lockstep/keras/metrics/bases.h"
 #include "lockstep/keras/metrics/mean_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/metric_state_internal.h"
@@ -351,9 +352,27 @@ void Compiled::restore_metrics(const Structure& y, const Structure& y_pred, cons
   saved_ = nullptr;
 }
 
+namespace {
+
+// A metric of compile's `metrics`, which Keras never weights, as custom steps see it.
+class UnweightedMetric : public metrics::BuiltInMetric {
+ public:
+  explicit UnweightedMetric(metrics::MetricPtr metric) : BuiltInMetric(metric), class_name_(metric->class_name()) {}
+  std::string class_name() const override { return class_name_; }
+  void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor&, const Tensor& mask) override {
+    BuiltInMetric::update_state(y_true, y_pred, {}, mask);
+  }
+
+ private:
+  std::string class_name_;
+};
+
+}  // namespace
+
 std::vector<metrics::MetricPtr> Compiled::metrics() const {
   std::vector<metrics::MetricPtr> all;
-  for (const OutputMetric& item : metrics_) all.push_back(item.metric);
+  for (const OutputMetric& item : metrics_)
+    all.push_back(item.weighted ? item.metric : std::make_shared<UnweightedMetric>(item.metric));
   return all;
 }
 
