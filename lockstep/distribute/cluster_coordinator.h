@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -60,6 +61,15 @@ class ClusterCoordinator {
       } else {
         return fn();
       }
+    });
+  }
+  // schedule(step_fn, args=(iterator,)) of Python: `fn(iterator)`. Arguments that have a name are referred to, and must
+  // exist until the closure is done; others are kept.
+  template <typename Fn, typename First, typename... More>
+  RemoteValue schedule(Fn fn, First&& first, More&&... more) {
+    std::tuple<First, More...> arguments(std::forward<First>(first), std::forward<More>(more)...);
+    return schedule([fn = std::move(fn), arguments = std::move(arguments)]() mutable {
+      return std::apply([&](auto&... argument) { return fn(argument...); }, arguments);
     });
   }
   // Waits until all closures are done. Workers run theirs here.

@@ -23,16 +23,27 @@ class Named : public Activation {
   Tensor operator()(const Tensor& x) const override { return fn_(x); }
   Json serialize() const override { return name_; }
 
- private:
+ protected:
   std::string name_;
   Function fn_;
 };
 
+constexpr const char* kUnnamed = "<lambda>";
+
 class Custom : public Named {
  public:
   using Named::Named;
+  // A function without a name may have got one since, of a CustomObjectScope.
   Json serialize() const override {
-    return {{"module", "builtins"}, {"class_name", "function"}, {"config", name()}, {"registered_name", "function"}};
+    std::string written = name_;
+    if (name_ == kUnnamed) {
+      const std::string given = keras::function_name(fn_);
+      if (!given.empty()) written = given;
+    }
+    return {{"module", "builtins"},
+            {"class_name", "function"},
+            {"config", std::move(written)},
+            {"registered_name", "function"}};
   }
 };
 
@@ -161,7 +172,7 @@ ActivationPtr Activation::of_function(std::function<KerasFunction> function) {
     }
   }
   const std::string registered = keras::function_name(function);
-  return custom(registered.empty() ? "<lambda>" : registered, std::move(function));
+  return custom(registered.empty() ? kUnnamed : registered, std::move(function));
 }
 
 ActivationPtr custom(std::string name, Function fn) { return std::make_shared<Custom>(std::move(name), std::move(fn)); }
