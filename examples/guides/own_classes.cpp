@@ -4,17 +4,19 @@
 #include <algorithm>
 #include <memory>
 
+#include <lockstep/bases.h>
+
 namespace {
 
 namespace keras = ls::keras;
-namespace ops = ls::keras::ops;
+namespace kops = ls::keras::ops;
 using ls::Tensor;
 
-Tensor squared(const Tensor& x) { return ops::square(x); }
+Tensor squared(const Tensor& x) { return kops::square(x); }
 LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(squared, "Guides")
 
 Tensor absolute_error(const Tensor& y_true, const Tensor& y_pred) {
-  return ops::mean(ops::abs(y_true - y_pred), {.axis = -1});
+  return kops::mean(kops::abs(y_true - y_pred), {.axis = -1});
 }
 LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(absolute_error, "Guides")
 
@@ -100,7 +102,8 @@ class BinaryTruePositives : public keras::metrics::Mean {
  public:
   using Mean::Mean;
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) override {
-    const auto values = ops::cast(ops::greater(y_true, 0), "float32") * ops::cast(ops::greater(y_pred, 0.0), "float32");
+    const auto values =
+        kops::cast(kops::greater(y_true, 0), "float32") * kops::cast(kops::greater(y_pred, 0.0), "float32");
     Mean::update_state(values, sample_weight);
   }
 };
@@ -115,21 +118,21 @@ class WeightedMSE : public keras::losses::MeanSquaredError {
 };
 LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(WeightedMSE, "Guides")
 
-class WarmUp : public keras::optimizers::schedules::CosineDecay {
+class CosineWarmUp : public keras::optimizers::schedules::CosineDecay {
  public:
   using CosineDecay::CosineDecay;
   float operator()(std::int64_t step) const override {
     return CosineDecay::operator()(step) * std::min(1.0f, (static_cast<float>(step) + 1) / 5);
   }
 };
-LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(WarmUp, "Guides")
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(CosineWarmUp, "Guides")
 
 class CentralizedAdam : public keras::optimizers::Adam {
  public:
   using Adam::Adam;
   void update_step(const Tensor& gradient, const ls::distribute::VariablePtr& variable,
                    const Tensor& learning_rate) override {
-    Adam::update_step(gradient - ops::mean(gradient), variable, learning_rate);
+    Adam::update_step(gradient - kops::mean(gradient), variable, learning_rate);
   }
 };
 LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(CentralizedAdam, "Guides")
@@ -180,7 +183,7 @@ class Factor : public keras::layers::Layer {
   double factor;
 };
 
-Tensor bounded(const Tensor& x) { return ops::tanh(x); }
+Tensor bounded(const Tensor& x) { return kops::tanh(x); }
 
 // In steps of one's own the metrics of compile are not weighted, but for weighted_metrics.
 class WeightedStep : public keras::Model {
@@ -233,7 +236,7 @@ void own_classes(const std::string& folder) {
   keras::Model model(inputs, keras::layers::Dense(1)(h));
   report("weights", static_cast<double>(model.weights().size()));
 
-  model.compile({.optimizer = std::make_shared<CentralizedAdam>(WarmUp(0.01, 100)),
+  model.compile({.optimizer = std::make_shared<CentralizedAdam>(CosineWarmUp(0.01, 100)),
                  .loss = WeightedMSE(),
                  .metrics = {std::make_shared<BinaryTruePositives>(), absolute_error}});
   Recorder recorder({.monitor = "loss", .patience = 2});
@@ -301,5 +304,5 @@ void own_classes(const std::string& folder) {
   weighted.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}, .weighted_metrics = {"mse"}});
   report_sorted(
       "weighted",
-      weighted.fit(x, y, {.epochs = 2, .verbose = 0, .shuffle = false, .sample_weight = ops::abs(waves({32}, 0.3))}));
+      weighted.fit(x, y, {.epochs = 2, .verbose = 0, .shuffle = false, .sample_weight = kops::abs(waves({32}, 0.3))}));
 }

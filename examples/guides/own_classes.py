@@ -93,7 +93,7 @@ class WeightedMSE(keras.losses.MeanSquaredError):
 
 
 @keras.saving.register_keras_serializable("Guides")
-class WarmUp(keras.optimizers.schedules.CosineDecay):
+class CosineWarmUp(keras.optimizers.schedules.CosineDecay):
     def __call__(self, step):
         return super().__call__(step) * ops.minimum(1.0, (ops.cast(step, "float32") + 1) / 5)
 
@@ -164,7 +164,7 @@ h = keras.layers.Dense(5, activation="tanh", kernel_initializer=SmallGlorot(seed
 model = keras.Model(inputs, keras.layers.Dense(1)(h))
 report("weights", len(model.weights))
 
-model.compile(optimizer=CentralizedAdam(WarmUp(0.01, 100)), loss=WeightedMSE(), metrics=[BinaryTruePositives(), absolute_error])
+model.compile(optimizer=CentralizedAdam(CosineWarmUp(0.01, 100)), loss=WeightedMSE(), metrics=[BinaryTruePositives(), absolute_error])
 recorder = Recorder(monitor="loss", patience=2)
 report_history("fit", model.fit(x=x, y=y, batch_size=16, epochs=3, verbose=0, callbacks=[recorder, Batches()], shuffle=False))
 model.save(folder + "/model.keras")

@@ -13,6 +13,18 @@
 #include "lockstep/keras/handle.h"
 
 namespace lockstep::keras {
+
+struct CustomObject::Rows {
+  std::vector<RegisteredClass> classes;
+  std::vector<RegisteredFunction> functions;
+};
+CustomObject::CustomObject(RegisteredClass row) : rows_(std::make_shared<const Rows>(Rows{{std::move(row)}, {}})) {}
+CustomObject::CustomObject(std::vector<RegisteredFunction> rows)
+    : rows_(std::make_shared<const Rows>(Rows{{}, std::move(rows)})) {}
+
+CustomObjects::CustomObjects(std::initializer_list<std::pair<const char*, CustomObject>> objects)
+    : list_(std::make_shared<const List>(objects.begin(), objects.end())) {}
+
 namespace {
 
 struct Classes {
@@ -35,7 +47,7 @@ void check_part(std::string_view what, std::string_view text) {
 }
 
 // The objects of the scopes of this thread, the innermost last.
-thread_local std::vector<std::unique_ptr<const CustomObject>> t_custom;
+thread_local std::vector<std::unique_ptr<const CustomObject::Rows>> t_custom;
 
 // "MyLayer" of "Package>MyLayer".
 std::string_view name_alone(std::string_view name) {
@@ -45,7 +57,7 @@ std::string_view name_alone(std::string_view name) {
 
 // The row of the innermost scope for which `fits` is true.
 template <typename Row, typename Fits>
-const Row* find_custom(std::vector<Row> CustomObject::*rows, Fits fits) {
+const Row* find_custom(std::vector<Row> CustomObject::Rows::*rows, Fits fits) {
   for (auto object = t_custom.rbegin(); object != t_custom.rend(); ++object) {
     for (const Row& row : (*object).get()->*rows) {
       if (fits(row)) return &row;
@@ -57,8 +69,9 @@ const Row* find_custom(std::vector<Row> CustomObject::*rows, Fits fits) {
 }  // namespace
 
 CustomObjectScope::CustomObjectScope(const CustomObjects& objects) : size_before_(t_custom.size()) {
-  for (const auto& [name, object] : objects) {
-    auto named = std::make_unique<CustomObject>(object);
+  if (!objects.list()) return;
+  for (const auto& [name, object] : *objects.list()) {
+    auto named = std::make_unique<CustomObject::Rows>(object.rows());
     for (RegisteredClass& row : named->classes) row.name = name;
     for (RegisteredFunction& row : named->functions) row.name = name;
     t_custom.push_back(std::move(named));
@@ -81,9 +94,10 @@ void register_function(RegisteredFunction row) {
 }
 
 const RegisteredFunction* find_registered_function(std::type_index signature, std::string_view name) {
-  const RegisteredFunction* const custom = find_custom(&CustomObject::functions, [&](const RegisteredFunction& row) {
-    return row.signature == signature && (row.name == name || row.name == name_alone(name));
-  });
+  const RegisteredFunction* const custom =
+      find_custom(&CustomObject::Rows::functions, [&](const RegisteredFunction& row) {
+        return row.signature == signature && (row.name == name || row.name == name_alone(name));
+      });
   if (custom) return custom;
   Classes& all = classes();
   const std::lock_guard lock(all.mutex);
@@ -104,7 +118,7 @@ const RegisteredFunction* find_registered_function(std::type_index signature, co
       if (is_it(*row)) return row.get();
     }
   }
-  return find_custom(&CustomObject::functions, is_it);
+  return find_custom(&CustomObject::Rows::functions, is_it);
 }
 
 std::string detail::name_in(std::string_view pretty_function) {
@@ -139,7 +153,7 @@ const RegisteredClass* find_registered(std::type_index type) {
 }
 
 const RegisteredClass* find_registered(std::type_index family, std::string_view name) {
-  const RegisteredClass* const custom = find_custom(&CustomObject::classes, [&](const RegisteredClass& row) {
+  const RegisteredClass* const custom = find_custom(&CustomObject::Rows::classes, [&](const RegisteredClass& row) {
     return row.family == family && (row.name == name || row.name == name_alone(name));
   });
   if (custom) return custom;

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -116,13 +117,28 @@ std::function<Signature> function_named(std::string_view name) {
   return row ? *static_cast<const Function*>(row->function.get()) : Function();
 }
 
-// A class or a function under a name of the user's choice: see CustomObjectScope.
-struct CustomObject {
-  std::vector<RegisteredClass> classes;
-  std::vector<RegisteredFunction> functions;
+// A class or a function for CustomObjects: custom_object<MyLayer>(), custom_object<my_activation>().
+class CustomObject {
+ public:
+  struct Rows;
+  explicit CustomObject(RegisteredClass row);
+  explicit CustomObject(std::vector<RegisteredFunction> rows);
+  const Rows& rows() const { return *rows_; }
+
+ private:
+  std::shared_ptr<const Rows> rows_;
 };
-// {{"MyLayer", custom_object<MyLayer>()}, {"my_activation", custom_object<my_activation>()}}
-using CustomObjects = std::vector<std::pair<std::string, CustomObject>>;
+// Classes and functions by names of the user's choice: {{"MyLayer", custom_object<MyLayer>()}}.
+class CustomObjects {
+ public:
+  using List = std::vector<std::pair<std::string, CustomObject>>;
+  CustomObjects() = default;
+  CustomObjects(std::initializer_list<std::pair<const char*, CustomObject>> objects);
+  const List* list() const { return list_.get(); }  // null when there are none
+
+ private:
+  std::shared_ptr<const List> list_;
+};
 
 // keras.saving.custom_object_scope: while it exists, files and configs that are read on this thread find these classes
 // and functions by their names, registered or not.
@@ -229,11 +245,11 @@ void register_keras_serializable(const std::string& package = "Custom", const st
 
 template <typename T>
 CustomObject custom_object() {
-  return {{detail::class_row_of<T>({}, {})}, {}};
+  return CustomObject(detail::class_row_of<T>({}, {}));
 }
 template <auto kFunction>
 CustomObject custom_object() {
-  return {{}, detail::function_rows_of<kFunction>({}, {})};
+  return CustomObject(detail::function_rows_of<kFunction>({}, {}));
 }
 
 }  // namespace lockstep::keras

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "lockstep/saving/backup_and_restore.h"
-#include "lockstep/saving/callback_bases.h"
 #include "lockstep/saving/export_archive.h"
 #include "lockstep/saving/keras_export.h"
 #include "lockstep/saving/keras_objects.h"
