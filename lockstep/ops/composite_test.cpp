@@ -128,6 +128,8 @@ TEST(Composite, RecurrentLayers) {
                                                : 3;
     const bool biased = seed % 4 == 1 && numbers.coin();
     const Tensor mask = numbers.coin() ? numbers.mask({batch, steps}) : Tensor();
+    Tensors dropped(seed % 3 == 2 ? static_cast<std::size_t>(gates) : 0);
+    for (Tensor& factors : dropped) factors = cast(numbers.mask({batch, units}), DType::kFloat32) * 1.25;
     const double scale = 1.0 / std::sqrt(static_cast<double>(units));
     Tensors inputs = {numbers.tensor({batch, steps, gates * units}), numbers.tensor({units, gates * units}, scale),
                       numbers.tensor({batch, units})};
@@ -137,7 +139,7 @@ TEST(Composite, RecurrentLayers) {
         [&](const Tensors& x) {
           const std::size_t states = options.cell == "LSTM" ? 2 : 1;
           auto made =
-              try_recurrent(x[0], x[1], biased ? x.back() : Tensor(), mask,
+              try_recurrent(x[0], x[1], biased ? x.back() : Tensor(), mask, dropped,
                             Tensors(x.begin() + 2, x.begin() + 2 + static_cast<std::ptrdiff_t>(states)), options);
           EXPECT_TRUE(made.has_value());
           Tensors out = {made->output};

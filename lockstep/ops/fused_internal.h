@@ -43,9 +43,10 @@ struct RecurrentResult {
 };
 // `projected` [batch, steps, gates · units] is the input's part of the gates, its bias included; `kernel` [units,
 // gates · units] the recurrent weights; `bias` (undefined: none) that of the recurrent product of a GRU with
-// reset_after. mask: bool [batch, steps], or undefined.
+// reset_after. mask: bool [batch, steps], or undefined. `dropped`: factors [batch, units] of the state in the product
+// of each gate, in every step; or none.
 std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tensor& kernel, const Tensor& bias,
-                                             const Tensor& mask, const Tensors& states,
+                                             const Tensor& mask, const Tensors& dropped, const Tensors& states,
                                              const RecurrentOptions& options);
 
 // softmax(scale · query keyᵀ) value for each head; tensors are [batch, steps, heads, size]. `mask`: bool [batch or 1,

@@ -51,9 +51,10 @@ class Recurrent : public Composite {
   enum Output { kOutput, kLastH, kLastC };
   enum Kept { kGatesKept, kBefore, kCells, kActivated };
 
-  Recurrent(const RecurrentPass& shape, at::Tensor mask, bool sequences)
-      : shape_(shape), mask_(std::move(mask)), sequences_(sequences) {
+  Recurrent(const RecurrentPass& shape, at::Tensor mask, at::Tensor dropped, bool sequences)
+      : shape_(shape), mask_(std::move(mask)), dropped_(std::move(dropped)), sequences_(sequences) {
     if (mask_.defined()) shape_.mask = reinterpret_cast<const std::uint8_t*>(mask_.const_data_ptr<bool>());
+    shape_.dropped = floats(dropped_);
   }
 
   Made forward(const Values& inputs, bool keep) const override {
@@ -123,7 +124,7 @@ class Recurrent : public Composite {
     for (std::int64_t s = 0; s < shape_.steps; ++s) {
       const std::int64_t t = shape_.backwards ? shape_.steps - 1 - s : s;
       const at::Tensor& x = steps[static_cast<std::size_t>(t)];
-      at::Tensor z = at::matmul(h, resets ? kernel.narrow(1, 0, 2 * u) : kernel), next_h, next_c = c;
+      at::Tensor z = gate_products(h, resets ? kernel.narrow(1, 0, 2 * u) : kernel), next_h, next_c = c;
       if (inputs[kBias].defined()) z = z + inputs[kBias];
       const auto part = [&](const at::Tensor& of, std::int64_t i) { return of.narrow(1, i * u, u); };
       if (has_cells()) {
@@ -134,7 +135,8 @@ class Recurrent : public Composite {
         next_h = act(x + z);
       } else {
         const at::Tensor update = gate(part(x, 0) + part(z, 0)), reset = gate(part(x, 1) + part(z, 1));
-        const at::Tensor inner = resets ? at::matmul(reset * h, kernel.narrow(1, 2 * u, u)) : reset * part(z, 2);
+        const at::Tensor inner =
+            resets ? at::matmul(reset * dropped(h, 2), kernel.narrow(1, 2 * u, u)) : reset * part(z, 2);
         next_h = update * h + (1.0 - update) * act(part(x, 2) + inner);
       }
       if (mask_.defined()) {
@@ -156,6 +158,18 @@ class Recurrent : public Composite {
  private:
   bool has_cells() const { return shape_.cell == RecurrentCell::kLstm; }
 
+  // What the product of gate g sees of the states [batch, units].
+  at::Tensor dropped(const at::Tensor& h, std::int64_t g) const {
+    return dropped_.defined() ? h * dropped_.select(1, g) : h;
+  }
+  at::Tensor gate_products(const at::Tensor& h, const at::Tensor& kernel) const {
+    if (!dropped_.defined()) return at::matmul(h, kernel);
+    Values parts;
+    for (std::int64_t g = 0; g * shape_.units < kernel.size(1); ++g)
+      parts.push_back(at::matmul(dropped(h, g), kernel.narrow(1, g * shape_.units, shape_.units)));
+    return at::cat(parts, 1);
+  }
+
   RecurrentPass with_kept(const Values& kept) const {
     RecurrentPass pass = shape_;
     pass.gates = floats_to_write(kept[kGatesKept]), pass.before = floats_to_write(kept[kBefore]);
@@ -170,10 +184,14 @@ class Recurrent : public Composite {
     const bool resets = shape_.cell == RecurrentCell::kGruResetBefore;
     const RowKernels& loops = row_kernels();
     const auto packed = [&](std::int64_t first, std::int64_t count) {
-      const std::int64_t depth = transpose ? count : u, width = transpose ? u : count;
-      at::Tensor memory = at::empty({loops.packed_size(depth, width)}, kernel.options());
-      loops.pack_matrix(kernel.const_data_ptr<float>() + first, columns, transpose, depth, width,
-                        memory.mutable_data_ptr<float>());
+      const std::int64_t parts = dropped_.defined() ? count / u : 1, part = count / parts;
+      const std::int64_t depth = transpose ? part : u, width = transpose ? u : part;
+      const std::int64_t size = loops.packed_size(depth, width);
+      at::Tensor memory = at::empty({parts * size}, kernel.options());
+      for (std::int64_t i = 0; i < parts; ++i) {
+        loops.pack_matrix(kernel.const_data_ptr<float>() + first + i * part, columns, transpose, depth, width,
+                          memory.mutable_data_ptr<float>() + i * size);
+      }
       return memory;
     };
     Values memory = {packed(0, resets ? 2 * u : columns)};
@@ -184,18 +202,29 @@ class Recurrent : public Composite {
   }
 
   at::Tensor kernel_gradient(const Values& kept, const at::Tensor& inner) const {
+    const std::int64_t u = shape_.units, gates = recurrent_gates(shape_.cell);
     const at::Tensor before = flat(kept[kBefore]), d = flat(inner);
     const auto times = [](const at::Tensor& a, const at::Tensor& b) {
       return has_product(a, b) ? product(a, true, b, false) : at::mm(a.t(), b);
     };
-    if (shape_.cell != RecurrentCell::kGruResetBefore) return times(before, d);
-    const std::int64_t u = shape_.units;
-    const at::Tensor reset = flat(kept[kGatesKept]).narrow(1, u, u) * before;
-    return at::cat({times(before, d.narrow(1, 0, 2 * u)), times(reset, d.narrow(1, 2 * u, u))}, 1);
+    const bool resets = shape_.cell == RecurrentCell::kGruResetBefore;
+    const auto reset = [&](const at::Tensor& h) { return flat(kept[kGatesKept]).narrow(1, u, u) * h; };
+    Values parts;
+    if (dropped_.defined()) {
+      for (std::int64_t g = 0; g < gates; ++g) {
+        const at::Tensor seen = flat(kept[kBefore] * dropped_.narrow(1, g, 1));
+        parts.push_back(times(resets && g == 2 ? reset(seen) : seen, d.narrow(1, g * u, u)));
+      }
+    } else if (resets) {
+      parts = {times(before, d.narrow(1, 0, 2 * u)), times(reset(before), d.narrow(1, 2 * u, u))};
+    } else {
+      return times(before, d);
+    }
+    return at::cat(parts, 1);
   }
 
   RecurrentPass shape_;
-  at::Tensor mask_;
+  at::Tensor mask_, dropped_;
   bool sequences_;
 };
 
@@ -206,7 +235,7 @@ bool is_float_value(const Tensor& x, int rank) {
 }  // namespace
 
 std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tensor& kernel, const Tensor& bias,
-                                             const Tensor& mask, const Tensors& states,
+                                             const Tensor& mask, const Tensors& dropped, const Tensors& states,
                                              const RecurrentOptions& options) {
   const auto activation = squash_of(options.activation), recurrent = squash_of(options.recurrent_activation);
   if (!activation || !recurrent || !is_float_value(projected, 3) || !is_float_value(kernel, 2)) return std::nullopt;
@@ -235,9 +264,16 @@ std::optional<RecurrentResult> try_recurrent(const Tensor& projected, const Tens
       return std::nullopt;
     counts = aten(mask).contiguous();
   }
+  Values factors;
+  for (const Tensor& factor : dropped) {
+    if (!is_float_value(factor, 2) || factor.dim(0) != batch || factor.dim(1) != shape.units) return std::nullopt;
+    factors.push_back(aten(factor));
+  }
+  if (!factors.empty() && static_cast<int>(factors.size()) != recurrent_gates(shape.cell)) return std::nullopt;
+  const at::Tensor drops = factors.empty() ? at::Tensor() : at::stack(factors, 1);
   Values inputs = {aten(projected), aten(kernel), bias.defined() ? aten(bias) : at::Tensor(), aten(states[0]),
                    states.size() > 1 ? aten(states[1]) : at::Tensor()};
-  Values made = run(std::make_shared<Recurrent>(shape, std::move(counts), options.return_sequences), inputs);
+  Values made = run(std::make_shared<Recurrent>(shape, std::move(counts), drops, options.return_sequences), inputs);
   RecurrentResult result{wrap(std::move(made[0])), {}};
   for (std::size_t i = 1; i < made.size(); ++i) result.states.push_back(wrap(std::move(made[i])));
   return result;

@@ -23,7 +23,11 @@ struct RecurrentPass {
   bool backwards = false;              // from the last step to the first
   bool zero_output = false;            // the output of masked steps is 0, else the output before
   const std::uint8_t* mask = nullptr;  // [batch, steps], 0: the step changes nothing; or null
-  // The recurrent weights as pack_matrix() gives them; kGruResetBefore: of the two gates.
+  // Recurrent dropout: factors of the state in the product of each gate [batch, gates, units], the same in all steps;
+  // or null.
+  const float* dropped = nullptr;
+  // The recurrent weights as pack_matrix() gives them, with `dropped` gate after gate; kGruResetBefore: of the two
+  // gates.
   const float* kernel = nullptr;
   const float* candidate_kernel = nullptr;  // kGruResetBefore
   // Kept by the way forward for the way back (null: not needed).
@@ -145,6 +149,8 @@ struct RowKernels {
                                       const float* logs, const float* weights, float* dx);
 
   void (*multiply)(std::int64_t count, const float* a, const float* b, float* product);
+  // a · b, zero where b is zero, even if a is not finite.
+  void (*multiply_no_nan)(std::int64_t count, const float* a, const float* b, float* product);
   void (*add)(std::int64_t count, const float* a, const float* b, float* sum);
   // `alpha`: kLeakyRelu's factor of values that are not positive. `x` of the gradient: has_gradient_of_value.
   void (*unary)(Unary kind, float alpha, std::int64_t count, const float* x, float* y);

@@ -101,12 +101,7 @@ class ProductNoNan : public Composite {
 
  private:
   static at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-    return pairwise(a, b, [](std::int64_t count, const float* x, const float* y, float* to) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        const float value = x[i] * y[i];
-        to[i] = y[i] == 0 ? 0 : value;
-      }
-    });
+    return pairwise(a, b, row_kernels().multiply_no_nan);
   }
 };
 

@@ -82,7 +82,6 @@ class GatedCell : public RnnCell {
 
   std::optional<Outcome> try_run(const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
                                  const CellMasks& masks) override {
-    if (!masks.recurrent.empty()) return std::nullopt;
     const ops::RecurrentOptions options{
         .cell = kKind == CellKind::kLstm  ? "LSTM"
                 : kKind == CellKind::kGru ? "GRU"
@@ -93,7 +92,8 @@ class GatedCell : public RnnCell {
         .return_sequences = how.return_sequences,
         .go_backwards = how.go_backwards,
         .zero_output_for_mask = how.zero_output_for_mask};
-    auto made = ops::try_recurrent(project(x, masks), value(recurrent_), recurrent_bias(), mask, states, options);
+    auto made = ops::try_recurrent(project(x, masks), value(recurrent_), recurrent_bias(), mask, masks.recurrent,
+                                   states, options);
     if (!made) return std::nullopt;
     Outcome outcome;
     (how.return_sequences ? outcome.all : outcome.last) = made->output;
