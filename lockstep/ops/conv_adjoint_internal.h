@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/ops/conv_direct_internal.h"
+#include "lockstep/ops/conv_phases_internal.h"
 
 namespace lockstep::ops {
 
@@ -29,8 +30,7 @@ const float* padded(const WindowGeometry& g, const float* x, Scratch& scratch);
 // The loops read whole vectors of dy, beyond its end: a copy with room for that where it is needed.
 const float* readable(const float* dy, std::int64_t size, std::int64_t channels, Scratch& scratch);
 
-// From the gradient of a convolution's output to that of its input: a convolution of stride 1 for each phase of rows
-// and columns. `kernel` is contiguous.
+// From the gradient of a convolution's output to that of its input, by ConvPhases. `kernel` is contiguous.
 class Adjoint {
  public:
   Adjoint(const WindowGeometry& g, const at::Tensor& kernel);
@@ -42,20 +42,13 @@ class Adjoint {
   void image(const float* dy, const float* bias, bool relu, std::int64_t part, std::int64_t parts, float* dx) const;
 
   // The border that dy needs; and one image from such a dy. `adds`: to what is in dx, before bias and act.
-  const WindowGeometry& border() const { return border_; }
+  const WindowGeometry& border() const { return plan_.border; }
   void padded_image(const float* dy, const float* bias, bool relu, bool adds, std::int64_t part, std::int64_t parts,
                     float* dx) const;
 
  private:
-  struct Phase {
-    WindowGeometry g;
-    WindowCells rows, columns;
-    std::int64_t from, to, packed;  // offsets in floats
-    WindowGeometry bare;            // of images without border
-  };
   const WindowGeometry g_;
-  WindowGeometry border_;
-  std::vector<Phase> phases_;
+  ConvPhases plan_;
   at::Tensor packed_;
 };
 

@@ -137,6 +137,22 @@ class BackwardPass {
         to_images_(adjoint_geometry_) {}
 
   Gradients run() {
+    Gradients out = gradients();
+    if (!to_kernel_ || !out.kernel.defined() || is_finite(out.kernel)) return out;
+    // Transformed infinities are NaN in all cells of the window; the direct way leaves them where they are.
+    BackwardPass directly = *this;
+    directly.to_kernel_ = WinogradWay(), directly.wanted_ = {.kernel = true};
+    out.kernel = directly.gradients().kernel;
+    return out;
+  }
+
+ private:
+  static bool is_finite(const at::Tensor& x) {
+    const float* const begin = x.const_data_ptr<float>();
+    return std::all_of(begin, begin + x.numel(), [](float value) { return value - value == 0; });
+  }
+
+  Gradients gradients() {
     if (wanted_.images && to_images_) {
       flipped_ = winograd_weights(adjoint_geometry_, to_images_.outputs, kernel_, true);
     } else if (wanted_.images) {
@@ -176,7 +192,6 @@ class BackwardPass {
     return out;
   }
 
- private:
   // Floats of a sum for the kernel's gradient.
   std::int64_t kernel_sum() const {
     return to_kernel_ ? winograd_kernels().packed_size(g_, to_kernel_.outputs) : kernel_.numel();
@@ -256,7 +271,8 @@ class BackwardPass {
   const Pooled* const pooled_;
   Wanted wanted_;
   const WindowGeometry adjoint_geometry_;
-  const WinogradWay to_kernel_, to_images_;
+  WinogradWay to_kernel_;
+  const WinogradWay to_images_;
   std::optional<Adjoint> adjoint_;  // unless to_images_
   at::Tensor flipped_;              // weights for to_images_
   at::Tensor kernel_parts_, bias_parts_, dx_;
@@ -339,11 +355,16 @@ at::Tensor direct_transposed(const at::Tensor& x, const at::Tensor& kernel, cons
   const WindowGeometry g = window_geometry(kernel, w);
   const at::Tensor from = x.contiguous(), weights = kernel.contiguous();
   const at::Tensor offset = bias.defined() ? bias.contiguous() : bias;
-  const Adjoint adjoint(g, weights);
   at::Tensor y = at::empty({x.size(0), g.height, g.width, g.channels}, x.options());
   const float* const xs = from.const_data_ptr<float>();
   const float* const b = offset.defined() ? offset.const_data_ptr<float>() : nullptr;
   float* const ys = y.mutable_data_ptr<float>();
+  const WindowGeometry back = adjoint_geometry(g);
+  if (const WinogradWay way(back); way) {
+    winograd_images(back, way.outputs, x.size(0), xs, winograd_weights(back, way.outputs, weights, true), b, relu, ys);
+    return y;
+  }
+  const Adjoint adjoint(g, weights);
   if (adjoint.fits_groups(x.size(0))) {
     adjoint.images(x.size(0), xs, b, relu, ys);
     return y;
@@ -364,6 +385,15 @@ Gradients direct_transposed_backward(const at::Tensor& x, const at::Tensor& kern
   const WindowGeometry& g = images.g;
   const DirectKernels& loops = direct_kernels();
   const at::Tensor small = x.contiguous(), large = dy.contiguous();
+  if (WinogradWay(g)) {
+    const ReluGradient masked = relu_bias_gradient(y, large, wanted.bias);
+    const at::Tensor dz = masked.dz.contiguous();
+    Gradients out;
+    out.bias = masked.db;
+    if (wanted.images) out.images = direct_forward(dz, kernel, at::Tensor(), false, w);
+    if (wanted.kernel) out.kernel = direct_backward(dz, kernel, {}, small, w, nullptr, {.kernel = true}).kernel;
+    return out;
+  }
   const bool cells = wanted.kernel && fits_cells(g);
   const bool groups = wanted.images && fits_groups(g, images.count);
   if (cells || groups) {

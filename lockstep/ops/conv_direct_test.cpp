@@ -220,6 +220,35 @@ TEST(DirectConv, ThreeByThree) {
   }
 }
 
+// An infinite pixel reaches the same elements of values and gradients as by sums.
+TEST(DirectConv, InfiniteInputs) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    ConvDraw draw(seed + 4000);
+    DrawnWindow w;
+    w.height = w.width = draw.whole(6, 14), w.window_h = w.window_w = 3;
+    w.options.padding = "SAME";
+    const Sums sums(w, 2, 16, 24, false);
+    Tensors inputs = {draw.tensor(sums.large()), draw.tensor(sums.kernel())};
+    Floats pixels = inputs[0].to_vector<float>();
+    pixels[static_cast<std::size_t>(draw.whole(0, static_cast<std::int64_t>(pixels.size()) - 1))] = INFINITY;
+    if (seed % 2) pixels[0] = NAN;
+    inputs[0] = Tensor::from_vector(pixels, sums.large());
+    const auto got =
+        value_and_gradients([&](const Tensors& x) { return conv2d_bias_act(x[0], x[1], {}, "", w.options); }, inputs);
+    const auto want = wanted(sums, false, false, inputs);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      for (std::size_t n = 0; n < want[i].size(); ++n) {
+        const auto value = static_cast<float>(want[i][n]);
+        ASSERT_EQ(std::isnan(got[i][n]), std::isnan(value)) << "seed " << seed << ' ' << i << ' ' << n;
+        if (std::isnan(value)) continue;
+        const double allowed = std::isinf(value) ? 0 : 1e-4 * (1 + std::fabs(value));
+        ASSERT_TRUE(got[i][n] == value || std::fabs(got[i][n] - value) <= allowed)
+            << "seed " << seed << ' ' << i << ' ' << n << ": " << got[i][n] << ", wanted " << value;
+      }
+    }
+  }
+}
+
 // Images that are computed side by side, and gradients of kernels cell by cell of the window.
 TEST(DirectConv, SmallImagesOfManyChannels) {
   for (unsigned seed = 0; seed < 16; ++seed) {

@@ -1,8 +1,6 @@
 // Convolutions whose images are computed side by side: no product with a border of zeros, and full tiles however small
-// the images are. Includes LibTorch: for sources of lockstep/ops only.
+// the images are. Plain pointers, no LibTorch.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include "lockstep/ops/direct_internal.h"
 

@@ -13,6 +13,7 @@ struct WinogradWay {
   int outputs = 0;
   std::int64_t tiles = 0;
 
+  WinogradWay() = default;  // none
   explicit WinogradWay(const WindowGeometry& g)
       : outputs(winograd_outputs(g)), tiles(outputs > 0 ? winograd_tiles(g, outputs) : 0) {}
   explicit operator bool() const { return outputs > 0; }

@@ -288,6 +288,39 @@ TEST(DirectLoops, Winograd) {
   }
 }
 
+// Infinities and NaN stay in the outputs that they are part of.
+TEST(DirectLoops, WinogradOfInfinities) {
+  for (const WinogradKernels* loops : winograd_builds()) {
+    for (int seed = 0; seed < 24; ++seed) {
+      Draw draw(static_cast<unsigned>(seed));
+      const WindowGeometry g = draw_winograd(draw);
+      Floats x = draw.floats(2 * g.height * g.width * g.channels);
+      const Floats k = draw.floats(g.taps() * g.out_channels),
+                   sums = draw.floats(2 * g.out_h * g.out_w * g.out_channels);
+      const float bad[] = {INFINITY, -INFINITY, NAN};
+      for (const float value : bad) x[static_cast<std::size_t>(draw.number(0, static_cast<int>(x.size()) - 1))] = value;
+      std::vector<double> y(sums.begin(), sums.end());
+      for (std::size_t n = 0; n < 2; ++n) {
+        for_each_product(g, [&](std::size_t in, std::size_t tap, std::size_t out) {
+          y[n * y.size() / 2 + out] += static_cast<double>(x[n * x.size() / 2 + in]) * k[tap];
+        });
+      }
+      const int outputs = seed % 2 ? 2 : 4;
+      Floats packed(static_cast<std::size_t>(loops->packed_size(g, outputs)));
+      loops->pack(g, outputs, k.data(), false, packed.data());
+      const Floats got = run_winograd(*loops, g, outputs, 2, x, packed, nullptr, false, &sums, 3);
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const auto value = static_cast<float>(y[i]);
+        ASSERT_EQ(std::isnan(got[i]), std::isnan(value)) << "seed " << seed << " at " << i;
+        if (std::isnan(value)) continue;
+        const double allowed = std::isinf(value) ? 0 : 1e-4 * (1 + std::fabs(value));
+        ASSERT_TRUE(got[i] == value || std::fabs(got[i] - value) <= allowed)
+            << "seed " << seed << " at " << i << ": " << got[i] << ", wanted " << value;
+      }
+    }
+  }
+}
+
 // Sums over many channels: the error stays at the level of the direct way.
 TEST(DirectLoops, ErrorOfWinograd) {
   WindowGeometry g;

@@ -1,5 +1,7 @@
 // Convolutions by windows of 3 x 3 with stride and dilation 1 in Winograd's way: plain pointers, no LibTorch. Compiled
-// twice (AVX2 and AVX-512); winograd_kernels() picks for this CPU. An infinite input makes a whole tile NaN.
+// twice (AVX2 and AVX-512); winograd_kernels() picks for this CPU. Outputs whose tile is not finite are computed
+// directly, so an infinite input changes only those that it is part of; in gradients of weights it makes all that they
+// share with it NaN.
 #pragma once
 
 #include "lockstep/ops/direct_internal.h"
