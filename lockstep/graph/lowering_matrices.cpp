@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "lockstep/graph/lowering_internal.h"
+#include "lockstep/ops/conv_phases_internal.h"
 
 namespace lockstep::graph {
 namespace {
@@ -68,12 +69,58 @@ LoweredTensors convolution(Lowering& lowering, const Step& step, Inputs inputs, 
   const bool single = fits && kernel.dims[2] == image.dims[3] && !depthwise_op;
   const bool depthwise =
       fits && (depthwise_op ? kernel.dims[3] == 1 : kernel.dims[2] == 1 && kernel.dims[3] == image.dims[3]);
-  if (!single && !depthwise) return {lowering.custom(step, inputs, like[0], kernel.is_constant())};
+  const bool grouped = fits && !depthwise_op && !single && !depthwise && inference::product_of(kernel.dims) > 0;
+  if (!single && !depthwise && !grouped) return {lowering.custom(step, inputs, like[0], kernel.is_constant())};
   WindowGeometry g = window_of(step, image.dims, kernel.dims[0], kernel.dims[1], like[0].dims);
   const Lowered from = without_padding(lowering, image, g);
   Lowered out = lowering.result(like[0]);
+  if (grouped) {
+    lowering.program().add(
+        inference::grouped_convolution(from.value, out.value, out.dims, g, image.dims[0], lowering.floats(kernel)));
+    return {out};
+  }
   lowering.program().add(
       inference::convolution(from.value, out.value, out.dims, g, image.dims[0], lowering.floats(kernel), depthwise));
+  return {out};
+}
+
+// Weights [h, w, I, O] as [h, w, O, I], the window turned around.
+inference::Constant flipped(const inference::Constant& weights, const WindowGeometry& g) {
+  std::vector<float> out(static_cast<std::size_t>(weights.size));
+  const std::int64_t cells = g.window_h * g.window_w, in = g.channels, of = g.out_channels;
+  for (std::int64_t cell = 0; cell < cells; ++cell) {
+    for (std::int64_t c = 0; c < in; ++c) {
+      for (std::int64_t o = 0; o < of; ++o)
+        out[static_cast<std::size_t>(((cells - 1 - cell) * of + o) * in + c)] = weights.data[(cell * in + c) * of + o];
+    }
+  }
+  return inference::Constant::of(std::move(out));
+}
+
+// Conv2DBackpropInput: the transposed convolution. With stride 1 it is one with the window turned around.
+LoweredTensors transposed_convolution(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  const Lowered &kernel = inputs[1], &image = inputs[2];
+  const bool fits = is_nhwc(step) && like[0].dtype == DType::kFloat32 && kernel.is_constant() &&
+                    !kernel.other.defined() && !image.is_constant() && kernel.dims[2] == like[0].dims[3] &&
+                    kernel.dims[3] == image.dims[3] && inference::product_of(kernel.dims) > 0;
+  if (!fits) return {lowering.custom(step, inputs, like[0], false)};
+  const WindowGeometry g = window_of(step, like[0].dims, kernel.dims[0], kernel.dims[1], image.dims);
+  WindowGeometry back = g;
+  std::swap(back.height, back.out_h), std::swap(back.width, back.out_w), std::swap(back.channels, back.out_channels);
+  const std::int64_t reach_h = (g.window_h - 1) * g.dilation_h, reach_w = (g.window_w - 1) * g.dilation_w;
+  back.pad_top = reach_h - g.pad_top, back.pad_bottom = reach_h - g.pad_bottom;
+  back.pad_left = reach_w - g.pad_left, back.pad_right = reach_w - g.pad_right;
+  const bool turns =
+      g.stride_h * g.stride_w == 1 && std::min({back.pad_top, back.pad_bottom, back.pad_left, back.pad_right}) >= 0;
+  if (!turns && !ops::has_phases(g)) return {lowering.custom(step, inputs, like[0], false)};
+  Lowered out = lowering.result(like[0]);
+  if (turns) {
+    lowering.program().add(inference::convolution(image.value, out.value, out.dims, back, image.dims[0],
+                                                  flipped(lowering.floats(kernel), g), false));
+  } else {
+    lowering.program().add(
+        inference::transposed_convolution(image.value, out.value, out.dims, g, image.dims[0], lowering.floats(kernel)));
+  }
   return {out};
 }
 
@@ -348,6 +395,7 @@ LoweringRule find_matrix_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = {
       {"Conv2D", convolution},
       {"DepthwiseConv2dNative", convolution},
+      {"Conv2DBackpropInput", transposed_convolution},
       {"MatMul", product},
       {"BatchMatMul", product},
       {"BatchMatMulV2", product},

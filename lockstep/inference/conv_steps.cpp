@@ -4,56 +4,14 @@
 
 #include <fmt/format.h>
 
-#include "lockstep/inference/step_internal.h"
-#include "lockstep/ops/parallel_internal.h"
+#include "lockstep/inference/weighted_step_internal.h"
 #include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::inference {
 namespace {
 
-using ops::WindowGeometry;
-
 constexpr std::int64_t kBand = 32768;       // floats of the result that are finished while they are in the cache
 constexpr std::int64_t kHeavy = 128 << 10;  // floats of weights that do not stay in the cache
-constexpr std::int64_t kFewestPixels = 24;
-
-// The number of parts so that all threads have work; one where the run is alone.
-std::int64_t wanted_parts(const Run& run) { return run.alone ? 1 : 2 * ops::parallel_threads(); }
-
-class WeightedStep : public Step {
- public:
-  WeightedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
-      : Step({x}, result, std::move(dims)), g_(g), images_(images), weights_(std::move(weights)) {}
-
-  bool fold(const std::vector<float>& scale, const std::vector<float>& shift) override {
-    if (!following_.empty()) return false;
-    const auto channels = static_cast<std::size_t>(g_.out_channels);
-    if (scale_.empty()) scale_.assign(channels, 1.0f), bias_.assign(channels, 0.0f);
-    for (std::size_t c = 0; c < channels; ++c) {
-      const double s = scale[scale.size() == 1 ? 0 : c], d = shift[shift.size() == 1 ? 0 : c];
-      scale_[c] = static_cast<float>(scale_[c] * s), bias_[c] = static_cast<float>(bias_[c] * s + d);
-    }
-    return true;
-  }
-
-  bool pays_threads() const override { return images_ * g_.out_h * g_.out_w * weights_.size >= kFewestMultiplications; }
-
- protected:
-  void scale_weights(float* to) const {
-    const std::size_t channels = scale_.size(), count = static_cast<std::size_t>(weights_.size);
-    for (std::size_t i = 0; i < count; i += channels) {
-      for (std::size_t c = 0; c < channels; ++c) to[i + c] = weights_.data[i + c] * scale_[c];
-    }
-  }
-  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
-  std::int64_t image_size() const { return g_.height * g_.width * g_.channels; }
-  std::int64_t output_size() const { return g_.out_h * g_.out_w * g_.out_channels; }
-
-  WindowGeometry g_;
-  std::int64_t images_;
-  Constant weights_, prepared_;
-  std::vector<float> scale_, bias_;
-};
 
 class ConvStep : public WeightedStep {
  public:
@@ -74,12 +32,7 @@ class ConvStep : public WeightedStep {
       if (outputs_ > 0) return ops::winograd_kernels().pack(g_, outputs_, kernel, false, packed);
       loops.pack_kernel(g_, kernel, packed);
     };
-    prepared_ = store.get(fmt::format("convolution {}", outputs_), weights_, scale_, size, [&](float* packed) {
-      if (scale_.empty()) return pack(weights_.data, packed);
-      const Floats scaled = allocate(weights_.size);
-      scale_weights(scaled.begin);
-      pack(scaled.begin, packed);
-    });
+    prepare_weights(store, fmt::format("convolution {}", outputs_), size, pack);
     relu_ = following_.drop_first(Function::kRelu, own_);
     Step::prepare(store);
   }
@@ -156,15 +109,6 @@ class ConvStep : public WeightedStep {
       }
     });
     if (!units.has_all_channels()) finish_all(run);
-  }
-
-  void finish_pixels(const Run& run, std::int64_t begin, std::int64_t end) const {
-    finish(run, begin * g_.out_channels, end * g_.out_channels);
-  }
-  void finish_all(const Run& run) const {
-    if (following_.empty()) return;
-    for_parts(run, images_ * g_.out_h * g_.out_w, kFewestPixels,
-              [&](std::int64_t begin, std::int64_t end) { finish_pixels(run, begin, end); });
   }
 
   const int outputs_;  // of a tile along each axis, by Winograd's way; or 0

@@ -109,6 +109,13 @@ struct InvalidInput {};
 StepPtr convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images, Constant weights,
                     bool depthwise);
 
+// The same with weights [h, w, I / groups, O]: a part of the channels gives each part of the result.
+StepPtr grouped_convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images,
+                            Constant weights);
+// The transposed convolution of `g`, from images [g.out_h, g.out_w, O] to [g.height, g.width, I]; has_phases(g).
+StepPtr transposed_convolution(int x, int result, Dims dims, const ops::WindowGeometry& g, std::int64_t images,
+                               Constant weights);
+
 class ElementwiseStep : public Step {
  public:
   ElementwiseStep(int result, Chain chain);

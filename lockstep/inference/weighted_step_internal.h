@@ -1,0 +1,75 @@
+// What steps with weights share: folded scales and shifts, and packed weights.
+#pragma once
+
+#include "lockstep/inference/step_internal.h"
+#include "lockstep/ops/parallel_internal.h"
+
+namespace lockstep::inference {
+
+using ops::WindowGeometry;
+
+inline constexpr std::int64_t kFewestPixels = 24;  // worth a thread
+
+// The number of parts so that all threads have work; one where the run is alone.
+inline std::int64_t wanted_parts(const Run& run) { return run.alone ? 1 : 2 * ops::parallel_threads(); }
+
+// A step with weights for each channel of the result, of which `inner` lie next to each other.
+class WeightedStep : public Step {
+ public:
+  WeightedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights,
+               std::int64_t inner = 1)
+      : Step({x}, result, std::move(dims)), g_(g), images_(images), weights_(std::move(weights)), inner_(inner) {}
+
+  bool fold(const std::vector<float>& scale, const std::vector<float>& shift) override {
+    if (!following_.empty()) return false;
+    const auto channels = static_cast<std::size_t>(dims_.back());
+    if (scale_.empty()) scale_.assign(channels, 1.0f), bias_.assign(channels, 0.0f);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double s = scale[scale.size() == 1 ? 0 : c], d = shift[shift.size() == 1 ? 0 : c];
+      scale_[c] = static_cast<float>(scale_[c] * s), bias_[c] = static_cast<float>(bias_[c] * s + d);
+    }
+    return true;
+  }
+
+  bool pays_threads() const override { return images_ * g_.out_h * g_.out_w * weights_.size >= kFewestMultiplications; }
+
+ protected:
+  void scale_weights(float* to) const {
+    for (std::int64_t at = 0; at < weights_.size;) {
+      for (const float scale : scale_) {
+        for (std::int64_t i = 0; i < inner_; ++i, ++at) to[at] = weights_.data[at] * scale;
+      }
+    }
+  }
+  const float* bias() const { return bias_.empty() ? nullptr : bias_.data(); }
+  // pack(weights, packed), with the weights scaled; kept in the store.
+  template <typename Pack>
+  void prepare_weights(WeightStore& store, const std::string& kind, std::int64_t size, const Pack& pack) {
+    prepared_ = store.get(kind, weights_, scale_, size, [&](float* packed) {
+      if (scale_.empty()) return pack(weights_.data, packed);
+      const Floats scaled = allocate(weights_.size);
+      scale_weights(scaled.begin);
+      pack(scaled.begin, packed);
+    });
+  }
+  std::int64_t image_size() const { return g_.height * g_.width * g_.channels; }
+  std::int64_t output_size() const { return g_.out_h * g_.out_w * g_.out_channels; }
+
+  // What follows, on pixels of the result counted through all images; on all of them.
+  void finish_pixels(const Run& run, std::int64_t begin, std::int64_t end) const {
+    finish(run, begin * dims_.back(), end * dims_.back());
+  }
+  void finish_all(const Run& run) const {
+    if (following_.empty()) return;
+    for_parts(run, product_of(dims_) / dims_.back(), kFewestPixels,
+              [&](std::int64_t begin, std::int64_t end) { finish_pixels(run, begin, end); });
+  }
+
+  WindowGeometry g_;
+  std::int64_t images_;
+  Constant weights_, prepared_;
+  std::int64_t inner_;
+  std::vector<float> scale_, bias_;
+};
+
+}  // namespace lockstep::inference
