@@ -110,6 +110,7 @@ std::optional<Tensors> CompiledPlan::run(const Plan& plan, const Tensors& feeds,
   } catch (const inference::InvalidInput&) {
     return std::nullopt;
   }
+  made->effects.run();
   return results;
 }
 
@@ -149,6 +150,7 @@ std::optional<Tensors> CompiledPlan::run_by_rows(const Plan& plan, const Tensors
   } catch (const inference::InvalidInput&) {
     return std::nullopt;
   }
+  made->effects.run();
   return results;
 }
 
@@ -171,14 +173,21 @@ CompiledPlan::MadePtr CompiledPlan::find_or_make(const Plan& plan, const Tensors
   }
   if (changes_in_a_row_ > kMostChanges) return nullptr;
   if (made_.size() >= kMostMade) made_.clear();
-  return made_[key] = make(plan, feeds, rows, context, weights_);
+  VariableSet set;
+  while (true) {
+    try {
+      return made_[key] = make(plan, feeds, rows, context, weights_, set);
+    } catch (const SetsVariable&) {
+      continue;  // `set` has one more
+    }
+  }
 }
 
 CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context,
-                                         inference::WeightStore& weights) {
+                                         inference::WeightStore& weights, VariableSet& set) {
   const auto made = std::make_shared<Made>();
   inference::Program& program = made->program;
-  Lowering lowering(context, program, rows);
+  Lowering lowering(context, program, rows, set);
   try {
     std::vector<Lowered> known;
     std::vector<int> inputs;
@@ -227,6 +236,8 @@ CompiledPlan::MadePtr CompiledPlan::make(const Plan& plan, const Tensors& feeds,
   const std::int64_t bytes = program.arena_size() * static_cast<std::int64_t>(sizeof(float));
   if (bytes > limit / (rows > 0 ? ops::parallel_threads() : 1)) return nullptr;
   made->variables = lowering.variables();
+  lowering.effects().finish();
+  made->effects = std::move(lowering.effects());
   log(LogLevel::kDebug, fmt::format("a graph runs as a program of {} steps for {}", program.num_steps(),
                                     rows > 0 ? fmt::format("{} rows", rows) : "whole batches"));
   return made;

@@ -29,12 +29,13 @@ class CompiledPlan {
     inference::Program program;
     std::vector<VariableRead> variables;
     std::vector<Lowered> outputs;  // constants, or values
+    Effects effects;
   };
   using MadePtr = std::shared_ptr<const Made>;
   // For `rows` of a batch, or for the inputs as they are (0). Null where there is none.
   MadePtr find_or_make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context);
   static MadePtr make(const Plan& plan, const Tensors& feeds, std::int64_t rows, RunContext& context,
-                      inference::WeightStore& weights);
+                      inference::WeightStore& weights, VariableSet& set);
   static std::function<void()> before_step(const Plan& plan, RunContext& context);
   std::optional<Tensors> run_by_rows(const Plan& plan, const Tensors& feeds, std::int64_t batch, RunContext& context);
 

@@ -311,6 +311,29 @@ TEST(CompiledPlan, LeavesGraphsWithEffectsToThePlainOperations) {
   EXPECT_FALSE(prepared.as_program(numbers({2, 3}, 2)));
 }
 
+// A counter, as the state of a seed generator, goes on although the program does not read it.
+TEST(CompiledPlan, SetsVariablesThatDoNotDependOnInputs) {
+  Prepared prepared({"counter", {3}, [](Network& g) {
+                       g("v", "VarHandleOp", {},
+                         {{"dtype", DType::kFloat32}, {"shape", Shape{2}}, {"shared_name", std::string("v")}});
+                       g("now", "ReadVariableOp", {"v"}, {{"dtype", DType::kFloat32}});
+                       g.constant("two", Tensor::from_vector<float>({2, 2}));
+                       g.binary("next", "Mul", "now", "two");
+                       g("a", "AssignVariableOp", {"v", "next"}, {{"dtype", DType::kFloat32}});
+                       g("y", "Relu", {"x", "^a"}, kFloats);
+                     }});
+  const auto variable = std::make_shared<Variable>(numbers({2}, 1));
+  prepared.g.resources->put("variable", "/v", variable);
+  const std::vector<float> first = variable->read().to_vector<float>();
+  const Tensor x = numbers({4, 3}, 2, 0, 1);
+  for (const float factor : {2.0f, 4.0f, 8.0f}) {
+    const auto results = prepared.as_program(x);
+    ASSERT_TRUE(results);
+    expect_close((*results)[0], x);
+    EXPECT_EQ(variable->read().to_vector<float>(), (std::vector<float>{first[0] * factor, first[1] * factor}));
+  }
+}
+
 // A chain of products that takes longer than it may ends between two of them, while constants are folded and in a run.
 TEST(CompiledPlan, KeepsTheLimitOfTime) {
   for (const bool folded : {true, false}) {

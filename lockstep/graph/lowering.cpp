@@ -12,6 +12,7 @@
 #include "lockstep/graph/infer_internal.h"
 #include "lockstep/graph/truth_internal.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/small_program_internal.h"
 #include "lockstep/tensor/symbol.h"
 
 namespace lockstep::graph {
@@ -131,10 +132,12 @@ std::vector<Lowered> Lowering::call(const std::string& function, std::vector<Low
 
 std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::vector<Lowered> inputs) {
   const std::string& op = step.node->op;
-  for (const Lowered& input : inputs) require(input.is_constant() || input.value >= 0 || input.list);
+  for (const Lowered& input : inputs)
+    require(input.is_constant() || input.value >= 0 || input.list || input.is_later());
   if (!step.op && !step.executor_op) return call(op, std::move(inputs));
   if (op == "PartitionedCall" || op == "StatefulPartitionedCall")
     return call(step.attr<ops::FunctionName>("f").name, std::move(inputs));
+  if (is_for_later(step, inputs)) return lower_later(step, std::move(inputs));
   if ((op == "If" || op == "StatelessIf") && inputs[0].is_constant() && !inputs[0].other.defined() &&
       !inputs[0].series) {
     const bool taken = is_true(inputs[0].constant);
@@ -189,7 +192,7 @@ std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::ve
 Lowered Lowering::read(const Lowered& resource) {
   require(resource.is_constant() && resource.dtype == DType::kResource);
   const auto variable = std::dynamic_pointer_cast<VariableResource>(resource.constant.resource_value());
-  require(variable && variable->is_initialized());
+  require(variable && variable->is_initialized() && !set_.contains(variable.get()));
   for (const VariableRead& known : variables_) {
     if (known.variable == variable) return known_constant(known.value);
   }
@@ -255,19 +258,21 @@ Lowered Lowering::shape_constant(const Step& step, const Lowered& input) const {
 
 // ---- shapes --------------------------------------------------------------------------------------------
 
-std::vector<Lowered> Lowering::infer(const Step& step, std::span<const Lowered> inputs) const {
-  const auto shapes = [&](bool other) {
-    Tensors symbols;
-    for (const Lowered& input : inputs) {
-      if (input.is_constant()) {
-        symbols.push_back(other && input.other.defined() ? input.other : input.constant);
-      } else {
-        symbols.push_back(
-            Tensor::symbol(std::make_shared<Extent>(input.dtype, Shape(other ? input.other_dims : input.dims))));
-      }
+Tensors Lowering::symbols_of(std::span<const Lowered> inputs, bool other) {
+  Tensors symbols;
+  for (const Lowered& input : inputs) {
+    if (input.is_constant()) {
+      symbols.push_back(other && input.other.defined() ? input.other : input.constant);
+    } else {
+      symbols.push_back(
+          Tensor::symbol(std::make_shared<Extent>(input.dtype, Shape(other ? input.other_dims : input.dims))));
     }
-    return ops::infer_outputs(*step.op, symbols, step.attrs);
-  };
+  }
+  return symbols;
+}
+
+std::vector<Lowered> Lowering::infer(const Step& step, std::span<const Lowered> inputs) const {
+  const auto shapes = [&](bool other) { return ops::infer_outputs(*step.op, symbols_of(inputs, other), step.attrs); };
   std::vector<Lowered> outputs;
   for (const ops::OutputType& type : shapes(false)) {
     Lowered& known = outputs.emplace_back();
@@ -365,19 +370,67 @@ Lowered Lowering::elementwise(const Lowered& like, inference::Function function,
   return out;
 }
 
+namespace {
+
+// An operation on a few numbers, without a tensor for each of them: a call of LibTorch costs more than the rest of it.
+// `constants` has an undefined tensor where the program's memory is read. Null where small programs have no kernel.
+std::shared_ptr<const ops::SmallProgram> small_custom(const Step& step, std::span<const Lowered> inputs,
+                                                      const Lowered& like) {
+  const auto is_small = [](const Lowered& x) {
+    return x.dims.size() <= ops::kSmallRank && inference::product_of(x.dims) <= ops::kSmallElements &&
+           (!x.is_constant() || x.constant.is_value());
+  };
+  std::vector<DType> types;
+  for (const Lowered& input : inputs) types.push_back(input.dtype);
+  if (!is_small(like) || !std::ranges::all_of(inputs, is_small) ||
+      !ops::SmallProgram::supports(*step.op, step.attrs, types))
+    return nullptr;
+  auto program = std::make_shared<ops::SmallProgram>();
+  std::vector<int> operands;
+  for (const Lowered& input : inputs)
+    operands.push_back(input.is_constant() ? program->add_constant(input.constant) : program->add_input(input.dtype));
+  program->add_output(program->add_instruction(*step.op, step.attrs, types, std::move(operands), 1));
+  return program;
+}
+
+using Types = std::vector<std::pair<DType, Dims>>;
+
+// Whether the program has written the result of `like` to `to`.
+bool run_small(const ops::SmallProgram& program, const Tensors& constants, const Types& types,
+               const std::vector<const float*>& memory, const std::pair<DType, Dims>& like, float* to) {
+  thread_local std::vector<ops::SmallValue> given;
+  given.clear();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (constants[i].defined()) continue;
+    ops::SmallValue& value = given.emplace_back();
+    value.data = memory[given.size() - 1], value.dtype = types[i].first;
+    value.count = inference::product_of(types[i].second), value.rank = static_cast<int>(types[i].second.size());
+    std::ranges::copy(types[i].second, value.dims.begin());
+  }
+  ops::SmallValue result[1];
+  if (!program.compute(given, result) || result[0].dtype != like.first ||
+      !std::ranges::equal(result[0].shape(), like.second))
+    return false;
+  std::memcpy(to, result[0].data, static_cast<std::size_t>(result[0].count) * dtype_size(like.first));
+  return true;
+}
+
+}  // namespace
+
 Lowered Lowering::custom(const Step& step, std::span<const Lowered> inputs, const Lowered& like, bool rowwise) {
   require_by_rows(rowwise);
   std::vector<int> reads;
   Tensors constants;
-  std::vector<std::pair<DType, Dims>> types;
+  Types types;
   for (const Lowered& input : inputs) {
     constants.push_back(input.constant);
     types.emplace_back(input.dtype, input.dims);
     if (!input.is_constant()) reads.push_back(input.value);
   }
   Lowered out = result(like);
-  const auto work = [op = step.op, attrs = step.attrs, constants, types, dtype = like.dtype, dims = like.dims](
-                        const std::vector<const float*>& memory, float* to) {
+  const auto work = [op = step.op, attrs = step.attrs, constants, types, dtype = like.dtype, dims = like.dims,
+                     small = small_custom(step, inputs, like)](const std::vector<const float*>& memory, float* to) {
+    if (small && run_small(*small, constants, types, memory, {dtype, dims}, to)) return;
     Tensors arguments = constants;
     std::size_t next = 0;
     for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -117,6 +117,9 @@ LoweredTensors reduce(Lowering& lowering, const Step& step, Inputs inputs, Input
   return {lowering.elementwise(like[0], Function::kMul, operands)};
 }
 
+// Copies move elements of this size as they are.
+bool is_word(DType dtype) { return dtype_size(dtype) == sizeof(float); }
+
 // The same elements in the same order.
 Lowered reshaped(Lowering& lowering, const Lowered& x, const Lowered& like) {
   lowering.require(like.dtype == x.dtype);
@@ -158,7 +161,7 @@ LoweredTensors transpose(Lowering& lowering, const Step& step, Inputs inputs, In
     out.row_axis = moved.row_axis;
     return {out};
   }
-  if (like[0].dtype != DType::kFloat32) return {lowering.custom(step, inputs, moved, true)};
+  if (!is_word(like[0].dtype)) return {lowering.custom(step, inputs, moved, true)};
   inference::Move move{inputs[0].value, like[0].dims, {}, strides_of(like[0].dims)};
   for (const std::int64_t axis : order) move.from.push_back(strides[static_cast<std::size_t>(axis)]);
   Lowered out = lowering.result(moved);
@@ -222,7 +225,7 @@ LoweredTensors split(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   std::int64_t axis = unpacks ? step.attr<std::int64_t>("axis") : lowering.integers(inputs[0]).at(0);
   axis += axis < 0 ? rank : 0;
   lowering.require_by_rows(axis > 0);
-  lowering.require(x.dtype == DType::kFloat32 && !x.is_constant());
+  lowering.require(is_word(x.dtype) && !x.is_constant());
   const auto at = static_cast<std::size_t>(axis);
   Dims part = x.dims;
   part[at] /= static_cast<std::int64_t>(like.size());
@@ -243,7 +246,7 @@ LoweredTensors split_v(Lowering& lowering, const Step&, Inputs inputs, Inputs li
   std::int64_t axis = lowering.integers(inputs[2]).at(0);
   axis += axis < 0 ? static_cast<std::int64_t>(x.dims.size()) : 0;
   lowering.require_by_rows(axis > 0);
-  lowering.require(x.dtype == DType::kFloat32 && !x.is_constant());
+  lowering.require(is_word(x.dtype) && !x.is_constant());
   const auto at = static_cast<std::size_t>(axis);
   LoweredTensors outputs;
   std::int64_t begin = 0;
@@ -328,7 +331,7 @@ LoweredTensors reverse(Lowering& lowering, const Step& step, Inputs inputs, Inpu
   }
   Lowered moved = like[0];
   moved.rowwise = x.rowwise, moved.row_axis = x.row_axis, moved.other_dims = x.other_dims;
-  if (x.dtype != DType::kFloat32) return {lowering.custom(step, inputs, moved, true)};
+  if (!is_word(x.dtype)) return {lowering.custom(step, inputs, moved, true)};
   Lowered out = lowering.result(moved);
   lowering.program().add(inference::copies(out.value, out.dims, {std::move(move)}, true));
   return {out};
@@ -346,8 +349,7 @@ LoweredTensors tile(Lowering& lowering, const Step& step, Inputs inputs, Inputs 
 
 // Elements of `x` at regular places: `move` says where they are.
 Lowered part_of(Lowering& lowering, const Step& step, Inputs inputs, const Lowered& like, inference::Move move) {
-  if (inputs[0].is_constant() || dtype_size(like.dtype) != sizeof(float))
-    return lowering.custom(step, inputs, like, true);
+  if (inputs[0].is_constant() || !is_word(like.dtype)) return lowering.custom(step, inputs, like, true);
   move.value = inputs[0].value;
   move.extents = like.dims, move.to = strides_of(like.dims);
   Lowered out = lowering.result(like);

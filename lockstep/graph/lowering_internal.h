@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -37,16 +38,46 @@ struct Lowered {
   inference::Dims other_dims;
   bool rowwise = true;  // one row more in the batch gives one more of this, along
   int row_axis = 0;
+  // Not of the program: the number of the value that its effects compute, or kLost: not even these.
+  int later = -1;
+  static constexpr int kLost = -2;
   // In the body of a loop, a constant that is not the same in all iterations; `constant` is the first.
   std::shared_ptr<const Tensors> series;
   std::shared_ptr<const LoweredList> list;
 
   bool is_constant() const { return constant.defined(); }
+  bool is_later() const { return later != -1; }
 };
+
+// What a run changes: variables that are set to what follows from variables and constants alone, such as the states of
+// seed generators. Run after the program, which reads none of them, by the operations of the table.
+class Effects {
+ public:
+  // The number of the first output. Inputs are constants, or later values.
+  int add(const Step& step, std::span<const Lowered> inputs);
+  // Drops what no variable is set to.
+  void finish();
+  bool empty() const { return items_.empty(); }
+  void run() const;
+
+ private:
+  struct Item {
+    const ops::Op* op;
+    ops::Attrs attrs;
+    Tensors constants;        // by input; undefined: a value
+    std::vector<int> values;  // by input
+    int first_output, num_outputs;
+  };
+  std::vector<Item> items_;
+  int num_values_ = 0;
+};
+using VariableSet = std::set<const VariableResource*>;
 
 // The graph has something that programs do not have, or only for whole batches: thrown, and caught by CompiledPlan.
 struct NotCompiled {};
 struct NotByRows {};
+// A variable that the graph sets was found: the lowering starts again with it.
+struct SetsVariable {};
 
 // A variable, and the value that a program was made with.
 struct VariableRead {
@@ -58,13 +89,15 @@ struct LoopFrame;  // of the loop whose body is lowered
 
 class Lowering {
  public:
-  // `rows`: of the batch that the program takes at once, which may be any rows of it; 0: whole batches only.
-  Lowering(RunContext& context, inference::Program& program, std::int64_t rows)
-      : context_(context), program_(program), rows_(rows) {}
+  // `rows`: of the batch that the program takes at once, which may be any rows of it; 0: whole batches only. `set`: the
+  // variables that the graph sets, as far as they are known.
+  Lowering(RunContext& context, inference::Program& program, std::int64_t rows, VariableSet& set)
+      : context_(context), program_(program), rows_(rows), set_(set) {}
 
-  // Throws NotCompiled, NotByRows, and the errors of folded operations.
+  // Throws NotCompiled, NotByRows, SetsVariable, and the errors of folded operations.
   std::vector<Lowered> lower(const Plan& plan, std::vector<Lowered> feeds);
   const std::vector<VariableRead>& variables() const { return variables_; }
+  Effects& effects() { return effects_; }
 
   // For the functions of one operation each.
   inference::Program& program() { return program_; }
@@ -121,6 +154,11 @@ class Lowering {
   std::vector<Lowered> call(const std::string& function, std::vector<Lowered> inputs);
   std::vector<Lowered> fold(const Step& step, std::span<const Lowered> inputs);
   Lowered read(const Lowered& resource);
+  // lowering_effects.cpp: steps that variables depend on which the graph sets.
+  bool is_for_later(const Step& step, std::span<const Lowered> inputs) const;
+  std::vector<Lowered> lower_later(const Step& step, std::vector<Lowered> inputs);
+  // What shape rules see: constants, and tensors without values; `other`: as they were with one row more.
+  static Tensors symbols_of(std::span<const Lowered> inputs, bool other);
   std::vector<Lowered> infer(const Step& step, std::span<const Lowered> inputs) const;
   Lowered shape_constant(const Step& step, const Lowered& input) const;
 
@@ -130,6 +168,8 @@ class Lowering {
   std::vector<VariableRead> variables_;
   std::map<int, Padding> paddings_;
   std::map<int, Lowered> repeated_;
+  VariableSet& set_;
+  Effects effects_;
   LoopFrame* frame_ = nullptr;
   int depth_ = 0, steps_ = 0;
   std::int64_t iterations_ = 0;  // of all loops

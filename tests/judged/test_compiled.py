@@ -54,7 +54,11 @@ def image_block(rng, x):
     if kind == "excite":
         s = L.Reshape((1, 1, width))(L.GlobalAveragePooling2D()(x))
         return L.Multiply()([x, L.Conv2D(width, 1, activation="sigmoid")(L.Conv2D(max(1, width // 4), 1, activation="silu")(s))])
-    y = L.UpSampling2D(2)(x) if rng.random() < 0.5 else L.Conv2DTranspose(width, 3, strides=2, padding="same")(x)
+    if rng.random() < 0.3:
+        return convolution(rng, L.UpSampling2D(2)(x), width, strides=2)
+    size, strides = int(rng.integers(1, 6)), int(rng.choice([1, 2, 2, 3]))
+    y = L.Conv2DTranspose(width, size, strides=strides, padding=str(rng.choice(["same", "valid"])))(x)
+    y = activation(rng, norm(rng, y)) if rng.random() < 0.5 else y
     return convolution(rng, y, width, strides=2)
 
 
@@ -78,6 +82,16 @@ def tokens(rng):
         x = L.LayerNormalization(epsilon=1e-5)(L.Add()([x, y]))
     x = L.GlobalMaxPooling1D()(x) if rng.random() < 0.5 else x[:, 0]
     return keras.Model(inputs, L.Dense(4)(x))
+
+
+def columns(rng):
+    """A table of small embeddings, one for each column of integers."""
+    inputs = keras.Input((int(rng.integers(2, 7)),), dtype="int32")
+    ids = keras.ops.unstack(inputs, axis=1) if rng.random() < 0.5 else [inputs[:, i] for i in range(inputs.shape[1])]
+    width = int(rng.integers(1, 9))
+    x = keras.ops.stack([L.Embedding(50, width)(i) for i in ids], axis=1)
+    pairs = L.Flatten()(L.Dot(axes=(2, 2))([x, x]))
+    return keras.Model(inputs, L.Dense(3)(activation(rng, L.Dense(8)(L.Concatenate()([L.Flatten()(x), pairs])))))
 
 
 def recurrent(rng):
@@ -112,7 +126,7 @@ def freeze(model, path):
 def test_network(number, tmp_path):
     rng = tool.generator("compiled", number)
     keras.utils.set_random_seed(int(rng.integers(1 << 30)))
-    model = (tokens, images, images, recurrent)[number % 4](rng)
+    model = (tokens, images, images, recurrent, columns)[number % 5](rng)
     model.export(str(tmp_path / "m"), verbose=False)
     output = freeze(model, tmp_path / "frozen.pb")
     model.save(tmp_path / "m.keras")
@@ -129,7 +143,7 @@ def test_network(number, tmp_path):
                                            err_msg=f"{artifact}, {rows} rows, {settings}")
     # No part of these networks is left to the plain operations; a recurrent layer is one operation by itself.
     np.save(tmp_path / "x.npy", x)
-    for artifact in ("m", "m.keras")[:1 if number % 4 == 3 else 2]:
+    for artifact in ("m", "m.keras")[:1 if number % 5 == 3 else 2]:
         done = tool.run("predict", tmp_path / artifact, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz",
                         env={"LOCKSTEP_LOG_LEVEL": "debug"})
         assert "runs as a program" in done.err and "runs operation by operation" not in done.err and "layer by layer" not in done.err, done.err
