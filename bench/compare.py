@@ -80,7 +80,10 @@ EPOCHS = 4  # the first one warms up
 INFERENCE = ["MobileNetV2_160", "ResNet50_160", "EfficientNetB0_160", "DenseNet121_160", "ConvNeXtTiny_160", "unet", "transformer",
              "lstm", "gru", "bilstm", "masked_gru", "convlstm", "text_cnn", "tabular", "recommender", "deep_and_cross", "vgg", "squeezenet",
              "inception", "separable", "ecg", "wavenet", "tcn", "seq2seq", "language_model", "vit", "mixer", "siamese", "unet_3d",
-             "discriminator", "denoising", "bigru", "forecaster", "simple_rnn", "speech"]
+             "discriminator", "denoising", "bigru", "forecaster", "simple_rnn", "speech", "mobilenet_v3", "shufflenet", "resnext",
+             "densenet_blocks", "senet", "alexnet", "deeplab", "pix2pix", "fsrcnn", "attention_unet", "pointnet", "inception_time",
+             "keyword_spotting", "separable_text", "conformer", "gated_decoder", "swin", "experts", "lstm_attention", "wide_gru",
+             "cnn_bilstm", "two_tower", "categorical_mlp", "gated_residual"]
 CALLS = 20
 
 
@@ -143,10 +146,11 @@ class Bench:
 
     def training(self):
         self.made, self.one_replica = {}, None
-        from further_models import FURTHER  # loads Keras
+        from block_models import BLOCKS  # these load Keras
+        from further_models import FURTHER
 
         rows = list(TRAINING)
-        for model, (title, batch, batches) in FURTHER.items():
+        for model, (title, batch, batches) in (FURTHER | BLOCKS).items():
             rows.append((title, model.__name__, batch, "default", 1.1))
             ROWS[model.__name__] = batch * batches
         self.each([lambda row=row: self.train(*row) for row in rows if self.chosen(row[1])])

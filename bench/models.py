@@ -2,6 +2,7 @@
 
 import keras
 
+from block_models import MODELS as BLOCK_MODELS
 from further_models import MODELS as FURTHER_MODELS
 
 L = keras.layers
@@ -367,7 +368,7 @@ MODELS = {f.__name__: f for f in (tutorial, cifar, mlp, big, lstm, gru, bilstm, 
                                   efficientnet, densenet, convnext, resnet, unet, autoencoder, dcgan, text_cnn, tabular, recommender, deep_and_cross, vgg,
                                   squeezenet, inception, separable, ecg, wavenet, tcn, seq2seq, language_model, vit, mixer, siamese,
                                   unet_3d, discriminator, denoising, bigru, forecaster, simple_rnn, speech)}
-MODELS |= FURTHER_MODELS
+MODELS |= FURTHER_MODELS | BLOCK_MODELS
 # For inference: larger images than for training.
 MODELS |= {f"{name}_160": lambda name=name: application(name, 160)
            for name in ("MobileNetV2", "ResNet50", "EfficientNetB0", "DenseNet121", "ConvNeXtTiny")}
