@@ -78,41 +78,6 @@ int CheckpointGraph::add_slot(int optimizer, std::string slot_name, int variable
   return slot;
 }
 
-std::vector<int> CheckpointGraph::number_breadth_first() {
-  std::vector<int> order{0};
-  std::vector<int> number(nodes.size(), -1);
-  number[0] = 0;
-  const auto visit = [&](int node) {
-    if (number[index(node)] >= 0) return;
-    number[index(node)] = static_cast<int>(order.size());
-    order.push_back(node);
-  };
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    for (const auto& [name, child] : nodes[index(order[i])].children) visit(child);
-  }
-  const std::size_t reached = order.size();
-  for (std::size_t i = 0; i < reached; ++i) {
-    auto& slots = nodes[index(order[i])].slots;
-    // A slot is saved only when its variable is.
-    std::erase_if(slots, [&](const CheckpointSlot& slot) {
-      return number[index(slot.variable)] < 0 || number[index(slot.variable)] >= static_cast<int>(reached);
-    });
-    for (const auto& slot : slots) visit(slot.slot);
-  }
-  std::vector<CheckpointNode> renumbered;
-  for (const int old : order) {
-    CheckpointNode node = std::move(nodes[index(old)]);
-    for (auto& [name, child] : node.children) child = number[index(child)];
-    for (auto& slot : node.slots) {
-      slot.variable = number[index(slot.variable)];
-      slot.slot = number[index(slot.slot)];
-    }
-    renumbered.push_back(std::move(node));
-  }
-  nodes = std::move(renumbered);
-  return order;
-}
-
 std::vector<std::string> CheckpointGraph::paths() const {
   std::vector<std::string> result(nodes.size());
   std::vector<bool> seen(nodes.size(), false);

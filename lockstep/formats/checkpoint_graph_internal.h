@@ -54,9 +54,6 @@ struct CheckpointGraph {
   // A new node for a slot variable, reachable only through the optimizer.
   int add_slot(int optimizer, std::string slot_name, int variable, std::string full_name);
 
-  // Renumbers breadth first from the root, as TensorFlow does, slot variables last; drops nodes that
-  // cannot be reached. Returns the old number of each new node.
-  std::vector<int> number_breadth_first();
   // The escaped path of each node along the shortest way from the root; "" for the root and for nodes
   // that only slots reach.
   std::vector<std::string> paths() const;

@@ -223,7 +223,6 @@ TEST(CheckpointGraph, KeysAndRoundTrip) {
   graph.set_variable(kernel, "dense/kernel");
   graph.add_slot(optimizer, "m", kernel, "Adam/dense/kernel/m");
   graph.add_edge(kernel, "again", model);
-  graph.number_breadth_first();
   graph.assign_keys();
   const auto again = CheckpointGraph::parse(graph.serialize(), "test");
   ASSERT_EQ(again.nodes.size(), 5u);

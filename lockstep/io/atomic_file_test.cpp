@@ -228,7 +228,6 @@ TEST(Checksum, KnownValuesAndCombination) {
   EXPECT_EQ(unmask_crc(mask_crc(12345)), 12345u);
   for (std::size_t cut = 0; cut <= digits.size(); ++cut) {
     const auto rest = digits.subspan(cut);
-    EXPECT_EQ(crc32_combine(crc32(digits.first(cut)), crc32(rest), rest.size()), 0xCBF43926u);
     EXPECT_EQ(crc32c_combine(crc32c(digits.first(cut)), crc32c(rest), rest.size()), 0xE3069283u);
   }
 }

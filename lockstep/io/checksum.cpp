@@ -7,27 +7,15 @@
 namespace lockstep::io {
 namespace {
 
-// Polynomials over GF(2) modulo a reflected CRC polynomial: bit 31 is x^0, bit 0 is x^31.
-constexpr std::uint32_t kCrc32Polynomial = 0xEDB88320u;
-constexpr std::uint32_t kCrc32cPolynomial = 0x82F63B78u;
-
-constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b, std::uint32_t polynomial) {
+// Polynomials over GF(2) modulo the reflected one of CRC-32C: bit 31 is x^0, bit 0 is x^31.
+constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
+  constexpr std::uint32_t kPolynomial = 0x82F63B78u;
   std::uint32_t product = 0;
   for (std::uint32_t bit = 0x80000000u; bit != 0; bit >>= 1) {
     if (a & bit) product ^= b;
-    b = (b & 1) ? (b >> 1) ^ polynomial : b >> 1;
+    b = (b & 1) ? (b >> 1) ^ kPolynomial : b >> 1;
   }
   return product;
-}
-
-// crc_a times x^(8 * length): the checksum of A followed by `length` zero bytes.
-std::uint32_t combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length, std::uint32_t polynomial) {
-  std::uint32_t power = 0x00800000u;  // x^8
-  for (; length != 0; length >>= 1) {
-    if (length & 1) crc_a = multiply(power, crc_a, polynomial);
-    power = multiply(power, power, polynomial);
-  }
-  return crc_a ^ crc_b;
 }
 
 }  // namespace
@@ -48,12 +36,14 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) noexce
   return ~state;
 }
 
-std::uint32_t crc32_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length_b) noexcept {
-  return combine(crc_a, crc_b, length_b, kCrc32Polynomial);
-}
-
 std::uint32_t crc32c_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length_b) noexcept {
-  return combine(crc_a, crc_b, length_b, kCrc32cPolynomial);
+  // crc_a times x^(8 * length_b): the checksum of A followed by as many zero bytes.
+  std::uint32_t power = 0x00800000u;  // x^8
+  for (; length_b != 0; length_b >>= 1) {
+    if (length_b & 1) crc_a = multiply(power, crc_a);
+    power = multiply(power, power);
+  }
+  return crc_a ^ crc_b;
 }
 
 }  // namespace lockstep::io

@@ -23,8 +23,7 @@ std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0) noe
 // CRC-32C, Castagnoli (polynomial 0x82F63B78 reflected), of tensor bundles and TFRecord files.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0) noexcept;
 
-// The checksum of A followed by B, from the checksums of both and the length of B.
-std::uint32_t crc32_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length_b) noexcept;
+// The CRC-32C of A followed by B, from those of both and the length of B.
 std::uint32_t crc32c_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length_b) noexcept;
 
 // LevelDB's and TensorFlow's disguise of a CRC that is itself stored among checksummed bytes.

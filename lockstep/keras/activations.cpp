@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layer_activation_internal.h"
 #include "lockstep/keras/serialization.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -87,11 +88,6 @@ const std::map<std::string, Function, std::less<>>& table() {
   return kTable;
 }
 
-std::function<ActivationPtr(const Json&)>& layer_factory() {
-  static std::function<ActivationPtr(const Json&)> factory;
-  return factory;
-}
-
 ActivationPtr by_name(std::string name) {
   if (name == "swish") name = "silu";
   if (name == "hard_swish") name = "hard_silu";
@@ -119,8 +115,7 @@ ActivationPtr get(const ActivationArg& identifier) {
     if (object->config.is_string()) return by_name(object->config.get<std::string>());
     throw_invalid_argument(fmt::format("{} is not an activation function", dump_json(*identifier.config())));
   }
-  if (layer_factory()) return layer_factory()(*identifier.config());
-  throw_invalid_argument(fmt::format("{} is not an activation", dump_json(*identifier.config())));
+  return layer_as_activation(*identifier.config());
 }
 
 Json serialize(const ActivationPtr& activation) { return activation ? activation->serialize() : Json("linear"); }
@@ -176,7 +171,6 @@ ActivationPtr Activation::of_function(std::function<KerasFunction> function) {
 }
 
 ActivationPtr custom(std::string name, Function fn) { return std::make_shared<Custom>(std::move(name), std::move(fn)); }
-void set_layer_factory(std::function<ActivationPtr(const Json&)> factory) { layer_factory() = std::move(factory); }
 
 // Not inline: functions given as activations are recognized by their address.
 Tensor relu(const Tensor& x) { return relu(x, 0.0); }

@@ -37,8 +37,6 @@ Json serialize(const ActivationPtr& activation);
 bool is_linear(const ActivationPtr& activation);
 // A user-defined function; it is written as a custom function of this name.
 ActivationPtr custom(std::string name, std::function<Tensor(const Tensor&)> fn);
-// Makes an activation of a layer's config; set by the layers' registry.
-void set_layer_factory(std::function<ActivationPtr(const Json& object)> factory);
 
 // Formulas: Keras 3.15. Softmax and sigmoid note their input as the result's logits(). Each can be a layer's
 // activation: .activation = activations::relu.

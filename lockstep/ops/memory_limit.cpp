@@ -105,9 +105,6 @@ MemoryLimit::~MemoryLimit() { t_memory.reset(); }
 
 bool MemoryLimit::active() { return t_memory != nullptr; }
 
-MemoryLimit::Suspended::Suspended() : state_(std::move(t_memory)) {}
-MemoryLimit::Suspended::~Suspended() { t_memory = std::move(state_); }
-
 std::shared_ptr<MemoryLimit::State> current_memory_limit() { return t_memory; }
 
 SharedMemoryLimit::SharedMemoryLimit(std::shared_ptr<MemoryLimit::State> limit)

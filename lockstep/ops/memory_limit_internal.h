@@ -30,18 +30,6 @@ class MemoryLimit {
     std::atomic<std::int64_t> used = 0;
   };
 
-  // While one lives, allocations of this thread do not count: those that a file of their size stands behind.
-  class Suspended {
-   public:
-    Suspended();
-    ~Suspended();
-    Suspended(const Suspended&) = delete;
-    Suspended& operator=(const Suspended&) = delete;
-
-   private:
-    std::shared_ptr<State> state_;
-  };
-
  private:
   std::shared_ptr<State> state_;
 };

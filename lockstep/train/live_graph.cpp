@@ -44,7 +44,7 @@ void for_each_variable(const LiveGraph& live,
 }  // namespace
 
 std::string extra_key(const std::string& path, const std::string& name) {
-  return fmt::format("{}{}{}", path, kBesideMark, name);
+  return fmt::format("{}{}{}", path, kExtraMark, name);
 }
 
 std::vector<StoredVariable> hidden_variables(const TrackedNode& node, const std::string& path) {

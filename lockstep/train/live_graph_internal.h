@@ -51,7 +51,7 @@ inline constexpr std::string_view kWorkerStateMark = "/.LOCKSTEP_STATE/";
 // The user's metadata, JSON.
 inline constexpr std::string_view kMetadataKey = "/.LOCKSTEP_STATE/metadata";
 
-inline constexpr std::string_view kBesideMark = "/.LOCKSTEP/";
+inline constexpr std::string_view kExtraMark = "/.LOCKSTEP/";
 // "path/.LOCKSTEP/name": no path of TensorFlow's has a '.' before a capital other than its own two.
 std::string extra_key(const std::string& path, const std::string& name);
 

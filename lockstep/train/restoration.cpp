@@ -61,7 +61,7 @@ Restoration::Restoration(NodePtr root, const std::string& prefix, Options option
   if (graph) graph_ = std::move(*graph);
   num_extra_ =
       static_cast<std::size_t>(std::count_if(reader_.list().begin(), reader_.list().end(), [](const auto& info) {
-        return info.name.find(kBesideMark) != std::string::npos;
+        return info.name.find(kExtraMark) != std::string::npos;
       }));
   paths_ = graph_.paths();
   bound_.resize(graph_.nodes.size());

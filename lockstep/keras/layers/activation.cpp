@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layer_activation_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/ops/functions.h"
@@ -214,12 +215,15 @@ void register_activation_layers(ClassTable& registry) {
   registry.add(layer_row<PReLULayer>());
   registry.add(layer_row<ELULayer>());
   registry.add(layer_row<SoftmaxLayer>());
-  activations::set_layer_factory([](const Json& object) -> activations::ActivationPtr {
-    return std::make_shared<LayerActivation>(deserialize_layer(object));
-  });
 }
 
 }  // namespace lockstep::keras
+
+namespace lockstep::activations {
+ActivationPtr layer_as_activation(const Json& object) {
+  return std::make_shared<keras::LayerActivation>(keras::deserialize_layer(object));
+}
+}  // namespace lockstep::activations
 
 namespace lockstep::layers {
 
