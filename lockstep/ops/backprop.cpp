@@ -93,6 +93,9 @@ Tensors max_pool_second_gradient(const Call& call) {
   if (call.num_inputs() > 3) set_window(call, 3, attrs);
   attrs.set("include_batch_in_index", true);
   const Tensor places = ops::call("MaxPoolWithArgmax", {wrap(x.detach())}, attrs)[1];
+  if (call.input(1).shape() != places.shape())
+    throw_invalid_argument(fmt::format("orig_output has shape {}, expected {}", call.input(1).shape().to_string(),
+                                       places.shape().to_string()));
   const at::Tensor found = dy.reshape({-1}).index_select(0, dense(places).reshape({-1}));
   return one(found.reshape(places.shape().dims()));
 }

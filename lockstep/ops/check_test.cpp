@@ -315,6 +315,30 @@ TEST(Contract, MemoryLimitCountsTensors) {
   EXPECT_EQ(Tensor::zeros(Shape{2000}).num_elements(), 2000);
 }
 
+TEST(Contract, OutputsHaveTheTypesAndShapesThatWereAskedFor) {
+  const Tensor zero = Tensor::scalar(0.0F), one = Tensor::scalar(1.0F);
+  const Tensor bytes = call("QuantizeV2", {Tensor::zeros(Shape{2}), zero, one}, {{"T", DType::kQUInt8}})[0];
+  EXPECT_THROW(call("QuantizedAdd", {bytes, bytes, zero, one, zero, one}, {{"Toutput", DType::kQUInt8}}),
+               errors::UnimplementedError);
+  EXPECT_THROW(call("QuantizedRelu", {bytes, zero, one}, {{"out_type", DType::kQInt32}}), errors::UnimplementedError);
+
+  const Tensor map = call1("TensorMapInsert", {call1("EmptyTensorMap", {}), one, zero});
+  EXPECT_THROW(call("TensorMapStackKeys", {map}, {{"key_dtype", DType::kFloat64}}), errors::InvalidArgumentError);
+
+  const Tensor whole = call1("Cast", {ints32({1, 2})}, {{"DstT", DType::kQInt32}});
+  EXPECT_THROW(call("UniformQuantizedClipByValue", {whole, whole, whole, one, ints32({0}).reshape(Shape{})},
+                    {{"quantization_min_val", std::int64_t{-9}}, {"quantization_max_val", std::int64_t{9}}}),
+               errors::InvalidArgumentError);
+
+  const Tensor image = Tensor::zeros(Shape{1, 2, 2, 1});
+  EXPECT_THROW(call("MaxPoolGradGrad", {image, image, image},
+                    {{"ksize", std::vector<std::int64_t>{1, 2, 2, 1}},
+                     {"strides", std::vector<std::int64_t>{1, 2, 2, 1}},
+                     {"padding", std::string("VALID")}}),
+               errors::InvalidArgumentError);
+  EXPECT_EQ(call1("RandomShuffle", {Tensor::zeros(Shape{std::int64_t{1} << 31, 0})}).num_elements(), 0);
+}
+
 // Numbers of uint64 above 2^63 are not negative. Expected values are those of TensorFlow 2.21.
 TEST(Unsigned64, ComparesAndDivides) {
   using U = std::vector<std::uint64_t>;

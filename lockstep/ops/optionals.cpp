@@ -60,6 +60,11 @@ const Tensors& items_of(const Call& call) {
   return map.list_elements();
 }
 [[noreturn]] void missing_key() { throw_invalid_argument("the map does not have the key"); }
+void require_type(const Tensor& item, std::string_view what, DType expected) {
+  if (item.dtype() != expected)
+    throw_invalid_argument(
+        fmt::format("the {} is {}, expected {}", what, dtype_name(item.dtype()), dtype_name(expected)));
+}
 
 Tensors put_item(const Call& call) {
   Tensors items = items_of(call);
@@ -72,9 +77,7 @@ Tensors find_item(const Call& call) {
   const Tensors& items = items_of(call);
   const std::size_t at = place_of(items, call.input(1));
   if (at == items.size()) missing_key();
-  if (const DType wanted = call.attr<DType>("value_dtype"); items[at + 1].dtype() != wanted)
-    throw_invalid_argument(
-        fmt::format("the value is {}, expected {}", dtype_name(items[at + 1].dtype()), dtype_name(wanted)));
+  require_type(items[at + 1], "value", call.attr<DType>("value_dtype"));
   return {items[at + 1]};
 }
 Tensors erase_item(const Call& call) {
@@ -92,7 +95,10 @@ Tensors keys_of(const Call& call) {
   const Tensors& items = items_of(call);
   if (items.empty()) throw_invalid_argument("the keys of an empty map cannot be stacked");
   Tensors keys;
-  for (std::size_t i = 0; i < items.size(); i += 2) keys.push_back(items[i]);
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    require_type(items[i], "key", call.attr<DType>("key_dtype"));
+    keys.push_back(items[i]);
+  }
   return {call1("Pack", keys)};
 }
 

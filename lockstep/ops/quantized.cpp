@@ -261,7 +261,14 @@ at::Tensor centered(const Call& call, int i, Range range) {
 // Sums of products are exact as double.
 at::Tensor as_qint32(const at::Tensor& x) { return x.to(at::kLong).to(at::kInt); }
 
+// TensorFlow's kernels give one type for each type of input.
+void require_output(const Call& call, std::string_view attr, DType expected) {
+  if (const DType found = call.attr<DType>(attr); found != expected)
+    throw_unimplemented(fmt::format("{} is {}, expected {}", attr, dtype_name(found), dtype_name(expected)));
+}
+
 Tensors quantized_matmul(const Call& call) {
+  require_output(call, "Toutput", DType::kQInt32);
   const Range a = range_in(call, 2), b = range_in(call, 4);
   at::Tensor x = centered(call, 0, a), y = centered(call, 1, b);
   if (call.attr<bool>("transpose_a")) x = x.t();
@@ -271,6 +278,7 @@ Tensors quantized_matmul(const Call& call) {
 }
 
 Tensors quantized_conv(const Call& call) {
+  require_output(call, "out_type", DType::kQInt32);
   const Range a = range_in(call, 2), b = range_in(call, 4);
   const Attrs attrs{{"strides", call.attr<std::vector<std::int64_t>>("strides")},
                     {"padding", call.attr<std::string>("padding")},
@@ -281,6 +289,7 @@ Tensors quantized_conv(const Call& call) {
 }
 
 Tensors quantized_mul(const Call& call) {
+  require_output(call, "Toutput", DType::kQInt32);
   const Range a = range_in(call, 2), b = range_in(call, 4);
   return with_range(as_qint32(centered(call, 0, a) * centered(call, 1, b)), DType::kQInt32,
                     range_of_products(a, levels_of(dtype_in(call, 0)), b, levels_of(dtype_in(call, 1))));
@@ -288,6 +297,7 @@ Tensors quantized_mul(const Call& call) {
 
 // Both in one range that is wide enough for many sums.
 Tensors quantized_add(const Call& call) {
+  require_output(call, "Toutput", DType::kQInt32);
   const Range a = range_in(call, 2), b = range_in(call, 4);
   const float most = std::max({a.max, -a.min, b.max, -b.min}) * (1 << 17);
   const Range out{-most, most};
@@ -299,6 +309,7 @@ Tensors quantized_add(const Call& call) {
 Tensors quantized_relu(const Call& call) {
   const Range range = range_in(call, 1);
   const DType dtype = dtype_in(call, 0);
+  require_output(call, "out_type", dtype);
   const Levels levels = levels_of(dtype);
   const double zero = quantized(0, range, levels);
   const double six = call.name() == "QuantizedRelu6" ? quantized(6, range, levels) : levels.highest;

@@ -102,8 +102,17 @@ Tensors clip(const Call& call) {
   const at::Tensor x = whole(call, 0);
   const std::int64_t axis = axis_of(call, "");
   Ints view(axis == -1 ? 0 : static_cast<std::size_t>(x.dim()), 1);
-  if (axis != -1) view[static_cast<std::size_t>(whole_axis(axis, x.dim()))] = -1;
-  return as(at::minimum(at::maximum(x, whole(call, 1).view(view)), whole(call, 2).view(view)), call.attr<DType>("T"));
+  if (axis != -1) {
+    const std::int64_t along = whole_axis(axis, x.dim());
+    view[static_cast<std::size_t>(along)] = x.size(along);
+  }
+  const auto bound = [&](int i) {
+    const at::Tensor b = whole(call, i);
+    if (b.dim() != (axis == -1 ? 0 : 1) || b.numel() != c10::multiply_integers(view))
+      throw_invalid_argument("min and max must be numbers, or vectors with an entry for each one of quantization_axis");
+    return b.view(view);
+  };
+  return as(at::minimum(at::maximum(x, bound(1)), bound(2)), call.attr<DType>("T"));
 }
 
 Tensors dot(const Call& call) {

@@ -66,6 +66,8 @@ LOCKSTEP_BASE(MeanSquaredError, (MetricOptions options = {}), (std::move(options
 LOCKSTEP_BASE(RootMeanSquaredError, (MetricOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(MeanAbsoluteError, (MetricOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(MeanAbsolutePercentageError, (MetricOptions options = {}), (std::move(options)))
+LOCKSTEP_BASE(MeanRelativeError, (std::vector<double> normalizer, MetricOptions options = {}),
+              (std::move(normalizer), std::move(options)))
 LOCKSTEP_BASE(MeanSquaredLogarithmicError, (MetricOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(LogCoshError, (MetricOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(KLDivergence, (MetricOptions options = {}), (std::move(options)))
