@@ -16,7 +16,8 @@ constexpr std::int64_t kHeavy = 128 << 10;  // floats of weights that do not sta
 class ConvStep : public WeightedStep {
  public:
   ConvStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
-      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights)), outputs_(ops::winograd_outputs(g)) {
+      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.out_channels),
+        outputs_(ops::winograd_outputs(g)) {
     if (g_.window_h * g_.window_w * g_.stride_h * g_.stride_w != 1 || g_.padded()) return;
     // Single pixels of all images are one row.
     g_.width = g_.out_w = g_.height * g_.width * images_;
@@ -117,7 +118,8 @@ class ConvStep : public WeightedStep {
 
 class DepthwiseStep : public WeightedStep {
  public:
-  using WeightedStep::WeightedStep;
+  DepthwiseStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
+      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.out_channels) {}
 
   void prepare(WeightStore& store) override {
     Step::prepare(store);

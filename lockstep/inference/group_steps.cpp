@@ -28,7 +28,7 @@ void copy_pixels(const float* from, std::int64_t from_pixel, std::int64_t pixels
 class GroupedStep : public WeightedStep {
  public:
   GroupedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
-      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights)), part_(g) {
+      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.out_channels), part_(g) {
     part_.channels = weights_.size / (g.window_h * g.window_w * g.out_channels);
     groups_ = g.channels / part_.channels;
     part_.out_channels = g.out_channels / groups_;
@@ -92,7 +92,8 @@ class GroupedStep : public WeightedStep {
 class TransposedStep : public WeightedStep {
  public:
   TransposedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights)
-      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.out_channels), phases_(g) {}
+      : WeightedStep(x, result, std::move(dims), g, images, std::move(weights), g.channels, g.out_channels),
+        phases_(g) {}
 
   void prepare(WeightStore& store) override {
     // The phases follow from the strides and from where the window starts.

@@ -13,16 +13,22 @@ inline constexpr std::int64_t kFewestPixels = 24;  // worth a thread
 // The number of parts so that all threads have work; one where the run is alone.
 inline std::int64_t wanted_parts(const Run& run) { return run.alone ? 1 : 2 * ops::parallel_threads(); }
 
-// A step with weights for each channel of the result, of which `inner` lie next to each other.
+// A step with weights for each of the result's channels, of which `inner` lie next to each other. `dims` may be another
+// view of the result, such as one with channels divided into heads.
 class WeightedStep : public Step {
  public:
   WeightedStep(int x, int result, Dims dims, const WindowGeometry& g, std::int64_t images, Constant weights,
-               std::int64_t inner = 1)
-      : Step({x}, result, std::move(dims)), g_(g), images_(images), weights_(std::move(weights)), inner_(inner) {}
+               std::int64_t channels, std::int64_t inner = 1)
+      : Step({x}, result, std::move(dims)),
+        g_(g),
+        images_(images),
+        channels_(channels),
+        inner_(inner),
+        weights_(std::move(weights)) {}
 
   bool fold(const std::vector<float>& scale, const std::vector<float>& shift) override {
     if (!following_.empty()) return false;
-    const auto channels = static_cast<std::size_t>(dims_.back());
+    const auto channels = static_cast<std::size_t>(channels_);
     if (scale_.empty()) scale_.assign(channels, 1.0f), bias_.assign(channels, 0.0f);
     for (std::size_t c = 0; c < channels; ++c) {
       const double s = scale[scale.size() == 1 ? 0 : c], d = shift[shift.size() == 1 ? 0 : c];
@@ -57,18 +63,17 @@ class WeightedStep : public Step {
 
   // What follows, on pixels of the result counted through all images; on all of them.
   void finish_pixels(const Run& run, std::int64_t begin, std::int64_t end) const {
-    finish(run, begin * dims_.back(), end * dims_.back());
+    finish(run, begin * channels_, end * channels_);
   }
   void finish_all(const Run& run) const {
     if (following_.empty()) return;
-    for_parts(run, product_of(dims_) / dims_.back(), kFewestPixels,
+    for_parts(run, product_of(dims_) / channels_, kFewestPixels,
               [&](std::int64_t begin, std::int64_t end) { finish_pixels(run, begin, end); });
   }
 
   WindowGeometry g_;
-  std::int64_t images_;
+  std::int64_t images_, channels_, inner_;
   Constant weights_, prepared_;
-  std::int64_t inner_;
   std::vector<float> scale_, bias_;
 };
 
