@@ -139,21 +139,17 @@ void write_outputs(const std::string& path, const NamedTensors& outputs) {
   writer.finish();
 }
 
-std::vector<std::string> input_names(const keras::Model& model) {
-  std::vector<std::string> names;
-  if (model.impl()->is_subclassed()) return names;
+std::vector<std::string> input_names(const keras::Model& model, const NamedTensors& arrays, std::string_view prefix) {
+  std::vector<std::string> layers;
+  if (model.impl()->is_subclassed()) return layers;
   const keras::Structure inputs = model.input();
-  if (inputs.is_dict()) {
-    for (const auto& [name, value] : inputs.entries()) names.push_back(name);
-    std::ranges::sort(names);
-    if (names.size() == inputs.num_leaves()) return names;
-    names.clear();
-  }
-  for (const Tensor& input : inputs.flatten()) {
-    const keras::KerasTensor* symbol = keras::as_keras_tensor(input);
-    names.push_back(symbol->operation()->name());
-  }
-  return names;
+  for (const Tensor& input : inputs.flatten()) layers.push_back(keras::as_keras_tensor(input)->operation()->name());
+  if (!inputs.is_dict() || inputs.entries().size() != layers.size()) return layers;
+  std::vector<std::string> keys;
+  for (const auto& [name, value] : inputs.entries()) keys.push_back(name);
+  std::ranges::sort(keys);
+  const auto has = [&](const std::string& name) { return find(arrays, fmt::format("{}{}", prefix, name)) != nullptr; };
+  return std::ranges::all_of(layers, has) && !std::ranges::all_of(keys, has) ? layers : keys;
 }
 
 std::vector<std::string> output_names(const keras::Model& model) {
@@ -199,7 +195,7 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
     throw_not_found(fmt::format("--data {}: no such file{}", name, did_you_mean(name, kBuiltIns)));
   }
   const NamedTensors arrays = read_arrays(name);
-  std::vector<std::string> inputs = input_names(model);
+  std::vector<std::string> inputs = input_names(model, arrays, "x_");
   std::vector<std::string> outputs = output_names(model);
   if (inputs.empty()) inputs = {"0"};
   if (outputs.empty()) {

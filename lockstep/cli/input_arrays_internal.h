@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,10 @@ std::vector<Tensor> arrange(const NamedTensors& arrays, const std::vector<std::s
 void write_outputs(const std::string& path, const NamedTensors& outputs);
 
 // Names of a functional model's inputs and of its outputs (the layers that produce them, or the keys of a dict), in the
-// order of flattening; empty for a subclassed model.
-std::vector<std::string> input_names(const keras::Model& model);
+// order of flattening; empty for a subclassed model. Inputs of a dict have the names of their layers where `arrays` has
+// an array for each of these, named after `prefix`.
+std::vector<std::string> input_names(const keras::Model& model, const NamedTensors& arrays,
+                                     std::string_view prefix = "");
 std::vector<std::string> output_names(const keras::Model& model);
 // The model's input structure with these leaves.
 keras::Structure input_structure(const keras::Model& model, std::vector<Tensor> leaves);

@@ -38,8 +38,8 @@ NamedTensors predict_keras(const Arguments& arguments, const std::string& path) 
   TimeLimit time(arguments);
   const keras::Model model = load_trainable(path, false, max_memory_of(arguments).value_or(kMaxNewWeights));
   apply_weights(model, arguments);
-  std::vector<std::string> names = input_names(model);
   const NamedTensors arrays = input_arrays(arguments, true);
+  std::vector<std::string> names = input_names(model, arrays);
   if (arrays.empty())
     throw_usage(fmt::format("predict: --input X is missing; {} has the inputs {}", path, fmt::join(names, ", ")));
   if (names.empty()) {
