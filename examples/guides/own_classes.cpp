@@ -185,7 +185,7 @@ class Factor : public keras::layers::Layer {
 
 Tensor bounded(const Tensor& x) { return kops::tanh(x); }
 
-// In steps of one's own the metrics of compile are not weighted, but for weighted_metrics.
+// In a custom train_step the metrics of compile({.metrics = ...}) are not weighted; those of weighted_metrics are.
 class WeightedStep : public keras::Model {
  public:
   using Model::Model;

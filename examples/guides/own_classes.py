@@ -209,7 +209,7 @@ total.update_state(steps, weight)
 report("sum, weighted", total.result())
 
 
-# In steps of one's own the metrics of compile are not weighted, but for weighted_metrics.
+# In a custom train_step the metrics of compile(metrics=...) are not weighted; those of weighted_metrics are.
 class WeightedStep(keras.Model):
     def train_step(self, data):
         x, y, sample_weight = data

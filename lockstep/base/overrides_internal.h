@@ -27,4 +27,10 @@ const void* virtual_function(const Object& object, Member member) {
   return function;
 }
 
+// Whether the class of `object` overrides one of the member functions; `plain` is an object that does not.
+template <typename Object, typename... Member>
+bool overrides(const Object& object, const Object& plain, Member... member) {
+  return ((virtual_function(object, member) != virtual_function(plain, member)) || ...);
+}
+
 }  // namespace lockstep

@@ -311,7 +311,7 @@ TEST(CompiledPlan, LeavesGraphsWithEffectsToThePlainOperations) {
   EXPECT_FALSE(prepared.as_program(numbers({2, 3}, 2)));
 }
 
-// A counter, as the state of a seed generator, goes on although the program does not read it.
+// A variable that the program does not read, such as the state of a seed generator, is incremented in each run.
 TEST(CompiledPlan, SetsVariablesThatDoNotDependOnInputs) {
   Prepared prepared({"counter", {3}, [](Network& g) {
                        g("v", "VarHandleOp", {},

@@ -45,8 +45,7 @@ void BuiltInCallback::after_callbacks() { held().after_callbacks(); }
 
 void BuiltInCallback::on_epoch_end(int epoch, Logs& logs) {
   using Hook = void (keras::Callback::*)(int, const Logs&);
-  const bool own = virtual_function<keras::Callback>(*this, Hook(&keras::Callback::on_epoch_end)) !=
-                   virtual_function<keras::Callback>(plain(), Hook(&keras::Callback::on_epoch_end));
+  const bool own = overrides<keras::Callback>(*this, plain(), Hook(&keras::Callback::on_epoch_end));
   if (own) return on_epoch_end(epoch, std::as_const(logs));
   held().on_epoch_end(epoch, logs);
 }

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "lockstep/base/overrides_internal.h"
+#include "lockstep/keras/layers/overrides_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/trainer.h"
@@ -19,15 +19,9 @@ using keras::ModelImpl;
 
 std::string join(const std::string& path, const std::string& name) { return path.empty() ? name : path + "/" + name; }
 
-class PlainLayer : public Layer {};
-
 // Whether a user's class decides what is saved of its objects.
 bool stores_itself(const Layer& layer) {
-  static const auto* const plain = new PlainLayer();
-  return virtual_function(layer, &Layer::save_own_variables) !=
-             virtual_function<Layer>(*plain, &Layer::save_own_variables) ||
-         virtual_function(layer, &Layer::load_own_variables) !=
-             virtual_function<Layer>(*plain, &Layer::load_own_variables);
+  return keras::overrides_layer(layer, &Layer::save_own_variables, &Layer::load_own_variables);
 }
 
 class Walk {

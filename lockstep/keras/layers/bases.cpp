@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lockstep/base/overrides_internal.h"
+#include "lockstep/keras/layers/overrides_internal.h"
 #include "lockstep/keras/layers/registry.h"
 
 namespace lockstep::keras {
@@ -23,8 +23,6 @@ class Calling {
  private:
   const BuiltInLayer* previous_;
 };
-
-class PlainLayer : public Layer {};
 
 bool contains(const std::vector<VariablePtr>& variables, const VariablePtr& variable) {
   return std::find(variables.begin(), variables.end(), variable) != variables.end();
@@ -91,7 +89,7 @@ const BuiltInLayer& BuiltInLayer::plain() {
 
 bool BuiltInLayer::overrides_call() const {
   using Call = Structure (Layer::*)(const Structure&);
-  return virtual_function<Layer>(*this, Call(&Layer::call)) != virtual_function<Layer>(plain(), Call(&Layer::call));
+  return overrides<Layer>(*this, plain(), Call(&Layer::call));
 }
 
 Structure BuiltInLayer::call(const Structure& inputs) { return run_built_in(inputs, {}); }
@@ -116,10 +114,7 @@ Structure BuiltInLayer::compute_mask(const Structure& inputs, const Structure& m
 }
 
 OwnState BuiltInLayer::own_state() const {
-  static const auto* const plain_layer = new PlainLayer();
-  const bool own = virtual_function<Layer>(*built_in_, &Layer::own_state) !=
-                   virtual_function<Layer>(*plain_layer, &Layer::own_state);
-  return own ? built_in_->own_state() : Layer::own_state();
+  return overrides_layer(*built_in_, &Layer::own_state) ? built_in_->own_state() : Layer::own_state();
 }
 
 void BuiltInLayer::enable_lora(const LoraOptions& options) {

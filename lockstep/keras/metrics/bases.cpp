@@ -26,8 +26,7 @@ void BuiltInMetric::update_state(const Tensor& y_true, const Tensor& y_pred, con
 void BuiltInMetric::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                                  const Tensor& mask) {
   using Update = void (Metric::*)(const Tensor&, const Tensor&, const Tensor&);
-  const bool own = virtual_function<Metric>(*this, Update(&Metric::update_state)) !=
-                   virtual_function<Metric>(plain(), Update(&Metric::update_state));
+  const bool own = overrides<Metric>(*this, plain(), Update(&Metric::update_state));
   if (own) return update_state(y_true, y_pred, sample_weight);
   built_in_.update_state(y_true, y_pred, sample_weight, mask);
   take_variables();

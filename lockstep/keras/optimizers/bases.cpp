@@ -43,8 +43,7 @@ void BuiltInOptimizer::create_slots() {
 
 void BuiltInOptimizer::update(Step& step) {
   using Update = void (BuiltInOptimizer::*)(const Tensor&, const VariablePtr&, const Tensor&);
-  const bool own = virtual_function<Optimizer>(*this, Update(&BuiltInOptimizer::update_step)) !=
-                   virtual_function<Optimizer>(plain(), Update(&BuiltInOptimizer::update_step));
+  const bool own = overrides<Optimizer>(*this, plain(), Update(&BuiltInOptimizer::update_step));
   if (own) return Optimizer::update(step);
   built_in_->update(step);
 }

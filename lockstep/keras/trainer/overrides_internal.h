@@ -11,7 +11,7 @@ template <typename... Member>
 Model* object_overriding(const ModelImpl& model, Member... member) {
   static const Model plain{ModelPtr()};
   Model* const object = model.object();
-  return object && ((virtual_function(*object, member) != virtual_function(plain, member)) || ...) ? object : nullptr;
+  return object && overrides(*object, plain, member...) ? object : nullptr;
 }
 
 }  // namespace lockstep::keras
