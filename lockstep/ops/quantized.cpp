@@ -295,9 +295,9 @@ Tensors quantized_mul(const Call& call) {
                     range_of_products(a, levels_of(dtype_in(call, 0)), b, levels_of(dtype_in(call, 1))));
 }
 
-// Both in one range that is wide enough for many sums.
+// Both in one range that is wide enough for many sums. The operations name the type of their result differently.
 Tensors quantized_add(const Call& call) {
-  require_output(call, "Toutput", DType::kQInt32);
+  require_output(call, call.name() == "QuantizedBiasAdd" ? "out_type" : "Toutput", DType::kQInt32);
   const Range a = range_in(call, 2), b = range_in(call, 4);
   const float most = std::max({a.max, -a.min, b.max, -b.min}) * (1 << 17);
   const Range out{-most, most};
