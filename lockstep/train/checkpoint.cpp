@@ -35,6 +35,16 @@ class RootNode final : public TrackedNode {
  public:
   RootNode(Children objects, NodePtr root) : objects_(std::move(objects)), root_(std::move(root)) {
     std::sort(objects_.begin(), objects_.end(), [](const Child& a, const Child& b) { return a.first < b.first; });
+    if (!root_) return;
+    const Children own = root_->edges();
+    std::erase_if(objects_, [&](const Child& object) {
+      const auto same =
+          std::find_if(own.begin(), own.end(), [&](const Child& each) { return each.first == object.first; });
+      if (same == own.end()) return false;
+      if (same->second.node().identity() == object.second.node().identity()) return true;
+      throw_invalid_argument(fmt::format(
+          "Checkpoint: invalid object '{}': the root has a part of that name; choose another name", object.first));
+    });
   }
   Identity identity() const override { return root_ ? root_->identity() : Identity{this, {}}; }
   Children edges() const override {

@@ -347,6 +347,40 @@ TEST_F(CheckpointTest, ValuesWaitForPartsThatAreAddedLater) {
   status.assert_consumed();
 }
 
+TEST_F(CheckpointTest, ListsThatBecomeLongerAfterARestore) {
+  struct Net : Module {
+    void set(const std::vector<Variable>& variables) { track("list", variables); }
+  };
+  struct Holder : Trackable {
+    std::vector<Tracked> items;
+    Children checkpoint_children() const override { return {{"list", Tracked(items)}}; }
+    void add(const Variable& variable) {
+      items.push_back(variable);
+      restore_new_children();
+    }
+  };
+  const Variable one(1.f), two(2.f);
+  Net net;
+  net.set({one, two});
+  Holder holder;
+  holder.add(one);
+  holder.add(two);
+  Checkpoint({{"net", net}, {"holder", Tracked(holder)}}).save(path("ckpt"));
+  for (const bool module : {true, false}) {
+    Net new_net;
+    Holder new_holder;
+    const Variable first(0.f), second(0.f);
+    new_net.set({first});
+    new_holder.add(first);
+    const Checkpoint checkpoint(module ? Children{{"net", new_net}} : Children{{"holder", Tracked(new_holder)}});
+    const auto status = checkpoint.restore(path("ckpt-1"));
+    if (module) new_net.set({first, second});
+    if (!module) new_holder.add(second);
+    EXPECT_EQ(second.numpy().item<float>(), 2) << module;
+    status.assert_consumed();
+  }
+}
+
 TEST_F(CheckpointTest, WholeModels) {
   const auto model = small_model();
   write_model_checkpoint(model, path("model"));

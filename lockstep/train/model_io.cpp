@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/live_graph_internal.h"
@@ -43,12 +44,64 @@ class Aliases {
         graph_names(*nested, layer->second);
       for (const keras::Weight& weight : each->own_weights()) {
         const auto variable = numbers_.find({weight.variable.get(), {}});
-        if (variable != numbers_.end()) edge(layer->second, weight.variable->name(), variable->second);
+        if (variable == numbers_.end()) continue;
+        edge(layer->second, weight.variable->name(), variable->second);
+        if (each->class_name().starts_with("Depthwise") && weight.variable->name() == "kernel")
+          edge(layer->second, "depthwise_kernel", variable->second);
+      }
+      lists(*each, layer->second);
+    }
+  }
+
+  void add(const optimizers::OptimizerPtr& optimizer) {
+    const auto known = numbers_.find({optimizer.get(), {}});
+    if (known == numbers_.end()) return;
+    const int node = known->second;
+    leave_out_positions(node);
+    if (const auto list = at(node).child("_momentums")) edge(node, "momentums", *list);  // Lion
+    if (const auto inner = optimizers::inner_optimizer(optimizer); inner != optimizer) add(inner);
+  }
+
+ private:
+  formats::CheckpointNode& at(int node) { return live_.graph.nodes[static_cast<std::size_t>(node)]; }
+
+  // Keras 2.11 and later number an optimizer's variables otherwise than Keras 3; both know the lists of slots by their
+  // names. Earlier optimizers have a form of their own, which later ones refuse to read.
+  void leave_out_positions(int node) {
+    const auto list = at(node).child("_variables");
+    if (!list) return;
+    std::set<int> named;
+    for (const auto& [name, child] : at(node).children) {
+      if (name == "_variables" || name == "_trainable_variables") continue;
+      named.insert(child);
+      for (const auto& [number, item] : at(child).children) named.insert(item);
+    }
+    const auto& numbered = at(*list).children;
+    const bool all =
+        std::all_of(numbered.begin(), numbered.end(), [&](const auto& item) { return named.contains(item.second); });
+    if (all) std::erase_if(at(node).children, [](const auto& edge) { return edge.first == "_variables"; });
+  }
+
+  // Layers in lists, such as the cells of StackedRNNCells, whose variables the optimizer's list makes part of the
+  // graph.
+  void lists(const keras::Layer& layer, int node) {
+    for (const auto& [name, tree] : layer.children()) {
+      if (tree.is_leaf() || !tree.is_list() || at(node).child(name)) continue;
+      int list = -1;
+      for (std::size_t i = 0; i < tree.items().size(); ++i) {
+        if (!tree.items()[i].is_leaf() || !tree.items()[i].leaf()) continue;
+        int item = -1;
+        for (const keras::Weight& weight : tree.items()[i].leaf()->own_weights()) {
+          const auto variable = numbers_.find({weight.variable.get(), {}});
+          if (variable == numbers_.end()) continue;
+          if (list < 0) list = live_.graph.add_child(node, name);
+          if (item < 0) item = live_.graph.add_child(list, std::to_string(i));
+          edge(item, weight.variable->name(), variable->second);
+        }
       }
     }
   }
 
- private:
   void graph_names(keras::ModelImpl& model, int node) {
     if (!model.is_functional() && !model.is_sequential()) return;
     const auto functional = live_.graph.nodes[static_cast<std::size_t>(node)].child("_functional");
@@ -127,7 +180,9 @@ void write_model_checkpoint(keras::ModelImpl& model, const std::string& prefix) 
   const Checkpoint checkpoint(std::move(objects));
   checkpoint.save_counter()->assign(Tensor::scalar<std::int64_t>(1));
   LiveGraph live = build_live_graph(checkpoint.root().ptr());
-  Aliases(live).add(model);
+  Aliases aliases(live);
+  aliases.add(model);
+  if (const auto& optimizer = model.trainer().optimizer()) aliases.add(optimizer);
   write_values(values_of(live), prefix);
 }
 

@@ -6,6 +6,7 @@
 
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/object_config.h"
+#include "lockstep/train/tracked_node_internal.h"
 
 namespace lockstep {
 
@@ -30,7 +31,13 @@ struct Module::State : train::Trackable {
     for (const Attribute& each : attributes) {
       std::vector<train::Tracked> parts(each.variables.begin(), each.variables.end());
       parts.insert(parts.end(), each.modules.begin(), each.modules.end());
-      children.emplace_back(each.name, each.is_list ? train::Tracked(std::move(parts)) : parts[0]);
+      if (!each.is_list) {
+        children.emplace_back(each.name, parts[0]);
+        continue;
+      }
+      train::Children items;
+      for (std::size_t i = 0; i < parts.size(); ++i) items.emplace_back(std::to_string(i), parts[i]);
+      children.emplace_back(each.name, train::container_node({this, each.name}, std::move(items)));
     }
     return children;
   }

@@ -59,13 +59,19 @@ class OptimizerNode final : public TrackedNode {
     if (is_keras2(saved)) {
       Variables without_rate;
       for (const auto& variable : own) {
-        if (variable != rate) without_rate.push_back(variable);
+        if (variable != rate && !is_placeholder(*variable)) without_rate.push_back(variable);
       }
       all.emplace_back("_variables", list("_variables of Keras 2", without_rate));
     }
     all.emplace_back("iter", optimizer_iterations(own));
     if (rate) all.emplace_back("learning_rate", rate);
     if (inner_) all.emplace_back("base_optimizer", inner_);
+    for (const OptimizerSlots& of_kind : slots_of(*optimizer_)) {
+      if (of_kind.kind->attribute == "_momentums") all.emplace_back("momentums", list("momentums", of_kind.slots));
+    }
+    for (const auto& variable : optimizer_->variables()) {
+      if (variable->path().ends_with(kProduct)) all.emplace_back("momentum_cache", variable);
+    }
     return all;
   }
   bool hides(const formats::CheckpointNode& saved, std::string_view name) const override {
@@ -86,6 +92,10 @@ class OptimizerNode final : public TrackedNode {
   }
 
  private:
+  // Adafactor's factors of vectors, which Keras 2 does not list.
+  bool is_placeholder(const distribute::VariableImpl& variable) const {
+    return optimizer_->class_name() == "Adafactor" && variable.dtype() == DType::kInt32;
+  }
   static bool is_keras2(const formats::CheckpointNode& saved) {
     return saved.child("_variables") && !saved.child("_trainable_variables");
   }

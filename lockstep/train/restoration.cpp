@@ -36,6 +36,11 @@ std::optional<formats::CheckpointGraph> object_graph(const formats::BundleReader
   return formats::CheckpointGraph::parse(stored.strings[0], reader.prefix());
 }
 
+// A list or dict that its owner may make anew each time it is asked.
+bool is_unnamed(const TrackedNode& node) {
+  return node.identity().object == &node && !node.variable() && !node.python_state();
+}
+
 }  // namespace
 
 std::string saved_model_variables(const std::string& path) {
@@ -65,6 +70,7 @@ Restoration::Restoration(NodePtr root, const std::string& prefix, Options option
       }));
   paths_ = graph_.paths();
   bound_.resize(graph_.nodes.size());
+  found_at_.resize(graph_.nodes.size());
   taken_.resize(graph_.nodes.size());
 }
 
@@ -163,8 +169,13 @@ void Restoration::follow(int number, const Children& children, bool alias) {
     for (const Tracked* live : candidates->second) {
       const Identity identity = live->node().identity();
       if (bound_[at(child)]) {
-        if (!alias && bound_[at(child)]->identity() != identity &&
-            inconsistent_.insert(paths_[at(child)] + name).second) {
+        const bool again = is_unnamed(*bound_[at(child)]) && is_unnamed(live->node()) &&
+                           found_at_[at(child)] == std::pair(number, std::string_view(name));
+        if (again || bound_[at(child)]->identity() == identity) {
+          if (again) saved_of_.erase(bound_[at(child)]->identity());
+          bound_[at(child)] = live->ptr();  // a list or dict may have become longer
+          saved_of_.emplace(identity, child);
+        } else if (!alias && inconsistent_.insert(paths_[at(child)] + name).second) {
           log_warning(
               "{}: inconsistent references: '{}' of '{}' is another object here than where it was found first; "
               "the second is not restored",
@@ -174,6 +185,7 @@ void Restoration::follow(int number, const Children& children, bool alias) {
       }
       if (alias && (saved_of_.contains(identity) || !fits(child, *live))) continue;
       bound_[at(child)] = live->ptr();
+      found_at_[at(child)] = {number, name};
       saved_of_.emplace(identity, child);
     }
   }
@@ -193,6 +205,8 @@ void Restoration::take_values(int number) {
   const auto& saved = graph_.nodes[at(number)];
   const TrackedNode& live = *bound_[at(number)];
   taken_[at(number)] = true;
+  // One object in the place of two saved ones has the values of the one that was found first.
+  if (saved_of_.at(live.identity()) != number) return;
   if (const auto variable = live.variable()) {
     if (const auto* value = saved.attribute(formats::kVariableValue)) queue(value->key, variable);
   }
@@ -393,6 +407,7 @@ RestoreReport Restoration::report() const {
   } else {
     for (std::size_t i = 0; i < bound_.size(); ++i) {
       if (!bound_[i] || !taken_[i] || !graph_.nodes[i].attribute(formats::kVariableValue)) continue;
+      if (saved_of_.at(bound_[i]->identity()) != static_cast<int>(i)) continue;
       if (const auto variable = bound_[i]->variable()) report.restored.push_back({paths_[i], variable->path()});
     }
   }

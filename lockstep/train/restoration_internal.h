@@ -99,11 +99,12 @@ class Restoration : public keras::BuildObserver, public std::enable_shared_from_
   bool named_ = false;  // without an object graph
   formats::CheckpointGraph graph_;
   std::vector<std::string> paths_;
-  std::vector<NodePtr> bound_;                          // live object of each saved node
-  std::map<Identity, int> saved_of_;                    // and the reverse
-  std::vector<bool> taken_;                             // values brought over
-  std::set<const distribute::VariableImpl*> restored_;  // of names and of values outside the graph
-  std::set<std::string> inconsistent_;                  // edges that were warned about
+  std::vector<NodePtr> bound_;                              // live object of each saved node
+  std::vector<std::pair<int, std::string_view>> found_at_;  // the saved node and the name that led to it
+  std::map<Identity, int> saved_of_;                        // and the reverse
+  std::vector<bool> taken_;                                 // values brought over
+  std::set<const distribute::VariableImpl*> restored_;      // of names and of values outside the graph
+  std::set<std::string> inconsistent_;                      // edges that were warned about
   std::vector<int> open_;
   std::vector<Pending> pending_;
   std::vector<std::pair<NodePtr, std::string>> pending_states_, previous_states_;

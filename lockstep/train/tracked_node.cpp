@@ -115,9 +115,9 @@ Tracked::Tracked(std::vector<Tracked> items) : node_(container_node({}, numbered
 Tracked::Tracked(std::map<std::string, Tracked> items)
     : node_(container_node({}, Children(items.begin(), items.end()))) {}
 Tracked::Tracked(std::initializer_list<Entry> items) {
-  std::map<std::string, Tracked> sorted;
-  for (const Entry& entry : items) sorted.emplace(entry.name, entry.item);
-  *this = Tracked(std::move(sorted));
+  Children all;
+  for (const Entry& entry : items) all.emplace_back(entry.name, entry.item);
+  node_ = container_node({}, std::move(all));
 }
 Tracked::Tracked(Trackable& object)
     : node_(of_trackable(std::shared_ptr<Trackable>(std::shared_ptr<void>(), &object))) {}

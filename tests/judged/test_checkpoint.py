@@ -1,11 +1,13 @@
 """TensorFlow checkpoints of models and optimizers: ours restored by tf.train.Checkpoint, TensorFlow's restored by us."""
 
+import json
 import pathlib
 import subprocess
 
 import numpy as np
 import pytest
 
+import checkpoint_scripts as scripts
 import lockstep_tool as tool
 
 tf = pytest.importorskip("tensorflow")
@@ -208,15 +210,50 @@ def test_weights_of_checkpoints_on_the_command_line(tmp_path):
     assert not (tmp_path / "no.keras").exists()
 
 
-def test_keras2_loads_our_weights(tmp_path):
-    made("sequential", "adam", 16).save(tmp_path / "m.keras")
-    path = probe("write", tmp_path / "m.keras", tmp_path / "all", "default")
+def two_keras(k):
+    layers = k.layers
+    image, sequence = k.Input((4, 4, 2)), k.Input((5, 3))
+    x = layers.DepthwiseConv2D(2)(layers.Conv2D(3, 2)(image))
+    y = layers.RNN([layers.SimpleRNNCell(2), layers.GRUCell(3)])(sequence)
+    outputs = layers.Concatenate()([layers.GlobalAveragePooling2D()(x), layers.BatchNormalization()(y)])
+    return k.Model([image, sequence], layers.Dense(2)(outputs))
+
+
+@pytest.mark.parametrize("legacy,optimizer", [(True, "Adam"), (True, "Nadam"), (False, "Adam"), (False, "SGD"), (False, "Lion"),
+                                              (False, "Adafactor")])
+def test_keras2_exchanges_optimizers(tmp_path, legacy, optimizer):
     tfk = pytest.importorskip("tf_keras")
-    model = tfk.Sequential([tfk.Input((8,)), tfk.layers.Dense(6, activation="relu"), tfk.layers.BatchNormalization(),
-                            tfk.layers.Dropout(0.5), tfk.layers.Dense(3)])
-    model.load_weights(path)
-    expected = keras.models.load_model(tmp_path / "m.keras")
-    assert_same([np.asarray(v) for v in expected.weights], [np.asarray(v) for v in model.weights])
+    options = {"momentum": 0.9} if optimizer == "SGD" else {}
+
+    def keras2(seed):
+        model = two_keras(tfk)
+        model.compile(getattr(tfk.optimizers.legacy if legacy else tfk.optimizers, optimizer)(0.1, **options), "mse")
+        (model.optimizer._create_all_weights if legacy else model.optimizer.build)(model.trainable_variables)
+        for v in keras2_state(model):
+            if v.dtype == tf.float32:
+                v.assign(np.random.default_rng(seed).random(v.shape) + 0.1)
+        keras2_state(model)[len(model.weights)].assign(seed)
+        return model
+
+    def keras2_state(model):
+        return [*model.weights, *(model.optimizer.variables() if legacy else model.optimizer.variables)]
+
+    theirs = keras2(20)
+    theirs.save_weights(str(tmp_path / "theirs"), save_format="tf")
+    ours = two_keras(keras)
+    ours.compile(getattr(keras.optimizers, optimizer)(0.1, **options), "mse")
+    ours.optimizer.build(ours.trainable_variables)
+    ours.save(tmp_path / "m.keras")
+    probe("read", tmp_path / "m.keras", tmp_path / "theirs", tmp_path / "out.keras", "default", "partial")
+    restored = keras.models.load_model(tmp_path / "out.keras")
+    assert int(restored.optimizer.iterations) == 20
+    slots = [{tuple(np.ravel(v)) for v in variables if len(v.shape)} for variables in
+             (keras2_state(theirs)[len(theirs.weights):], restored.optimizer.variables)]
+    assert slots[0] == slots[1]
+    probe("write", tmp_path / "out.keras", tmp_path / "ours", "default")
+    again = keras2(21)
+    again.load_weights(str(tmp_path / "ours"))
+    assert_same(*([np.asarray(v) for v in (model.weights if legacy else keras2_state(model))] for model in (theirs, again)))
 
 
 def test_managers_take_turns(tmp_path):
@@ -281,3 +318,49 @@ def test_objects_below_the_root_of_a_saved_model(tmp_path):
     tf.train.Checkpoint(model=again).restore(lines[6]).assert_existing_objects_matched().assert_consumed()
     np.testing.assert_array_equal(again.encoder.layers[1], [1.5, 0])
     assert float(again.other) == 3 and again.encoder.kept.numpy() == [10]
+
+
+ERRORS = {"AssertionError": "FailedPrecondition", "ValueError": "InvalidArgument", "InvalidArgumentError": "InvalidArgument",
+          "NotFoundError": "NotFound", "KeyError": "KeyError"}
+
+
+def run_by_us(tmp_path, all_scripts):
+    (tmp_path / "scripts.json").write_text(json.dumps(all_scripts))
+    done = subprocess.run([str(PROBE.with_name("checkpoint_script_probe")), str(tmp_path / "scripts.json")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def compare(script, theirs, ours):
+    for action, expected, found in zip(script, theirs, ours, strict=True):
+        if not isinstance(expected, dict) or not isinstance(found, dict):
+            assert expected == found, action
+        else:
+            assert found["error"] == ERRORS[expected["error"]], (action, expected, found)
+            if action["do"] == "restore":
+                return  # TensorFlow has restored a part, we nothing
+
+
+def test_random_objects(tmp_path):
+    pairs = scripts.scripts(6, 50, scripts.pair)
+    for side in ("theirs", "ours"):
+        (tmp_path / side).mkdir()
+    theirs = [scripts.run(scripts.in_folder(save, tmp_path / "theirs")) for save, _ in pairs]
+    ours = run_by_us(tmp_path, [scripts.in_folder(save, tmp_path / "ours") for save, _ in pairs])
+    for (save, _), expected, found in zip(pairs, theirs, ours):
+        compare(save, expected, json.loads(json.dumps(found).replace(str(tmp_path / "ours"), str(tmp_path / "theirs"))))
+    for side in ("theirs", "ours"):
+        restores = [scripts.in_folder(restore, tmp_path / side) for _, restore in pairs]
+        for restore, found in zip(restores, run_by_us(tmp_path, restores)):
+            compare(restore, scripts.run(restore), found)
+
+
+def test_random_managers(tmp_path):
+    lives = scripts.scripts(3, 20, scripts.managed)
+    theirs = [scripts.run(scripts.in_folder(life, tmp_path / "theirs")) for life in lives]
+    ours = run_by_us(tmp_path, [scripts.in_folder(life, tmp_path / "ours") for life in lives])
+    for life, expected, found in zip(lives, theirs, ours):
+        compare(life, expected, json.loads(json.dumps(found).replace(str(tmp_path / "ours"), str(tmp_path / "theirs"))))
+    for number in range(len(lives)):
+        files = [sorted(path.name for path in (tmp_path / side / str(number)).glob("*")) for side in ("theirs", "ours")]
+        assert files[0] == files[1]
