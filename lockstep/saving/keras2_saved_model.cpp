@@ -11,8 +11,6 @@
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/formats/keras_metadata_internal.h"
 #include "lockstep/formats/tensor_bundle.h"
-#include "lockstep/keras/layers/registry.h"
-#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/saving/assign_internal.h"
@@ -215,9 +213,8 @@ keras::Model load_keras2_saved_model(const std::string& path, bool compile) {
   for (const formats::TensorInfo& info : reader.list()) bytes += info.shape.num_elements().value_or(0) * 8;
   keras::ModelPtr model;
   {
-    const keras::Keras2Order order;
     const keras::LoadScope limit(4 * bytes + (std::int64_t{64} << 20));
-    model = std::dynamic_pointer_cast<ModelImpl>(keras::deserialize_layer(upgraded_config(config, version + ".")));
+    model = model_of_config(config, version + ".");
   }
   if (!model) throw_invalid_argument(fmt::format("{}: the Keras metadata is of a layer, not of a model", path));
   if (!model->built() && json.contains("build_input_shape") && !json.at("build_input_shape").is_null())

@@ -14,7 +14,6 @@
 #include "lockstep/io/file_system.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/weight_limit_internal.h"
-#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
 #include "lockstep/ops/functions.h"
@@ -203,10 +202,8 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   keras::ModelPtr model;
   {
     // Variables that a config requests may not take more memory than a few times the file's size.
-    const keras::Keras2Order order(weights_origin(version_of(archive), "").major < 3);
     const keras::LoadScope limit(4 * file_bytes(path) + (std::int64_t{64} << 20));
-    model = std::dynamic_pointer_cast<ModelImpl>(
-        keras::deserialize_layer(upgraded_config(archive.config(), version_of(archive))));
+    model = model_of_config(archive.config(), version_of(archive));
     if (!model) throw_invalid_argument(fmt::format("{}: config.json holds a layer, not a model", path));
   }
   Trainer& trainer = model->trainer();
@@ -224,10 +221,8 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
 
 // A model with new weights. `path` names the config in errors.
 keras::Model model_of(const Json& config, const std::string& path, const LoadModelOptions& options) {
-  const keras::Keras2Order order(weights_origin(formats::version_of_keras_config(config), "").major < 3);
   const keras::WeightLimit limit(options.max_memory);
-  const auto model = std::dynamic_pointer_cast<ModelImpl>(
-      keras::deserialize_layer(upgraded_config(config, formats::version_of_keras_config(config))));
+  const keras::ModelPtr model = model_of_config(config, formats::version_of_keras_config(config));
   if (!model) throw_invalid_argument(fmt::format("{}: holds a layer, not a model", path));
   if (options.compile && config.contains("compile_config"))
     model->trainer().compile_from_config(config["compile_config"]);

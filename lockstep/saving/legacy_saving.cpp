@@ -312,10 +312,8 @@ keras::Model load_legacy_model(const std::string& path, bool compile) {
   {
     const auto stat = io::posix_file_system().stat(path);
     const auto size = static_cast<std::int64_t>(stat ? stat->size : 0);
-    const keras::Keras2Order order(weights_origin(file.keras_version(), file.backend()).major < 3);
     const keras::LoadScope limit(4 * size + (std::int64_t{64} << 20));
-    model = std::dynamic_pointer_cast<ModelImpl>(
-        keras::deserialize_layer(upgraded_config(file.model_config(), file.keras_version())));
+    model = model_of_config(file.model_config(), file.keras_version());
   }
   if (!model) throw_invalid_argument(fmt::format("'{}': model_config holds a layer, not a model", path));
   Assignment assignment;

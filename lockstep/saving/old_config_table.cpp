@@ -109,11 +109,26 @@ constexpr std::string_view kAllMasks = R"({"all_masks": true})";
 // Layers that support masks since Keras 3.
 constexpr std::string_view kDropsMasks = R"({"drops_masks": true})";
 
+// Images and volumes are normalized by a fused operation.
+constexpr std::string_view kFused = R"({"fused_statistics": true})";
+
 // Keras 2 has the integers in the dtype of the layer.
 void change_discretization(Json& object) {
   Json& config = object["config"];
   if (config.value("output_mode", Json("int")) == Json("int"))
     config["integers"] = config.value("dtype", Json("int64"));
+}
+
+// The second layer of Keras 2 goes in the opposite direction of the first; that of Keras 3 goes backwards.
+void change_bidirectional(Json& object) {
+  Json& config = object["config"];
+  if (!config.value("backward_layer", Json()).is_null()) return;
+  Json layer = config.value("layer", Json());
+  if (!layer.is_object() || !layer.contains("config") || !layer["config"].is_object()) return;
+  if (layer["config"].value("go_backwards", Json(false)) != Json(true)) return;
+  layer["config"]["go_backwards"] = false;
+  layer["config"]["name"] = "backward_" + name_of(layer["config"]);
+  config["backward_layer"] = std::move(layer);
 }
 
 constexpr OldClass kClasses[] = {
@@ -133,8 +148,9 @@ constexpr OldClass kClasses[] = {
     {2, "GRUCell", "GRUCell", kResetBefore},
     {2, "UnifiedLSTM", "LSTM", ""},
     {2, "UnifiedGRU", "GRU", ""},
-    {2, "BatchNormalizationV1", "BatchNormalization", ""},
-    {2, "BatchNormalizationV2", "BatchNormalization", ""},
+    {2, "BatchNormalization", "BatchNormalization", kFused},
+    {2, "BatchNormalizationV1", "BatchNormalization", kFused},
+    {2, "BatchNormalizationV2", "BatchNormalization", kFused},
     {2, "Add", "Add", kAllMasks},
     {2, "Subtract", "Subtract", kAllMasks},
     {2, "Multiply", "Multiply", kAllMasks},
@@ -145,6 +161,7 @@ constexpr OldClass kClasses[] = {
     {2, "Rescaling", "Rescaling", kDropsMasks},
     {2, "Normalization", "Normalization", kDropsMasks},
     {2, "Identity", "Identity", kDropsMasks},
+    {2, "Bidirectional", "Bidirectional", "", change_bidirectional},
     {2, "Discretization", "Discretization", "", change_discretization},
     {2, "TimeDistributed", "TimeDistributed", R"({"steps_as_samples": true})"},
     {2, "SyncBatchNormalization", "BatchNormalization", R"({"synchronized": true})"},

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/keras/layers/registry.h"
+#include "lockstep/keras/models/keras2_order_internal.h"
 #include "lockstep/saving/old_config_table_internal.h"
 #include "lockstep/saving/old_json_internal.h"
 #include "lockstep/saving/old_operations_internal.h"
@@ -134,19 +136,36 @@ class Upgrade {
   OldConfig facts_;
 };
 
-}  // namespace
+// 0 where the version is of Keras 3 or not given.
+int old_major(std::string_view keras_version) {
+  return keras_version.starts_with("1") ? 1 : keras_version.starts_with("2.") ? 2 : 0;
+}
+
+// In Keras 2 nothing within a frozen layer is trained, whatever the configs of its parts say.
+void freeze_parts(keras::Layer& layer) {
+  if (!layer.trainable()) return layer.set_trainable(false);
+  for (const keras::LayerPtr& part : layer.sublayers()) freeze_parts(*part);
+}
 
 Json upgraded_config(Json config, std::string_view keras_version) {
   OldConfig facts;
-  if (keras_version.starts_with("1")) {
-    facts.major = 1;
-  } else if (!keras_version.starts_with("2.")) {
-    return config;
-  }
+  facts.major = old_major(keras_version);
+  if (facts.major == 0) return config;
   std::set<std::string> formats;
   collect_data_formats(config, 0, formats);
   if (formats == std::set<std::string>{"th"}) facts.data_format = "channels_first";
   return Upgrade(std::move(facts)).run(config, 0);
+}
+
+}  // namespace
+
+keras::ModelPtr model_of_config(const Json& config, std::string_view keras_version) {
+  const bool old = old_major(keras_version) > 0;
+  const keras::Keras2Order order(old);
+  auto model =
+      std::dynamic_pointer_cast<keras::ModelImpl>(keras::deserialize_layer(upgraded_config(config, keras_version)));
+  if (model && old) freeze_parts(*model);
+  return model;
 }
 
 }  // namespace lockstep::saving

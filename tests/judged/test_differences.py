@@ -91,9 +91,19 @@ def keras_2_models():
     x = tf_keras.Input((4,))
     yield "a layer that is called with training=True", tf_keras.Model(x, T.Dense(2)(T.BatchNormalization()(inner(x, training=False), training=True))), None
     yield "statistics of steps", tf_keras.Sequential([T.InputLayer((4, 3)), T.TimeDistributed(T.BatchNormalization()), T.LSTM(2)]), None
+    yield "the variance of images", tf_keras.Sequential([T.InputLayer((3, 2, 4)), T.BatchNormalization(momentum=0.5), T.Flatten(), T.Dense(2)]), None
+    part = tf_keras.Sequential([T.InputLayer((3,)), T.Dense(4, activity_regularizer="l2"), T.BatchNormalization(momentum=0.5)])
+    yield "a model of each step, called again for its mask", tf_keras.Sequential([T.InputLayer((4, 3)), T.TimeDistributed(part), T.LSTM(2)]), None
+    yield "a second layer that goes forwards", tf_keras.Sequential([T.InputLayer((4, 3)), T.Bidirectional(T.LSTM(1, go_backwards=True))]), None
+    frozen = [T.Bidirectional(T.LSTM(2, return_sequences=True)), T.MultiHeadAttention(2, 2), T.ConvLSTM1D(2, 2)]
+    for layer in frozen:
+        layer.trainable = False
+    x = tf_keras.Input((4, 3))
+    y = frozen[1](frozen[0](x), x)
+    yield "parts of frozen layers", tf_keras.Model(x, T.Dense(2)(T.Flatten()(frozen[2](T.Reshape((2, 4, 2))(y))))), None
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(8))
 def test_training_of_keras_2(number, tmp_path):
     what, model, words = list(keras_2_models())[number]
     rng = tool.generator("training of keras 2", number)

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lockstep/keras/layers/configured_layer_internal.h"
 
@@ -12,8 +13,8 @@ namespace lockstep::keras {
 // The row of class L. A config may have `key`, which is not an argument of the class and is not written: files of Keras
 // 1 and 2 get it (old_config_table.cpp). `apply` is then called with the layer and the value.
 template <typename L, typename Apply>
-ClassRow flagged_row(std::string key, Apply apply) {
-  ClassRow row = layer_row<L>();
+ClassRow flagged_row(std::string key, Apply apply, std::vector<std::string> aliases = {}) {
+  ClassRow row = layer_row<L>(std::move(aliases));
   row.make = [make = row.make, key = std::move(key), apply](const Json& config) -> std::shared_ptr<void> {
     if (!config.is_object() || !config.contains(key)) return make(config);
     Json own = config;

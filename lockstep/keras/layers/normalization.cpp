@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/replica_context.h"
 #include "lockstep/keras/layers/families_internal.h"
+#include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/following_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
@@ -77,6 +78,9 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   explicit BatchNormalizationLayer(BatchNormalizationOptions options) : ConfiguredLayer(std::move(options)) {
     if (options_.renorm) read_clipping();
   }
+  // Of Keras 2, which computes images and volumes with TensorFlow's fused operation: it takes no masks, and its
+  // variance for the moving statistics has the divisor n - 1.
+  void use_fused_statistics() { fused_statistics_ = true; }
 
   bool supports_masking() const override { return true; }
   bool uses_mask() const override { return true; }
@@ -145,11 +149,12 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
     Tensor mean = read(moving_mean_), variance = read(moving_variance_);
     Tensor gamma = read(gamma_), beta = read(beta_);
     if (context.training && trainable()) {
-      const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
+      const bool fused_statistics = computes_fused_statistics();
+      const Tensor mask = context.mask.is_leaf() && !fused_statistics ? context.mask.leaf() : Tensor();
       if (last_axis && !mask.defined() && !options_.renorm && !synchronizing_replica(x)) {
         if (auto fused = ops::try_batch_norm(x, gamma, beta, options_.epsilon.value)) {
           update(moving_mean_, mean, fused->mean);
-          update(moving_variance_, variance, fused->variance);
+          update(moving_variance_, variance, unbiased(fused->variance, x, fused_statistics));
           return ops::cast(fused->y, compute_dtype());
         }
       }
@@ -158,7 +163,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
         renormalize(batch, gamma, beta);
       } else {
         update(moving_mean_, mean, batch.mean);
-        update(moving_variance_, variance, batch.variance);
+        update(moving_variance_, variance, unbiased(batch.variance, x, fused_statistics));
       }
       mean = batch.mean;
       variance = batch.variance;
@@ -186,6 +191,22 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
       if (i != kept) axes.push_back(i);
     }
     return axes;
+  }
+
+  bool computes_fused_statistics() const {
+    const bool channels =
+        options_.axis == -1 || options_.axis == rank_ - 1 || options_.axis == 1 || options_.axis == 1 - rank_;
+    return fused_statistics_ && (rank_ == 4 || rank_ == 5) && channels && !options_.renorm && !options_.synchronized &&
+           compute_dtype() != DType::kFloat64;
+  }
+
+  // The variance of a batch with the divisor n - 1, where it is asked for and n is greater than 1.
+  Tensor unbiased(const Tensor& variance, const Tensor& x, bool wanted) const {
+    if (!wanted) return variance;
+    const DType dtype = variance.dtype();
+    const auto size = [&](const Tensor& t) { return ops::cast(ops::reduce_prod(ops::shape_of(t)), dtype); };
+    const Tensor n = size(x) / size(variance);
+    return variance * (n / ops::maximum(n - 1.0, 1.0));
   }
 
   // With which the moments are shared; null: with nobody.
@@ -278,6 +299,7 @@ class BatchNormalizationLayer : public ConfiguredLayer<BatchNormalizationLayer, 
   }
 
   int rank_ = 0;
+  bool fused_statistics_ = false;
   VariablePtr gamma_, beta_, moving_mean_, moving_variance_;
   VariablePtr moving_stddev_, renorm_mean_, renorm_stddev_;  // with renorm
   std::optional<double> rmax_, rmin_, dmax_;                 // of renorm_clipping
@@ -531,8 +553,9 @@ std::optional<ops::FixedNorm> fixed_norm(const Layer& layer) {
 }
 
 void register_normalization_layers(ClassTable& registry) {
-  registry.add(
-      layer_row<BatchNormalizationLayer>({"BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"}));
+  registry.add(flagged_row<BatchNormalizationLayer>(
+      "fused_statistics", [](BatchNormalizationLayer& layer, const Json&) { layer.use_fused_statistics(); },
+      {"BatchNormalizationV1", "BatchNormalizationV2", "SyncBatchNormalization"}));
   registry.add(layer_row<LayerNormalizationLayer>());
   registry.add(layer_row<GroupNormalizationLayer>());
   registry.add(layer_row<UnitNormalizationLayer>());

@@ -9,6 +9,7 @@
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
+#include "lockstep/keras/models/model_impl.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::keras {
@@ -191,7 +192,9 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
     const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
     if (per_step(context, mask) && x.dim(1) != kUnknownDim && !x.is_symbolic())
       return step_by_step(x, mask, context.training);
-    const Tensor y = (*layer_)(merged(x), {.mask = mask_of_samples(mask), .training = context.training}).leaf();
+    const CallOptions options{.mask = mask_of_samples(mask), .training = context.training};
+    const Tensor y = (*layer_)(merged(x), options).leaf();
+    if (is_called_for_masks(context) && !x.is_symbolic()) (*layer_)(merged(x), options);
     return separated(y, x);
   }
 
@@ -220,6 +223,15 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
       if (inner->training_argument() != TrainingArgument::kNone) return true;
     }
     return false;
+  }
+  // Keras 2 calls a model within once more for the mask of its result: moving statistics change and losses of
+  // activities count twice.
+  bool is_called_for_masks(const CallContext& context) const {
+    if (!as_samples_ || !dynamic_cast<const ModelImpl*>(layer_.get())) return false;
+    if (context.training && !layer_->non_trainable_weights().empty()) return true;
+    const std::vector<Layer*> parts = layer_->flatten_layers();
+    return std::any_of(parts.begin(), parts.end(),
+                       [](const Layer* part) { return part->activity_regularizer() != nullptr; });
   }
   // (batch · time, …) of (batch, time, …).
   static Tensor merged(const Tensor& x) {
