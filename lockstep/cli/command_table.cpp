@@ -51,8 +51,8 @@ const OptionRow kLoss{"--loss", "L", "instead of the model's: a name (mse), or J
 const OptionRow kMetrics{"--metrics", "M,...", "instead of the model's: names, or a JSON list"};
 
 constexpr const char* kData =
-    "a .npz with x, y and optionally sample_weight (several inputs: x_<name>, outputs: y_<name>), or fashion-mnist, "
-    "fashion-mnist:test";
+    "a .npz with x, y and optionally sample_weight (several inputs: x_<name>, outputs: y_<name> and "
+    "sample_weight_<name>), or fashion-mnist, fashion-mnist:test";
 
 Command predict_command() {
   return {

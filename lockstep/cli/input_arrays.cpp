@@ -212,7 +212,13 @@ Examples read_examples(const std::string& name, const keras::Model& model, bool 
   } else {
     examples.y = model.output().pack(y);
   }
-  if (const Tensor* weight = find(arrays, "sample_weight")) examples.sample_weight = *weight;
+  if (const Tensor* weight = find(arrays, "sample_weight")) {
+    examples.sample_weight = *weight;
+  } else if (std::ranges::any_of(arrays, [](const auto& array) { return array.first.starts_with("sample_weight_"); })) {
+    const std::vector<Tensor> weights = part(arrays, "sample_weight", outputs, name);
+    examples.sample_weight =
+        model.impl()->is_subclassed() ? keras::Structure(weights[0]) : model.output().pack(weights);
+  }
   return examples;
 }
 

@@ -404,7 +404,9 @@ LoweredTensors strided_slice(Lowering& lowering, const Step& step, Inputs inputs
   } else if (lowering.by_rows()) {
     const Dims begin = lowering.integers(inputs[1]), strides = lowering.integers(inputs[3]);
     const auto bit = [&](const char* name) { return (step.attr<std::int64_t>(name) & 1) != 0; };
-    const bool all = bit("ellipsis_mask") || ((bit("begin_mask") || begin.at(0) == 0) && strides.at(0) == 1);
+    // An end that is the same for all batches leaves rows out.
+    const bool to_end = bit("end_mask") || inputs[2].other.defined();
+    const bool all = bit("ellipsis_mask") || ((bit("begin_mask") || begin.at(0) == 0) && strides.at(0) == 1 && to_end);
     lowering.require_by_rows(inputs[0].row_axis == 0 && !inputs[0].is_constant() && all && !bit("shrink_axis_mask") &&
                              !bit("new_axis_mask"));
   }
@@ -416,7 +418,10 @@ LoweredTensors strided_slice(Lowering& lowering, const Step& step, Inputs inputs
 
 LoweredTensors slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Dims begin = lowering.integers(inputs[1]);
-  if (lowering.by_rows()) lowering.require_by_rows(!inputs[0].is_constant() && begin.at(0) == 0);
+  if (lowering.by_rows()) {
+    const bool to_end = inputs[2].other.defined() || lowering.integers(inputs[2]).at(0) == -1;
+    lowering.require_by_rows(!inputs[0].is_constant() && begin.at(0) == 0 && to_end);
+  }
   inference::Move move{};
   move.from = strides_of(inputs[0].dims);
   for (std::size_t i = 0; i < begin.size(); ++i) move.from_offset += begin[i] * move.from[i];

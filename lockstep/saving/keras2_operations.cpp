@@ -36,7 +36,7 @@ class Function {
     if (class_ == "Einsum") change_transposed_products();
     const auto& rows = functions_of_tensorflow();
     const auto found = std::find_if(rows.begin(), rows.end(), [&](const OldFunction& row) {
-      return row.class_name == class_ && row.module == module && !row.function.starts_with("compat.");
+      return row.class_name == class_ && row.module == module && !row.read_only && !row.function.starts_with("compat.");
     });
     if (found == rows.end()) fail("it has no form in Keras 2");
     row_ = &*found;

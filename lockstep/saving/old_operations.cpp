@@ -21,6 +21,10 @@ constexpr std::string_view kNumpy = "keras.src.ops.numpy", kNn = "keras.src.ops.
                            kCore = "keras.src.ops.core", kImage = "keras.src.ops.image", kLayers = "keras.layers",
                            kLinalg = "keras.src.ops.linalg";
 
+// Arguments of pools and convolutions.
+constexpr std::string_view kPool = "ksize=pool_size strides padding data_format",
+                           kConvolution = "strides padding data_format dilations=dilation_rate";
+
 // Sizes of parts become the places between them.
 void change_split(OperationCall& call) {
   Json& parts = call.config["indices_or_sections"];
@@ -39,14 +43,24 @@ void change_pad(OperationCall& call) {
   if (mode != "constant") call.args = Json::array({call.args[0]});
 }
 
+// The class of what stands for the first size of a tensor in a shape.
+constexpr const char* kBatchSize = "batch size";
+
 // A tensor in the shape, such as the batch size, is the one that follows from the others.
 void change_reshape(OperationCall& call) {
   Json& shape = call.config["newshape"];
   if (!shape.is_array()) throw_unimplemented("tf.reshape to a shape that is a tensor");
   int open = 0;
+  const bool batch = shape.size() > 0 && text_of(shape[0], "class_name") == kBatchSize;
   for (Json& size : shape) {
     if (!size.is_number_integer()) size = -1;
     open += size == Json(-1);
+  }
+  if (open == 2 && batch) {  // the layer keeps the first axis
+    Json rest = Json::array();
+    for (std::size_t i = 1; i < shape.size(); ++i) rest.push_back(Json(shape[i]));
+    call.config = {{"class_name", "Reshape"}, {"module", std::string(kLayers)}, {"target_shape", std::move(rest)}};
+    return;
   }
   if (open > 1) throw_unimplemented("tf.reshape to a shape of which two sizes are computed");
 }
@@ -79,6 +93,59 @@ void change_arg(OperationCall& call) {
   call.config.erase("output_type");
   call.dtypes = {{"result", type.is_string() ? type : Json("int64")}};
 }
+
+void change_count(OperationCall& call) { call.dtypes = {{"result", "int64"}}; }
+
+void change_sort(OperationCall& call) {
+  if (call.config.value("direction", Json("ASCENDING")) != Json("ASCENDING"))
+    throw_unimplemented("tf.sort and tf.argsort with direction 'DESCENDING'");
+  call.config.erase("direction");
+  call.config.erase("stable");  // always
+}
+
+// The sizes of height and width, given by themselves, as one number, or with those of rows and channels.
+Json of_places(const Json& given) {
+  if (!given.is_array() || given.size() == 2) return given;
+  if (given.size() == 1) return given[0];
+  if (given.size() != 4 || given[0] != Json(1) || given[3] != Json(1))
+    throw_unimplemented(fmt::format("windows or strides of {}", dump_json(given).substr(0, 40)));
+  return Json::array({given[1], given[2]});
+}
+
+// Windows over images whose channels are last.
+void change_windows(OperationCall& call) {
+  Json& config = call.config;
+  for (const char* key : {"pool_size", "size", "strides", "dilation_rate"}) {
+    if (config.contains(key)) config[key] = of_places(config[key]);
+  }
+  const Json padding = config.value("padding", Json("VALID"));
+  if (padding != Json("VALID") && padding != Json("SAME")) throw_unimplemented("padding of windows by numbers");
+  config["padding"] = padding == Json("SAME") ? "same" : "valid";
+  const std::string format = config.value("data_format", "NHWC");
+  if (format.starts_with("NC")) throw_unimplemented(fmt::format("windows over data_format '{}'", format));
+  config.erase("data_format");
+}
+
+// tf.slice has the begin and the size of each axis; -1 is all that is left.
+void change_slice(OperationCall& call) {
+  const Json begin = call.config.value("begin", Json()), size = call.config.value("size", Json());
+  call.config.erase("begin");
+  call.config.erase("size");
+  if (!begin.is_array() || !size.is_array() || begin.size() != size.size())
+    throw_unimplemented("tf.slice with a begin or size that is a tensor");
+  Json index = Json::array();
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    if (!begin[i].is_number_integer() || !size[i].is_number_integer())
+      throw_unimplemented("tf.slice with a begin or size that is a tensor");
+    const bool open = size[i] == Json(-1);
+    const Json stop = open ? Json(nullptr) : Json(begin[i].get<std::int64_t>() + size[i].get<std::int64_t>());
+    index.push_back(
+        {{"class_name", "__slice__"}, {"config", {{"start", begin[i]}, {"stop", stop}, {"step", nullptr}}}});
+  }
+  call.args.push_back(std::move(index));
+}
+
+void without_shape(OperationCall& call) { call.config.erase("shape"); }
 
 constexpr OldFunction kFunctions[] = {
     {"__operators__.add", kNumpy, "Add", "x y", ""},
@@ -190,6 +257,73 @@ constexpr OldFunction kFunctions[] = {
     {"nn.depth_to_space", kNn, "DepthToSpace", "input", "block_size"},
     {"nn.space_to_depth", kNn, "SpaceToDepth", "input", "block_size"},
     {"__operators__.getitem", kNumpy, "GetItem", "tensor slice_spec", ""},
+    {"slice", kNumpy, "GetItem", "input_", "begin size", "", change_slice, true},
+    {"ensure_shape", kLayers, "Identity", "x", "shape", "", without_shape, true},
+    {"math.round", kNumpy, "Round", "x", ""},
+    {"math.asin", kNumpy, "Arcsin", "x", ""},
+    {"math.acos", kNumpy, "Arccos", "x", ""},
+    {"math.atan", kNumpy, "Arctan", "x", ""},
+    {"math.atan2", kNumpy, "Arctan2", "y x", ""},
+    {"math.sinh", kNumpy, "Sinh", "x", ""},
+    {"math.cosh", kNumpy, "Cosh", "x", ""},
+    {"math.asinh", kNumpy, "Arcsinh", "x", ""},
+    {"math.acosh", kNumpy, "Arccosh", "x", ""},
+    {"math.atanh", kNumpy, "Arctanh", "x", ""},
+    {"math.erfc", kMath, "Erfc", "x", ""},
+    {"math.erfinv", kMath, "Erfinv", "x", ""},
+    {"math.is_nan", kNumpy, "Isnan", "x", ""},
+    {"math.is_inf", kNumpy, "Isinf", "x", ""},
+    {"math.is_finite", kNumpy, "Isfinite", "x", ""},
+    {"math.log_sigmoid", kNn, "LogSigmoid", "x", ""},
+    {"math.divide_no_nan", kNumpy, "DivideNoNan", "x y", ""},
+    {"math.nextafter", kNumpy, "Nextafter", "x1 x2", "", "", nullptr, true},
+    {"math.accumulate_n", kLayers, "Add", "inputs", "", "", nullptr, true},
+    {"math.cumprod", kNumpy, "Cumprod", "x", "axis", R"({"axis": 0})", keep_dtype_of_sums, true},
+    {"math.reduce_euclidean_norm", kLinalg, "Norm", "input_tensor", "axis keepdims", "", nullptr, true},
+    {"math.count_nonzero", kNumpy, "CountNonzero", "input", "axis", "", change_count, true},
+    {"math.top_k", kMath, "TopK", "input", "k sorted", R"({"k": 1})", nullptr, true},
+    {"sort", kNumpy, "Sort", "values", "axis direction", "", change_sort, true},
+    {"argsort", kNumpy, "Argsort", "values", "axis direction stable", "", change_sort, true},
+    {"roll", kNumpy, "Roll", "input", "shift axis", "", nullptr, true},
+    {"tensordot", kNumpy, "Tensordot", "a b", "axes", "", nullptr, true},
+    {"bitwise.bitwise_and", kNumpy, "BitwiseAnd", "x y", ""},
+    {"bitwise.bitwise_or", kNumpy, "BitwiseOr", "x y", ""},
+    {"bitwise.bitwise_xor", kNumpy, "BitwiseXor", "x y", ""},
+    {"linalg.det", kLinalg, "Det", "input", ""},
+    {"linalg.inv", kLinalg, "Inv", "input", ""},
+    {"linalg.cross", kNumpy, "Cross", "a b", "", "", nullptr, true},
+    {"linalg.trace", kNumpy, "Trace", "x", "", R"({"axis1": -2, "axis2": -1})", nullptr, true},
+    {"linalg.diag_part", kNumpy, "Diagonal", "input", "", R"({"axis1": -2, "axis2": -1})", nullptr, true},
+    {"linalg.matrix_transpose", kNumpy, "Swapaxes", "a", "", R"({"axis1": -2, "axis2": -1})", nullptr, true},
+    {"linalg.adjoint", kNumpy, "Swapaxes", "matrix", "", R"({"axis1": -2, "axis2": -1})", nullptr, true},
+    {"nn.max_pool", kNn, "MaxPool", "input", kPool, "", change_windows, true},
+    {"nn.max_pool2d", kNn, "MaxPool", "input", kPool, "", change_windows, true},
+    {"compat.v1.nn.max_pool", kNn, "MaxPool", "value", kPool, "", change_windows, true},
+    {"nn.avg_pool", kNn, "AveragePool", "input", kPool, "", change_windows, true},
+    {"nn.avg_pool2d", kNn, "AveragePool", "input", kPool, "", change_windows, true},
+    {"compat.v1.nn.avg_pool", kNn, "AveragePool", "value", kPool, "", change_windows, true},
+    {"nn.conv2d", kNn, "Conv", "input filters", kConvolution, "", change_windows, true},
+    {"nn.depthwise_conv2d", kNn, "DepthwiseConv", "input filter", kConvolution, "", change_windows, true},
+    {"nn.sigmoid_cross_entropy_with_logits", kNn, "BinaryCrossentropy", "labels logits", "", R"({"from_logits": true})",
+     nullptr, true},
+    {"nn.softmax_cross_entropy_with_logits", kNn, "CategoricalCrossentropy", "labels logits", "axis",
+     R"({"from_logits": true})", nullptr, true},
+    {"nn.embedding_lookup", kNumpy, "Take", "params ids", "", R"({"axis": 0})", nullptr, true},
+    {"compat.v1.nn.embedding_lookup", kNumpy, "Take", "params ids", "", R"({"axis": 0})", nullptr, true},
+    {"compat.v1.nn.softmax", kNn, "Softmax", "logits", "axis"},
+    {"compat.v1.where", kNumpy, "Where", "condition x y", ""},
+    {"compat.v1.depth_to_space", kNn, "DepthToSpace", "input", "block_size"},
+    {"compat.v1.space_to_depth", kNn, "SpaceToDepth", "input", "block_size"},
+    {"image.rgb_to_grayscale", kImage, "RGBToGrayscale", "images", "", "", nullptr, true},
+    {"image.rgb_to_hsv", kImage, "RGBToHSV", "images", "", "", nullptr, true},
+    {"image.hsv_to_rgb", kImage, "HSVToRGB", "images", "", "", nullptr, true},
+    {"image.transpose", kNumpy, "Transpose", "image", "", R"({"axes": [0, 2, 1, 3]})", nullptr, true},
+    {"image.crop_to_bounding_box", kImage, "CropImages", "image",
+     "offset_height=top_cropping offset_width=left_cropping target_height target_width", "", nullptr, true},
+    {"image.pad_to_bounding_box", kImage, "PadImages", "image",
+     "offset_height=top_padding offset_width=left_padding target_height target_width", "", nullptr, true},
+    {"image.extract_patches", kImage, "ExtractPatches", "images", "sizes=size strides rates=dilation_rate padding", "",
+     change_windows, true},
 };
 
 bool is_function(const Json& entry) {
@@ -244,9 +378,20 @@ class Operations {
     if (std::none_of(given.begin(), given.end(), is_size)) return;
     if (!std::all_of(given.begin(), given.end(), [&](const Json& v) { return is_size(v) || is_number(v); })) return;
     sizes_.insert(name);
+    if (function == "__operators__.getitem") note_batch_size(name, nodes[0]);
     if (function != "stack") return;
     Json& list = stacks_[name] = Json::array();
     for (const Json& value : given) list.push_back(is_constant(value) ? value[2] : value);
+  }
+
+  // tf.shape(x)[0]
+  void note_batch_size(const std::string& name, const Json& node) {
+    const Json& head = is_reference(node) ? node : node[0];
+    const Json spec = head.size() > 3 && head[3].is_object() ? head[3].value("slice_spec", Json()) : Json();
+    if (spec == Json(0) || spec == Json::array({0})) batch_sizes_.insert(name);
+  }
+  bool is_batch_size(const Json& given) const {
+    return is_reference(given) && batch_sizes_.contains(given[0].get<std::string>());
   }
 
   // The tensors and constants of a call: the first argument, or its list, and the keywords.
@@ -282,16 +427,18 @@ class Operations {
     for (const Json& node : entry.value("inbound_nodes", Json::array())) {
       OperationCall call = bound(*row, node);
       nodes.push_back({{"args", call.args}, {"kwargs", Json::object()}});
-      if (call.config.contains("class_name")) {
-        object["class_name"] = call.config["class_name"];
-        call.config.erase("class_name");
+      for (const char* key : {"class_name", "module"}) {
+        if (!call.config.contains(key)) continue;
+        object[key] = call.config[key];
+        call.config.erase(key);
       }
       if (!call.dtypes.is_null()) object["dtypes_of_keras2"] = call.dtypes;
       if (object.contains("config") && object["config"] != call.config) fail("two calls have other arguments");
       object["config"] = call.config;
     }
-    if (row->module != kLayers) object["registered_name"] = object["class_name"];
+    if (object["module"] != Json(std::string(kLayers))) object["registered_name"] = object["class_name"];
     object["name"] = name_;
+    object["config"]["name"] = name_;
     object["inbound_nodes"] = std::move(nodes);
     return object;
   }
@@ -332,6 +479,8 @@ class Operations {
       Json given = keywords.value(from, Json());
       if (is_reference(given) && stacks_.contains(given[0].get<std::string>()))
         given = stacks_.at(given[0].get<std::string>());
+      if (row.class_name == "Reshape" && given.is_array() && given.size() > 0 && is_batch_size(given[0]))
+        given[0] = Json{{"class_name", kBatchSize}};
       if (!given.is_null()) call.config[equals == std::string::npos ? from : argument.substr(equals + 1)] = given;
     }
     for (const auto& [key, value] : keywords.items()) {
@@ -384,6 +533,7 @@ class Operations {
   Json& config_;
   std::set<std::string> models_;
   std::set<std::string> sizes_;         // layers that compute sizes of tensors
+  std::set<std::string> batch_sizes_;   // of these, sizes of first axes
   std::map<std::string, Json> stacks_;  // of these, lists of sizes and numbers
   std::string name_, function_;
 };

@@ -25,6 +25,7 @@ struct OldFunction {
   std::string_view arguments;   // TensorFlow's parameter = the constructor's argument, …
   std::string_view fixed = "";  // further constructor arguments, as JSON
   void (*change)(OperationCall& call) = nullptr;
+  bool read_only = false;  // not a form in which the operation of Keras is written for Keras 2
 };
 std::span<const OldFunction> functions_of_tensorflow();
 

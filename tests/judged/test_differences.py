@@ -453,3 +453,18 @@ def test_scaled_losses(name, fitted, tmp_path):
     trained = keras.models.load_model(tmp_path / "o.keras")
     for ours, theirs in zip([*trained.weights, *trained.optimizer.variables], [*model.weights, *model.optimizer.variables], strict=True):
         tool.assert_close(np.asarray(ours), np.asarray(theirs), 1e-4, theirs.path)
+
+
+def test_parts_of_the_rows_of_a_batch(tmp_path):
+    """A program for two rows at a time would find all rows again in the first two."""
+    rng, O = tool.generator("parts of rows"), keras.ops
+    x = keras.Input((4,))
+    y = L.Dense(3)(x)
+    model = keras.Model(x, [y[(slice(0, 2),)] * 2.0, O.slice(y, (0, 0), (2, 3)), y[(slice(1, None),)]])
+    tool.randomise(model, rng)
+    model.save(tmp_path / "m.keras")
+    tool.ok("convert", tmp_path / "m.keras", tmp_path / "served", "--to", "saved_model")
+    data = rng.normal(0, 1, (5, 4)).astype("float32")
+    for name in ("m.keras", "served"):
+        for (_, ours), theirs in zip(tool.predict(tmp_path / name, data, tmp_path), model(data), strict=True):
+            tool.assert_close(ours, np.asarray(theirs), 1e-5, name)

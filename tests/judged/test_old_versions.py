@@ -176,6 +176,17 @@ def functions_of_tensorflow(a, b):
         tf.add_n([a, b]), tf.identity(a), tf.one_hot(tf.cast(tf.abs(a[..., 0]), tf.int32), 4),
         tf.nn.bias_add(a, [1.0, 2.0, 3.0]), tf.nn.depth_to_space(tf.concat([a, b, a, b], -1), 2),
         tf.nn.space_to_depth(a, 2), tf.zeros_like(a), tf.math.cumsum(a, axis=1), nested(a) * 2.0, *functions_of_integers(a),
+        tf.round(a * 3), tf.asin(tf.tanh(a)), tf.acos(tf.tanh(a)), tf.atan(a), tf.atan2(a, b), tf.sinh(a), tf.cosh(a), tf.asinh(a), tf.acosh(tf.abs(a) + 1.0),
+        tf.atanh(tf.tanh(a) * 0.5), tf.math.erfc(a), tf.math.erfinv(tf.tanh(a)), tf.math.is_finite(a), tf.math.log_sigmoid(a), tf.math.divide_no_nan(a, b),
+        tf.math.cumprod(a, axis=2), tf.math.reduce_euclidean_norm(a, axis=1), tf.math.count_nonzero(a > 0, axis=1), tf.math.top_k(a, k=2)[0], tf.sort(a, axis=1),
+        tf.argsort(a), tf.roll(a, shift=[1, 2], axis=[1, 2]), tf.tensordot(a, np.ones((3, 2), "float32"), axes=1), tf.linalg.det(a[:, :3, :3, 0]),
+        tf.linalg.cross(a, b), tf.linalg.trace(a[:, :, :4, 0]), tf.linalg.diag_part(a[:, :, :4, 0]), tf.linalg.matrix_transpose(a), tf.slice(a, [0, 1, 2, 0], [-1, 2, 3, 3]),
+        tf.nn.max_pool2d(a, 2, 2, "VALID"), tf.nn.avg_pool(a, ksize=[1, 2, 2, 1], strides=1, padding="SAME"), tf.image.transpose(a), tf.image.rgb_to_grayscale(a),
+        tf.nn.conv2d(a, np.full((2, 2, 3, 2), 0.1, "float32"), 1, "SAME"), tf.nn.depthwise_conv2d(a, np.full((2, 2, 3, 1), 0.1, "float32"), [1, 1, 1, 1], "VALID"),
+        tf.nn.sigmoid_cross_entropy_with_logits(labels=tf.sigmoid(b), logits=a), tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(b), a), tf.ensure_shape(a, (None, 4, 6, 3)),
+        tf.image.crop_to_bounding_box(a, 1, 1, 2, 3), tf.image.pad_to_bounding_box(a, 1, 1, 8, 9), tf.image.rgb_to_hsv(tf.sigmoid(a)), tf.image.hsv_to_rgb(tf.sigmoid(a)),
+        tf.image.extract_patches(a, [1, 2, 2, 1], [1, 2, 2, 1], [1, 1, 1, 1], "VALID"), tf.reshape(a, [tf.shape(a)[0], -1]), tf.reshape(a, [tf.shape(a)[0], -1, 9]),
+        tf.bitwise.bitwise_and(tf.cast(a * 9, tf.int32), 3), tf.compat.v1.where(a > 0, a, b), tf.compat.v1.nn.softmax(a),
     ]
 
 

@@ -62,9 +62,10 @@ def test_models_of_keras_3(number, tmp_path):
     model = keras.models.load_model(tmp_path / "m.keras")
     x = data(12)
     y = [rng.normal(0, 1, (12, *v.shape[1:])).astype("float32") for v in wanted]
-    weights = {"sample_weight": rng.uniform(0, 2, 12).astype("float32")} if rng.random() < 0.3 else {}
-    model.fit(as_given(model, x), dict(zip(names, y)) if named else y if len(y) > 1 else y[0], batch_size=4, shuffle=True, verbose=0, **weights)
-    tool.save_npz(tmp_path / "d.npz", **arrays_for(model, x, names, y), **weights)
+    weights = {name: rng.uniform(0, 2, 12).astype("float32") for name in names} if named and rng.random() < 0.5 else {}
+    model.fit(as_given(model, x), dict(zip(names, y)) if named else y if len(y) > 1 else y[0], batch_size=4, shuffle=True, verbose=0,
+              sample_weight=weights or None)
+    tool.save_npz(tmp_path / "d.npz", **arrays_for(model, x, names, y), **{f"sample_weight_{name}": value for name, value in weights.items()})
     tool.ok("fit", tmp_path / "m.keras", "--data", tmp_path / "d.npz", "--epochs", 1, "--batch-size", 4, "--seed", 5, "--save", tmp_path / "o.keras")
     for ours, theirs in zip(keras.models.load_model(tmp_path / "o.keras").weights, model.weights, strict=True):
         if "seed" not in theirs.path:
