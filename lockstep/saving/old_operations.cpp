@@ -21,9 +21,7 @@ constexpr std::string_view kNumpy = "keras.src.ops.numpy", kNn = "keras.src.ops.
                            kCore = "keras.src.ops.core", kImage = "keras.src.ops.image", kLayers = "keras.layers",
                            kLinalg = "keras.src.ops.linalg";
 
-// Arguments of pools and convolutions.
-constexpr std::string_view kPool = "ksize=pool_size strides padding data_format",
-                           kConvolution = "strides padding data_format dilations=dilation_rate";
+constexpr std::string_view kPool = "ksize=pool_size strides padding data_format";
 
 // Sizes of parts become the places between them.
 void change_split(OperationCall& call) {
@@ -124,6 +122,7 @@ void change_windows(OperationCall& call) {
   const std::string format = config.value("data_format", "NHWC");
   if (format.starts_with("NC")) throw_unimplemented(fmt::format("windows over data_format '{}'", format));
   config.erase("data_format");
+  config.erase("use_cudnn_on_gpu");
 }
 
 // tf.slice has the begin and the size of each axis; -1 is all that is left.
@@ -144,6 +143,9 @@ void change_slice(OperationCall& call) {
   }
   call.args.push_back(std::move(index));
 }
+
+// How rows are divided among several tables.
+void of_one_table(OperationCall& call) { call.config.erase("partition_strategy"); }
 
 void without_shape(OperationCall& call) { call.config.erase("shape"); }
 
@@ -282,8 +284,8 @@ constexpr OldFunction kFunctions[] = {
     {"math.reduce_euclidean_norm", kLinalg, "Norm", "input_tensor", "axis keepdims", "", nullptr, true},
     {"math.count_nonzero", kNumpy, "CountNonzero", "input", "axis", "", change_count, true},
     {"math.top_k", kMath, "TopK", "input", "k sorted", R"({"k": 1})", nullptr, true},
-    {"sort", kNumpy, "Sort", "values", "axis direction", "", change_sort, true},
-    {"argsort", kNumpy, "Argsort", "values", "axis direction stable", "", change_sort, true},
+    {"sort", kNumpy, "Sort", "values", "axis direction", R"({"axis": -1})", change_sort, true},
+    {"argsort", kNumpy, "Argsort", "values", "axis direction stable", R"({"axis": -1})", change_sort, true},
     {"roll", kNumpy, "Roll", "input", "shift axis", "", nullptr, true},
     {"tensordot", kNumpy, "Tensordot", "a b", "axes", "", nullptr, true},
     {"bitwise.bitwise_and", kNumpy, "BitwiseAnd", "x y", ""},
@@ -302,18 +304,20 @@ constexpr OldFunction kFunctions[] = {
     {"nn.avg_pool", kNn, "AveragePool", "input", kPool, "", change_windows, true},
     {"nn.avg_pool2d", kNn, "AveragePool", "input", kPool, "", change_windows, true},
     {"compat.v1.nn.avg_pool", kNn, "AveragePool", "value", kPool, "", change_windows, true},
-    {"nn.conv2d", kNn, "Conv", "input filters", kConvolution, "", change_windows, true},
-    {"nn.depthwise_conv2d", kNn, "DepthwiseConv", "input filter", kConvolution, "", change_windows, true},
-    {"nn.sigmoid_cross_entropy_with_logits", kNn, "BinaryCrossentropy", "labels logits", "", R"({"from_logits": true})",
-     nullptr, true},
-    {"nn.softmax_cross_entropy_with_logits", kNn, "CategoricalCrossentropy", "labels logits", "axis",
+    {"compat.v1.nn.conv2d", kNn, "Conv", "input filter",
+     "strides padding data_format use_cudnn_on_gpu dilations=dilation_rate", "", change_windows, true},
+    {"compat.v1.nn.depthwise_conv2d", kNn, "DepthwiseConv", "input filter",
+     "strides padding data_format rate=dilation_rate", "", change_windows, true},
+    {"compat.v1.nn.sigmoid_cross_entropy_with_logits", kNn, "BinaryCrossentropy", "labels logits", "",
      R"({"from_logits": true})", nullptr, true},
-    {"nn.embedding_lookup", kNumpy, "Take", "params ids", "", R"({"axis": 0})", nullptr, true},
-    {"compat.v1.nn.embedding_lookup", kNumpy, "Take", "params ids", "", R"({"axis": 0})", nullptr, true},
+    {"compat.v1.nn.softmax_cross_entropy_with_logits_v2", kNn, "CategoricalCrossentropy", "labels logits", "axis",
+     R"({"from_logits": true})", nullptr, true},
+    {"compat.v1.nn.embedding_lookup", kNumpy, "Take", "params ids", "partition_strategy", R"({"axis": 0})",
+     of_one_table, true},
     {"compat.v1.nn.softmax", kNn, "Softmax", "logits", "axis"},
     {"compat.v1.where", kNumpy, "Where", "condition x y", ""},
-    {"compat.v1.depth_to_space", kNn, "DepthToSpace", "input", "block_size"},
-    {"compat.v1.space_to_depth", kNn, "SpaceToDepth", "input", "block_size"},
+    {"compat.v1.nn.depth_to_space", kNn, "DepthToSpace", "input", "block_size"},
+    {"compat.v1.nn.space_to_depth", kNn, "SpaceToDepth", "input", "block_size"},
     {"image.rgb_to_grayscale", kImage, "RGBToGrayscale", "images", "", "", nullptr, true},
     {"image.rgb_to_hsv", kImage, "RGBToHSV", "images", "", "", nullptr, true},
     {"image.hsv_to_rgb", kImage, "HSVToRGB", "images", "", "", nullptr, true},

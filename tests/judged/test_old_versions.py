@@ -186,7 +186,7 @@ def functions_of_tensorflow(a, b):
         tf.nn.sigmoid_cross_entropy_with_logits(labels=tf.sigmoid(b), logits=a), tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(b), a), tf.ensure_shape(a, (None, 4, 6, 3)),
         tf.image.crop_to_bounding_box(a, 1, 1, 2, 3), tf.image.pad_to_bounding_box(a, 1, 1, 8, 9), tf.image.rgb_to_hsv(tf.sigmoid(a)), tf.image.hsv_to_rgb(tf.sigmoid(a)),
         tf.image.extract_patches(a, [1, 2, 2, 1], [1, 2, 2, 1], [1, 1, 1, 1], "VALID"), tf.reshape(a, [tf.shape(a)[0], -1]), tf.reshape(a, [tf.shape(a)[0], -1, 9]),
-        tf.bitwise.bitwise_and(tf.cast(a * 9, tf.int32), 3), tf.compat.v1.where(a > 0, a, b), tf.compat.v1.nn.softmax(a),
+        tf.bitwise.bitwise_and(tf.cast(a * 9, tf.int32), tf.cast(b * 9, tf.int32)), tf.compat.v1.where(a > 0, a, b), tf.compat.v1.nn.softmax(a),
     ]
 
 
