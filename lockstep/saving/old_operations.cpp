@@ -107,6 +107,7 @@ Json of_places(const Json& given) {
   if (given.size() == 1) return given[0];
   if (given.size() != 4 || given[0] != Json(1) || given[3] != Json(1))
     throw_unimplemented(fmt::format("windows or strides of {}", dump_json(given).substr(0, 40)));
+  if (given[1] == given[2]) return given[1];
   return Json::array({given[1], given[2]});
 }
 
