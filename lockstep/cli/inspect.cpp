@@ -62,6 +62,8 @@ Json as_json(const Artifact& artifact) {
                                            {"outputs", signature_json(signature.outputs)},
                                            {"method", signature.method}};
     }
+    out["functions"] = Json::object();
+    for (const auto& function : artifact.saved_model->functions) out["functions"][function.name] = function.traces;
   }
   if (artifact.graph) {
     out["inputs"] = Json::array();
@@ -93,6 +95,9 @@ void print_signatures(const formats::SavedModelInfo& model) {
     };
     print("in", signature.inputs);
     print("out", signature.outputs);
+  }
+  for (const auto& function : model.functions) {
+    for (const std::string& arguments : function.traces) print_line("function   {}({})", function.name, arguments);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/formats/keras_metadata_internal.h"
@@ -50,6 +51,94 @@ std::vector<SignatureTensor> tensors_of(const Map& map) {
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
   return out;
+}
+
+// As saved_model_cli shows the arguments of a function: "x: float32 (None, 3)", "True", "[…]".
+std::string argument_text(const tensorflow::StructuredValue& value);
+
+template <typename Values>
+std::string argument_texts(const Values& values) {
+  std::vector<std::string> texts;
+  for (const auto& value : values) texts.push_back(argument_text(value));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+template <typename Spec>
+std::string spec_text(const Spec& spec) {
+  return fmt::format("{}{}{} {}", spec.name(), spec.name().empty() ? "" : ": ", dtype_name(dtype_of(spec.dtype())),
+                     shape_of(spec.shape()).to_string());
+}
+
+std::string argument_text(const tensorflow::StructuredValue& value) {
+  using Value = tensorflow::StructuredValue;
+  switch (value.kind_case()) {
+    case Value::kTensorSpecValue: return spec_text(value.tensor_spec_value());
+    case Value::kFloat64Value: return dump_json(value.float64_value());
+    case Value::kInt64Value: return fmt::format("{}", value.int64_value());
+    case Value::kBoolValue: return value.bool_value() ? "True" : "False";
+    case Value::kStringValue: return fmt::format("'{}'", value.string_value());
+    case Value::kTensorDtypeValue: return std::string(dtype_name(dtype_of(value.tensor_dtype_value())));
+    case Value::kTensorShapeValue: return shape_of(value.tensor_shape_value()).to_string();
+    case Value::kListValue: return fmt::format("[{}]", argument_texts(value.list_value().values()));
+    case Value::kTupleValue: return fmt::format("({})", argument_texts(value.tuple_value().values()));
+    case Value::kDictValue: {
+      std::map<std::string, std::string> fields;
+      for (const auto& [key, field] : value.dict_value().fields()) fields.emplace(key, argument_text(field));
+      std::vector<std::string> texts;
+      for (const auto& [key, text] : fields) texts.push_back(fmt::format("'{}': {}", key, text));
+      return fmt::format("{{{}}}", fmt::join(texts, ", "));
+    }
+    case Value::kNamedTupleValue: {
+      std::vector<std::string> texts;
+      for (const auto& field : value.named_tuple_value().values())
+        texts.push_back(fmt::format("{}={}", field.key(), argument_text(field.value())));
+      return fmt::format("{}({})", value.named_tuple_value().name(), fmt::join(texts, ", "));
+    }
+    case Value::kTypeSpecValue: {
+      const auto& spec = value.type_spec_value();
+      return fmt::format("{}({})", spec.type_spec_class_name(), argument_text(spec.type_state()));
+    }
+    case Value::kBoundedTensorSpecValue: return spec_text(value.bounded_tensor_spec_value());
+    case Value::kTensorValue: return "a tensor";
+    case Value::kNumpyValue: return "an array";
+    default: return "None";
+  }
+}
+
+// The arguments of one trace: tuple(tuple(by position), dict(by keyword)).
+std::string arguments_text(const tensorflow::StructuredValue& signature) {
+  if (signature.tuple_value().values_size() != 2) return argument_text(signature);
+  std::string text = argument_texts(signature.tuple_value().values(0).tuple_value().values());
+  std::map<std::string, std::string> keywords;
+  for (const auto& [key, field] : signature.tuple_value().values(1).dict_value().fields())
+    keywords.emplace(key, argument_text(field));
+  for (const auto& [key, value] : keywords) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+  return text;
+}
+
+// Those of the root, sorted by name.
+std::vector<FunctionInfo> functions_of(const tensorflow::SavedObjectGraph& objects) {
+  std::vector<FunctionInfo> all;
+  if (objects.nodes_size() == 0) return all;
+  for (const auto& child : objects.nodes(0).children()) {
+    if (child.node_id() < 0 || child.node_id() >= objects.nodes_size()) continue;
+    const auto& node = objects.nodes(child.node_id());
+    if (!node.has_function() && !node.has_bare_concrete_function()) continue;
+    FunctionInfo info{child.local_name(), {}};
+    for (const std::string& name : node.function().concrete_functions()) {
+      const auto trace = objects.concrete_functions().find(name);
+      if (trace != objects.concrete_functions().end())
+        info.traces.push_back(arguments_text(trace->second.canonicalized_input_signature()));
+    }
+    if (node.has_bare_concrete_function()) {
+      std::vector<std::string> keywords;
+      for (const std::string& keyword : node.bare_concrete_function().argument_keywords()) keywords.push_back(keyword);
+      info.traces.push_back(fmt::format("{}", fmt::join(keywords, ", ")));
+    }
+    all.push_back(std::move(info));
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return all;
 }
 
 TensorInfo node_info(const tensorflow::NodeDef& node) {
@@ -140,6 +229,7 @@ SavedModelInfo read_saved_model_info(const std::string& directory, io::FileSyste
   }
   std::sort(info.signatures.begin(), info.signatures.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
+  info.functions = functions_of(graph.object_graph_def());
   for (const auto& asset : graph.asset_file_def()) info.assets.push_back(asset.filename());
   info.requirements = requirements_of(graph.graph_def(), graph.meta_info_def().stripped_default_attrs());
   const auto& objects = graph.object_graph_def().nodes();

@@ -27,6 +27,12 @@ struct SignatureInfo {
   std::vector<SignatureTensor> outputs;
 };
 
+// A function that is an attribute of the root object.
+struct FunctionInfo {
+  std::string name;                 // "__call__"
+  std::vector<std::string> traces;  // the arguments of each: "x: float32 (None, 3), training=True"
+};
+
 // The requirements of a graph and its functions on the program that runs them.
 struct GraphRequirements {
   std::map<std::string, std::int64_t> ops;  // operations, without calls of the graph's own functions, with their counts
@@ -42,6 +48,7 @@ struct SavedModelInfo {
   std::string tensorflow_version;                    // of the writer; empty if the file does not name it
   std::string writer;                                // "lockstep 0.2.0", "TensorFlow 2.11.0"
   std::vector<SignatureInfo> signatures;             // sorted by name
+  std::vector<FunctionInfo> functions;               // sorted by name
   std::vector<std::string> assets;                   // file names below assets/ that the graph asks for
   bool has_objects = false;                          // a TensorFlow 2 file with its object graph
   bool needs_variables = false;                      // its variables are read from variables/variables.index

@@ -2,9 +2,12 @@
 //
 // A token is a value (or a control signal) at one input of a node, in one iteration of one frame. A node
 // runs once all its inputs have tokens, a Merge with the first. A branch that is not taken gets no tokens,
-// so nothing in it runs: this equals TensorFlow's "dead" tensors for every graph whose fetches are alive.
+// so nothing in it runs: this equals TensorFlow's "dead" tensors for every graph whose fetches are alive. A
+// ControlTrigger runs although its inputs are in such a branch: when nothing else can.
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -28,6 +31,7 @@ class Dataflow {
       for (int control : step.node->control_inputs) users_[static_cast<std::size_t>(control)].push_back({id, -1, -1});
       if (step.node->op == "Enter" || step.node->op == "RefEnter") ++enters_[step.attr<std::string>("frame_name")];
     }
+    find_triggers();
   }
 
   Tensors run(const Tensors& feeds) {
@@ -43,7 +47,7 @@ class Dataflow {
         ready_.push_back({id, &root_, 0, {}, 0});
       }
     }
-    while (!ready_.empty() || release_merge()) {
+    while (!ready_.empty() || release_merge() || release_trigger()) {
       Ready item = std::move(ready_.front());
       ready_.pop_front();
       fire_named(item);
@@ -84,6 +88,7 @@ class Dataflow {
     int latest = 0;
     int enters_to_come = 0;
     std::vector<std::pair<int, Tensor>> invariants;  // Enter node, value
+    std::vector<int> triggers;
   };
   struct Ready {
     int node;
@@ -163,6 +168,66 @@ class Dataflow {
     return false;
   }
 
+  // The ControlTriggers by the name of their frame, which is that of the nodes that lead to them. Those outside of
+  // loops are in a branch that is not taken where they get no tokens.
+  void find_triggers() {
+    const auto is_trigger = [](const Step& step) { return step.node && step.node->op == "ControlTrigger"; };
+    if (std::none_of(plan_.steps_.begin(), plan_.steps_.end(), is_trigger)) return;
+    std::map<std::string, std::string> outer{{"", ""}};
+    std::vector<std::optional<std::string>> frames(plan_.steps_.size());
+    std::deque<int> next;
+    for (int id = 0; id < plan_.graph_.size(); ++id) {
+      const Node& node = plan_.graph_.node(id);
+      if (!plan_.needed_[static_cast<std::size_t>(id)]) continue;
+      if (!plan_.fed_[static_cast<std::size_t>(id)] && !(node.inputs.empty() && node.control_inputs.empty())) continue;
+      frames[static_cast<std::size_t>(id)] = "";
+      next.push_back(id);
+    }
+    for (; !next.empty(); next.pop_front()) {
+      const std::string frame = *frames[static_cast<std::size_t>(next.front())];
+      for (const User& user : users_[static_cast<std::size_t>(next.front())]) {
+        const Step& step = plan_.steps_[static_cast<std::size_t>(user.node)];
+        std::optional<std::string>& found = frames[static_cast<std::size_t>(user.node)];
+        if (found) continue;
+        found = frame;
+        if (step.node->op == "Enter" || step.node->op == "RefEnter") {
+          found = step.attr<std::string>("frame_name");
+          outer.emplace(*found, frame);
+        } else if (step.node->op == "Exit" || step.node->op == "RefExit") {
+          found = outer[frame];
+        } else if (is_trigger(step) && !frame.empty()) {
+          triggers_[frame].push_back(user.node);
+        }
+        next.push_back(user.node);
+      }
+    }
+  }
+
+  static bool is_open(const Iteration& iteration, int trigger) {
+    const auto waiting = iteration.waiting.find(trigger);
+    return waiting == iteration.waiting.end() || waiting->second.missing > 0;
+  }
+
+  // One in the oldest iteration that has one.
+  bool release_trigger() {
+    if (triggers_.empty()) return false;
+    for (auto& [place, frames] : children_) {
+      for (auto& [name, frame] : frames) {
+        for (auto& [number, iteration] : frame->iterations) {
+          for (const int id : frame->triggers) {
+            if (!is_open(iteration, id)) continue;
+            Waiting& waiting = iteration.waiting[id];
+            waiting.missing = -1, waiting.released = true;
+            ++iteration.pending;
+            ready_.push_back({id, frame.get(), number, {}, 0});
+            return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
   // Only an invalid graph does this, such as one with an Exit that takes a value in each iteration.
   [[noreturn]] void throw_twice(int node) const {
     throw_invalid_argument(fmt::format("node '{}' gets an input twice in one iteration", plan_.graph_.node(node).name));
@@ -234,6 +299,8 @@ class Dataflow {
       child->parent_iteration = item.iteration;
       child->iterations[0];
       child->enters_to_come = enters_[step.attr<std::string>("frame_name")];
+      if (const auto own = triggers_.find(step.attr<std::string>("frame_name")); own != triggers_.end())
+        child->triggers = own->second;
       ++item.frame->iterations[item.iteration].pending;  // iterations with children are kept
     }
     --child->enters_to_come;
@@ -258,7 +325,9 @@ class Dataflow {
       for (const auto& [node, value] : frame.invariants) emit(node, {value}, frame, next);
       // Iterations where nothing can happen any more: the first ones get values from outside too.
       while (frame.enters_to_come == 0 && frame.iterations.begin()->first < item.iteration &&
-             frame.iterations.begin()->second.pending == 0) {
+             frame.iterations.begin()->second.pending == 0 &&
+             std::none_of(frame.triggers.begin(), frame.triggers.end(),
+                          [&](int id) { return is_open(frame.iterations.begin()->second, id); })) {
         frame.iterations.erase(frame.iterations.begin());
       }
     }
@@ -269,6 +338,7 @@ class Dataflow {
   RunContext& context_;
   std::vector<std::vector<User>> users_;
   std::map<std::string, int> enters_;  // number of nodes that enter each frame
+  std::map<std::string, std::vector<int>> triggers_;
   Frame root_;
   std::map<std::pair<Frame*, int>, std::map<std::string, std::unique_ptr<Frame>>> children_;
   std::deque<Ready> ready_;

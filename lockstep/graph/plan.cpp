@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/compiled_internal.h"
+#include "lockstep/graph/reciprocals_internal.h"
 #include "lockstep/ops/autograd_internal.h"
 #include "lockstep/ops/call.h"
 #include "lockstep/ops/check_internal.h"
@@ -92,16 +93,28 @@ template const std::vector<DType>& Step::attr<std::vector<DType>>(std::string_vi
 template const std::vector<Shape>& Step::attr<std::vector<Shape>>(std::string_view) const;
 template const std::vector<ops::FunctionName>& Step::attr<std::vector<ops::FunctionName>>(std::string_view) const;
 
+namespace {
+
+std::vector<char> marks(const Graph& graph, const std::vector<Output>& outputs) {
+  std::vector<char> marked(graph.nodes().size(), 0);
+  for (const Output& output : outputs) marked[static_cast<std::size_t>(output.node)] = 1;
+  return marked;
+}
+
+}  // namespace
+
 Plan::Plan(const Graph& graph, const FunctionLibrary& library, const std::vector<Output>& feeds,
            const std::vector<Output>& fetches, const std::vector<int>& targets, std::string what)
     : compiled_(std::make_unique<CompiledPlan>()),
       what_(std::move(what)),
-      graph_(graph),
+      original_(graph),
+      fed_(marks(graph, feeds)),
+      changed_(with_reciprocals(graph, fed_)),
+      graph_(changed_ ? *changed_ : graph),
       library_(library),
       feeds_(feeds),
       fetches_(fetches) {
-  fed_.assign(graph_.nodes().size(), 0);
-  for (const Output& feed : feeds_) fed_[static_cast<std::size_t>(feed.node)] = 1;
+  fed_.resize(graph_.nodes().size(), 0);
   select(fetches, targets);
   build_steps();
   number_values();
@@ -149,7 +162,7 @@ std::vector<Output> Plan::captures_of(const Node& node) const {
   if (!gradient) return outputs;
   for (const RegisteredGradient::Capture& capture : gradient->captures) {
     const auto function = capture.function.empty() ? nullptr : library_.find(capture.function);
-    if (function && &function->body == &graph_) outputs.push_back(capture.output);
+    if (function && &function->body == &original_) outputs.push_back(capture.output);
   }
   return outputs;
 }

@@ -120,10 +120,13 @@ class Plan {
   friend class CompiledPlan;
   const std::unique_ptr<CompiledPlan> compiled_;
   std::string what_;
-  const Graph& graph_;  // kept alive by the owner of the plan
+  const Graph& original_;  // kept alive by the owner of the plan
+  std::vector<char> fed_;  // by node
+  const std::optional<Graph> changed_;
+  const Graph& graph_;  // the one that is run
   const FunctionLibrary& library_;
   std::vector<Output> feeds_, fetches_;
-  std::vector<char> needed_, fed_;  // by node
+  std::vector<char> needed_;  // by node
   std::vector<char> for_gradients_;
   std::vector<int> order_;     // nodes; empty for dataflow graphs
   std::vector<int> schedule_;  // the same with regions: a node, or ~number of a region

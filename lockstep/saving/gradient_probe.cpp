@@ -4,7 +4,8 @@
 // A line of standard input is a SavedModel, an .npz of inputs and the .npz to write, separated by tabs; with a frozen
 // graph also its outputs, separated by commas, which are written as #0, #1, …; with a SavedModel perhaps call:NAME, a
 // function that is called instead of the signature: arg_0, arg_1, … are its arguments by position, others those by
-// keyword, and the leaves of its result are written as #0, #1, …. Written are the outputs, and as gradient/NAME the
+// keyword, and the leaves of its result are written as #0, #1, …; or "layer": it is called on the input "x" in training
+// as a KerasLayer, whose trained variables have the gradients then. Written are the outputs, and as gradient/NAME the
 // derivatives of the sum of log(1 + y^2) of all float outputs with respect to each float input and each variable that
 // is an attribute of the root; those without a connection are left out. For each line one is printed: ok, or what is
 // wrong.
@@ -19,6 +20,7 @@
 #include "lockstep/distribute/gradient_tape.h"
 #include "lockstep/formats/npy.h"
 #include "lockstep/ops/functions.h"
+#include "lockstep/saving/keras_export.h"
 #include "lockstep/saving/saved_model.h"
 
 namespace {
@@ -56,6 +58,13 @@ Named call_function(const saved_model::LoadedModel& model, const std::string& fu
   return found;
 }
 
+Named call_layer(const keras::LayerHandle& layer, const Named& inputs) {
+  Named found;
+  for (const Tensor& leaf : layer(inputs.at("x"), {.training = true}).flatten())
+    found.emplace("#" + std::to_string(found.size()), leaf);
+  return found;
+}
+
 void run(const std::string& path, const std::string& from, const std::string& to, const std::string& frozen_outputs) {
   const formats::NpzReader reader(from);
   GradientTape tape({.persistent = true});
@@ -66,9 +75,12 @@ void run(const std::string& path, const std::string& from, const std::string& to
     inputs.emplace(info.name, value);
   }
   std::optional<saved_model::LoadedModel> model;
+  std::optional<keras::LayerHandle> layer;
   const bool calls = frozen_outputs.starts_with("call:");
+  if (frozen_outputs == "layer") layer = saved_model::KerasLayer(path, {.trainable = true});
   if (calls || frozen_outputs.empty()) model = saved_model::load(path);
-  const Named outputs = calls   ? call_function(*model, frozen_outputs.substr(5), inputs)
+  const Named outputs = layer   ? call_layer(*layer, inputs)
+                        : calls ? call_function(*model, frozen_outputs.substr(5), inputs)
                         : model ? model->signatures("serving_default")(inputs)
                                 : run_frozen(path, inputs, frozen_outputs);
   Tensor total = Tensor::full(Shape{}, 0);
@@ -90,6 +102,8 @@ void run(const std::string& path, const std::string& from, const std::string& to
     const auto variable = model->child(name).variable();
     if (variable && variable->trainable()) write("gradient/" + name, tape.gradient(total, variable));
   }
+  for (const auto& variable : layer ? layer->trainable_weights() : std::vector<distribute::Variable>())
+    write("gradient/" + variable->path(), tape.gradient(total, variable));
   writer.finish();
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/log_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 
 namespace lockstep::saved_model {
@@ -69,11 +70,23 @@ class LoadedLayer : public Layer {
       const bool module = std::find(names.begin(), names.end(), "default") != names.end();
       signature_ = module ? "default" : "serving_default";
     }
-    const auto& trainable = loaded_.trainable_variables();
-    const std::set<VariablePtr> trained(trainable.begin(), trainable.end());
-    for (const VariablePtr& variable : loaded_.variables()) adopt_weight(variable, trained.contains(variable));
+    std::set<VariablePtr> trained;
+    if (loaded_.has_child("trainable_variables")) {
+      const auto trainable = loaded_.trainable_variables();
+      trained.insert(trainable.begin(), trainable.end());
+    }
+    for (const VariablePtr& variable : loaded_.variables()) {
+      adopt_weight(variable, trained.contains(variable));
+      if (!trained.contains(variable)) variable->set_trainable(false);
+    }
     set_built_in_constructor();
     set_trainable(options.trainable);
+    if (options.trainable && trained.empty()) {
+      log_warning(
+          "KerasLayer '{}' is trainable but has no trainable weights: the SavedModel does not list any as "
+          "trainable_variables of its root",
+          name());
+    }
   }
   std::string class_name() const override { return "KerasLayer"; }
   TrainingArgument training_argument() const override { return TrainingArgument::kOptional; }

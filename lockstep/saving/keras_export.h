@@ -26,7 +26,8 @@ struct KerasLayerOptions {
   std::string output_key = {};  // the output of the signature that is returned; "": all as a dict, or the only one
   std::map<std::string, Structure> arguments = {};  // more arguments of __call__, by keyword
 };
-// hub.KerasLayer: a loaded SavedModel as a layer of a model, its variables trained when `trainable`.
+// hub.KerasLayer: a loaded SavedModel as a layer of a model. When `trainable`, those variables are trained that the
+// root lists as `trainable_variables`; a module without that list is not trained, as with TensorFlow Hub.
 keras::LayerHandle KerasLayer(const LoadedModel& loaded, KerasLayerOptions options = {});
 // The same from a folder.
 keras::LayerHandle KerasLayer(const std::string& path, KerasLayerOptions options = {});

@@ -107,6 +107,15 @@ class Binding {
     return specs.empty();  // the value of the trace, since the file does not say more
   }
 
+  // The argument `training` where the call does not name it.
+  bool fits_training(const StructuredValue& spec, std::optional<bool> training, const StructuredValue* by_default,
+                     bool strict) {
+    if (spec.kind_case() == StructuredValue::kBoolValue)
+      return training ? spec.bool_value() == *training : (!strict || !spec.bool_value());
+    if (spec.kind_case() != StructuredValue::kTensorSpecValue) return !strict || !training;
+    return training ? fits_given(spec, Structure(Tensor::scalar(*training))) : fits(spec, {nullptr, by_default});
+  }
+
  private:
   bool fits_given(const StructuredValue& spec, const Structure& given) {
     const bool none = given.is_leaf() && !given.leaf().defined();
@@ -183,13 +192,6 @@ class Binding {
   bool described_;
 };
 
-bool training_fits(const StructuredValue& spec, std::optional<bool> training, bool strict) {
-  if (spec.kind_case() == StructuredValue::kBoolValue) {
-    return training ? spec.bool_value() == *training : (!strict || !spec.bool_value());
-  }
-  return !strict || !training;
-}
-
 struct Request {
   const std::vector<Structure>& arguments;
   const std::map<std::string, Structure>& keywords;
@@ -214,8 +216,10 @@ std::optional<Tensors> bind(const RestoredFunction& function, const BoundFunctio
     const bool named = static_cast<std::size_t>(i) < function.parameters.size();
     const RestoredFunction::Parameter parameter =
         named ? function.parameters[static_cast<std::size_t>(i)] : RestoredFunction::Parameter{};
-    if (parameter.name == "training" && !request.keywords.contains("training")) {
-      if (!training_fits(positional.values(i), request.training, strict)) return std::nullopt;
+    if (parameter.name == "training" && !request.keywords.contains("training") &&
+        (next == request.arguments.size() || !positional.values(i).has_tensor_spec_value())) {
+      if (!binding.fits_training(positional.values(i), request.training, parameter.default_value, strict))
+        return std::nullopt;
       continue;
     }
     Argument argument{by_name(parameter.name), parameter.default_value};
@@ -230,7 +234,7 @@ std::optional<Tensors> bind(const RestoredFunction& function, const BoundFunctio
   if (dict) ++next;
   for (const auto& [name, spec] : keywords) {
     if (name == "training" && !request.keywords.contains(name)) {
-      if (!training_fits(*spec, request.training, strict)) return std::nullopt;
+      if (!binding.fits_training(*spec, request.training, nullptr, strict)) return std::nullopt;
       continue;
     }
     Argument argument{by_name(name), nullptr};

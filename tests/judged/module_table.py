@@ -528,6 +528,13 @@ def image_ops(self, x):
             "boxes": tf.image.crop_and_resize(x, boxes[:2], [0, 1], [3, 3]), "gamma": tf.image.adjust_gamma(rgb, .7), "yiq": tf.image.rgb_to_yuv(rgb)}
 
 
+@module(spec(F, None, None, None, 3), x=lambda rng: floats(rng, 2, 10, 14, 3))
+def quotients_by_constants(self, x):
+    """TensorFlow multiplies by the reciprocal; the width of the resized image is 11, not 12."""
+    steps = tf.cast(tf.range(2000), F)
+    return {"pad": tf.image.resize_with_pad(x, 12, 12), "whole": tf.floor(steps / 49.), "root": tf.floor(steps / tf.sqrt(tf.constant(9.))), "both": tf.constant([1., 2.]) / 49.}
+
+
 @module(ROWS, x=of_rows)
 def optional_results(self, x):
     values = tf.experimental.Optional.from_value(x * self.b)

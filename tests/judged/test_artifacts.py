@@ -1,6 +1,10 @@
 """What published SavedModels contain: collectives, TPU calls, composite and default arguments, several MetaGraphs, assets."""
 
 import json
+import pathlib
+import re
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -345,3 +349,45 @@ def test_queues_and_old_arrays(tmp_path):
     ours = dict(tool.load_outputs(tmp_path / "y.npz"))
     for name, value in theirs.items():
         tool.assert_close(ours[name], value, what=name)
+
+
+def test_functions_of_the_root_are_listed(tmp_path):
+    module = tf.Module()
+    module.scaled = tf.function(lambda x, factor=2., training=False: x * factor if training else x)
+    module.nested = tf.function(lambda d, t: d["a"] + d["b"][0] * t[0], input_signature=[
+        {"a": tf.TensorSpec([None]), "b": [tf.TensorSpec([None])]}, (tf.TensorSpec([]),)])
+    module.ragged = tf.function(lambda r: r.to_tensor(), input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)])
+    module.exact = tf.function(lambda x: x + 1).get_concrete_function(tf.TensorSpec([2], name="x"))
+    for training in (True, False):
+        module.scaled.get_concrete_function(tf.TensorSpec([None, 3], name="x"), training=training)
+    tf.saved_model.save(module, str(tmp_path / "m"))
+    loaded = tf.saved_model.load(str(tmp_path / "m"))
+    found = json.loads(tool.ok("inspect", tmp_path / "m", "--json"))["functions"]
+    assert {k: len(v) for k, v in found.items()} == {k: len(getattr(loaded, k).concrete_functions) for k in ("nested", "ragged", "scaled")} | {"exact": 1}
+    assert sorted(found["scaled"]) == ["x: float32 (None, 3), 2.0, False", "x: float32 (None, 3), 2.0, True"] and found["exact"] == ["x"]
+    shown = subprocess.run([pathlib.Path(sys.executable).with_name("saved_model_cli"), "show", "--dir", tmp_path / "m", "--all"], capture_output=True, text=True).stdout
+    for name in re.findall(r"name='(\w+)'", shown.split("Concrete Functions:")[1]):
+        assert any(name + ": " in trace for traces in found.values() for trace in traces) or name == "x"
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_gradients_of_branches_in_old_loops(n, tmp_path):
+    """The loop holds a TensorArray; its branches save values for the gradient only where they are taken."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.disable_control_flow_v2()
+        x, count = v1.placeholder(tf.float32, [None, 3], "x"), v1.placeholder(tf.int32, [], "n")
+
+        def body(i, a, sums):
+            a = v1.cond(i % 2 > 0, lambda: a * 1.5, lambda: tf.sin(a))
+            return i + 1, a, sums.write(i, tf.reduce_sum(a, 1))
+
+        _, y, sums = v1.while_loop(lambda i, *_: i < count, body, [0, x, tf.TensorArray(tf.float32, count)])
+        outputs = {"y": y, "sums": sums.stack(), "slope": tf.gradients(tf.reduce_sum(y), x)[0]}
+        v1.enable_control_flow_v2()
+        v1.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x, "n": count}, outputs)
+    feeds = {"x": np.ones((2, 3), "f"), "n": np.int32(n)}
+    theirs = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"](**{k: tf.constant(v) for k, v in feeds.items()})
+    ours = dict(tool.predict(tmp_path / "m", feeds, tmp_path))
+    for key, value in theirs.items():
+        tool.assert_close(ours[key], value.numpy(), what=key)

@@ -64,3 +64,35 @@ def test_signature(folder, signature, tags, tmp_path):
     assert sorted(ours) == sorted(theirs)
     for key, value in theirs.items():
         tool.assert_close(ours[key], value.numpy(), what=key)
+
+
+class Affine(tf.Module):
+    def __init__(self):
+        rng = np.random.default_rng(5)
+        self.w = tf.Variable(rng.normal(size=(3, 2)).astype("f"), name="w")
+        self.b = tf.Variable(rng.normal(size=2).astype("f"), name="b")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], name="x"), tf.TensorSpec([], tf.bool, name="training")])
+    def __call__(self, x, training):
+        return tf.tanh(x @ self.w + self.b) * tf.where(training, 2., 1.)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_variables_that_a_layer_trains(listed, gradient_probe, tmp_path):
+    module = Affine()
+    if listed:  # tf.Module has properties of these names
+        root = tf.train.Checkpoint(trainable_variables=[module.w], variables=[module.w, module.b], __call__=module.__call__)
+    tf.saved_model.save(root if listed else module, str(tmp_path / "m"))
+    layer = hub.KerasLayer(str(tmp_path / "m"), trainable=True)
+    with tf.GradientTape() as tape:
+        y = layer(X, training=True)
+        total = tf.reduce_sum(tf.math.log1p(y * y))
+    theirs = {v.name.split(":")[0]: g.numpy() for v, g in zip(layer.trainable_weights, tape.gradient(total, layer.trainable_weights))}
+    np.savez(tmp_path / "x.npz", x=X)
+    assert gradient_probe(tmp_path / "m", tmp_path / "x.npz", tmp_path / "y.npz", "layer") == "ok"
+    ours = dict(np.load(tmp_path / "y.npz"))
+    tool.assert_close(ours["#0"], y.numpy())
+    assert sorted(theirs) == (["w"] if listed else [])
+    assert {k.removeprefix("gradient/") for k in ours} - {"#0", "x"} == set(theirs)
+    for name, value in theirs.items():
+        tool.assert_close(ours[f"gradient/{name}"], value, what=name)
