@@ -1,4 +1,4 @@
-// log() with fmt's format strings. Arguments are formatted only if the message is not dropped.
+// log() of warnings with fmt's format strings. Arguments are formatted only if the message is not dropped.
 #pragma once
 
 #include <utility>
@@ -12,11 +12,6 @@ namespace lockstep {
 template <typename... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
   if (log_level() <= LogLevel::kWarning) log(LogLevel::kWarning, fmt::format(format, std::forward<Args>(args)...));
-}
-
-template <typename... Args>
-void log_info(fmt::format_string<Args...> format, Args&&... args) {
-  if (log_level() <= LogLevel::kInfo) log(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace lockstep

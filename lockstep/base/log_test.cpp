@@ -27,10 +27,10 @@ class LogTest : public testing::Test {
 };
 
 TEST_F(LogTest, DropsMessagesBelowTheLevel) {
-  log_info("dropped");
+  log(LogLevel::kInfo, "dropped");
   log_warning("{} of {}", 1, 2);
   set_log_level(LogLevel::kInfo);
-  log_info("kept");
+  log(LogLevel::kInfo, "kept");
   set_log_level(LogLevel::kOff);
   log(LogLevel::kError, "dropped");
   log(LogLevel::kOff, "dropped");

@@ -290,13 +290,4 @@ GraphAndLibrary parse_graph_def(std::string_view bytes, std::string_view what) {
   return result;
 }
 
-std::string serialize_graph_def(const Graph& graph, const FunctionLibrary& library) {
-  tensorflow::GraphDef proto;
-  graph_to_proto(graph, &proto);
-  for (const auto& [name, function] : library.functions()) {
-    function_to_proto(*function, library, proto.mutable_library()->add_function());
-  }
-  return formats::serialize_proto(proto, "GraphDef");
-}
-
 }  // namespace lockstep::graph

@@ -132,7 +132,5 @@ struct GraphAndLibrary {
   FunctionLibrary library;
 };
 GraphAndLibrary parse_graph_def(std::string_view bytes, std::string_view what);
-// Deterministic; attributes equal to their default are left out.
-std::string serialize_graph_def(const Graph& graph, const FunctionLibrary& library);
 
 }  // namespace lockstep::graph

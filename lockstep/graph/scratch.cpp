@@ -49,14 +49,4 @@ Tensor ScratchScope::input(DType dtype, Shape shape) {
   return Tensor::symbol(std::make_shared<ScratchSymbol>(std::move(recorder), dtype, std::move(shape)));
 }
 
-std::vector<TensorSpec> infer_shapes(const std::function<Tensors(const Tensors&)>& fn,
-                                     const std::vector<TensorSpec>& specs) {
-  ScratchScope scratch;
-  Tensors inputs;
-  for (const TensorSpec& spec : specs) inputs.push_back(scratch.input(spec));
-  std::vector<TensorSpec> results;
-  for (const Tensor& result : fn(inputs)) results.push_back({result.shape(), result.dtype()});
-  return results;
-}
-
 }  // namespace lockstep::graph

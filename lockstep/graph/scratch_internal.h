@@ -1,7 +1,6 @@
 // Shapes without values: what a computation would give for inputs of known dtype and shape.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,9 +35,5 @@ class ScratchScope {
   std::shared_ptr<ops::Recorder> recorder_;
   std::unique_ptr<ops::ScopedRecorder> active_;
 };
-
-// The dtypes and shapes of fn's results. Throws what fn throws, e.g. InvalidArgument for shapes that do not fit.
-std::vector<TensorSpec> infer_shapes(const std::function<Tensors(const Tensors&)>& fn,
-                                     const std::vector<TensorSpec>& specs);
 
 }  // namespace lockstep::graph

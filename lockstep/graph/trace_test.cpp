@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/formats/proto_io_internal.h"
 #include "lockstep/graph/executor_internal.h"
+#include "lockstep/graph/graph_def_internal.h"
 #include "lockstep/ops/call.h"
 
 namespace lockstep::graph {
@@ -33,24 +35,18 @@ void assign(const std::shared_ptr<Counter>& counter, const Tensor& value) {
 }
 
 TEST(Scratch, InfersShapesWithUnknownBatch) {
-  const auto out = infer_shapes(
-      [](const Tensors& in) {
-        return Tensors{ops::call1("MatMul", {in[0], Tensor::zeros({3, 5})})};
-      },
-      {{Shape{kUnknownDim, 3}, DType::kFloat32, ""}});
-  ASSERT_EQ(out.size(), 1u);
-  EXPECT_EQ(out[0].shape, (Shape{kUnknownDim, 5}));
-  EXPECT_EQ(out[0].dtype, DType::kFloat32);
+  ScratchScope scratch;
+  const Tensor y = ops::call1("MatMul", {scratch.input(DType::kFloat32, {kUnknownDim, 3}), Tensor::zeros({3, 5})});
+  EXPECT_EQ(y.shape(), (Shape{kUnknownDim, 5}));
+  EXPECT_EQ(y.dtype(), DType::kFloat32);
 }
 
 TEST(Scratch, LeavesVariablesAlone) {
   const auto counter = std::make_shared<Counter>();
-  infer_shapes(
-      [&](const Tensors& in) {
-        assign(counter, ops::call1("AddV2", {read(counter), in[0]}));
-        return Tensors{};
-      },
-      {{Shape{}, DType::kFloat32, ""}});
+  {
+    ScratchScope scratch;
+    assign(counter, ops::call1("AddV2", {read(counter), scratch.input(DType::kFloat32, {})}));
+  }
   EXPECT_EQ(counter->value.item<float>(), 1.0f);
 }
 
@@ -168,9 +164,9 @@ TEST(Trace, SurvivesGraphDef) {
                                       {{Shape{2, 3}, DType::kFloat32, "x"}});
   FunctionLibrary library;
   library.add(traced.function);
-  const std::string bytes = serialize_graph_def(Graph(), library);
-  EXPECT_EQ(bytes, serialize_graph_def(Graph(), library));
-  const GraphAndLibrary read = parse_graph_def(bytes, "test");
+  tensorflow::GraphDef proto;
+  function_to_proto(*traced.function, library, proto.mutable_library()->add_function());
+  const GraphAndLibrary read = parse_graph_def(formats::serialize_proto(proto, "GraphDef"), "test");
   const auto function = read.library.find("f");
   ASSERT_TRUE(function);
   const auto executable =

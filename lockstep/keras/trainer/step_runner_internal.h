@@ -45,12 +45,8 @@ class StepRunner {
   virtual Results compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) = 0;
 };
 
-using MakeStepRunner = std::function<std::unique_ptr<StepRunner>(TrainingSession&)>;
-// For strategies whose step_runner() has this name. Throws AlreadyExists for a name that is taken; "all_reduce" and
-// "parameter_server" are.
-void register_step_runner(const std::string& name, MakeStepRunner make);
-// The runner named by the session's strategy, "all_reduce" without a strategy. Throws NotFound for a name that has not
-// been registered.
+// The runner named by the session's strategy, "all_reduce" without a strategy. Throws NotFound for other names than
+// "all_reduce" and "parameter_server".
 std::unique_ptr<StepRunner> make_step_runner(TrainingSession& session);
 
 }  // namespace lockstep::keras
