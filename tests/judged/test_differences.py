@@ -468,3 +468,21 @@ def test_parts_of_the_rows_of_a_batch(tmp_path):
     for name in ("m.keras", "served"):
         for (_, ours), theirs in zip(tool.predict(tmp_path / name, data, tmp_path), model(data), strict=True):
             tool.assert_close(ours, np.asarray(theirs), 1e-5, name)
+
+
+@pytest.mark.parametrize("steps", [3, 4])
+def test_weights_of_rows_weigh_their_steps_in_keras_2(steps, tmp_path):
+    """Keras 3 multiplies the four rows of losses by them, or refuses."""
+    T, rng = tf_keras.layers, tool.generator("weights of rows", steps)
+    model = tf_keras.Sequential([T.InputLayer((steps, 3)), T.Masking(), T.Dense(2)])
+    model.compile(tf_keras.optimizers.SGD(0.1), "mse", weighted_metrics=["mae"])
+    model.save(tmp_path / "m.h5")
+    x, y, w = rng.normal(0, 1, (4, steps, 3)).astype("float32"), rng.normal(0, 1, (4, steps, 2)).astype("float32"), rng.uniform(0, 2, 4).astype("float32")
+    x[0, 0] = 0
+    tool.save_npz(tmp_path / "d.npz", x=x, y=y, sample_weight=w)
+    tool.ok("fit", tmp_path / "m.h5", "--data", tmp_path / "d.npz", "--epochs", 2, "--batch-size", 4, "--no-shuffle", "--history", tmp_path / "h.json",
+            "--save", tmp_path / "o.h5")
+    history = model.fit(x, y, sample_weight=w, epochs=2, batch_size=4, shuffle=False, verbose=0).history
+    tool.assert_history(tool.load_history(tmp_path / "h.json"), dict(sorted(history.items())))
+    for ours, theirs in zip(tf_keras.models.load_model(tmp_path / "o.h5").get_weights(), model.get_weights(), strict=True):
+        tool.assert_close(ours, theirs, 1e-4)

@@ -203,6 +203,12 @@ Tensor gather_output(const Tensor& rows, const WholeBatch& whole) {
 
 }  // namespace
 
+Tensor Compiled::sample_weight_of(const Tensors& weights, std::size_t output, const Tensor& predicted) const {
+  const Tensor weight = leaf_for(weights, output);
+  const bool rows = weight.defined() && weight.rank() == 1 && predicted.rank() == 3;
+  return rows && model_.keras_version() < 3 ? ops::expand_dims(weight, -1) : weight;
+}
+
 std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& y_pred, const Structure& sample_weight,
                                            const WholeBatch* whole) const {
   const Tensors targets = by_output(y, y_pred), outputs = y_pred.flatten(), weights = by_output(sample_weight, y_pred);
@@ -216,12 +222,13 @@ std::vector<LossPart> Compiled::loss_parts(const Structure& y, const Structure& 
     const Tensor& output = outputs[item.output];
     if (whole && item.loss->mixes_rows(output.rank())) {
       const Tensor all = gather_output(output, *whole);
-      const Tensor weight = leaf_for(by_output(whole->sample_weight, y_pred), item.output);
+      const Tensor weight = sample_weight_of(by_output(whole->sample_weight, y_pred), item.output, all);
       parts.push_back({item.loss->reduce(leaf_for(by_output(whole->y, y_pred), item.output), all, weight, all.mask()),
                        item.weight, true});
       continue;
     }
-    parts.push_back({item.loss->reduce(target, output, leaf_for(weights, item.output), output.mask()), item.weight});
+    parts.push_back({item.loss->reduce(target, output, sample_weight_of(weights, item.output, output), output.mask()),
+                     item.weight});
   }
   return parts;
 }
@@ -256,7 +263,7 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
   for (const OutputMetric& item : metrics_) {
     const Tensor target = leaf_for(targets, item.output);
     if (!target.defined()) continue;
-    Tensor weight = item.weighted ? leaf_for(weights, item.output) : Tensor();
+    Tensor weight = item.weighted ? sample_weight_of(weights, item.output, outputs[item.output]) : Tensor();
     Tensor mask = outputs[item.output].mask();
     // A weight of all metrics in Keras 2; in Keras 3 only some look for it.
     if (model_.keras_version() < 3) weight = metrics::weight_and_mask(weight, std::exchange(mask, Tensor()));
