@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -141,6 +142,61 @@ Tensors unfed_placeholder(const Step& step, const Tensors&, RunContext&) {
 
 Tensors call_f(const Step& step, const Tensors& inputs, RunContext& context) {
   return call_function(step.attr<ops::FunctionName>("f").name, inputs, context);
+}
+
+Tensor rows_of(const Tensor& x, const std::vector<std::int64_t>& rows) {
+  return ops::call1("GatherV2", {x, Tensor::from_vector(rows), Tensor::scalar(std::int32_t{0})});
+}
+
+// Requests of several callers are run together in TensorFlow; here there is one caller. As there a batch is filled up
+// with copies of its first row to an allowed size, and a large one is run in parts.
+Tensors call_batched(const Step& step, const Tensors& inputs, RunContext& context) {
+  const std::string& function = step.attr<ops::FunctionName>("f").name;
+  if (context.recording) return call_function(function, inputs, context);
+  const std::size_t batched = step.attr<std::vector<DType>>("Tin").size();
+  for (std::size_t i = 0; i < batched; ++i) {
+    if (inputs[i].rank() < 1 || inputs[i].dim(0) != inputs[0].dim(0)) {
+      throw_invalid_argument(fmt::format("batched inputs need the same number of rows: found shapes {} and {}",
+                                         inputs[0].shape().to_string(), inputs[i].shape().to_string()));
+    }
+  }
+  const std::int64_t rows = inputs[0].dim(0);
+  const auto& allowed = step.attr<std::vector<std::int64_t>>("allowed_batch_sizes");
+  const auto limit = step.attr<std::int64_t>("max_batch_size");
+  if (rows > limit)
+    throw_invalid_argument(fmt::format("a batch has {} rows, more than the {} that are allowed", rows, limit));
+  const bool split = step.attr<bool>("enable_large_batch_splitting") && !allowed.empty();
+  const std::int64_t most = split ? allowed.back() : limit;
+  if (most < 1) throw_invalid_argument(fmt::format("invalid batch size: found {}, expected at least 1", most));
+  std::vector<Tensors> parts;
+  for (std::int64_t begin = 0; begin < rows || parts.empty(); begin += most) {
+    const std::int64_t count = std::min(rows - begin, most);
+    const auto size = std::find_if(allowed.begin(), allowed.end(), [&](std::int64_t each) { return each >= count; });
+    std::vector<std::int64_t> taken(static_cast<std::size_t>(size == allowed.end() ? count : *size), begin);
+    std::iota(taken.begin(), taken.begin() + count, begin);
+    Tensors arguments = inputs;
+    for (std::size_t i = 0; i < batched && rows > 0; ++i) arguments[i] = rows_of(inputs[i], taken);
+    Tensors results = call_function(function, std::move(arguments), context);
+    std::vector<std::int64_t> own(static_cast<std::size_t>(count));
+    std::iota(own.begin(), own.end(), 0);
+    for (Tensor& result : results) {
+      const auto expected = rows > 0 ? static_cast<std::int64_t>(taken.size()) : 0;
+      if (result.rank() < 1 || result.dim(0) != expected) {
+        throw_invalid_argument(
+            fmt::format("a batched output has the shape {}, expected {} rows", result.shape().to_string(), expected));
+      }
+      if (result.dim(0) != count) result = rows_of(result, own);
+    }
+    parts.push_back(std::move(results));
+  }
+  Tensors results = parts[0];
+  for (std::size_t i = 0; parts.size() > 1 && i < results.size(); ++i) {
+    Tensors pieces;
+    for (const Tensors& part : parts) pieces.push_back(part[i]);
+    pieces.push_back(Tensor::scalar(std::int32_t{0}));
+    results[i] = ops::call1("ConcatV2", pieces);
+  }
+  return results;
 }
 
 // The gradients of a function with respect to its arguments, which come first; behind them those of its outputs.
@@ -433,6 +489,7 @@ ExecutorOp find_executor_op(std::string_view op) {
       {"PlaceholderV2", unfed_placeholder},
       {"PartitionedCall", call_f},
       {"StatefulPartitionedCall", call_f},
+      {"BatchFunction", call_batched},
       {"SymbolicGradient", gradient_of_function},
       {"RemoteCall", call_remotely},
       {"MapDefun", call_on_rows},

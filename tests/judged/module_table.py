@@ -535,6 +535,14 @@ def quotients_by_constants(self, x):
     return {"pad": tf.image.resize_with_pad(x, 12, 12), "whole": tf.floor(steps / 49.), "root": tf.floor(steps / tf.sqrt(tf.constant(9.))), "both": tf.constant([1., 2.]) / 49.}
 
 
+@module(spec(F, None, 3), x=lambda rng: floats(rng, 11, 3))
+def batches_of_requests(self, x):
+    """Rows are added up to an allowed size, and all are run in parts; means over rows show both."""
+    padded = tf.nondifferentiable_batch_function(1, 16, 10, allowed_batch_sizes=[4, 8])(lambda t: t - tf.reduce_mean(t, 0))
+    whole = tf.nondifferentiable_batch_function(1, 100, 10)(lambda t: (t * 2, tf.reduce_sum(t, 1)))
+    return {"padded": tf.stop_gradient(padded(x)), "doubled": tf.stop_gradient(whole(x)[0]), "sums": tf.stop_gradient(whole(x)[1])}
+
+
 @module(ROWS, x=of_rows)
 def optional_results(self, x):
     values = tf.experimental.Optional.from_value(x * self.b)
