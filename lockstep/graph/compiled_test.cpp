@@ -98,6 +98,24 @@ std::vector<Case> cases() {
   }
   all.push_back({"depthwise as groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {7, 7, 1, 12}, 1, "SAME"); }});
   all.push_back({"groups", {8, 8, 12}, [](Network& g) { g.conv("y", "x", {3, 3, 4, 9}, 1, "SAME"); }});
+  // One convolution for each group; in another order, they are not one convolution of groups.
+  for (const bool in_order : {true, false}) {
+    all.push_back({std::string("split groups") + (in_order ? "" : " in another order"), {8, 8, 12}, [=](Network& g) {
+                     const ops::Attrs thirds{{"T", DType::kFloat32}, {"num_split", std::int64_t{3}}};
+                     g.constant("axis", Tensor::scalar(std::int32_t{-1}));
+                     g.constant("kernel", numbers({3, 3, 4, 6}, 4));
+                     g("parts", "Split", {"axis", "x"}, thirds);
+                     g("kernels", "Split", {"axis", "kernel"}, thirds);
+                     for (const std::string i : {"0", "1", "2"}) {
+                       g("part" + i, "Conv2D", {"parts:" + i, "kernels:" + i},
+                         {{"T", DType::kFloat32}, {"strides", Ints{1, 2, 2, 1}}, {"padding", std::string("SAME")}});
+                     }
+                     g("joined", "ConcatV2",
+                       {"part0", in_order ? "part1" : "part2", in_order ? "part2" : "part1", "axis"},
+                       {{"T", DType::kFloat32}, {"Tidx", DType::kInt32}, {"N", std::int64_t{3}}});
+                     g.scale_shift("y", "joined", 6);
+                   }});
+  }
   all.push_back({"dilated", {12, 12, 3}, [](Network& g) { g.conv("y", "x", {3, 3, 3, 8}, 1, "SAME", "Conv2D", 2); }});
   all.push_back({"large weights", {6, 6, 160}, [](Network& g) {
                    g.conv("c", "x", {3, 3, 160, 150}, 1, "SAME");

@@ -96,7 +96,8 @@ std::vector<Lowered> Lowering::lower(const Plan& plan, std::vector<Lowered> feed
       inputs.push_back(values[static_cast<std::size_t>(step.inputs[i])]);
     std::vector<Lowered> outputs = [&] {
       try {
-        return lower_step(plan, step, std::move(inputs));
+        if (auto joined = lower_groups(plan, step, values)) return *std::move(joined);
+        return lower_step(step, std::move(inputs));
       } catch (const NotCompiled&) {
         log(LogLevel::kDebug, fmt::format("{} runs operation by operation because of {} '{}'", plan.what_,
                                           step.node->op, step.node->name));
@@ -130,7 +131,7 @@ std::vector<Lowered> Lowering::call(const std::string& function, std::vector<Low
   return results;
 }
 
-std::vector<Lowered> Lowering::lower_step(const Plan&, const Step& step, std::vector<Lowered> inputs) {
+std::vector<Lowered> Lowering::lower_step(const Step& step, std::vector<Lowered> inputs) {
   const std::string& op = step.node->op;
   for (const Lowered& input : inputs)
     require(input.is_constant() || input.value >= 0 || input.list || input.is_later());

@@ -150,7 +150,10 @@ class Lowering {
   Lowered at_iteration(const Lowered& series);
   void add_series(const Step& step, std::span<const Lowered> inputs, std::vector<Lowered>& outputs) const;
 
-  std::vector<Lowered> lower_step(const Plan& plan, const Step& step, std::vector<Lowered> inputs);
+  std::vector<Lowered> lower_step(const Step& step, std::vector<Lowered> inputs);
+  // lowering_matrices.cpp: a ConcatV2 of convolutions, one for each group of channels, as one convolution.
+  std::optional<std::vector<Lowered>> lower_groups(const Plan& plan, const Step& concat,
+                                                   std::span<const Lowered> values);
   std::vector<Lowered> call(const std::string& function, std::vector<Lowered> inputs);
   std::vector<Lowered> fold(const Step& step, std::span<const Lowered> inputs);
   Lowered read(const Lowered& resource);

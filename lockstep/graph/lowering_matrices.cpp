@@ -389,7 +389,53 @@ LoweredTensors batch_norm(Lowering& lowering, const Step& step, Inputs inputs, I
   return outputs;
 }
 
+bool same_window(const Step& a, const Step& b) {
+  for (const char* name : {"strides", "dilations", "explicit_paddings"}) {
+    if (a.attr<std::vector<std::int64_t>>(name) != b.attr<std::vector<std::int64_t>>(name)) return false;
+  }
+  return a.attr<std::string>("padding") == b.attr<std::string>("padding") && is_nhwc(a) && is_nhwc(b);
+}
+
 }  // namespace
+
+// Split, Conv2D for each part and ConcatV2 are how graphs have a convolution of groups that TensorFlow has to run on
+// CPUs. The convolutions of the parts stay unread.
+std::optional<LoweredTensors> Lowering::lower_groups(const Plan& plan, const Step& concat,
+                                                     std::span<const Lowered> values) {
+  const Node& node = *concat.node;
+  if (node.op != "ConcatV2" || node.inputs.size() < 3) return std::nullopt;
+  const auto step_of = [&](const Output& output, std::string_view op) -> const Step* {
+    const auto id = static_cast<std::size_t>(output.node);
+    return plan.fed_[id] || plan.graph_.node(output.node).op != op ? nullptr : &plan.steps_[id];
+  };
+  const auto is_last_axis = [&](int value) {
+    const Lowered& axis = values[static_cast<std::size_t>(value)];
+    if (!axis.is_constant() || axis.other.defined() || axis.dtype != DType::kInt32) return false;
+    const Dims numbers = integers(axis);
+    return numbers.size() == 1 && (numbers[0] == 3 || numbers[0] == -1);
+  };
+  const std::size_t groups = node.inputs.size() - 1;
+  const Step *first = nullptr, *splits[2] = {nullptr, nullptr};
+  for (std::size_t i = 0; i < groups; ++i) {
+    const Step* const part = step_of(node.inputs[i], "Conv2D");
+    if (!part || (first && !same_window(*first, *part))) return std::nullopt;
+    first = first ? first : part;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const Output& from = part->node->inputs[k];
+      const Step* const split = step_of(from, "Split");
+      if (!split || from.output != static_cast<int>(i) || split->num_outputs != static_cast<int>(groups) ||
+          (splits[k] && splits[k] != split))
+        return std::nullopt;
+      splits[k] = split;
+    }
+  }
+  if (!is_last_axis(concat.inputs.back()) || !is_last_axis(splits[0]->inputs[0]) || !is_last_axis(splits[1]->inputs[0]))
+    return std::nullopt;
+  const Lowered &image = values[static_cast<std::size_t>(splits[0]->inputs[1])],
+                &kernel = values[static_cast<std::size_t>(splits[1]->inputs[1])];
+  if (!kernel.is_constant() || image.is_constant()) return std::nullopt;
+  return lower_step(*first, {image, kernel});
+}
 
 LoweringRule find_matrix_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = {
