@@ -40,6 +40,12 @@ constexpr bool is_binary(Function function) { return function >= Function::kAdd;
 
 enum class Reduction { kSum, kMaximum, kMinimum };
 
+// Elements of two axes; strides in floats.
+struct Plane {
+  std::int64_t rows = 1, columns = 1;
+  std::int64_t from_row = 0, from_column = 0, to_row = 0, to_column = 0;
+};
+
 struct Kernels {
   // to[i] = function(a[i], b[i]); an operand that is not a row is one number for all i.
   void (*apply)(Function function, float alpha, std::int64_t count, const float* a, bool a_is_row, const float* b,
@@ -51,6 +57,7 @@ struct Kernels {
   // Rows row_begin … row_end of one image; cells outside of the image do not count.
   void (*average_pool)(const ops::WindowGeometry& g, const float* x, std::int64_t row_begin, std::int64_t row_end,
                        float* y);
+  void (*copy_plane)(const Plane& p, const float* from, float* to);
 };
 
 const Kernels& kernels();

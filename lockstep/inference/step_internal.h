@@ -149,7 +149,7 @@ struct Move {
   std::int64_t from_offset = 0, to_offset = 0;
 };
 // `background` is written before, unless the moves fill the result.
-StepPtr copies(int result, Dims dims, std::vector<Move> moves, bool fills, float background = 0);
+StepPtr copies(int result, Dims dims, const std::vector<Move>& moves, bool fills, float background = 0);
 
 // Rows of a table [rows, columns] by integers of 4 or 8 bytes.
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table);

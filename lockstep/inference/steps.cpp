@@ -107,62 +107,6 @@ class ProductStep : public Step {
   std::vector<ProductOffsets> offsets_;
 };
 
-// What a loop over the first axis of a move does for one index.
-void move_elements(const Move& move, std::size_t axis, const float* from, float* to) {
-  if (axis == move.extents.size()) {
-    *to = *from;
-    return;
-  }
-  const std::int64_t count = move.extents[axis], step = move.from[axis], out = move.to[axis];
-  if (axis + 1 == move.extents.size()) {
-    if (step == 1 && out == 1) {
-      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) to[i * out] = from[i * step];
-    }
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) move_elements(move, axis + 1, from + i * step, to + i * out);
-}
-
-class CopyStep : public Step {
- public:
-  CopyStep(int result, Dims dims, std::vector<Move> moves, bool fills, float background)
-      : Step(values_of(moves), result, std::move(dims)),
-        moves_(std::move(moves)),
-        fills_(fills),
-        background_(background) {}
-  // A loop in which each index of the first axis writes elsewhere: nothing can follow within it.
-  bool follow(const Chain&, int, int) override { return false; }
-  void run(const Run& run) const override {
-    float* const to = output(run);
-    if (!fills_) std::fill_n(to, product_of(dims_), background_);
-    for (const Move& move : moves_) {
-      const float* const from = run.memory[static_cast<std::size_t>(move.value)] + move.from_offset;
-      if (move.extents.empty() || product_of(move.extents) == 0) {
-        if (move.extents.empty()) to[move.to_offset] = *from;
-        continue;
-      }
-      Move part = move;
-      part.extents.erase(part.extents.begin()), part.from.erase(part.from.begin()), part.to.erase(part.to.begin());
-      for_parts(run, move.extents[0], grain_of(product_of(part.extents)), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-          move_elements(part, 0, from + i * move.from[0], to + move.to_offset + i * move.to[0]);
-      });
-    }
-  }
-
- private:
-  static std::vector<int> values_of(const std::vector<Move>& moves) {
-    std::vector<int> values;
-    for (const Move& move : moves) values.push_back(move.value);
-    return values;
-  }
-  std::vector<Move> moves_;
-  bool fills_;
-  float background_;
-};
-
 class GatherStep : public Step {
  public:
   GatherStep(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table)
@@ -327,9 +271,6 @@ StepPtr reduction(int x, int result, Dims dims, Reduction kind, std::int64_t out
 StepPtr softmax(int x, int result, Dims dims) { return std::make_unique<SoftmaxStep>(x, result, std::move(dims)); }
 StepPtr products(int a, int b, int result, Dims dims, const ops::Product& shape, std::vector<ProductOffsets> offsets) {
   return std::make_unique<ProductStep>(a, b, result, std::move(dims), shape, std::move(offsets));
-}
-StepPtr copies(int result, Dims dims, std::vector<Move> moves, bool fills, float background) {
-  return std::make_unique<CopyStep>(result, std::move(dims), std::move(moves), fills, background);
 }
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table) {
   return std::make_unique<GatherStep>(indices, wide, result, std::move(dims), rows, columns, std::move(table));
