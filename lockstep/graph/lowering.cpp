@@ -461,8 +461,8 @@ const Lowering::Padding* Lowering::padding_of(const Lowered& known) const {
 
 const Lowered& Lowering::before_repeating(const Lowered& known) const {
   const auto found = repeated_.find(known.value);
-  const bool same = !known.is_constant() && found != repeated_.end() && found->second.dims.size() == known.dims.size();
-  return same ? found->second : known;
+  const bool same = !known.is_constant() && found != repeated_.end() && found->second.dims == known.dims;
+  return same ? found->second.from : known;
 }
 
 LoweringRule find_lowering_rule(std::string_view op) {

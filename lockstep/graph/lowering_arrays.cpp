@@ -1,5 +1,7 @@
 // Elementwise operations, reductions and changes of shape as steps of a program.
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <unordered_map>
 
 #include "lockstep/graph/lowering_internal.h"
@@ -300,20 +302,34 @@ LoweredTensors pack(Lowering& lowering, const Step& step, Inputs inputs, Inputs 
   return {out};
 }
 
-// Where a condition has one number for `inner` elements, which lie next to each other.
+// A constant all of whose elements are the same number, as that number.
+std::optional<Lowered> as_number(const Lowering& lowering, const Lowered& x) {
+  if (!x.is_constant() || x.dtype != DType::kFloat32) return std::nullopt;
+  const Lowered row = lowering.as_one_row(x);
+  if (row.other.defined()) return std::nullopt;
+  const inference::Constant numbers = lowering.floats(row);
+  if (numbers.size == 0 || !std::all_of(numbers.data, numbers.data + numbers.size, [&](float number) {
+        return std::memcmp(&number, numbers.data, sizeof(float)) == 0;
+      }))
+    return std::nullopt;
+  return known_constant(Tensor::scalar(numbers.data[0]));
+}
+
+// Where the results are whole or single numbers.
 LoweredTensors select(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
-  const Lowered &test = lowering.before_repeating(inputs[0]), &out_like = like[0];
-  const auto whole = [&](const Lowered& x) { return !x.is_constant() && x.dims == out_like.dims; };
-  Dims leading = test.dims;
-  while (!leading.empty() && leading.back() == 1) leading.pop_back();
-  const bool prefix = test.dims.size() == out_like.dims.size() && leading.size() <= out_like.dims.size() &&
-                      std::equal(leading.begin(), leading.end(), out_like.dims.begin());
-  if (like[0].dtype != DType::kFloat32 || test.is_constant() || !prefix || !whole(inputs[1]) || !whole(inputs[2]))
+  const Lowered test = lowering.as_one_row(lowering.before_repeating(inputs[0])), &out_like = like[0];
+  std::optional<inference::Choice> choices[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Lowered& x = inputs[i + 1];
+    if (!x.is_constant() && x.dims == out_like.dims) choices[i] = {x.value};
+    if (const auto number = as_number(lowering, x)) choices[i] = {lowering.number(*number), false};
+  }
+  if (like[0].dtype != DType::kFloat32 || test.dims.size() > out_like.dims.size() || !choices[0] || !choices[1])
     return elementwise(lowering, step, inputs, like);
-  lowering.require_by_rows(is_rowwise(lowering, inputs, out_like));
+  lowering.require_by_rows(lowering.keeps_rows(test, out_like));
   Lowered out = lowering.result(out_like);
-  lowering.program().add(inference::select(test.value, inputs[1].value, inputs[2].value, out.value, out.dims,
-                                           inference::product_of(leading)));
+  lowering.program().add(
+      inference::select(lowering.bytes(test), test.dims, *choices[0], *choices[1], out.value, out.dims));
   return {out};
 }
 
@@ -337,9 +353,14 @@ LoweredTensors reverse(Lowering& lowering, const Step& step, Inputs inputs, Inpu
   return {out};
 }
 
-LoweredTensors tile(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+// Tile and BroadcastTo.
+LoweredTensors repeat(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
   const Lowered& x = inputs[0];
-  if (lowering.by_rows()) lowering.require_by_rows(!x.is_constant() && lowering.integers(inputs[1]).at(0) == 1);
+  if (step.node->op == "Tile") {
+    if (lowering.by_rows()) lowering.require_by_rows(!x.is_constant() && lowering.integers(inputs[1]).at(0) == 1);
+  } else {
+    lowering.require_by_rows(lowering.keeps_rows(x, like[0]));
+  }
   const Lowered out = lowering.custom(step, inputs, like[0], true);
   bool repeats = !x.is_constant();  // single elements only
   for (std::size_t i = 0; i < x.dims.size(); ++i) repeats &= x.dims[i] == 1 || x.dims[i] == out.dims[i];
@@ -428,7 +449,41 @@ LoweredTensors slice(Lowering& lowering, const Step& step, Inputs inputs, Inputs
   return {part_of(lowering, step, inputs, like[0], std::move(move))};
 }
 
+// Constant indices of any axis: runs of them are copied together. Nothing where there are too many runs, or where an
+// index is out of range.
+std::optional<LoweredTensors> gather_constant(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  constexpr std::size_t kMostRuns = 1024;
+  const Lowered &x = inputs[0], &indices = inputs[1];
+  const ops::Attr* const batch = step.attrs.find("batch_dims");
+  if (x.is_constant() || !indices.is_constant() || indices.other.defined() || !is_word(x.dtype) ||
+      (batch && std::get<std::int64_t>(*batch) != 0))
+    return std::nullopt;
+  std::int64_t axis = inputs.size() < 3 ? 0 : lowering.integers(inputs[2]).at(0);
+  axis += axis < 0 ? static_cast<std::int64_t>(x.dims.size()) : 0;
+  lowering.require_by_rows(axis > 0);
+  const auto at = static_cast<std::size_t>(axis);
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t i = 0; i < at; ++i) outer *= x.dims[i];
+  for (std::size_t i = at + 1; i < x.dims.size(); ++i) inner *= x.dims[i];
+  const Dims places = lowering.integers(indices);
+  const auto count = static_cast<std::int64_t>(places.size());
+  std::vector<inference::Move> moves;
+  for (std::int64_t i = 0; i < count;) {
+    const std::int64_t first = places[static_cast<std::size_t>(i)];
+    std::int64_t run = 1;
+    while (i + run < count && places[static_cast<std::size_t>(i + run)] == first + run) ++run;
+    if (first < 0 || first + run > x.dims[at] || moves.size() == kMostRuns) return std::nullopt;
+    moves.push_back(
+        {x.value, {outer, run * inner}, {x.dims[at] * inner, 1}, {count * inner, 1}, first * inner, i * inner});
+    i += run;
+  }
+  Lowered out = lowering.result(like[0]);
+  lowering.program().add(inference::copies(out.value, out.dims, moves, true));
+  return LoweredTensors{out};
+}
+
 LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Inputs like) {
+  if (auto out = gather_constant(lowering, step, inputs, like)) return *std::move(out);
   const Lowered &table = inputs[0], &indices = inputs[1];
   const ops::Attr* const batch = step.attrs.find("batch_dims");
   const bool first_axis = inputs.size() < 3 || lowering.integers(inputs[2]).at(0) == 0;
@@ -451,19 +506,33 @@ LoweredTensors gather(Lowering& lowering, const Step& step, Inputs inputs, Input
 LoweringRule find_array_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, LoweringRule> table = [] {
     std::unordered_map<std::string_view, LoweringRule> rules = {
-        {"AddN", add_n},        {"Cast", cast},
-        {"Mean", reduce},       {"Sum", reduce},
-        {"Max", reduce},        {"Min", reduce},
-        {"Reshape", reshape},   {"ExpandDims", reshape},
-        {"Squeeze", reshape},   {"Transpose", transpose},
-        {"Pad", pad},           {"PadV2", pad},
-        {"ConcatV2", concat},   {"Concat", concat},
-        {"Split", split},       {"Pack", pack},
-        {"SelectV2", select},   {"SplitV", split_v},
-        {"ReverseV2", reverse}, {"Tile", tile},
-        {"Unpack", split},      {"StridedSlice", strided_slice},
-        {"Slice", slice},       {"GatherV2", gather},
-        {"Gather", gather},     {"ResourceGather", gather},
+        {"AddN", add_n},
+        {"Cast", cast},
+        {"Mean", reduce},
+        {"Sum", reduce},
+        {"Max", reduce},
+        {"Min", reduce},
+        {"Reshape", reshape},
+        {"ExpandDims", reshape},
+        {"Squeeze", reshape},
+        {"Transpose", transpose},
+        {"Pad", pad},
+        {"PadV2", pad},
+        {"ConcatV2", concat},
+        {"Concat", concat},
+        {"Split", split},
+        {"Pack", pack},
+        {"SelectV2", select},
+        {"SplitV", split_v},
+        {"ReverseV2", reverse},
+        {"Tile", repeat},
+        {"BroadcastTo", repeat},
+        {"Unpack", split},
+        {"StridedSlice", strided_slice},
+        {"Slice", slice},
+        {"GatherV2", gather},
+        {"Gather", gather},
+        {"ResourceGather", gather},
     };
     for (const char* name :
          {"Less",        "LessEqual",  "Greater",    "GreaterEqual", "Equal", "NotEqual", "LogicalAnd",

@@ -117,6 +117,8 @@ class Lowering {
   int number(const Lowered& known);
   // The same of any dtype, where each row of a batch finds the same in the constant.
   int start(const Lowered& known);
+  // The value's number, of any dtype; a constant is the same for all rows of a batch.
+  int bytes(const Lowered& known);
   // For elementwise operations, a constant whose rows of a batch are all alike as one row; others as they are.
   Lowered as_one_row(const Lowered& known) const;
   // A value that no step gives, for `like`.
@@ -138,7 +140,9 @@ class Lowering {
   void note_padding(const Lowered& padded, Padding padding) { paddings_[padded.value] = std::move(padding); }
   const Padding* padding_of(const Lowered& known) const;
   // A tensor that repeats the elements of axes of one, and the tensor before it, for what broadcasts itself.
-  void note_repeated(const Lowered& repeated, const Lowered& from) { repeated_[repeated.value] = from; }
+  void note_repeated(const Lowered& repeated, const Lowered& from) {
+    repeated_[repeated.value] = {from, repeated.dims};
+  }
   const Lowered& before_repeating(const Lowered& known) const;
 
  private:
@@ -170,7 +174,11 @@ class Lowering {
   std::int64_t rows_;
   std::vector<VariableRead> variables_;
   std::map<int, Padding> paddings_;
-  std::map<int, Lowered> repeated_;
+  struct Repeated {
+    Lowered from;
+    inference::Dims dims;  // of the result; a reshape of it is something else
+  };
+  std::map<int, Repeated> repeated_;
   VariableSet& set_;
   Effects effects_;
   LoopFrame* frame_ = nullptr;

@@ -260,8 +260,15 @@ Lowered Lowering::as_one_row(const Lowered& known) const {
 }
 
 int Lowering::start(const Lowered& known) {
+  require_by_rows(!known.is_constant() || (known.other.defined() && !as_one_row(known).other.defined()));
+  Lowered first = known;
+  first.other = Tensor();
+  return bytes(first);
+}
+
+int Lowering::bytes(const Lowered& known) {
   if (!known.is_constant()) return known.value;
-  require_by_rows(known.other.defined() && !as_one_row(known).other.defined());
+  require_by_rows(!known.other.defined());
   const formats::TensorData data = known.constant.to_data();
   return program_.add_constant(bytes_as_constant({data.bytes.begin(), data.bytes.end()}));
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 
 namespace lockstep::inference {
 namespace {
@@ -98,29 +100,103 @@ bool Chain::drop_first(Function function, int at) {
 }
 
 void Chain::prepare() {
-  join_instructions();
+  if (code_.empty()) return;
+  join_gelu();
+  join_silu();
+  drop_unread();
   collapse_axes();
   lengthen_rows();
   assign_buffers();
 }
 
+namespace {
+
+// What a register is, where it is factor · x^power · share(x)^shares: share is that of the normal distribution below x.
+// With `doubled` it is 2 · share(x) - 1 instead.
+struct Monomial {
+  double factor = 1;
+  int x = -1;  // a register; -1: a number alone
+  int power = 0, shares = 0;
+  bool doubled = false;
+};
+
+constexpr double kRootOfHalf = 0.70710678118654752;
+bool is_near(double a, double b) { return std::abs(a - b) < 1e-6 * std::abs(b); }
+
+std::optional<Monomial> product(const Monomial& a, const Monomial& b) {
+  if (a.doubled || b.doubled || (a.x >= 0 && b.x >= 0 && a.x != b.x)) return std::nullopt;
+  return Monomial{a.factor * b.factor, std::max(a.x, b.x), a.power + b.power, a.shares + b.shares};
+}
+
+std::optional<Monomial> monomial_of(Function function, const Monomial& a, const Monomial& b) {
+  const bool linear = a.power == 1 && a.shares == 0 && !a.doubled;
+  switch (function) {
+    case Function::kMul: return product(a, b);
+    case Function::kDiv:
+      if (b.x >= 0 || b.factor == 0) return std::nullopt;
+      return product(a, {1 / b.factor});
+    case Function::kNeg: return product(a, {-1});
+    case Function::kErf:
+      if (!linear || !is_near(a.factor, kRootOfHalf)) return std::nullopt;
+      return Monomial{1, a.x, 0, 1, true};
+    case Function::kErfc:
+      if (!linear || !is_near(a.factor, -kRootOfHalf)) return std::nullopt;
+      return Monomial{2, a.x, 0, 1};
+    case Function::kAdd:
+      if (a.doubled && b.x < 0 && b.factor == 1) return Monomial{2, a.x, 0, 1};
+      if (b.doubled && a.x < 0 && a.factor == 1) return Monomial{2, b.x, 0, 1};
+      return std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+// x · share(x) in any order of its factors.
+void Chain::join_gelu() {
+  const auto itself = [](std::size_t number) { return Monomial{1, static_cast<int>(number), 1, 0}; };
+  std::vector<Monomial> known;
+  for (const Operand& operand : operands_) {
+    const bool number = operand.constant && product_of(operand.dims) == 1;
+    known.push_back(number ? Monomial{*operand.constant.data} : itself(known.size()));
+  }
+  for (Instruction& in : code_) {
+    const auto m =
+        monomial_of(in.function, known[static_cast<std::size_t>(in.a)], known[static_cast<std::size_t>(in.b)]);
+    const bool gelu = m && m->power == 1 && m->shares == 1 && is_near(m->factor, 1);
+    if (gelu) in = {Function::kGelu, m->x, m->x, 0};
+    known.push_back(m && !gelu ? *m : itself(known.size()));
+  }
+}
+
 // x · sigmoid(x), where nothing else reads the sigmoid.
-void Chain::join_instructions() {
-  const int first = static_cast<int>(operands_.size());
-  for (std::size_t i = 0; i + 1 < code_.size(); ++i) {
-    if (code_[i].function != Function::kSigmoid) continue;
-    const int x = code_[i].a, s = first + static_cast<int>(i);
-    int readers = 0;
-    std::size_t reader = 0;
-    for (std::size_t j = i + 1; j < code_.size(); ++j) {
-      const int reads = (code_[j].a == s) + (is_binary(code_[j].function) && code_[j].b == s);
-      if (reads > 0) readers += reads, reader = j;
+void Chain::join_silu() {
+  const std::size_t first = operands_.size();
+  std::vector<int> readers(first + code_.size(), 0);
+  for (const Instruction& in : code_) {
+    ++readers[static_cast<std::size_t>(in.a)];
+    if (is_binary(in.function)) ++readers[static_cast<std::size_t>(in.b)];
+  }
+  for (Instruction& in : code_) {
+    if (in.function != Function::kMul) continue;
+    for (const auto& [x, s] : {std::pair(in.a, in.b), std::pair(in.b, in.a)}) {
+      const auto at = static_cast<std::size_t>(s);
+      if (at < first || readers[at] != 1) continue;
+      if (code_[at - first].function != Function::kSigmoid || code_[at - first].a != x) continue;
+      in = {Function::kSilu, x, x, 0};
+      break;
     }
-    if (readers != 1 || code_[reader].function != Function::kMul || (code_[reader].a != x && code_[reader].b != x))
-      continue;
-    code_[reader] = {Function::kSilu, x, x, 0};
+  }
+}
+
+void Chain::drop_unread() {
+  const int first = static_cast<int>(operands_.size());
+  for (std::size_t i = code_.size() - 1; i-- > 0;) {
+    const int own = first + static_cast<int>(i);
+    const auto reads = [&](const Instruction& in) { return in.a == own || (is_binary(in.function) && in.b == own); };
+    if (std::any_of(code_.begin() + static_cast<std::ptrdiff_t>(i) + 1, code_.end(), reads)) continue;
     code_.erase(code_.begin() + static_cast<std::ptrdiff_t>(i));
-    for (Instruction& in : code_) in.a -= in.a > s, in.b -= in.b > s;
+    for (Instruction& in : code_) in.a -= in.a > own, in.b -= in.b > own;
   }
 }
 

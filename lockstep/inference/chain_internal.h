@@ -80,7 +80,9 @@ class Chain {
     int buffer = -1;  // -1: an operand's own memory; -2: the result's
     bool is_row = true;
   };
-  void join_instructions();
+  void join_gelu();
+  void join_silu();
+  void drop_unread();
   void collapse_axes();
   void lengthen_rows();
   void assign_buffers();

@@ -20,6 +20,7 @@ enum class Function {
   kErfc,
   kSigmoid,
   kSilu,
+  kGelu,
   kTanh,
   kRelu,
   kRelu6,
@@ -40,6 +41,14 @@ constexpr bool is_binary(Function function) { return function >= Function::kAdd;
 
 enum class Reduction { kSum, kMaximum, kMinimum };
 
+// test ? a : b; a and b are rows, or one number for all.
+struct Selection {
+  std::int64_t count = 0;
+  const std::uint8_t* test = nullptr;
+  const float *a = nullptr, *b = nullptr;
+  bool a_is_row = true, b_is_row = true;
+};
+
 // Elements of two axes; strides in floats.
 struct Plane {
   std::int64_t rows = 1, columns = 1;
@@ -57,6 +66,7 @@ struct Kernels {
   // Rows row_begin … row_end of one image; cells outside of the image do not count.
   void (*average_pool)(const ops::WindowGeometry& g, const float* x, std::int64_t row_begin, std::int64_t row_end,
                        float* y);
+  void (*select)(const Selection& p, float* to);
   void (*copy_plane)(const Plane& p, const float* from, float* to);
 };
 

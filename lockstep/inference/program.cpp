@@ -102,7 +102,10 @@ void Program::join_elementwise() {
   }
   for (const int value : outputs_) ++uses[static_cast<std::size_t>(value)];
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (!fold(i, producer, uses)) join(i, producer, uses);
+    if (!fold(i, producer, uses)) {
+      while (join(i, producer, uses)) {
+      }
+    }
     producer[static_cast<std::size_t>(steps_[i]->result())] = static_cast<int>(i);
   }
   std::erase_if(steps_, [](const StepPtr& step) { return !step; });
@@ -122,18 +125,30 @@ bool Program::fold(std::size_t at, const std::vector<int>& producer, const std::
   return true;
 }
 
-void Program::join(std::size_t at, const std::vector<int>& producer, const std::vector<int>& uses) {
+// One of the steps whose results the elementwise step at `at` reads, if there is one that can: elementwise steps come
+// first, since nothing can be joined with the step at `at` when it is another one. Then the latest.
+bool Program::join(std::size_t at, const std::vector<int>& producer, std::vector<int>& uses) {
   const auto* const step = dynamic_cast<const ElementwiseStep*>(steps_[at].get());
-  if (!step) return;
-  // The latest of the steps that can: the others have run then.
-  int best = -1, own = -1;
-  for (const int value : step->reads()) {
+  if (!step) return false;
+  const std::vector<int> reads = step->reads();
+  std::pair<bool, int> best = {false, -1};
+  int own = -1;
+  for (const int value : reads) {
     const auto v = static_cast<std::size_t>(value);
     const int operand = step->chain().whole_operand(value);
-    if (uses[v] == 1 && producer[v] > best && operand >= 0) best = producer[v], own = operand;
+    if (uses[v] != 1 || producer[v] < 0 || operand < 0) continue;
+    const Step* const source = steps_[static_cast<std::size_t>(producer[v])].get();
+    const std::pair candidate = {dynamic_cast<const ElementwiseStep*>(source) != nullptr, producer[v]};
+    if (candidate > best) best = candidate, own = operand;
   }
-  if (best < 0 || !steps_[static_cast<std::size_t>(best)]->follow(step->chain(), own, step->result())) return;
-  move_step(static_cast<std::size_t>(best), at);
+  if (best.second < 0) return false;
+  const auto from = static_cast<std::size_t>(best.second);
+  const std::vector<int> others = steps_[from]->reads();
+  if (!steps_[from]->follow(step->chain(), own, step->result())) return false;
+  // What both read has one reader now.
+  for (const int value : others) uses[static_cast<std::size_t>(value)] -= std::ranges::count(reads, value) > 0;
+  move_step(from, at);
+  return true;
 }
 
 void Program::plan_memory() {

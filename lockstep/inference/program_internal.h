@@ -44,7 +44,7 @@ class Program {
   void drop_unread();
   void join_elementwise();
   bool fold(std::size_t at, const std::vector<int>& producer, const std::vector<int>& uses);
-  void join(std::size_t at, const std::vector<int>& producer, const std::vector<int>& uses);
+  bool join(std::size_t at, const std::vector<int>& producer, std::vector<int>& uses);
   void move_step(std::size_t from, std::size_t to);
   void plan_memory();
   Floats take_arena() const;

@@ -154,8 +154,13 @@ StepPtr copies(int result, Dims dims, const std::vector<Move>& moves, bool fills
 // Rows of a table [rows, columns] by integers of 4 or 8 bytes.
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table);
 
-// a where the bool is true, else b: `tests` bools, each for as many elements that lie next to each other.
-StepPtr select(int test, int a, int b, int result, Dims dims, std::int64_t tests);
+// A value with all elements of the result, or with a single one.
+struct Choice {
+  int value;
+  bool whole = true;
+};
+// a where the bool is true, else b. `tests`: the dims of `test`, broadcast to those of the result.
+StepPtr select(int test, const Dims& tests, Choice a, Choice b, int result, Dims dims);
 
 // Anything else: `work` reads the memory of `reads` and writes that of the result.
 using Work = std::function<void(const std::vector<const float*>&, float*)>;

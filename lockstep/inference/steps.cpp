@@ -137,25 +137,55 @@ class GatherStep : public Step {
 
 class SelectStep : public Step {
  public:
-  SelectStep(int test, int a, int b, int result, Dims dims, std::int64_t tests)
-      : Step({test, a, b}, result, std::move(dims)), tests_(tests), inner_(product_of(dims_) / tests) {}
-  void run(const Run& run) const override {
-    const auto* const test = reinterpret_cast<const std::uint8_t*>(input(run, 0));
-    const float *const a = input(run, 1), *const b = input(run, 2);
-    float* const to = output(run);
-    for_parts(run, tests_, grain_of(inner_), [&](std::int64_t begin, std::int64_t end) {
-      if (inner_ == 1) {
-        for (std::int64_t i = begin; i < end; ++i) to[i] = test[i] != 0 ? a[i] : b[i];
+  SelectStep(int test, const Dims& tests, Choice a, Choice b, int result, Dims dims)
+      : Step({test, a.value, b.value}, result, std::move(dims)), a_is_row_(a.whole), b_is_row_(b.whole) {
+    std::int64_t stride = 1;
+    for (std::size_t i = dims_.size(), t = tests.size(); i-- > 0;) {
+      const std::int64_t own = t == 0 || tests[t - 1] == 1 ? 0 : stride;
+      stride *= t == 0 ? 1 : tests[--t];
+      if (dims_[i] == 1) continue;
+      const bool joins = !axes_.empty() && axes_.front().stride * axes_.front().extent == own;
+      if (joins) {
+        axes_.front().extent *= dims_[i];
       } else {
-        for (std::int64_t i = begin; i < end; ++i)
-          std::copy_n((test[i] != 0 ? a : b) + i * inner_, inner_, to + i * inner_);
+        axes_.insert(axes_.begin(), {dims_[i], own});
       }
-      finish(run, begin * inner_, end * inner_);
+    }
+    if (axes_.empty()) axes_ = {{1, 0}};
+  }
+  void run(const Run& run) const override {
+    for_parts(run, product_of(dims_), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin; at < end;) at += choose(run, at, end);
+      finish(run, begin, end);
     });
   }
 
  private:
-  std::int64_t tests_, inner_;
+  // Elements from `at` on, at most to the end of their row; how many.
+  std::int64_t choose(const Run& run, std::int64_t at, std::int64_t end) const {
+    const auto& [row, stride] = axes_.back();
+    const std::int64_t within = at % row, count = std::min(row - within, end - at);
+    const auto* test = reinterpret_cast<const std::uint8_t*>(input(run, 0)) + within * stride;
+    std::int64_t rest = at / row;
+    for (std::size_t i = axes_.size() - 1; i-- > 0; rest /= axes_[i].extent)
+      test += rest % axes_[i].extent * axes_[i].stride;
+    const float *const a = input(run, 1) + (a_is_row_ ? at : 0), *const b = input(run, 2) + (b_is_row_ ? at : 0);
+    float* const to = output(run) + at;
+    if (stride == 1) {
+      kernels().select({count, test, a, b, a_is_row_, b_is_row_}, to);
+    } else if (*test != 0 ? a_is_row_ : b_is_row_) {
+      std::copy_n(*test != 0 ? a : b, count, to);
+    } else {
+      std::fill_n(to, count, *test != 0 ? *a : *b);
+    }
+    return count;
+  }
+
+  struct Axis {
+    std::int64_t extent, stride;  // of the tests
+  };
+  std::vector<Axis> axes_;  // of the result, those joined that the tests go through alike
+  bool a_is_row_, b_is_row_;
 };
 
 class CustomStep : public Step {
@@ -275,8 +305,8 @@ StepPtr products(int a, int b, int result, Dims dims, const ops::Product& shape,
 StepPtr gather(int indices, bool wide, int result, Dims dims, std::int64_t rows, std::int64_t columns, Constant table) {
   return std::make_unique<GatherStep>(indices, wide, result, std::move(dims), rows, columns, std::move(table));
 }
-StepPtr select(int test, int a, int b, int result, Dims dims, std::int64_t tests) {
-  return std::make_unique<SelectStep>(test, a, b, result, std::move(dims), tests);
+StepPtr select(int test, const Dims& tests, Choice a, Choice b, int result, Dims dims) {
+  return std::make_unique<SelectStep>(test, tests, a, b, result, std::move(dims));
 }
 StepPtr custom(std::vector<int> reads, int result, Dims dims, Work work) {
   return std::make_unique<CustomStep>(std::move(reads), result, std::move(dims), std::move(work));
