@@ -11,6 +11,7 @@
 #include "lockstep/keras/backend.h"
 #include "lockstep/keras/callbacks/callbacks.h"
 #include "lockstep/keras/initializers/initializers.h"
+#include "lockstep/keras/layers/aliases.h"
 #include "lockstep/keras/layers/keywords.h"
 #include "lockstep/keras/layers/layers.h"
 #include "lockstep/keras/losses/ctc.h"
@@ -34,6 +35,13 @@
 
 namespace lockstep::layers {
 using keras::Layer;
+}
+// zip(model.weights(), other.weights()) without a namespace.
+namespace lockstep::distribute {
+using lockstep::zip;
+}
+namespace lockstep::keras {
+using lockstep::zip;
 }
 
 // TensorFlow's packages of operations: ops::math::top_k, ops::linalg::solve, ops::nn::softmax.

@@ -55,7 +55,7 @@ class EarlyStoppingAtMinLoss : public keras::Callback {
       ++wait_;
       if (wait_ >= patience_) {
         stopped_epoch = epoch;
-        request_stop();
+        model().stop_training = true;
         model().set_weights(best_weights_);
       }
     }

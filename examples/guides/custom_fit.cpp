@@ -124,7 +124,7 @@ class GAN : public keras::Model {
 
 void custom_fit(const std::string& folder) {
   const auto report_history = [](const std::string& prefix, const keras::History& history) {
-    for (const auto& [name, values] : std::map(history.history.begin(), history.history.end()))
+    for (const auto& [name, values] : history.history)
       for (const auto& value : values) report(prefix + "_" + name, value);
   };
 

@@ -101,7 +101,7 @@ class GAN(keras.Model):
 
 
 def report_history(prefix, history):
-    for name, values in sorted(history.history.items()):
+    for name, values in history.history.items():
         for value in values:
             report(prefix + "_" + name, value)
 

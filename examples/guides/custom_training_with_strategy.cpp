@@ -41,6 +41,13 @@ void custom_training_with_strategy(const std::string& folder) {
     report("accuracy", accuracy.result());
     accuracy.reset_state();
   }
+  model.compile({.optimizer = optimizer, .loss = ls::losses::SparseCategoricalCrossentropy({.from_logits = true})});
+  report("fit", model.fit(dist_dataset, {.verbose = 0})["loss"].back());
+  const auto per_worker = strategy.distribute_datasets_from_function([&](const ls::distribute::InputContext& context) {
+    return ls::data::Dataset::from_tensor_slices({x_train, y_train})
+        .batch(context.get_per_replica_batch_size(kGlobalBatch));
+  });
+  report("fit", model.fit(per_worker, {.verbose = 0, .steps_per_epoch = 4})["loss"].back());
   checkpoint.write(folder + "/ckpt");
   model.save(folder + "/model.keras");
 }

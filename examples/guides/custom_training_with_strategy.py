@@ -43,5 +43,16 @@ with strategy.scope():
         report("loss", total / 4)
         report("accuracy", accuracy.result())
         accuracy.reset_state()
+    model.compile(optimizer=optimizer, loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+report("fit", model.fit(dist_dataset, verbose=0).history["loss"][-1])
+
+
+def dataset_fn(context):
+    return tf.data.Dataset.from_tensor_slices((x_train, y_train)).batch(context.get_per_replica_batch_size(GLOBAL_BATCH))
+
+
+per_worker = strategy.distribute_datasets_from_function(dataset_fn)
+report("fit", model.fit(per_worker, steps_per_epoch=4, verbose=0).history["loss"][-1])
+with strategy.scope():
     checkpoint.write(folder + "/ckpt")
     model.save(folder + "/model.keras")

@@ -24,6 +24,22 @@ Dataset make_window_dataset(const Dataset& ds, std::int64_t window_size = 5, std
   return windows.flat_map(sub_to_batch);
 }
 
+class WaveBatches : public ls::utils::PyDataset {
+ public:
+  explicit WaveBatches(std::int64_t length) : length(length) {}
+
+  std::int64_t len() const override { return length; }
+
+  Element operator[](std::int64_t index) override {
+    return {waves({6, 4}, 0.1 + 0.05 * static_cast<double>(index)), labels(6, 3, index + 1)};
+  }
+
+  void on_epoch_end() override { ++epochs; }
+
+  std::int64_t length;
+  int epochs = 0;
+};
+
 }  // namespace
 
 void data_pipelines(const std::string& folder) {
@@ -112,6 +128,14 @@ void data_pipelines(const std::string& folder) {
   for (const double value : history["loss"]) report("loss", value);
   report("steps", model.fit(train.repeat(), {.epochs = 2, .verbose = 0, .steps_per_epoch = 5})["loss"].back());
   report("evaluate", model.evaluate(train, {.verbose = 0}).at("loss"));
+
+  // Batches that a class computes, in a shuffled order.
+  WaveBatches batches(7), validation(2);
+  const auto of_class = model.fit(batches, {.epochs = 2, .verbose = 0, .validation_data = validation});
+  for (const auto& [name, values] : of_class.history)
+    for (const double value : values) report("class " + name, value);
+  report("class", ops::reduce_sum(model.predict(WaveBatches(3), {.verbose = 0})));
+  report("epochs", batches.epochs);
 
   // Sequences of a time series.
   const auto series = waves({40, 2}, 0.17);

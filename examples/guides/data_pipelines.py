@@ -96,6 +96,32 @@ for value in history.history["loss"]:
 report("steps", model.fit(train.repeat(), steps_per_epoch=5, epochs=2, verbose=0).history["loss"][-1])
 report("evaluate", model.evaluate(train, verbose=0)[0])
 
+
+# Batches that a class computes, in a shuffled order.
+class WaveBatches(keras.utils.PyDataset):
+    def __init__(self, length):
+        super().__init__()
+        self.length = length
+        self.epochs = 0
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, index):
+        return waves((6, 4), 0.1 + 0.05 * index), labels(6, 3, index + 1)
+
+    def on_epoch_end(self):
+        self.epochs += 1
+
+
+batches = WaveBatches(7)
+of_class = model.fit(batches, validation_data=WaveBatches(2), epochs=2, verbose=0)
+for name, values in of_class.history.items():
+    for value in values:
+        report("class " + name, value)
+report("class", tf.reduce_sum(model.predict(WaveBatches(3), verbose=0)))
+report("epochs", batches.epochs)
+
 # Sequences of a time series.
 series = waves((40, 2), 0.17)
 sequences = keras.utils.timeseries_dataset_from_array(series[:-5], series[5:, 0], sequence_length=5, sampling_rate=2, batch_size=8, shuffle=True, seed=3)

@@ -1,7 +1,7 @@
 // Classes that derive from Keras's own, registered functions, and what a class saves of itself.
 #include "guide.h"
 
-#include <algorithm>
+#include <fstream>
 #include <memory>
 
 #include <lockstep/bases.h>
@@ -209,13 +209,87 @@ class WeightedStep : public keras::Model {
   }
 };
 
-void report_sorted(const std::string& name, const keras::History& history) {
-  std::vector<std::string> keys;
-  for (const auto& [key, values] : history.history) keys.push_back(key);
-  std::sort(keys.begin(), keys.end());
-  for (const auto& key : keys) {
-    for (const double value : history[key]) report(name + " " + key, value);
+void report_history(const std::string& name, const keras::History& history) {
+  for (const auto& [key, values] : history.history) {
+    for (const double value : values) report(name + " " + key, value);
   }
+}
+
+// Cells, recurrent layers, lookup layers and files of a layer.
+class LouderCell : public keras::layers::LSTMCell {
+ public:
+  using LSTMCell::LSTMCell;
+
+  keras::Structure call(const keras::Structure& inputs, const keras::Structure& states) override {
+    const auto [output, next] = LSTMCell::call(inputs, states);
+    return {output * 1.5, next};
+  }
+};
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(LouderCell, "Guides")
+
+class NamedGRU : public keras::layers::GRU {
+ public:
+  using GRU::GRU;
+};
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(NamedGRU, "Guides")
+
+class ShiftedLookup : public keras::layers::StringLookup {
+ public:
+  using StringLookup::StringLookup;
+  keras::Structure call(const keras::Structure& inputs) override { return StringLookup::call(inputs) + 1; }
+};
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(ShiftedLookup, "Guides")
+
+class Noted : public keras::layers::Layer {
+ public:
+  using Layer::Layer;
+  double factor = 1;
+
+  keras::Structure call(const keras::Structure& x) override { return x * factor; }
+  void save_assets(const std::string& directory) override { std::ofstream(directory + "/factor.txt") << factor; }
+  void load_assets(const std::string& directory) override { std::ifstream(directory + "/factor.txt") >> factor; }
+};
+LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Noted, "Guides")
+
+class SignSGD : public keras::optimizers::SGD {
+ public:
+  using SGD::SGD;
+
+  void apply(const ls::Tensors& gradients, const std::vector<ls::Variable>& variables) override {
+    ls::Tensors signs;
+    for (const auto& gradient : gradients) signs.push_back(kops::sign(gradient));
+    SGD::apply(signs, variables);
+  }
+};
+
+void recurrent_and_lookup(const std::string& folder) {
+  ls::utils::set_random_seed(22);
+  const auto x = waves({4, 6, 3}, 0.31);
+  const auto inputs = keras::Input({6, 3});
+  auto h = keras::layers::Bidirectional(
+      keras::make_layer<NamedGRU>(4, ls::layers::GRUOptions{.dropout = 0.2, .return_sequences = true}))(inputs);
+  h = keras::layers::RNN(
+      {keras::make_layer<LouderCell>(3, ls::layers::LSTMOptions{.dropout = 0.3, .recurrent_dropout = 0.1}),
+       keras::layers::GRUCell(2)})(h);
+  const auto noted = keras::make_layer<Noted>();
+  noted->factor = 2.5;
+  keras::Model model(inputs, keras::layers::Dense(1)(noted(h)));
+  model.compile({.optimizer = std::make_shared<SignSGD>(0.01), .loss = "mse"});
+  report_history("recurrent",
+                 model.fit(x, waves({4, 1}, 0.5), {.batch_size = 2, .epochs = 2, .verbose = 0, .shuffle = false}));
+  report("recurrent", model.predict(x, {.verbose = 0}).sum());
+  model.save(folder + "/recurrent.keras");
+  const keras::CustomObjects optimizers = {{"SignSGD", keras::custom_object<SignSGD>()}};
+  const auto again = keras::models::load_model(folder + "/recurrent.keras", {.custom_objects = optimizers});
+  report("recurrent again", again.predict(x, {.verbose = 0}).sum());
+
+  const auto lookup = keras::make_layer<ShiftedLookup>();
+  lookup.adapt({"a", "b", "a", "c", "b", "a"});
+  keras::Sequential words({keras::Input({.shape = {1}, .dtype = ls::string}), lookup, keras::layers::Embedding(8, 2)});
+  const Tensor texts = {{"c"}, {"a"}, {"other"}};
+  report("words", kops::sum(words(texts)));
+  words.save(folder + "/words.keras");
+  report("words again", kops::sum(keras::models::load_model(folder + "/words.keras")(texts)));
 }
 
 }  // namespace
@@ -240,21 +314,21 @@ void own_classes(const std::string& folder) {
                  .loss = WeightedMSE(),
                  .metrics = {std::make_shared<BinaryTruePositives>(), absolute_error}});
   Recorder recorder({.monitor = "loss", .patience = 2});
-  report_sorted("fit", model.fit({.x = x,
-                                  .y = y,
-                                  .batch_size = 16,
-                                  .epochs = 3,
-                                  .verbose = 0,
-                                  .callbacks = {recorder, Batches()},
-                                  .shuffle = false}));
+  report_history("fit", model.fit({.x = x,
+                                   .y = y,
+                                   .batch_size = 16,
+                                   .epochs = 3,
+                                   .verbose = 0,
+                                   .callbacks = {recorder, Batches()},
+                                   .shuffle = false}));
   model.save(folder + "/model.keras");
   auto restored = keras::models::load_model(folder + "/model.keras");
-  report_sorted("restored", restored.fit(x, y, {.batch_size = 16, .verbose = 0, .shuffle = false}));
+  report_history("restored", restored.fit(x, y, {.batch_size = 16, .verbose = 0, .shuffle = false}));
   report("deviation", restored.predict(x, {.verbose = 0}).std());
 
   // Functions in files.
   model.compile({.optimizer = "sgd", .loss = absolute_error, .metrics = {"mae"}});
-  report_sorted("function", model.fit(x, y, {.batch_size = 16, .verbose = 0, .shuffle = false}));
+  report_history("function", model.fit(x, y, {.batch_size = 16, .verbose = 0, .shuffle = false}));
   model.save(folder + "/function.keras");
   for (const auto& [name, value] :
        keras::models::load_model(folder + "/function.keras").evaluate(x, y, {.verbose = 0, .return_dict = true})) {
@@ -302,7 +376,8 @@ void own_classes(const std::string& folder) {
   const auto in = keras::Input({4});
   WeightedStep weighted(in, keras::layers::Dense(1)(in));
   weighted.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}, .weighted_metrics = {"mse"}});
-  report_sorted(
+  report_history(
       "weighted",
       weighted.fit(x, y, {.epochs = 2, .verbose = 0, .shuffle = false, .sample_weight = kops::abs(waves({32}, 0.3))}));
+  recurrent_and_lookup(folder);
 }

@@ -1,5 +1,7 @@
 """Classes that derive from Keras's own, registered functions, and what a class saves of itself."""
 
+import os
+
 from guide import folder, report, waves
 
 import keras
@@ -146,8 +148,8 @@ def bounded(x):
 
 
 def report_history(name, history):
-    for key in sorted(history.history):
-        for value in history.history[key]:
+    for key, values in history.history.items():
+        for value in values:
             report(f"{name} {key}", value)
 
 
@@ -230,3 +232,67 @@ inputs = keras.Input((4,))
 weighted = WeightedStep(inputs, keras.layers.Dense(1)(inputs))
 weighted.compile(optimizer="adam", loss="mse", metrics=["mae"], weighted_metrics=["mse"])
 report_history("weighted", weighted.fit(x, y, sample_weight=np.abs(waves((32,), 0.3)), epochs=2, verbose=0, shuffle=False))
+
+
+# Cells, recurrent layers, lookup layers and files of a layer.
+@keras.saving.register_keras_serializable("Guides")
+class LouderCell(keras.layers.LSTMCell):
+    def call(self, inputs, states, training=False):
+        output, next = super().call(inputs, states, training=training)
+        return output * 1.5, next
+
+
+@keras.saving.register_keras_serializable("Guides")
+class NamedGRU(keras.layers.GRU):
+    pass
+
+
+@keras.saving.register_keras_serializable("Guides")
+class ShiftedLookup(keras.layers.StringLookup):
+    def call(self, inputs):
+        return super().call(inputs) + 1
+
+
+@keras.saving.register_keras_serializable("Guides")
+class Noted(keras.layers.Layer):
+    factor = 1
+
+    def call(self, x):
+        return x * self.factor
+
+    def save_assets(self, directory):
+        with open(os.path.join(directory, "factor.txt"), "w") as file:
+            file.write(str(self.factor))
+
+    def load_assets(self, directory):
+        with open(os.path.join(directory, "factor.txt")) as file:
+            self.factor = float(file.read())
+
+
+class SignSGD(keras.optimizers.SGD):
+    def apply(self, grads, trainable_variables=None):
+        super().apply([ops.sign(gradient) for gradient in grads], trainable_variables)
+
+
+keras.utils.set_random_seed(22)
+x = waves((4, 6, 3), 0.31)
+inputs = keras.Input((6, 3))
+h = keras.layers.Bidirectional(NamedGRU(4, dropout=0.2, return_sequences=True))(inputs)
+h = keras.layers.RNN([LouderCell(3, dropout=0.3, recurrent_dropout=0.1), keras.layers.GRUCell(2)])(h)
+noted = Noted()
+noted.factor = 2.5
+model = keras.Model(inputs, keras.layers.Dense(1)(noted(h)))
+model.compile(optimizer=SignSGD(0.01), loss="mse")
+report_history("recurrent", model.fit(x, waves((4, 1), 0.5), batch_size=2, epochs=2, verbose=0, shuffle=False))
+report("recurrent", model.predict(x, verbose=0).sum())
+model.save(folder + "/recurrent.keras")
+again = keras.models.load_model(folder + "/recurrent.keras", custom_objects={"SignSGD": SignSGD})
+report("recurrent again", again.predict(x, verbose=0).sum())
+
+lookup = ShiftedLookup()
+lookup.adapt(["a", "b", "a", "c", "b", "a"])
+words = keras.Sequential([keras.Input((1,), dtype="string"), lookup, keras.layers.Embedding(8, 2)])
+texts = tf.constant([["c"], ["a"], ["other"]])
+report("words", ops.sum(words(texts)))
+words.save(folder + "/words.keras")
+report("words again", ops.sum(keras.models.load_model(folder + "/words.keras")(texts)))

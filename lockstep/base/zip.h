@@ -1,8 +1,9 @@
-// Python's zip of two lists.
+// Python's zip of lists.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,14 @@ std::vector<std::pair<A, B>> zip(const std::vector<A>& a, const std::vector<B>& 
   std::vector<std::pair<A, B>> pairs;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) pairs.emplace_back(a[i], b[i]);
   return pairs;
+}
+
+// The same of three lists.
+template <typename A, typename B, typename C>
+std::vector<std::tuple<A, B, C>> zip(const std::vector<A>& a, const std::vector<B>& b, const std::vector<C>& c) {
+  std::vector<std::tuple<A, B, C>> items;
+  for (std::size_t i = 0; i < std::min({a.size(), b.size(), c.size()}); ++i) items.emplace_back(a[i], b[i], c[i]);
+  return items;
 }
 
 }  // namespace lockstep

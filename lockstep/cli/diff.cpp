@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/artifact_internal.h"
@@ -17,6 +16,7 @@
 #include "lockstep/cli/exit_codes_internal.h"
 #include "lockstep/cli/tensor_compare_internal.h"
 #include "lockstep/formats/checkpoint_graph_internal.h"
+#include "lockstep/io/scratch_folder_internal.h"
 
 namespace lockstep::cli {
 namespace {
@@ -133,29 +133,6 @@ Json signatures_json(const Artifact& artifact) {
   return out;
 }
 
-// A temporary folder, created with the first file in it and removed with the object.
-class Scratch {
- public:
-  Scratch() = default;
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string file(const std::string& name) {
-    if (path_.empty()) {
-      std::string made = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
-      if (!mkdtemp(made.data())) throw_unavailable(fmt::format("{}: cannot create a temporary folder", made));
-      path_ = std::move(made);
-    }
-    return path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-};
-
 // The format in which a Keras model must be written so that its tensors have the names that they have in `other`;
 // nullopt if they have these names already, or cannot have them.
 std::optional<formats::Kind> comparable_kind(const Artifact& model, const Artifact& other) {
@@ -167,7 +144,7 @@ std::optional<formats::Kind> comparable_kind(const Artifact& model, const Artifa
 }
 
 // Artifacts of two kinds are compared after the model of one is written in the format of the other.
-void rewrite_for_comparison(Artifact& model, const Artifact& other, Scratch& scratch) {
+void rewrite_for_comparison(Artifact& model, const Artifact& other, io::ScratchFolder& scratch) {
   const auto kind = comparable_kind(model, other);
   if (!kind) return;
   const std::string name = model.path;
@@ -190,7 +167,7 @@ bool has_config(const Artifact& artifact) {
 int diff(const Arguments& arguments) {
   Artifact a = open_artifact(arguments.text("A"));
   Artifact b = open_artifact(arguments.text("B"));
-  Scratch scratch;
+  io::ScratchFolder scratch;
   Tally tally;
   const bool kinds_differ = a.kind != b.kind;
   if (kinds_differ) fmt::print("kind: {} -> {}\n", formats::kind_name(a.kind), formats::kind_name(b.kind));

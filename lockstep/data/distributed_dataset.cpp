@@ -77,19 +77,6 @@ bool has_rows(const Element& element) {
   return some;
 }
 
-// The rows of one element after the other.
-Element joined(const Elements& parts) {
-  std::vector<Tensors> leaves;
-  for (const Element& part : parts) leaves.push_back(part.flatten());
-  Tensors whole;
-  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
-    Tensors column;
-    for (const Tensors& each : leaves) column.push_back(each[i]);
-    whole.push_back(column[0].defined() && column.size() > 1 ? ops::concat(column, 0) : column[0]);
-  }
-  return parts[0].pack(whole);
-}
-
 // The element that describe() was given, without rows; scalars stay, as zeros.
 Element without_rows(const Json& described) {
   if (described.is_null()) return Element();
@@ -268,6 +255,18 @@ DistributedDataset rebatched(const data::Dataset& dataset, const InputShare& sha
 
 }  // namespace
 
+Element joined_rows(const Elements& parts) {
+  std::vector<Tensors> leaves;
+  for (const Element& part : parts) leaves.push_back(part.flatten());
+  Tensors whole;
+  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
+    Tensors column;
+    for (const Tensors& each : leaves) column.push_back(each[i]);
+    whole.push_back(column[0].defined() && column.size() > 1 ? ops::concat(column, 0) : column[0]);
+  }
+  return parts[0].pack(whole);
+}
+
 std::function<std::optional<Element>()> file_sharded_pass(const data::Dataset& dataset, int workers,
                                                           std::int64_t pass) {
   const auto pipelines = std::make_shared<std::vector<Rebatched>>();
@@ -287,7 +286,7 @@ std::function<std::optional<Element>()> file_sharded_pass(const data::Dataset& d
         parts.push_back(std::move(*part));
       }
       if (parts.empty()) return std::nullopt;
-      if (some) return joined(parts);
+      if (some) return joined_rows(parts);
     }
   };
 }
@@ -374,7 +373,9 @@ InputShare share_of(const Strategy& strategy) {
 }  // namespace
 
 DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset& dataset) {
-  return distribute_dataset(dataset, share_of(*this));
+  const auto source = std::make_shared<const data::Dataset>(dataset);
+  const DistributedDataset parts = distribute_dataset(dataset, share_of(*this));
+  return {[parts] { return parts.begin_steps(); }, source};
 }
 
 DistributedDataset Strategy::distribute_datasets_from_function(

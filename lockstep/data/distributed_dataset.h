@@ -48,6 +48,11 @@ class DistributedDataset {
   // The result of a pass: the replicas' elements of the next step, or nothing at the end.
   using Steps = std::function<std::optional<PerReplica<data::Element>>()>;
   explicit DistributedDataset(std::function<Steps()> make) : make_(std::move(make)) {}
+  // Of experimental_distribute_dataset(), with the dataset that it was given.
+  DistributedDataset(std::function<Steps()> make, std::shared_ptr<const data::Dataset> source)
+      : make_(std::move(make)), source_(std::move(source)) {}
+  // Null where a function made the datasets of the workers.
+  const std::shared_ptr<const data::Dataset>& source() const { return source_; }
 
   class Iterator {
    public:
@@ -90,20 +95,26 @@ class DistributedDataset {
     // The same; throws OutOfRange at the end. Python's next(iterator).
     PerReplica<data::Element> get_next() { return *(*this)++; }
     friend PerReplica<data::Element> next(Iterator& iterator) { return iterator.get_next(); }
+    friend PerReplica<data::Element> next(Iterator&& iterator) { return iterator.get_next(); }  // next(iter(dataset))
 
    private:
     Steps steps_;
     std::optional<PerReplica<data::Element>> current_;
   };
   // A new pass over the data.
-  Iterator begin() const { return Iterator(make_()); }
+  Iterator begin() const { return Iterator(begin_steps()); }
+  Steps begin_steps() const { return make_(); }
   Iterator end() const { return {}; }
   // Python's iter(dataset).
   friend Iterator iter(const DistributedDataset& dataset) { return dataset.begin(); }
 
  private:
   std::function<Steps()> make_;
+  std::shared_ptr<const data::Dataset> source_;
 };
+
+// The rows of one element after the other, in one.
+data::Element joined_rows(const std::vector<data::Element>& parts);
 
 // The implementation of Strategy::experimental_distribute_dataset, by the policy of the dataset's options, which the
 // chief resolves for all:

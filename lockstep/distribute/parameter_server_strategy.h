@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "lockstep/distribute/cluster_resolver.h"
 #include "lockstep/distribute/partitioners.h"
@@ -45,6 +46,9 @@ class ParameterServerStrategy : public Strategy {
   // Connects a worker to the chief. Throws InvalidArgument for a cluster without a chief, workers or servers and on a
   // task "ps"; DeadlineExceeded when the chief does not answer; Unavailable when the chief's port is in use.
   explicit ParameterServerStrategy(ParameterServerStrategyOptions options = {});
+  // As in TensorFlow: ParameterServerStrategy(resolver, {.variable_partitioner = partitioner}).
+  explicit ParameterServerStrategy(ClusterResolver cluster_resolver, ParameterServerStrategyOptions options = {})
+      : ParameterServerStrategy(with_cluster(std::move(cluster_resolver), std::move(options))) {}
   // The chief waits for the workers, and ends the servers.
   ~ParameterServerStrategy() override;
 
@@ -70,6 +74,10 @@ class ParameterServerStrategy : public Strategy {
   Impl& impl() const { return *impl_; }
 
  private:
+  static ParameterServerStrategyOptions with_cluster(ClusterResolver cluster, ParameterServerStrategyOptions options) {
+    options.cluster_resolver = std::move(cluster);
+    return options;
+  }
   friend class Variable;
   void add(const Variable& variable);
   std::unique_ptr<Impl> impl_;

@@ -56,6 +56,14 @@ Tensor ones(const ShapeArg& shape, DType dtype = DType::kFloat32);
 Tensor fill(const ShapeArg& shape, const Tensor& value);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
+struct LikeKeywords {
+  FieldNamesOnly names_only = {};
+  DType dtype = DType::kFloat32;
+};
+Tensor zeros_like(const Tensor& x, DType dtype);
+Tensor ones_like(const Tensor& x, DType dtype);
+inline Tensor zeros_like(const Tensor& x, const LikeKeywords& keywords) { return zeros_like(x, keywords.dtype); }
+inline Tensor ones_like(const Tensor& x, const LikeKeywords& keywords) { return ones_like(x, keywords.dtype); }
 Tensor range(const Tensor& start, const Tensor& limit, const Tensor& delta);
 Tensor range(std::int64_t limit, DType dtype = DType::kInt32);  // 0 … limit-1
 Tensor linspace(const Tensor& start, const Tensor& stop, std::int64_t num);

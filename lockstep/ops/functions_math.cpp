@@ -69,6 +69,13 @@ Tensor constant_ints(const Ints& values, DType dtype) {
   return Tensor::from_vector(std::vector<std::int32_t>(values.begin(), values.end()));
 }
 
+namespace {
+// Of strings too, which cast() does not take.
+Tensor filled_like(const Tensor& x, double value, DType dtype) { return fill(shape(x), Tensor::scalar(value, dtype)); }
+}  // namespace
+Tensor zeros_like(const Tensor& x, DType dtype) { return filled_like(x, 0, dtype); }
+Tensor ones_like(const Tensor& x, DType dtype) { return filled_like(x, 1, dtype); }
+
 #define LOCKSTEP_UNARY(function, op) \
   Tensor function(const Tensor& x) { return call1(op, {x}); }
 LOCKSTEP_UNARY(zeros_like, "ZerosLike")

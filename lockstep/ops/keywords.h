@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "lockstep/base/field_names_only.h"
 #include "lockstep/ops/composed.h"
@@ -128,6 +131,41 @@ struct NormKeywords {
   Axes axis = std::nullopt;
   bool keepdims = false;
 };
+// Of a tensor and a number: add(x, 1), squared_difference(x, 0.5).
+#define LOCKSTEP_WITH_NUMBER(function, of_tensor, of_number)                                   \
+  template <typename N>                                                                        \
+  requires std::is_arithmetic_v<N> Tensor function(const Tensor& a, N b) { return of_tensor; } \
+  template <typename N>                                                                        \
+  requires std::is_arithmetic_v<N> Tensor function(N a, const Tensor& b) { return of_number; }
+LOCKSTEP_WITH_NUMBER(add, a + b, a + b)
+LOCKSTEP_WITH_NUMBER(sub, a - b, a - b)
+LOCKSTEP_WITH_NUMBER(subtract, a - b, a - b)
+LOCKSTEP_WITH_NUMBER(mul, a* b, a* b)
+LOCKSTEP_WITH_NUMBER(multiply, a* b, a* b)
+LOCKSTEP_WITH_NUMBER(div, a / b, a / b)
+LOCKSTEP_WITH_NUMBER(divide, a / b, a / b)
+#define LOCKSTEP_AS_TENSOR(function)                                                       \
+  LOCKSTEP_WITH_NUMBER(function, function(a, constant(static_cast<double>(b), a.dtype())), \
+                       function(constant(static_cast<double>(a), b.dtype()), b))
+LOCKSTEP_AS_TENSOR(squared_difference)
+LOCKSTEP_AS_TENSOR(div_no_nan)
+LOCKSTEP_AS_TENSOR(mul_no_nan)
+LOCKSTEP_AS_TENSOR(atan2)
+#undef LOCKSTEP_AS_TENSOR
+#undef LOCKSTEP_WITH_NUMBER
+// The names of tf.math.
+template <typename B>
+Tensor floordiv(const Tensor& a, const B& b) {
+  return floor_div(a, b);
+}
+template <typename B>
+Tensor floormod(const Tensor& a, const B& b) {
+  return floor_mod(a, b);
+}
+template <typename B>
+Tensor mod(const Tensor& a, const B& b) {
+  return floor_mod(a, b);
+}
 inline Tensor norm(const Tensor& x, const NormKeywords& keywords) {
   return norm(x, keywords.ord, keywords.axis, keywords.keepdims);
 }
@@ -138,5 +176,10 @@ namespace lockstep {
 
 // sum(model.losses()) of Python: of a list of tensors of one shape; 0 where there are none.
 inline Tensor sum(const Tensors& values) { return values.empty() ? Tensor::scalar(0.0F) : ops::add_n(values); }
+// Of numbers.
+template <typename T>
+requires std::is_arithmetic_v<T> T sum(const std::vector<T>& values) {
+  return std::accumulate(values.begin(), values.end(), T{});
+}
 
 }  // namespace lockstep

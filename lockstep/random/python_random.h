@@ -11,5 +11,7 @@ std::int64_t python_randint(std::int64_t low, std::int64_t high);
 
 // random.seed(seed), then the order into which random.shuffle brings so many items.
 std::vector<std::int64_t> python_shuffled(std::int64_t seed, std::int64_t count);
+// The order into which random.shuffle brings so many items, without a new seed.
+std::vector<std::int64_t> python_shuffle(std::int64_t count);
 
 }  // namespace lockstep::random

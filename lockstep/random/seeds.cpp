@@ -135,18 +135,33 @@ std::int64_t python_randint(std::int64_t low, std::int64_t high) {
   return all.python.randint(low, high);
 }
 
+namespace {
+
+std::vector<std::int64_t> shuffled(PythonRandom& python, std::int64_t count) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::int64_t i = count - 1; i > 0; --i) {
+    const std::int64_t j = python.randint(0, i);
+    std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(j)]);
+  }
+  return order;
+}
+
+}  // namespace
+
 std::vector<std::int64_t> python_shuffled(std::int64_t seed, std::int64_t count) {
   Generators& all = generators();
   const std::lock_guard lock(all.mutex);
   all.seeded = true;
   all.python.seed(seed);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  for (std::int64_t i = count - 1; i > 0; --i) {
-    const std::int64_t j = all.python.randint(0, i);
-    std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(j)]);
-  }
-  return order;
+  return shuffled(all.python, count);
+}
+
+std::vector<std::int64_t> python_shuffle(std::int64_t count) {
+  Generators& all = generators();
+  const std::lock_guard lock(all.mutex);
+  all.refresh();
+  return shuffled(all.python, count);
 }
 
 std::int64_t make_default_seed() { return python_randint(1, 1000000000); }

@@ -1,6 +1,8 @@
 #include "lockstep/saving/keras_saving.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,7 @@
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
 #include "lockstep/io/file_system.h"
+#include "lockstep/io/scratch_folder_internal.h"
 #include "lockstep/keras/layers/registry.h"
 #include "lockstep/keras/layers/weight_limit_internal.h"
 #include "lockstep/keras/optimizers/slot_ranges_internal.h"
@@ -81,10 +84,45 @@ void load_idf_weights(keras::KeepsVocabulary& layer, const formats::KerasWeights
   layer.load_idf_weights(ops::cast(Tensor::from_data(weights.read(stored[0].name)), DType::kFloat32));
 }
 
-// vocabulary.txt of each layer that does not have it in its config.
+std::string below(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : folder + "/" + name;
+}
+
+// What the layer writes into a folder.
+void add_own_assets(const SavedObject& object, std::vector<formats::KerasAsset>& assets) {
+  namespace fs = std::filesystem;
+  io::ScratchFolder scratch;
+  object.own_assets->save_assets(scratch.path());
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(scratch.path())) {
+    if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), scratch.path()).string());
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names)
+    assets.push_back({below(object.path, name), io::read_text(io::posix_file_system(), scratch.file(name))});
+}
+
+void load_own_assets(ModelImpl& model, const formats::KerasArchive& archive) {
+  namespace fs = std::filesystem;
+  for (const SavedObject& object : saved_objects(model)) {
+    if (!object.own_assets) continue;
+    io::ScratchFolder scratch;
+    const std::string folder = below(object.path, "");
+    for (const std::string& asset : archive.assets()) {
+      if (!asset.starts_with(folder)) continue;
+      const fs::path file = scratch.file(asset.substr(folder.size()));
+      fs::create_directories(file.parent_path());
+      std::ofstream(file, std::ios::binary) << archive.asset(asset);
+    }
+    object.own_assets->load_assets(scratch.path());
+  }
+}
+
+// The files of layers that write some, and vocabulary.txt of each layer that does not have it in its config.
 std::vector<formats::KerasAsset> assets_of(ModelImpl& model) {
   std::vector<formats::KerasAsset> assets;
   for (const SavedObject& object : saved_objects(model)) {
+    if (object.own_assets) add_own_assets(object, assets);
     if (!object.vocabulary || object.vocabulary->vocabulary_in_config()) continue;
     assets.push_back({object.path + kVocabulary, keras::vocabulary_text(object.vocabulary->vocabulary(true))});
   }
@@ -215,6 +253,7 @@ keras::Model load_archive(const std::string& path, const LoadModelOptions& optio
   plan_weights(*model, archive.weights(), path, false, assignment);
   load_assets(*model, archive, path);
   assignment.commit();
+  load_own_assets(*model, archive);
   set_keras_version(*model, weights_origin(version_of(archive), "").major);
   return keras::Model(model);
 }

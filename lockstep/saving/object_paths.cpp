@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/overrides_internal.h"
 #include "lockstep/keras/naming_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
@@ -34,7 +35,8 @@ class Walk {
     if (!seen_.insert(&layer).second) return;
     objects_.push_back({path, layer.name(), layer.own_state()});
     if (stores_itself(layer)) objects_.back().own_store = &layer;
-    objects_.back().vocabulary = dynamic_cast<keras::KeepsVocabulary*>(&layer);
+    objects_.back().vocabulary = dynamic_cast<keras::KeepsVocabulary*>(&keras::built_in_of(layer));
+    if (keras::overrides_layer(layer, &Layer::save_assets, &Layer::load_assets)) objects_.back().own_assets = &layer;
     objects_.back().is_activation = path.ends_with("/activation") || path.ends_with("/recurrent_activation");
     auto* const model = dynamic_cast<ModelImpl*>(&layer);
     const bool graph = model && (model->is_functional() || model->is_sequential());

@@ -17,6 +17,7 @@ struct SavedObject {
   bool is_optimizer = false;
   keras::KeepsVocabulary* vocabulary = nullptr;  // of a layer that has one
   keras::Layer* own_store = nullptr;             // a layer whose class overrides save_own_variables()
+  keras::Layer* own_assets = nullptr;            // a layer whose class overrides save_assets() or load_assets()
   bool is_activation = false;                    // a layer that another one has instead of an activation function
 };
 

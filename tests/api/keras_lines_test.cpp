@@ -130,4 +130,21 @@ TEST(KerasLines, ResultsOfOneReplicaAreNumbers) {
   EXPECT_EQ(sum, 6);
 }
 
+TEST(KerasLines, OtherNamesAndStridesByPosition) {
+  namespace layers = ls::keras::layers;
+  const auto x = ls::ops::ones({1, 8, 8, 2});
+  const auto shape_of = [&](const ls::keras::LayerHandle& layer) { return layer(x).leaf().shape(); };
+  EXPECT_EQ(shape_of(layers::MaxPool2D(3, 2)), (ls::Shape{1, 3, 3, 2}));
+  EXPECT_EQ(shape_of(layers::MaxPooling2D(3, 2, {.padding = "same"})), (ls::Shape{1, 4, 4, 2}));
+  EXPECT_EQ(shape_of(layers::AveragePooling2D({2, 2}, {1, 1})), (ls::Shape{1, 7, 7, 2}));
+  EXPECT_EQ(shape_of(layers::MaxPool2D()), (ls::Shape{1, 4, 4, 2}));
+  EXPECT_EQ(shape_of(layers::AvgPool2D({4, 4})), (ls::Shape{1, 2, 2, 2}));
+  EXPECT_EQ(shape_of(layers::GlobalAvgPool2D()), (ls::Shape{1, 2}));
+  EXPECT_EQ(shape_of(layers::Convolution2D(4, {3, 3}, {.activation = "relu"})), (ls::Shape{1, 6, 6, 4}));
+  EXPECT_EQ(shape_of(layers::Conv2D(4, 3, 2, {.padding = "same"})), (ls::Shape{1, 4, 4, 4}));
+  EXPECT_EQ(shape_of(layers::Conv2D(4, {3, 3}, {2, 1})), (ls::Shape{1, 3, 6, 4}));
+  EXPECT_EQ(shape_of(layers::Conv2D(4, 3, {.activation = "relu", .padding = "same"})), (ls::Shape{1, 8, 8, 4}));
+  EXPECT_EQ(shape_of(layers::Conv2DTranspose(4, 3, 2, {.padding = "same"})), (ls::Shape{1, 16, 16, 4}));
+}
+
 }  // namespace keras_lines

@@ -319,4 +319,28 @@ TEST(TensorFlowLines, MatricesSegmentsAndOrder) {
   expect_near(idx, {0, 1, 0, 2});
 }
 
+TEST(TensorFlowLines, FunctionsTakeNumbersAndDtypes) {
+  const Tensor x = {7, -7, 3};
+  EXPECT_EQ(ops::zeros_like(x, ls::float32).dtype(), ls::float32);
+  EXPECT_EQ(ops::ones_like(x, {.dtype = ls::int64}).dtype(), ls::int64);
+  expect_near(ops::ones_like(ls::constant({"a", "b"}), ls::int32), {1, 1});
+  expect_near(ops::math::floordiv(x, 2), {3, -4, 1});
+  expect_near(ops::math::floormod(x, 2), {1, 1, 1});
+  expect_near(ops::add(x, 1), {8, -6, 4});
+  expect_near(ops::subtract(1, x), {-6, 8, -2});
+  expect_near(ops::multiply(x, 2), {14, -14, 6});
+  expect_near(ops::divide(x, 2), {3.5, -3.5, 1.5});
+  const Tensor y = {0.0, 2.0};
+  expect_near(ops::math::squared_difference(y, 0.5), {0.25, 2.25});
+  expect_near(ops::math::div_no_nan(1.0, y), {0, 0.5});
+  expect_near(ls::keras::ops::arange({.start = 1, .stop = ops::shape(x)[0]}), {1, 2});
+  expect_near(ls::keras::ops::mean(ls::constant({{1.0, 2.0}, {3.0, 6.0}}), {.axis = std::vector<int>{0, 1}}), {3});
+  double sum = 0;
+  for (const auto& [a, b, c] :
+       ls::zip(std::vector<int>{1, 2}, std::vector<Tensor>{y[0], y[1]}, std::vector<double>{3, 4}))
+    sum += a * float(b) * c;
+  EXPECT_EQ(sum, 16);
+  EXPECT_EQ(ls::sum(std::vector<double>{1, 2.5}), 3.5);
+}
+
 }  // namespace tensorflow_lines

@@ -109,7 +109,7 @@ class Callback {
     throw_other_model(typeid(M));
   }
   const optimizers::OptimizerPtr& optimizer() const;
-  // fit ends after the batch at hand, or after the epoch where no batch is (Keras's model.stop_training = True).
+  // fit ends after the batch at hand, or after the epoch where no batch is (model().stop_training = true).
   void request_stop() const;
   Trainer& trainer() const;
 

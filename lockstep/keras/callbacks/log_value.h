@@ -89,7 +89,13 @@ class Results : public std::vector<std::pair<std::string, LogValue>> {
     return out;
   }
 
+  // In Keras the metrics of compile() are one entry, "compile_metrics", of what a step returns by
+  // `for metric in metrics()`; get_metrics_result() and compute_metrics() return them one by one.
+  void set_flat() { flat_ = true; }
+  bool flat() const { return flat_; }
+
  private:
+  bool flat_ = false;
   const Results& require_two() const { return require(2); }
   const Results& require(std::size_t count) const;
 };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/overrides_internal.h"
+#include "lockstep/keras/layers/recurrent_cells_internal.h"
 #include "lockstep/keras/layers/registry.h"
 
 namespace lockstep::keras {
@@ -143,5 +145,35 @@ void BuiltInLayer::adapt(const Structure& data) { built_in_->adapt(data); }
 void BuiltInLayer::adapt(const data::Dataset& batches) { built_in_->adapt(batches); }
 Tensor BuiltInLayer::mean() const { return built_in_->mean(); }
 Tensor BuiltInLayer::variance() const { return built_in_->variance(); }
+
+Layer& built_in_of(Layer& layer) {
+  auto* const derived = dynamic_cast<BuiltInLayer*>(&layer);
+  return derived && derived->built_in() ? *derived->built_in() : layer;
+}
+
+std::vector<std::int64_t> BuiltInCell::state_size() const {
+  return dynamic_cast<const RnnCell&>(*built_in()).state_sizes();
+}
+
+Structure BuiltInCell::call(const Structure& inputs, const Structure& states) {
+  return dynamic_cast<RnnCell&>(*built_in()).run_step(inputs.leaf(), states.flatten(), current_training());
+}
+
+Structure BuiltInCell::call(const Structure& given, const CallContext&) {
+  const auto& [inputs, states] = given;
+  return call(inputs, states);
+}
+
+bool BuiltInCell::overrides_step() const {
+  class PlainCell : public BuiltInCell {
+   public:
+    PlainCell() : BuiltInCell(nullptr) {}
+  };
+  static const auto* const plain = new PlainCell();
+  using Step = Structure (BuiltInCell::*)(const Structure&, const Structure&);
+  using Call = Structure (BuiltInCell::*)(const Structure&, const CallContext&);
+  return overrides<BuiltInCell>(*this, *plain, Step(&BuiltInCell::call)) ||
+         overrides<BuiltInCell>(*this, *plain, Call(&BuiltInCell::call));
+}
 
 }  // namespace lockstep::keras

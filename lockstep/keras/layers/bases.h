@@ -10,7 +10,7 @@
 //   auto dropout = keras::make_layer<MCDropout>(0.5);
 //
 // An object of a registered class without a get_config() of its own is read again where the class inherits the
-// constructors. Cells, and layers with a vocabulary, are not among them.
+// constructors. Of a cell, a class overrides call(inputs, states), as of layers::Cell.
 #pragma once
 
 #include <concepts>
@@ -47,8 +47,10 @@ class BuiltInLayer : public Layer {
   OwnState own_state() const override;
   Tensor mean() const override;
   Tensor variance() const override;
+  const LayerPtr& built_in() const { return built_in_; }
 
  protected:
+  explicit BuiltInLayer(std::nullptr_t) {}
   // Takes the name, and gives the layer to be held a name that is not counted.
   explicit BuiltInLayer(std::string& name);
   BuiltInLayer(const char* class_name, const Json& config);
@@ -56,7 +58,6 @@ class BuiltInLayer : public Layer {
   void hold(LayerPtr built_in);
 
  private:
-  explicit BuiltInLayer(std::nullptr_t) {}
   static const BuiltInLayer& plain();
   void trainable_changed() override;
   // Whether the class overrides call() without a context.
@@ -69,17 +70,31 @@ class BuiltInLayer : public Layer {
   std::vector<VariablePtr> taken_;
 };
 
+// The same of a cell, which RNN runs.
+class BuiltInCell : public BuiltInLayer {
+ public:
+  std::vector<std::int64_t> state_size() const;
+  // call(self, inputs, states) of Python: the output, and the list of the next states.
+  virtual Structure call(const Structure& inputs, const Structure& states);
+  Structure call(const Structure& given, const CallContext& context) override;
+  bool overrides_step() const;
+
+ protected:
+  using BuiltInLayer::BuiltInLayer;
+};
+
 }  // namespace lockstep::keras
 
 namespace lockstep::layers {
 
-#define LOCKSTEP_BASE(Name, parameters, arguments)                                          \
-  class Name : public keras::BuiltInLayer {                                                 \
-   public:                                                                                  \
-    explicit Name parameters : BuiltInLayer(options.name) { hold(layers::Name arguments); } \
-    template <std::same_as<keras::detail::ConfigOnly> Config>                               \
-    explicit Name(const Config& config) : BuiltInLayer(#Name, config.config) {}             \
+#define LOCKSTEP_BASE_OF(Kind, Name, parameters, arguments)                         \
+  class Name : public keras::Kind {                                                 \
+   public:                                                                          \
+    explicit Name parameters : Kind(options.name) { hold(layers::Name arguments); } \
+    template <std::same_as<keras::detail::ConfigOnly> Config>                       \
+    explicit Name(const Config& config) : Kind(#Name, config.config) {}             \
   };
+#define LOCKSTEP_BASE(Name, parameters, arguments) LOCKSTEP_BASE_OF(BuiltInLayer, Name, parameters, arguments)
 LOCKSTEP_BASE(Dense, (std::int64_t units, DenseOptions options = {}), (units, std::move(options)))
 LOCKSTEP_BASE(EinsumDense,
               (std::string equation, std::vector<std::int64_t> output_shape, EinsumDenseOptions options = {}),
@@ -179,6 +194,9 @@ LOCKSTEP_BASE(CategoryEncoding, (std::int64_t num_tokens, CategoryEncodingOption
 LOCKSTEP_BASE(LSTM, (std::int64_t units, RNNOptions options = {}), (units, std::move(options)))
 LOCKSTEP_BASE(GRU, (std::int64_t units, RNNOptions options = {}), (units, std::move(options)))
 LOCKSTEP_BASE(SimpleRNN, (std::int64_t units, RNNOptions options = {}), (units, std::move(options)))
+LOCKSTEP_BASE_OF(BuiltInCell, LSTMCell, (std::int64_t units, RNNOptions options = {}), (units, std::move(options)))
+LOCKSTEP_BASE_OF(BuiltInCell, GRUCell, (std::int64_t units, RNNOptions options = {}), (units, std::move(options)))
+LOCKSTEP_BASE_OF(BuiltInCell, SimpleRNNCell, (std::int64_t units, RNNOptions options = {}), (units, std::move(options)))
 LOCKSTEP_BASE(RNN, (LayerHandle cell, GenericRNNOptions options = {}), (std::move(cell), std::move(options)))
 LOCKSTEP_BASE(Bidirectional, (LayerHandle layer, BidirectionalOptions options = {}),
               (std::move(layer), std::move(options)))
@@ -259,6 +277,10 @@ LOCKSTEP_BASE(Pipeline, (std::vector<LayerHandle> layers, PipelineOptions option
               (std::move(layers), std::move(options)))
 LOCKSTEP_BASE(STFTSpectrogram, (STFTSpectrogramOptions options = {}), (std::move(options)))
 LOCKSTEP_BASE(MelSpectrogram, (MelSpectrogramOptions options = {}), (std::move(options)))
+LOCKSTEP_BASE(StringLookup, (StringLookupOptions options = {}), (std::move(options)))
+LOCKSTEP_BASE(IntegerLookup, (IntegerLookupOptions options = {}), (std::move(options)))
+LOCKSTEP_BASE(TextVectorization, (TextVectorizationOptions options = {}), (std::move(options)))
 #undef LOCKSTEP_BASE
+#undef LOCKSTEP_BASE_OF
 
 }  // namespace lockstep::layers

@@ -224,6 +224,10 @@ class Layer : public Operation {
   // default those of own_state(), named "0", "1", ….
   virtual void save_own_variables(VariableStore& store) const;
   virtual void load_own_variables(const VariableStore& store);
+  // Files of this layer in .keras archives: a class writes them into the folder, and reads them there after its
+  // variables have been loaded.
+  virtual void save_assets(const std::string& directory);
+  virtual void load_assets(const std::string& directory);
   // Attributes that hold layers, by name in order of announcement.
   const std::vector<std::pair<std::string, LayerTree>>& children() const { return children_; }
   // Sublayers, flat and each once. Of a model: its layers.

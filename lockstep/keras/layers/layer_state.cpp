@@ -134,6 +134,9 @@ void Layer::save_own_variables(VariableStore& store) const {
   }
 }
 
+void Layer::save_assets(const std::string&) {}
+void Layer::load_assets(const std::string&) {}
+
 void Layer::load_own_variables(const VariableStore& store) {
   const OwnState state = own_state();
   if (store.size() != state.entries.size()) {

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/layers/families_internal.h"
 #include "lockstep/keras/layers/first_states_internal.h"
 #include "lockstep/keras/layers/recurrent_cells_internal.h"
@@ -345,18 +346,18 @@ void throw_unknown_batch(const Layer& layer) {
 }
 
 std::optional<LoopOptions> loop_options(const Layer& layer) {
-  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&layer);
+  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&built_in_of(layer));
   return recurrent ? std::optional(recurrent->loop()) : std::nullopt;
 }
 
 std::vector<Tensor> LayerHandle::states() const {
-  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&object());
+  const auto* recurrent = dynamic_cast<const LoopsOverTime*>(&built_in_of(object()));
   const std::vector<VariablePtr> states = recurrent ? recurrent->kept_states() : std::vector<VariablePtr>();
   return {states.begin(), states.end()};
 }
 
 void set_zero_output_for_mask(Layer& layer, bool zero) {
-  if (auto* recurrent = dynamic_cast<LoopsOverTime*>(&layer)) recurrent->set_zero_output_for_mask(zero);
+  if (auto* recurrent = dynamic_cast<LoopsOverTime*>(&built_in_of(layer))) recurrent->set_zero_output_for_mask(zero);
 }
 
 }  // namespace lockstep::keras

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/keras/layers/bases.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/ops/fused_internal.h"
 #include "lockstep/random/random.h"
@@ -234,6 +235,44 @@ class UserCell : public RnnCell {
   std::shared_ptr<layers::Cell> cell_;
 };
 
+// The masks of the sequence in which a cell of a derived class runs on this thread.
+thread_local const CellMasks* t_masks = nullptr;
+
+// A cell of a class derived from one of Keras's.
+class DerivedCell : public RnnCell {
+ public:
+  explicit DerivedCell(std::shared_ptr<BuiltInCell> cell)
+      : cell_(std::move(cell)),
+        built_in_(std::dynamic_pointer_cast<RnnCell>(cell_->built_in().ptr())),
+        own_step_(cell_->overrides_step()) {}
+  LayerHandle layer() override { return cell_; }
+  Ints state_sizes() const override { return built_in_->state_sizes(); }
+  std::vector<DType> state_dtypes() const override { return built_in_->state_dtypes(); }
+  CellMasks draw_masks(const Tensor& x) override { return built_in_->draw_masks(x); }
+  Tensor project(const Tensor& x, const CellMasks& masks) override {
+    return own_step_ ? ops::cast(x, cell_->compute_dtype()) : built_in_->project(x, masks);
+  }
+  Result step(const Tensor& x, const Tensors& states, const CellMasks& masks) override {
+    if (!own_step_) return built_in_->step(x, states, masks);
+    struct Masks {
+      explicit Masks(const CellMasks* masks) : before(std::exchange(t_masks, masks)) {}
+      ~Masks() { t_masks = before; }
+      const CellMasks* before;
+    } const scope(&masks);
+    const auto [output, next] = (*cell_)(x, Structure::list({states.begin(), states.end()}));
+    return {output.leaf(), Tensors(next.flatten())};
+  }
+  std::optional<Outcome> try_run(const Tensor& x, const Tensor& mask, const Tensors& states, const Unroll& how,
+                                 const CellMasks& masks) override {
+    return own_step_ ? std::nullopt : built_in_->try_run(x, mask, states, how, masks);
+  }
+
+ private:
+  std::shared_ptr<BuiltInCell> cell_;
+  std::shared_ptr<RnnCell> built_in_;
+  bool own_step_;
+};
+
 struct StackedOptions {
   std::vector<LayerHandle> cells = {};
   std::string name = {};
@@ -328,7 +367,11 @@ Structure RnnCell::call(const Structure& inputs, const CallContext& context) {
     throw_invalid_argument(
         fmt::format("{} '{}' has {} states, {} were given", class_name(), name(), state_sizes().size(), states.size()));
   }
-  const CellMasks drawn = draw_masks(x), masks = context.training ? drawn : CellMasks();
+  return run_step(x, states, context.training);
+}
+
+Structure RnnCell::run_step(const Tensor& x, const Tensors& states, bool training) {
+  const CellMasks drawn = t_masks ? *t_masks : draw_masks(x), masks = t_masks || training ? drawn : CellMasks();
   const Result result = step(project(x, masks), states, masks);
   Structure::List next(result.states.begin(), result.states.end());
   return Structure::list({Structure(result.output), Structure::list(std::move(next))});
@@ -357,6 +400,8 @@ std::shared_ptr<RnnCell> make_simple_rnn_cell(RNNOptions options) {
 }
 std::shared_ptr<RnnCell> as_cell(const LayerHandle& layer) {
   if (auto cell = std::dynamic_pointer_cast<RnnCell>(layer.ptr())) return cell;
+  if (auto cell = std::dynamic_pointer_cast<BuiltInCell>(layer.ptr()))
+    return std::make_shared<DerivedCell>(std::move(cell));
   auto cell = std::dynamic_pointer_cast<layers::Cell>(layer.ptr());
   return cell ? std::make_shared<UserCell>(std::move(cell)) : nullptr;
 }

@@ -59,14 +59,17 @@ class RnnCell : public Layer {
   virtual const layers::RNNOptions* cell_options() const { return nullptr; }
   // What is built, tracked and saved: the cell itself, or the user's layer that it runs.
   virtual LayerHandle layer() { return std::static_pointer_cast<RnnCell>(shared_from_this()); }
-  // Called by itself: on {inputs, state, …}; gives {output, state, …}.
+  // One step of x (batch, features): {output, {state, …}}. Within a sequence that RNN runs, with its dropout masks.
+  Structure run_step(const Tensor& x, const Tensors& states, bool training);
+  // Called by itself: on {inputs, state, …}.
   Structure call(const Structure& inputs, const CallContext& context) override;
 
  protected:
   using Layer::Layer;
 };
 
-// The cell of a layer: itself, or one that runs a layers::Cell of the user's. Null for other layers.
+// The cell of a layer: itself, or one that runs a layers::Cell of the user's, or a class derived from one of Keras's
+// cells. Null for other layers.
 std::shared_ptr<RnnCell> as_cell(const LayerHandle& layer);
 std::shared_ptr<RnnCell> make_lstm_cell(layers::RNNOptions options);
 std::shared_ptr<RnnCell> make_gru_cell(layers::RNNOptions options);

@@ -194,7 +194,7 @@ class Model {
   void compile(CompileOptions options = {}) const;
   bool compiled() const;
   History fit(const Structure& x, const Structure& y, FitOptions options = {}) const;
-  History fit(const data::Dataset& dataset, FitOptions options = {}) const;
+  History fit(const BatchedData& data, FitOptions options = {}) const;
   // Without targets: for models whose losses are their own.
   History fit(const Structure& x, FitOptions options) const { return fit(x, {}, std::move(options)); }
   // Templates, because GCC would take {.x = x, .y = y} for a list of tensors.
@@ -207,7 +207,7 @@ class Model {
     return fit(x, y, std::move(options));
   }
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {}) const;
-  Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {}) const;
+  Results evaluate(const BatchedData& data, EvaluateOptions options = {}) const;
   Results evaluate(EvaluateOptions options) const {
     const Structure x = std::move(options.x), y = std::move(options.y);
     return evaluate(x, y, std::move(options));
@@ -225,13 +225,26 @@ class Model {
     const Structure x = std::move(options.x);
     return predict(x, std::move(options));
   }
-  Predictions predict(const data::Dataset& dataset, PredictOptions options = {}) const;
+  Predictions predict(const BatchedData& data, PredictOptions options = {}) const;
   Results train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {},
                          const std::map<std::int64_t, double>& class_weight = {}) const;
   Results test_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight = {}) const;
   Predictions predict_on_batch(const Structure& x) const;
   optimizers::OptimizerPtr optimizer() const;
   Trainer& trainer() const;
+  // model.stop_training = true, as in Keras: fit ends after the batch at hand, or after the epoch where no batch is.
+  class StopTraining {
+   public:
+    explicit StopTraining(const Model* model) : model_(model) {}
+    StopTraining(const StopTraining&) = default;
+    StopTraining& operator=(bool stop);
+    StopTraining& operator=(const StopTraining& other) { return *this = static_cast<bool>(other); }
+    operator bool() const;
+
+   private:
+    const Model* model_;
+  };
+  StopTraining stop_training{this};
   // The steps of fit, evaluate and predict, and the loss and the metrics of these, which derived classes may override.
   // As in Keras an override runs in each replica of each worker, with the replica's rows of the batch: it calls the
   // model under a GradientTape, applies gradients (the optimizer adds them up over the replicas), updates metrics and

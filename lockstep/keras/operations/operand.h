@@ -52,6 +52,8 @@ class OpArgument {
   OpArgument(DType value) : value_(std::string(dtype_name(value))) {}
   OpArgument(const Shape& value) : value_(value.dims()) {}
   OpArgument(const std::vector<std::int64_t>& value) : value_(value) {}
+  template <std::integral T>
+  OpArgument(const std::vector<T>& value) : value_(std::vector<std::int64_t>(value.begin(), value.end())) {}
   OpArgument(std::initializer_list<std::int64_t> value) : value_(std::vector<std::int64_t>(value)) {}
   template <std::floating_point T>
   OpArgument(std::initializer_list<T> value) : value_(std::vector<double>(value.begin(), value.end())) {}

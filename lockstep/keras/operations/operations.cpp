@@ -68,7 +68,9 @@ Tensor arange(Number start, const Tensor& stop, Number step) {
   return ops::range(Tensor::scalar(start.value(), stop.dtype()), stop, Tensor::scalar(step.value(), stop.dtype()));
 }
 Tensor arange(const ArangeOptions& o) {
-  const Tensor all = o.stop ? arange(o.start, *o.stop, o.step) : arange(0, o.start, o.step);
+  const Tensor all = o.stop.tensor().defined() ? arange(o.start, o.stop.tensor(), o.step)
+                     : o.stop.number()         ? arange(o.start, *o.stop.number(), o.step)
+                                               : arange(0, o.start, o.step);
   return o.dtype.get() ? ops::cast(all, *o.dtype.get()) : all;
 }
 Tensor identity(std::int64_t n, DType dtype) { return ops::eye(n, n, dtype); }

@@ -49,10 +49,25 @@ Tensor arange(Number start, Number stop, Number step = 1);
 // Up to an integer tensor, ops::shape(x)[1]: of its dtype.
 Tensor arange(const Tensor& stop);
 Tensor arange(Number start, const Tensor& stop, Number step = 1);
+// A number, an integer tensor, or nothing.
+class ArangeStop {
+ public:
+  ArangeStop(std::nullopt_t = std::nullopt) {}
+  template <typename T>
+  requires std::is_arithmetic_v<T> ArangeStop(T number) : number_(number) {}
+  template <std::convertible_to<Tensor> T>
+  requires std::is_class_v<T> ArangeStop(const T& tensor) : tensor_(static_cast<Tensor>(tensor)) {}
+  const std::optional<Number>& number() const { return number_; }
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  std::optional<Number> number_;
+  Tensor tensor_;
+};
 struct ArangeOptions {
   FieldNamesOnly names_only = {};
   Number start = 0;
-  std::optional<Number> stop = std::nullopt;
+  ArangeStop stop = {};
   Number step = 1;
   keras::DTypeArg dtype = {};
 };

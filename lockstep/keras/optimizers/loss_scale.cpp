@@ -44,7 +44,11 @@ class LossScaler final : public Optimizer {
       if (gradient.defined())
         gradient = ops::slicewise(gradient, [&](const Tensor& g) { return g / static_cast<double>(scale); });
     }
-    inner_->apply_aggregated(std::move(gradients), variables);
+    if (inner_->has_own_apply()) {
+      inner_->apply(gradients, variables);
+    } else {
+      inner_->apply_aggregated(std::move(gradients), variables);
+    }
     if (good_steps >= options_.dynamic_growth_steps) {
       set_state(0, scale * 2.0f);
     } else {

@@ -6,6 +6,7 @@
 #include <re2/re2.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/overrides_internal.h"
 #include "lockstep/distribute/parameter_server_strategy.h"
 #include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/distribute/replica_context.h"
@@ -184,6 +185,15 @@ void Optimizer::apply(const Tensors& gradients, const Variables& variables) {
     apply_aggregated(context->sum_lists(lists), variables);
   };
   context->merge_call(update_once, gradients);
+}
+
+bool Optimizer::has_own_apply() const {
+  class Plain : public Optimizer {
+   public:
+    Plain() : Optimizer(CommonOptions{.name = "plain"}) {}
+  };
+  static const auto* const plain = new Plain();
+  return overrides<Optimizer>(*this, *plain, &Optimizer::apply, &Optimizer::apply_gradients);
 }
 
 OptimizerPtr Optimizer::inner_optimizer() const { return nullptr; }

@@ -131,12 +131,14 @@ class Optimizer {
 
   // One step. `variables` must be among those for which it was built (default: all of them, in order); the first step
   // builds it. A variable with an undefined gradient does not change. Throws InvalidArgument if no gradient is defined
-  // or a shape does not fit.
-  void apply(const Tensors& gradients, const Variables& variables = {});
+  // or a shape does not fit. A class may override it, to change the gradients: fit calls it in each replica.
+  virtual void apply(const Tensors& gradients, const Variables& variables = {});
   // The same without summing over replicas.
   virtual void apply_aggregated(Tensors gradients, const Variables& variables = {});
   // The same as apply(), for zip(gradients, variables).
-  void apply_gradients(const GradientsAndVariables& gradients_and_variables);
+  virtual void apply_gradients(const GradientsAndVariables& gradients_and_variables);
+  // Whether the class overrides one of the two.
+  bool has_own_apply() const;
 
   // The loss whose gradients apply() expects: times loss_scale_factor, if there is one.
   virtual Tensor scale_loss(const Tensor& loss) const;

@@ -4,6 +4,7 @@
 
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/built_in_internal.h"
 #include "lockstep/keras/preprocessing/families_internal.h"
 #include "lockstep/keras/preprocessing/lookup_internal.h"
 #include "lockstep/keras/preprocessing/vocabulary_internal.h"
@@ -230,7 +231,7 @@ namespace lockstep::layers {
 namespace {
 
 keras::KeepsVocabulary& vocabulary_of(const LayerHandle& layer, const char* what) {
-  auto* found = dynamic_cast<keras::KeepsVocabulary*>(layer.get());
+  auto* found = layer ? dynamic_cast<keras::KeepsVocabulary*>(&keras::built_in_of(*layer)) : nullptr;
   if (!found) {
     throw_invalid_argument(
         fmt::format("{} requires a StringLookup, IntegerLookup or TextVectorization layer, found '{}'", what,

@@ -42,6 +42,11 @@ class BatchSource {
   virtual void reset() = 0;
   // Counts a pass that is not read: Keras opens more iterators of a dataset than it uses, and shuffles count them.
   virtual void skip_pass() {}
+  // The same for a pass of which Keras reads the beginning.
+  virtual void peek() { skip_pass(); }
+  // Hooks of data sets of the user's.
+  virtual void on_epoch_begin() {}
+  virtual void on_epoch_end() {}
   // The next batch; empty at the end of the pass.
   virtual std::optional<Batch> next() = 0;
   // Batches of this pass that are left, where the source counts them.

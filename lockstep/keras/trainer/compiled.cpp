@@ -273,6 +273,7 @@ void Compiled::update_metrics(const Structure& y, const Structure& y_pred, const
 
 Results Compiled::results() const {
   Results results{{"loss", loss_tracker_.result()}};
+  results.set_flat();
   // Outputs may share a name (a layer called twice): the last of them is reported, as in Keras's logs.
   const auto report = [&results](const std::string& name, LogValue value) {
     const auto known =

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFilePolicy = "FILE";
 
-Batch split(const data::Element& element) {
+Batch split_element(const data::Element& element) {
   if (!element.is_list()) return {element, {}, {}};
   switch (element.items().size()) {
     case 1: return {element[0], {}, {}};
@@ -25,11 +25,6 @@ Batch split(const data::Element& element) {
           fmt::format("invalid element of a dataset: found {} parts, expected x, (x, y) or (x, y, sample_weight)",
                       element.items().size()));
   }
-}
-
-Batch weighted(Batch batch, const std::map<std::int64_t, double>& class_weight) {
-  if (!class_weight.empty()) batch.sample_weight = apply_class_weight(batch.y, batch.sample_weight, class_weight);
-  return batch;
 }
 
 // Whether a saved state is within a pass over the data, of which some batches have been used.
@@ -137,7 +132,7 @@ class DatasetBatches : public BatchSource {
     over_ = !element;
     if (!element) return std::nullopt;
     ++taken_;
-    return weighted(split(*element), class_weight_);
+    return batch_of(*element, class_weight_);
   }
 
  private:
@@ -224,7 +219,7 @@ class GatheredBatches : public BatchSource {
   std::optional<Batch> next() override {
     if (rest_) {
       const auto element = rest_->next();
-      return element ? std::optional(weighted(split(*element), class_weight_)) : std::nullopt;
+      return element ? std::optional(batch_of(*element, class_weight_)) : std::nullopt;
     }
     if (!part_) {
       begin_pass();
@@ -238,7 +233,7 @@ class GatheredBatches : public BatchSource {
       const Tensors parts = collectives::gather(workers_, leaf);
       whole.push_back(leaf.defined() ? ops::concat(parts, 0) : leaf);
     }
-    return weighted(split(own.pack(whole)), class_weight_);
+    return batch_of(own.pack(whole), class_weight_);
   }
 
  private:
@@ -282,6 +277,12 @@ class GatheredBatches : public BatchSource {
 };
 
 }  // namespace
+
+Batch batch_of(const data::Element& element, const std::map<std::int64_t, double>& class_weight) {
+  Batch batch = split_element(element);
+  if (!class_weight.empty()) batch.sample_weight = apply_class_weight(batch.y, batch.sample_weight, class_weight);
+  return batch;
+}
 
 std::unique_ptr<BatchSource> dataset_batches(data::Dataset dataset, collectives::Communicator* workers,
                                              std::map<std::int64_t, double> class_weight) {

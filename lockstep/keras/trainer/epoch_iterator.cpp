@@ -20,9 +20,11 @@ void EpochIterator::reset() {
   pass_length_ = source_.num_batches();
   open_ = false;
   steps_seen_ = 0;
+  source_.on_epoch_end();
 }
 
 void EpochIterator::begin_epoch() {
+  source_.on_epoch_begin();
   if (!open_ || !options_.steps_per_epoch) {
     source_.reset();
     open_ = true;
@@ -42,6 +44,7 @@ std::optional<Batch> EpochIterator::next_execution() {
   if (pass_is_over || (steps && next_step_ >= *steps)) {
     warn_if_short();
     end_epoch();
+    source_.on_epoch_end();
     return std::nullopt;
   }
   std::optional<Batch> batch = source_.next();
@@ -50,6 +53,7 @@ std::optional<Batch> EpochIterator::next_execution() {
     if (!pass_length_) pass_length_ = steps_seen_;
     warn_if_short();
     open_ = false;
+    source_.on_epoch_end();
     return std::nullopt;
   }
   next_step_ += options_.steps_per_execution;

@@ -37,9 +37,9 @@ class EpochIterator {
   // Keras looks at a batch to build a model that was made under a strategy: of a new pass, or of the one that it would
   // continue.
   void peek() {
-    if (!open_ || !options_.steps_per_epoch) source_.skip_pass();
+    if (!open_ || !options_.steps_per_epoch) source_.peek();
   }
-  // The next epoch begins a pass.
+  // The next epoch begins a pass. Keras takes what was read before for an epoch.
   void reset();
 
   void begin_epoch();

@@ -21,13 +21,6 @@
 namespace lockstep::keras {
 namespace {
 
-Logs to_logs(Results results) {
-  std::sort(results.begin(), results.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  Logs logs;
-  for (auto& [name, value] : results) logs[name] = std::move(value);
-  return logs;
-}
-
 // The callbacks of a loop in Keras's order: the user's, the history, the bar.
 std::vector<CallbackPtr> complete(const std::vector<CallbackArg>& given, int verbose, const CallbackPtr& history) {
   std::vector<CallbackPtr> callbacks(given.begin(), given.end());
@@ -104,6 +97,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
   std::optional<EpochIterator> validation;
   if (validation_source) validation.emplace(iterate(*validation_source, options.validation_steps));
   if (session_->strategy) batches.peek();
+  batches.reset();
   const bool gathers = callbacks_read_alone(*session_, options);
   CallbackList callbacks(complete(options.callbacks, verbose, history_), this,
                          {verbose, options.epochs, batches.num_batches()});
@@ -126,7 +120,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
       throw_data_loss(fmt::format("invalid saved state of training: {}", error.what()));
     }
   }
-  Logs logs = to_logs(loop.results);
+  Logs logs = session_->logs_of(loop.results);
   while (loop.epoch < options.epochs && (!stop_training || loop.within)) {
     if (loop.within) {
       callbacks.each(&Callback::on_epoch_resume, loop.epoch, loop.batches.batches_done());
@@ -144,7 +138,7 @@ void Trainer::run_loop(EpochIterator& batches, const FitOptions& options, int ve
       for (auto& [name, value] : run_evaluate(*validation, callbacks))
         results.emplace_back("val_" + name, std::move(value));
     }
-    logs = to_logs(std::move(results));
+    logs = session_->logs_of(std::move(results));
     if (gathers) gather_state(*session_);
     callbacks.each<int, Logs&>(&Callback::on_epoch_end, loop.epoch, logs);
     ++loop.epoch;
@@ -168,7 +162,7 @@ Results Trainer::run_epoch(Loop& loop) {
       loop.results = train(*batch);
       batch = loop.batches.next_in_execution();
     } while (batch);
-    loop.callbacks.each(&Callback::on_train_batch_end, loop.batches.end_step(), to_logs(loop.results));
+    loop.callbacks.each(&Callback::on_train_batch_end, loop.batches.end_step(), session_->logs_of(loop.results));
     loop.callbacks.each(&Callback::after_callbacks);
     if (session_->preempted) break;
   }
@@ -204,10 +198,10 @@ Results Trainer::run_evaluate(EpochIterator& batches, CallbackList& callbacks) {
       results = test(*batch);
       batch = batches.next_in_execution();
     } while (batch);
-    callbacks.each(&Callback::on_test_batch_end, batches.end_step(), to_logs(results));
+    callbacks.each(&Callback::on_test_batch_end, batches.end_step(), session_->logs_of(results));
   }
   results = results.empty() ? session_->metric_results() : session_->loop_results(std::move(results));
-  callbacks.each(&Callback::on_test_end, to_logs(results));
+  callbacks.each(&Callback::on_test_end, session_->logs_of(results));
   return results;
 }
 
@@ -323,9 +317,9 @@ Results Trainer::train(const Batch& batch) {
   build_for_step(*session_, batch, object_overriding(session_->model, &Model::train_step) != nullptr);
   Model* const object =
       object_overriding(session_->model, &Model::train_step, &Model::compute_loss, &Model::compute_metrics);
-  if (!object) return steps_->train_step(batch);
+  if (!object && !session_->optimizer->has_own_apply()) return steps_->train_step(batch);
   return steps_->run_in_replicas(
-      batch, [object](const Batch& part) { return object->train_step(part); }, true);
+      batch, [&](const Batch& part) { return object ? object->train_step(part) : steps_->train_step(part); }, true);
 }
 
 Results Trainer::test(const Batch& batch) {

@@ -24,20 +24,20 @@ bool Model::compiled() const { return trainer().compiled(); }
 History Model::fit(const Structure& x, const Structure& y, FitOptions options) const {
   return *trainer().fit(x, y, std::move(options));
 }
-History Model::fit(const data::Dataset& dataset, FitOptions options) const {
-  return *trainer().fit(dataset, std::move(options));
+History Model::fit(const BatchedData& data, FitOptions options) const {
+  return *trainer().fit(data, std::move(options));
 }
 Results Model::evaluate(const Structure& x, const Structure& y, EvaluateOptions options) const {
   return trainer().evaluate(x, y, std::move(options));
 }
-Results Model::evaluate(const data::Dataset& dataset, EvaluateOptions options) const {
-  return trainer().evaluate(dataset, std::move(options));
+Results Model::evaluate(const BatchedData& data, EvaluateOptions options) const {
+  return trainer().evaluate(data, std::move(options));
 }
 Predictions Model::predict(const Structure& x, PredictOptions options) const {
   return trainer().predict(x, std::move(options));
 }
-Predictions Model::predict(const data::Dataset& dataset, PredictOptions options) const {
-  return trainer().predict(dataset, std::move(options));
+Predictions Model::predict(const BatchedData& data, PredictOptions options) const {
+  return trainer().predict(data, std::move(options));
 }
 Results Model::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight,
                               const std::map<std::int64_t, double>& class_weight) const {
@@ -65,6 +65,11 @@ void Callback::throw_other_model(std::type_index wanted) const {
                   class_name(), trainer().model().name(), trainer().model().class_name(), unqualified_name(wanted)));
 }
 const optimizers::OptimizerPtr& Callback::optimizer() const { return trainer().optimizer(); }
+Model::StopTraining& Model::StopTraining::operator=(bool stop) {
+  model_->trainer().stop_training = stop;
+  return *this;
+}
+Model::StopTraining::operator bool() const { return model_->trainer().stop_training; }
 void Callback::request_stop() const { trainer().stop_training = true; }
 
 Results Model::train_step(const Batch& batch) { return trainer().train_step(batch); }

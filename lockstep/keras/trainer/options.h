@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "lockstep/base/field_names_only.h"
-#include "lockstep/data/dataset.h"
 #include "lockstep/keras/callbacks/callback.h"
 #include "lockstep/keras/nested.h"
+#include "lockstep/keras/trainer/batched_data.h"
 #include "lockstep/keras/trainer/batches.h"
 #include "lockstep/keras/trainer/preemption.h"
 
@@ -25,21 +25,25 @@ struct ValidationArrays {
   Structure y;
   Structure sample_weight = {};
 };
-// Nothing, arrays as in {x, y} or {x, y, sample_weight}, or a dataset.
+// Nothing, arrays as in {x, y} or {x, y, sample_weight}, or batches.
 class ValidationData {
  public:
   ValidationData() = default;
   ValidationData(ValidationArrays arrays);
-  ValidationData(data::Dataset dataset);
+  template <typename T>
+  requires std::is_constructible_v<BatchedData, T&&> &&
+      (!std::is_same_v<std::remove_cvref_t<T>, ValidationData>)ValidationData(T&& data)
+      : ValidationData(BatchedData(std::forward<T>(data)), nullptr) {}
   ValidationData(Structure x, Structure y, Structure sample_weight = {});
 
   // At most one of the two is not null.
   const ValidationArrays* arrays() const { return arrays_.get(); }
-  const data::Dataset* dataset() const { return dataset_.get(); }
+  const BatchedData* batches() const { return batches_.get(); }
 
  private:
+  ValidationData(BatchedData data, std::nullptr_t);
   std::shared_ptr<const ValidationArrays> arrays_;
-  std::shared_ptr<const data::Dataset> dataset_;
+  std::shared_ptr<const BatchedData> batches_;
 };
 
 // fit's shuffle: true, false or "batch".

@@ -107,7 +107,7 @@ Results AllReduceSteps::step_of_replica(const Batch& batch, bool training) {
     const auto variables = session_.model.trainable_weights();
     const Tensors gradients = tape->gradient(session_.optimizer->scale_loss(loss), variables);
     tape->end_recording();
-    session_.optimizer->apply(gradients, variables);
+    session_.optimizer->apply_gradients(zip(gradients, variables));
   }
   session_.make_loss_tracker();
   if (loss.defined()) {
@@ -142,6 +142,7 @@ Results AllReduceSteps::mean_of_replicas(const std::vector<Results>& parts, cons
                                         .to_vector<double>();
   session_.preempted = means.back() > 0;
   Results results;
+  if (parts[0].flat()) results.set_flat();
   auto next = means.begin();
   for (const auto& [name, value] : parts[0]) {
     const auto end = next + static_cast<std::ptrdiff_t>(value.numbers().size());

@@ -54,8 +54,8 @@ bool ValidationFreq::includes(int epoch) const {
 
 ValidationData::ValidationData(ValidationArrays arrays)
     : arrays_(std::make_shared<const ValidationArrays>(std::move(arrays))) {}
-ValidationData::ValidationData(data::Dataset dataset)
-    : dataset_(std::make_shared<const data::Dataset>(std::move(dataset))) {}
+ValidationData::ValidationData(BatchedData data, std::nullptr_t)
+    : batches_(std::make_shared<const BatchedData>(std::move(data))) {}
 ValidationData::ValidationData(Structure x, Structure y, Structure sample_weight)
     : ValidationData(ValidationArrays{std::move(x), std::move(y), std::move(sample_weight)}) {}
 
@@ -123,13 +123,13 @@ std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, Fi
   Batch data{x, y, options.sample_weight};
   std::unique_ptr<BatchSource> validation;
   const auto* arrays = options.validation_data.arrays();
-  const auto* dataset = options.validation_data.dataset();
+  const auto* batches = options.validation_data.batches();
   const std::int64_t batch_size = batch_size_for(options.batch_size, options.steps_per_epoch, batch_rows(data));
   const std::int64_t validation_batch = options.validation_batch_size.value_or(batch_size);
   if (arrays) {
     validation = array_batches({arrays->x, arrays->y, arrays->sample_weight}, {.batch_size = validation_batch});
-  } else if (dataset) {
-    validation = dataset_batches(*dataset, session_->communicator());
+  } else if (batches) {
+    validation = batches_of(*batches, session_->strategy);
   } else if (options.validation_split != 0.0) {
     const std::int64_t rows = batch_rows(data), kept = training_rows(rows, options.validation_split);
     validation = array_batches(batch_slice(data, kept, rows), {.batch_size = validation_batch});
@@ -139,19 +139,19 @@ std::shared_ptr<History> Trainer::fit(const Structure& x, const Structure& y, Fi
   return run_fit(*source, std::move(options), validation.get());
 }
 
-std::shared_ptr<History> Trainer::fit(const data::Dataset& dataset, FitOptions options) {
+std::shared_ptr<History> Trainer::fit(const BatchedData& data, FitOptions options) {
   session_->require_compiled("fit");
-  if (options.batch_size)
-    throw_invalid_argument("invalid batch_size: x is a Dataset, which is already batched; leave batch_size out");
+  if (options.batch_size) throw_invalid_argument("invalid batch_size: x gives batches already; leave batch_size out");
   if (options.validation_split != 0.0) throw_invalid_argument("validation_split requires arrays; give validation_data");
   std::unique_ptr<BatchSource> validation;
   if (const auto* arrays = options.validation_data.arrays()) {
     validation = array_batches({arrays->x, arrays->y, arrays->sample_weight},
                                {.batch_size = options.validation_batch_size.value_or(32)});
-  } else if (const auto* other = options.validation_data.dataset()) {
-    validation = dataset_batches(*other, session_->communicator());
+  } else if (const auto* other = options.validation_data.batches()) {
+    validation = batches_of(*other, session_->strategy);
   }
-  const auto source = dataset_batches(dataset, session_->communicator(), options.class_weight);
+  const bool shuffle = options.shuffle.mode != Shuffle::kNone;
+  const auto source = batches_of(data, session_->strategy, shuffle, options.class_weight);
   return run_fit(*source, std::move(options), validation.get());
 }
 
@@ -162,9 +162,9 @@ Results Trainer::evaluate(const Structure& x, const Structure& y, EvaluateOption
   return session_->in_order(run_evaluate(*array_batches(std::move(data), {.batch_size = batch_size}), options));
 }
 
-Results Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions options) {
+Results Trainer::evaluate(const BatchedData& data, EvaluateOptions options) {
   session_->require_compiled("evaluate");
-  return session_->in_order(run_evaluate(*dataset_batches(dataset, session_->communicator()), options));
+  return session_->in_order(run_evaluate(*batches_of(data, session_->strategy), options));
 }
 
 Structure Trainer::predict(const Structure& x, PredictOptions options) {
@@ -173,8 +173,8 @@ Structure Trainer::predict(const Structure& x, PredictOptions options) {
   return run_predict(*array_batches(std::move(data), {.batch_size = batch_size}), options);
 }
 
-Structure Trainer::predict(const data::Dataset& dataset, PredictOptions options) {
-  return run_predict(*dataset_batches(dataset, session_->communicator()), options);
+Structure Trainer::predict(const BatchedData& data, PredictOptions options) {
+  return run_predict(*batches_of(data, session_->strategy), options);
 }
 
 Results Trainer::train_on_batch(const Structure& x, const Structure& y, const Structure& sample_weight,

@@ -37,12 +37,12 @@ class Trainer {
 
   // Throw FailedPrecondition before compile().
   std::shared_ptr<History> fit(const Structure& x, const Structure& y, FitOptions options = {});
-  std::shared_ptr<History> fit(const data::Dataset& dataset, FitOptions options = {});
+  std::shared_ptr<History> fit(const BatchedData& data, FitOptions options = {});
   Results evaluate(const Structure& x, const Structure& y, EvaluateOptions options = {});
-  Results evaluate(const data::Dataset& dataset, EvaluateOptions options = {});
+  Results evaluate(const BatchedData& data, EvaluateOptions options = {});
   // Outputs of all samples, concatenated, in the structure of the model's outputs.
   Structure predict(const Structure& x, PredictOptions options = {});
-  Structure predict(const data::Dataset& dataset, PredictOptions options = {});
+  Structure predict(const BatchedData& data, PredictOptions options = {});
 
   // One batch, with metrics of this batch alone, as in Keras 3. Throws InvalidArgument for class_weight with
   // sample_weight.

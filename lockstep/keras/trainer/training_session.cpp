@@ -147,14 +147,36 @@ void TrainingSession::reset_metrics() {
 Results TrainingSession::get_metrics_result() const {
   if (!loss_tracker && !object_overriding(model, &Model::metrics)) return metric_results();
   Results results;
+  results.set_flat();
   for (const auto& metric : metrics()) results.emplace_back(metric->name(), metric_log_value(*metric));
   return results;
+}
+
+bool TrainingSession::groups_metrics(const Results& results) const {
+  if (!last_step_was_own || results.flat() || !compiled) return false;
+  const auto compile_metrics = compiled->metrics();
+  return !compile_metrics.empty() && std::ranges::all_of(compile_metrics, [&](const auto& metric) {
+    return std::ranges::any_of(results, [&](const auto& item) { return item.first == metric->name(); });
+  });
+}
+
+Logs TrainingSession::logs_of(Results results) const {
+  std::set<std::string> grouped;
+  if (groups_metrics(results)) {
+    for (const auto& metric : compiled->metrics()) grouped.insert(metric->name());
+  }
+  std::ranges::sort(results, {}, [&](const auto& item) {
+    return std::pair(grouped.contains(item.first) ? std::string("compile_metrics") : item.first, item.first);
+  });
+  Logs logs;
+  for (auto& [name, value] : results) logs[name] = std::move(value);
+  return logs;
 }
 
 // Keras's _get_metrics_result_or_logs: where a step of the model's class returned results by the names of its metrics,
 // those of all replicas.
 Results TrainingSession::loop_results(Results last) const {
-  if (!last_step_was_own) return last;
+  if (!last_step_was_own || groups_metrics(last)) return last;
   const auto scope = enter_strategy();
   const Results results = get_metrics_result();
   const auto returned = names_of(last), named = names_of(results);

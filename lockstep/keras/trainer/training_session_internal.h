@@ -8,6 +8,7 @@
 
 #include "lockstep/collectives/communicator.h"
 #include "lockstep/distribute/strategy.h"
+#include "lockstep/keras/callbacks/logs.h"
 #include "lockstep/keras/models/model_impl.h"
 #include "lockstep/keras/trainer/batches.h"
 #include "lockstep/keras/trainer/compile.h"
@@ -43,6 +44,10 @@ struct TrainingSession {
   Results metric_results() const;
   // The results of metrics(), by name.
   Results get_metrics_result() const;
+  // Whether results of a step contain the metrics of compile() as one entry in Keras.
+  bool groups_metrics(const Results& results) const;
+  // Sorted as Keras's callbacks get them.
+  Logs logs_of(Results results) const;
   // The results of an epoch or an evaluation whose last step returned `last`.
   Results loop_results(Results last) const;
   // Results as Keras returns them from evaluate() and the like: of a step of the model's class those of metrics()
