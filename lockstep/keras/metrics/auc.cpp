@@ -19,6 +19,7 @@ constexpr double kEpsilon = 1e-7;
 class CurveMetric : public Metric {
  public:
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
+    if (is_symbolic(y_true, y_pred)) return;
     if (!true_positives_) create_state(options_.multi_label ? y_pred.dim(-1) : 0);
     const ConfusionCounts counts = count_confusion(y_true, y_pred, weight, options_);
     add(true_positives_, counts.true_positives);
@@ -92,6 +93,7 @@ class AUCMetric : public CurveMetric {
   std::string class_name() const override { return "AUC"; }
 
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor& mask) override {
+    if (is_symbolic(y_true, y_pred)) return;
     if (!given_.from_logits) return CurveMetric::update_state(y_true, y_pred, weight, mask);
     HostArray p = to_host(y_pred);
     for (float& value : p.values) value = 1.0f / (1.0f + std::exp(-value));

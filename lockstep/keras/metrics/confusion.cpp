@@ -177,6 +177,7 @@ class CountMetric : public Metric {
   }
   std::string class_name() const override { return class_name_; }
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
+    if (is_symbolic(y_true, y_pred)) return;
     add_counts(accumulator_, count_confusion(y_true, y_pred, weight, options_).*member_);
   }
   Tensor result() const override { return scalar_or_vector(accumulator_->read().to_vector<float>()); }
@@ -205,6 +206,7 @@ class RatioMetric : public Metric {
   std::string class_name() const override { return recall_ ? "Recall" : "Precision"; }
   Direction direction() const override { return Direction::kUp; }
   void update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& weight, const Tensor&) override {
+    if (is_symbolic(y_true, y_pred)) return;
     const ConfusionCounts counts = count_confusion(y_true, y_pred, weight, options_);
     add_counts(true_positives_, counts.true_positives);
     add_counts(others_, recall_ ? counts.false_negatives : counts.false_positives);

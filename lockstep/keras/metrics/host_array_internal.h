@@ -40,4 +40,10 @@ HostArray argmax_last(const Tensor& tensor);  // float32 is read where it is
 // The array with `axis` moved to the end.
 HostArray move_to_end(const HostArray& a, int axis);
 
+// Whether a metric sees symbols, as in a layer's call while a functional model is built or traced: it does not count
+// them.
+inline bool is_symbolic(const Tensor& y_true, const Tensor& y_pred) {
+  return (y_true.defined() && y_true.is_symbolic()) || (y_pred.defined() && y_pred.is_symbolic());
+}
+
 }  // namespace lockstep::metrics

@@ -65,6 +65,7 @@ float MeanMetric::mean() const {
 }
 
 void MeanMetric::update_state(const Tensor& values, const Tensor& sample_weight, const Tensor&, const Tensor& mask) {
+  if (values.is_symbolic()) return;
   add(to_host(values), weight_and_mask(sample_weight, mask_of_values(values, sample_weight, mask)));
 }
 
@@ -78,6 +79,7 @@ MeanOf::MeanOf(std::string class_name, std::string name, std::string dtype, Func
 void MeanOf::update_state(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight, const Tensor& mask) {
   if (!y_pred.defined())
     throw_invalid_argument(fmt::format("{}: update_state() needs y_true and y_pred", class_name()));
+  if (is_symbolic(y_true, y_pred)) return;
   const bool enabled = ops::grad_enabled();
   ops::set_grad_enabled(false);
   struct Restore {
