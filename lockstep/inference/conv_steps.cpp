@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/inference/weighted_step_internal.h"
+#include "lockstep/ops/packing_internal.h"
 #include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::inference {
@@ -30,8 +31,8 @@ class ConvStep : public WeightedStep {
     const std::int64_t size = outputs_ > 0 ? ops::winograd_kernels().packed_size(g_, outputs_)
                                            : loops.packed_kernel_size(g_.taps(), g_.out_channels);
     const auto pack = [&](const float* kernel, float* packed) {
-      if (outputs_ > 0) return ops::winograd_kernels().pack(g_, outputs_, kernel, false, packed);
-      loops.pack_kernel(g_, kernel, packed);
+      if (outputs_ > 0) return ops::pack_winograd(g_, outputs_, kernel, false, packed);
+      ops::pack_kernel(g_, kernel, packed);
     };
     prepare_weights(store, fmt::format("convolution {}", outputs_), size, pack);
     relu_ = following_.drop_first(Function::kRelu, own_);

@@ -6,6 +6,7 @@
 #include "lockstep/inference/weighted_step_internal.h"
 #include "lockstep/ops/conv_groups_internal.h"
 #include "lockstep/ops/conv_phases_internal.h"
+#include "lockstep/ops/packing_internal.h"
 
 namespace lockstep::inference {
 namespace {
@@ -42,7 +43,7 @@ class GroupedStep : public WeightedStep {
                       for (std::int64_t k = 0; k < groups_; ++k) {
                         copy_pixels<0>(kernel + k * part_.out_channels, g_.out_channels, part_.taps(),
                                        part_.out_channels, of_group.data());
-                        ops::direct_kernels().pack_kernel(part_, of_group.data(), packed + k * packed_);
+                        ops::pack_kernel(part_, of_group.data(), packed + k * packed_);
                       }
                     });
     relu_ = following_.drop_first(Function::kRelu, own_);

@@ -6,6 +6,7 @@
 #include "lockstep/ops/conv_groups_internal.h"
 #include "lockstep/ops/conv_sparse_internal.h"
 #include "lockstep/ops/conv_winograd_internal.h"
+#include "lockstep/ops/packing_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 #include "lockstep/ops/product_internal.h"
 
@@ -17,7 +18,7 @@ at::Tensor pack_weights(const at::Tensor& kernel) {
   g.out_channels = kernel.size(3);
   const DirectKernels& loops = direct_kernels();
   at::Tensor packed = at::empty({loops.packed_kernel_size(g.taps(), g.out_channels)}, kernel.options());
-  loops.pack_kernel(g, kernel.contiguous().const_data_ptr<float>(), packed.mutable_data_ptr<float>());
+  pack_kernel(g, kernel.contiguous().const_data_ptr<float>(), packed.mutable_data_ptr<float>());
   return packed;
 }
 
@@ -34,7 +35,10 @@ WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w) {
 namespace {
 
 constexpr std::int64_t kFewPixels = 96;
-constexpr std::int64_t kChunk = 8;             // images
+constexpr std::int64_t kMostOfChunk = 8;  // images
+// Pixels of the output for which a sum of its own costs a few percent of what computes it. A sum of Winograd's way is
+// four times as large, and an addition to it is worth four products.
+constexpr std::int64_t kPixelsOfChunk = 512, kWinogradPixelsOfChunk = 4096;
 constexpr std::int64_t kPartsLimit = 8 << 20;  // floats
 
 // The images of a batch as the loops see them.
@@ -59,12 +63,16 @@ std::int64_t parts_of_image(std::int64_t images, std::int64_t pixels) {
   return std::clamp<std::int64_t>(parallel_threads() / images, 1, pixels);
 }
 
-// Images are summed in fixed groups, so the result does not depend on the number of threads.
+// Images are summed in fixed groups, so the result does not depend on the number of threads. The groups are as small as
+// pays, for machines with many cores.
 struct Chunks {
   std::int64_t size, count;
-  Chunks(const Images& images, std::int64_t kernel_size) {
+  Chunks(const Images& images, std::int64_t kernel_size, std::int64_t pixels = kPixelsOfChunk) {
     const std::int64_t most = std::max<std::int64_t>(1, kPartsLimit / std::max<std::int64_t>(1, kernel_size));
-    size = std::max(std::max<std::int64_t>(1, kChunk / images.joined), (images.count + most - 1) / most);
+    const std::int64_t of_image = std::max<std::int64_t>(1, images.g.out_h * images.g.out_w);
+    size = std::clamp<std::int64_t>((pixels + of_image - 1) / of_image, 1,
+                                    std::max<std::int64_t>(1, kMostOfChunk / images.joined));
+    size = std::max(size, (images.count + most - 1) / most);
     count = (images.count + size - 1) / size;
   }
   // Calls each(image, chunk).
@@ -82,10 +90,16 @@ at::Tensor parts_of(bool wanted, const at::Tensor& like, at::IntArrayRef shape, 
   if (!wanted) return {};
   Ints whole = shape.vec();
   whole.insert(whole.begin(), parts);
-  return at::zeros(whole, like.options());
+  at::Tensor zeros = at::empty(whole, like.options());
+  fill_zero(zeros.numel(), zeros.mutable_data_ptr<float>());
+  return zeros;
 }
 at::Tensor total_of(const at::Tensor& parts) {
-  return !parts.defined() ? parts : parts.size(0) == 1 ? parts[0] : parts.sum(0);
+  if (!parts.defined()) return parts;
+  if (parts.size(0) == 1) return parts[0];
+  at::Tensor total = at::empty(parts.sizes().slice(1), parts.options());
+  add_parts(parts.size(0), total.numel(), parts.const_data_ptr<float>(), total.mutable_data_ptr<float>());
+  return total;
 }
 float* part_of(const at::Tensor& parts, std::int64_t n) {
   return parts.defined() ? parts.mutable_data_ptr<float>() + n * (parts.numel() / parts.size(0)) : nullptr;
@@ -201,13 +215,12 @@ class BackwardPass {
     if (!total.defined()) return total;
     if (!to_kernel_) return total.reshape(kernel_.sizes());
     at::Tensor dk = at::empty(kernel_.sizes(), x_.options());
-    winograd_kernels().finish_filter_gradient(g_, to_kernel_.outputs, total.const_data_ptr<float>(),
-                                              dk.mutable_data_ptr<float>());
+    finish_filter_gradient(g_, to_kernel_.outputs, total.const_data_ptr<float>(), dk.mutable_data_ptr<float>());
     return dk;
   }
 
   at::Tensor winograd_kernel_gradient(const float* dz) {
-    const Chunks chunks(images_, kernel_sum());
+    const Chunks chunks(images_, kernel_sum(), kWinogradPixelsOfChunk);
     kernel_parts_ = parts_of(true, x_, {kernel_sum()}, chunks.count);
     parallel_for(0, chunks.count, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = begin; c < end; ++c)
@@ -219,7 +232,7 @@ class BackwardPass {
   }
 
   Gradients image_by_image() {
-    const Chunks chunks(images_, kernel_sum());
+    const Chunks chunks(images_, kernel_sum(), to_kernel_ ? kWinogradPixelsOfChunk : kPixelsOfChunk);
     kernel_parts_ = parts_of(wanted_.kernel, x_, {kernel_sum()}, chunks.count);
     bias_parts_ = parts_of(wanted_.bias, x_, {g_.out_channels}, chunks.count);
     if (wanted_.images) dx_ = at::empty(x_.sizes(), x_.options());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lockstep/ops/packing_internal.h"
+
 namespace lockstep::ops {
 namespace {
 
@@ -64,8 +66,7 @@ ConvPhases::ConvPhases(const WindowGeometry& g) {
 }
 
 void ConvPhases::pack(const WindowGeometry& g, const float* kernel, float* packed) const {
-  for (const ConvPhase& p : phases)
-    direct_kernels().pack_flipped_kernel(g, kernel, p.rows, p.columns, packed + p.packed);
+  for (const ConvPhase& p : phases) pack_flipped_kernel(g, kernel, p.rows, p.columns, packed + p.packed);
 }
 
 void ConvPhases::run(const WindowGeometry& g, const float* packed, const float* dy, const float* bias, bool relu,

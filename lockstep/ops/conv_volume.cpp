@@ -7,6 +7,7 @@
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/conv_adjoint_internal.h"
 #include "lockstep/ops/conv_winograd_internal.h"
+#include "lockstep/ops/packing_internal.h"
 #include "lockstep/ops/parallel_internal.h"
 
 namespace lockstep::ops {
@@ -144,7 +145,8 @@ class Volumes {
     const std::int64_t size = cells_ * of_cell;
     const std::int64_t most = std::max<std::int64_t>(1, kVolumePartsLimit / size);
     const std::int64_t together = std::max(kSlicesOfPart, (slices + most - 1) / most);
-    const at::Tensor parts = at::zeros({(slices + together - 1) / together, size}, x.options());
+    const at::Tensor parts = at::empty({(slices + together - 1) / together, size}, x.options());
+    fill_zero(parts.numel(), parts.mutable_data_ptr<float>());
     const float *const from = x.const_data_ptr<float>(), *const d = dy.const_data_ptr<float>();
     float* const to = parts.mutable_data_ptr<float>();
     parallel_for(0, parts.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -167,12 +169,13 @@ class Volumes {
         }
       }
     });
-    const at::Tensor total = parts.size(0) == 1 ? parts[0] : parts.sum(0);
+    const at::Tensor total = at::empty({size}, x.options());
+    add_parts(parts.size(0), size, parts.const_data_ptr<float>(), total.mutable_data_ptr<float>());
     if (!way_) return total.reshape(shape);
     at::Tensor dk = at::empty(shape, x.options());
     for (std::int64_t cell = 0; cell < cells_; ++cell)
-      winograd_kernels().finish_filter_gradient(g_, way_.outputs, total.const_data_ptr<float>() + cell * of_cell,
-                                                dk.mutable_data_ptr<float>() + cell * size_of_dk);
+      finish_filter_gradient(g_, way_.outputs, total.const_data_ptr<float>() + cell * of_cell,
+                             dk.mutable_data_ptr<float>() + cell * size_of_dk);
     return dk;
   }
 

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lockstep/ops/packing_internal.h"
 #include "lockstep/ops/winograd_internal.h"
 
 namespace lockstep::ops {
@@ -21,10 +22,10 @@ struct WinogradWay {
   bool needs_batch() const { return tiles < kTilesTogether; }
 };
 
-// WinogradKernels::pack(); `kernel` is contiguous.
+// pack_winograd(); `kernel` is contiguous.
 inline at::Tensor winograd_weights(const WindowGeometry& g, int outputs, const at::Tensor& kernel, bool flipped) {
   at::Tensor packed = at::empty({winograd_kernels().packed_size(g, outputs)}, kernel.options());
-  winograd_kernels().pack(g, outputs, kernel.const_data_ptr<float>(), flipped, packed.mutable_data_ptr<float>());
+  pack_winograd(g, outputs, kernel.const_data_ptr<float>(), flipped, packed.mutable_data_ptr<float>());
   return packed;
 }
 

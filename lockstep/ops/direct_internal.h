@@ -61,10 +61,11 @@ struct DirectKernels {
   std::int64_t (*packed_kernel_size)(std::int64_t depth, std::int64_t columns);
   // The HWIO weights of `g`, as [taps, out_channels]; and some cells of them for the convolution that takes the
   // gradient of g's output to that of its input, in reverse order, as [rows.count * columns.count * out_channels,
-  // channels].
-  void (*pack_kernel)(const WindowGeometry& g, const float* kernel, float* packed);
+  // channels]. Of the packed columns, those of begin … end; begin is a multiple of `panel`.
+  void (*pack_kernel)(const WindowGeometry& g, const float* kernel, std::int64_t begin, std::int64_t end,
+                      float* packed);
   void (*pack_flipped_kernel)(const WindowGeometry& g, const float* kernel, WindowCells rows, WindowCells columns,
-                              float* packed);
+                              std::int64_t begin, std::int64_t end, float* packed);
   // One image with its border of zeros: [padded_h, padded_w, channels].
   void (*pad_image)(const WindowGeometry& g, const float* x, float* padded);
   // Output pixels begin … end of one image, counted row by row: act(bias + sum over taps). `x` is padded; bias may be

@@ -153,7 +153,7 @@ void check_convolution(const DirectKernels& loops, int seed) {
   });
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = std::max(0.0, y[i] + bias[i % bias.size()]);
   Floats packed(static_cast<std::size_t>(loops.packed_kernel_size(g.taps(), g.out_channels)));
-  loops.pack_kernel(g, k.data(), packed.data());
+  loops.pack_kernel(g, k.data(), 0, g.out_channels, packed.data());
   expect_near(run_forward(loops, g, x, packed, bias.data(), true), y, "forward", seed);
 
   Floats padded(static_cast<std::size_t>(g.padded_h() * g.padded_w() * g.channels)), filter(k.size());
@@ -172,7 +172,7 @@ void check_convolution(const DirectKernels& loops, int seed) {
   f.pad_left = (g.window_w - 1) * g.dilation_w - g.pad_left,
   f.pad_right = (g.window_w - 1) * g.dilation_w - g.pad_right;
   packed.assign(static_cast<std::size_t>(loops.packed_kernel_size(f.taps(), f.out_channels)), 0);
-  loops.pack_flipped_kernel(g, k.data(), {0, 1, g.window_h}, {0, 1, g.window_w}, packed.data());
+  loops.pack_flipped_kernel(g, k.data(), {0, 1, g.window_h}, {0, 1, g.window_w}, 0, g.channels, packed.data());
   expect_near(run_forward(loops, f, dy, packed, nullptr, false), dx, "image gradient", seed);
 }
 
@@ -200,7 +200,7 @@ TEST(DirectLoops, ConvolutionOfManyChannels) {
       g, [&](std::size_t in, std::size_t tap, std::size_t out) { y[out] += static_cast<double>(x[in]) * k[tap]; });
   for (const DirectKernels* loops : builds()) {
     Floats packed(static_cast<std::size_t>(loops->packed_kernel_size(g.taps(), g.out_channels)));
-    loops->pack_kernel(g, k.data(), packed.data());
+    loops->pack_kernel(g, k.data(), 0, g.out_channels, packed.data());
     expect_near(run_forward(*loops, g, x, packed, nullptr, false), y, "forward", 7);
   }
 }
@@ -255,7 +255,7 @@ void check_winograd(const WinogradKernels& loops, int outputs, int seed) {
     if (relu) y[i] = std::max(0.0, y[i]);
   }
   Floats packed(static_cast<std::size_t>(loops.packed_size(g, outputs)));
-  loops.pack(g, outputs, k.data(), false, packed.data());
+  loops.pack(g, outputs, k.data(), false, 0, g.out_channels, packed.data());
   const auto run = [&](std::int64_t wanted) {
     return run_winograd(loops, g, outputs, images, x, packed, bias.data(), relu, adds ? &sums : nullptr, wanted);
   };
@@ -267,7 +267,7 @@ void check_winograd(const WinogradKernels& loops, int outputs, int seed) {
   const std::int64_t tiles = images * winograd_tiles(g, outputs);
   loops.filter_gradient(g, outputs, x.data(), sums.data(), 0, tiles / 3, of_sums.data());
   loops.filter_gradient(g, outputs, x.data(), sums.data(), tiles / 3, tiles, of_sums.data());
-  loops.finish_filter_gradient(g, outputs, of_sums.data(), filter.data());
+  loops.finish_filter_gradient(g, outputs, of_sums.data(), 0, g.channels, filter.data());
   expect_near(filter, dk, "winograd filter gradient", seed);
 
   WindowGeometry f = g;
@@ -275,7 +275,7 @@ void check_winograd(const WinogradKernels& loops, int outputs, int seed) {
   f.out_channels = g.channels;
   f.pad_top = 2 - g.pad_top, f.pad_left = 2 - g.pad_left;
   packed.assign(static_cast<std::size_t>(loops.packed_size(f, outputs)), 0);
-  loops.pack(f, outputs, k.data(), true, packed.data());
+  loops.pack(f, outputs, k.data(), true, 0, f.out_channels, packed.data());
   expect_near(run_winograd(loops, f, outputs, images, sums, packed, nullptr, false, nullptr, 4), dx,
               "winograd gradient", seed);
 }
@@ -307,7 +307,7 @@ TEST(DirectLoops, WinogradOfInfinities) {
       }
       const int outputs = seed % 2 ? 2 : 4;
       Floats packed(static_cast<std::size_t>(loops->packed_size(g, outputs)));
-      loops->pack(g, outputs, k.data(), false, packed.data());
+      loops->pack(g, outputs, k.data(), false, 0, g.out_channels, packed.data());
       const Floats got = run_winograd(*loops, g, outputs, 2, x, packed, nullptr, false, &sums, 3);
       for (std::size_t i = 0; i < y.size(); ++i) {
         const auto value = static_cast<float>(y[i]);
@@ -337,7 +337,7 @@ TEST(DirectLoops, ErrorOfWinograd) {
   for (const WinogradKernels* loops : winograd_builds()) {
     for (const int outputs : {2, 4}) {
       Floats packed(static_cast<std::size_t>(loops->packed_size(g, outputs)));
-      loops->pack(g, outputs, k.data(), false, packed.data());
+      loops->pack(g, outputs, k.data(), false, 0, g.out_channels, packed.data());
       const Floats got = run_winograd(*loops, g, outputs, 1, x, packed, nullptr, false, nullptr, 1);
       double error = 0;
       for (std::size_t i = 0; i < y.size(); ++i) error = std::max(error, std::fabs(got[i] - y[i]));

@@ -25,18 +25,22 @@ struct WinogradPart {
 // `outputs`: pixels of a tile along each axis, 2 or 4.
 struct WinogradKernels {
   // Floats of packed weights; the weights of `g` [3, 3, channels, out_channels], or (`flipped`) those [3, 3,
-  // out_channels, channels] of the convolution whose input's gradient `g` computes from that of its output.
+  // out_channels, channels] of the convolution whose input's gradient `g` computes from that of its output. Of the
+  // output channels, begin … end; begin is a multiple of DirectKernels::panel.
   std::int64_t (*packed_size)(const WindowGeometry& g, int outputs);
-  void (*pack)(const WindowGeometry& g, int outputs, const float* kernel, bool flipped, float* packed);
+  void (*pack)(const WindowGeometry& g, int outputs, const float* kernel, bool flipped, std::int64_t begin,
+               std::int64_t end, float* packed);
   // act(bias + sum over taps) from images without border; bias may be null. However tiles are cut into parts, each
   // number comes out the same.
   void (*forward)(const WindowGeometry& g, int outputs, const float* x, const float* packed, const float* bias,
                   bool relu, const WinogradPart& part, const ConvOutput& to);
   // The weights' gradient from that of the output, of tiles tile_begin … tile_end: `sums`, packed_size() floats that
-  // are zero at first, are added to; at the end dk [3, 3, channels, out_channels] is computed from them.
+  // are zero at first, are added to; at the end dk [3, 3, channels, out_channels] is computed from them, the input
+  // channels begin … end of it.
   void (*filter_gradient)(const WindowGeometry& g, int outputs, const float* x, const float* dy,
                           std::int64_t tile_begin, std::int64_t tile_end, float* sums);
-  void (*finish_filter_gradient)(const WindowGeometry& g, int outputs, const float* sums, float* dk);
+  void (*finish_filter_gradient)(const WindowGeometry& g, int outputs, const float* sums, std::int64_t begin,
+                                 std::int64_t end, float* dk);
 };
 
 const WinogradKernels& winograd_kernels();
