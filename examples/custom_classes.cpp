@@ -124,10 +124,14 @@ class Scale : public keras::Layer {
                          .constraint = std::make_shared<AtMostOne>(),
                          .name = "scale"});
   }
-  keras::Structure call(const keras::Structure& inputs) override { return inputs.leaf() * value(scale_) + offset_; }
+  keras::Structure call(const keras::Structure& inputs) override {
+    size_.update_state(ls::ops::abs(inputs.leaf()));
+    return inputs.leaf() * value(scale_) + offset_;
+  }
 
  private:
   double offset_;
+  ls::metrics::MetricPtr size_ = track("size", ls::metrics::Mean({.name = "size"}));  // reported by fit and evaluate
   keras::VariablePtr scale_;
 };
 LOCKSTEP_REGISTER_KERAS_SERIALIZABLE(Scale, "Examples")
@@ -187,7 +191,11 @@ int report(const std::string& path) {
   for (const auto& [name, value] : model.evaluate(x, y, {.batch_size = 16, .verbose = 0})) {
     std::printf("%s: %.7g\n", name.c_str(), static_cast<double>(value));
   }
-  model.fit(x, y, {.batch_size = 4, .epochs = 1, .verbose = 0, .shuffle = false});
+  const keras::FitOptions options{
+      .batch_size = 4, .epochs = 1, .verbose = 0, .validation_data = {x[{0, 5}], y[{0, 5}]}, .shuffle = false};
+  const keras::History history = model.fit(x, y, options);
+  for (const char* name : {"size", "val_size"})
+    std::printf("%s of the epoch: %.7g\n", name, static_cast<double>(history[name][0]));
   print("trained", predictions(model));
   return 0;
 }

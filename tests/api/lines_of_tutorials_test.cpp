@@ -126,6 +126,7 @@ TEST(TutorialPrograms, OneResultIsANumber) {
   const auto predictions = model.predict(x, {.verbose = 0}).flatten();
   const auto error = predictions - y;
   EXPECT_EQ(numbers(error), (Numbers{-2, -1}));
+  EXPECT_EQ(numbers(keras::ops::argsort(keras::ops::negative(predictions))), (Numbers{1, 0}));
   EXPECT_EQ(ls::len(model.predict(x, {.verbose = 0})), 2);
   model.compile({.optimizer = "sgd", .loss = "mae", .metrics = {"mse"}});
   EXPECT_THROW(results["model"] = model.evaluate(x, y, {.verbose = 0}), ls::errors::InvalidArgumentError);

@@ -96,12 +96,14 @@ class Scale(keras.layers.Layer):
     def __init__(self, offset, **kwargs):
         super().__init__(**kwargs)
         self.offset = offset
+        self.size = keras.metrics.Mean(name="size")
 
     def build(self, shape):
         self.scale = self.add_weight(name="scale", shape=(shape[-1],), initializer=Filled(0.5), regularizer=Fourth(0.01),
                                      constraint=AtMostOne())
 
     def call(self, x):
+        self.size.update_state(ops.abs(x))
         return x * self.scale + self.offset
 
     def get_config(self):
@@ -149,9 +151,11 @@ def compare(model, path, folder):
     ours = program(folder, path)
     tool.assert_close(numbers(ours["predictions"]), model.predict(X, verbose=0), 1e-5, "predictions")
     expected = model.evaluate(X, Y, batch_size=16, verbose=0, return_dict=True)
-    for key in ("loss", "total_error"):
+    for key in ("loss", "total_error", "size"):
         assert float(ours[key]) == pytest.approx(expected[key], rel=1e-5)
-    model.fit(X, Y, batch_size=4, epochs=1, shuffle=False, verbose=0)
+    history = model.fit(X, Y, batch_size=4, epochs=1, shuffle=False, verbose=0, validation_data=(X[:5], Y[:5]))
+    for key in ("size", "val_size"):
+        assert float(ours[f"{key} of the epoch"]) == pytest.approx(history.history[key][0], rel=1e-5)
     tool.assert_close(numbers(ours["trained"]), model.predict(X, verbose=0), 1e-4, "after an epoch")
 
 

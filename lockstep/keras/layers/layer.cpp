@@ -264,6 +264,15 @@ void Layer::track_tree(const std::string& attribute, LayerTree layers) {
   if (built_) BuildAccess::notify(*this);
 }
 
+void Layer::track_metric(const std::string& attribute, metrics::MetricPtr metric) {
+  const auto known = std::ranges::find(own_metrics_, attribute, [](const auto& item) { return item.first; });
+  if (known != own_metrics_.end()) {
+    known->second = std::move(metric);
+  } else {
+    own_metrics_.emplace_back(attribute, std::move(metric));
+  }
+}
+
 random::SeedGeneratorPtr Layer::add_seed_generator(std::optional<std::int64_t> seed) {
   return track(std::make_shared<random::SeedGenerator>(seed));
 }

@@ -19,6 +19,7 @@
 #include "lockstep/keras/layers/dtype_policy.h"
 #include "lockstep/keras/layers/keras_tensor.h"
 #include "lockstep/keras/layers/layer_handle.h"
+#include "lockstep/keras/metrics/metric.h"
 #include "lockstep/keras/nested.h"
 #include "lockstep/keras/quantizers/quantizers.h"
 #include "lockstep/keras/regularizers/regularizers.h"
@@ -269,6 +270,11 @@ class Layer : public Operation {
   // The mask of the outputs for inputs with this mask, as compute_mask() of Keras's layers: embedding.compute_mask(x).
   Structure compute_mask(const Structure& inputs, const Structure& mask = {});
 
+  // Metrics in attributes of the layer, by name in order of announcement. call() updates them; the model that is
+  // trained resets and reports them with its own.
+  const std::vector<std::pair<std::string, metrics::MetricPtr>>& own_metrics() const { return own_metrics_; }
+  void track_metric(const std::string& attribute, metrics::MetricPtr metric);
+
   // As track(), for several layers in one attribute.
   void track_tree(const std::string& attribute, LayerTree layers);
 
@@ -298,7 +304,7 @@ class Layer : public Operation {
   // The variable's value as call() uses it: cast to the compute dtype where autocast is on.
   Tensor value(const VariablePtr& variable) const;
   // Announces a sublayer (or several) under an attribute name, which decides where it is saved.
-  template <typename L>
+  template <std::derived_from<Layer> L>
   std::shared_ptr<L> track(const std::string& attribute, std::shared_ptr<L> layer) {
     track_tree(attribute, LayerTree(LayerPtr(layer)));
     return layer;
@@ -332,6 +338,16 @@ class Layer : public Operation {
     static_cast<void>(attribute);
     adopt_weight(variable, variable.trainable());
     return variable;
+  }
+  // A metric that call() updates: see own_metrics().
+  metrics::MetricPtr track(const std::string& attribute, const metrics::MetricPtr& metric) {
+    track_metric(attribute, metric);
+    return metric;
+  }
+  template <std::derived_from<metrics::Metric> M>
+  std::shared_ptr<M> track(const std::string& attribute, std::shared_ptr<M> metric) {
+    track_metric(attribute, metric);
+    return metric;
   }
   // Makes and announces the generator of a layer that draws random numbers.
   random::SeedGeneratorPtr add_seed_generator(std::optional<std::int64_t> seed);
@@ -377,6 +393,7 @@ class Layer : public Operation {
   std::optional<Nested<Shape>> build_shapes_;
   std::vector<Weight> own_weights_;
   std::vector<std::pair<std::string, LayerTree>> children_;
+  std::vector<std::pair<std::string, metrics::MetricPtr>> own_metrics_;
   std::vector<random::SeedGeneratorPtr> seed_generators_;
   std::shared_ptr<BuildObservers> build_observers_;
 };

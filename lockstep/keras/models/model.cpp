@@ -301,6 +301,10 @@ Variable Model::track(const std::string& attribute, const Variable& variable) {
   with_attributes(attribute).adopt_weight(variable, variable.trainable());
   return variable;
 }
+metrics::MetricPtr Model::track(const std::string& attribute, const metrics::MetricPtr& metric) {
+  impl()->track_metric(attribute, metric);
+  return metric;
+}
 Variable Model::add_weight(WeightOptions options) {
   return with_attributes(options.name).add_weight(std::move(options));
 }

@@ -254,7 +254,8 @@ class Model {
   virtual Results train_step(const Batch& batch);
   virtual Results test_step(const Batch& batch);
   virtual Structure predict_step(const Batch& batch);
-  // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, unless overridden.
+  // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, then those in attributes
+  // of the model and of its layers, unless overridden.
   virtual std::vector<metrics::MetricPtr> metrics() const;
   std::vector<std::string> metrics_names() const;  // "loss", and "compile_metrics" if there are any
   // The names and results of metrics(), for custom steps; none before compile().
@@ -282,6 +283,13 @@ class Model {
   LayerHandle track(const std::string& attribute, LayerHandle layer);
   // A keras.Variable that becomes a weight of the model, as in an attribute in Python.
   Variable track(const std::string& attribute, const Variable& variable);
+  // A metric that is reset and reported with those of compile().
+  metrics::MetricPtr track(const std::string& attribute, const metrics::MetricPtr& metric);
+  template <std::derived_from<metrics::Metric> M>
+  std::shared_ptr<M> track(const std::string& attribute, std::shared_ptr<M> metric) {
+    track(attribute, metrics::MetricPtr(metric));
+    return metric;
+  }
   Variable add_weight(WeightOptions options);
   template <typename L>
   CustomLayer<L> track(const std::string& attribute, const CustomLayer<L>& layer) {

@@ -28,6 +28,9 @@ class Operand {
   template <typename T>
   requires(std::convertible_to<const T&, Structure> && !std::is_arithmetic_v<T>) Operand(const T& value)
       : Operand(Structure(value), 0) {}
+  // Of one tensor its elements, as NumPy's flatten() of predictions; of several the list of them.
+  Operand(const Leaves& leaves)
+      : Operand(leaves.size() == 1 ? Structure(static_cast<Tensor>(leaves)) : Structure(Tensors(leaves)), 0) {}
   Operand(std::initializer_list<Structure> items) : Operand(Structure(items), 0) {}
   Operand(std::initializer_list<Values> values) : Operand(Structure(Tensor(values)), 0) {}
 

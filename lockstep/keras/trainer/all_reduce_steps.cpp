@@ -84,6 +84,7 @@ void AllReduceSteps::spread(const Batch& batch,
                             const std::function<void(std::size_t, const Batch&, std::int64_t)>& step,
                             const std::function<void(std::size_t)>& prepare) {
   const Share share = share_of(batch);
+  const Json metrics_before = share.idle() ? session_.save_layer_metrics() : Json(nullptr);
   prepare(std::max<std::size_t>(share.ranges.size(), 1));
   const auto replica_step = [&](std::size_t local) {
     const distribute::RowRange range =
@@ -96,6 +97,7 @@ void AllReduceSteps::spread(const Batch& batch,
   } else {
     replica_step(0);
   }
+  if (share.idle()) session_.restore_layer_metrics(metrics_before);
 }
 
 bool AllReduceSteps::one_replica() const {

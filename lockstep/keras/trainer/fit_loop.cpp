@@ -261,6 +261,7 @@ TrainingState Trainer::training_state() const {
                        {"own_step", session_->last_step_was_own},
                        {"metrics", loop_->within ? session_->compiled->save_state() : Json(nullptr)},
                        {"own_metrics", loop_->within ? session_->save_own_metrics() : Json(nullptr)},
+                       {"layer_metrics", loop_->within ? session_->save_layer_metrics() : Json(nullptr)},
                        {"batches", loop_->batches.save_state()},
                        {"validation", loop_->validation ? loop_->validation->save_state() : Json(nullptr)},
                        {"random", random::save_state()},
@@ -291,6 +292,7 @@ void Trainer::restore(Loop& loop, TrainingState state) {
     session_->compiled->restore_state(values.at("metrics"));
     const auto scope = session_->enter_strategy();
     if (const Json own = values.value("own_metrics", Json::array()); !own.empty()) session_->restore_own_metrics(own);
+    if (saved("layer_metrics")) session_->restore_layer_metrics(values["layer_metrics"]);
     session_->last_step_was_own = values.value("own_step", false);
   }
   const auto seeds = seed_states(session_->model);

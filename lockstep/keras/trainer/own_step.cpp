@@ -38,6 +38,7 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
   std::vector<Results> parts(std::max<std::size_t>(share.ranges.size(), 1));
   // A worker without rows takes part in collective calls, with a row that does not count.
   const Json metrics_before = share.idle() ? session_.save_own_metrics() : Json(nullptr);
+  const Json layers_before = share.idle() ? session_.save_layer_metrics() : Json(nullptr);
   const auto replica_step = [&](std::size_t local) {
     const distribute::RowRange range = share.idle() ? distribute::RowRange{0, 1} : share.ranges[local];
     parts[local] = step(one_replica() ? batch : batch_slice(batch, range.begin, range.end));
@@ -53,7 +54,10 @@ Results AllReduceSteps::run_in_replicas(const Batch& batch, const std::function<
   } else {
     replica_step(0);
   }
-  if (share.idle()) session_.restore_own_metrics(metrics_before);
+  if (share.idle()) {
+    session_.restore_own_metrics(metrics_before);
+    session_.restore_layer_metrics(layers_before);
+  }
   session_.last_step_was_own = true;
   session_.preempted = session_.preemption.requested();
   return mean_of_replicas(parts, share);
@@ -69,11 +73,13 @@ void AllReduceSteps::prepare_metrics(const Batch& batch) {
   if (!restored && !unresolved) return;
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, first_rows(batch)));
   const random::PausedGenerators no_draws;
+  const Json layers_before = session_.save_layer_metrics();
   session_.run_alone([&] {
     const Structure y_pred = session_.model(one.x, {.training = false});
     session_.compiled->resolve(session_.output_names(), one.y, y_pred);
     if (restored) session_.compiled->restore_metrics(one.y, y_pred, one.sample_weight);
   });
+  session_.restore_layer_metrics(layers_before);
 }
 
 Results AllReduceSteps::compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) {
@@ -82,8 +88,8 @@ Results AllReduceSteps::compute_metrics(const Structure& y, const Structure& y_p
   session_.compiled->update_metrics(y, y_pred, sample_weight);
   Results results = session_.compiled->results();
   if (session_.loss_tracker) results.front().second = metric_log_value(*session_.loss_tracker);
-  if (!object_overriding(session_.model, &Model::metrics)) return results;
-  for (const auto& metric : session_.metrics()) {
+  const bool own = object_overriding(session_.model, &Model::metrics) != nullptr;
+  for (const auto& metric : own ? session_.metrics() : session_.layer_metrics()) {
     const auto known = std::ranges::find(results, metric->name(), [](const auto& item) { return item.first; });
     if (known == results.end()) results.emplace_back(metric->name(), metric_log_value(*metric));
   }

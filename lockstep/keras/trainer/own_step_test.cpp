@@ -169,6 +169,47 @@ TEST(OwnStep, TrainsEvaluatesAndPredictsAsInKeras) {
   }
 }
 
+class Measured : public Layer {
+ public:
+  Structure call(const Structure& x) override {
+    mean_.update_state(x.leaf());
+    return x;
+  }
+
+ private:
+  metrics::MetricPtr mean_ = track("mean", metrics::Mean({.name = "mean"}));
+};
+
+class StepOfModel : public Model {
+ public:
+  using Model::Model;
+  Results train_step(const Batch& batch) override { return Model::train_step(batch); }
+  Results test_step(const Batch& batch) override { return Model::test_step(batch); }
+};
+
+// Metrics in attributes of layers are reset and reported with those of the model; a worker without rows adds nothing.
+// Expected numbers: the mean of the rows.
+TEST(OwnStep, MetricsOfLayersAreReported) {
+  const auto check = [](const Model& model) {
+    model.compile({.optimizer = optimizers::SGD(0.01), .loss = "mse", .metrics = {"mae"}});
+    const auto history = model.fit(
+        own_x(), own_y(),
+        {.batch_size = 2, .epochs = 2, .verbose = 0, .validation_data = {own_x() * 2.0, own_y()}, .shuffle = false});
+    expect_near(history["mean"], {3.5, 3.5}, "mean");
+    expect_near(history["val_mean"], {7, 7}, "mean of validation");
+    const Results results = model.evaluate(own_x(), own_y(), {.batch_size = 4, .verbose = 0});
+    ASSERT_EQ(results.size(), 3);
+    EXPECT_EQ(results.at("mean"), 3.5);
+    EXPECT_EQ(model.metrics_names(), (std::vector<std::string>{"loss", "compile_metrics", "mean"}));
+  };
+  under_each([&](int) {
+    const Tensor input = layers::Input({1});
+    const Structure output = dense()(make_layer<Measured>()(input));
+    check(Model(input, output));
+    check(StepOfModel(input, output));
+  });
+}
+
 // In two replicas compute_loss gives each its share, so that the sum is the batch's loss: so does Keras.
 TEST(OwnStep, CompiledLossesAndMetricsAreShared) {
   under_each([](int replicas) {

@@ -115,6 +115,7 @@ void Trainer::build_optimizer() {
 std::vector<std::string> Trainer::metrics_names() const {
   std::vector<std::string> names{"loss"};
   if (session_->compiled && !session_->compiled->metrics().empty()) names.push_back("compile_metrics");
+  for (const auto& metric : session_->layer_metrics()) names.push_back(metric->name());
   return names;
 }
 

@@ -75,7 +75,9 @@ void TrainingSession::build_for(const Batch& batch) {
   if (!has_call()) return;
   const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, first_rows(batch)));
   const random::PausedGenerators no_draws;
+  const Json before = save_layer_metrics();
   model(one.x, {.training = false});
+  restore_layer_metrics(before);
 }
 
 bool TrainingSession::has_call() const {
@@ -102,11 +104,28 @@ void TrainingSession::require_compiled(const char* what) const {
   if (!compiled) throw_failed_precondition(fmt::format("cannot {}: call compile() before using the model", what));
 }
 
+namespace {
+
+// A metric of the same name that is there already gets the later one's value, as in Keras's logs.
+void add_layer_metrics(Results& results, const std::vector<metrics::MetricPtr>& metrics) {
+  for (const auto& metric : metrics) {
+    const auto known = std::ranges::find(results, metric->name(), [](const auto& item) { return item.first; });
+    if (known != results.end()) {
+      known->second = metric_log_value(*metric);
+    } else {
+      results.emplace_back(metric->name(), metric_log_value(*metric));
+    }
+  }
+}
+
+}  // namespace
+
 Results TrainingSession::metric_results() const {
   if (!compiled) return {};
   const auto scope = enter_strategy();
   Results results;
   run_alone([&] { results = compiled->results(); });
+  add_layer_metrics(results, layer_metrics());
   return results;
 }
 
@@ -128,10 +147,32 @@ std::vector<metrics::MetricPtr> TrainingSession::metrics() const {
 }
 
 std::vector<metrics::MetricPtr> TrainingSession::default_metrics() const {
+  std::vector<metrics::MetricPtr> all = session_metrics();
+  for (auto& metric : layer_metrics()) all.push_back(std::move(metric));
+  return all;
+}
+
+std::vector<metrics::MetricPtr> TrainingSession::step_metrics() const {
+  Model* const object = object_overriding(model, &Model::metrics);
+  return object ? object->metrics() : session_metrics();
+}
+
+std::vector<metrics::MetricPtr> TrainingSession::session_metrics() const {
   std::vector<metrics::MetricPtr> all;
   if (loss_tracker) all.push_back(loss_tracker);
   if (compiled) {
     for (auto& metric : compiled->metrics()) all.push_back(std::move(metric));
+  }
+  return all;
+}
+
+std::vector<metrics::MetricPtr> TrainingSession::layer_metrics() const {
+  std::vector<metrics::MetricPtr> all;
+  for (const Layer* layer : model.flatten_layers()) {
+    if (layer != &model && dynamic_cast<const ModelImpl*>(layer)) continue;
+    for (const auto& [attribute, metric] : layer->own_metrics()) {
+      if (metric && std::ranges::find(all, metric) == all.end()) all.push_back(metric);
+    }
   }
   return all;
 }
@@ -201,17 +242,35 @@ Results TrainingSession::in_order(Results results) const {
 Json TrainingSession::save_own_metrics() const {
   Json state = Json::array();
   if (loss_tracker || object_overriding(model, &Model::metrics)) {
-    for (const auto& metric : metrics()) state.push_back(save_metric_state(*metric));
+    for (const auto& metric : step_metrics()) state.push_back(save_metric_state(*metric));
   }
   return state;
 }
 
 void TrainingSession::restore_own_metrics(const Json& state) {
   make_loss_tracker();
-  const auto all = metrics();
+  const auto all = step_metrics();
   // Those of compile are missing at the end before the first batch.
   for (std::size_t i = 0; i < all.size() && i < state.size(); ++i) restore_metric_state(*all[i], state[i]);
   for (std::size_t i = state.size(); i < all.size(); ++i) clear_metric_state(*all[i]);
+}
+
+Json TrainingSession::save_layer_metrics() const {
+  Json state = Json::array();
+  for (const auto& metric : layer_metrics()) state.push_back(save_metric_state(*metric));
+  return state;
+}
+
+void TrainingSession::restore_layer_metrics(const Json& state) {
+  const auto all = layer_metrics();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    // One that had not seen a batch may have got its variables since.
+    if (i < state.size() && state[i].size() == all[i]->variables().size()) {
+      restore_metric_state(*all[i], state[i]);
+    } else {
+      clear_metric_state(*all[i]);
+    }
+  }
 }
 
 }  // namespace lockstep::keras

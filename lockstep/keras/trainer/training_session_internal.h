@@ -39,6 +39,10 @@ struct TrainingSession {
 
   std::vector<metrics::MetricPtr> metrics() const;  // see Trainer
   std::vector<metrics::MetricPtr> default_metrics() const;
+  // Those in attributes of the model and of the layers below it, each once. As in Keras, not those of other models.
+  std::vector<metrics::MetricPtr> layer_metrics() const;
+  std::vector<metrics::MetricPtr> session_metrics() const;  // the loss of own steps, and those of compile
+  std::vector<metrics::MetricPtr> step_metrics() const;     // metrics() without those that only layers have
   void make_loss_tracker();
   void reset_metrics();
   Results metric_results() const;
@@ -55,6 +59,9 @@ struct TrainingSession {
   Results in_order(Results results) const;
   Json save_own_metrics() const;
   void restore_own_metrics(const Json& state);
+  // Calls of the model that make variables, or keep an idle worker busy, are put between the two: they do not count.
+  Json save_layer_metrics() const;
+  void restore_layer_metrics(const Json& state);
 
   ModelImpl& model;
   CompileOptions options;
