@@ -257,7 +257,7 @@ class Model {
   // Metrics that fit resets before each epoch and evaluate before it begins: those of compile, then those in attributes
   // of the model and of its layers, unless overridden.
   virtual std::vector<metrics::MetricPtr> metrics() const;
-  std::vector<std::string> metrics_names() const;  // "loss", and "compile_metrics" if there are any
+  std::vector<std::string> metrics_names() const;  // "loss", "compile_metrics", those of layers
   // The names and results of metrics(), for custom steps; none before compile().
   Results get_metrics_result() const;
   // self.loss(y, y_pred) of custom steps: the loss that compile() was given. Throws FailedPrecondition where it was
