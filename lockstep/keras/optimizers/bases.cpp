@@ -23,7 +23,7 @@ BuiltInOptimizer::BuiltInOptimizer(const char* class_name, const Json& config)
     : BuiltInOptimizer(
           deserialize({{"module", "keras.optimizers"}, {"class_name", class_name}, {"config", without_name(config)}}),
           config.value("name", std::string())) {}
-BuiltInOptimizer::BuiltInOptimizer(std::nullptr_t) : Optimizer(CommonOptions{.name = "built_in"}) {}
+BuiltInOptimizer::BuiltInOptimizer(std::nullptr_t) : Optimizer(nullptr) {}
 
 const BuiltInOptimizer& BuiltInOptimizer::plain() {
   static const auto* const optimizer = new BuiltInOptimizer(nullptr);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -180,6 +181,9 @@ class Optimizer {
   Optimizer(std::string_view class_name, CommonOptions options);
   // With the name of the C++ class.
   explicit Optimizer(CommonOptions options);
+  // Without variables, which would keep the strategy in whose scope they are made: an object of which nothing but the
+  // class is used.
+  explicit Optimizer(std::nullptr_t) {}
 
   // A class overrides create_slots() and update(), or, as in Keras, build(), which creates slots, and update_step(),
   // which updates one variable.

@@ -383,6 +383,26 @@ TEST(Strategies, CallbacksOfTheChiefReadShardedSlots) {
     EXPECT_THAT(seen.slots[i], ::testing::Pointwise(::testing::FloatNear(1e-4F), expected.slots[i])) << i;
 }
 
+// Its processes leave a job when nothing refers to it, and then wait until the others know why.
+TEST(Strategies, NothingKeepsAJobAfterItsModel) {
+  const auto addresses = collectives::threaded_job::free_addresses(2);
+  const auto messages = collectives::threaded_job::run(2, [&](int rank) {
+    std::weak_ptr<collectives::Communicator> job;
+    {
+      MultiWorkerMirroredStrategy strategy(collectives::join_job(collectives::threaded_job::job(rank, addresses)),
+                                           {"/cpu:0"});
+      job = strategy.workers();
+      const auto scope = strategy.scope();
+      Sequential model({layers::Input({1}), layers::Dense(1)});
+      model.compile({.optimizer = "adam", .loss = "mse"});
+      model.fit(x(0, 4), y(0, 4), {.batch_size = 2, .verbose = 0});
+      strategy.workers()->barrier();
+    }
+    EXPECT_TRUE(job.expired()) << rank;
+  });
+  EXPECT_THAT(messages, ::testing::Each(""));
+}
+
 class NamedStepsStrategy : public MirroredStrategy {
  public:
   std::string step_runner() const override { return "all_reduced"; }
