@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include "lockstep/formats/keras_config.h"
 #include "lockstep/formats/keras_legacy_h5.h"
 #include "lockstep/formats/keras_weights.h"
+#include "lockstep/io/atomic_file.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/io/scratch_folder_internal.h"
 #include "lockstep/keras/layers/registry.h"
@@ -103,16 +103,15 @@ void add_own_assets(const SavedObject& object, std::vector<formats::KerasAsset>&
 }
 
 void load_own_assets(ModelImpl& model, const formats::KerasArchive& archive) {
-  namespace fs = std::filesystem;
   for (const SavedObject& object : saved_objects(model)) {
     if (!object.own_assets) continue;
     io::ScratchFolder scratch;
     const std::string folder = below(object.path, "");
     for (const std::string& asset : archive.assets()) {
       if (!asset.starts_with(folder)) continue;
-      const fs::path file = scratch.file(asset.substr(folder.size()));
-      fs::create_directories(file.parent_path());
-      std::ofstream(file, std::ios::binary) << archive.asset(asset);
+      const std::string file = scratch.file(asset.substr(folder.size()));
+      io::make_directories(io::posix_file_system(), io::parent_directory(file));
+      io::write_atomically(file, archive.asset(asset));
     }
     object.own_assets->load_assets(scratch.path());
   }
