@@ -22,6 +22,22 @@ at::Tensor pack_weights(const at::Tensor& kernel) {
   return packed;
 }
 
+at::Tensor zero_parts(std::int64_t parts, at::IntArrayRef shape, const at::TensorOptions& options) {
+  Ints whole = shape.vec();
+  whole.insert(whole.begin(), parts);
+  at::Tensor zeros = at::empty(whole, options);
+  fill_zero(zeros.numel(), zeros.mutable_data_ptr<float>());
+  return zeros;
+}
+
+at::Tensor total_of(const at::Tensor& parts) {
+  if (!parts.defined()) return parts;
+  if (parts.size(0) == 1) return parts[0];
+  at::Tensor total = at::empty(parts.sizes().slice(1), parts.options());
+  add_parts(parts.size(0), total.numel(), parts.const_data_ptr<float>(), total.mutable_data_ptr<float>());
+  return total;
+}
+
 WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w) {
   WindowGeometry g;
   g.height = w.input[0], g.width = w.input[1], g.channels = kernel.size(2);
@@ -87,19 +103,7 @@ struct Chunks {
 };
 
 at::Tensor parts_of(bool wanted, const at::Tensor& like, at::IntArrayRef shape, std::int64_t parts) {
-  if (!wanted) return {};
-  Ints whole = shape.vec();
-  whole.insert(whole.begin(), parts);
-  at::Tensor zeros = at::empty(whole, like.options());
-  fill_zero(zeros.numel(), zeros.mutable_data_ptr<float>());
-  return zeros;
-}
-at::Tensor total_of(const at::Tensor& parts) {
-  if (!parts.defined()) return parts;
-  if (parts.size(0) == 1) return parts[0];
-  at::Tensor total = at::empty(parts.sizes().slice(1), parts.options());
-  add_parts(parts.size(0), total.numel(), parts.const_data_ptr<float>(), total.mutable_data_ptr<float>());
-  return total;
+  return wanted ? zero_parts(parts, shape, like.options()) : at::Tensor();
 }
 float* part_of(const at::Tensor& parts, std::int64_t n) {
   return parts.defined() ? parts.mutable_data_ptr<float>() + n * (parts.numel() / parts.size(0)) : nullptr;

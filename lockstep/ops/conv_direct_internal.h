@@ -26,6 +26,11 @@ struct Wanted {
   bool images = false, kernel = false, bias = false;
 };
 
+// Sums of groups of images, one for each group, which are zero at first; and their sum, in the order of the groups. No
+// group: zeros. Undefined: undefined.
+at::Tensor zero_parts(std::int64_t parts, at::IntArrayRef shape, const at::TensorOptions& options);
+at::Tensor total_of(const at::Tensor& parts);
+
 // `kernel` [h, w, I, O] over images of w.input and I channels.
 WindowGeometry window_geometry(const at::Tensor& kernel, const ConvWindow& w);
 

@@ -145,8 +145,7 @@ class Volumes {
     const std::int64_t size = cells_ * of_cell;
     const std::int64_t most = std::max<std::int64_t>(1, kVolumePartsLimit / size);
     const std::int64_t together = std::max(kSlicesOfPart, (slices + most - 1) / most);
-    const at::Tensor parts = at::empty({(slices + together - 1) / together, size}, x.options());
-    fill_zero(parts.numel(), parts.mutable_data_ptr<float>());
+    const at::Tensor parts = zero_parts((slices + together - 1) / together, {size}, x.options());
     const float *const from = x.const_data_ptr<float>(), *const d = dy.const_data_ptr<float>();
     float* const to = parts.mutable_data_ptr<float>();
     parallel_for(0, parts.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -169,8 +168,7 @@ class Volumes {
         }
       }
     });
-    const at::Tensor total = at::empty({size}, x.options());
-    add_parts(parts.size(0), size, parts.const_data_ptr<float>(), total.mutable_data_ptr<float>());
+    const at::Tensor total = total_of(parts);
     if (!way_) return total.reshape(shape);
     at::Tensor dk = at::empty(shape, x.options());
     for (std::int64_t cell = 0; cell < cells_; ++cell)

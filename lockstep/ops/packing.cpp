@@ -46,6 +46,7 @@ void finish_filter_gradient(const WindowGeometry& g, int outputs, const float* s
 }
 
 void add_parts(std::int64_t parts, std::int64_t size, const float* from, float* to) {
+  if (parts == 0) return fill_zero(size, to);
   constexpr std::int64_t kBlock = 2048;
   parallel_for(0, size, kPiece, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; block += kBlock) {

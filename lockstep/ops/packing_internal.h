@@ -13,7 +13,7 @@ void pack_flipped_kernel(const WindowGeometry& g, const float* kernel, WindowCel
 // WinogradKernels::pack and finish_filter_gradient for all channels.
 void pack_winograd(const WindowGeometry& g, int outputs, const float* kernel, bool flipped, float* packed);
 void finish_filter_gradient(const WindowGeometry& g, int outputs, const float* sums, float* dk);
-// Sums of `parts` arrays of `size` floats, one after the other in memory, in the order of the parts.
+// Sums of `parts` arrays of `size` floats, one after the other in memory, in the order of the parts; zeros for none.
 void add_parts(std::int64_t parts, std::int64_t size, const float* from, float* to);
 void fill_zero(std::int64_t size, float* to);
 

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tensors_internal.h"
+#include "lockstep/data/distributed_dataset.h"
 #include "lockstep/distribute/variable_memory_internal.h"
 #include "lockstep/keras/callbacks/reads_together.h"
 #include "lockstep/keras/models/model.h"
@@ -225,15 +226,7 @@ Structure Trainer::run_predict(BatchSource& source, const PredictOptions& option
   }
   callbacks.each(&Callback::on_predict_end, Logs{});
   if (parts.empty()) throw_invalid_argument("predict requires data: found no batches");
-  std::vector<Tensors> leaves;
-  for (const Structure& part : parts) leaves.push_back(part.flatten());
-  Tensors joined;
-  for (std::size_t i = 0; i < leaves[0].size(); ++i) {
-    Tensors rows;
-    for (const Tensors& part : leaves) rows.push_back(part[i]);
-    joined.push_back(rows.size() == 1 ? rows[0] : ops::concat(rows, 0));
-  }
-  return parts[0].pack(joined);
+  return distribute::joined_rows(parts);
 }
 
 namespace {
