@@ -2,7 +2,7 @@
 
 fit(), predict() and evaluate() give what the methods of a Keras model give, and leave the model as those do. An answer is
 stored under the digest of all that it follows from: the versions of the judges, the model's config, its variables and those
-of its optimizer, the data and the options. So a row that changes, or other judges, find no answer, and Keras computes; as it
+of its optimizer, the data and the options (or the source of a program). So a row that changes, or other judges, find no answer, and Keras computes; as it
 does for what has no digest (custom classes, callbacks, datasets).
 
 A tenth of the answers, drawn by LOCKSTEP_ANSWERS_SEED (printed, another one in each run), is computed in every run and
@@ -86,16 +86,21 @@ def variables(model):
     return [*model.variables, *(optimizer.variables if optimizer is not None and optimizer.built else [])]
 
 
+def digest_of(*parts):
+    """The digest of an answer that follows from these parts and the versions of the judges."""
+    digest = hashlib.sha256()
+    add(digest, [FORMAT, versions(), *parts])
+    return digest.hexdigest()[:24]
+
+
 def key(kind, model, given):
-    """The digest of an answer, or None where Keras must compute."""
+    """The digest of an answer of a model, or None where Keras must compute."""
     import keras
     if MODE == "off" or not model.built:
         return None
     try:
         config = json.dumps(without_identities(keras.saving.serialize_keras_object(model)))
-        digest = hashlib.sha256()
-        add(digest, [FORMAT, versions(), kind, config, [np.asarray(v) for v in variables(model)], given])
-        return digest.hexdigest()[:24]
+        return digest_of(kind, config, [np.asarray(v) for v in variables(model)], given)
     except (NoDigest, TypeError, ValueError):
         return None
 

@@ -4,6 +4,7 @@ A request is a line of JSON: the script, the folder for what it saves, the model
 the output. The child runs the script and compares the model that it has saved with that one; the answer is its exit status.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -15,9 +16,10 @@ import traceback
 
 
 class Twins:
-    def __init__(self):
-        self.process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={k: v for k, v in os.environ.items() if k != "TF_CONFIG"})
+    @functools.cached_property
+    def process(self):
+        return subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                env={k: v for k, v in os.environ.items() if k != "TF_CONFIG"})
 
     def run(self, script, folder, theirs, environment={}):
         """The script's standard output."""
@@ -31,8 +33,9 @@ class Twins:
         return out.read_text()
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        if "process" in vars(self):
+            self.process.stdin.close()
+            self.process.wait()
 
 
 def compare(ours, theirs):
