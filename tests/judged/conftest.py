@@ -113,6 +113,20 @@ def fresh_keras(request):
     yield
 
 
+@pytest.fixture
+def eagerly(monkeypatch):
+    """TensorFlow runs the operations of models one by one. Keras 2 computes the same then, without seconds for the graph of each
+    recurrent layer and for the one that a GPU would use. All cases (make conformance) run as graphs."""
+    if tool.CONFORMANCE:
+        yield
+        return
+    import tensorflow as tf
+    monkeypatch.setattr("tf_keras.src.layers.rnn.gru_lstm_utils.function_register", lambda *args, **kwargs: None)
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def collected():
     """Collects garbage once for a group of cases. Keras asks for a collection at many places (quantize, clear_session); each is

@@ -8,10 +8,12 @@ import h5py
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras
 
 import lockstep_tool as tool
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 L = keras.layers
 
 
@@ -365,6 +367,7 @@ def test_masks_in_metrics_and_losses_of_outputs(how, tmp_path):
     """In Keras 3 masks count for means of functions only, in Keras 2 for all metrics. The loss of an output is a mean of batches in
     graphs of Keras 3, and one of rows elsewhere."""
     module = tf_keras if how == "keras 2" else keras
+    tf.config.run_functions_eagerly(how == "eager")
     rng = tool.generator("masks in metrics", how)
     model = masked_model(module, rng)
     options = dict(loss="mse", metrics=[metrics_of(module), ["mae"]], weighted_metrics=[[], metrics_of(module)])

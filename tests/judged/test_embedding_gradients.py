@@ -78,6 +78,7 @@ def test_keras_3(case, tmp_path):
     continues(model, keras.models.load_model, ["m.keras"], rng, tmp_path, ids(case))
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("case", tool.pick(rows(LATER, CLIPS), 8, "tf-keras"), ids=ids)
 def test_tf_keras(case, tmp_path):
     name, kwargs = case
@@ -87,6 +88,7 @@ def test_tf_keras(case, tmp_path):
     continues(model, tf_keras.models.load_model, ["m.h5", "m.keras"], rng, tmp_path, ids(case), loaded=name == "Nadam")  # whose product is not saved
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("case", tool.pick(rows(OF_LEGACY, LEGACY_CLIPS), 12, "legacy"), ids=ids)
 def test_legacy(case, tmp_path):
     name, kwargs = case

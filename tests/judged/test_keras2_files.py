@@ -15,6 +15,7 @@ import tf_keras
 import layer_table
 import lockstep_tool as tool
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 L = tf_keras.layers
 VECTOR, SEQUENCE, IMAGE = (5,), (6, 3), (8, 7, 3)
 
@@ -416,6 +417,7 @@ def operation(op, constants=None, **attributes):
 
 
 def test_operations_of_tensorflow(tmp_path):
+    tf.config.run_functions_eagerly(False)  # these layers add to a graph
     real, index = {"T": {"type": "DT_FLOAT"}}, {"Tidx": {"type": "DT_INT32"}}
     x = tf_keras.Input((4, 3))
     y = operation("Mul", {1: [[[1.0, -2.0, 0.5]]]}, **real)(x)

@@ -73,6 +73,7 @@ def test_models_of_keras_3(number, tmp_path):
 
 
 # 3008 and 6015 have masks: Keras 3 counts the operations that compute them among the depths that order layers, Keras 2 has none.
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("number", [*range(60 if tool.CONFORMANCE else 3), 3008, 6007, 6015])
 def test_models_of_keras_2(number, tmp_path):
     tf_keras.utils.set_random_seed(number)

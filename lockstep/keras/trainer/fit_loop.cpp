@@ -15,7 +15,6 @@
 #include "lockstep/keras/trainer/overrides_internal.h"
 #include "lockstep/keras/trainer/step_runner_internal.h"
 #include "lockstep/keras/trainer/trainer.h"
-#include "lockstep/ops/functions.h"
 #include "lockstep/ops/pooled_loops_internal.h"
 #include "lockstep/random/seeds.h"
 
