@@ -36,9 +36,10 @@ class RemoteValue {
 // Functions are not sent from process to process: each process schedules the same closures in the same order, and a
 // worker runs those whose number it gets, with its own iterators. Variables made in the strategy's scope have the
 // servers' values when a closure begins; models must be built by then, as variables that a closure makes stay local. An
-// optimizer's apply_gradients() in a closure is done by the servers; other writes of a closure to a variable are
-// sent at its end, as the difference to the initial value. After join() variables have the servers' values
-// on each process.
+// optimizer's apply_gradients() in a closure is done by the servers, with its learning rate at that time; it must have
+// been made in the scope. Other writes of a closure to a variable are sent at its end, as the difference to the initial
+// value. After join() variables have the servers' values on each process; on the chief optimizers have their slots and
+// iterations, and a checkpoint that is restored there goes to the servers.
 //
 // An error of a closure drops the closures that are still waiting; join() throws it on each process, once.
 class ClusterCoordinator {

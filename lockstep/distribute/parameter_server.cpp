@@ -46,6 +46,7 @@ struct Part {
   bool decays = true;
   std::unique_ptr<UpdateRule> rule;
   std::vector<std::pair<std::string, Tensor>> restored_slots;  // until the rule is made
+  std::optional<double> rate;                                  // that the rule was given last
 };
 using PartId = std::pair<std::int64_t, std::int64_t>;  // variable, shard
 
@@ -79,8 +80,14 @@ struct ParameterServer::State {
   void begin(const Message& request);
   void define(const Message& request);
   Message step(const Message& request);
-  void update(Part& part, const std::string& how, const std::string& optimizer, std::int64_t count,
-              const Tensors& values);
+  void set_slots(const Message& request);
+  // Of a worker's step: its optimizer, the updates that one has made, and its learning rate.
+  struct Step {
+    std::string optimizer;
+    std::int64_t count = 0;
+    std::optional<double> rate = {};
+  };
+  void update(Part& part, const std::string& how, const Step& step, const Tensors& values);
   void require_rule(Part& part, const std::string& optimizer);
   Message rows(const Message& request);
   Message state_of(const Message& request);
@@ -154,18 +161,37 @@ void ParameterServer::State::begin(const Message& request) {
   token_order.clear();
 }
 
+namespace {
+
+void take_slots(Part& part, const Message& request, std::size_t first) {
+  const Json& slots = request.list("slots");
+  if (request.tensors.size() != slots.size() + first)
+    throw_data_loss("invalid message: found a variable without values");
+  part.decays = request.flag("decays");
+  part.optimizer = request.text("optimizer");
+  part.rule = nullptr;
+  part.restored_slots.clear();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i].is_string()) throw_data_loss("invalid message: found a slot without a path");
+    part.restored_slots.emplace_back(slots[i].get<std::string>(), Tensor::from_data(request.tensors[i + first]));
+  }
+}
+
+}  // namespace
+
+// The rule is made anew, with these slots.
+void ParameterServer::State::set_slots(const Message& request) {
+  const std::shared_lock lock(layout);
+  Part& owner = part({request.integer("id"), request.integer("part")});
+  const std::lock_guard guard(owner.mutex);
+  take_slots(owner, request, 0);
+}
+
 void ParameterServer::State::define(const Message& request) {
   auto part = std::make_unique<Part>();
   const PartId id{request.integer("id"), request.integer("part")};
-  const Json& slots = request.list("slots");
-  if (request.tensors.size() != slots.size() + 1) throw_data_loss("invalid message: found a variable without values");
+  take_slots(*part, request, 1);
   part->variable = make_variable(Tensor::from_data(request.tensors[0]), request.text("path"));
-  part->decays = request.flag("decays");
-  part->optimizer = request.text("optimizer");
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i].is_string()) throw_data_loss("invalid message: found a slot without a path");
-    part->restored_slots.emplace_back(slots[i].get<std::string>(), Tensor::from_data(request.tensors[i + 1]));
-  }
   const std::unique_lock lock(layout);
   if (parts.size() >= kMostParts) throw_resource_exhausted(fmt::format("{}: too many variables", name));
   parts[id] = std::move(part);
@@ -184,6 +210,7 @@ void ParameterServer::State::require_rule(Part& part, const std::string& optimiz
   }
   part.rule = make_rule(config, part.variable, part.decays);
   part.optimizer = optimizer;
+  part.rate = rate;
   if (rate) part.rule->set_learning_rate(*rate);
   for (const Variable& slot : part.rule->slots()) {
     for (const auto& [path, value] : part.restored_slots) {
@@ -194,8 +221,7 @@ void ParameterServer::State::require_rule(Part& part, const std::string& optimiz
 }
 
 // The part is locked.
-void ParameterServer::State::update(Part& part, const std::string& how, const std::string& optimizer,
-                                    std::int64_t count, const Tensors& values) {
+void ParameterServer::State::update(Part& part, const std::string& how, const Step& step, const Tensors& values) {
   const Shape shape = part.variable.shape();
   const DType dtype = part.variable.dtype();
   if (how == "rows") {
@@ -214,12 +240,16 @@ void ParameterServer::State::update(Part& part, const std::string& how, const st
   } else if (how == "assign") {
     part.variable.assign(values[0]);
   } else {
-    require_rule(part, optimizer);
+    require_rule(part, step.optimizer);
+    if (step.rate && part.rate != step.rate) {
+      part.rule->set_learning_rate(*step.rate);
+      part.rate = step.rate;
+    }
     Tensor gradient = values[0];
     if (how == "rows") {
       gradient = tensor_of_rows({values[0], values[1]}, shape);
     }
-    part.rule->apply(gradient, count);
+    part.rule->apply(gradient, step.count);
   }
   ++part.version;
 }
@@ -227,15 +257,16 @@ void ParameterServer::State::update(Part& part, const std::string& how, const st
 Message ParameterServer::State::step(const Message& request) {
   const std::shared_lock lock(layout);
   require_generation(request);
-  const std::string optimizer = request.text("optimizer");
+  Step made_by{request.text("optimizer")};
+  const std::string& optimizer = made_by.optimizer;
+  if (request.head.contains("rate")) made_by.rate = request.number("rate");
   const Json& updates = request.list("updates");
   const std::string token = request.text("token");
   if (!token.empty() && is_new(token)) {
-    std::int64_t count = 0;
     if (!optimizer.empty()) {
       const std::lock_guard guard(mutex);
       if (request.head.contains("config")) optimizers.try_emplace(optimizer, request.head["config"]);
-      count = counts[optimizer]++;
+      made_by.count = counts[optimizer]++;
     }
     std::size_t next = 0;
     for (const Json& entry : updates) {
@@ -249,7 +280,7 @@ Message ParameterServer::State::step(const Message& request) {
       Tensors values;
       for (std::size_t i = 0; i < needed; ++i) values.push_back(Tensor::from_data(request.tensors[next++]));
       const std::lock_guard guard(changed.mutex);
-      update(changed, how, optimizer, count, values);
+      update(changed, how, made_by, values);
     }
   }
   Message reply("values");
@@ -334,6 +365,8 @@ Message ParameterServer::State::answer(MessageChannel& channel, const Message& r
     begin(request);
   } else if (kind == "define") {
     define(request);
+  } else if (kind == "slots") {
+    set_slots(request);
   } else if (kind == "optimizer") {
     const std::lock_guard lock(mutex);
     optimizers[request.text("optimizer")] = request.head["config"];
@@ -346,7 +379,9 @@ Message ParameterServer::State::answer(MessageChannel& channel, const Message& r
     const std::string optimizer = request.text("optimizer");
     const double rate = request.number("rate");
     for (const auto& [id, each] : parts) {
-      if (each->rule && each->optimizer == optimizer) each->rule->set_learning_rate(rate);
+      if (!each->rule || each->optimizer != optimizer) continue;
+      each->rule->set_learning_rate(rate);
+      each->rate = rate;
     }
     const std::lock_guard guard(mutex);
     rates[optimizer] = rate;

@@ -12,7 +12,7 @@
 namespace lockstep::distribute {
 namespace {
 
-constexpr const char* kProtocol = "lockstep tasks 1: ";
+constexpr const char* kProtocol = "lockstep tasks 2: ";
 
 thread_local bool t_local = false;
 
@@ -98,6 +98,15 @@ int ParameterServerStrategy::num_parameter_servers() const { return impl_->num_s
 
 void ParameterServerStrategy::add(const Variable& variable) {
   if (!t_local) impl_->made.emplace_back(variable, false);
+}
+
+std::vector<std::shared_ptr<ServedOptimizer>> ParameterServerStrategy::Impl::living_optimizers() {
+  std::erase_if(optimizers, [](const auto& each) { return each.expired(); });
+  std::vector<std::shared_ptr<ServedOptimizer>> living;
+  for (const auto& each : optimizers) {
+    if (auto optimizer = each.lock(); optimizer && optimizer->is_served()) living.push_back(std::move(optimizer));
+  }
+  return living;
 }
 
 std::vector<Variable> ParameterServerStrategy::Impl::new_variables() {

@@ -78,9 +78,10 @@ ParameterServers::ParameterServers(Options options)
 
 ParameterServers* ParameterServers::current() { return t_current; }
 
-ParameterServers::Closure::Closure(ParameterServers& servers, std::string token) {
+ParameterServers::Closure::Closure(ParameterServers& servers, std::string token, Introduce introduce) {
   servers.token_ = std::move(token);
   servers.token_number_ = 0;
+  servers.introduce_ = std::move(introduce);
   t_current = &servers;
 }
 ParameterServers::Closure::~Closure() { t_current = nullptr; }
@@ -137,17 +138,46 @@ void ParameterServers::upload(const std::vector<RemoteOptimizer>& optimizers) {
     Message begin("begin");
     begin.head["generation"] = generation_;
     ask(i, std::move(begin));
-    for (const RemoteOptimizer& optimizer : optimizers) {
-      Message known("optimizer");
-      known.head["optimizer"] = optimizer.name;
-      known.head["config"] = optimizer.config;
-      known.head["count"] = optimizer.iterations.numpy().item<std::int64_t>();
-      ask(i, std::move(known));
-    }
+    for (const RemoteOptimizer& optimizer : optimizers) send_optimizer(i, optimizer);
   }
   uploaded_ = 0;
   for (; uploaded_ < placed_.size(); ++uploaded_) define(uploaded_, optimizers);
   for (std::size_t i = 0; i < connections_.size(); ++i) ask(i, Message("ready"));
+}
+
+void ParameterServers::send_optimizer(std::size_t server, const RemoteOptimizer& optimizer) {
+  Message known("optimizer");
+  known.head["optimizer"] = optimizer.name;
+  known.head["config"] = optimizer.config;
+  known.head["count"] = optimizer.iterations.numpy().item<std::int64_t>();
+  ask(server, std::move(known));
+}
+
+void ParameterServers::upload_optimizer(const RemoteOptimizer& optimizer) {
+  for (std::size_t i = 0; i < connections_.size(); ++i) send_optimizer(i, optimizer);
+  for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
+    const std::size_t index = required_index(optimizer.variables[v]);
+    for (std::size_t k = 0; k < placed_[index].parts.size(); ++k) {
+      const Part& part = placed_[index].parts[k];
+      Message message("slots");
+      message.head["id"] = index;
+      message.head["part"] = k;
+      message.head["decays"] = optimizer.decays[v] != 0;
+      message.head["optimizer"] = optimizer.name;
+      message.head["slots"] = Json::array();
+      add_slots(message, index, part, optimizer);
+      ask(part.server, std::move(message));
+    }
+  }
+}
+
+void ParameterServers::add_slots(Message& message, std::size_t index, const Part& part,
+                                 const RemoteOptimizer& owner) const {
+  for (const Variable& slot : owner.slots) {
+    if (!belongs(slot, owner.name, placed_[index].variable)) continue;
+    message.head["slots"].push_back(slot.path());
+    message.tensors.push_back(rows_of(slot.numpy().to_data(), part.begin, part.rows));
+  }
 }
 
 void ParameterServers::upload_new() {
@@ -177,12 +207,7 @@ void ParameterServers::define(std::size_t index, const std::vector<RemoteOptimiz
     message.head["optimizer"] = owner ? owner->name : "";
     message.head["slots"] = Json::array();
     message.tensors.push_back(rows_of(data, part.begin, part.rows));
-    for (std::size_t s = 0; owner && s < owner->slots.size(); ++s) {
-      const Variable& slot = owner->slots[s];
-      if (!belongs(slot, owner->name, placed.variable)) continue;
-      message.head["slots"].push_back(slot.path());
-      message.tensors.push_back(rows_of(slot.numpy().to_data(), part.begin, part.rows));
-    }
+    if (owner) add_slots(message, index, part, *owner);
     ask(part.server, std::move(message));
     part.version = 1;
   }
@@ -371,28 +396,38 @@ void ParameterServers::add_changes(std::vector<Message>& requests, const char* h
   }
 }
 
-std::int64_t ParameterServers::apply(const RemoteOptimizer& optimizer, const Tensors& gradients) {
+std::size_t ParameterServers::required_index(const Variable& variable) const {
+  if (const auto index = index_of(variable)) return *index;
+  throw_failed_precondition(
+      fmt::format("variable '{}' is on no parameter server; make it, or build the model it belongs to, in the "
+                  "scope of the ParameterServerStrategy and before its closure is scheduled",
+                  variable.path()));
+}
+
+std::int64_t ParameterServers::apply(const RemoteOptimizer& optimizer, const Tensors& gradients,
+                                     std::optional<double> rate) {
+  if (introduce_ && !introduced_.contains(optimizer.name)) {
+    std::vector<std::size_t> places;
+    for (const Variable& variable : optimizer.variables) places.push_back(required_index(variable));
+    introduce_(optimizer.name, places);
+    introduced_.insert(optimizer.name);
+  }
   std::vector<Message> requests = step_requests(optimizer.name, true);
   const std::string token = next_token();
   std::vector<bool> updated(placed_.size());
   for (std::size_t i = 0; i < requests.size(); ++i) {
     auto& known = connections_[i].optimizers;
     requests[i].head["token"] = token;
+    if (introduce_ && rate) requests[i].head["rate"] = *rate;
     if (std::find(known.begin(), known.end(), optimizer.name) != known.end()) continue;
     requests[i].head["config"] = optimizer.config;
     known.push_back(optimizer.name);
   }
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    const auto index = index_of(optimizer.variables[i]);
-    if (!index) {
-      throw_failed_precondition(
-          fmt::format("variable '{}' is on no parameter server; make it, or build the model it belongs to, in the "
-                      "scope of the ParameterServerStrategy and before its closure is scheduled",
-                      optimizer.variables[i].path()));
-    }
-    updated[*index] = true;
-    add_gradient(requests, *index, gradients[i]);
+    const std::size_t index = required_index(optimizer.variables[i]);
+    updated[index] = true;
+    add_gradient(requests, index, gradients[i]);
   }
   add_changes(requests, "add", updated);
   const std::vector<Message> replies = ask_all(std::move(requests));

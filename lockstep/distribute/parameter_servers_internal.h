@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +61,8 @@ class ParameterServers {
   void upload(const std::vector<RemoteOptimizer>& optimizers);
   // Adds the variables that were placed since the last upload.
   void upload_new();
+  // Adds an optimizer, or replaces its slots and the number of its steps.
+  void upload_optimizer(const RemoteOptimizer& optimizer);
   // The reverse.
   void download(const std::vector<RemoteOptimizer>& optimizers);
   // Values that this process has changed since the last call go to the servers.
@@ -75,8 +79,9 @@ class ParameterServers {
   void pull_rows(const Variable& variable, const Tensor& indices);
   // One step of an optimizer on the servers, whose new values are taken at once; the changes of other variables since
   // the last pull go along as differences. An undefined gradient leaves its variable alone. Returns the steps that the
-  // optimizer has made.
-  std::int64_t apply(const RemoteOptimizer& optimizer, const Tensors& gradients);
+  // optimizer has made. `rate`: the learning rate of this process, which counts within closures that have their own;
+  // none for a schedule.
+  std::int64_t apply(const RemoteOptimizer& optimizer, const Tensors& gradients, std::optional<double> rate);
   // The same without a step.
   void push_changes();
 
@@ -84,12 +89,16 @@ class ParameterServers {
   // once, also if the same token is used again after a failure.
   class Closure {
    public:
-    Closure(ParameterServers& servers, std::string token);
+    // `introduce` is called before an optimizer's first step, with its name and the places of its variables in the
+    // order of place(). With it, steps are made with the learning rates of this process.
+    using Introduce = std::function<void(const std::string& optimizer, const std::vector<std::size_t>& variables)>;
+    Closure(ParameterServers& servers, std::string token, Introduce introduce = {});
     ~Closure();
     Closure(const Closure&) = delete;
     Closure& operator=(const Closure&) = delete;
   };
   static ParameterServers* current();
+  const Variable& placed(std::size_t index) const { return placed_.at(index).variable; }
 
  private:
   using Message = collectives::Message;
@@ -112,6 +121,9 @@ class ParameterServers {
 
   Message ask(std::size_t server, Message request);
   void define(std::size_t index, const std::vector<RemoteOptimizer>& optimizers);
+  void add_slots(Message& message, std::size_t index, const Part& part, const RemoteOptimizer& owner) const;
+  void send_optimizer(std::size_t server, const RemoteOptimizer& optimizer);
+  std::size_t required_index(const Variable& variable) const;
   std::vector<Message> ask_all(std::vector<Message> requests);
   Message received(std::size_t server);
   collectives::MessageChannel& channel(std::size_t server);
@@ -135,6 +147,8 @@ class ParameterServers {
   std::chrono::steady_clock::time_point taken_ = {};  // when values have come
   std::string token_;
   std::int64_t token_number_ = 0;
+  Closure::Introduce introduce_;
+  std::set<std::string> introduced_;  // optimizers
 };
 
 }  // namespace lockstep::distribute

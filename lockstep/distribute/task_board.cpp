@@ -17,12 +17,15 @@ using collectives::error_message;
 using collectives::Message;
 using collectives::MessageChannel;
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kTaskPoll{100};
 constexpr milliseconds kIdle{500};       // how long a worker waits for an answer if there is no task
 constexpr milliseconds kHeartbeat{500};  // while a worker computes
 constexpr milliseconds kReportEvery{5000};
+constexpr milliseconds kSilent{2000};  // a worker that has missed so many heartbeats is probably lost
+// When a task takes too long: more than so many times the longest of its section that is done.
+constexpr int kSlow = 4;
+constexpr milliseconds kAtLeast{1000};
 
 bool is_loss(Code code) { return code == Code::kUnavailable || code == Code::kDeadlineExceeded; }
 
@@ -47,8 +50,11 @@ TaskBoard::~TaskBoard() {
     // A worker that is still starting finds the end of the job, not a lost chief.
     changed_.wait_until(lock, started_ + options_.startup_timeout,
                         [this] { return std::ranges::all_of(seen_, [](bool seen) { return seen; }); });
-    changed_.wait_for(lock, options_.timeout,
-                      [this] { return std::ranges::all_of(connected_, [](int n) { return n == 0; }); });
+    const Clock::time_point end = Clock::now() + options_.timeout;
+    const auto done = [this] {
+      return std::ranges::all_of(connections_, [this](const Connection& each) { return each.left || is_silent(each); });
+    };
+    while (Clock::now() < end && !done()) changed_.wait_for(lock, kTaskPoll);
     over_ = true;
   }
   acceptor_.join();
@@ -65,15 +71,17 @@ void TaskBoard::accept() {
       {
         const std::lock_guard lock(mutex_);
         if (over_) return;
+        connections_.remove_if([](Connection& connection) {
+          if (connection.over) connection.thread.join();
+          return connection.over.load();
+        });
       }
       socket = listener_.accept(kTaskPoll);
-      connections_.remove_if([](Connection& connection) {
-        if (connection.over) connection.thread.join();
-        return connection.over.load();
-      });
     }
+    const std::lock_guard lock(mutex_);
     Connection& connection = connections_.emplace_back();
     connection.channel = std::make_unique<MessageChannel>(socket, "a peer");
+    connection.heard = Clock::now();
     try {
       connection.thread = start_thread([this, &connection, id] {
         serve(connection, id);
@@ -93,24 +101,31 @@ std::string TaskBoard::missing() const {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void TaskBoard::give_back(std::optional<Task>& running, const std::string& why) {
+bool TaskBoard::is_silent(const Connection& connection) const { return Clock::now() - connection.heard > kSilent; }
+
+// Whether the task is still to be done.
+bool TaskBoard::counts(const Task& task) const {
+  return task.section == static_cast<std::int64_t>(closed_.size()) && running_.contains(task.number);
+}
+
+void TaskBoard::give_back(Connection& from, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (!running) return;
+  const std::optional<Task> task = std::exchange(from.running, std::nullopt);
+  if (!task || !counts(*task)) return;
   if (options_.report && !ending_) options_.report(fmt::format("{}; its task is repeated", why));
-  put_back(running);
-  running.reset();
-  --running_;
+  put_back(*task);
   changed_.notify_all();
 }
 
-// Unless its section is over.
-void TaskBoard::put_back(std::optional<Task>& running) {
-  if (running->section == static_cast<std::int64_t>(closed_.size()) && !error_) queue_.push_front(std::move(*running));
+// One worker less does the task.
+void TaskBoard::put_back(const Task& task) {
+  if (--running_[task.number] > 0) return;
+  running_.erase(task.number);
+  if (!error_) queue_.push_front(task);
 }
 
 void TaskBoard::serve(Connection& connection, std::int64_t id) {
   MessageChannel& channel = *connection.channel;
-  std::optional<Task> running;
   int worker = -1;
   try {
     const Message hello = channel.receive(options_.timeout);
@@ -122,6 +137,8 @@ void TaskBoard::serve(Connection& connection, std::int64_t id) {
                                              "all processes the same",
                                              options_.own_name)),
                    options_.timeout);
+      const std::lock_guard lock(mutex_);
+      connection.left = true;
       return;
     }
     channel.set_peer(options_.workers[static_cast<std::size_t>(number)]);
@@ -130,7 +147,7 @@ void TaskBoard::serve(Connection& connection, std::int64_t id) {
     channel.send(std::move(welcome), options_.timeout);
     {
       const std::lock_guard lock(mutex_);
-      worker = static_cast<int>(number);
+      worker = connection.worker = static_cast<int>(number);
       ++connected_[static_cast<std::size_t>(worker)];
       seen_[static_cast<std::size_t>(worker)] = true;
       changed_.notify_all();
@@ -138,74 +155,135 @@ void TaskBoard::serve(Connection& connection, std::int64_t id) {
     for (;;) {
       const Message message = channel.receive(options_.timeout);
       const std::string kind = message.kind();
+      {
+        const std::lock_guard lock(mutex_);
+        connection.heard = Clock::now();
+      }
       if (kind == "alive") continue;
       if (kind == "bye") break;
       if (kind == "done" || kind == "failed") {
-        finish(message, running, worker, id);
+        finish(message, connection, id);
       } else if (kind == "next") {
-        channel.send(next(message, running), options_.timeout);
+        channel.send(next(message, connection), options_.timeout);
+      } else if (kind == "ask") {
+        channel.send(answer(message), options_.timeout);
       } else {
         throw_data_loss(fmt::format("invalid message of {}: unknown kind '{}'", channel.peer(), kind));
       }
     }
   } catch (const Error& error) {
-    give_back(running, error.message());
+    give_back(connection, error.message());
   }
   channel.close();
-  if (worker < 0) return;
   const std::lock_guard lock(mutex_);
-  --connected_[static_cast<std::size_t>(worker)];
+  connection.left = true;
+  if (worker >= 0) --connected_[static_cast<std::size_t>(worker)];
   if (std::ranges::all_of(connected_, [](int n) { return n == 0; })) alone_since_ = Clock::now();
   changed_.notify_all();
 }
 
-Message TaskBoard::next(const Message& request, std::optional<Task>& running) {
+// A task that is given to a free worker although another one does it: of a worker that is silent, or slow.
+const TaskBoard::Task* TaskBoard::overdue_task(const Connection& free) const {
+  const auto allowed = std::max<Clock::duration>(kAtLeast, kSlow * longest_);
+  for (const Connection& other : connections_) {
+    if (&other == &free || !other.running || !counts(*other.running) || running_.at(other.running->number) > 1)
+      continue;
+    const bool slow = longest_.count() > 0 && Clock::now() - other.started > allowed;
+    if (slow || is_silent(other)) return &*other.running;
+  }
+  return nullptr;
+}
+
+Message TaskBoard::next(const Message& request, Connection& to) {
   const std::int64_t section = request.integer("section");
   std::unique_lock lock(mutex_);
   const auto over = [&] { return section >= 0 && section < static_cast<std::int64_t>(closed_.size()); };
   const auto takes = [&] {
-    return section == static_cast<std::int64_t>(closed_.size()) && !queue_.empty() && !servers_lost_;
+    return section == static_cast<std::int64_t>(closed_.size()) && !queue_.empty() && !servers_lost_ && !to.running;
   };
-  changed_.wait_for(lock, kIdle, [&] { return over() || ending_ || (takes() && !running); });
+  changed_.wait_for(lock, kIdle, [&] { return over() || ending_ || takes(); });
   if (over()) {
     const Closed& closed = closed_[static_cast<std::size_t>(section)];
-    if (closed.code != Code{}) return error_message(closed.code, closed.text);
-    Message message("closed");
-    message.head["text"] = closed.text;
+    Message message = closed.code != Code{} ? error_message(closed.code, closed.text) : Message("closed");
+    if (closed.code == Code{}) message.head["text"] = closed.text;
+    message.head["call"] = closed.call;
     return message;
   }
   if (ending_) return error_message(Code::kUnavailable, fmt::format("{} has ended the job", options_.own_name));
-  if (!takes() || running) return Message("idle");
-  running = std::move(queue_.front());
-  queue_.pop_front();
-  ++running_;
+  if (takes()) {
+    to.running = std::move(queue_.front());
+    queue_.pop_front();
+  } else {
+    const bool may = section == static_cast<std::int64_t>(closed_.size()) && !servers_lost_ && !error_ && !to.running;
+    const Task* const overdue = may ? overdue_task(to) : nullptr;
+    if (!overdue) return Message("idle");
+    to.running = *overdue;
+  }
+  to.started = Clock::now();
+  ++running_[to.running->number];
   Message message("task");
-  message.head["number"] = running->number;
-  message.head["input"] = running->input;
+  message.head["call"] = call_;
+  message.head["number"] = to.running->number;
+  message.head["input"] = to.running->input;
   return message;
 }
 
-void TaskBoard::finish(const Message& message, std::optional<Task>& running, int worker, std::int64_t id) {
+void TaskBoard::finish(const Message& message, Connection& from, std::int64_t id) {
   const std::lock_guard lock(mutex_);
-  if (!running || message.integer("number") != running->number)
-    throw_data_loss(fmt::format("invalid message of {}: found the result of another task",
-                                options_.workers[static_cast<std::size_t>(worker)]));
+  if (!from.running || message.integer("number") != from.running->number)
+    throw_data_loss(fmt::format("invalid message of {}: found the result of another task", from.channel->peer()));
+  const Task task = *std::exchange(from.running, std::nullopt);
+  if (!counts(task)) return;  // another worker was faster
   if (message.kind() == "failed") {
     const Code code = code_of(message);
+    put_back(task);
     if (code == Code::kAborted || (is_loss(code) && message.flag("servers"))) {
       servers_lost_ = servers_lost_ || code != Code::kAborted;
       if (servers_lost_ && options_.report) options_.report(message.text("message"));
-      put_back(running);
     } else if (!error_) {
       error_ = {code, message.text("message")};
       queue_.clear();
     }
-  } else if (running->section == static_cast<std::int64_t>(closed_.size())) {
-    results_.push_back({running->number, worker, id, message.head["value"], message.tensors});
+  } else {
+    longest_ = std::max<Clock::duration>(longest_, Clock::now() - from.started);
+    running_.erase(task.number);
+    results_.push_back({task.number, from.worker, id, message.head["value"], message.tensors});
   }
-  running.reset();
-  --running_;
   changed_.notify_all();
+}
+
+Message TaskBoard::answer(const Message& request) {
+  const std::string question = request.text("question");
+  std::unique_lock lock(mutex_);
+  if (!answers_.contains(question)) questions_.insert(question);
+  changed_.notify_all();
+  changed_.wait_for(lock, kIdle, [&] { return answers_.contains(question) || ending_; });
+  const auto found = answers_.find(question);
+  if (found == answers_.end()) return Message("idle");
+  Message message = found->second;
+  if (message.kind() == "error") answers_.erase(found);  // who asks again may get another answer
+  return message;
+}
+
+void TaskBoard::answer_questions(std::unique_lock<std::mutex>& lock) {
+  while (!questions_.empty()) {
+    const std::string question = questions_.extract(questions_.begin()).value();
+    Message message("answer");
+    lock.unlock();
+    try {
+      if (on_question) on_question(question);
+    } catch (const Error& error) {
+      message = error_message(error.code(), error.message());
+    }
+    lock.lock();
+    answers_[question] = std::move(message);
+    changed_.notify_all();
+  }
+}
+
+void TaskBoard::open_section(std::string call) {
+  const std::lock_guard lock(mutex_);
+  call_ = std::move(call);
 }
 
 std::int64_t TaskBoard::add(std::string input) {
@@ -217,7 +295,7 @@ std::int64_t TaskBoard::add(std::string input) {
 
 std::size_t TaskBoard::unfinished() {
   const std::lock_guard lock(mutex_);
-  return queue_.size() + running_;
+  return queue_.size() + running_.size();
 }
 
 int TaskBoard::num_connected() {
@@ -240,7 +318,8 @@ void TaskBoard::wait(std::size_t most, const std::function<void()>& recover) {
   Clock::time_point report_at = Clock::now() + kReportEvery;
   for (;;) {
     pass_results(lock);
-    if (servers_lost_ && running_ == 0) {
+    answer_questions(lock);
+    if (servers_lost_ && running_.empty()) {
       lock.unlock();
       recover();
       lock.lock();
@@ -248,11 +327,11 @@ void TaskBoard::wait(std::size_t most, const std::function<void()>& recover) {
       alone_since_ = Clock::now();
       changed_.notify_all();
     }
-    if (error_ && running_ == 0) {
+    if (error_ && running_.empty()) {
       const auto [code, text] = *std::exchange(error_, std::nullopt);
       throw_error(code, text);
     }
-    if (!error_ && !servers_lost_ && results_.empty() && queue_.size() + running_ <= most) return;
+    if (!error_ && !servers_lost_ && results_.empty() && queue_.size() + running_.size() <= most) return;
     changed_.wait_for(lock, kTaskPoll);
     const bool alone = std::ranges::all_of(connected_, [](int n) { return n == 0; });
     if (!alone) continue;
@@ -268,20 +347,19 @@ void TaskBoard::wait(std::size_t most, const std::function<void()>& recover) {
   }
 }
 
-void TaskBoard::close_section(const std::string& text) {
+void TaskBoard::close_section(Closed closed) {
   const std::lock_guard lock(mutex_);
-  closed_.push_back({{}, text});
+  closed.call = call_;
+  closed_.push_back(std::move(closed));
+  queue_.clear();
+  running_.clear();
   next_number_ = 0;
+  longest_ = {};
   changed_.notify_all();
 }
 
-void TaskBoard::close_section(const Error& error) {
-  const std::lock_guard lock(mutex_);
-  closed_.push_back({error.code(), error.message()});
-  queue_.clear();
-  next_number_ = 0;
-  changed_.notify_all();
-}
+void TaskBoard::close_section(const std::string& text) { close_section(Closed{{}, {}, text}); }
+void TaskBoard::close_section(const Error& error) { close_section(Closed{{}, error.code(), error.message()}); }
 
 // ---- A worker ------------------------------------------------------------------------------------------
 
@@ -319,7 +397,15 @@ TaskClient::~TaskClient() {
   }
 }
 
-std::string TaskClient::serve(const Work& work) {
+void TaskClient::require_same_call(const std::string& mine, const std::string& chiefs) const {
+  if (mine == chiefs) return;
+  throw_failed_precondition(
+      fmt::format("{} has called {}, but the chief {}: chief and workers must make the same calls "
+                  "of fit() and ClusterCoordinator::join() in the same order",
+                  options_.own_name, mine, chiefs));
+}
+
+std::string TaskClient::serve(const std::string& call, const Work& work) {
   const std::int64_t section = section_++;
   for (;;) {
     Message request("next");
@@ -328,12 +414,14 @@ std::string TaskClient::serve(const Work& work) {
     const Message reply = channel_->receive(options_.timeout);
     const std::string kind = reply.kind();
     if (kind == "idle") continue;
+    if (reply.head.contains("call") && kind != "task") require_same_call(call, reply.text("call"));
     collectives::throw_error_of(reply);
     if (kind == "closed") return reply.text("text");
     TaskResult result;
     result.number = reply.integer("number");
     Message done("done");
     try {
+      require_same_call(call, reply.text("call"));
       work(section, reply.text("input"), result);
       done.head["value"] = std::move(result.value);
       done.tensors = std::move(result.tensors);
@@ -344,6 +432,17 @@ std::string TaskClient::serve(const Work& work) {
     }
     done.head["number"] = result.number;
     channel_->send(std::move(done), options_.timeout);
+  }
+}
+
+void TaskClient::ask(const std::string& question) {
+  for (;;) {
+    Message request("ask");
+    request.head["question"] = question;
+    channel_->send(std::move(request), options_.timeout);
+    const Message reply = channel_->receive(options_.timeout);
+    collectives::throw_error_of(reply);
+    if (reply.kind() != "idle") return;
   }
 }
 

@@ -96,6 +96,7 @@ void Optimizer::set_options(CommonOptions options) {
   } else if (const auto* variable = options_.learning_rate.variable()) {
     learning_rate_variable_ = *variable;
   }
+  announce();
 }
 
 VariablePtr Optimizer::add_variable(const Shape& shape, DType dtype, std::string path, double initial) {
@@ -232,7 +233,8 @@ void Optimizer::apply_aggregated(Tensors gradients, const Variables& variables) 
     Tensors sent(trainable_.size());
     for (std::size_t i = 0; i < indices.size(); ++i)
       sent[indices[i]] = adds_rows() ? ops::with_unique_slices(defined[i]) : std::move(defined[i]);
-    iterations_->assign(Tensor::scalar(servers->apply(remote(), sent)));
+    const auto rate = options_.learning_rate.schedule() ? std::nullopt : std::optional<double>(learning_rate());
+    iterations_->assign(Tensor::scalar(servers->apply(remote(), sent, rate)));
     return;
   }
 

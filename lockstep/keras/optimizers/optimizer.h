@@ -242,6 +242,9 @@ class Optimizer {
                                            const collectives::GradientSum& sum, const Tensors& gradients,
                                            const Variables& variables);
   const distribute::RemoteOptimizer& remote() const;
+  // Makes it known to the ParameterServerStrategy in whose scope it is made.
+  void announce();
+  class Served;
   friend OptimizerPtr deserialize(const Json& config);
   friend Json serialize(const OptimizerPtr& optimizer);
   void set_base_config(const Json& config);
@@ -265,6 +268,7 @@ class Optimizer {
   std::unordered_set<const distribute::VariableImpl*> not_decayed_;
   std::vector<std::function<bool(const std::string&)>> not_decayed_names_;
   mutable std::shared_ptr<const distribute::RemoteOptimizer> remote_;
+  std::shared_ptr<Served> served_;
   std::shared_ptr<keras::BuildObservers> build_observers_;
 };
 

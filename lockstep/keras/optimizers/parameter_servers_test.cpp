@@ -1,11 +1,6 @@
 // Parameter servers with the optimizers of Keras, as threads of one process.
 #include "lockstep/distribute/parameter_servers_internal.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <map>
 #include <thread>
 
 #include <fmt/format.h>
@@ -15,10 +10,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/distribute/cluster_coordinator.h"
 #include "lockstep/distribute/gradient_tape.h"
+#include "lockstep/distribute/parameter_server_strategy_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/server.h"
 #include "lockstep/keras/optimizers/server_rules_internal.h"
 #include "lockstep/keras/optimizers/sharded_step_internal.h"
+#include "lockstep/keras/optimizers/test_cluster_internal.h"
 #include "lockstep/ops/functions.h"
 
 namespace lockstep::distribute {
@@ -27,33 +24,6 @@ namespace {
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
-
-// Ports that nobody listens on; they stay bound, so that nobody else gets them.
-class Ports {
- public:
-  explicit Ports(int count) {
-    for (int i = 0; i < count; ++i) {
-      const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      const int on = 1;
-      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-      sockaddr_in address{};
-      address.sin_family = AF_INET;
-      socklen_t length = sizeof address;
-      EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-      sockets_.push_back(fd);
-      ports_.push_back(ntohs(address.sin_port));
-    }
-  }
-  ~Ports() {
-    for (const int fd : sockets_) close(fd);
-  }
-  int operator[](int i) const { return ports_[static_cast<std::size_t>(i)]; }
-  std::string address(int i) const { return fmt::format("127.0.0.1:{}", (*this)[i]); }
-
- private:
-  std::vector<int> sockets_, ports_;
-};
 
 // Servers, and the chief's view of them.
 struct Servers {
@@ -278,31 +248,6 @@ TEST(ParameterServers, MalformedMessagesAreErrors) {
               HasSubstr("no vector of rows"));
 }
 
-// The processes of a cluster as threads; `program` runs on the chief and on the workers.
-void run_cluster(int workers, int servers, const std::function<void(ParameterServerStrategy&)>& program,
-                 const std::function<void(const std::string& chief, const std::string& cluster)>& run_meanwhile = {}) {
-  const Ports ports(1 + workers + servers);
-  std::map<std::string, ClusterSpec::Tasks> jobs;
-  jobs["chief"][0] = ports.address(0);
-  for (int i = 0; i < workers; ++i) jobs["worker"][i] = ports.address(1 + i);
-  for (int i = 0; i < servers; ++i) jobs["ps"][i] = ports.address(1 + workers + i);
-  const ClusterSpec spec(jobs);
-  std::vector<std::thread> threads;
-  const auto run = [&](const std::string& job, int index) {
-    threads.emplace_back([&program, cluster = ClusterResolver(spec, job, index)] {
-      if (cluster.task_type() == "ps") return Server({.cluster_resolver = cluster}).join();
-      ParameterServerStrategy strategy({.cluster_resolver = cluster, .report = [](const std::string&) {}});
-      const auto scope = strategy.scope();
-      program(strategy);
-    });
-  };
-  for (int i = 0; i < servers; ++i) run("ps", i);
-  run("chief", 0);
-  if (run_meanwhile) run_meanwhile(ports.address(0), dump_json(spec.as_dict()));
-  for (int i = 0; i < workers; ++i) run("worker", i);
-  for (std::thread& thread : threads) thread.join();
-}
-
 TEST(ClusterCoordinator, RunsClosuresOnWorkers) {
   run_cluster(2, 2, [](ParameterServerStrategy& strategy) {
     const Variable counter(0.0, {.name = "counter"});
@@ -335,7 +280,7 @@ TEST(ClusterCoordinator, RunsClosuresOnWorkers) {
 TEST(ClusterCoordinator, TrainsWithAnOptimizer) {
   run_cluster(2, 2, [](ParameterServerStrategy& strategy) {
     const Variable w(Tensor::zeros(Shape{3}), {.name = "w"});
-    const auto optimizer = optimizers::SGD({.learning_rate = 0.1});
+    const auto optimizer = optimizers::SGD({.learning_rate = 0.1, .name = "o"});
     ClusterCoordinator coordinator(strategy);
     const Tensor target = Tensor::from_vector<float>({1, -2, 3});
     for (int i = 0; i < 60; ++i) {
@@ -354,6 +299,93 @@ TEST(ClusterCoordinator, TrainsWithAnOptimizer) {
   });
 }
 
+// Learning rates that the program sets count, and the chief has the optimizer's state after join(): it can be saved,
+// and what is restored on the chief goes to the servers, also before the first step.
+TEST(ClusterCoordinator, OptimizersHaveTheirStateOnTheChief) {
+  const auto make = [] { return optimizers::Adam({.learning_rate = 0.1, .weight_decay = 0.01, .name = "o"}); };
+  const auto step = [](const optimizers::OptimizerPtr& optimizer, const std::vector<Variable>& variables, int i) {
+    optimizer.apply(gradients_at(i), variables);
+  };
+  const auto expect_state = [](const optimizers::OptimizerPtr& found, const optimizers::OptimizerPtr& expected) {
+    ASSERT_EQ(found.variables().size(), expected.variables().size());
+    for (std::size_t i = 0; i < found.variables().size(); ++i) {
+      EXPECT_EQ(ops::cast(found.variables()[i]->numpy(), DType::kFloat32).to_vector<float>(),
+                ops::cast(expected.variables()[i]->numpy(), DType::kFloat32).to_vector<float>())
+          << found.variables()[i]->path();
+    }
+  };
+  const std::vector<Variable> expected = make_variables();
+  const auto alone = make();
+  alone.exclude_from_weight_decay({expected[1]});
+  run_cluster(1, 2, [&](ParameterServerStrategy& strategy) {
+    const bool chief = strategy.is_chief();
+    const std::vector<Variable> variables = make_variables();
+    const auto optimizer = make();
+    optimizer.exclude_from_weight_decay({variables[1]});
+    ClusterCoordinator coordinator(strategy);
+    for (int i = 0; i < 6; ++i) {
+      if (i == 2) optimizer.set_learning_rate(0.5);           // of each process
+      if (i == 4 && chief) optimizer.set_learning_rate(0.2);  // decided by the chief
+      coordinator.schedule([&, i] {
+        if (i == 5) optimizer.set_learning_rate(0.3);
+        step(optimizer, variables, i);
+      });
+      coordinator.join();
+      if (!chief) continue;
+      alone.set_learning_rate(std::vector<double>{0.1, 0.1, 0.5, 0.5, 0.2, 0.3}[static_cast<std::size_t>(i)]);
+      step(alone, expected, i);
+      expect_equal(variables, expected, "after step " + std::to_string(i));
+      optimizer.set_learning_rate(alone.learning_rate());  // step 5 has set it on the worker alone
+      expect_state(optimizer, alone);
+    }
+    // As a checkpoint does.
+    if (chief) {
+      for (std::size_t i = 2; i < optimizer.variables().size(); ++i) {
+        for (const auto& slot : {optimizer.variables()[i], alone.variables()[i]})
+          slot->assign(Tensor::full(slot->shape(), 0.125 * static_cast<double>(i), slot->dtype()));
+      }
+    }
+    coordinator.schedule([&] { step(optimizer, variables, 6); });
+    coordinator.join();
+    if (!chief) return;
+    step(alone, expected, 6);
+    expect_equal(variables, expected, "restored");
+    expect_state(optimizer, alone);
+  });
+}
+
+TEST(ClusterCoordinator, OptimizersOutsideTheScopeAreRefused) {
+  run_cluster(1, 1, [](ParameterServerStrategy& strategy) {
+    const Variable w(0.0, {.name = "w"});
+    ClusterCoordinator coordinator(strategy);
+    coordinator.schedule([&] { optimizers::SGD({.name = "inner"}).apply({Tensor::scalar(1.0F)}, {w}); });
+    try {
+      coordinator.join();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr("optimizer 'inner' requires the scope of the ParameterServerStrategy"));
+    }
+  });
+}
+
+TEST(ClusterCoordinator, ProcessesWithOtherCallsAreTold) {
+  run_cluster(1, 1, [](ParameterServerStrategy& strategy) {
+    ClusterCoordinator coordinator(strategy);
+    const auto call = [&] {
+      coordinator.schedule([] {});
+      if (strategy.is_chief()) return coordinator.join();
+      strategy.impl().client->serve("fit()", [](std::int64_t, const std::string&, TaskResult&) {});
+    };
+    try {
+      call();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr("has called fit(), but the chief ClusterCoordinator::join(): chief and "
+                                             "workers must make the same calls"));
+    }
+  });
+}
+
 TEST(ClusterCoordinator, AnErrorOfAClosureIsThrownOnce) {
   run_cluster(2, 1, [](ParameterServerStrategy& strategy) {
     const Variable counter(0.0, {.name = "counter"});
@@ -366,9 +398,10 @@ TEST(ClusterCoordinator, AnErrorOfAClosureIsThrownOnce) {
   });
 }
 
-// A worker that gets a closure and is lost: another one does it, so each is done once.
-TEST(ClusterCoordinator, ALostWorkerCostsNothing) {
+// Takes a task as worker 1, and calls `end` instead of doing it: another worker does it, so each is done once.
+void lose_a_worker(const std::function<void(collectives::MessageChannel&)>& end) {
   using collectives::Message;
+  std::unique_ptr<collectives::MessageChannel> channel;
   run_cluster(
       2, 1,
       [](ParameterServerStrategy& strategy) {
@@ -380,10 +413,10 @@ TEST(ClusterCoordinator, ALostWorkerCostsNothing) {
       },
       [&](const std::string& chief, const std::string& cluster) {
         constexpr std::chrono::seconds kPatience{20};
-        const auto channel = collectives::MessageChannel::connect("chief", chief, kPatience);
+        channel = collectives::MessageChannel::connect("chief", chief, kPatience);
         Message hello("hello");
         hello.head["worker"] = 1;
-        hello.head["cluster"] = "lockstep tasks 1: " + cluster;
+        hello.head["cluster"] = "lockstep tasks 2: " + cluster;
         channel->send(std::move(hello), kPatience);
         EXPECT_EQ(channel->receive(kPatience).kind(), "welcome");
         std::string got = "idle";
@@ -394,7 +427,19 @@ TEST(ClusterCoordinator, ALostWorkerCostsNothing) {
           got = channel->receive(kPatience).kind();
         }
         EXPECT_EQ(got, "task");
+        end(*channel);
       });
+}
+
+TEST(ClusterCoordinator, ALostWorkerCostsNothing) {
+  lose_a_worker([](collectives::MessageChannel& channel) { channel.close(); });
+}
+
+// The time-out, after which it would count as lost, is 30 s.
+TEST(ClusterCoordinator, AHangingWorkerDelaysNobody) {
+  const auto begin = std::chrono::steady_clock::now();
+  lose_a_worker([](collectives::MessageChannel&) {});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
 }
 
 TEST(ParameterServerStrategy, RequiresAClusterOfItsKind) {

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/collectives/tcp_internal.h"
+#include "lockstep/distribute/parameter_server_strategy_internal.h"
 #include "lockstep/distribute/parameter_servers_internal.h"
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/server_rules_internal.h"
@@ -55,6 +56,7 @@ const distribute::RemoteOptimizer& Optimizer::remote() const {
   // A worker does these, as they take all gradients, or the whole of one.
   for (const char* done : {"clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor"})
     remote->config["config"][done] = nullptr;
+  if (options_.learning_rate.function()) remote->config["config"]["learning_rate"] = learning_rate();
   remote->variables = trainable_;
   for (std::size_t i = 0; i < trainable_.size(); ++i) {
     remote->decays.push_back(!options_.weight_decay || decay_of(i) != 0);
@@ -67,6 +69,31 @@ const distribute::RemoteOptimizer& Optimizer::remote() const {
     remote->slots.insert(remote->slots.end(), list->begin(), list->end());
   remote_ = std::move(remote);
   return *remote_;
+}
+
+class Optimizer::Served final : public distribute::ServedOptimizer {
+ public:
+  explicit Served(Optimizer& optimizer) : optimizer_(optimizer) {}
+  const std::string& name() const override { return optimizer_.name(); }
+  bool is_served() const override { return !optimizer_.inner_optimizer() && optimizer_.optimizers().empty(); }
+  bool built() const override { return optimizer_.built(); }
+  void build(const Variables& variables) override { optimizer_.build(variables); }
+  const distribute::RemoteOptimizer& remote() const override { return optimizer_.remote(); }
+  std::optional<double> own_learning_rate() const override {
+    if (!optimizer_.options_.learning_rate.number()) return std::nullopt;
+    return optimizer_.learning_rate();
+  }
+  void set_learning_rate(double rate) override { optimizer_.set_learning_rate(rate); }
+
+ private:
+  Optimizer& optimizer_;
+};
+
+void Optimizer::announce() {
+  auto* const strategy = dynamic_cast<distribute::ParameterServerStrategy*>(distribute::Strategy::current());
+  if (!strategy || served_) return;
+  served_ = std::make_shared<Served>(*this);
+  strategy->impl().optimizers.push_back(served_);
 }
 
 }  // namespace lockstep::optimizers

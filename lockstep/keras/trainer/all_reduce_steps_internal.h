@@ -26,6 +26,10 @@ class AllReduceSteps : public StepRunner {
   Tensor compute_loss(const Structure& y, const Structure& y_pred, const Structure& sample_weight) override;
   Results compute_metrics(const Structure& y, const Structure& y_pred, const Structure& sample_weight) override;
 
+ protected:
+  // Makes the variables of metrics before a step of the model's class.
+  void prepare_metrics(const Batch& batch);
+
  private:
   // The result of a forward pass.
   struct StepOutput {
@@ -63,7 +67,6 @@ class AllReduceSteps : public StepRunner {
   Results finish_step(const Batch& batch, const StepOutput& whole);
   [[noreturn]] static void throw_no_loss();
   Results step_of_replica(const Batch& batch, bool training);
-  void prepare_metrics(const Batch& batch);
   Results mean_of_replicas(const std::vector<Results>& parts, const Share& share);
 
   TrainingSession& session_;

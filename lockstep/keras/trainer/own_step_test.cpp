@@ -21,6 +21,7 @@
 #include "lockstep/keras/metrics/metrics.h"
 #include "lockstep/keras/models/model.h"
 #include "lockstep/keras/optimizers/optimizers.h"
+#include "lockstep/keras/optimizers/test_cluster_internal.h"
 #include "lockstep/ops/functions.h"
 #include "lockstep/random/random.h"
 #include "lockstep/random/seed_generator.h"
@@ -129,6 +130,12 @@ void under_each(const std::function<void(int replicas)>& fn) {
   }
 }
 
+// A chief, one worker or two, a server. Names of optimizers must be equal; threads of one process share the counters.
+void under_servers(const std::function<void(bool chief)>& fn) {
+  for (const int workers : {1, 2})
+    distribute::run_cluster(workers, 1, [&](distribute::ParameterServerStrategy& job) { fn(job.is_chief()); });
+}
+
 using Curve = std::vector<double>;
 
 void expect_near(const Curve& actual, const Curve& expected, const char* what) {
@@ -207,6 +214,43 @@ TEST(OwnStep, MetricsOfLayersAreReported) {
     const Structure output = dense()(make_layer<Measured>()(input));
     check(Model(input, output));
     check(StepOfModel(input, output));
+  });
+  under_servers([&](bool) {
+    const Tensor input = layers::Input({1});
+    const Structure output = dense()(make_layer<Measured>()(input));
+    check(Model(input, output));
+    check(StepOfModel(input, output));
+  });
+}
+
+// One worker trains what one process trains; the metrics of the model's class are the chief's.
+TEST(OwnStep, TrainsOnServersAsInKeras) {
+  distribute::run_cluster(1, 2, [](distribute::ParameterServerStrategy& job) {
+    const auto model = std::make_unique<Subclassed>();
+    model->compile({.optimizer = optimizers::SGD(0.01)});
+    const auto history = model->fit(own_x(), own_y(), {.batch_size = 2, .epochs = 2, .verbose = 0, .shuffle = false});
+    expect_near(history["loss"], {4.196943, 0.601587}, "loss");
+    expect_near(history["mae"], {1.949867, 0.6075904}, "error");
+    expect_near(curve(model->get_weights()[0]), {1.233891}, "kernel");
+    if (!job.is_chief()) return;
+    const auto metrics = model->metrics();
+    expect_near({metrics[0]->result().item<double>(), metrics[1]->result().item<double>()}, {0.601587, 0.6075904},
+                "chief");
+  });
+}
+
+// Another learning rate in a second fit counts.
+TEST(OwnStep, ALearningRateThatIsSetBetweenFitsGoesToServers) {
+  under_servers([](bool chief) {
+    const Tensor input = layers::Input({1});
+    const Model model(input, dense()(input));
+    model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.01, .name = "o"}), .loss = "mse"});
+    const FitOptions once{.batch_size = 6, .verbose = 0, .shuffle = false};
+    model.fit(own_x(), own_y(), once);
+    const Curve before = curve(model.get_weights()[0]);
+    if (chief) model.optimizer()->set_learning_rate(0);
+    model.fit(own_x(), own_y(), once);
+    expect_near(curve(model.get_weights()[0]), before, "kernel");
   });
 }
 

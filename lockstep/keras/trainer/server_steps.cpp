@@ -10,6 +10,7 @@
 #include "lockstep/keras/optimizers/optimizers.h"
 #include "lockstep/keras/optimizers/sharded_step_internal.h"
 #include "lockstep/keras/trainer/epoch_iterator_internal.h"
+#include "lockstep/keras/trainer/metric_state_internal.h"
 #include "lockstep/random/seed_generator.h"
 
 namespace lockstep::keras {
@@ -18,18 +19,27 @@ namespace {
 using distribute::ParameterServers;
 
 constexpr std::size_t kStepsAhead = 2;  // for each worker
+constexpr const char* kCall = "fit()";
 
-// Adds numbers of equal places.
-void add_numbers(Json& sum, const Json& other) {
-  if (sum.is_array()) {
-    for (std::size_t i = 0; i < sum.size() && i < other.size(); ++i) add_numbers(sum[i], other[i]);
-  } else if (sum.is_object()) {
-    for (const auto& [key, value] : other.items()) {
-      if (sum.contains(key)) add_numbers(sum[key], value);
+// The sum of the states of metrics, or the difference for sign = -1: of numbers in equal places. A metric that had not
+// seen a batch may lack variables.
+Json sum_of(const Json& a, const Json& b, double sign) {
+  if (a.is_null()) return b;
+  Json sum = a;
+  if (a.is_array()) {
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      if (i < a.size()) {
+        sum[i] = sum_of(a[i], b[i], sign);
+      } else {
+        sum.push_back(b[i]);
+      }
     }
-  } else if (sum.is_number() && other.is_number()) {
-    sum = sum.get<double>() + other.get<double>();
+  } else if (a.is_object()) {
+    for (const auto& [key, value] : b.items()) sum[key] = a.contains(key) ? sum_of(a[key], value, sign) : value;
+  } else if (a.is_number() && b.is_number()) {
+    sum = a.get<double>() + sign * b.get<double>();
   }
+  return sum;
 }
 
 }  // namespace
@@ -37,6 +47,13 @@ void add_numbers(Json& sum, const Json& other) {
 optimizers::OptimizerPtr ServerSteps::optimizer() const {
   const optimizers::OptimizerPtr inner = session_.optimizer->inner_optimizer();
   return inner ? inner : session_.optimizer;
+}
+
+// The metrics' sums in this process: losses and metrics of compile(), those of the model's class, of layers.
+Json ServerSteps::metric_state() const {
+  return {{"compiled", session_.compiled->save_state()},
+          {"own", session_.save_own_metrics()},
+          {"layers", session_.save_layer_metrics()}};
 }
 
 // ---- A worker ------------------------------------------------------------------------------------------
@@ -63,12 +80,13 @@ std::optional<Json> ServerSteps::serve_fit(EpochIterator& batches, const std::fu
       }
     }
     token_ = fmt::format("{}/{}/{}", section, epoch, step);
+    const Json before = metric_state();
     const Results results = train(*batch);
     result.value = Json::object();
     result.value["results"] = results;
-    result.value["metrics"] = session_.last_step_was_own ? Json(nullptr) : session_.compiled->save_state();
+    result.value["metrics"] = sum_of(metric_state(), before, -1);
   };
-  const Json history = parse_json(job_.client->serve(work), "the chief's history");
+  const Json history = parse_json(job_.client->serve(kCall, work), "the chief's history");
   if (session_.model.built()) {
     job_.servers->place(session_.model.weights());
     job_.servers->pull();
@@ -99,6 +117,7 @@ Results ServerSteps::run_in_replicas(const Batch& batch, const std::function<Res
 
 void ServerSteps::begin_fit() {
   fitting_ = true;
+  job_.board->open_section(kCall);
   job_.board->on_result = [this](const distribute::TaskResult& result) { take(result); };
   job_.uploaded = false;
 }
@@ -109,8 +128,14 @@ void ServerSteps::start_from(const Batch& batch, bool own) {
   if (!own && !session_.compiled->resolved()) {
     const Batch one = batch_slice(batch, 0, std::min<std::int64_t>(1, batch_rows(batch)));
     const random::PausedGenerators no_draws;
+    const Json layers_before = session_.save_layer_metrics();
     test_step(one);
     session_.compiled->reset();
+    session_.restore_layer_metrics(layers_before);
+  }
+  if (own) {
+    session_.make_loss_tracker();
+    prepare_metrics(batch);
   }
   if (!session_.optimizer->built()) session_.optimizer->build(session_.model.trainable_weights());
   job_.servers->place(session_.model.weights());
@@ -121,6 +146,7 @@ void ServerSteps::upload() {
   job_.servers->upload({optimizers::StepAccess::remote(*optimizer())});
   job_.uploaded = true;
   sent_rate_ = optimizer()->learning_rate();
+  if (optimizer()->has_fixed_learning_rate()) job_.servers->set_learning_rate(optimizer()->name(), sent_rate_);
 }
 
 void ServerSteps::recover() {
@@ -164,44 +190,43 @@ void ServerSteps::take(const distribute::TaskResult& result) {
     throw_data_loss("invalid message: found no results of a step");
   Share& share = shares_[result.connection];
   share.results = result.value["results"].get<Results>();
-  share.metrics = result.value["metrics"];
   ++share.steps;
+  sums_ = sum_of(sums_, result.value["metrics"], 1);
   latest_ = share.results;
 }
 
 void ServerSteps::begin_epoch(const std::function<Json()>& position) {
   position_ = position();
   step_ = position_.at("done").get<std::int64_t>();
-  before_ = step_ > 0 ? session_.compiled->save_state() : Json(nullptr);
+  sums_ = step_ > 0 ? metric_state() : Json(nullptr);  // of an epoch that was resumed
   shares_.clear();
   latest_.clear();
   ++epoch_;
 }
 
-// The workers' metrics in one: sums are added; of steps of the model's class, results are averaged.
+// Brings the workers' metrics into those of this process. Of what a step of the model's class returns, the values of
+// metrics are theirs, and others are averaged.
 Results ServerSteps::merge() {
-  if (own_) {
-    Results mean = latest_;
-    double steps = 0;
-    for (const auto& [connection, share] : shares_) steps += static_cast<double>(share.steps);
-    for (std::size_t i = 0; i < mean.size(); ++i) {
-      double sum = 0;
-      for (const auto& [connection, share] : shares_)
-        sum += static_cast<double>(share.results.at(i).second) * static_cast<double>(share.steps);
-      if (!mean.at(i).second.is_vector()) mean.at(i).second = sum / steps;
-    }
-    return mean;
+  if (shares_.empty()) return latest_.empty() ? session_.metric_results() : latest_;
+  session_.compiled->set_state(sums_.at("compiled"));
+  session_.restore_layer_metrics(sums_.at("layers"));
+  if (!own_) return session_.metric_results();
+  session_.last_step_was_own = true;
+  session_.restore_own_metrics(sums_.at("own"));
+  Results mean = latest_;
+  double steps = 0;
+  for (const auto& [connection, share] : shares_) steps += static_cast<double>(share.steps);
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    double sum = 0;
+    for (const auto& [connection, share] : shares_)
+      sum += static_cast<double>(share.results.at(i).second) * static_cast<double>(share.steps);
+    if (!mean.at(i).second.is_vector()) mean.at(i).second = sum / steps;
   }
-  Json sum = before_;
-  for (const auto& [connection, share] : shares_) {
-    if (sum.is_null()) {
-      sum = share.metrics;
-    } else {
-      add_numbers(sum, share.metrics);
-    }
+  for (const auto& metric : session_.metrics()) {
+    const auto found = std::ranges::find(mean, metric->name(), [](const auto& item) { return item.first; });
+    if (found != mean.end()) found->second = metric_log_value(*metric);
   }
-  if (!sum.is_null()) session_.compiled->set_state(sum);
-  return session_.compiled->results();
+  return mean;
 }
 
 void ServerSteps::wait_for_steps() {

@@ -13,7 +13,7 @@ namespace lockstep::keras {
 
 // On the chief train_step() hands out the step with the number of the batch, and returns when few steps are under way;
 // its results are those of the worker that has finished a step last. A worker goes through the same batches, does the
-// steps it gets, and returns with each the sums of its metrics in this epoch, which the chief adds up at the end.
+// steps it gets, and returns with each what the step has added to its metrics, which the chief adds up.
 class ServerSteps final : public AllReduceSteps {
  public:
   // Of a session whose strategy is a ParameterServerStrategy.
@@ -35,10 +35,10 @@ class ServerSteps final : public AllReduceSteps {
 
  private:
   struct Share {
-    Json metrics;  // sums of a worker in this epoch
-    Results results;
+    Results results;  // of its last step
     std::int64_t steps = 0;
   };
+  Json metric_state() const;
   Results hand_out(const Batch& batch, bool own);
   Results on_servers(const std::function<Results()>& step);
   void start_from(const Batch& batch, bool own);
@@ -56,9 +56,9 @@ class ServerSteps final : public AllReduceSteps {
   bool fitting_ = false;
   bool own_ = false;  // steps are those of the model's class
   Json position_;     // of the batches, at the beginning of the epoch
-  Json before_;       // sums of metrics of an epoch that was resumed
+  Json sums_;         // of metrics in this epoch
   std::int64_t epoch_ = 0, step_ = 0;
-  std::map<std::int64_t, Share> shares_;  // by connection
+  std::map<std::int64_t, Share> shares_;  // in this epoch, by connection
   Results latest_;
   float sent_rate_ = 0;
   // Of a worker.
