@@ -22,7 +22,8 @@ constexpr const char* kCall = "ClusterCoordinator::join()";
 struct RemoteValue::State {
   bool done = false;
   Tensor value;
-  std::function<void()> wait;  // until it is done; empty on a worker
+  std::function<void()> listen;  // empty on a worker
+  std::function<void()> wait;    // until it is done; empty on a worker
 };
 
 struct ClusterCoordinator::State {
@@ -111,7 +112,8 @@ struct ClusterCoordinator::State {
       optimizer->set_learning_rate(rate);
     }
   }
-  void wait_until(const std::function<bool()>& done) {
+  // Takes what the workers send. Between two calls of it they may wait for this process.
+  void listen() {
     impl.board->on_result = [this](const TaskResult& result) {
       const auto found = values.find(result.number);
       if (found == values.end()) return;
@@ -122,6 +124,10 @@ struct ClusterCoordinator::State {
       values.erase(found);
     };
     impl.board->on_question = [this](const std::string& question) { introduce(question); };
+    impl.board->poll([this] { recover(); });
+  }
+  void wait_until(const std::function<bool()>& done) {
+    listen();
     const auto recovering = [this] { recover(); };
     for (std::size_t left = impl.board->unfinished(); left > 0 && !done(); left = impl.board->unfinished())
       impl.board->wait(left - 1, recovering);
@@ -172,6 +178,9 @@ RemoteValue ClusterCoordinator::add(std::function<Tensor()> closure) {
   state_->impl.board->open_section(kCall);
   const std::int64_t number = state_->impl.board->add(state_->input());
   state_->values[number] = value;
+  value->listen = [state = std::weak_ptr(state_)] {
+    if (const auto coordinator = state.lock()) coordinator->listen();
+  };
   value->wait = [state = std::weak_ptr(state_), handle = value.get()] {
     if (const auto coordinator = state.lock()) coordinator->wait_until([&] { return handle->done; });
   };
@@ -207,9 +216,16 @@ void ClusterCoordinator::join() {
   state.impl.board->close_section("");
 }
 
-bool ClusterCoordinator::done() const { return state_->strategy.is_chief() && state_->impl.board->unfinished() == 0; }
+bool ClusterCoordinator::done() const {
+  if (!state_->strategy.is_chief()) return false;
+  state_->listen();
+  return state_->impl.board->unfinished() == 0;
+}
 
-bool RemoteValue::done() const { return state_->done; }
+bool RemoteValue::done() const {
+  if (!state_->done && state_->listen) state_->listen();
+  return state_->done;
+}
 
 Tensor RemoteValue::fetch() const {
   if (!state_->wait) {

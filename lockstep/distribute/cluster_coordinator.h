@@ -75,7 +75,7 @@ class ClusterCoordinator {
   }
   // Waits until all closures are done. Workers run theirs here.
   void join();
-  // Whether all closures are done. The chief's.
+  // Whether all closures are done. The chief's, which may call it in a loop: while (!coordinator.done()) sleep.
   bool done() const;
   Tensor fetch(const RemoteValue& value) const { return value.fetch(); }
   // The results of `fn`, one for each worker.

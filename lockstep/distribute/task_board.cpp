@@ -313,20 +313,28 @@ void TaskBoard::pass_results(std::unique_lock<std::mutex>& lock) {
   }
 }
 
+void TaskBoard::attend(std::unique_lock<std::mutex>& lock, const std::function<void()>& recover) {
+  pass_results(lock);
+  answer_questions(lock);
+  if (!servers_lost_ || !running_.empty()) return;
+  lock.unlock();
+  recover();
+  lock.lock();
+  servers_lost_ = false;
+  alone_since_ = Clock::now();
+  changed_.notify_all();
+}
+
+void TaskBoard::poll(const std::function<void()>& recover) {
+  std::unique_lock lock(mutex_);
+  attend(lock, recover);
+}
+
 void TaskBoard::wait(std::size_t most, const std::function<void()>& recover) {
   std::unique_lock lock(mutex_);
   Clock::time_point report_at = Clock::now() + kReportEvery;
   for (;;) {
-    pass_results(lock);
-    answer_questions(lock);
-    if (servers_lost_ && running_.empty()) {
-      lock.unlock();
-      recover();
-      lock.lock();
-      servers_lost_ = false;
-      alone_since_ = Clock::now();
-      changed_.notify_all();
-    }
+    attend(lock, recover);
     if (error_ && running_.empty()) {
       const auto [code, text] = *std::exchange(error_, std::nullopt);
       throw_error(code, text);

@@ -69,6 +69,8 @@ class TaskBoard {
   // the task is given out again. Throws the first error of a task, once all that run have ended; the others are
   // dropped. Throws DeadlineExceeded when there has been no worker for the startup timeout.
   void wait(std::size_t most, const std::function<void()>& recover);
+  // What wait() does while it waits, without waiting and without the errors of tasks.
+  void poll(const std::function<void()>& recover);
   std::size_t unfinished();
   int num_connected();
   // Called in wait() and on its thread: for each result, and once for each different question of workers, which get
@@ -113,6 +115,7 @@ class TaskBoard {
   bool is_silent(const Connection& connection) const;
   void pass_results(std::unique_lock<std::mutex>& lock);
   void answer_questions(std::unique_lock<std::mutex>& lock);
+  void attend(std::unique_lock<std::mutex>& lock, const std::function<void()>& recover);
   void close_section(Closed closed);
   std::string missing() const;
 

@@ -294,6 +294,7 @@ TEST(ClusterCoordinator, TrainsWithAnOptimizer) {
         });
       });
     }
+    while (strategy.is_chief() && !coordinator.done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     coordinator.join();
     EXPECT_THAT(w.numpy().to_vector<float>(), Pointwise(FloatNear(1e-3F), target.to_vector<float>()));
   });
