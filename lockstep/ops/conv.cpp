@@ -1,5 +1,6 @@
 // Convolutions. LibTorch sees channels-last views of TensorFlow's NHWC memory, so nothing is copied.
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/ops/composite_internal.h"
 #include "lockstep/ops/conv_direct_internal.h"
@@ -207,13 +208,52 @@ Tensors depthwise(const Call& call) {
   if (can_fuse(x, kernel, w) && kernel.size(3) == 1 && x.is_cpu()) return one(direct_depthwise(x, kernel, w));
   return one(plain_convolution(x, kernel, w, true));
 }
+at::Tensor volume_convolution(const at::Tensor& x, const at::Tensor& kernel, const ConvWindow& w) {
+  if (auto own = try_volume_conv(x, kernel, w)) return *std::move(own);
+  return plain_convolution(x, kernel, w, false);
+}
+
+// The volume without the cells before the first window, and the window there. As in TensorFlow, windows of SAME volumes
+// that steps skip start half of the spare cells late; those of groups and with dilations do not.
+at::Tensor without_first_cells(at::Tensor x, ConvWindow& w) {
+  for (int i = 0; i < w.spatial; ++i) {
+    const auto n = static_cast<std::size_t>(i);
+    const std::int64_t late = (w.input[n] - (w.output[n] - 1) * w.strides[n] - w.kernel[n]) / 2;
+    if (w.output[n] < 1 || late < 1) continue;
+    x = x.slice(i + (w.channels_first ? 2 : 1), late);
+    w.input[n] -= late;
+  }
+  return x;
+}
+
+// The values of `late` with the gradients of `early`: TensorFlow's gradients are those of windows that start at the
+// first cell.
+struct LateStart : torch::autograd::Function<LateStart> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor&, const at::Tensor& late) {
+    return late.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list dy) {
+    return {dy[0], at::Tensor()};
+  }
+};
+
 Tensors conv3d(const Call& call) {
   conv_shape<3>(call);
+  const at::Tensor &x = in(call, 0), &kernel = in(call, 1);
   ConvWindow w = plan_window(call, spatial_dims(call.input(0).shape(), is_channels_first(call)),
                              kernel_dims(call.input(1).shape()));
-  w.groups = in(call, 0).size(w.channels_first ? 1 : 4) / std::max<std::int64_t>(1, in(call, 1).size(3));
-  if (auto own = try_volume_conv(in(call, 0), in(call, 1), w)) return one(*std::move(own));
-  return one(plain_convolution(in(call, 0), in(call, 1), w, false));
+  w.groups = x.size(w.channels_first ? 1 : 4) / std::max<std::int64_t>(1, kernel.size(3));
+  const bool may_be_late = call.attr<std::string>("padding") == "SAME" && w.groups == 1 && w.dilations == Ints{1, 1, 1};
+  ConvWindow late = w;
+  const at::Tensor rest = may_be_late ? without_first_cells(x, late) : x;
+  if (late.input == w.input) return one(volume_convolution(x, kernel, w));
+  if (!at::GradMode::is_enabled() || !(x.requires_grad() || kernel.requires_grad()))
+    return one(volume_convolution(rest.contiguous(), kernel, late));
+  const at::Tensor early = volume_convolution(x, kernel, w);
+  const at::NoGradGuard no_gradients;
+  const at::Tensor values = volume_convolution(rest.contiguous(), kernel, late);
+  const at::AutoGradMode gradients(true);
+  return one(LateStart::apply(early, values));
 }
 
 // ---- gradients as operations of their own ---------------------------------------------------------------

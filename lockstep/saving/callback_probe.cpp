@@ -1,6 +1,8 @@
 // Fits with callbacks, for the judged tests:
 //   callback_probe MODEL.keras DATA.npz CALLBACKS.json OUT.keras HISTORY.json
-// DATA has x, y, vx and vy. CALLBACKS is {"epochs", "batch_size", "seed", "callbacks": [{"class_name", "config"}, …]}.
+// DATA has x, y, vx and vy. CALLBACKS is {"epochs", "batch_size", "seed", "callbacks": [{"class_name", "config"}, …]},
+// and perhaps "initial_epoch", "validation_freq" and "times", how often it fits with the same callbacks; the history is
+// the last.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -43,9 +45,12 @@ void fit(const std::vector<std::string>& args) {
   const auto array = [&](const char* name) { return Tensor::from_data(data.read(name)); };
   keras::FitOptions options{
       .batch_size = job.at("batch_size").get<std::int64_t>(), .epochs = job.at("epochs").get<int>(), .verbose = 0};
+  options.initial_epoch = job.value("initial_epoch", 0);
+  options.validation_freq = job.value("validation_freq", 1);
   options.validation_data = keras::ValidationArrays{array("vx"), array("vy"), {}};
   for (const Json& row : job.at("callbacks")) options.callbacks.push_back(make(row));
-  const auto history = model.fit(array("x"), array("y"), options);
+  keras::History history;
+  for (int i = 0; i < job.value("times", 1); ++i) history = model.fit(array("x"), array("y"), options);
   Json out = Json::object();
   for (const auto& [name, values] : history.history) out[name] = values;
   io::write_atomically(args.at(4), dump_json(out));

@@ -223,3 +223,13 @@ for name in ("SimpleRNN", "LSTM", "GRU"):
     layer = getattr(keras.layers, name)
     add(name, [dict(units=2, unroll=True, go_backwards=True, zero_output_for_mask=True, return_sequences=s) for s in (False, True)], (5, 3), mask=True)
     add("Bidirectional", [dict(layer=layer(2, unroll=True, return_sequences=s), merge_mode=m) for s, m in ((True, "concat"), (False, "ave"))], (5, 3), mask=True)
+# An activity regularizer, which the base class takes for every class; of integers its factor is an integer.
+for name, arguments, shape in (("Dropout", dict(rate=0), (4,)), ("UnitNormalization", dict(), (4, 3)), ("MaxPooling1D", dict(), (4, 3)),
+                               ("Permute", dict(dims=(2, 1)), (4, 3)), ("TimeDistributed", dict(layer=keras.layers.Dense(2)), (3, 2)),
+                               ("Softmax", dict(), (3,)), ("Bidirectional", dict(layer=keras.layers.GRU(2)), (3, 2))):
+    add(name, [dict(arguments, activity_regularizer="l1")], shape)
+add("Reshape", [dict(target_shape=(-1,), activity_regularizer=keras.regularizers.L1(1.5))], (3, 2), ints=5)
+add("RMSNormalization", [dict(axis=-2), dict(axis=[1, -1])], (4, 4))  # the scale is along the last axis
+add("Conv3D", [dict(filters=2, kernel_size=1, strides=(3, 1, 4), padding="same"), dict(filters=2, kernel_size=(2, 1, 1), strides=(4, 3, 2), padding="same"),
+               dict(filters=2, kernel_size=1, strides=(3, 1, 4), padding="same", groups=2)], (6, 4, 7, 2))
+add("CategoryEncoding", grid(num_tokens=[7], output_mode=["multi_hot", "count"]), (2, 3), ints=7)

@@ -18,11 +18,11 @@ constexpr int kGates = 4;  // input, forget, cell, output
 // them.
 class ConvLstmCell : public Layer {
  public:
-  ConvLstmCell(ConvLSTMOptions& options, int rank)
+  ConvLstmCell(ConvLSTMOptions& options, int rank, random::SeedGeneratorPtr generator)
       : Layer("ConvLSTMCell", {.name = "conv_lstm_cell", .dtype = options.dtype}),
         o_(options),
         rank_(rank),
-        generator_(add_seed_generator(options.seed)) {}
+        generator_(track(std::move(generator))) {}
   Structure call(const Structure&, const CallContext&) override {
     throw_unimplemented("a cell of a ConvLSTM cannot be called by itself");
   }
@@ -139,12 +139,15 @@ class ConvLstmLayer : public ConfiguredLayer<ConvLstmLayer<kRank>, ConvLSTMOptio
     v("recurrent_dropout", o.recurrent_dropout);
     v("seed", o.seed);
   }
-  explicit ConvLstmLayer(ConvLSTMOptions options) : Base(std::move(options)) {
+  // The generator draws its seed before the initializers do.
+  explicit ConvLstmLayer(const ConvLSTMOptions& options)
+      : ConvLstmLayer(std::make_shared<random::SeedGenerator>(options.seed), options) {}
+  ConvLstmLayer(random::SeedGeneratorPtr generator, ConvLSTMOptions options) : Base(std::move(options)) {
     auto& o = this->options_;
     check_convolution(o, kRank, who(), false);
     if (o.filters < 1)
       throw_invalid_argument(fmt::format("invalid {}: filters is {}, expected at least 1", who(), o.filters));
-    cell_ = this->track("cell", std::make_shared<ConvLstmCell>(o, kRank));
+    cell_ = this->track("cell", std::make_shared<ConvLstmCell>(o, kRank, std::move(generator)));
   }
 
   LoopOptions loop() const override {

@@ -149,7 +149,12 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
       const Tensor y = in_groups(add_height(padded), ops::expand_dims(kernel, 0), o.groups, convolve);
       return this->finish(drop_height(y));
     } else {
-      const std::string padding = upper(o.padding);
+      std::string padding = upper(o.padding);
+      Tensor volumes = x;
+      if (o.groups > 1 && padding == "SAME" && x.is_symbolic() && skips_cells()) {
+        volumes = padded_for_groups(x);
+        padding = "VALID";
+      }
       const auto convolve = [&](const Tensor& part, const Tensor& weights) {
         return ops::conv3d(part, weights,
                            {.strides = o.strides.values,
@@ -157,12 +162,36 @@ class ConvLayer : public ConvolutionBase<Derived, layers::ConvOptions, kRank> {
                             .dilations = o.dilation_rate.values,
                             .data_format = "NDHWC"});
       };
-      const Tensor y = in_groups(x, kernel, o.groups, convolve);
+      const Tensor y = in_groups(volumes, kernel, o.groups, convolve);
       return this->finish(y);
     }
   }
 
  private:
+  bool skips_cells() const {
+    const auto& o = this->options_;
+    for (std::size_t i = 0; i < o.strides.values.size(); ++i) {
+      if (o.strides.values[i] > o.kernel_size.values[i]) return true;
+    }
+    return false;
+  }
+  // Volumes with the cells that SAME adds. Where windows skip cells, TensorFlow's operation for one group starts them
+  // later than Keras's convolution of several groups does.
+  Tensor padded_for_groups(const Tensor& x) const {
+    const auto& o = this->options_;
+    std::vector<std::pair<std::int64_t, std::int64_t>> amounts(static_cast<std::size_t>(x.rank()), {0, 0});
+    for (std::size_t i = 0; i < o.strides.values.size(); ++i) {
+      const std::int64_t size = x.shape()[static_cast<int>(i) + 1], stride = o.strides.values[i];
+      if (size == kUnknownDim) {
+        throw_unimplemented(fmt::format(
+            "{}: groups {} with strides beyond the kernel's size require a known input shape", this->who(), o.groups));
+      }
+      const std::int64_t count = (size + stride - 1) / stride;
+      const std::int64_t total = std::max<std::int64_t>((count - 1) * stride + o.kernel_size.values[i] - size, 0);
+      amounts[i + 1] = {total / 2, total - total / 2};
+    }
+    return ops::pad(x, amounts);
+  }
   Tensor kernel_value() const {
     const Tensor kernel = this->value(kernel_);
     if (!lora_.enabled()) return kernel;

@@ -529,14 +529,12 @@ class RMSNormalizationLayer : public ConfiguredLayer<RMSNormalizationLayer, RMSN
   Structure call(const Structure& inputs, const CallContext&) override {
     const DType dtype = wide(inputs.leaf().dtype());
     const Tensor x = ops::cast(inputs, dtype);
-    Tensor scale = ops::cast(value(scale_), dtype);
+    const Tensor scale = ops::cast(value(scale_), dtype);
     if (is_last_axis(options_.axis, x)) {
       if (auto fused = ops::try_normalize_rows(x, scale, Tensor(), options_.epsilon.value, false))
         return ops::cast(*fused, inputs.leaf().dtype());
     }
-    std::vector<int> axes;
-    for (std::int64_t axis : options_.axis) axes.push_back(static_cast<int>(axis < 0 ? axis + x.rank() : axis));
-    if (axes.size() != 1 || axes[0] != x.rank() - 1) scale = ops::reshape(scale, broadcast_shape(x, axes));
+    // Keras multiplies by the scale as it is, whatever the axes: along the last ones.
     const Tensor factor = ops::rsqrt(ops::reduce_mean(ops::square(x), options_.axis, true) + options_.epsilon.value);
     return ops::cast(x * factor * scale, inputs.leaf().dtype());
   }

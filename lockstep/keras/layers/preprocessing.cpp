@@ -232,11 +232,12 @@ class CategoryEncodingLayer : public ConfiguredLayer<CategoryEncodingLayer, Cate
     if (one_hot && x.rank() > 1 && x.dim(-1) == 1) x = ops::squeeze(x, {-1});
     Tensor rows = ops::one_hot(x, options_.num_tokens, compute_dtype());
     if (one_hot) return rows;
-    if (options_.output_mode == "multi_hot") return ops::reduce_max(rows, ops::Ints{-2});
+    const ops::Ints axis = {x.rank() > 1 ? 1 : 0};  // Keras's, whatever the rank
+    if (options_.output_mode == "multi_hot") return ops::reduce_max(rows, axis);
     if (const Tensor weights = context.tensor("count_weights"); weights.defined()) {
       rows = rows * ops::expand_dims(ops::cast(weights, compute_dtype()), -1);
     }
-    return ops::reduce_sum(rows, ops::Ints{-2});
+    return ops::reduce_sum(rows, axis);
   }
 };
 

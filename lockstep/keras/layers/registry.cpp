@@ -144,6 +144,10 @@ LayerPtr deserialize_layer(const Json& object) {
       layer->set_base_config(config);
     } else {
       layer = std::static_pointer_cast<Layer>(row->make(config));
+      // The base class's argument, where the options of the class lack it.
+      const auto regularizer = config.find("activity_regularizer");
+      if (regularizer != config.end() && !layer->get_config().contains("activity_regularizer"))
+        layer->activity_regularizer_ = regularizers::get(*regularizer);
     }
   } catch (const JsonError& error) {
     throw_invalid_argument(

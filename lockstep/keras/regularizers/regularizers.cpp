@@ -51,6 +51,9 @@ void fields(V& v, OrthogonalOptions& o) {
 // Keras keeps some factors as float32 tensors and writes them as such.
 double through_float(double value) { return static_cast<double>(static_cast<float>(value)); }
 
+// Keras converts the factors to the dtype of x, so fractions of them do not count where that is an integer.
+double factor_for(const Tensor& x, double value) { return is_floating(x.dtype()) ? value : std::trunc(value); }
+
 Tensor to_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : ops::cast(x, DType::kFloat32); }
 
 void check_factor(const char* who, double factor) {
@@ -63,7 +66,9 @@ class L1Regularizer : public Regularizer {
  public:
   explicit L1Regularizer(double l1) : options_{l1} { check_factor("L1", l1); }
   std::string class_name() const override { return "L1"; }
-  Tensor operator()(const Tensor& x) const override { return ops::reduce_sum(ops::abs(to_floating(x))) * options_.l1; }
+  Tensor operator()(const Tensor& x) const override {
+    return ops::reduce_sum(ops::abs(to_floating(x))) * factor_for(x, options_.l1);
+  }
   Json get_config() const override { return keras::with_fields({}, L1Options{through_float(options_.l1)}); }
 
  private:
@@ -75,7 +80,7 @@ class L2Regularizer : public Regularizer {
   explicit L2Regularizer(double l2) : options_{l2} { check_factor("L2", l2); }
   std::string class_name() const override { return "L2"; }
   Tensor operator()(const Tensor& x) const override {
-    return ops::reduce_sum(ops::square(to_floating(x))) * options_.l2;
+    return ops::reduce_sum(ops::square(to_floating(x))) * factor_for(x, options_.l2);
   }
   Json get_config() const override { return keras::with_fields({}, options_); }
 
@@ -91,10 +96,8 @@ class L1L2Regularizer : public Regularizer {
   }
   std::string class_name() const override { return "L1L2"; }
   Tensor operator()(const Tensor& x) const override {
-    // Keras converts the factors to the dtype of x, so fractions of them do not count where that is an integer.
-    const auto factor = [&](double value) { return is_floating(x.dtype()) ? value : std::trunc(value); };
     const Tensor values = to_floating(x);
-    const double l1 = factor(options_.l1), l2 = factor(options_.l2);
+    const double l1 = factor_for(x, options_.l1), l2 = factor_for(x, options_.l2);
     Tensor penalty;
     if (l1 != 0) penalty = ops::reduce_sum(ops::abs(values)) * l1;
     if (l2 != 0) {
