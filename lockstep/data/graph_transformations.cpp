@@ -312,6 +312,8 @@ NodePtr shuffled(const Tensors& inputs, bool reshuffle) {
   return shuffle_node(dataset_in(inputs.at(0)), size, seeds, reshuffle);
 }
 
+Tensors shuffle_anew(const Step&, const Tensors& inputs, RunContext&) { return dataset(shuffled(inputs, true)); }
+
 Tensors shuffle(const Step& step, const Tensors& inputs, RunContext&) {
   return dataset(shuffled(inputs, step.attr<bool>("reshuffle_each_iteration")));
 }
@@ -368,6 +370,7 @@ graph::ExecutorOp find_dataset_transformation(std::string_view op) {
       {"ShuffleAndRepeatDataset", shuffle_and_repeat},
       {"ShuffleAndRepeatDatasetV2", shuffle_and_repeat},
       {"ShuffleDataset", shuffle},
+      {"ShuffleDatasetV2", shuffle_anew},
       {"ShuffleDatasetV3", shuffle},
       {"SkipDataset", skip},
       {"TakeDataset", take},

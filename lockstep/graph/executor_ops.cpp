@@ -356,6 +356,22 @@ Tensors run_while(const Step& step, const Tensors& inputs, RunContext& context) 
                     shapes && shapes->size() == inputs.size() ? *shapes : std::vector<Shape>{});
 }
 
+// The body gets the number of the iteration, then the variables.
+Tensors run_for(const Step& step, const Tensors& inputs, RunContext& context) {
+  if (context.recording) throw_unimplemented("a For cannot be traced");
+  const std::int64_t first = inputs[0].item<std::int32_t>(), limit = inputs[1].item<std::int32_t>(),
+                     delta = inputs[2].item<std::int32_t>();
+  if (delta == 0) throw_invalid_argument("the delta of a For must not be 0");
+  const Plan& body = plan_of_function(step.attr<ops::FunctionName>("body").name, context);
+  Tensors variables(inputs.begin() + 3, inputs.end());
+  for (std::int64_t i = first; delta > 0 ? i < limit : i > limit; i += delta) {
+    context.budget.count_iteration();
+    variables.insert(variables.begin(), Tensor::scalar(static_cast<std::int32_t>(i)));
+    variables = body.run(std::move(variables), context);
+  }
+  return variables;
+}
+
 Tensors run_case(const Step& step, const Tensors& inputs, RunContext& context) {
   const auto& branches = step.attr<std::vector<ops::FunctionName>>("branches");
   if (branches.empty()) throw_invalid_argument("a Case without branches");
@@ -483,6 +499,8 @@ ExecutorOp find_executor_op(std::string_view op) {
       {"NoOp", nothing},
       {"ControlTrigger", nothing},
       {"DisableCopyOnRead", nothing},
+      {"Copy", forward},
+      {"CopyHost", forward},
       {"PrintV2", nothing},
       {"Print", print},
       {"Placeholder", unfed_placeholder},
@@ -502,6 +520,7 @@ ExecutorOp find_executor_op(std::string_view op) {
       {"StatelessIf", run_if},
       {"While", run_while},
       {"StatelessWhile", run_while},
+      {"For", run_for},
       {"Case", run_case},
       {"StatelessCase", run_case},
       {"Assert", check_assertion},

@@ -1,7 +1,9 @@
 // Queues of TensorFlow 1. A graph runs on one thread here, so an operation that would wait for another one is an error.
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -236,6 +238,121 @@ Tensors stage_size(const Step& step, const Tensors&, RunContext& context) {
   return {Tensor::scalar(stage_of(step, context).size())};
 }
 
+// ---- stages by key -----------------------------------------------------------------------------------------------
+// Components may come in several parts; an element counts when all of them are there. Thread-safe.
+class KeyedStage final : public Resource {
+ public:
+  KeyedStage(std::size_t components, std::int64_t capacity) : components_(components), capacity_(capacity) {}
+  std::string resource_name() const override { return "MapStage"; }
+
+  void put(std::int64_t key, const std::vector<std::int32_t>& places, const Tensors& values) {
+    const std::lock_guard lock(mutex_);
+    if (places.size() != values.size()) throw_invalid_argument("indices must have a number for each value");
+    auto& element = elements_.try_emplace(key, components_).first->second;
+    if (is_whole(element)) throw_invalid_argument(fmt::format("there is an element with the key {} already", key));
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      auto& component = element.at(place(places[i]));
+      if (component.defined())
+        throw_invalid_argument(fmt::format("component {} of key {} is there already", places[i], key));
+      component = values[i];
+    }
+    if (is_whole(element) && capacity_ > 0 && count() > capacity_) {
+      elements_.erase(key);
+      throw_failed_precondition(
+          fmt::format("the stage is full, it has {} elements: nothing else would make room", capacity_));
+    }
+  }
+
+  // Components of one element; they are removed with `take`.
+  Tensors get(std::int64_t key, const std::vector<std::int32_t>& places, bool take) {
+    const std::lock_guard lock(mutex_);
+    const auto found = elements_.find(key);
+    if (found == elements_.end() || !is_whole(found->second))
+      throw_out_of_range(fmt::format("no element has the key {}: nothing else would add one", key));
+    Tensors out;
+    for (const std::int32_t at : places) {
+      Tensor& component = found->second.at(place(at));
+      if (!component.defined()) throw_invalid_argument(fmt::format("component {} of key {} was taken", at, key));
+      out.push_back(component);
+    }
+    if (take) elements_.erase(found);
+    return out;
+  }
+  // The element with the least key, which is as good as any where the order does not matter.
+  std::pair<std::int64_t, Tensors> take_any(const std::vector<std::int32_t>& places) {
+    std::optional<std::int64_t> key;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [each, element] : elements_) {
+        if (!key && is_whole(element)) key = each;
+      }
+    }
+    if (!key) throw_out_of_range("an element is asked for, the stage has none: nothing else would add one");
+    return {*key, get(*key, places, true)};
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    elements_.clear();
+  }
+  std::int32_t size(bool whole) const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::int32_t>(whole ? count() : static_cast<std::int64_t>(elements_.size()) - count());
+  }
+
+ private:
+  static bool is_whole(const Tensors& element) {
+    return std::all_of(element.begin(), element.end(), [](const Tensor& x) { return x.defined(); });
+  }
+  std::int64_t count() const {
+    return std::count_if(elements_.begin(), elements_.end(), [](const auto& entry) { return is_whole(entry.second); });
+  }
+  std::size_t place(std::int32_t at) const {
+    if (at < 0 || static_cast<std::size_t>(at) >= components_)
+      throw_invalid_argument(fmt::format("component {} of {}", at, components_));
+    return static_cast<std::size_t>(at);
+  }
+
+  const std::size_t components_;
+  const std::int64_t capacity_;
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, Tensors> elements_;
+};
+
+KeyedStage& keyed_stage(const Step& step, RunContext& context) {
+  const std::string& shared = step.attr<std::string>("shared_name");
+  const std::string name =
+      fmt::format("{}/{}", step.attr<std::string>("container"), shared.empty() ? step.node->name : shared);
+  return dynamic_cast<KeyedStage&>(
+      *context.resources.find_or_put("map stage", name, [&]() -> std::shared_ptr<Resource> {
+        return std::make_shared<KeyedStage>(step.attr<std::vector<DType>>("dtypes").size(),
+                                            step.attr<std::int64_t>("capacity"));
+      }));
+}
+Tensors put_keyed(const Step& step, const Tensors& inputs, RunContext& context) {
+  keyed_stage(step, context)
+      .put(inputs.at(0).item<std::int64_t>(), inputs.at(1).to_vector<std::int32_t>(),
+           Tensors(inputs.begin() + 2, inputs.end()));
+  return {};
+}
+template <bool take>
+Tensors get_keyed(const Step& step, const Tensors& inputs, RunContext& context) {
+  return keyed_stage(step, context)
+      .get(inputs.at(0).item<std::int64_t>(), inputs.at(1).to_vector<std::int32_t>(), take);
+}
+Tensors take_any_keyed(const Step& step, const Tensors& inputs, RunContext& context) {
+  auto [key, values] = keyed_stage(step, context).take_any(inputs.at(0).to_vector<std::int32_t>());
+  values.insert(values.begin(), Tensor::scalar(key));
+  return std::move(values);
+}
+Tensors clear_keyed(const Step& step, const Tensors&, RunContext& context) {
+  keyed_stage(step, context).clear();
+  return {};
+}
+template <bool whole>
+Tensors keyed_size(const Step& step, const Tensors&, RunContext& context) {
+  return {Tensor::scalar(keyed_stage(step, context).size(whole))};
+}
+
 Tensors close(const Step&, const Tensors& inputs, RunContext&) {
   queue_of(inputs).close();
   return {};
@@ -266,8 +383,16 @@ ExecutorOp find_queue_operation(std::string_view op) {
       {"StagePeek", peek_stage},
       {"StageClear", clear_stage},
       {"StageSize", stage_size},
+      {"MapStage", put_keyed},
+      {"MapPeek", get_keyed<false>},
+      {"MapUnstage", get_keyed<true>},
+      {"MapUnstageNoKey", take_any_keyed},
+      {"MapClear", clear_keyed},
+      {"MapSize", keyed_size<true>},
+      {"MapIncompleteSize", keyed_size<false>},
   };
   if (op.ends_with("V2")) op.remove_suffix(2);
+  if (op.starts_with("OrderedMap")) op.remove_prefix(std::string_view("Ordered").size());
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;
 }

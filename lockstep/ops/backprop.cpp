@@ -100,6 +100,60 @@ Tensors max_pool_second_gradient(const Call& call) {
   return one(found.reshape(places.shape().dims()));
 }
 
+// The same of volumes. A window whose maximum is not orig_output gives 0.
+Tensors volume_pool_second_gradient(const Call& call) {
+  const at::Tensor x = ordered(in(call, 0)), y = ordered(in(call, 1));
+  at::Tensor dy = in(call, 2);
+  if (dy.sizes() != x.sizes()) throw_invalid_argument("grad and orig_input differ in their shapes");
+  const auto size = call.attr<Ints>("ksize"), strides = call.attr<Ints>("strides");
+  const auto& padding = call.attr<std::string>("padding");
+  const bool first = call.attr<std::string>("data_format") == "NCDHW";
+  if (size.size() != 5 || strides.size() != 5) throw_invalid_argument("ksize and strides must have 5 numbers");
+  at::Tensor is_cell = at::ones(x.sizes(), at::kBool), cells = x;
+  Ints shape = x.sizes().vec(), window(3), step(3), pads;
+  for (std::size_t i = 3; i-- > 0;) {
+    const std::size_t axis = i + (first ? 2 : 1);
+    window[i] = size[axis], step[i] = strides[axis];
+    if (window[i] < 1 || step[i] < 1) throw_invalid_argument("ksize and strides must be positive");
+    const std::int64_t count = window_output(shape[axis], window[i], step[i], 1, padding);
+    const std::int64_t total =
+        padding == "SAME" ? std::max<std::int64_t>(0, (count - 1) * step[i] + window[i] - shape[axis]) : 0;
+    pads.insert(pads.end(), {total / 2, total - total / 2});
+    shape[axis] = count;
+  }
+  if (!first) pads.insert(pads.begin(), {0, 0});
+  if (y.sizes() != at::IntArrayRef(shape))
+    throw_invalid_argument(fmt::format("orig_output has shape {}, expected {}", Shape(y.sizes().vec()).to_string(),
+                                       Shape(shape).to_string()));
+  const auto padded = [&](const at::Tensor& values) { return at::constant_pad_nd(values, pads); };
+  is_cell = padded(is_cell), cells = padded(cells), dy = padded(widen(dy));
+  at::Tensor found = at::zeros(shape, dy.options()), done = at::zeros(shape, at::kBool);
+  for (std::int64_t at = 0; at < window[0] * window[1] * window[2]; ++at) {
+    const Ints place = {at / (window[1] * window[2]), at / window[2] % window[1], at % window[2]};
+    const auto cell = [&](at::Tensor values) {
+      for (std::size_t i = 0; i < 3; ++i) {
+        const std::int64_t axis = static_cast<std::int64_t>(i) + (first ? 2 : 1);
+        values =
+            values.slice(axis, place[i], place[i] + (shape[static_cast<std::size_t>(axis)] - 1) * step[i] + 1, step[i]);
+      }
+      return values;
+    };
+    const at::Tensor here = (cell(cells) == y).logical_and(cell(is_cell)).logical_and(done.logical_not());
+    found = at::where(here, cell(dy), found);
+    done = done.logical_or(here);
+  }
+  return one(narrow_to(found, in(call, 2).scalar_type()));
+}
+
+// Of TensorFlow's first versions: the values themselves stand where later ones take their shape.
+template <int shape_of>
+Tensors old_volume_gradient(const Call& call) {
+  Tensors inputs(call.inputs().begin(), call.inputs().end());
+  inputs[shape_of] = int32_vector(inputs[shape_of].shape().dims());
+  const std::string name = std::string(call.name()) + "V2";
+  return {call1(name, inputs, shared_attrs(call, name))};
+}
+
 Tensors avg_pool_gradient(const Call& call) {
   const char* const name = call.name() == "AvgPool3DGrad" ? "AvgPool3D" : "AvgPool";
   const Tensor x = zeros_like_shape(ints_in(call, 0), call.input(1).dtype());
@@ -219,6 +273,9 @@ Tensors lrn_gradient(const Call& call) {
 void register_backprop(Table& table) {
   table.add("MaxPoolV2", nullptr, max_pool_v2);
   for (auto name : {"MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad"}) table.add(name, like_input(0), max_pool_gradient);
+  table.add("MaxPool3DGradGrad", like_input(1), volume_pool_second_gradient);
+  table.add("Conv3DBackpropInput", like_input(0), old_volume_gradient<0>);
+  table.add("Conv3DBackpropFilter", like_input(1), old_volume_gradient<1>);
   for (auto name : {"MaxPoolGradGrad", "MaxPoolGradGradV2"}) table.add(name, like_input(1), max_pool_second_gradient);
   for (auto name : {"AvgPoolGrad", "AvgPool3DGrad"}) table.add(name, shape_of_input(0), avg_pool_gradient);
   table.add("MaxPoolGradWithArgmax", like_input(0), argmax_gradient);

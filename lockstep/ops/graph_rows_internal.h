@@ -9,6 +9,7 @@ void register_audio(Table& table);               // sound
 void register_backprop(Table& table);            // gradients as operations
 void register_candidate_sampling(Table& table);  // classes and crops drawn at random
 void register_ctc(Table& table);                 // connectionist temporal classification
+void register_example_json(Table& table);        // examples in JSON
 void register_fake_quant(Table& table);          // simulated quantization
 void register_fractional_pool(Table& table);     // pools of windows of uneven size
 void register_fused_nodes(Table& table);         // what graph optimizers join
@@ -37,6 +38,7 @@ void register_summaries(Table& table);           // messages for TensorBoard
 void register_tensor_arrays(Table& table);       // TensorArrayV3, StackV2
 void register_text(Table& table);                // tensors as text, edit distances
 void register_tridiagonal(Table& table);         // tridiagonal matrices
+void register_truncated_normal(Table& table);    // normal numbers between bounds
 void register_unicode_scripts(Table& table);     // scripts of characters
 void register_unicode(Table& table);             // encodings of text and bytes
 void register_uniform_quantized(Table& table);   // integers with a scale and a zero point

@@ -267,6 +267,11 @@ void require_output(const Call& call, std::string_view attr, DType expected) {
     throw_unimplemented(fmt::format("{} is {}, expected {}", attr, dtype_name(found), dtype_name(expected)));
 }
 
+void require_input(const Call& call, DType expected) {
+  if (const DType found = dtype_in(call, 0); found != expected)
+    throw_unimplemented(fmt::format("the input is {}, expected {}", dtype_name(found), dtype_name(expected)));
+}
+
 Tensors quantized_matmul(const Call& call) {
   require_output(call, "Toutput", DType::kQInt32);
   const Range a = range_in(call, 2), b = range_in(call, 4);
@@ -338,6 +343,105 @@ Tensors quantized_average_pool(const Call& call) {
   return with_range(cut.to(to_scalar_type(dtype)), dtype, range_in(call, 1));
 }
 
+// ---- a range for each channel, the last axis ---------------------------------------------------------------------
+// What the integers are multiplied by to be of the unit that `largest` levels make of a range.
+at::Tensor channel_ranges(const Call& call) {
+  const at::Tensor& lows = in(call, 1);
+  const at::Tensor& highs = in(call, 2);
+  const at::Tensor& x = in(call, 0);
+  if (lows.sizes() != highs.sizes() || lows.dim() > 1 || x.dim() < 1 ||
+      (lows.numel() != 1 && lows.numel() != x.size(-1)))
+    throw_invalid_argument("input_min and input_max must be vectors with a number for each channel");
+  return at::maximum(at::abs(lows), at::abs(highs)).to(at::kFloat);
+}
+
+Tensors requantize_per_channel(const Call& call) {
+  require_input(call, DType::kQInt32);
+  const auto to = call.attr<DType>("out_type");
+  if (to != DType::kQInt8 && to != DType::kQUInt8)
+    throw_unimplemented(fmt::format("out_type is {}, expected qint8 or quint8", dtype_name(to)));
+  const Levels levels = levels_of(to);
+  const Range wanted = range_in(call, 3);
+  const float most = std::max(std::abs(wanted.min), std::abs(wanted.max));
+  const at::Tensor scales = channel_ranges(call) / most * static_cast<float>(levels.highest) / 0x1p31F;
+  const at::Tensor level = at::round(wide(call, 0).to(at::kFloat) * scales);
+  return with_range(at::clamp(level, levels.lowest, levels.highest).to(to_scalar_type(to)), to, wanted);
+}
+
+Tensors requantization_range_per_channel(const Call& call) {
+  require_input(call, DType::kQInt32);
+  const at::Tensor x = wide(call, 0).reshape({-1, in(call, 0).size(-1)});
+  if (x.numel() == 0) throw_invalid_argument("a tensor without elements has no range");
+  const at::Tensor ranges = channel_ranges(call) * at::abs(x).amax(0).to(at::kFloat) / 0x1p31F;
+  const float most = std::min(ranges.max().item<float>(), call.attr<float>("clip_value_max"));
+  return {number((x < 0).any().item<bool>() ? -most : 0.0F), number(most)};
+}
+
+// ---- normalization -----------------------------------------------------------------------------------------------
+// In fixed point, from -2^20 to 2^20.
+Tensors quantized_batch_normalization(const Call& call) {
+  const DType type = DType::kQInt32;
+  require_output(call, "out_type", type);
+  const Levels levels = levels_of(type);
+  const Range out{-0x1p20F, 0x1p20F};
+  const auto values = [&](int i) {
+    std::vector<float> numbers;
+    const at::Tensor x = wide(call, i);
+    if (x.dim() != 1 || in(call, 0).dim() != 4 || x.size(0) != in(call, 0).size(3))
+      throw_invalid_argument("the parameters of a batch normalization must have a number for each channel");
+    for (std::int64_t k = 0; k < x.numel(); ++k) {
+      numbers.push_back(dequantized(static_cast<double>(x.const_data_ptr<std::int64_t>()[k]), range_in(call, i + 1),
+                                    levels_of(dtype_in(call, i))));
+    }
+    return numbers;
+  };
+  const std::vector<float> mean = values(3), variance = values(6), beta = values(9), gamma = values(12);
+  std::vector<std::int32_t> scales, offsets;
+  for (std::size_t c = 0; c < mean.size(); ++c) {
+    float scale = 1.0F / std::sqrt(variance[c] + call.attr<float>("variance_epsilon"));
+    if (call.attr<bool>("scale_after_normalization")) scale *= gamma[c];
+    scales.push_back(static_cast<std::int32_t>(quantized(static_cast<double>(scale), out, levels)));
+    offsets.push_back(
+        static_cast<std::int32_t>(quantized(static_cast<double>(-mean[c] * scale + beta[c]), out, levels)));
+  }
+  const auto unit = static_cast<std::int32_t>(quantized(1, out, levels));
+  const at::Tensor x = requantized(wide(call, 0), dtype_in(call, 0), range_in(call, 1), type, out);
+  const at::Tensor y = at::empty(x.sizes(), at::kInt);
+  const at::Tensor flat = x.contiguous();
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const std::size_t c = static_cast<std::size_t>(i) % scales.size();
+    // Products keep their lowest 32 bits.
+    const auto product = static_cast<std::int32_t>(static_cast<std::uint32_t>(flat.const_data_ptr<std::int32_t>()[i]) *
+                                                   static_cast<std::uint32_t>(scales[c]));
+    y.mutable_data_ptr<std::int32_t>()[i] = product / unit + offsets[c];
+  }
+  return with_range(y, type, out);
+}
+
+Tensors quantized_instance_normalization(const Call& call) {
+  require_input(call, DType::kQUInt8);
+  const Range range = range_in(call, 1);
+  if (!(range.min < range.max)) throw_invalid_argument("x_min must be less than x_max");
+  if (in(call, 0).dim() != 4) throw_invalid_argument("x must have 4 axes");
+  const at::Tensor x = wide(call, 0).to(at::kFloat) * ((range.max - range.min) / 255.0F) + range.min;
+  const at::Tensor centered = x - x.mean({1, 2}, true);
+  const at::Tensor y =
+      centered * at::rsqrt(centered.square().mean({1, 2}, true) + call.attr<float>("variance_epsilon"));
+  Range out{call.attr<float>("given_y_min"), call.attr<float>("given_y_max")};
+  if (!call.attr<bool>("output_range_given")) {
+    if (y.numel() == 0) throw_invalid_argument("a tensor without elements has no range");
+    out.min = y.min().item<float>();
+    out.max = std::max(y.max().item<float>(), out.min + call.attr<float>("min_separation"));
+  }
+  const Levels levels = levels_of(DType::kQUInt8);
+  const at::Tensor flat = y.contiguous();
+  const at::Tensor result = at::empty(y.sizes(), at::kByte);
+  std::transform(flat.const_data_ptr<float>(), flat.const_data_ptr<float>() + flat.numel(),
+                 result.mutable_data_ptr<std::uint8_t>(),
+                 [&](float v) { return static_cast<std::uint8_t>(quantized(static_cast<double>(v), out, levels)); });
+  return with_range(result, DType::kQUInt8, out);
+}
+
 Tensors quantized_reshape(const Call& call) {
   const Tensor y = call1("Reshape", {wrap(in(call, 0)), call.input(1)});
   return with_range(dense(y), dtype_in(call, 0), range_in(call, 2));
@@ -401,6 +505,10 @@ void register_quantized(Table& table) {
   table.add("QuantizedMaxPool", nullptr, quantized_max_pool);
   table.add("QuantizedAvgPool", nullptr, quantized_average_pool);
   table.add("QuantizedReshape", nullptr, quantized_reshape);
+  table.add("RequantizePerChannel", like_first, requantize_per_channel);
+  table.add("RequantizationRangePerChannel", nullptr, requantization_range_per_channel);
+  table.add("QuantizedBatchNormWithGlobalNormalization", like_first, quantized_batch_normalization);
+  table.add("QuantizedInstanceNorm", like_first, quantized_instance_normalization);
   table.add("QuantizedConcat", nullptr, quantized_concat);
 }
 

@@ -109,6 +109,7 @@ Table::Table() {
   register_backprop(*this);
   register_candidate_sampling(*this);
   register_ctc(*this);
+  register_example_json(*this);
   register_fake_quant(*this);
   register_fractional_pool(*this);
   register_fused_nodes(*this);
@@ -138,6 +139,7 @@ Table::Table() {
   register_text(*this);
   register_tridiagonal(*this);
   register_unicode(*this);
+  register_truncated_normal(*this);
   register_unicode_scripts(*this);
   register_uniform_quantized(*this);
   table_built = true;

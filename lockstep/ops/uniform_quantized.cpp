@@ -2,6 +2,7 @@
 #pragma GCC optimize("fp-contract=off")
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "lockstep/ops/graph_rows_internal.h"
 #include "lockstep/ops/rows_internal.h"
@@ -127,6 +128,206 @@ Tensors dot(const Call& call) {
             call.attr<DType>("Tout"));
 }
 
+// ---- convolutions ------------------------------------------------------------------------------------------------
+// Where the axes of images, filters and results are: batch or outputs, channels, then the spatial ones. The attribute
+// is a serialized message whose fields hold numbers of axes; absent: in this order.
+struct Axes {
+  Ints images, kernels, results;
+};
+std::map<int, Ints> numbers_by_field(const std::string& bytes) {
+  std::map<int, Ints> found;
+  std::size_t at = 0;
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (at >= bytes.size()) throw_invalid_argument("invalid dimension_numbers: the message ends within a number");
+      const auto byte = static_cast<std::uint8_t>(bytes[at++]);
+      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    return static_cast<std::int64_t>(value);
+  };
+  while (at < bytes.size()) {
+    const std::int64_t tag = varint();
+    Ints& numbers = found[static_cast<int>(tag >> 3)];
+    if ((tag & 7) == 0) {
+      numbers.push_back(varint());
+    } else if ((tag & 7) == 2) {
+      const auto size = static_cast<std::uint64_t>(varint());
+      if (size > bytes.size() - at) throw_invalid_argument("invalid dimension_numbers: the message is cut off");
+      for (const std::size_t end = at + size; at < end;) numbers.push_back(varint());
+    } else {
+      throw_invalid_argument("invalid dimension_numbers: found a field that is not a number");
+    }
+  }
+  return found;
+}
+Axes axes_of(const std::string& bytes, std::int64_t rank) {
+  Axes axes;
+  std::map<int, Ints> found = numbers_by_field(bytes);
+  const auto collect = [&](Ints& order, int first, int second, int spatial) {
+    if (bytes.empty()) {
+      for (std::int64_t i = 0; i < rank; ++i) order.push_back(i);
+      return;
+    }
+    for (const int field : {first, second}) order.push_back(found[field].empty() ? 0 : found[field].back());
+    order.insert(order.end(), found[spatial].begin(), found[spatial].end());
+    if (static_cast<std::int64_t>(order.size()) != rank)
+      throw_invalid_argument(fmt::format("invalid dimension_numbers: expected {} axes, found {}", rank, order.size()));
+    order = whole_axes(order, rank);
+  };
+  collect(axes.images, 1, 2, 3);
+  collect(axes.kernels, 5, 4, 6);
+  collect(axes.results, 7, 8, 9);
+  return axes;
+}
+
+// The values with `count` - 1 zeros between them, on each spatial axis.
+at::Tensor spread(at::Tensor x, const Ints& counts) {
+  Ints shape = x.sizes().vec();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 1) throw_invalid_argument("lhs_dilation must be positive");
+    shape[i + 2] = shape[i + 2] == 0 ? 0 : (shape[i + 2] - 1) * counts[i] + 1;
+  }
+  element_count(shape, sizeof(double));
+  at::Tensor out = at::zeros(shape, x.options());
+  at::Tensor places = out;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    places = places.slice(static_cast<std::int64_t>(i) + 2, 0, std::nullopt, counts[i]);
+  places.copy_(x);
+  return out;
+}
+
+Ints numbers_for(const Call& call, const char* name, std::size_t count, std::int64_t otherwise) {
+  Ints given = call.attr<Ints>(name);
+  if (given.empty()) given.assign(count, otherwise);
+  if (given.size() != count) throw_invalid_argument(fmt::format("{} must have {} numbers", name, count));
+  return given;
+}
+
+// Of values without zero points; groups of channels or of images have their own filters.
+at::Tensor convolved(const Call& call, const at::Tensor& images, const at::Tensor& kernels) {
+  const std::int64_t rank = images.dim();
+  if (rank < 3 || rank > 5 || kernels.dim() != rank)
+    throw_invalid_argument(
+        fmt::format("lhs and rhs must have the same number of axes, 3 to 5; they have {} and {}", rank, kernels.dim()));
+  const Axes axes = axes_of(call.attr<std::string>("dimension_numbers"), rank);
+  const auto spatial = static_cast<std::size_t>(rank - 2);
+  const Ints strides = numbers_for(call, "window_strides", spatial, 1),
+             dilations = numbers_for(call, "rhs_dilation", spatial, 1);
+  for (std::size_t i = 0; i < spatial; ++i) {
+    if (strides[i] < 1 || dilations[i] < 1) throw_invalid_argument("strides and dilations must be positive");
+  }
+  at::Tensor x = spread(images.permute(axes.images), numbers_for(call, "lhs_dilation", spatial, 1));
+  at::Tensor k = kernels.permute(axes.kernels);
+  const auto& padding = call.attr<std::string>("padding");
+  const Ints given = numbers_for(call, "explicit_padding", 2 * spatial, 0);
+  Ints pads;  // of the last axis first
+  for (std::size_t i = spatial; i-- > 0;) {
+    const std::int64_t size = x.size(static_cast<std::int64_t>(i) + 2),
+                       window = (k.size(static_cast<std::int64_t>(i) + 2) - 1) * dilations[i] + 1;
+    std::int64_t before = given[2 * i], after = given[2 * i + 1];
+    if (padding != "EXPLICIT") {
+      const std::int64_t whole = (size + strides[i] - 1) / strides[i];
+      const std::int64_t total =
+          padding == "SAME" ? std::max<std::int64_t>(0, (whole - 1) * strides[i] + window - size) : 0;
+      before = total / 2, after = total - before;
+    }
+    if (before < 0 || after < 0) throw_invalid_argument("explicit_padding must not be negative");
+    if (size + before + after < window) throw_invalid_argument("the filter is larger than the padded input");
+    pads.push_back(before), pads.push_back(after);
+  }
+  x = at::constant_pad_nd(x, pads);
+  const auto groups = call.attr<std::int64_t>("feature_group_count"),
+             batches = call.attr<std::int64_t>("batch_group_count");
+  if (groups < 1 || batches < 1 || (groups > 1 && batches > 1))
+    throw_invalid_argument("feature_group_count and batch_group_count must be positive, one of them 1");
+  if (x.size(1) != k.size(1) * groups || k.size(0) % (groups * batches) != 0 || x.size(0) % batches != 0)
+    throw_invalid_argument(fmt::format("{} channels and {} images do not fit a filter {} with {} and {} groups",
+                                       x.size(1), x.size(0), Shape(k.sizes().vec()).to_string(), groups, batches));
+  const auto run = [&](const at::Tensor& part, const at::Tensor& weights, std::int64_t count) {
+    const Ints none(spatial, 0);
+    return at::convolution(part, weights, {}, strides, none, dilations, false, none, count);
+  };
+  at::Tensor y;
+  if (batches == 1) {
+    y = run(x, k, groups);
+  } else {
+    std::vector<at::Tensor> parts;
+    for (std::int64_t b = 0; b < batches; ++b)
+      parts.push_back(
+          run(x.chunk(batches, 0)[static_cast<std::size_t>(b)], k.chunk(batches, 0)[static_cast<std::size_t>(b)], 1));
+    y = at::cat(parts, 1);
+  }
+  Ints back(static_cast<std::size_t>(rank));
+  for (std::size_t i = 0; i < back.size(); ++i)
+    back[static_cast<std::size_t>(axes.results[i])] = static_cast<std::int64_t>(i);
+  return y.permute(back).contiguous();
+}
+
+// The scales of filters, where the channels of the result are.
+at::Tensor filter_scales(const Levels& filters, std::int64_t channels, std::int64_t rank) {
+  const at::Tensor scales = filters.scale.to(at::kDouble);
+  if (scales.numel() == 1) return scales.reshape({});
+  Ints view(static_cast<std::size_t>(rank), 1);
+  view[static_cast<std::size_t>(channels)] = -1;
+  return scales.reshape(view);
+}
+
+Tensors convolution(const Call& call) {
+  const at::Tensor a = whole(call, 0), b = whole(call, 1);
+  const Levels left = levels_in(call, 2, axis_of(call, "lhs_"), a),
+               right = levels_in(call, 4, axis_of(call, "rhs_"), b);
+  const at::Tensor sums =
+      convolved(call, (a - left.zero).to(at::kDouble), (b - right.zero).to(at::kDouble)).to(at::kLong);
+  const Levels out = levels_in(call, 6, axis_of(call, "output_"), sums);
+  const std::int64_t channels = axes_of(call.attr<std::string>("dimension_numbers"), sums.dim()).results[1];
+  const at::Tensor scales = filter_scales(right, channels, sums.dim());
+  return as(clamped(call, "output_", rescaled(sums, left.scale.to(at::kDouble) * scales, out)),
+            call.attr<DType>("Tout"));
+}
+
+// ---- floats by quantized weights ---------------------------------------------------------------------------------
+// TensorFlow quantizes the floats: each row of the first axis to 8 bits, with a range of its own that holds 0.
+struct DynamicLevels {
+  at::Tensor values;  // whole numbers without the zero point
+  at::Tensor scales;  // broadcast with the values
+};
+DynamicLevels dynamic_levels(const at::Tensor& x) {
+  Ints view(static_cast<std::size_t>(x.dim()), 1);
+  view[0] = x.size(0);
+  if (x.numel() == 0) return {at::zeros(x.sizes(), at::kDouble), at::ones(view, at::kFloat)};
+  const at::Tensor rows = x.reshape({x.size(0), -1}).to(at::kDouble);
+  const at::Tensor low = rows.amin(1).clamp_max(0), high = rows.amax(1).clamp_min(0);
+  const at::Tensor width = high - low;
+  const at::Tensor scales = at::where(width > 0, width / 255, at::ones({}, at::kDouble)).to(at::kFloat).view(view);
+  const at::Tensor zeros = at::floor(-128 - low.view(view) / scales + 0.5).clamp(-128, 127);
+  const at::Tensor levels = (at::floor(x * at::reciprocal(scales) + 0.5).to(at::kDouble) + zeros).clamp(-128, 127);
+  return {levels - zeros, scales};
+}
+
+Tensors hybrid_convolution(const Call& call) {
+  const at::Tensor b = whole(call, 1);
+  const Levels right = levels_in(call, 2, axis_of(call, "rhs_"), b);
+  const Axes axes = axes_of(call.attr<std::string>("dimension_numbers"), b.dim());
+  if (in(call, 0).dim() != b.dim()) throw_invalid_argument("lhs and rhs must have the same number of axes");
+  const std::int64_t images = axes.images[0], batch = axes.results[0];
+  const DynamicLevels left = dynamic_levels(in(call, 0).transpose(0, images));
+  const at::Tensor sums = convolved(call, left.values.transpose(0, images), (b - right.zero).to(at::kDouble));
+  if (sums.size(batch) != left.scales.numel()) throw_unimplemented("groups of images with their own filters");
+  return one(sums.to(at::kFloat) * left.scales.transpose(0, batch) *
+             filter_scales(right, axes.results[1], sums.dim()).to(at::kFloat));
+}
+
+Tensors hybrid_dot(const Call& call) {
+  const at::Tensor& a = in(call, 0);
+  const at::Tensor b = whole(call, 1);
+  if (a.dim() != 2 || b.dim() != 2 || a.size(1) != b.size(0)) throw_invalid_argument("lhs and rhs do not fit");
+  const Levels right = levels_in(call, 2, axis_of(call, "rhs_"), b);
+  const DynamicLevels left = dynamic_levels(a);
+  return one(at::mm(left.values, (b - right.zero).to(at::kDouble)).to(at::kFloat) * left.scales * right.scale);
+}
+
 }  // namespace
 
 void register_uniform_quantized(Table& table) {
@@ -136,6 +337,9 @@ void register_uniform_quantized(Table& table) {
   table.add("UniformQuantizedAdd", broadcast_rule, add);
   table.add("UniformQuantizedClipByValue", same_shape, clip);
   table.add("UniformQuantizedDot", nullptr, dot);
+  table.add("UniformQuantizedConvolution", nullptr, convolution);
+  table.add("UniformQuantizedConvolutionHybrid", nullptr, hybrid_convolution);
+  table.add("UniformQuantizedDotHybrid", nullptr, hybrid_dot);
 }
 
 }  // namespace lockstep::ops

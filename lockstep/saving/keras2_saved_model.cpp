@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -81,15 +83,48 @@ class Weights {
   }
 
  private:
+  struct SavedVariable {
+    std::string name;  // its attribute of the layer, or of a part of it
+    int node = 0;
+  };
+  // All below an object, in the order of its attributes.
+  void collect(int node, std::set<int>& seen, std::vector<SavedVariable>& out) const {
+    for (const auto& [name, child] : graph_.nodes.at(static_cast<std::size_t>(node)).children) {
+      if (!seen.insert(child).second) continue;
+      if (key_of(child)) {
+        out.push_back({name, child});
+      } else {
+        collect(child, seen, out);
+      }
+    }
+  }
+  // Saved without traces (save_traces=False), an object has no lists: its variables are found by their attributes.
+  std::vector<int> nodes_by_name(const keras::Layer& layer, const std::vector<VariablePtr>& weights, int node) const {
+    std::set<int> seen{node};
+    std::vector<SavedVariable> saved;
+    collect(node, seen, saved);
+    std::vector<int> nodes;
+    for (const VariablePtr& variable : weights) {
+      const std::string name = variable->path().substr(variable->path().rfind('/') + 1);
+      const auto found =
+          std::find_if(saved.begin(), saved.end(), [&](const SavedVariable& each) { return each.name == name; });
+      if (found == saved.end())
+        throw_data_loss(
+            fmt::format("{}: layer '{}' has no value for '{}' in the SavedModel", path_, layer.name(), name));
+      nodes.push_back(found->node);
+      saved.erase(found);
+    }
+    return nodes;
+  }
+
   // The layer's object lists its weights in Keras 2's order.
   void add_layer(const keras::Layer& layer, int node) {
     const auto list = graph_.nodes[static_cast<std::size_t>(node)].child("variables");
-    if (!list)
-      throw_data_loss(fmt::format("{}: layer '{}' has no list of variables in the SavedModel", path_, layer.name()));
     std::vector<VariablePtr> weights = layer.trainable_weights();
     for (const VariablePtr& variable : layer.non_trainable_weights()) weights.push_back(variable);
     std::vector<int> nodes;
-    for (int i = 0;; ++i) {
+    if (!list) nodes = nodes_by_name(layer, weights, node);
+    for (int i = 0; list; ++i) {
       const auto item = graph_.nodes[static_cast<std::size_t>(*list)].child(std::to_string(i));
       if (!item) break;
       if (key_of(*item)) nodes.push_back(*item);

@@ -74,6 +74,21 @@ LiveGraph build_live_graph(const NodePtr& root) {
     }
   }
   live.graph.assign_keys();
+  // With keys already: these names add ways to values that have one.
+  const auto number_of = [&](const distribute::VariablePtr& variable) {
+    const auto known = numbers.find({variable.get(), {}});
+    return known == numbers.end() ? -1 : known->second;
+  };
+  for (std::size_t i = 0; i < live.nodes.size(); ++i) {
+    for (const auto& [name, child] : live.nodes[i]->first_names()) {
+      const auto known = numbers.find(child.node().identity());
+      if (known != numbers.end()) live.graph.add_edge(static_cast<int>(i), name, known->second);
+    }
+    for (const TrackedNode::NamedSlot& slot : live.nodes[i]->named_slots()) {
+      const int original = number_of(slot.original), own = number_of(slot.slot);
+      if (original >= 0 && own >= 0) live.graph.nodes[i].slots.push_back({original, std::string(slot.name), own});
+    }
+  }
   const auto paths = live.graph.paths();
   std::set<std::string> keys;
   for (std::size_t i = 0; i < live.nodes.size(); ++i) {

@@ -78,6 +78,25 @@ class OptimizerNode final : public TrackedNode {
     return name == "_variables" && is_keras2(saved);
   }
 
+  std::vector<NamedSlot> named_slots() const override {
+    std::vector<NamedSlot> all;
+    if (!optimizer_->legacy_rules()) return all;
+    for (const OptimizerSlots& of_kind : slots_of(*optimizer_)) {
+      if (of_kind.kind->keras2_first.empty()) continue;
+      for (std::size_t i = 0; i < of_kind.slots.size(); ++i)
+        all.push_back({of_kind.kind->keras2_first, of_kind.originals[i], of_kind.slots[i]});
+    }
+    return all;
+  }
+  Children first_names() const override {
+    Children all;
+    if (!optimizer_->legacy_rules()) return all;
+    const Variables own = own_variables();
+    all.emplace_back("iter", optimizer_iterations(own));
+    if (const VariablePtr rate = learning_rate(own)) all.emplace_back("learning_rate", rate);
+    return all;
+  }
+
   bool unbuilt_optimizer() const override { return !optimizer_->built(); }
   void build(const Variables& variables) const override { optimizer_->build(variables); }
 

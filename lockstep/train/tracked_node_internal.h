@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/formats/checkpoint_graph_internal.h"
 #include "lockstep/keras/build_observers_internal.h"
@@ -44,6 +45,14 @@ class TrackedNode {
   virtual void set_python_state(const std::string& state) const { (void)state; }
   // Notifies the observer of variables and parts that the object gets later.
   virtual void observe(const std::shared_ptr<keras::BuildObserver>& observer) const { (void)observer; }
+  // Of optimizers with the rules of Keras 2's first ones: their slots, and more edges, under the names of those. Other
+  // optimizers have none: later optimizers of Keras 2 refuse files with such slots.
+  struct NamedSlot {
+    std::string_view name;
+    distribute::VariablePtr original, slot;
+  };
+  virtual std::vector<NamedSlot> named_slots() const { return {}; }
+  virtual Children first_names() const { return {}; }
   // Of optimizers: whether slots have yet to be made, making them, and the slot that Keras 2 called `name`.
   virtual bool unbuilt_optimizer() const { return false; }
   virtual void build(const std::vector<distribute::VariablePtr>& variables) const { (void)variables; }

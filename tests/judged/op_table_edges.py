@@ -156,6 +156,91 @@ def uniformly_quantized():
     return out
 
 
+def uniform_convolutions():
+    out = {}
+    make = lambda *shape: R.Bitcast(input=tf.cast(tf.round(floats(*shape) * 40), tf.int8), type=tf.qint8)
+    bounds = {f"{side}_quantization_{end}_val": value for side in ("lhs", "rhs") for end, value in (("min", -128), ("max", 127))}
+    wide = dict(output_quantization_min_val=-2**31, output_quantization_max_val=2**31 - 1)
+    scales = dict(lhs_scales=.5, lhs_zero_points=2, rhs_scales=.25, rhs_zero_points=0, output_scales=.3, output_zero_points=5)
+    columns = dict(scales, rhs_scales=[.25, .5, .1, .2], rhs_zero_points=[0] * 4, rhs_quantization_axis=0, output_scales=[.3, .1, .2, .7],
+                   output_zero_points=[1, 2, 3, 4], output_quantization_axis=1)
+    x, k = make(2, 4, 5, 6), make(4, 4, 3, 2)
+    last = bytes([1 << 3, 0, 2 << 3, 3, 3 << 3 | 2, 2, 1, 2, 4 << 3, 2, 5 << 3, 3, 6 << 3 | 2, 2, 0, 1, 7 << 3, 0, 8 << 3, 3, 9 << 3 | 2, 2, 1, 2])
+    for key, lhs, rhs, how in (("valid", x, k, dict(scales, padding="VALID")), ("same", x, k, dict(scales, padding="SAME", window_strides=[2, 1])),
+                               ("explicit", x, k, dict(columns, padding="EXPLICIT", explicit_padding=[0, 1, 2, 0], rhs_dilation=[1, 2])),
+                               ("spread", x, k, dict(scales, padding="SAME", lhs_dilation=[2, 3])), ("volume", make(1, 2, 3, 4, 3), make(4, 2, 2, 2, 2), dict(columns, padding="SAME")),
+                               ("channels", x, make(4, 2, 3, 2), dict(columns, padding="SAME", feature_group_count=2)),
+                               ("batches", x, k, dict(columns, padding="VALID", batch_group_count=2)),
+                               ("last", make(2, 5, 6, 4), make(3, 2, 4, 4), dict(columns, padding="SAME", dimension_numbers=last, rhs_quantization_axis=3, output_quantization_axis=3))):
+        out[key] = R.Bitcast(input=R.UniformQuantizedConvolution(lhs=lhs, rhs=rhs, Tout=tf.qint32, **how, **bounds, **wide), type=tf.int32)
+    hybrid = dict(Tout=tf.float32, rhs_quantization_min_val=-128, rhs_quantization_max_val=127)
+    out["hybrid"] = R.UniformQuantizedConvolutionHybrid(lhs=floats(2, 4, 5, 6), rhs=k, rhs_scales=.25, rhs_zero_points=1, padding="SAME", **hybrid)
+    out["hybrid_columns"] = R.UniformQuantizedConvolutionHybrid(lhs=floats(2, 4, 5, 6), rhs=k, rhs_scales=[.25, .5, .1, .2], rhs_zero_points=[0] * 4, rhs_quantization_axis=0,
+                                                                padding="VALID", **hybrid)
+    out["product"] = R.UniformQuantizedDotHybrid(lhs=floats(5, 6), rhs=make(6, 3), rhs_scales=[.5, .25, .1], rhs_zero_points=[1, 0, -3], rhs_quantization_axis=1, **hybrid)
+    return out
+
+
+def quantized_channels():
+    levels = lambda x, type: R.Bitcast(input=x, type=type)
+    x = tf.constant(np.random.default_rng(5).integers(-2**31, 2**31, (2, 3, 3, 4)), tf.int32)
+    out = {}
+    for key, ranges in (("each", dict(input_min=[-1., -2., 0., -.1], input_max=[1., .5, 3., .2])), ("all", dict(input_min=[-1.], input_max=[2.]))):
+        for to, kind in ((tf.qint8, tf.int8), (tf.quint8, tf.uint8)):
+            many = parts(f"{key}_{kind.name}", R.RequantizePerChannel(input=levels(x, tf.qint32), **ranges, requested_output_min=-1.5, requested_output_max=1., out_type=to)
+                         ) if key == "each" else {}
+            out |= {name: levels(value, kind) if value.dtype == to else value for name, value in many.items()}
+        if key == "each":
+            for sign, values in (("any", x), ("positive", tf.abs(x // 2))):
+                out |= parts(f"range_{sign}", R.RequantizationRangePerChannel(input=levels(values, tf.qint32), **ranges, clip_value_max=2.5))
+    small = tf.constant(np.random.default_rng(6).integers(0, 256, (2, 3, 4, 3)), tf.uint8)
+    channel = lambda *values: levels(tf.constant(values, tf.uint8), tf.quint8)
+    for scaled in (True, False):
+        normal = R.QuantizedBatchNormWithGlobalNormalization(
+            t=levels(small, tf.quint8), t_min=-1., t_max=2., m=channel(1, 200, 30), m_min=-1., m_max=1., v=channel(10, 250, 77), v_min=0., v_max=3., beta=channel(9, 0, 128),
+            beta_min=-2., beta_max=2., gamma=channel(255, 100, 3), gamma_min=-1., gamma_max=4., out_type=tf.qint32, variance_epsilon=.01, scale_after_normalization=scaled)
+        out |= {name: levels(value, tf.int32) if value.dtype == tf.qint32 else value for name, value in parts(f"normal_{scaled}", normal).items()}
+    for key, how in (("own", {}), ("given", dict(output_range_given=True, given_y_min=-1., given_y_max=1.5)), ("wide", dict(min_separation=9., variance_epsilon=.1))):
+        normal = R.QuantizedInstanceNorm(x=levels(small, tf.quint8), x_min=-.3, x_max=2., **how)
+        out |= {name: levels(value, tf.uint8) if value.dtype == tf.quint8 else value for name, value in parts(f"instance_{key}", normal).items()}
+    return out
+
+
+def volumes():
+    out = {}
+    for dtype in (tf.float32, tf.bfloat16):
+        x, v = tf.cast(tf.round(floats(2, 4, 5, 3, 2)), dtype), tf.cast(floats(2, 4, 5, 3, 2), dtype)
+        for padding in ("SAME", "VALID"):
+            for size, step in ((2, 1), (3, 2)):
+                window = dict(ksize=[1, size, size, size, 1], strides=[1, step, step, step, 1], padding=padding)
+                y = tf.cast(R.MaxPool3D(input=tf.cast(x, tf.float32), **window), dtype)
+                out[f"second_{dtype.name}_{padding}_{size}"] = R.MaxPool3DGradGrad(orig_input=x, orig_output=y, grad=v, **window)
+    return {key: tf.cast(value, tf.float32) for key, value in out.items()}
+
+
+def bounded_normals():
+    out = {}
+    cases = dict(inside=(0., 1., -2., 2.), near=(0., 1., .1, .9), far=(0., 1., 3., 9.), below=(1., 2., -9., -4.), half=(.5, 1.5, 1., np.inf), lower=(.5, 1.5, -np.inf, -3.),
+                 many=([0., 1., -3.], 1., [-1., .5, -2.], [1., 9., -1.5]))
+    for key, (mean, deviation, low, high) in cases.items():
+        for dtype in (tf.float32, tf.float64, tf.float16):
+            c = lambda value: tf.constant(value, dtype)
+            out[f"{key}_{dtype.name}"] = R.StatelessParameterizedTruncatedNormal(shape=[7, 3], seed=[4, len(out)], means=c(mean), stddevs=c(deviation), minvals=c(low), maxvals=c(high))
+            if key != "many":
+                out[f"stateful_{key}_{dtype.name}"] = R.ParameterizedTruncatedNormal(shape=[5, 7], means=c(mean), stdevs=c(deviation), minvals=c(low), maxvals=c(high),
+                                                                                     seed=9, seed2=len(out))
+    return out
+
+
+def examples_in_json():
+    texts = ['{"features":{"feature":{"a":{"int64List":{"value":["1",2,-3]}},"b":{"bytesList":{"value":["aGk=","_-8"]}},"c":{"float_list":{"value":[1.5,"NaN",2]}}}}}',
+             '{"features":{"feature":{"b":{"bytes_list":{"value":[]}},"a":{"int64_list":{"value":[4,5,6]}}}}}']
+    binary = R.DecodeJSONExample(json_examples=texts)
+    features = {"a": tf.io.FixedLenFeature([3], tf.int64), "b": tf.io.VarLenFeature(tf.string), "c": tf.io.FixedLenFeature([3], tf.float32, [7., 8., 9.])}
+    parsed = tf.io.parse_example(binary, features)
+    return {"a": parsed["a"], "b": tf.sparse.to_dense(parsed["b"]), "c": parsed["c"], "empty": R.DecodeJSONExample(json_examples=["{}", "{\"features\":{}}"])}
+
+
 def evenly_spread():
     out = {f"sobol_{axes}": R.SobolSample(dim=axes, num_results=count, skip=skip) for axes, count, skip in ((1, 5, 0), (3, 7, 1), (40, 9, 13))}
     for most in (0, 9, 70000, 2**31 - 1):
@@ -194,4 +279,5 @@ def maps_of_tensors():
 
 
 GROUPS = {f.__name__: seeded(f) for f in (moved_strings, texts_of_values, complex_rules, unsigned, poles, corners, rarely_judged, joined_axes, parts_of_strings, sound,
-                                          summaries, uniformly_quantized, evenly_spread, joined_segments, near_singular, maps_of_tensors)}
+                                          summaries, uniformly_quantized, uniform_convolutions, quantized_channels, volumes, bounded_normals, examples_in_json,
+                                          evenly_spread, joined_segments, near_singular, maps_of_tensors)}

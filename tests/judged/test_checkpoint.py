@@ -256,6 +256,29 @@ def test_keras2_exchanges_optimizers(tmp_path, legacy, optimizer):
     assert_same(*([np.asarray(v) for v in (model.weights if legacy else keras2_state(model))] for model in (theirs, again)))
 
 
+@pytest.mark.parametrize("optimizer", ["Adam", "SGD", "RMSprop"])
+def test_optimizers_of_keras2_get_their_slots_back(tmp_path, optimizer):
+    """What was read from a file of tf-keras with a legacy optimizer is restored into one."""
+    tfk = pytest.importorskip("tf_keras")
+    options = {"momentum": .9} if optimizer != "Adam" else {"amsgrad": True}
+
+    def made_of_keras2():
+        model = tfk.Sequential([tfk.Input((4,)), tfk.layers.Dense(3), tfk.layers.Dense(2)])
+        model.compile(getattr(tfk.optimizers.legacy, optimizer)(.1, **options), "mse")
+        rng = np.random.default_rng(23)
+        model.fit(rng.random((8, 4)), rng.random((8, 2)), epochs=2, verbose=0)
+        return model
+
+    model, again = made_of_keras2(), made_of_keras2()
+    model.save(tmp_path / "m.h5")
+    path = probe("write", tmp_path / "m.h5", tmp_path / "ours", "default")
+    for variable in again.optimizer.variables()[1:]:
+        variable.assign(variable * 0 + 7)
+    tf.train.Checkpoint(model=again, optimizer=again.optimizer).restore(path).expect_partial()
+    assert int(again.optimizer.iterations) == 2
+    assert_same(*([np.asarray(v) for v in [*m.weights, *m.optimizer.variables()]] for m in (model, again)))
+
+
 def test_managers_take_turns(tmp_path):
     step = tf.Variable(0, dtype=tf.int64)
     theirs = tf.train.CheckpointManager(tf.train.Checkpoint(step=step), str(tmp_path), max_to_keep=3)
