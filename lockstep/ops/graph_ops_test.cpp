@@ -211,5 +211,144 @@ TEST(GraphOps, SpecialFunctionsHaveGradients) {
       x);
 }
 
+// Numbers of TensorFlow 2.21 in graphs with oneDNN (TF_ENABLE_ONEDNN_OPTS=1), inputs of NumPy's default_rng(20).
+TEST(GraphOps, QuantizedProductsWithBias) {
+  const std::vector<std::uint8_t> x = {53, 16, 15, 27, 53, 7, 14, 31, 14, 24, 20, 4};
+  const std::vector<std::int8_t> w = {-119, -102, 41, 124, 110, 49, 108, -13, 13, 36, -24, -59, 51, -51, 14, -109};
+  const std::vector<std::int8_t> of_depth = {-119, 41, 110, 108, 13, -24, 51, 14};
+  const std::vector<std::int8_t> matrix = {-119, -102, 110, 49, 13, 36, 51, -51};
+  const auto as = [](const Tensor& values, DType type) { return call1("Bitcast", {values}, {{"type", type}}); };
+  const auto number = [](float value) { return Tensor::scalar(value); };
+  const auto pair = [](float a, float b) { return Tensor::from_vector(std::vector<float>{a, b}); };
+  const Tensor image = as(Tensor::from_vector(x, Shape{1, 2, 3, 2}), DType::kQUInt8),
+               filter = as(Tensor::from_vector(w, Shape{2, 2, 2, 2}), DType::kQInt8),
+               thin = as(Tensor::from_vector(of_depth, Shape{2, 2, 2, 1}), DType::kQInt8),
+               rows = as(Tensor::from_vector(std::vector<std::uint8_t>(x.begin(), x.begin() + 8), Shape{2, 4}),
+                         DType::kQUInt8),
+               columns = as(Tensor::from_vector(matrix, Shape{4, 2}), DType::kQInt8), bias = pair(0.3F, -0.25F);
+  struct Row {
+    const char* name;
+    Tensor second, low, high;
+    bool has_bias;
+    DType type;
+    std::vector<float> expected;  // levels, then the range of qint32
+  };
+  const Tensor low = number(-1), high = number(0.5F), lows = pair(-1, -0.25F), highs = pair(0.5F, 0.5F);
+  const DType q32 = DType::kQInt32, q8 = DType::kQInt8, u8 = DType::kQUInt8;
+  const float range = 99466.59375F, half = 49733.296875F;
+  const std::vector<Row> table = {
+      {"QuantizedConv2DPerChannel",
+       filter,
+       lows,
+       highs,
+       false,
+       q32,
+       {-597, -3846, 6590, 978, -5856, -2027, 3737, 1395, 1950, 1238, -2216, -772, -range, -half, range, half}},
+      {"QuantizedConv2DAndRelu",
+       filter,
+       low,
+       high,
+       false,
+       q32,
+       {0, 0, 6590, 1956, 0, 0, 3737, 2790, 1950, 2476, 0, 0, -range, range}},
+      {"QuantizedConv2DWithBias",
+       filter,
+       low,
+       high,
+       true,
+       q32,
+       {4261, -11741, 11448, -2092, -998, -8102, 8595, -1258, 6808, -1572, 2642, -5592, -range, range}},
+      {"QuantizedConv2DWithBias",
+       filter,
+       lows,
+       highs,
+       true,
+       q32,
+       {4261, -7895, 11448, -3070, -998, -6075, 8595, -2653, 6808, -2810, 2642, -4820, -range, -half, range, half}},
+      {"QuantizedConv2DAndRequantize",
+       filter,
+       low,
+       high,
+       false,
+       q8,
+       {-5, -60, 52, 15, -46, -32, 29, 22, 15, 19, -17, -12, -1, 0.75F}},
+      {"QuantizedConv2DAndReluAndRequantize",
+       filter,
+       lows,
+       highs,
+       false,
+       u8,
+       {0, 0, 104, 15, 0, 0, 59, 22, 31, 19, 0, 0, -1, 0.75F}},
+      {"QuantizedConv2DWithBiasAndRequantize",
+       filter,
+       lows,
+       highs,
+       true,
+       q8,
+       {33, -62, 90, -24, -8, -48, 67, -21, 53, -22, 21, -38, -1, 0.75F}},
+      {"QuantizedConv2DWithBiasAndReluAndRequantize",
+       filter,
+       low,
+       high,
+       true,
+       u8,
+       {67, 0, 180, 0, 0, 0, 135, 0, 107, 0, 42, 0, -1, 0.75F}},
+      {"QuantizedDepthwiseConv2D",
+       thin,
+       low,
+       high,
+       false,
+       q32,
+       {-3761, 3164, 5247, 1343, -6047, 191, -126, 3863, 534, 1416, -2380, 164, -range, range}},
+      {"QuantizedDepthwiseConv2DWithBiasAndRelu",
+       thin,
+       low,
+       high,
+       true,
+       q32,
+       {1097, 0, 10105, 0, 0, 0, 4732, 0, 5392, 0, 2478, 0, -range, range}},
+      {"QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize",
+       thin,
+       low,
+       high,
+       true,
+       u8,
+       {17, 0, 159, 0, 0, 0, 75, 0, 85, 0, 39, 0, -1, 0.75F}},
+      {"QuantizedMatMulWithBias", columns, low, high, true, q32, {1883, -9507, 1084, -10188, -range, range}},
+      {"QuantizedMatMulWithBiasAndDequantize",
+       columns,
+       low,
+       high,
+       true,
+       DType::kFloat32,
+       {0.11627297F, -0.58713138F, 0.06692913F, -0.62918794F}},
+      {"QuantizedMatMulWithBiasAndReluAndRequantize", columns, low, high, true, u8, {30, 0, 17, 0, -1, 0.75F}},
+  };
+  for (const Row& row : table) {
+    const std::string name = row.name;
+    const bool product = name.starts_with("QuantizedMatMul");
+    std::vector<Tensor> inputs = {product ? rows : image, row.second};
+    if (row.has_bias) inputs.push_back(bias);
+    for (const Tensor& each : {number(0), number(2), row.low, row.high}) inputs.push_back(each);
+    if (name.find("equantize") != std::string::npos)
+      for (const float each : {-1.0F, 0.75F}) inputs.push_back(number(each));
+    Attrs attrs{{product ? "Toutput" : "out_type", row.type}};
+    if (!product) attrs.set("strides", Ints{1, 1, 1, 1}), attrs.set("padding", std::string("SAME"));
+    std::vector<float> found;
+    for (const Tensor& output : call(name, inputs, attrs)) {
+      const Tensor plain = output.dtype() == q32  ? as(output, DType::kInt32)
+                           : output.dtype() == q8 ? as(output, DType::kInt8)
+                           : output.dtype() == u8 ? as(output, DType::kUInt8)
+                                                  : output;
+      for (const float value : call1("Cast", {plain}, {{"DstT", DType::kFloat32}}).to_vector<float>())
+        found.push_back(value);
+    }
+    ASSERT_EQ(found.size(), row.expected.size()) << name;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], row.expected[i], 1e-6F * std::max(1.0F, std::abs(row.expected[i]))) << name << " " << i;
+  }
+  EXPECT_THROW(call("QuantizedMatMulWithBias", {rows, columns, bias, number(-1), number(2), low, high}), Error);
+}
+
 }  // namespace
 }  // namespace lockstep::ops

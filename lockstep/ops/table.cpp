@@ -124,6 +124,7 @@ Table::Table() {
   register_parse_example(*this);
   register_partition(*this);
   register_quantized(*this);
+  register_quantized_fused(*this);
   register_ragged(*this);
   register_ragged_variant(*this);
   register_random_counts(*this);

@@ -106,8 +106,12 @@ class Weights {
     std::vector<int> nodes;
     for (const VariablePtr& variable : weights) {
       const std::string name = variable->path().substr(variable->path().rfind('/') + 1);
-      const auto found =
+      auto found =
           std::find_if(saved.begin(), saved.end(), [&](const SavedVariable& each) { return each.name == name; });
+      if (found == saved.end()) {  // Keras 2's depthwise_kernel
+        found = std::find_if(saved.begin(), saved.end(),
+                             [&](const SavedVariable& each) { return each.name.ends_with("_" + name); });
+      }
       if (found == saved.end())
         throw_data_loss(
             fmt::format("{}: layer '{}' has no value for '{}' in the SavedModel", path_, layer.name(), name));

@@ -29,6 +29,10 @@ def test_models(make, tmp_path):
         return
     tool.ok("convert", tmp_path / "served", tmp_path / "out.keras")
     tool.ok("convert", tmp_path / "served", tmp_path / "out.h5")
+    if make in (files.image, files.recurrent):
+        model.save(tmp_path / "bare", save_format="tf", save_traces=False)
+        tool.ok("convert", tmp_path / "bare", tmp_path / "bare.h5")
+        tool.ok("diff", tmp_path / "out.h5", tmp_path / "bare.h5")
     again = tf_keras.models.load_model(tmp_path / "out.h5")
     for ours, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
