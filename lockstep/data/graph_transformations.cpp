@@ -1,5 +1,6 @@
 // Transformations of the datasets of graphs.
 #include <limits>
+#include <map>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -322,6 +323,60 @@ Tensors shuffle_and_repeat(const Step& step, const Tensors& inputs, RunContext&)
   return dataset(repeat_node(shuffled(inputs, step.attr<bool>("reshuffle_each_iteration")), number(inputs, 4)));
 }
 
+// Examples to their features, in the order of the keys: sparse tensors as vectors of variants, ragged ones as variants.
+class ParsedExamples {
+ public:
+  explicit ParsedExamples(const Step& step, const Tensors& inputs)
+      : dense_keys_(step.attr<Names>("dense_keys")),
+        sparse_keys_(step.attr<Names>("sparse_keys")),
+        ragged_keys_(step.attr<Names>("ragged_keys")),
+        split_types_(step.attr<std::vector<DType>>("ragged_split_types")),
+        defaults_(inputs.begin() + 2, inputs.end()),
+        attrs_{{"Tdense", step.attr<std::vector<DType>>("Tdense")},
+               {"num_sparse", static_cast<std::int64_t>(sparse_keys_.size())},
+               {"sparse_types", step.attr<std::vector<DType>>("sparse_types")},
+               {"ragged_value_types", step.attr<std::vector<DType>>("ragged_value_types")},
+               {"ragged_split_types", split_types_},
+               {"dense_shapes", step.attr<std::vector<Shape>>("dense_shapes")}} {}
+
+  Element operator()(const Element& element) const {
+    const Tensors components = components_of(element);
+    if (components.size() != 1) throw_invalid_argument("a dataset of examples must have one component");
+    Tensors inputs = {components[0], texts({}), texts(sparse_keys_), texts(dense_keys_), texts(ragged_keys_)};
+    inputs.insert(inputs.end(), defaults_.begin(), defaults_.end());
+    const Tensors found = ops::call("ParseExampleV2", inputs, attrs_);
+    const std::size_t sparse = sparse_keys_.size(), dense = dense_keys_.size(), ragged = ragged_keys_.size();
+    std::map<std::string, Tensor> by_key;
+    for (std::size_t i = 0; i < sparse; ++i) {
+      by_key[sparse_keys_[i]] = ops::variants({ops::variant_of({found[i]}), ops::variant_of({found[sparse + i]}),
+                                               ops::variant_of({found[2 * sparse + i]})});
+    }
+    for (std::size_t i = 0; i < dense; ++i) by_key[dense_keys_[i]] = found[3 * sparse + i];
+    for (std::size_t i = 0; i < ragged; ++i) {
+      const std::size_t at = 3 * sparse + dense + i;
+      by_key[ragged_keys_[i]] = ops::variant_of({found[at + ragged], found[at]});
+    }
+    Tensors out;
+    for (const auto& [key, value] : by_key) out.push_back(value);
+    return element_of(out);
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+  static Tensor texts(const Names& keys) {
+    return Tensor::strings(keys, Shape{static_cast<std::int64_t>(keys.size())});
+  }
+
+  const Names dense_keys_, sparse_keys_, ragged_keys_;
+  const std::vector<DType> split_types_;
+  const Tensors defaults_;
+  const ops::Attrs attrs_;
+};
+
+Tensors parse_examples(const Step& step, const Tensors& inputs, RunContext&) {
+  return dataset(map_node(dataset_in(inputs.at(0)), ParsedExamples(step, inputs)));
+}
+
 Tensors cardinality(const Step&, const Tensors& inputs, RunContext&) {
   return {Tensor::scalar(dataset_in(inputs.at(0))->cardinality())};
 }
@@ -360,6 +415,8 @@ graph::ExecutorOp find_dataset_transformation(std::string_view op) {
       {"ParallelInterleaveDatasetV4", interleave},
       {"ParallelMapDataset", map},
       {"ParallelMapDatasetV2", map},
+      {"ParseExampleDataset", parse_examples},
+      {"ParseExampleDatasetV2", parse_examples},
       {"PrefetchDataset", same},
       {"PrivateThreadPoolDataset", same},
       {"RebatchDatasetV2", rebatch},

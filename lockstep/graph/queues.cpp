@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -248,34 +249,39 @@ class KeyedStage final : public Resource {
   void put(std::int64_t key, const std::vector<std::int32_t>& places, const Tensors& values) {
     const std::lock_guard lock(mutex_);
     if (places.size() != values.size()) throw_invalid_argument("indices must have a number for each value");
-    auto& element = elements_.try_emplace(key, components_).first->second;
-    if (is_whole(element)) throw_invalid_argument(fmt::format("there is an element with the key {} already", key));
+    if (elements_.contains(key))
+      throw_invalid_argument(fmt::format("there is an element with the key {} already", key));
+    auto& element = incomplete_.try_emplace(key, components_).first->second;
     for (std::size_t i = 0; i < places.size(); ++i) {
-      auto& component = element.at(place(places[i]));
+      Tensor& component = element.at(place(places[i]));
       if (component.defined())
         throw_invalid_argument(fmt::format("component {} of key {} is there already", places[i], key));
       component = values[i];
     }
-    if (is_whole(element) && capacity_ > 0 && count() > capacity_) {
-      elements_.erase(key);
+    if (!std::all_of(element.begin(), element.end(), [](const Tensor& x) { return x.defined(); })) return;
+    if (capacity_ > 0 && static_cast<std::int64_t>(elements_.size()) >= capacity_) {
+      incomplete_.erase(key);
       throw_failed_precondition(
           fmt::format("the stage is full, it has {} elements: nothing else would make room", capacity_));
     }
+    elements_.emplace(key, std::move(element));
+    incomplete_.erase(key);
   }
 
   // Components of one element; they are removed with `take`.
   Tensors get(std::int64_t key, const std::vector<std::int32_t>& places, bool take) {
     const std::lock_guard lock(mutex_);
     const auto found = elements_.find(key);
-    if (found == elements_.end() || !is_whole(found->second))
+    if (found == elements_.end())
       throw_out_of_range(fmt::format("no element has the key {}: nothing else would add one", key));
     Tensors out;
     for (const std::int32_t at : places) {
       Tensor& component = found->second.at(place(at));
       if (!component.defined()) throw_invalid_argument(fmt::format("component {} of key {} was taken", at, key));
-      out.push_back(component);
+      out.push_back(take ? std::exchange(component, Tensor()) : component);
     }
-    if (take) elements_.erase(found);
+    if (std::none_of(found->second.begin(), found->second.end(), [](const Tensor& x) { return x.defined(); }))
+      elements_.erase(found);
     return out;
   }
   // The element with the least key, which is as good as any where the order does not matter.
@@ -283,29 +289,21 @@ class KeyedStage final : public Resource {
     std::optional<std::int64_t> key;
     {
       const std::lock_guard lock(mutex_);
-      for (const auto& [each, element] : elements_) {
-        if (!key && is_whole(element)) key = each;
-      }
+      if (!elements_.empty()) key = elements_.begin()->first;
     }
     if (!key) throw_out_of_range("an element is asked for, the stage has none: nothing else would add one");
     return {*key, get(*key, places, true)};
   }
   void clear() {
     const std::lock_guard lock(mutex_);
-    elements_.clear();
+    elements_.clear(), incomplete_.clear();
   }
   std::int32_t size(bool whole) const {
     const std::lock_guard lock(mutex_);
-    return static_cast<std::int32_t>(whole ? count() : static_cast<std::int64_t>(elements_.size()) - count());
+    return static_cast<std::int32_t>((whole ? elements_ : incomplete_).size());
   }
 
  private:
-  static bool is_whole(const Tensors& element) {
-    return std::all_of(element.begin(), element.end(), [](const Tensor& x) { return x.defined(); });
-  }
-  std::int64_t count() const {
-    return std::count_if(elements_.begin(), elements_.end(), [](const auto& entry) { return is_whole(entry.second); });
-  }
   std::size_t place(std::int32_t at) const {
     if (at < 0 || static_cast<std::size_t>(at) >= components_)
       throw_invalid_argument(fmt::format("component {} of {}", at, components_));
@@ -315,7 +313,7 @@ class KeyedStage final : public Resource {
   const std::size_t components_;
   const std::int64_t capacity_;
   mutable std::mutex mutex_;
-  std::map<std::int64_t, Tensors> elements_;
+  std::map<std::int64_t, Tensors> elements_, incomplete_;
 };
 
 KeyedStage& keyed_stage(const Step& step, RunContext& context) {

@@ -1,4 +1,5 @@
-// Sparse tensors as strings: three serialized tensors, the indices, the values and the shape.
+// Sparse tensors as vectors of three tensors, the indices, the values and the shape: serialized, or variants, as
+// datasets have them.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -13,6 +14,7 @@
 #include "lockstep/graph/plan_internal.h"
 #include "lockstep/io/file_system.h"
 #include "lockstep/ops/call.h"
+#include "lockstep/ops/variants_internal.h"
 
 namespace lockstep::graph {
 namespace {
@@ -57,26 +59,33 @@ Sparse sparse_of(const Tensor& indices, const Tensor& values, const Tensor& shap
   return {values, indices.to_vector<std::int64_t>(), shape.to_vector<std::int64_t>()};
 }
 
-void check_strings(const Step& step) {
-  if (step.attr<DType>("out_type") != DType::kString)
-    throw_unimplemented("sparse tensors are serialized as strings only, not as variants");
+bool as_variants(const Step& step) { return step.attr<DType>("out_type") == DType::kVariant; }
+
+Tensor triple_of_variants(const Tensor& indices, const Tensor& values, const Tensor& shape) {
+  return ops::variants({ops::variant_of({indices}), ops::variant_of({values}), ops::variant_of({shape})});
+}
+
+// The scalars of a tensor of variants, in order.
+void collect_scalars(const Tensor& tensor, Tensors& out) {
+  if (tensor.rank() == 0) return out.push_back(tensor);
+  for (const Tensor& element : ops::variants_in(tensor)) collect_scalars(element, out);
 }
 
 Tensors serialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
-  check_strings(step);
   sparse_of(inputs[0], inputs[1], inputs[2]);
+  if (as_variants(step)) return {triple_of_variants(inputs[0], inputs[1], inputs[2])};
   return {Tensor::strings({serialized(inputs[0]), serialized(inputs[1]), serialized(inputs[2])}, Shape{3})};
 }
 
 // Each row of the first axis by itself.
 Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContext&) {
-  check_strings(step);
   const Sparse all = sparse_of(inputs[0], inputs[1], inputs[2]);
   const std::size_t rank = all.shape.size();
   if (rank < 2) throw_invalid_argument("the rank of the sparse tensor must be at least 2");
   const std::int64_t rows = all.shape[0], count = inputs[1].dim(0);
   const Tensor shape = int64s(Ints(all.shape.begin() + 1, all.shape.end()), Shape{static_cast<std::int64_t>(rank) - 1});
   std::vector<std::string> out;
+  Tensors variants;
   std::int64_t next = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t first = next;
@@ -87,29 +96,36 @@ Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContex
     }
     const Tensor values =
         ops::call1("Slice", {all.values, int64s({first}, Shape{1}), int64s({next - first}, Shape{1})});
-    out.push_back(serialized(int64s(indices, Shape{next - first, static_cast<std::int64_t>(rank) - 1})));
-    out.push_back(serialized(values));
-    out.push_back(serialized(shape));
+    const Tensor places = int64s(indices, Shape{next - first, static_cast<std::int64_t>(rank) - 1});
+    if (as_variants(step)) {
+      variants.push_back(triple_of_variants(places, values, shape));
+      continue;
+    }
+    for (const Tensor& part : {places, values, shape}) out.push_back(serialized(part));
   }
   if (next != count) throw_invalid_argument("the indices must be within the shape and in the order of their rows");
+  if (as_variants(step)) return {ops::variants(variants)};
   return {Tensor::strings(std::move(out), Shape{rows, static_cast<std::int64_t>(kParts)})};
 }
 
 // Tensors of one rank become one with the axes of `serialized_sparse`, except its last, in front of theirs.
 Tensors deserialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
   const Shape& given = inputs[0].shape();
-  if (inputs[0].dtype() != DType::kString) throw_unimplemented("sparse tensors are deserialized from strings only");
   if (given.rank() < 1 || given[-1] != static_cast<std::int64_t>(kParts))
     throw_invalid_argument(fmt::format("serialized_sparse must end with an axis of 3, found {}", given.to_string()));
-  const std::vector<std::string>& bytes = inputs[0].string_values();
+  const bool variant = inputs[0].dtype() == DType::kVariant;
+  Tensors scalars;
+  if (variant) collect_scalars(inputs[0], scalars);
+  const auto part = [&](std::size_t i) {
+    return variant ? ops::parts_of(scalars[i])[0] : parsed(inputs[0].string_values()[i]);
+  };
   const Ints outer(given.dims().begin(), given.dims().end() - 1);
-  const std::size_t count = bytes.size() / kParts;
+  const std::size_t count = (variant ? scalars.size() : inputs[0].string_values().size()) / kParts;
   if (count == 0) throw_invalid_argument("serialized_sparse must hold at least one tensor");
   Ints indices, shape;
   Tensors values;
   for (std::size_t i = 0; i < count; ++i) {
-    const Sparse each =
-        sparse_of(parsed(bytes[i * kParts]), parsed(bytes[i * kParts + 1]), parsed(bytes[i * kParts + 2]));
+    const Sparse each = sparse_of(part(i * kParts), part(i * kParts + 1), part(i * kParts + 2));
     if (each.values.dtype() != step.attr<DType>("dtype"))
       throw_invalid_argument(fmt::format("the values of sparse tensor {} are {}, expected {}", i,
                                          dtype_name(each.values.dtype()), dtype_name(step.attr<DType>("dtype"))));

@@ -157,12 +157,23 @@ const Tensors& parts_of(const Tensor& variant) {
 }
 
 Tensor variants(const Tensors& elements) {
-  for (const Tensor& element : elements) parts_of(element);
-  return with_list(elements, Shape{static_cast<std::int64_t>(elements.size())});
+  Ints shape = {static_cast<std::int64_t>(elements.size())};
+  for (const Tensor& element : elements) {
+    if (element.rank() == 0) {
+      parts_of(element);
+    } else {
+      variants_in(element);
+    }
+    if (element.shape() != elements[0].shape()) throw_invalid_argument("the variants differ in their shapes");
+  }
+  if (!elements.empty())
+    shape.insert(shape.end(), elements[0].shape().dims().begin(), elements[0].shape().dims().end());
+  return with_list(elements, Shape(std::move(shape)));
 }
 
 const Tensors& variants_in(const Tensor& vector) {
-  if (!vector.impl()->list || vector.rank() != 1) throw_invalid_argument("expected a vector of variants");
+  if (vector.dtype() != DType::kVariant || !vector.impl()->list || vector.rank() < 1)
+    throw_invalid_argument("expected a vector of variants");
   return vector.impl()->list->elements;
 }
 

@@ -125,6 +125,36 @@ def data_of_ragged_rows(self, x, splits):
 
 
 @module(ROWS, x=of_rows)
+def data_of_sparse_rows(self, x):
+    sparse = tf.sparse.from_dense(tf.round(x * 2))
+    joined = tf.zeros([0, 3])
+    for batch in D.from_tensor_slices(sparse).map(lambda row: tf.sparse.map_values(lambda v: v * 2, row)).batch(2):
+        joined = tf.concat([joined, tf.sparse.to_dense(batch)], 0)
+    total = tf.constant(0.)
+    for element in D.from_tensors({"s": sparse, "x": x}).repeat(2):
+        total += tf.sparse.reduce_sum(element["s"]) + tf.reduce_sum(element["x"])
+    return {"joined": tf.ensure_shape(joined, [None, 3]), "total": total}
+
+
+def example(i):
+    number = tf.train.Feature(int64_list=tf.train.Int64List(value=[i, i + 1]))
+    words, floats = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"x", b"yz"] * (i % 2))), tf.train.Feature(float_list=tf.train.FloatList(value=[.5 * i] * (i % 3)))
+    return tf.train.Example(features=tf.train.Features(feature={"n": number, "w": words, "f": floats})).SerializeToString()
+
+
+@module(spec(F), x=lambda rng: np.float32(rng.normal()))
+def data_of_examples(self, x):
+    features = {"n": tf.io.FixedLenFeature([2], L), "w": tf.io.VarLenFeature(S), "f": tf.io.RaggedFeature(F), "z": tf.io.FixedLenFeature([], F, 7.)}
+    parsed = D.from_tensor_slices([example(i) for i in range(7)]).batch(3).apply(tf.data.experimental.parse_example_dataset(features))
+    numbers, words, floats = tf.zeros([0, 2], L), tf.constant(""), tf.constant(0.)
+    for e in parsed:
+        numbers = tf.concat([numbers, e["n"]], 0)
+        words += tf.strings.reduce_join(tf.sparse.to_dense(e["w"], "-"))
+        floats += tf.reduce_sum(e["f"].values) * tf.reduce_sum(e["z"])
+    return {"n": tf.ensure_shape(numbers, [None, 2]), "w": words, "f": floats * x}
+
+
+@module(ROWS, x=of_rows)
 def data_of_types(self, x):
     out = {}
     alone = lambda rows, dtype: tf.stop_gradient(tf.cast(rows.unbatch().batch(99).get_single_element(), tf.complex128 if dtype.is_complex else tf.float64))

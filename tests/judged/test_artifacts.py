@@ -323,6 +323,21 @@ def test_queues_and_old_arrays(tmp_path):
             out["staged_size"] = R.StageSize(dtypes=[F32, tf.string], shared_name="area")
         with tf.control_dependencies([out["staged_size"]]):
             out["staged_x"], out["staged_names"] = R.Unstage(dtypes=[F32, tf.string], shared_name="area")
+        keyed = dict(dtypes=[F32, tf.string], shared_name="keys")
+        put = [R.MapStage(key=tf.constant(key, tf.int64), indices=[0, 1], values=[x[i], names[i]], **keyed) for i, key in enumerate((7, 3))]
+        put.append(R.MapStage(key=tf.constant(5, tf.int64), indices=[1], values=["z"], **keyed))
+        with tf.control_dependencies(put):
+            out["keyed_size"], out["keyed_parts"] = R.MapSize(**keyed), R.MapIncompleteSize(**keyed)
+            out["peeked"] = R.MapPeek(key=tf.constant(3, tf.int64), indices=[0, 1], **keyed)[1]
+        with tf.control_dependencies([out["keyed_size"], out["keyed_parts"], out["peeked"]]):
+            out["keyed_name"] = R.MapUnstage(key=tf.constant(3, tf.int64), indices=[1], dtypes=[tf.string], shared_name="keys")[0]
+        with tf.control_dependencies([out["keyed_name"]]):
+            out["keyed_x"] = R.MapUnstage(key=tf.constant(3, tf.int64), indices=[0], dtypes=[F32], shared_name="keys")[0]
+        with tf.control_dependencies([out["keyed_x"]]):
+            out["any_key"], (_, out["any_name"]) = R.MapUnstageNoKey(indices=[0, 1], **keyed)
+        body = tf.function(lambda i, y: y * tf.cast(i, F32) + 1.).get_concrete_function(tf.TensorSpec([], tf.int32), tf.TensorSpec([4, 3], F32))
+        body.add_to_graph(graph)
+        out["counted"] = R.For(start=5, limit=-2, delta=-3, input=[x], body=body)[0]
         lock = R.MutexLock(mutex=R.MutexV2(shared_name="lock"))
         with tf.control_dependencies([lock]):
             out["locked"] = x * 2
