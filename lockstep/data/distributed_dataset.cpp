@@ -344,7 +344,7 @@ DistributedDataset distribute_from_function(const std::function<data::Dataset(co
     return fn(InputContext{share.num_workers(), share.worker(), share.num_replicas});
   });
   const int replicas = share.num_local_replicas;
-  const bool copies = options.experimental_replication_mode == InputOptions::ReplicationMode::kPerReplica;
+  const bool copies = options.experimental_replication_mode == InputReplicationMode::kPerReplica;
   return common_dataset(
       [dataset, replicas, copies]() -> LocalSteps {
         const auto iterators = std::make_shared<std::vector<data::DatasetIterator>>();

@@ -22,13 +22,19 @@ struct InputContext {
   std::int64_t get_per_replica_batch_size(std::int64_t global_batch_size) const;
 };
 
-// How the elements of a function's dataset are assigned to the replicas of a worker (tf.distribute.InputOptions).
+// How the elements of a function's dataset are assigned to the replicas of a worker
+// (tf.distribute.InputReplicationMode).
+enum class InputReplicationMode {
+  kPerWorker,   // a replica gets one element, the next the next
+  kPerReplica,  // each replica gets every element
+};
+
+// tf.distribute.InputOptions. The replicas of a process share its memory, so only the mode has an effect.
 struct InputOptions {
-  enum class ReplicationMode {
-    kPerWorker,   // a replica gets one element, the next the next
-    kPerReplica,  // each replica gets every element
-  };
-  ReplicationMode experimental_replication_mode = ReplicationMode::kPerWorker;
+  bool experimental_fetch_to_device = true;
+  InputReplicationMode experimental_replication_mode = InputReplicationMode::kPerWorker;
+  bool experimental_place_dataset_on_device = false;
+  int experimental_per_replica_buffer_size = 1;
 };
 
 // The part that this process has in a job.
@@ -86,9 +92,19 @@ class DistributedDataset {
     friend bool operator==(const Iterator& a, const Iterator& b) {
       return a.current_.has_value() == b.current_.has_value();
     }
+    // tf.experimental.Optional.
+    class Optional : public std::optional<PerReplica<data::Element>> {
+     public:
+      explicit Optional(std::optional<PerReplica<data::Element>> value) : optional(std::move(value)) {}
+      // Throws OutOfRange if there is none.
+      const PerReplica<data::Element>& get_value() const {
+        if (!has_value()) throw_out_of_range("the distributed dataset has no more elements");
+        return **this;
+      }
+    };
     // The elements of the next step; nothing at the end.
-    std::optional<PerReplica<data::Element>> get_next_as_optional() {
-      std::optional<PerReplica<data::Element>> next = std::move(current_);
+    Optional get_next_as_optional() {
+      Optional next(std::move(current_));
       if (next) ++*this;
       return next;
     }

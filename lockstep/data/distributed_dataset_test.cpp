@@ -305,7 +305,7 @@ TEST_F(DistributedDatasetTest, FunctionsBuildTheirWorkersPipeline) {
 TEST_F(DistributedDatasetTest, ReplicasMayEachHaveACopy) {
   const Workers workers = seen(1, 2, [](const InputShare& share) {
     return distribute_from_function([](const InputContext&) { return Dataset::range(4).batch(2); }, share,
-                                    {.experimental_replication_mode = InputOptions::ReplicationMode::kPerReplica});
+                                    {.experimental_replication_mode = InputReplicationMode::kPerReplica});
   });
   EXPECT_EQ(workers, (Workers{{{0, 1}, {2, 3}}, {{0, 1}, {2, 3}}}));
 }

@@ -220,7 +220,7 @@ TEST(TutorialLines, IteratorsByHand) {
   EXPECT_EQ(Tensor(first[1]).to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 3}));
   const auto second = steps.get_next_as_optional();
   ASSERT_TRUE(second.has_value());
-  const auto sums = strategy.run([](const Tensor& x) { return ops::reduce_sum(x); }, *second);
+  const auto sums = strategy.run([](const Tensor& x) { return ops::reduce_sum(x); }, second.get_value());
   EXPECT_EQ(int(strategy.reduce(ls::distribute::ReduceOp::kSum, sums)), 22);
   EXPECT_FALSE(steps.get_next_as_optional().has_value());
   EXPECT_THROW((void)next(steps), ls::errors::OutOfRangeError);
