@@ -78,7 +78,7 @@ Tensors serialize_sparse(const Step& step, const Tensors& inputs, RunContext&) {
 }
 
 // Each row of the first axis by itself.
-Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContext&) {
+Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContext& context) {
   const Sparse all = sparse_of(inputs[0], inputs[1], inputs[2]);
   const std::size_t rank = all.shape.size();
   if (rank < 2) throw_invalid_argument("the rank of the sparse tensor must be at least 2");
@@ -88,6 +88,7 @@ Tensors serialize_many_sparse(const Step& step, const Tensors& inputs, RunContex
   Tensors variants;
   std::int64_t next = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
+    context.budget.count_iteration();
     const std::int64_t first = next;
     Ints indices;
     for (; next < count && all.indices[static_cast<std::size_t>(next) * rank] == row; ++next) {

@@ -125,11 +125,32 @@ Tensors volume_pool_second_gradient(const Call& call) {
   if (y.sizes() != at::IntArrayRef(shape))
     throw_invalid_argument(fmt::format("orig_output has shape {}, expected {}", Shape(y.sizes().vec()).to_string(),
                                        Shape(shape).to_string()));
+  Ints padded_shape = x.sizes().vec();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::size_t axis = i + (first ? 2 : 1);
+    padded_shape[axis] += pads[2 * (2 - i) + (first ? 0 : 2)] + pads[2 * (2 - i) + (first ? 1 : 3)];
+  }
+  element_count(padded_shape, sizeof(double));
   const auto padded = [&](const at::Tensor& values) { return at::constant_pad_nd(values, pads); };
   is_cell = padded(is_cell), cells = padded(cells), dy = padded(widen(dy));
   at::Tensor found = at::zeros(shape, dy.options()), done = at::zeros(shape, at::kBool);
-  for (std::int64_t at = 0; at < window[0] * window[1] * window[2]; ++at) {
-    const Ints place = {at / (window[1] * window[2]), at / window[2] % window[1], at % window[2]};
+  // Of the cells of a window only those that are inside the volume for one of the windows.
+  Ints begin(3), end(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::size_t axis = i + (first ? 2 : 1);
+    const std::int64_t before = pads[2 * (2 - i) + (first ? 0 : 2)];
+    begin[i] = std::max<std::int64_t>(0, before - (shape[axis] - 1) * step[i]);
+    end[i] = std::min(window[i], before + x.size(static_cast<std::int64_t>(axis)));
+  }
+  Ints place = begin;
+  const auto next = [&] {
+    for (std::size_t i = 3; i-- > 0; place[i] = begin[i]) {
+      if (++place[i] < end[i]) return true;
+    }
+    return false;
+  };
+  bool more = found.numel() > 0 && begin[0] < end[0] && begin[1] < end[1] && begin[2] < end[2];
+  for (; more; more = next()) {
     const auto cell = [&](at::Tensor values) {
       for (std::size_t i = 0; i < 3; ++i) {
         const std::int64_t axis = static_cast<std::int64_t>(i) + (first ? 2 : 1);

@@ -237,6 +237,9 @@ at::Tensor convolved(const Call& call, const at::Tensor& images, const at::Tenso
     if (size + before + after < window) throw_invalid_argument("the filter is larger than the padded input");
     pads.push_back(before), pads.push_back(after);
   }
+  Ints padded = x.sizes().vec();
+  for (std::size_t i = 0; i < spatial; ++i) padded[padded.size() - 1 - i] += pads[2 * i] + pads[2 * i + 1];
+  element_count(padded, sizeof(double));
   x = at::constant_pad_nd(x, pads);
   const auto groups = call.attr<std::int64_t>("feature_group_count"),
              batches = call.attr<std::int64_t>("batch_group_count");
