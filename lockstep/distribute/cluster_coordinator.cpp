@@ -163,6 +163,7 @@ struct ClusterCoordinator::State {
   std::map<std::string, Tensors> states;          // the chief's: of the optimizers' iterations and slots on the servers
   std::map<std::string, double> chiefs_rates;     // a worker's
   std::vector<std::function<Tensor()>> closures;  // a worker's
+  std::int64_t scheduled = 0;                     // the chief's closures since the last join
 };
 
 ClusterCoordinator::ClusterCoordinator(ParameterServerStrategy& strategy) : state_(std::make_shared<State>(strategy)) {}
@@ -177,6 +178,7 @@ RemoteValue ClusterCoordinator::add(std::function<Tensor()> closure) {
   state_->upload();
   state_->impl.board->open_section(kCall);
   const std::int64_t number = state_->impl.board->add(state_->input());
+  ++state_->scheduled;
   state_->values[number] = value;
   value->listen = [state = std::weak_ptr(state_)] {
     if (const auto coordinator = state.lock()) coordinator->listen();
@@ -198,7 +200,13 @@ void ClusterCoordinator::join() {
       ~Clear() { closures.clear(); }
     } const clear{state.closures};
     state.impl.servers->place(state.impl.new_variables());
-    state.impl.client->serve(kCall, work);
+    const std::string closures = state.impl.client->serve(kCall, work);
+    if (closures != std::to_string(state.closures.size())) {
+      throw_failed_precondition(
+          fmt::format("{} has scheduled {} closures since the last ClusterCoordinator::join(), but the chief {}: chief "
+                      "and workers must make the same calls of schedule() and join()",
+                      state.impl.tasks.own_name, state.closures.size(), closures));
+    }
     state.impl.servers->pull();
     return;
   }
@@ -209,11 +217,12 @@ void ClusterCoordinator::join() {
     state.download();
   } catch (const Error& error) {
     state.values.clear();
+    state.scheduled = 0;
     state.impl.board->close_section(error);
     throw;
   }
   state.values.clear();
-  state.impl.board->close_section("");
+  state.impl.board->close_section(std::to_string(std::exchange(state.scheduled, 0)));
 }
 
 bool ClusterCoordinator::done() const {

@@ -170,10 +170,10 @@ def test_a_killed_process_is_started_again(kind, tmp_path):
 @pytest.mark.skipif(not tool.CONFORMANCE, reason="drawn for the full run")
 @pytest.mark.parametrize("kind", ["worker", "ps"])
 def test_a_process_hangs(kind, tmp_path):
-    """The other worker trains on, and does the task of the worker that hangs after the timeout. A server that hangs delays the job."""
+    """The other worker trains on, and does the task of the worker that hangs, long before the time-out. A server that hangs delays the job."""
     regression(tmp_path, 1024)
     job = start(*command(tmp_path, 2, 1, "--epochs", 20, "--batch-size", 8, "--save", tmp_path / "out.keras", "--checkpoint-dir", tmp_path / "run",
-                         "--timeout", 10))
+                         "--timeout", 300))
     tool.wait_for(tmp_path / "run" / "checkpoint", job)
     pid = pid_of(job, kind, 0)
     os.kill(pid, signal.SIGSTOP)

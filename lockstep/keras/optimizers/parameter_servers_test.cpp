@@ -385,6 +385,19 @@ TEST(ClusterCoordinator, ProcessesWithOtherCallsAreTold) {
                                              "workers must make the same calls"));
     }
   });
+  run_cluster(1, 1, [](ParameterServerStrategy& strategy) {
+    ClusterCoordinator coordinator(strategy);
+    coordinator.schedule([] {});
+    if (strategy.is_chief()) return coordinator.join();
+    coordinator.schedule([] {});
+    try {
+      coordinator.join();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr("has scheduled 2 closures since the last ClusterCoordinator::join(), but "
+                                             "the chief 1: chief and workers must make the same calls"));
+    }
+  });
 }
 
 TEST(ClusterCoordinator, AnErrorOfAClosureIsThrownOnce) {
