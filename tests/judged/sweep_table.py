@@ -233,3 +233,5 @@ add("RMSNormalization", [dict(axis=-2), dict(axis=[1, -1])], (4, 4))  # the scal
 add("Conv3D", [dict(filters=2, kernel_size=1, strides=(3, 1, 4), padding="same"), dict(filters=2, kernel_size=(2, 1, 1), strides=(4, 3, 2), padding="same"),
                dict(filters=2, kernel_size=1, strides=(3, 1, 4), padding="same", groups=2)], (6, 4, 7, 2))
 add("CategoryEncoding", grid(num_tokens=[7], output_mode=["multi_hot", "count"]), (2, 3), ints=7)
+# TimeDistributed leaves out the activity of its layer, and has that of parts for each step.
+add("TimeDistributed", [dict(layer=keras.layers.Dense(2, activity_regularizer="l1")), dict(layer=keras.Sequential([keras.layers.Dense(2, activity_regularizer="l2")]))], (3, 2))

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/trace_internal.h"
+#include "lockstep/keras/layers/call_scope_internal.h"
 #include "lockstep/keras/layers/first_states_internal.h"
 #include "lockstep/keras/layers/flagged_row_internal.h"
 #include "lockstep/keras/layers/keras_tensor.h"
@@ -190,6 +191,8 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
   Structure call(const Structure& inputs, const CallContext& context) override {
     const Tensor& x = inputs.leaf();
     const Tensor mask = context.mask.is_leaf() ? context.mask.leaf() : Tensor();
+    std::optional<PausedLosses> no_losses;  // Keras 3 calls call(), which leaves the layer's own activity out
+    if (!as_samples_ && layer_->activity_regularizer()) no_losses.emplace();
     if (per_step(context, mask) && x.dim(1) != kUnknownDim && !x.is_symbolic())
       return step_by_step(x, mask, context.training);
     const CallOptions options{.mask = mask_of_samples(mask), .training = context.training};
@@ -218,11 +221,11 @@ class TimeDistributedLayer : public ConfiguredLayer<TimeDistributedLayer, TimeDi
   bool per_step(const CallContext& context, const Tensor& mask) const {
     if (as_samples_) return false;
     if (mask.defined() && layer_->uses_mask()) return true;
-    if (!context.training) return false;
-    for (const Layer* inner : layer_->flatten_layers()) {
-      if (inner->training_argument() != TrainingArgument::kNone) return true;
-    }
-    return false;
+    const std::vector<Layer*> parts = layer_->flatten_layers();
+    return std::any_of(parts.begin(), parts.end(), [&](const Layer* part) {
+      if (part != layer_.get() && part->activity_regularizer()) return true;  // whose losses are of one step each
+      return context.training && part->training_argument() != TrainingArgument::kNone;
+    });
   }
   // Keras 2 calls a model within once more for the mask of its result: moving statistics change and losses of
   // activities count twice.
