@@ -460,6 +460,26 @@ void register_arithmetic(Table& table) {
   add_test(table, "IsFinite", [](const at::Tensor& x) { return at::isfinite(x); });
 }
 
+namespace {
+
+// asinh or acosh. LibTorch's gradients square x, which overflows for large ones: in half precision from 256 on. There
+// the logarithm of 2x is as exact.
+at::Tensor inverse_hyperbolic(const at::Tensor& x, at::Tensor (*plain)(const at::Tensor&), bool is_odd) {
+  if (!is_float(x) || !x.requires_grad() || !grad_enabled()) return plain(x);
+  const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+  constexpr double kLimit = 1e9;
+  const at::Tensor far = at::abs(wide.detach()) > kLimit;
+  if (!far.any().item<bool>()) return narrow_to(plain(wide), x.scalar_type());
+  const at::Tensor logarithm = at::log(at::clamp_min(at::abs(wide), kLimit)) + std::log(2.0);
+  const at::Tensor near = plain(at::where(far, at::full({}, 2.0, wide.options()), wide));
+  const at::Tensor large =  // acosh has no value below 1
+      is_odd ? at::copysign(logarithm, wide.detach())
+             : at::where(wide > 0, logarithm, at::full({}, std::numeric_limits<double>::quiet_NaN(), wide.options()));
+  return narrow_to(at::where(far, large, near), x.scalar_type());
+}
+
+}  // namespace
+
 void register_unary_math(Table& table) {
 #define LOCKSTEP_UNARY(name, expression) \
   add_unary(table, name, [](const at::Tensor& x) -> at::Tensor { return expression; })
@@ -481,8 +501,8 @@ void register_unary_math(Table& table) {
   LOCKSTEP_UNARY("Atan", at::atan(x));
   LOCKSTEP_UNARY("Sinh", at::sinh(x));
   LOCKSTEP_UNARY("Cosh", at::cosh(x));
-  LOCKSTEP_UNARY("Asinh", at::asinh(x));
-  LOCKSTEP_UNARY("Acosh", at::acosh(x));
+  LOCKSTEP_UNARY("Asinh", inverse_hyperbolic(x, at::asinh, true));
+  LOCKSTEP_UNARY("Acosh", inverse_hyperbolic(x, at::acosh, false));
   LOCKSTEP_UNARY("Atanh", at::atanh(x));
   LOCKSTEP_UNARY("Erf", at::erf(x));
   LOCKSTEP_UNARY("Erfc", at::erfc(x));

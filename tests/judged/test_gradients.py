@@ -56,6 +56,8 @@ CASES = {
     **{f"turned_{method}_{mode}": (lambda x, method=method, mode=mode: R.ImageProjectiveTransformV3(
         images=x, transforms=TURNS, output_shape=[6, 5], interpolation=method, fill_mode=mode, fill_value=.5), IMAGE)
        for method in ("NEAREST", "BILINEAR") for mode in ("CONSTANT", "REFLECT")},
+    **{f"{name.lower()}_{kind.name}": (lambda x, name=name, kind=kind: tf.cast(getattr(R, name)(x=tf.cast(x, kind)), tf.float32), np.array([1.5, 3, 255, 1e4, 1e10, 1e25], "f"))
+       for name in ("Asinh", "Acosh") for kind in (tf.float32, tf.float64)},
     "clip": (lambda x, a, b: R.ClipByValue(t=x, clip_value_min=a, clip_value_max=b), MATRICES, np.float32(-.3), np.float32(.7)),
     "clip_crossed": (lambda x, a, b: R.ClipByValue(t=x, clip_value_min=a, clip_value_max=b), MATRICES, np.float32(.7), np.float32(-.3)),
     "power": (lambda x, y: R.Pow(x=x, y=y), MATRICES, np.float32(2)),
