@@ -1,6 +1,7 @@
 #include "lockstep/keras/trainer/server_steps_internal.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,25 +22,24 @@ using distribute::ParameterServers;
 constexpr std::size_t kStepsAhead = 2;  // for each worker
 constexpr const char* kCall = "fit()";
 
-// The sum of the states of metrics, or the difference for sign = -1: of numbers in equal places. A metric that had not
-// seen a batch may lack variables.
-Json sum_of(const Json& a, const Json& b, double sign) {
-  if (a.is_null()) return b;
-  Json sum = a;
-  if (a.is_array()) {
-    for (std::size_t i = 0; i < b.size(); ++i) {
-      if (i < a.size()) {
-        sum[i] = sum_of(a[i], b[i], sign);
+// Adds the states of metrics, times `sign`: numbers in equal places. A metric that had not seen a batch may lack
+// variables.
+void add(Json& sum, const Json& other, double sign) {
+  if (sum.is_null()) {
+    sum = other;
+  } else if (sum.is_array()) {
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      if (i < sum.size()) {
+        add(sum[i], other[i], sign);
       } else {
-        sum.push_back(b[i]);
+        sum.push_back(other[i]);
       }
     }
-  } else if (a.is_object()) {
-    for (const auto& [key, value] : b.items()) sum[key] = a.contains(key) ? sum_of(a[key], value, sign) : value;
-  } else if (a.is_number() && b.is_number()) {
-    sum = a.get<double>() + sign * b.get<double>();
+  } else if (sum.is_object()) {
+    for (const auto& [key, value] : other.items()) add(sum[key], value, sign);
+  } else if (sum.is_number() && other.is_number()) {
+    sum = sum.get<double>() + sign * other.get<double>();
   }
-  return sum;
 }
 
 }  // namespace
@@ -61,11 +61,15 @@ Json ServerSteps::metric_state() const {
 std::optional<Json> ServerSteps::serve_fit(EpochIterator& batches, const std::function<Results(const Batch&)>& train) {
   if (strategy_.is_chief()) return std::nullopt;
   std::int64_t epoch = -1, next = 0;
+  Json known = nullptr;  // the state of the metrics after the last step
   const auto work = [&](std::int64_t section, const std::string& input, distribute::TaskResult& result) {
     const Json task = parse_json(input, "the chief's task");
     const auto step = task.at("step").get<std::int64_t>();
     if (task.at("epoch").get<std::int64_t>() != epoch || step < next) {
-      if (task.at("epoch").get<std::int64_t>() != epoch) session_.reset_metrics();
+      if (task.at("epoch").get<std::int64_t>() != epoch) {
+        session_.reset_metrics();
+        known = nullptr;
+      }
       batches.restore_state(task.at("position"));
       epoch = task.at("epoch").get<std::int64_t>();
       next = batches.batches_done();
@@ -80,11 +84,14 @@ std::optional<Json> ServerSteps::serve_fit(EpochIterator& batches, const std::fu
       }
     }
     token_ = fmt::format("{}/{}/{}", section, epoch, step);
-    const Json before = metric_state();
+    Json before = std::exchange(known, nullptr);
+    if (before.is_null()) before = metric_state();
     const Results results = train(*batch);
+    known = metric_state();
     result.value = Json::object();
     result.value["results"] = results;
-    result.value["metrics"] = sum_of(metric_state(), before, -1);
+    result.value["metrics"] = known;
+    add(result.value["metrics"], before, -1);
   };
   const Json history = parse_json(job_.client->serve(kCall, work), "the chief's history");
   if (session_.model.built()) {
@@ -191,7 +198,7 @@ void ServerSteps::take(const distribute::TaskResult& result) {
   Share& share = shares_[result.connection];
   share.results = result.value["results"].get<Results>();
   ++share.steps;
-  sums_ = sum_of(sums_, result.value["metrics"], 1);
+  add(sums_, result.value["metrics"], 1);
   latest_ = share.results;
 }
 
