@@ -7,22 +7,19 @@ namespace lockstep::ops {
 namespace {
 
 // A Generator's variable holds counter low, counter high and key. A draw moves the counter by 256 blocks a number.
-PhiloxState take_from_generator(const Call& call, std::int64_t numbers, bool names_algorithm = true) {
+PhiloxState take_from_generator(const Call& call, std::int64_t numbers) {
   const auto variable = std::dynamic_pointer_cast<VariableResource>(call.input(0).resource_value());
   if (!variable) throw_invalid_argument("the resource is not a variable");
-  // The first version of the operation keeps it in front of the state.
-  auto words = variable->read().to_vector<std::int64_t>();
-  const std::int64_t algorithm = names_algorithm ? int_in(call, 1) : words.empty() ? 0 : words[0];
-  if (!names_algorithm && !words.empty()) words.erase(words.begin());
+  const std::int64_t algorithm = int_in(call, 1);
   if (algorithm != 1 && algorithm != 3)
     throw_invalid_argument(fmt::format("unsupported algorithm {}: only Philox (1) is drawn on a CPU", algorithm));
+  const auto words = variable->read().to_vector<std::int64_t>();
   if (words.size() < 3) throw_invalid_argument("the state of a generator has three numbers");
   const PhiloxState state{static_cast<std::uint64_t>(words[2]), static_cast<std::uint64_t>(words[0]),
                           static_cast<std::uint64_t>(words[1])};
   const PhiloxState next = state.skipped(static_cast<std::uint64_t>(numbers) * 256);
-  words[0] = static_cast<std::int64_t>(next.counter_low), words[1] = static_cast<std::int64_t>(next.counter_high);
-  if (!names_algorithm) words.insert(words.begin(), algorithm);
-  variable->assign(Tensor::from_vector(words));
+  variable->assign(Tensor::from_vector(std::vector<std::int64_t>{
+      static_cast<std::int64_t>(next.counter_low), static_cast<std::int64_t>(next.counter_high), words[2]}));
   return state;
 }
 
@@ -37,11 +34,6 @@ void add_generator_rows(Table& table) {
   add("StatefulUniformFullInt", RandomKind::kFullInt);
   add("StatefulStandardNormalV2", RandomKind::kNormal);
   add("StatefulTruncatedNormal", RandomKind::kTruncatedNormal);
-  table.add("StatefulStandardNormal", shape_of_input(1), [](const Call& call) {
-    const Ints shape = ints_in(call, 1);
-    return one(draw_random(take_from_generator(call, element_count(shape), false), shape, call.attr<DType>("dtype"),
-                           RandomKind::kNormal));
-  });
   table.add("StatefulUniformInt", shape_of_input(2), [](const Call& call) {
     const Ints shape = ints_in(call, 2);
     return one(draw_random_ints(take_from_generator(call, element_count(shape)), shape, in(call, 3), in(call, 4)));
